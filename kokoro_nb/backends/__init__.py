@@ -1,0 +1,1 @@
+"""One small protocol, one module per runtime."""

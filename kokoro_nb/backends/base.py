@@ -1,0 +1,196 @@
+"""What every backend offers, and the records that it gives back."""
+
+import logging
+import os
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from kokoro_nb.backends.signature import Arrays, TensorSpec
+from kokoro_nb.errors import InputError
+
+Rung = Literal["patched", "exported", "lowered", "serialised", "loaded", "run"]
+META = "meta.json"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An export or a run that did not come about: the rung of the ladder that it fell from, and the exact error."""
+
+    backend: str
+    rung: Rung
+    error: str  # class of the exception
+    message: str  # its whole text
+    log: str = ""  # what was printed meanwhile: native runtimes say there why
+
+    def __str__(self) -> str:
+        first = next((line for line in self.message.splitlines() if line.strip()), "")
+        return f"{self.backend} fell from the rung '{self.rung}': {self.error}: {first}"
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """An exported program on disk (or, for eager, in memory) with what is needed to run it.
+
+    Attributes
+    ----------
+    backend : str
+        Name of the backend that made it.
+    path : Path or None
+        The model file, alone in its folder but for weights kept beside it and ``meta.json``; None for eager.
+    inputs : tuple of TensorSpec
+        Name, shape and dtype of each input, in order.
+    outputs : tuple of str
+        Names, in order.
+    seconds : dict
+        Wall time of each rung of the export, as measured when it was made.
+    cached : bool
+        Whether an earlier export of the same content was used.
+    program : Program or None
+        The program itself, for eager only.
+    """
+
+    backend: str
+    path: Path | None
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[str, ...]
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    cached: bool = False
+    program: Any = None
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk, without ``meta.json``; 0 for eager."""
+        if self.path is None:
+            return 0
+        return sum(p.stat().st_size for p in self.path.parent.rglob("*") if p.is_file() and p.name != META)
+
+
+class Program(Protocol):
+    """A loaded program."""
+
+    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
+        """Run once; the inputs by name in, the outputs by name out, as NumPy arrays of their own.
+
+        Raises
+        ------
+        InputError
+            If a name is unknown or missing, or a shape or dtype is not the one that it was exported for.
+        """
+
+
+class Backend(Protocol):
+    """A runtime and the way to it."""
+
+    @property
+    def name(self) -> str:
+        """Key in the registry."""
+
+    def available(self) -> str | None:
+        """Return None if exports can be made and run here, else the reason why not, in one sentence."""
+
+    def export(self, module: Any, inputs: Arrays, folder: str | Path | None = None) -> Artifact | Failure:
+        """Export `module` for inputs of these shapes into `folder`, or take it from the cache there.
+
+        Parameters
+        ----------
+        module : torch.nn.Module, Exported or Failure
+            The module, or what `exported.export_program` made of it: then the work is shared between backends.
+        inputs : mapping
+            Name of a parameter of its forward -> example tensor.
+        folder : path, optional
+            Where artefacts are kept; ``artefacts`` in the cache by default.
+
+        Raises
+        ------
+        InputError
+            If the inputs do not fit the module, the module keeps state between calls, or the folder cannot be written.
+        """
+
+    def load(self, artifact: Artifact | Failure) -> Program:
+        """Load an artefact.
+
+        Raises
+        ------
+        InputError
+            If it is a `Failure`, was made by another backend, or is no longer there.
+        """
+
+
+class RungError(Exception):
+    """Carries the rung on which an export failed, and the exception behind it as ``__cause__``."""
+
+    def __init__(self, rung: Rung):
+        super().__init__(rung)
+        self.rung = rung
+
+    def failure(self, backend: str) -> Failure:
+        """Return the record of it."""
+        cause = self.__cause__
+        log = "\n".join(getattr(cause, "__notes__", ()))
+        return Failure(backend, self.rung, type(cause).__name__, str(cause), log)
+
+
+@contextmanager
+def on_rung(rung: Rung, seconds: dict[str, float] | None = None) -> Iterator[None]:
+    """Turn any exception inside into a `RungError` that knows the rung; note the wall time in `seconds` if there is none."""
+    start = time.perf_counter()
+    try:
+        yield
+    except Exception as error:
+        raise RungError(rung) from error
+    if seconds is not None:
+        seconds[rung] = time.perf_counter() - start
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Keep what exporters and runtimes print off the screen; if an error is raised, add it to the error as a note.
+
+    Native code writes to file descriptor 2 past Python's `sys.stderr`, so that is turned aside as well.
+    """
+    level = logging.root.manager.disable
+    sys.stderr.flush()
+    standard_error = os.dup(2)
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace", buffering=1) as sink:
+        try:
+            os.dup2(sink.fileno(), 2)
+            logging.disable(logging.WARNING)
+            with redirect_stdout(sink), redirect_stderr(sink), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield
+        except Exception as error:
+            sink.seek(0)
+            printed = sink.read().strip()
+            if printed:
+                error.add_note(printed)
+            raise
+        finally:
+            logging.disable(level)
+            os.dup2(standard_error, 2)
+            os.close(standard_error)
+
+
+def loadable(artifact: Artifact | Failure, backend: str) -> Artifact:
+    """Return `artifact` if `backend` can load it.
+
+    Raises
+    ------
+    InputError
+        If it is a `Failure`, was made by another backend, or its file is gone.
+    """
+    if isinstance(artifact, Failure):
+        raise InputError(f"There is nothing to load, for {artifact}")
+    if artifact.backend != backend:
+        raise InputError(f"{backend} cannot load what {artifact.backend} exported; load it with {artifact.backend}.")
+    if artifact.path is not None and not artifact.path.is_file():
+        raise InputError(f"The artefact {artifact.path} is no longer there; export it again.")
+    return artifact

@@ -1,0 +1,172 @@
+"""What goes into a program and what comes out of it: names, shapes, dtypes, and the sentences when they do not fit."""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.errors import InputError
+
+Arrays = Mapping[str, Any]  # name -> torch.Tensor or numpy.ndarray
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """Name, shape and dtype (as NumPy calls it: ``float32``, ``int64``, ``bool`` ...) of one input."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}{list(self.shape)}"
+
+
+def as_array(name: str, value: Any) -> np.ndarray:
+    """Return `value`, a torch tensor or a NumPy array, as a C-contiguous array of the same shape and dtype.
+
+    Raises
+    ------
+    InputError
+        If it is neither, or of a dtype that NumPy does not have.
+    """
+    if hasattr(value, "detach"):
+        try:
+            value = value.detach().cpu().numpy()
+        except TypeError as error:
+            raise InputError(f"Input '{name}' is {value.dtype}, which NumPy does not have; convert it first.") from error
+    if not isinstance(value, np.ndarray | np.generic) or value.dtype.kind not in "fiub":
+        raise InputError(
+            f"Input '{name}' is {_kind(value)}; give a tensor or an array of floats, integers or truth values."
+        )
+    return np.asarray(value, order="C")
+
+
+def example_inputs(module: Any, inputs: Arrays) -> dict[str, np.ndarray]:
+    """Return the example `inputs` of `module` as arrays of their own, in the order of the parameters of its forward.
+
+    They are copies, so that two inputs for which the caller gave the same tensor stay two inputs: `torch.export` merges
+    inputs that are one object.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown to the forward, or one that it needs is missing.
+    """
+    if not callable(getattr(module, "forward", None)):
+        raise InputError(f"{_kind(module)} cannot be exported; give a torch.nn.Module.")
+    parameters = inspect.signature(module.forward).parameters.values()
+    open_ended = any(p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL) for p in parameters)
+    named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    order = [p.name for p in named]
+    for name in inputs:
+        if name not in order and not open_ended:
+            raise InputError(f"The module's forward has no parameter '{name}'; it takes {', '.join(order) or 'nothing'}.")
+    for parameter in named:
+        if parameter.default is parameter.empty and parameter.name not in inputs:
+            raise InputError(f"Input '{parameter.name}' is missing; the module's forward takes {', '.join(order)}.")
+    ordered = [name for name in order if name in inputs] + [name for name in inputs if name not in order]
+    return {name: as_array(name, inputs[name]).copy() for name in ordered}
+
+
+def call_arguments(module: Any, tensors: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return positional and keyword arguments for the forward of `module`: by name, but in order where it has ``*args``."""
+    parameters = inspect.signature(module.forward).parameters.values()
+    if any(p.kind == p.VAR_POSITIONAL for p in parameters):
+        return tuple(tensors.values()), {}
+    return (), dict(tensors)
+
+
+def specs(arrays: Mapping[str, np.ndarray]) -> tuple[TensorSpec, ...]:
+    """Return the specification of each array, in order.
+
+    >>> [str(spec) for spec in specs({"ids": np.zeros((1, 5), "int64")})]
+    ['ids: int64[1, 5]']
+    """
+    return tuple(TensorSpec(name, array.shape, str(array.dtype)) for name, array in arrays.items())
+
+
+def checked(inputs: Arrays, expected: Sequence[TensorSpec], double: bool = False) -> dict[str, np.ndarray]:
+    """Return `inputs` as arrays in the order of `expected`.
+
+    Parameters
+    ----------
+    double : bool
+        Whether a float64 array may stand for a narrower float.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown or missing, or a shape or dtype is not the one that the program was exported for.
+    """
+    names = [spec.name for spec in expected]
+    for name in inputs:
+        if name not in names:
+            raise InputError(f"There is no input '{name}'; the program takes {', '.join(names) or 'nothing'}.")
+    arrays = {}
+    for spec in expected:
+        if spec.name not in inputs:
+            raise InputError(f"Input '{spec.name}' is missing; the program takes {', '.join(names)}.")
+        array = as_array(spec.name, inputs[spec.name])
+        if array.shape != spec.shape:
+            raise InputError(
+                f"Input '{spec.name}' has shape {array.shape}, but the program was exported for {spec.shape}; "
+                "export it again for this shape."
+            )
+        widened = double and array.dtype == np.float64 and np.dtype(spec.dtype).kind == "f"
+        if str(array.dtype) != spec.dtype and not widened:
+            raise InputError(
+                f"Input '{spec.name}' is {array.dtype}, but the program was exported for {spec.dtype}; convert it first."
+            )
+        arrays[spec.name] = array
+    return arrays
+
+
+def named_outputs(value: Any, declared: Sequence[str] | None = None) -> dict[str, Any]:
+    """Name what a module returned.
+
+    Parameters
+    ----------
+    value : tensor, or tuple, list or dict of tensors
+        What its forward returned.
+    declared : sequence of str, optional
+        The module's own `output_names`. Without it: ``output``; ``output_0``, ``output_1`` ...; or the dict's keys.
+
+    Raises
+    ------
+    InputError
+        If it is none of these, or if the declared names are repeated or of another number.
+
+    Examples
+    --------
+    >>> list(named_outputs((np.zeros(1), np.zeros(2)), ["audio", "phase"]))
+    ['audio', 'phase']
+    """
+    if isinstance(value, Mapping):
+        names, leaves = [str(key) for key in value], list(value.values())
+    elif isinstance(value, tuple | list):
+        names, leaves = [f"output_{i}" for i in range(len(value))], list(value)
+    else:
+        names, leaves = ["output"], [value]
+    if declared is not None:
+        if isinstance(declared, str) or len(declared) != len(leaves) or len(set(declared)) != len(leaves):
+            raise InputError(
+                f"The module's output_names are {declared!r} but it returns {len(leaves)} output(s); "
+                "give one name, each different, per output."
+            )
+        names = list(declared)
+    for name, leaf in zip(names, leaves, strict=True):
+        if not hasattr(leaf, "dtype") or not hasattr(leaf, "shape"):
+            raise InputError(
+                f"The module's output '{name}' is {_kind(leaf)}; return a tensor, or a flat tuple or dict of tensors."
+            )
+    if not leaves:
+        raise InputError("The module returns nothing; return at least one tensor.")
+    return dict(zip(names, leaves, strict=True))
+
+
+def _kind(value: Any) -> str:
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"

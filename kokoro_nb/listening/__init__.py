@@ -1,0 +1,1 @@
+"""Comparing sound: waveforms, spectra, transcripts."""

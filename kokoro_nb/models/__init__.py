@@ -1,0 +1,1 @@
+"""The speech model: weights, voices, text, patches, and the cuts through it."""

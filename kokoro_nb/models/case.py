@@ -1,0 +1,218 @@
+"""A case: one utterance with everything that passes each cut of the model, computed by the unpatched model itself."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.models import noise, speech, voices
+from kokoro_nb.models.architecture import SAMPLE_RATE, SAMPLES_PER_FRAME
+from kokoro_nb.models.kokoro import Kokoro
+from kokoro_nb.models.weights import Weights
+from kokoro_nb.storage import atomic, read_json, write_json
+
+SCHEMA = 1
+TENSORS = (
+    *("ids", "ref_s", "durations", "d", "t_en", "asr", "f0", "n", "s"),
+    *("initial_phase", "harmonic_noise", "branch_noise", "audio"),
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One utterance, captured at every cut.
+
+    Attributes
+    ----------
+    text, phonemes, g2p, voice : str
+        What was asked for, and how it was read.
+    speed : float
+        Divides the durations.
+    seed : int
+        Seed of the noise.
+    noise_kind : str
+        See `noise.draw`.
+    weights : Weights
+        Weights that computed it.
+    tensors : dict
+        ``ids`` (1, tokens) int64; ``ref_s`` (1, 256); ``durations`` (tokens,) int64, frames; ``d`` (1, tokens, hidden +
+        128) and ``t_en`` (1, hidden, tokens), the two encoders' outputs; the decoder's inputs ``asr`` (1, hidden, frames),
+        ``f0`` (1, 2 * frames) Hz, ``n`` (1, 2 * frames), ``s`` (1, 128); the noise ``initial_phase``, ``harmonic_noise``,
+        ``branch_noise``; ``audio`` (600 * frames,) at 24 kHz, full scale 1. float32 where not said otherwise.
+    """
+
+    text: str
+    phonemes: str
+    g2p: str
+    voice: str
+    speed: float
+    seed: int
+    noise_kind: str
+    weights: Weights
+    tensors: Mapping[str, Tensor]
+
+    @property
+    def frames(self) -> int:
+        """Length in frames of `asr`, 40 per second."""
+        return self.tensors["asr"].shape[-1]
+
+    @property
+    def seconds(self) -> float:
+        """Length of the audio in seconds."""
+        return self.tensors["audio"].numel() / SAMPLE_RATE
+
+    @property
+    def noise(self) -> noise.Noise:
+        """The draw at all three sites."""
+        return noise.Noise(*(self.tensors[name] for name in ("initial_phase", "harmonic_noise", "branch_noise")))
+
+    def decoder_inputs(self, frames: int | None = None, start: int = 0) -> dict[str, Tensor]:
+        """Return the inputs of `stages.DecoderStage` by name, cut to `frames` frames from `start` where asked.
+
+        Raises
+        ------
+        InputError
+            If the utterance has no such frames.
+        """
+        frames = self.frames - start if frames is None else frames
+        if start < 0 or frames < 1 or start + frames > self.frames:
+            raise InputError(
+                f"Frames {start} to {start + frames} were asked for and the utterance has {self.frames}; "
+                "ask for fewer, or give a longer text."
+            )
+        rates = {"asr": 1, "f0": 2, "n": 2}
+        cut = {
+            name: self.tensors[name][..., start * rate : (start + frames) * rate].contiguous()
+            for name, rate in rates.items()
+        }
+        samples = slice(start * SAMPLES_PER_FRAME, (start + frames) * SAMPLES_PER_FRAME)
+        return {
+            **cut,
+            "s": self.tensors["s"],
+            "harmonic_noise": self.tensors["harmonic_noise"][:, samples].contiguous(),
+        }
+
+
+def capture(
+    kokoro: Kokoro,
+    text: str,
+    voice: str = "",
+    speed: float = 1.0,
+    seed: int = 0,
+    noise_kind: noise.NoiseKind = "gaussian",
+    g2p: Any = "auto",
+) -> Case:
+    """Speak `text` with the unpatched model and keep what passes each cut.
+
+    The model runs its own `forward_with_tokens`; hooks read its parts, and its random draws are answered from a seeded
+    `noise.Noise`.
+
+    Parameters
+    ----------
+    kokoro : Kokoro
+        Model and weights.
+    text : str
+        English, up to 510 phonemes.
+    voice : str
+        See `voices.load_voice`.
+    speed : float
+        Above 0; 2 halves the durations.
+    seed : int
+        Seed of the noise.
+    noise_kind : str
+        See `noise.draw`.
+    g2p : str
+        See `speech.phonemise`.
+
+    Raises
+    ------
+    InputError
+        If the text, the voice or the speed is no good.
+    """
+    if not (isinstance(speed, int | float) and 0 < speed < float("inf")):
+        raise InputError(f"The speed must be a number above 0, it is {speed}; 1 is normal, 2 is twice as fast.")
+    phonemes = speech.encode(kokoro.model.vocab, text, g2p)
+    ref_s = voices.style(voices.load_voice(kokoro, voice), phonemes.symbols)
+    model, seen = kokoro.model, dict[str, Tensor]()
+
+    with noise.replayed() as draws:
+
+        def before_decoder(_module: Any, args: tuple[Tensor, ...]) -> None:
+            seen.update(zip(("asr", "f0", "n", "s"), args, strict=True))
+            draws.noise = noise.draw(args[0].shape[-1], seed, noise_kind)
+
+        hooks = [
+            model.decoder.register_forward_pre_hook(before_decoder),
+            model.text_encoder.register_forward_hook(lambda _m, _i, out: seen.update(t_en=out)),
+            model.predictor.text_encoder.register_forward_hook(lambda _m, _i, out: seen.update(d=out)),
+        ]
+        try:
+            audio, durations = model.forward_with_tokens(phonemes.ids, ref_s, speed)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        drawn = draws.noise
+    if drawn is None:
+        raise RuntimeError("The model did not reach its decoder.")
+    seen |= {"ids": phonemes.ids, "ref_s": ref_s, "durations": durations.reshape(-1), "audio": audio.reshape(-1)}
+    seen |= {"initial_phase": drawn.initial_phase, "harmonic_noise": drawn.harmonic, "branch_noise": drawn.branch}
+    tensors = {name: seen[name].detach().clone().contiguous() for name in TENSORS}
+    spoken = voice or kokoro.default_voice
+    return Case(text, phonemes.symbols, phonemes.g2p, spoken, float(speed), seed, noise_kind, kokoro.weights, tensors)
+
+
+def save(case: Case, folder: str | Path) -> Path:
+    """Save `case` as a folder with ``case.json`` and ``tensors.safetensors``, whole or not at all."""
+    from safetensors.torch import save_file
+
+    about = {key: value for key, value in asdict(case).items() if key != "tensors"}
+    with atomic(folder) as draft:
+        draft.mkdir()
+        save_file(dict(case.tensors), draft / "tensors.safetensors")
+        write_json(draft / "case.json", {"schema": SCHEMA, **about})
+    return Path(folder)
+
+
+def load(folder: str | Path) -> Case:
+    """Load a saved case.
+
+    Raises
+    ------
+    InputError
+        If a file is missing, damaged or of another schema, or the tensors do not belong together.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    about = read_json(Path(folder) / "case.json", "case")
+    keys = {"text", "phonemes", "g2p", "voice", "speed", "seed", "noise_kind", "weights"}
+    if not isinstance(about, dict) or about.pop("schema", None) != SCHEMA or set(about) != keys:
+        raise InputError(f"{folder} holds no case of schema {SCHEMA}; capture it again.")
+    try:
+        tensors = load_file(Path(folder) / "tensors.safetensors")
+        weights = Weights(**about.pop("weights"))
+    except (OSError, SafetensorError, TypeError) as error:
+        raise InputError(f"The case in {folder} is damaged ({type(error).__name__}); capture it again.") from error
+    case = Case(weights=weights, tensors=tensors, **about)
+    _check(case, folder)
+    return case
+
+
+def _check(case: Case, folder: str | Path) -> None:
+    """Refuse tensors that contradict each other."""
+    t = case.tensors
+    if set(t) != set(TENSORS):
+        raise InputError(f"The case in {folder} lacks tensors or has strange ones; capture it again.")
+    frames = t["asr"].shape[-1]
+    fits = (
+        int(t["durations"].sum()) == frames
+        and t["f0"].shape == t["n"].shape == (1, 2 * frames)
+        and t["harmonic_noise"].shape[1] == t["audio"].numel() == frames * SAMPLES_PER_FRAME
+        and t["durations"].numel() == t["ids"].shape[1]
+    )
+    if not fits:
+        raise InputError(f"The tensors of the case in {folder} do not belong together; capture it again.")

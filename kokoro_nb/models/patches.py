@@ -1,0 +1,266 @@
+"""Named, reversible patches that make Kokoro exportable, each with its reason and what it may change.
+
+A patch is switched on by `patched(model, names)` and off by leaving it, after which the model computes, bit for bit, what
+it computed before. Some replace a method of a class (see `rewrites`), some a part or a tensor of one model.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from kokoro.custom_stft import CustomSTFT
+from kokoro.istftnet import AdainResBlk1d, SineGen, SourceModuleHnNSF, TorchSTFT
+from torch import nn
+from torch.nn.utils import remove_weight_norm
+from torch.nn.utils.weight_norm import WeightNorm
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.models import rewrites
+
+Rewrite = tuple[type, str, Callable[..., Any]]
+Undo = Callable[[], None]
+
+_SINE_PHASE: Rewrite = (SineGen, "_f02sine", rewrites.sine_phase)
+_SOURCE: tuple[Rewrite, ...] = (
+    _SINE_PHASE,
+    (SineGen, "forward", rewrites.sine_source),
+    (SourceModuleHnNSF, "forward", rewrites.source),
+)
+_TRANSFORM: Rewrite = (CustomSTFT, "transform", rewrites.stft_transform)
+_INVERSE: Rewrite = (CustomSTFT, "inverse", rewrites.stft_inverse)
+
+
+@dataclass(frozen=True)
+class Patch:
+    """One named change to the model.
+
+    Attributes
+    ----------
+    name : str
+        Its key.
+    reason : str
+        Why an export wants it.
+    needed_by : tuple of str
+        Backends whose export fails or goes wrong without it, as measured in ``02_export`` or recorded for backends
+        that come later.
+    tolerance : float
+        Largest change of the audio that it may cause on the same noise, as a share of the peak; 0 means bit-exact, inf
+        that it changes the model on purpose, by as much as ``01_patching`` measures.
+    rewrites : tuple
+        Class-level: (class, method name, function).
+    install : callable or None
+        Model-level: changes the model and returns the function that undoes it.
+    """
+
+    name: str
+    reason: str
+    needed_by: tuple[str, ...]
+    tolerance: float
+    rewrites: tuple[Rewrite, ...] = ()
+    install: Callable[[nn.Module], Undo] | None = None
+
+
+def active() -> tuple[str, ...]:
+    """Return the names of the class-level patches that are on, sorted."""
+    return tuple(sorted(rewrites.ON))
+
+
+@contextmanager
+def class_patches(names: Sequence[str]) -> Iterator[None]:
+    """Have exactly the class-level patches `names` on inside; what was on before is on again afterwards."""
+    before = active()
+    _switch(names)
+    try:
+        yield
+    finally:
+        _switch(before)
+
+
+@contextmanager
+def patched(model: nn.Module, names: Sequence[str]) -> Iterator[nn.Module]:
+    """Switch the patches `names` on for `model`, in the order of the catalogue, and off again on leaving.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        A Kokoro model or any part of one that holds the modules concerned.
+    names : sequence of str
+        Keys of `PATCHES`, in any order.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown or two patches exclude each other.
+    """
+    unknown = [name for name in names if name not in PATCHES]
+    if unknown:
+        raise InputError(f"There is no patch '{unknown[0]}'; the patches are {', '.join(PATCHES)}.")
+    if {"explicit_noise", "signal_noise"} <= set(names):
+        raise InputError("The patches 'explicit_noise' and 'signal_noise' exclude each other; choose one.")
+    ordered = [name for name in PATCHES if name in names]
+    with ExitStack() as stack:
+        for name in ordered:
+            install = PATCHES[name].install
+            if install is not None:
+                stack.callback(install(model))
+        stack.enter_context(class_patches(sorted({*active(), *(n for n in ordered if PATCHES[n].rewrites)})))
+        yield model
+
+
+def _switch(names: Sequence[str]) -> None:
+    """Install the rewrites that `names` need and put every other method back."""
+    wanted = {row[:2]: row[2] for name in names for row in PATCHES[name].rewrites}
+    for (owner, method), original in _ORIGINALS.items():
+        function = wanted.get((owner, method), original)
+        if function is not None:
+            setattr(owner, method, function)
+        elif method in owner.__dict__:  # it was inherited before the patch
+            delattr(owner, method)
+    rewrites.ON.clear()
+    rewrites.ON.update(names)
+
+
+def _swap_stft(model: nn.Module) -> Undo:
+    swapped = []
+    for owner in model.modules():
+        stft = getattr(owner, "stft", None)
+        if isinstance(stft, TorchSTFT):
+            new = CustomSTFT(stft.filter_length, stft.hop_length, stft.win_length).to(stft.window.dtype)
+            owner.stft = new.eval()
+            swapped.append((owner, stft))
+
+    def undo() -> None:
+        for owner, stft in swapped:
+            owner.stft = stft
+
+    return undo
+
+
+def _fold_weight_norm(model: nn.Module) -> Undo:
+    folded = []
+    for module in model.modules():
+        for key, hook in list(module._forward_pre_hooks.items()):
+            if isinstance(hook, WeightNorm):
+                before = dict(module._parameters)
+                hooks = dict(module._forward_pre_hooks)
+                stale = module.__dict__.get(hook.name)
+                remove_weight_norm(module, hook.name)
+                getattr(module, hook.name).requires_grad_(False)
+                folded.append((module, hook.name, before, hooks, stale))
+
+    def undo() -> None:
+        for module, name, before, hooks, stale in folded:
+            del module._parameters[name]
+            module._parameters.clear()
+            module._parameters.update(before)
+            module._forward_pre_hooks.clear()
+            module._forward_pre_hooks.update(hooks)
+            if stale is not None:
+                module.__dict__[name] = stale
+
+    return undo
+
+
+def _make_contiguous(model: nn.Module) -> Undo:
+    changed = []
+    for module in model.modules():
+        if isinstance(module, CustomSTFT):
+            for name in ("weight_backward_real", "weight_backward_imag"):
+                tensor = getattr(module, name)
+                setattr(module, name, tensor.contiguous())
+                changed.append((module, name, tensor))
+
+    def undo() -> None:
+        for module, name, tensor in changed:
+            setattr(module, name, tensor)
+
+    return undo
+
+
+_CATALOGUE = (
+    Patch(
+        "explicit_noise",
+        "Noise drawn inside cannot be the same on two runtimes, and ExecuTorch has no randn_like: it becomes an input.",
+        ("executorch-xnnpack", "executorch-portable", "tvm"),
+        0.0,
+        rewrites=_SOURCE,
+    ),
+    Patch(
+        "signal_noise",
+        "An older port's way to remove the random operators: sin(137 x) cos(211 x) of the harmonic signal x as noise.",
+        (),
+        float("inf"),
+        rewrites=_SOURCE,
+    ),
+    Patch(
+        "custom_stft",
+        "Complex STFT operators exist on few runtimes; CustomSTFT computes it with convolutions (and an approximate inverse).",
+        ("executorch-xnnpack", "executorch-portable", "onnxruntime", "tvm", "coreml"),
+        float("inf"),
+        install=_swap_stft,
+    ),
+    Patch(
+        "exact_istft",
+        "CustomSTFT's inverse counts the one-sided bins once and skips the window normalisation, and its transform pads by "
+        "repeating where torch.stft reflects: this mends all three.",
+        (),
+        float("inf"),
+        rewrites=(_TRANSFORM, _INVERSE),
+    ),
+    Patch(
+        "where_phase",
+        "Boolean assignment into the phase needs index_put with a mask, which TVM refuses; torch.where does the same.",
+        ("tvm",),
+        0.0,
+        rewrites=(_TRANSFORM,),
+    ),
+    Patch(
+        "constant_scale",
+        "rsqrt of an integer tensor stops Core ML; 1/sqrt(2) is a constant.",
+        ("coreml",),
+        1e-3,
+        rewrites=((AdainResBlk1d, "forward", rewrites.residual_block),),
+    ),
+    Patch(
+        "sqrt_epsilon",
+        "1e-14 under the root of the magnitude is below float16's smallest number; 1e-8 is not.",
+        (),
+        float("inf"),
+        rewrites=(_TRANSFORM,),
+    ),
+    Patch(
+        "floor_phase",
+        "Core ML's compiler turns x % 1 into 0; x - floor(x) is the same number.",
+        ("coreml",),
+        0.0,
+        rewrites=(_SINE_PHASE,),
+    ),
+    Patch(
+        "two_pass_norm",
+        "TVM lowers InstanceNorm to a one-pass variance that goes negative, and ExecuTorch's kernel stays outside XNNPACK: "
+        "mean and centred variance are written out.",
+        ("tvm",),
+        1e-3,
+        rewrites=((nn.InstanceNorm1d, "forward", rewrites.instance_norm),),
+    ),
+    Patch(
+        "fold_weight_norm",
+        "A weight computed at run time is no constant, so XNNPACK takes few convolutions: weight_norm is folded in.",
+        ("executorch-xnnpack",),
+        1e-3,
+        install=_fold_weight_norm,
+    ),
+    Patch(
+        "contiguous_istft",
+        "CustomSTFT's inverse weights are transposed views that older ExecuTorch kernels reject: they are copied.",
+        (),
+        0.0,
+        install=_make_contiguous,
+    ),
+)
+
+PATCHES: dict[str, Patch] = {patch.name: patch for patch in _CATALOGUE}
+EXPORT_PATCHES: tuple[str, ...] = tuple(name for name in PATCHES if name != "signal_noise")
+_ORIGINALS = {row[:2]: row[0].__dict__.get(row[1]) for patch in _CATALOGUE for row in patch.rewrites}

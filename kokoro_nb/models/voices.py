@@ -1,0 +1,87 @@
+"""Voices: tables of style vectors, one row for each length of the phoneme string."""
+
+import re
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.models.architecture import MAX_PHONEMES, STYLE
+from kokoro_nb.models.kokoro import Kokoro
+from kokoro_nb.models.weights import read_torch
+
+SHAPE = (MAX_PHONEMES, 1, 2 * STYLE)
+SPREAD = 0.3  # standard deviation of the stand-in's style; an assumption, no published voice can be read offline
+
+
+def load_voice(kokoro: Kokoro, voice: str = "") -> Tensor:
+    """Return a voice, or a blend of several.
+
+    Parameters
+    ----------
+    kokoro : Kokoro
+        The model, which knows where its voices lie.
+    voice : str
+        A voice's name (``af_heart``), a file, ``seeded`` or ``seeded:3`` for a random stand-in, a blend of these such as
+        ``af_heart:0.6+am_adam:0.4`` (weights are divided by their sum; none means equal parts), or empty for the
+        model's default.
+
+    Returns
+    -------
+    torch.Tensor, shape (510, 1, 256), float32
+        Row i is the style for a string of i + 1 phonemes.
+
+    Raises
+    ------
+    InputError
+        If a voice is unknown, or its table has another shape, or holds NaN or infinity.
+    """
+    parts = [part.strip() for part in (voice or kokoro.default_voice).split("+")]
+    names, shares = [], []
+    for part in parts:
+        name, _, share = part.rpartition(":") if len(parts) > 1 and ":" in part else (part, "", "1")
+        try:
+            shares.append(float(share))
+        except ValueError:
+            raise InputError(f"'{part}' is no part of a blend; write it as name:share, such as af_heart:0.6.") from None
+        names.append(name)
+    total = sum(shares)
+    if not total > 0 or min(shares) < 0:
+        raise InputError(f"The shares of the blend '{voice}' must be positive; write for example a:0.6+b:0.4.")
+    tables = [share / total * _table(kokoro, name) for name, share in zip(names, shares, strict=True)]
+    return torch.stack(tables).sum(0) if len(tables) > 1 else _table(kokoro, names[0])
+
+
+def style(table: Tensor, phonemes: str) -> Tensor:
+    """Return the row of `table` for a phoneme string: ``ref_s``, shape (1, 256), as the package's pipeline picks it."""
+    return table[len(phonemes) - 1]
+
+
+def _table(kokoro: Kokoro, name: str) -> Tensor:
+    seeded = re.fullmatch(r"seeded(?::(\d+))?", name)
+    if seeded:
+        source = torch.Generator().manual_seed(int(seeded[1] or 0))
+        return (SPREAD * torch.randn(1, 1, 2 * STYLE, generator=source)).repeat(MAX_PHONEMES, 1, 1)
+    if Path(name).suffix in (".pt", ".safetensors"):
+        return _read(Path(name))
+    if not re.fullmatch(r"\w+", name):
+        raise InputError(f"'{name}' is no name of a voice; use letters, digits and _, or the path of a .pt file.")
+    if kokoro.voice_file is None:
+        raise InputError(f"The weights '{kokoro.weights.name}' have no voice '{name}'; use 'seeded' or 'seeded:1'.")
+    return _read(kokoro.voice_file(name))
+
+
+def _read(path: Path) -> Tensor:
+    if path.suffix == ".safetensors":
+        from kokoro_nb.models.weights import read_state
+
+        table = read_state(path).get("voice")
+    else:
+        table = read_torch(path)
+    if not isinstance(table, Tensor) or tuple(table.shape) != SHAPE or not table.is_floating_point():
+        form = tuple(table.shape) if isinstance(table, Tensor) else type(table).__name__
+        raise InputError(f"The voice file {path.name} must hold one float tensor of shape {SHAPE}, it holds {form}.")
+    if not torch.isfinite(table).all():
+        raise InputError(f"The voice file {path.name} holds NaN or infinity; it is damaged, copy it again.")
+    return table.float()

@@ -1,0 +1,203 @@
+"""Where weights come from: the hub's cache, a local folder or file, and an account of every key."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from kokoro.model import KModel
+from torch import Tensor, nn
+
+from kokoro_nb.errors import InputError
+
+PARTS = ("bert", "bert_encoder", "predictor", "decoder", "text_encoder")
+POSITION_IDS = "bert.embeddings.position_ids"  # 0, 1, 2 ...: a constant that older transformers stored as a weight
+MADE_HERE = "'seeded' (random, full size), 'narrow' (random, small)"
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What the figures were measured on.
+
+    Attributes
+    ----------
+    name : str
+        What was asked for: ``seeded``, ``narrow``, a hub id or a path's last part.
+    origin : str
+        Where they come from, in words.
+    parameters : int
+        How many there are.
+    sha256 : str
+        Digest over every tensor, in hexadecimal.
+    """
+
+    name: str
+    origin: str
+    parameters: int
+    sha256: str
+
+    @property
+    def label(self) -> str:
+        """The line that stands on every artefact, figure and page."""
+        return f"{self.name} ({self.origin}; {self.parameters / 1e6:.1f} M parameters; sha256 {self.sha256[:8]})"
+
+
+def digest_tensors(tensors: Mapping[str, Tensor]) -> str:
+    """Return the SHA-256 over names, dtypes, shapes and bytes of `tensors`, whatever their order."""
+    total = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        total.update(f"{name} {tensor.dtype} {tuple(tensor.shape)};".encode())
+        total.update(tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy())
+    return total.hexdigest()
+
+
+def hub_file(repo: str, filename: str) -> Path:
+    """Return the path of a hub file in the cache, fetched first where a network allows it.
+
+    Raises
+    ------
+    InputError
+        If it is neither cached nor reachable.
+    """
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.constants import ENDPOINT, HF_HUB_CACHE
+    from huggingface_hub.errors import LocalEntryNotFoundError
+    from huggingface_hub.utils import get_session
+
+    try:
+        return Path(hf_hub_download(repo, filename, local_files_only=True))
+    except LocalEntryNotFoundError:
+        pass  # not cached: ask the hub
+    try:
+        get_session().head(ENDPOINT, timeout=5)  # the download itself would try again for half a minute
+        return Path(hf_hub_download(repo, filename))
+    except Exception as error:  # every network layer below has errors of its own
+        raise InputError(
+            f"{filename} of '{repo}' is neither in the hub cache ({_short(HF_HUB_CACHE)}) nor can it be fetched "
+            f"({type(error).__name__}); fetch it where there is a network and copy the cache, give a local folder, or use "
+            f"{MADE_HERE}."
+        ) from error
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Read a ``config.json`` of the published form.
+
+    Raises
+    ------
+    InputError
+        If a key that the model needs is missing.
+    """
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise InputError(
+            f"There is no config.json in {path.parent}; put the model's own beside its weights."
+        ) from error
+    except ValueError as error:
+        raise InputError(f"{path} is not JSON ({error}); put the model's own config.json there.") from error
+    needed = ("istftnet", "plbert", "vocab", "n_token", "hidden_dim", "style_dim", "n_layer", "max_dur", "n_mels")
+    missing = [key for key in needed if not isinstance(config, dict) or key not in config]
+    if missing:
+        raise InputError(f"{path} lacks {', '.join(missing)}; use the config.json that belongs to the weights.")
+    return config
+
+
+def read_state(path: Path) -> dict[str, Tensor]:
+    """Read a checkpoint as one flat dict ``part.key -> tensor``; never unpickles anything but tensors.
+
+    Parameters
+    ----------
+    path : Path
+        A ``.pth``/``.pt`` of the published form (a dict of parts, whose keys may start with ``module.``) or a flat
+        ``.safetensors``.
+    """
+    if path.suffix == ".safetensors":
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+
+        try:
+            return load_file(path)
+        except SafetensorError as error:
+            raise InputError(f"{path.name} is no whole safetensors file ({error}); copy it again.") from error
+    content = read_torch(path)
+    if not isinstance(content, dict) or not all(isinstance(part, dict) for part in content.values()):
+        raise InputError(f"{path.name} is no Kokoro checkpoint: it must be a dict of {', '.join(PARTS)}.")
+    flat = {}
+    for part, state in content.items():
+        for key, tensor in state.items():
+            if not isinstance(tensor, Tensor):
+                raise InputError(f"{path.name} holds '{part}.{key}', which is no tensor; use the published checkpoint.")
+            flat[f"{part}.{str(key).removeprefix('module.')}"] = tensor
+    return flat
+
+
+def read_torch(path: Path) -> Any:
+    """Load a torch file with ``weights_only``.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or it is damaged, or holds more than tensors.
+    """
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError as error:
+        raise InputError(f"There is no file {path}; check the path.") from error
+    except Exception as error:  # torch raises unpickling, zip, runtime and end-of-file errors alike
+        raise InputError(
+            f"{path.name} is not a whole file of tensors ({type(error).__name__}); copy it again."
+        ) from error
+
+
+def load_state(model: KModel, state: Mapping[str, Tensor], source: str) -> None:
+    """Load `state` into `model`, with every key accounted for.
+
+    Only the affine parameters of InstanceNorm may be absent (the published checkpoint has none; they stay at one and
+    zero), and only BERT's table of position numbers may be superfluous.
+
+    Raises
+    ------
+    InputError
+        If any other key is missing or unexpected, or a shape or a value is not right.
+    """
+    expected = model.state_dict()
+    optional = {
+        f"{name}.{leaf}"
+        for name, module in model.named_modules()
+        if isinstance(module, nn.InstanceNorm1d)
+        for leaf in ("weight", "bias")
+    }
+    missing = sorted(set(expected) - set(state) - optional)
+    unexpected = sorted(set(state) - set(expected) - {POSITION_IDS})
+    if missing or unexpected:
+        raise InputError(
+            f"The weights in {source} do not fit the model: {_listed('missing', missing)}"
+            f"{'; ' if missing and unexpected else ''}{_listed('unexpected', unexpected)}; "
+            "use the weights and the config.json that belong together."
+        )
+    for key, tensor in state.items():
+        if key == POSITION_IDS:
+            continue
+        if tensor.shape != expected[key].shape:
+            raise InputError(
+                f"'{key}' in {source} has the shape {tuple(tensor.shape)}, the model needs {tuple(expected[key].shape)}; "
+                "use the config.json that belongs to the weights."
+            )
+        if not torch.isfinite(tensor).all():
+            raise InputError(f"'{key}' in {source} holds NaN or infinity; the file is damaged, copy it again.")
+        expected[key].copy_(tensor)
+
+
+def _listed(word: str, keys: list[str]) -> str:
+    if not keys:
+        return ""
+    more = f" and {len(keys) - 3} more" if len(keys) > 3 else ""
+    return f"{word} {', '.join(keys[:3])}{more}"
+
+
+def _short(path: str) -> str:
+    home = str(Path.home())
+    return path.replace(home, "~", 1) if path.startswith(home) else path

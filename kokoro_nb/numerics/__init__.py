@@ -1,0 +1,1 @@
+"""Measuring tensors, and what was found."""

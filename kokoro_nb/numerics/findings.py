@@ -1,0 +1,89 @@
+"""A finding: one checked statement with its figure, and the file that carries a notebook's findings."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.storage import read_json, write_json
+
+Verdict = Literal["pass", "fail", "unknown", "skip"]
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One statement that was checked.
+
+    Attributes
+    ----------
+    kind : str
+        What was checked, as a short key: ``finite``, ``parity``, ``patch_effect`` ...
+    verdict : str
+        ``pass``, ``fail``, ``unknown`` (it could not be measured: never a pass) or ``skip`` (with its reason).
+    statement : str
+        The finding in one sentence that can stand alone.
+    weights : str
+        Label of the weights that it was measured on.
+    backend : str or None
+        Name of the backend, where one was involved.
+    value, limit : float or None
+        The figure, and the limit that it was held against; in `unit`.
+    unit : str
+        Unit of both, ``""`` for a ratio.
+    tap : str or None
+        Module path and operator at which it shows.
+    reason : str
+        Why it is ``skip`` or ``unknown``, or the exact error behind a ``fail``.
+    evidence : tuple of str
+        Files, relative to ``findings.json``.
+    """
+
+    kind: str
+    verdict: Verdict
+    statement: str
+    weights: str
+    backend: str | None = None
+    value: float | None = None
+    limit: float | None = None
+    unit: str = ""
+    tap: str | None = None
+    reason: str = ""
+    evidence: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.verdict not in get_args(Verdict):
+            raise InputError(f"'{self.verdict}' is no verdict; use one of {', '.join(get_args(Verdict))}.")
+        if self.verdict in ("skip", "unknown") and not self.reason:
+            raise InputError(f"A finding with the verdict '{self.verdict}' needs a reason.")
+
+
+def write_findings(path: str | Path, findings: Iterable[Finding], **about: Any) -> Path:
+    """Write ``findings.json``: the findings, preceded by what `about` says of them (notebook, parameters, versions)."""
+    return write_json(path, {"schema": SCHEMA, **about, "findings": [asdict(finding) for finding in findings]})
+
+
+def read_findings(path: str | Path) -> tuple[tuple[Finding, ...], Mapping[str, Any]]:
+    """Read ``findings.json`` and return the findings and what the file says about them.
+
+    Raises
+    ------
+    InputError
+        If the file is absent, is no JSON, or is of another schema.
+    """
+    about = read_json(path, "findings file")
+    if not isinstance(about, dict) or about.get("schema") != SCHEMA or not isinstance(about.get("findings"), list):
+        raise InputError(f"{path} is no findings file of schema {SCHEMA}; run the notebook again to make one.")
+    names = {field.name for field in fields(Finding)}
+    findings = []
+    for row in about.pop("findings"):
+        if (
+            not isinstance(row, dict)
+            or not set(row) <= names
+            or not {"kind", "verdict", "statement", "weights"} <= set(row)
+        ):
+            raise InputError(f"{path} holds a row that is no finding; run the notebook again.")
+        numbers = {key: float(row[key]) for key in ("value", "limit") if row.get(key) is not None}
+        findings.append(Finding(**{**row, **numbers, "evidence": tuple(row.get("evidence", ()))}))
+    return tuple(findings), about

@@ -1,0 +1,1 @@
+"""Running the notebooks and rendering what they found."""

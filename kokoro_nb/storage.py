@@ -1,0 +1,107 @@
+"""Files that are whole or absent: atomic writes, the artefact cache, JSON that keeps NaN."""
+
+import hashlib
+import json
+import math
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from kokoro_nb.errors import InputError
+
+
+def cache_dir() -> Path:
+    """Return the folder of everything that can be made again: ``$KOKORO_NB_CACHE`` or ``~/.cache/kokoro_nb``."""
+    return Path(os.environ.get("KOKORO_NB_CACHE") or Path.home() / ".cache" / "kokoro_nb")
+
+
+@contextmanager
+def atomic(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; what is written there takes its place only if no error is raised.
+
+    The caller may create a file or a folder under the temporary name. A folder that stands at `path` already is
+    replaced whole, never merged.
+
+    Raises
+    ------
+    InputError
+        If the parent folder cannot be written.
+    """
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        room = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    except OSError as error:
+        raise InputError(f"Cannot write {path}: {error.strerror}; choose a folder that can be written.") from error
+    draft = room / path.name
+    try:
+        yield draft
+        if draft.is_dir() and path.is_dir():
+            os.replace(path, room / "replaced")
+        os.replace(draft, path)
+    finally:
+        shutil.rmtree(room, ignore_errors=True)
+
+
+def write_text(path: str | Path, text: str) -> Path:
+    """Write `text` as UTF-8, whole or not at all, and return the path."""
+    with atomic(path) as draft:
+        draft.write_text(text, encoding="utf-8")
+    return Path(path)
+
+
+def write_json(path: str | Path, value: Any) -> Path:
+    """Write `value` as JSON, whole or not at all; non-finite floats become the strings "nan", "inf" and "-inf".
+
+    JSON has no word for them, and dropping them is how other tools lose a NaN.
+    """
+    return write_text(path, json.dumps(json_ready(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_json(path: str | Path, what: str) -> Any:
+    """Read the JSON file at `path`; `what` names it in the error.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or it is not JSON.
+    """
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise InputError(f"There is no {what} at {path}; check the path.") from error
+    except (OSError, ValueError) as error:
+        raise InputError(f"The {what} at {path} cannot be read as JSON ({error}); make it again.") from error
+
+
+def json_ready(value: Any) -> Any:
+    """Return `value` with tuples as lists and non-finite floats as strings, so that strict JSON can hold it.
+
+    >>> json_ready({"snr": float("nan"), "shape": (1, 2)})
+    {'snr': 'nan', 'shape': [1, 2]}
+    """
+    if isinstance(value, dict):
+        return {str(key): json_ready(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_ready(item) for item in value]
+    if isinstance(value, Path):
+        return str(value)
+    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def digest(*parts: str | bytes) -> str:
+    """Return the SHA-256 (hexadecimal) of `parts`, each preceded by its length so that they cannot run together."""
+    total = hashlib.sha256()
+    for part in parts:
+        raw = part.encode() if isinstance(part, str) else part
+        total.update(len(raw).to_bytes(8, "little"))
+        total.update(raw)
+    return total.hexdigest()

@@ -1,0 +1,1 @@
+"""Making the project's own small weights."""
