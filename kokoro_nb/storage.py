@@ -1,5 +1,6 @@
 """Files that are whole or absent: atomic writes, the artefact cache, JSON that keeps NaN."""
 
+import errno
 import hashlib
 import json
 import math
@@ -7,7 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,12 @@ def atomic(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; what is written there takes its place only if no error is raised.
 
     The caller may create a file or a folder under the temporary name. A folder that stands at `path` already is
-    replaced whole, never merged.
+    replaced whole, never merged; where two processes write the same folder, the later one stays.
 
     Raises
     ------
     InputError
-        If the parent folder cannot be written.
+        If the parent folder cannot be written, or a file would replace a folder or a folder a file.
     """
     path = Path(path)
     try:
@@ -40,11 +41,24 @@ def atomic(path: str | Path) -> Iterator[Path]:
     draft = room / path.name
     try:
         yield draft
-        if draft.is_dir() and path.is_dir():
-            os.replace(path, room / "replaced")
-        os.replace(draft, path)
+        if path.exists() and path.is_dir() != draft.is_dir():
+            kind = "folder" if path.is_dir() else "file"
+            raise InputError(f"Cannot write {path}: there is a {kind} of that name; choose another name.")
+        while not _moved(draft, path):  # a folder is in the way, perhaps put there by another process a moment ago
+            with suppress(FileNotFoundError):
+                os.replace(path, tempfile.mkdtemp(dir=room))
     finally:
         shutil.rmtree(room, ignore_errors=True)
+
+
+def _moved(draft: Path, path: Path) -> bool:
+    try:
+        os.replace(draft, path)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        return False
+    return True
 
 
 def write_text(path: str | Path, text: str) -> Path:

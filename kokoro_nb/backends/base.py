@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import sys
 import tempfile
 import time
@@ -19,21 +20,37 @@ from kokoro_nb.errors import InputError
 
 Rung = Literal["patched", "exported", "lowered", "serialised", "loaded", "run"]
 META = "meta.json"
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True)
 class Failure:
-    """An export or a run that did not come about: the rung of the ladder that it fell from, and the exact error."""
+    """An export or a run that did not come about: the rung of the ladder that it fell from, and the exact error.
+
+    Attributes
+    ----------
+    backend : str
+        Name of the backend, or ``torch.export``.
+    rung : str
+        ``patched``, ``exported``, ``lowered``, ``serialised``, ``loaded`` or ``run``.
+    error, message : str
+        Class of the exception and its whole text, without terminal colours.
+    cause : str
+        Class and text of the exception at the root of it, where it was raised from another one.
+    log : str
+        What was printed meanwhile: native runtimes say there why.
+    """
 
     backend: str
     rung: Rung
-    error: str  # class of the exception
-    message: str  # its whole text
-    log: str = ""  # what was printed meanwhile: native runtimes say there why
+    error: str
+    message: str
+    cause: str = ""
+    log: str = ""
 
     def __str__(self) -> str:
-        first = next((line for line in self.message.splitlines() if line.strip()), "")
-        return f"{self.backend} fell from the rung '{self.rung}': {self.error}: {first}"
+        told = f"{self.backend} fell from the rung '{self.rung}': {self.error}: {_first_line(self.message)}"
+        return f"{told} (from {_first_line(self.cause)})" if self.cause else told
 
 
 @dataclass(frozen=True)
@@ -134,14 +151,25 @@ class RungError(Exception):
 
     def failure(self, backend: str) -> Failure:
         """Return the record of it."""
-        cause = self.__cause__
-        log = "\n".join(getattr(cause, "__notes__", ()))
-        return Failure(backend, self.rung, type(cause).__name__, str(cause), log)
+        error = root = self.__cause__
+        while root is not None and root.__cause__ is not None:
+            root = root.__cause__
+        cause = "" if root is error else f"{type(root).__name__}: {root}"
+        log = "\n".join(getattr(error, "__notes__", ()))
+        return Failure(backend, self.rung, type(error).__name__, *map(_plain, (str(error), cause, log)))
+
+
+def _plain(text: str) -> str:
+    return _COLOUR.sub("", text)
+
+
+def _first_line(text: str) -> str:
+    return next((line for line in text.splitlines() if line.strip()), "")
 
 
 @contextmanager
 def on_rung(rung: Rung, seconds: dict[str, float] | None = None) -> Iterator[None]:
-    """Turn any exception inside into a `RungError` that knows the rung; note the wall time in `seconds` if there is none."""
+    """Turn any exception inside into a `RungError` that knows the rung; without any, note the time in `seconds`."""
     start = time.perf_counter()
     try:
         yield

@@ -36,7 +36,9 @@ def as_array(name: str, value: Any) -> np.ndarray:
         try:
             value = value.detach().cpu().numpy()
         except TypeError as error:
-            raise InputError(f"Input '{name}' is {value.dtype}, which NumPy does not have; convert it first.") from error
+            raise InputError(
+                f"Input '{name}' is {value.dtype}, which NumPy does not have; convert it first."
+            ) from error
     if not isinstance(value, np.ndarray | np.generic) or value.dtype.kind not in "fiub":
         raise InputError(
             f"Input '{name}' is {_kind(value)}; give a tensor or an array of floats, integers or truth values."
@@ -63,7 +65,9 @@ def example_inputs(module: Any, inputs: Arrays) -> dict[str, np.ndarray]:
     order = [p.name for p in named]
     for name in inputs:
         if name not in order and not open_ended:
-            raise InputError(f"The module's forward has no parameter '{name}'; it takes {', '.join(order) or 'nothing'}.")
+            raise InputError(
+                f"The module's forward has no parameter '{name}'; it takes {', '.join(order) or 'nothing'}."
+            )
     for parameter in named:
         if parameter.default is parameter.empty and parameter.name not in inputs:
             raise InputError(f"Input '{parameter.name}' is missing; the module's forward takes {', '.join(order)}.")
@@ -72,7 +76,7 @@ def example_inputs(module: Any, inputs: Arrays) -> dict[str, np.ndarray]:
 
 
 def call_arguments(module: Any, tensors: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return positional and keyword arguments for the forward of `module`: by name, but in order where it has ``*args``."""
+    """Return the arguments for the forward of `module`, positional and by name: by name, unless it takes ``*args``."""
     parameters = inspect.signature(module.forward).parameters.values()
     if any(p.kind == p.VAR_POSITIONAL for p in parameters):
         return tuple(tensors.values()), {}
@@ -118,7 +122,7 @@ def checked(inputs: Arrays, expected: Sequence[TensorSpec], double: bool = False
         widened = double and array.dtype == np.float64 and np.dtype(spec.dtype).kind == "f"
         if str(array.dtype) != spec.dtype and not widened:
             raise InputError(
-                f"Input '{spec.name}' is {array.dtype}, but the program was exported for {spec.dtype}; convert it first."
+                f"Input '{spec.name}' is {array.dtype}, but the program was exported for {spec.dtype}; convert it."
             )
         arrays[spec.name] = array
     return arrays

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from kokoro_nb.errors import InputError
+
 PATCHES = "kokoro_nb.models.patches"
 
 
@@ -33,10 +35,36 @@ def snapshot(module: Any, double: bool = False) -> Any:
     return twin
 
 
-def state_marks(module: Any) -> dict[str, tuple[int, int]]:
-    """Return what changes when a parameter or buffer of `module` is replaced or written: its identity and version."""
+State = Mapping[str, tuple[Any, int]]
+
+
+def state(module: Any) -> State:
+    """Return every parameter and buffer of `module` with its version, the number of times it was written in place."""
     tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
-    return {name: (id(tensor), tensor._version) for name, tensor in tensors.items()}
+    return {name: (tensor, tensor._version) for name, tensor in tensors.items()}
+
+
+def require_stateless(before: State, after: State) -> None:
+    """Refuse a module that wrote to a parameter or buffer while it ran.
+
+    Runtimes disagree about such state: one keeps it, one forgets it, one starts it from zero.
+
+    Raises
+    ------
+    InputError
+        If a tensor of `after` is not the one of `before`, or was written since.
+    """
+    for name, (tensor, version) in after.items():
+        if name not in before or before[name][0] is not tensor or before[name][1] != version:
+            raise keeps_state(name)
+
+
+def keeps_state(name: str) -> InputError:
+    """Return the error about a module that writes to `name`."""
+    return InputError(
+        f"The module writes to '{name}' when it runs, so a second call would differ from the first; "
+        "make that state an input and return its new value."
+    )
 
 
 def active_patches() -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """A case: one utterance with everything that passes each cut of the model, computed by the unpatched model itself."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models import noise, speech, voices
-from kokoro_nb.models.architecture import SAMPLE_RATE, SAMPLES_PER_FRAME
+from kokoro_nb.models import noise, patches, speech, voices
+from kokoro_nb.models.architecture import HARMONICS, SAMPLE_RATE, SAMPLES_PER_FRAME, STYLE
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.weights import Weights
 from kokoro_nb.storage import atomic, read_json, write_json
@@ -39,10 +39,11 @@ class Case:
     weights : Weights
         Weights that computed it.
     tensors : dict
-        ``ids`` (1, tokens) int64; ``ref_s`` (1, 256); ``durations`` (tokens,) int64, frames; ``d`` (1, tokens, hidden +
-        128) and ``t_en`` (1, hidden, tokens), the two encoders' outputs; the decoder's inputs ``asr`` (1, hidden, frames),
-        ``f0`` (1, 2 * frames) Hz, ``n`` (1, 2 * frames), ``s`` (1, 128); the noise ``initial_phase``, ``harmonic_noise``,
-        ``branch_noise``; ``audio`` (600 * frames,) at 24 kHz, full scale 1. float32 where not said otherwise.
+        ``ids`` (1, tokens) int64; ``ref_s`` (1, 256); ``durations`` (tokens,) int64, frames; ``d`` (1, tokens,
+        hidden + 128) and ``t_en`` (1, hidden, tokens), the two encoders' outputs; the decoder's inputs ``asr``
+        (1, hidden, frames), ``f0`` (1, 2 * frames) Hz, ``n`` (1, 2 * frames), ``s`` (1, 128); the noise
+        ``initial_phase``, ``harmonic_noise``, ``branch_noise``, see `noise.Noise`; ``audio`` (600 * frames,) at 24 kHz,
+        full scale 1. float32 where not said otherwise.
     """
 
     text: str
@@ -65,10 +66,20 @@ class Case:
         """Length of the audio in seconds."""
         return self.tensors["audio"].numel() / SAMPLE_RATE
 
-    @property
-    def noise(self) -> noise.Noise:
-        """The draw at all three sites."""
-        return noise.Noise(*(self.tensors[name] for name in ("initial_phase", "harmonic_noise", "branch_noise")))
+    def noise(self, frames: int | None = None) -> noise.Noise:
+        """Return the draw at all three sites, cut to the first `frames` frames where asked.
+
+        Raises
+        ------
+        InputError
+            If the utterance has no such frames.
+        """
+        samples = SAMPLES_PER_FRAME * self._count(frames)
+        return noise.Noise(
+            self.tensors["initial_phase"],
+            self.tensors["harmonic_noise"][:, :samples],
+            self.tensors["branch_noise"][:, :samples],
+        )
 
     def decoder_inputs(self, frames: int | None = None, start: int = 0) -> dict[str, Tensor]:
         """Return the inputs of `stages.DecoderStage` by name, cut to `frames` frames from `start` where asked.
@@ -78,12 +89,7 @@ class Case:
         InputError
             If the utterance has no such frames.
         """
-        frames = self.frames - start if frames is None else frames
-        if start < 0 or frames < 1 or start + frames > self.frames:
-            raise InputError(
-                f"Frames {start} to {start + frames} were asked for and the utterance has {self.frames}; "
-                "ask for fewer, or give a longer text."
-            )
+        frames = self._count(frames, start)
         rates = {"asr": 1, "f0": 2, "n": 2}
         cut = {
             name: self.tensors[name][..., start * rate : (start + frames) * rate].contiguous()
@@ -96,6 +102,16 @@ class Case:
             "harmonic_noise": self.tensors["harmonic_noise"][:, samples].contiguous(),
         }
 
+    def _count(self, frames: int | None, start: int = 0) -> int:
+        """Return `frames`, or as many as there are from `start`; refuse what the utterance does not have."""
+        frames = self.frames - start if frames is None else frames
+        if start < 0 or frames < 1 or start + frames > self.frames:
+            raise InputError(
+                f"Frames {start} to {start + frames} were asked for and the utterance has {self.frames}; "
+                "ask for fewer, or give a longer text."
+            )
+        return frames
+
 
 def capture(
     kokoro: Kokoro,
@@ -104,12 +120,12 @@ def capture(
     speed: float = 1.0,
     seed: int = 0,
     noise_kind: noise.NoiseKind = "gaussian",
-    g2p: Any = "auto",
+    g2p: speech.G2P = "auto",
 ) -> Case:
     """Speak `text` with the unpatched model and keep what passes each cut.
 
     The model runs its own `forward_with_tokens`; hooks read its parts, and its random draws are answered from a seeded
-    `noise.Noise`.
+    `noise.Noise`. Class-level patches that are on are off meanwhile.
 
     Parameters
     ----------
@@ -139,7 +155,7 @@ def capture(
     ref_s = voices.style(voices.load_voice(kokoro, voice), phonemes.symbols)
     model, seen = kokoro.model, dict[str, Tensor]()
 
-    with noise.replayed() as draws:
+    with patches.class_patches(()), noise.replayed() as draws:
 
         def before_decoder(_module: Any, args: tuple[Tensor, ...]) -> None:
             seen.update(zip(("asr", "f0", "n", "s"), args, strict=True))
@@ -169,7 +185,8 @@ def save(case: Case, folder: str | Path) -> Path:
     """Save `case` as a folder with ``case.json`` and ``tensors.safetensors``, whole or not at all."""
     from safetensors.torch import save_file
 
-    about = {key: value for key, value in asdict(case).items() if key != "tensors"}
+    about = {field.name: getattr(case, field.name) for field in fields(case) if field.name != "tensors"}
+    about["weights"] = asdict(case.weights)
     with atomic(folder) as draft:
         draft.mkdir()
         save_file(dict(case.tensors), draft / "tensors.safetensors")
@@ -207,12 +224,17 @@ def _check(case: Case, folder: str | Path) -> None:
     t = case.tensors
     if set(t) != set(TENSORS):
         raise InputError(f"The case in {folder} lacks tensors or has strange ones; capture it again.")
-    frames = t["asr"].shape[-1]
-    fits = (
-        int(t["durations"].sum()) == frames
-        and t["f0"].shape == t["n"].shape == (1, 2 * frames)
-        and t["harmonic_noise"].shape[1] == t["audio"].numel() == frames * SAMPLES_PER_FRAME
-        and t["durations"].numel() == t["ids"].shape[1]
-    )
-    if not fits:
+    tokens, frames, hidden = t["ids"].numel(), int(t["durations"].sum()), t["t_en"].numel() // max(1, t["ids"].numel())
+    samples = frames * SAMPLES_PER_FRAME
+    shapes = {
+        **{"ids": (1, tokens), "durations": (tokens,), "ref_s": (1, 2 * STYLE), "s": (1, STYLE)},
+        **{"d": (1, tokens, hidden + STYLE), "t_en": (1, hidden, tokens), "asr": (1, hidden, frames)},
+        **{"f0": (1, 2 * frames), "n": (1, 2 * frames), "audio": (samples,), "initial_phase": (1, HARMONICS)},
+        **{"harmonic_noise": (1, samples, HARMONICS), "branch_noise": (1, samples, 1)},
+    }
+    whole = ("ids", "durations")
+    if any(
+        tuple(tensor.shape) != shapes[name] or tensor.dtype != (torch.int64 if name in whole else torch.float32)
+        for name, tensor in t.items()
+    ):
         raise InputError(f"The tensors of the case in {folder} do not belong together; capture it again.")

@@ -5,14 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from kokoro.model import KModel
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import build, full_config, initialise, narrow_config
 from kokoro_nb.models.weights import MADE_HERE, Weights, digest_tensors, hub_file, load_state, read_config, read_state
 
-HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
+WEIGHT_FILES = (".pth", ".safetensors")
 PUBLISHED = "hexgrad/Kokoro-82M"
 GENERATED = {"seeded": full_config, "narrow": narrow_config}
 
@@ -63,7 +63,7 @@ def load_model(weights: str | Path = "seeded", seed: int = 0) -> Kokoro:
         return Kokoro(model, _describe(model, name, f"random, seed {seed}"), None, "seeded")
     if Path(name).exists():
         return _load_local(Path(name))
-    if HUB_ID.fullmatch(name):
+    if HUB_ID.fullmatch(name) and Path(name).suffix not in WEIGHT_FILES:
         return _load_hub(name)
     raise InputError(f"There are no weights '{name}': it is no file or folder; use {MADE_HERE}, a path or a hub id.")
 
@@ -72,10 +72,11 @@ def reachable_weights() -> dict[str, str | None]:
     """Return, for each weights name that can be asked for, None if it can be loaded now or the reason why not."""
     from huggingface_hub import try_to_load_from_cache
 
-    cached = try_to_load_from_cache(PUBLISHED, KModel.MODEL_NAMES[PUBLISHED])
+    files = ("config.json", KModel.MODEL_NAMES[PUBLISHED])
+    cached = all(isinstance(try_to_load_from_cache(PUBLISHED, file), str) for file in files)
     return {
         **dict.fromkeys(GENERATED),
-        PUBLISHED: None if isinstance(cached, str) else "not in the hub cache; loading it needs a network",
+        PUBLISHED: None if cached else "not in the hub cache; loading it needs a network",
     }
 
 
@@ -93,10 +94,11 @@ def _load_hub(repo: str) -> Kokoro:
 def _load_local(path: Path) -> Kokoro:
     folder = path if path.is_dir() else path.parent
     if path.is_dir():
-        found = sorted(p for pattern in ("*.pth", "*.safetensors") for p in folder.glob(pattern))
+        found = sorted(p for suffix in WEIGHT_FILES for p in folder.glob(f"*{suffix}"))
         if len(found) != 1:
             raise InputError(
-                f"{folder} holds {len(found)} weight files (.pth, .safetensors); leave one there, or name the file itself."
+                f"{folder} holds {len(found)} weight files ({', '.join(WEIGHT_FILES)}); "
+                "leave one there, or name the file itself."
             )
         path = found[0]
     model = build(read_config(folder / "config.json"))
@@ -115,5 +117,4 @@ def _load_local(path: Path) -> Kokoro:
 
 
 def _describe(model: KModel, name: str, origin: str) -> Weights:
-    state = {key: tensor for key, tensor in model.state_dict().items() if isinstance(tensor, torch.Tensor)}
-    return Weights(name, origin, sum(p.numel() for p in model.parameters()), digest_tensors(state))
+    return Weights(name, origin, sum(p.numel() for p in model.parameters()), digest_tensors(model.state_dict()))

@@ -14,7 +14,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.architecture import HARMONICS, SAMPLES_PER_FRAME
+from kokoro_nb.models.architecture import HARMONICS, SAMPLE_RATE, SAMPLES_PER_FRAME
 
 NoiseKind = Literal["gaussian", "zero", "tonal"]
 
@@ -51,6 +51,11 @@ def draw(frames: int, seed: int, kind: NoiseKind = "gaussian") -> Noise:
     kind : {"gaussian", "zero", "tonal"}
         ``gaussian`` is what the model draws. ``zero`` and ``tonal``, ``sin(137 t) cos(211 t)`` of the time t in
         seconds, are deterministic stand-ins that were tried in ports.
+
+    Raises
+    ------
+    InputError
+        If `kind` is none of these.
     """
     if kind not in get_args(NoiseKind):
         raise InputError(f"There is no noise '{kind}'; use one of {', '.join(get_args(NoiseKind))}.")
@@ -62,7 +67,7 @@ def draw(frames: int, seed: int, kind: NoiseKind = "gaussian") -> Noise:
     if kind == "zero":
         harmonic = torch.zeros_like(harmonic)
     elif kind == "tonal":
-        time = torch.arange(samples, dtype=torch.float64)[None, :, None] / (SAMPLES_PER_FRAME * 40)
+        time = torch.arange(samples, dtype=torch.float64)[None, :, None] / SAMPLE_RATE
         harmonic = (torch.sin(137 * time) * torch.cos(211 * time)).float().expand_as(harmonic).contiguous()
     return Noise(phase, harmonic, branch)
 
@@ -92,7 +97,13 @@ class _Replay(TorchFunctionMode):
 def replayed(noise: Noise | None = None) -> Iterator[_Replay]:
     """Run the unpatched model on `noise`: its draws are answered from there, its code stays as it is.
 
-    The yielded object's `noise` may be set later, when the number of frames is known.
+    The yielded object's `noise` may be set later, when the number of frames is known; until then the model draws its
+    own.
+
+    Raises
+    ------
+    InputError
+        Inside, if the model asks for another number of samples than were drawn.
     """
     mode = _Replay()
     mode.noise = noise

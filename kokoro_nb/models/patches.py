@@ -1,7 +1,7 @@
 """Named, reversible patches that make Kokoro exportable, each with its reason and what it may change.
 
-A patch is switched on by `patched(model, names)` and off by leaving it, after which the model computes, bit for bit, what
-it computed before. Some replace a method of a class (see `rewrites`), some a part or a tensor of one model.
+A patch is switched on by `patched(model, names)` and off by leaving it, after which the model computes, bit for bit,
+what it computed before. Some replace a method of a class (see `rewrites`), some a part or a tensor of one model.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -9,7 +9,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from kokoro.custom_stft import CustomSTFT
 from kokoro.istftnet import AdainResBlk1d, SineGen, SourceModuleHnNSF, TorchSTFT
 from torch import nn
@@ -48,6 +47,8 @@ class Patch:
     tolerance : float
         Largest change of the audio that it may cause on the same noise, as a share of the peak; 0 means bit-exact, inf
         that it changes the model on purpose, by as much as ``01_patching`` measures.
+    requires : tuple of str
+        Patches without which it changes nothing.
     rewrites : tuple
         Class-level: (class, method name, function).
     install : callable or None
@@ -58,6 +59,7 @@ class Patch:
     reason: str
     needed_by: tuple[str, ...]
     tolerance: float
+    requires: tuple[str, ...] = ()
     rewrites: tuple[Rewrite, ...] = ()
     install: Callable[[nn.Module], Undo] | None = None
 
@@ -69,7 +71,14 @@ def active() -> tuple[str, ...]:
 
 @contextmanager
 def class_patches(names: Sequence[str]) -> Iterator[None]:
-    """Have exactly the class-level patches `names` on inside; what was on before is on again afterwards."""
+    """Have exactly the class-level patches `names` on inside; what was on before is on again afterwards.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown.
+    """
+    _require_known(names)
     before = active()
     _switch(names)
     try:
@@ -94,10 +103,8 @@ def patched(model: nn.Module, names: Sequence[str]) -> Iterator[nn.Module]:
     InputError
         If a name is unknown or two patches exclude each other.
     """
-    unknown = [name for name in names if name not in PATCHES]
-    if unknown:
-        raise InputError(f"There is no patch '{unknown[0]}'; the patches are {', '.join(PATCHES)}.")
-    if {"explicit_noise", "signal_noise"} <= set(names):
+    _require_known(names)
+    if {"explicit_noise", "signal_noise"} <= {*names, *active()}:
         raise InputError("The patches 'explicit_noise' and 'signal_noise' exclude each other; choose one.")
     ordered = [name for name in PATCHES if name in names]
     with ExitStack() as stack:
@@ -107,6 +114,12 @@ def patched(model: nn.Module, names: Sequence[str]) -> Iterator[nn.Module]:
                 stack.callback(install(model))
         stack.enter_context(class_patches(sorted({*active(), *(n for n in ordered if PATCHES[n].rewrites)})))
         yield model
+
+
+def _require_known(names: Sequence[str]) -> None:
+    unknown = [name for name in names if name not in PATCHES]
+    if unknown:
+        raise InputError(f"There is no patch '{unknown[0]}'; use one of {', '.join(PATCHES)}.")
 
 
 def _switch(names: Sequence[str]) -> None:
@@ -127,8 +140,8 @@ def _swap_stft(model: nn.Module) -> Undo:
     for owner in model.modules():
         stft = getattr(owner, "stft", None)
         if isinstance(stft, TorchSTFT):
-            new = CustomSTFT(stft.filter_length, stft.hop_length, stft.win_length).to(stft.window.dtype)
-            owner.stft = new.eval()
+            dtype = next((weight.dtype for weight in owner.parameters()), stft.window.dtype)
+            owner.stft = CustomSTFT(stft.filter_length, stft.hop_length, stft.win_length).to(dtype).eval()
             swapped.append((owner, stft))
 
     def undo() -> None:
@@ -144,21 +157,19 @@ def _fold_weight_norm(model: nn.Module) -> Undo:
         for key, hook in list(module._forward_pre_hooks.items()):
             if isinstance(hook, WeightNorm):
                 before = dict(module._parameters)
-                hooks = dict(module._forward_pre_hooks)
-                stale = module.__dict__.get(hook.name)
+                stale = module.__dict__.get(hook.name)  # the weight of the last call
                 remove_weight_norm(module, hook.name)
                 getattr(module, hook.name).requires_grad_(False)
-                folded.append((module, hook.name, before, hooks, stale))
+                folded.append((module, key, hook, before, stale))
 
     def undo() -> None:
-        for module, name, before, hooks, stale in folded:
-            del module._parameters[name]
+        for module, key, hook, before, stale in reversed(folded):
             module._parameters.clear()
             module._parameters.update(before)
-            module._forward_pre_hooks.clear()
-            module._forward_pre_hooks.update(hooks)
+            module._forward_pre_hooks[key] = hook  # hooks that others hung up or took down meanwhile stay as they are
+            module._forward_pre_hooks.move_to_end(key, last=False)
             if stale is not None:
-                module.__dict__[name] = stale
+                module.__dict__[hook.name] = stale
 
     return undo
 
@@ -196,17 +207,19 @@ _CATALOGUE = (
     ),
     Patch(
         "custom_stft",
-        "Complex STFT operators exist on few runtimes; CustomSTFT computes it with convolutions (and an approximate inverse).",
+        "Complex STFT operators exist on few runtimes; CustomSTFT computes it with convolutions (and an approximate "
+        "inverse).",
         ("executorch-xnnpack", "executorch-portable", "onnxruntime", "tvm", "coreml"),
         float("inf"),
         install=_swap_stft,
     ),
     Patch(
         "exact_istft",
-        "CustomSTFT's inverse counts the one-sided bins once and skips the window normalisation, and its transform pads by "
-        "repeating where torch.stft reflects: this mends all three.",
+        "CustomSTFT's inverse counts the one-sided bins once and skips the window normalisation, and its transform "
+        "pads by repeating where torch.stft reflects: this mends all three.",
         (),
         float("inf"),
+        requires=("custom_stft",),
         rewrites=(_TRANSFORM, _INVERSE),
     ),
     Patch(
@@ -214,6 +227,7 @@ _CATALOGUE = (
         "Boolean assignment into the phase needs index_put with a mask, which TVM refuses; torch.where does the same.",
         ("tvm",),
         0.0,
+        requires=("custom_stft",),
         rewrites=(_TRANSFORM,),
     ),
     Patch(
@@ -228,6 +242,7 @@ _CATALOGUE = (
         "1e-14 under the root of the magnitude is below float16's smallest number; 1e-8 is not.",
         (),
         float("inf"),
+        requires=("custom_stft",),
         rewrites=(_TRANSFORM,),
     ),
     Patch(
@@ -239,8 +254,8 @@ _CATALOGUE = (
     ),
     Patch(
         "two_pass_norm",
-        "TVM lowers InstanceNorm to a one-pass variance that goes negative, and ExecuTorch's kernel stays outside XNNPACK: "
-        "mean and centred variance are written out.",
+        "TVM lowers InstanceNorm to a one-pass variance that goes negative, and ExecuTorch's kernel stays outside "
+        "XNNPACK: mean and centred variance are written out.",
         ("tvm",),
         1e-3,
         rewrites=((nn.InstanceNorm1d, "forward", rewrites.instance_norm),),
@@ -257,6 +272,7 @@ _CATALOGUE = (
         "CustomSTFT's inverse weights are transposed views that older ExecuTorch kernels reject: they are copied.",
         (),
         0.0,
+        requires=("custom_stft",),
         install=_make_contiguous,
     ),
 )

@@ -1,7 +1,8 @@
 """The package's methods that patches change, each written once, with every change marked by the patch that asks for it.
 
-With no patch on, each rewrite computes what the original computes, bit for bit; the tests hold them to that.
-They replace methods of classes, not of instances, so that an exported graph keeps the module paths of the model.
+With no patch on, each rewrite computes what the original computes, bit for bit, and the tests hold them to that; only
+`instance_norm`, which a single patch installs, knows no other way. They replace methods of classes, not of instances,
+so that an exported graph keeps the module paths of the model.
 """
 
 import math
@@ -96,7 +97,8 @@ def stft_inverse(self: CustomSTFT, magnitude: Tensor, phase: Tensor, length: int
     waveform = F.conv_transpose1d(real, self.weight_backward_real, stride=self.hop_length) - F.conv_transpose1d(
         imag, self.weight_backward_imag, stride=self.hop_length
     )
-    if "exact_istft" in ON:  # overlap-add weighs each sample by the sum of the squared windows that cover it
+    if "exact_istft" in ON:  # overlap-add weighs each sample by the sum of the squared windows that cover it; that
+        # sum is 0 at the very first, which `center` cuts off
         squared = (self.window**2).to(real)[None, None]
         ones = torch.ones(1, 1, magnitude.shape[-1], dtype=real.dtype)
         waveform = waveform / F.conv_transpose1d(ones, squared, stride=self.hop_length).clamp(min=1e-11)

@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import MAX_PHONEMES
 
+G2P = Literal["auto", "espeak", "misaki"]
 SPACY_MODEL = "en_core_web_sm"
 SILENT = set(';:,.!?—…"()“” ')  # symbols that are in the table and that nobody can hear
 
@@ -39,7 +40,7 @@ class Phonemes:
     g2p: str
 
 
-def phonemise(text: str, g2p: Literal["auto", "espeak", "misaki"] = "auto") -> tuple[str, str]:
+def phonemise(text: str, g2p: G2P = "auto") -> tuple[str, str]:
     """Turn English text into phonemes.
 
     Parameters
@@ -47,18 +48,23 @@ def phonemise(text: str, g2p: Literal["auto", "espeak", "misaki"] = "auto") -> t
     text : str
         American English.
     g2p : {"auto", "espeak", "misaki"}
-        ``misaki`` is the published model's own and needs spaCy's ``en_core_web_sm``; ``espeak`` works anywhere; ``auto``
-        takes misaki where it can run.
+        ``misaki`` is the published model's own and needs spaCy's ``en_core_web_sm``; ``espeak`` works anywhere;
+        ``auto`` takes misaki where it can run.
 
     Returns
     -------
     tuple of str
         The phonemes, and which of the two made them.
+
+    Raises
+    ------
+    InputError
+        If the text is empty, or `g2p` is unknown or cannot run here.
     """
     if not text.strip():
         raise InputError("The text is empty; give at least one word.")
-    if g2p not in ("auto", "espeak", "misaki"):
-        raise InputError(f"There is no g2p '{g2p}'; use auto, espeak or misaki.")
+    if g2p not in get_args(G2P):
+        raise InputError(f"There is no g2p '{g2p}'; use one of {', '.join(get_args(G2P))}.")
     if g2p == "auto":
         g2p = "misaki" if _has_spacy_model() else "espeak"
     if g2p == "misaki" and not _has_spacy_model():
@@ -67,8 +73,17 @@ def phonemise(text: str, g2p: Literal["auto", "espeak", "misaki"] = "auto") -> t
     return symbols.strip(), g2p
 
 
-def encode(vocab: Mapping[str, int], text: str, g2p: Literal["auto", "espeak", "misaki"] = "auto") -> Phonemes:
+def encode(vocab: Mapping[str, int], text: str, g2p: G2P = "auto") -> Phonemes:
     """Turn text into the ids that the model reads.
+
+    Parameters
+    ----------
+    vocab : mapping
+        Symbol -> id, the model's own table.
+    text : str
+        American English.
+    g2p : {"auto", "espeak", "misaki"}
+        See `phonemise`.
 
     Raises
     ------

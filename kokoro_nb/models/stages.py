@@ -1,7 +1,7 @@
 """The cuts of the decoder, as modules that can be exported: whole, its source, and what follows the source.
 
-The source's phase is an atan2 of bins that hold little but rounding, so two correct runtimes part ways inside it. Cut at
-`har`, the source's magnitude and phase, they can be compared number by number.
+The source's phase is an atan2 of bins that hold little but rounding, so two correct runtimes part ways inside it. Cut
+at `har`, the source's magnitude and phase, they can be compared number by number.
 """
 
 from collections.abc import Mapping
@@ -122,18 +122,41 @@ class FromHarStage(nn.Module):
         return waveform(generator, *spectrum(generator, x_pre))
 
 
-class CutsStage(FromHarStage):
-    """The decoder from `har` on, with what passes each cut as an output beside the audio."""
+def blocks(decoder: Decoder) -> list[str]:
+    """Return the paths of the decoder's top-level blocks, below a stage that holds it as ``decoder``."""
+    generator = decoder.generator
+    names = ["F0_conv", "N_conv", "encode", "asr_res", *(f"decode.{i}" for i in range(len(decoder.decode)))]
+    names.append("generator.m_source")
+    for i in range(generator.num_upsamples):
+        names += [f"generator.{part}.{i}" for part in ("noise_convs", "noise_res", "ups")]
+        names += [f"generator.resblocks.{i * generator.num_kernels + j}" for j in range(generator.num_kernels)]
+    return [f"decoder.{name}" for name in (*names, "generator.conv_post")]
 
-    output_names = ("audio", "x", "x_pre", "magnitude", "phase")
 
-    def forward(self, asr: Tensor, f0: Tensor, n: Tensor, s: Tensor, har: Tensor) -> tuple[Tensor, ...]:  # type: ignore[override]
-        """Return the audio, the generator's input, the last convolution's output, magnitude and phase."""
+def from_har_inputs(decoder: Decoder, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the inputs of `FromHarStage` for the `inputs` of `DecoderStage`: in place of the noise, `har` in eager."""
+    with torch.no_grad():
+        har = SourceStage(decoder)(inputs["f0"], inputs["harmonic_noise"])
+    return {**{name: inputs[name] for name in ("asr", "f0", "n", "s")}, "har": har}
+
+
+class CutsStage(nn.Module):
+    """The whole decoder with what passes each cut as an output, in the order of computation, the audio last."""
+
+    def __init__(self, decoder: Decoder):
+        super().__init__()
+        self.decoder = decoder
+
+    def forward(self, asr: Tensor, f0: Tensor, n: Tensor, s: Tensor, harmonic_noise: Tensor) -> dict[str, Tensor]:
+        """Return ``har``, ``x`` (the generator's input), ``x_pre``, ``magnitude``, ``phase`` and ``output``."""
         generator = self.decoder.generator
         x = trunk(self.decoder, asr, f0, n, s)
+        with noise.explicit(_unheard(harmonic_noise)):
+            har = harmonics(generator, f0)
         x_pre = filtered(generator, x, s, har)
         magnitude, phase = spectrum(generator, x_pre)
-        return waveform(generator, magnitude, phase), x, x_pre, magnitude, phase
+        audio = waveform(generator, magnitude, phase)
+        return {"x": x, "har": har, "x_pre": x_pre, "magnitude": magnitude, "phase": phase, "output": audio}
 
 
 class StftTransform(nn.Module):
@@ -181,8 +204,9 @@ def parts(decoder: Decoder, inputs: Mapping[str, Tensor]) -> dict[str, tuple[nn.
     Returns
     -------
     dict
-        Name -> (module, its inputs by name), in the order in which the decoder runs them: ``source``, ``stft forward``,
-        ``encode``, ``decode.0`` to ``decode.3``, ``generator`` (from its inputs to the last convolution), ``stft inverse``.
+        Name -> (module, its inputs by name): ``source`` and within it ``stft forward``, then in the order in which the
+        decoder runs them ``encode``, ``decode.0`` to ``decode.3``, ``generator`` (from its inputs to the last
+        convolution), ``stft inverse``.
     """
     asr, f0, n, s = (inputs[name] for name in ("asr", "f0", "n", "s"))
     generator = decoder.generator

@@ -9,9 +9,10 @@ from torch import Tensor
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import MAX_PHONEMES, STYLE
 from kokoro_nb.models.kokoro import Kokoro
-from kokoro_nb.models.weights import read_torch
+from kokoro_nb.models.weights import read_state, read_torch
 
 SHAPE = (MAX_PHONEMES, 1, 2 * STYLE)
+SEEDED = re.compile(r"seeded(?::(\d+))?")
 SPREAD = 0.3  # standard deviation of the stand-in's style; an assumption, no published voice can be read offline
 
 
@@ -23,9 +24,9 @@ def load_voice(kokoro: Kokoro, voice: str = "") -> Tensor:
     kokoro : Kokoro
         The model, which knows where its voices lie.
     voice : str
-        A voice's name (``af_heart``), a file, ``seeded`` or ``seeded:3`` for a random stand-in, a blend of these such as
-        ``af_heart:0.6+am_adam:0.4`` (weights are divided by their sum; none means equal parts), or empty for the
-        model's default.
+        A voice's name (``af_heart``), a file, ``seeded`` or ``seeded:3`` (seed 3) for a random stand-in, a blend of
+        these such as ``af_heart:0.6+am_adam:0.4`` or ``seeded:3:0.6+seeded:4:0.4`` (shares are divided by their sum;
+        none means one), or empty for the model's default.
 
     Returns
     -------
@@ -35,31 +36,40 @@ def load_voice(kokoro: Kokoro, voice: str = "") -> Tensor:
     Raises
     ------
     InputError
-        If a voice is unknown, or its table has another shape, or holds NaN or infinity.
+        If a voice is unknown, its table has another shape or holds NaN or infinity, or the shares are no good.
     """
     parts = [part.strip() for part in (voice or kokoro.default_voice).split("+")]
     names, shares = [], []
     for part in parts:
-        name, _, share = part.rpartition(":") if len(parts) > 1 and ":" in part else (part, "", "1")
+        whole = len(parts) == 1 or ":" not in part or SEEDED.fullmatch(part)
+        name, _, share = (part, "", "1") if whole else part.rpartition(":")
         try:
             shares.append(float(share))
         except ValueError:
             raise InputError(f"'{part}' is no part of a blend; write it as name:share, such as af_heart:0.6.") from None
         names.append(name)
     total = sum(shares)
-    if not total > 0 or min(shares) < 0:
-        raise InputError(f"The shares of the blend '{voice}' must be positive; write for example a:0.6+b:0.4.")
+    if not 0 < total < float("inf") or min(shares) < 0:
+        raise InputError(f"The shares of the blend '{voice}' must be positive numbers; write for example a:0.6+b:0.4.")
     tables = [share / total * _table(kokoro, name) for name, share in zip(names, shares, strict=True)]
-    return torch.stack(tables).sum(0) if len(tables) > 1 else _table(kokoro, names[0])
+    return torch.stack(tables).sum(0)
 
 
 def style(table: Tensor, phonemes: str) -> Tensor:
-    """Return the row of `table` for a phoneme string: ``ref_s``, shape (1, 256), as the package's pipeline picks it."""
+    """Return the row of `table` for a phoneme string: ``ref_s``, shape (1, 256), as the package's pipeline picks it.
+
+    Raises
+    ------
+    InputError
+        If the string is empty or longer than 510.
+    """
+    if not 1 <= len(phonemes) <= MAX_PHONEMES:
+        raise InputError(f"A style is for 1 to {MAX_PHONEMES} phonemes, not {len(phonemes)}; split or mend the text.")
     return table[len(phonemes) - 1]
 
 
 def _table(kokoro: Kokoro, name: str) -> Tensor:
-    seeded = re.fullmatch(r"seeded(?::(\d+))?", name)
+    seeded = SEEDED.fullmatch(name)
     if seeded:
         source = torch.Generator().manual_seed(int(seeded[1] or 0))
         return (SPREAD * torch.randn(1, 1, 2 * STYLE, generator=source)).repeat(MAX_PHONEMES, 1, 1)
@@ -73,15 +83,13 @@ def _table(kokoro: Kokoro, name: str) -> Tensor:
 
 
 def _read(path: Path) -> Tensor:
-    if path.suffix == ".safetensors":
-        from kokoro_nb.models.weights import read_state
-
-        table = read_state(path).get("voice")
-    else:
-        table = read_torch(path)
+    table = read_state(path).get("voice") if path.suffix == ".safetensors" else read_torch(path)
     if not isinstance(table, Tensor) or tuple(table.shape) != SHAPE or not table.is_floating_point():
-        form = tuple(table.shape) if isinstance(table, Tensor) else type(table).__name__
-        raise InputError(f"The voice file {path.name} must hold one float tensor of shape {SHAPE}, it holds {form}.")
+        form = f"{table.dtype} {tuple(table.shape)}" if isinstance(table, Tensor) else type(table).__name__
+        raise InputError(
+            f"The voice file {path.name} must hold one float tensor of shape {SHAPE}, in a .safetensors named 'voice', "
+            f"not {form}; use one of the model's own voices."
+        )
     if not torch.isfinite(table).all():
         raise InputError(f"The voice file {path.name} holds NaN or infinity; it is damaged, copy it again.")
     return table.float()

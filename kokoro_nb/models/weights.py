@@ -12,6 +12,7 @@ from kokoro.model import KModel
 from torch import Tensor, nn
 
 from kokoro_nb.errors import InputError
+from kokoro_nb.models.architecture import STYLE
 
 PARTS = ("bert", "bert_encoder", "predictor", "decoder", "text_encoder")
 POSITION_IDS = "bert.embeddings.position_ids"  # 0, 1, 2 ...: a constant that older transformers stored as a weight
@@ -50,7 +51,7 @@ def digest_tensors(tensors: Mapping[str, Tensor]) -> str:
     total = hashlib.sha256()
     for name, tensor in sorted(tensors.items()):
         total.update(f"{name} {tensor.dtype} {tuple(tensor.shape)};".encode())
-        total.update(tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy())
+        total.update(tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return total.hexdigest()
 
 
@@ -64,11 +65,13 @@ def hub_file(repo: str, filename: str) -> Path:
     """
     from huggingface_hub import hf_hub_download
     from huggingface_hub.constants import ENDPOINT, HF_HUB_CACHE
-    from huggingface_hub.errors import LocalEntryNotFoundError
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
     from huggingface_hub.utils import get_session
 
     try:
         return Path(hf_hub_download(repo, filename, local_files_only=True))
+    except HFValidationError as error:
+        raise InputError(f"'{repo}' is no hub id; write it as owner/name, such as hexgrad/Kokoro-82M.") from error
     except LocalEntryNotFoundError:
         pass  # not cached: ask the hub
     try:
@@ -77,8 +80,8 @@ def hub_file(repo: str, filename: str) -> Path:
     except Exception as error:  # every network layer below has errors of its own
         raise InputError(
             f"{filename} of '{repo}' is neither in the hub cache ({_short(HF_HUB_CACHE)}) nor can it be fetched "
-            f"({type(error).__name__}); fetch it where there is a network and copy the cache, give a local folder, or use "
-            f"{MADE_HERE}."
+            f"({type(error).__name__}); fetch it where there is a network and copy the cache, give a local folder, "
+            f"or use {MADE_HERE}."
         ) from error
 
 
@@ -88,7 +91,7 @@ def read_config(path: Path) -> dict[str, Any]:
     Raises
     ------
     InputError
-        If a key that the model needs is missing.
+        If there is no such file, it is no JSON, a key that the model needs is missing, or the style has another width.
     """
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
@@ -96,12 +99,18 @@ def read_config(path: Path) -> dict[str, Any]:
         raise InputError(
             f"There is no config.json in {path.parent}; put the model's own beside its weights."
         ) from error
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         raise InputError(f"{path} is not JSON ({error}); put the model's own config.json there.") from error
-    needed = ("istftnet", "plbert", "vocab", "n_token", "hidden_dim", "style_dim", "n_layer", "max_dur", "n_mels")
+    needed = ["vocab", "n_token", "hidden_dim", "style_dim", "n_layer", "max_dur", "n_mels", "dropout"]
+    needed += ["text_encoder_kernel_size", "plbert", "istftnet"]
     missing = [key for key in needed if not isinstance(config, dict) or key not in config]
     if missing:
         raise InputError(f"{path} lacks {', '.join(missing)}; use the config.json that belongs to the weights.")
+    if config["style_dim"] != STYLE:
+        raise InputError(
+            f"{path} asks for styles of {config['style_dim']} numbers, Kokoro's have {STYLE}; "
+            "use the config.json that belongs to the weights."
+        )
     return config
 
 
@@ -113,6 +122,11 @@ def read_state(path: Path) -> dict[str, Tensor]:
     path : Path
         A ``.pth``/``.pt`` of the published form (a dict of parts, whose keys may start with ``module.``) or a flat
         ``.safetensors``.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, it is damaged, or it is of another form.
     """
     if path.suffix == ".safetensors":
         from safetensors import SafetensorError
@@ -120,7 +134,9 @@ def read_state(path: Path) -> dict[str, Tensor]:
 
         try:
             return load_file(path)
-        except SafetensorError as error:
+        except FileNotFoundError as error:
+            raise InputError(f"There is no file {path}; check the path.") from error
+        except (OSError, SafetensorError) as error:
             raise InputError(f"{path.name} is no whole safetensors file ({error}); copy it again.") from error
     content = read_torch(path)
     if not isinstance(content, dict) or not all(isinstance(part, dict) for part in content.values()):
@@ -183,8 +199,8 @@ def load_state(model: KModel, state: Mapping[str, Tensor], source: str) -> None:
             continue
         if tensor.shape != expected[key].shape:
             raise InputError(
-                f"'{key}' in {source} has the shape {tuple(tensor.shape)}, the model needs {tuple(expected[key].shape)}; "
-                "use the config.json that belongs to the weights."
+                f"'{key}' in {source} has the shape {tuple(tensor.shape)}, the model needs "
+                f"{tuple(expected[key].shape)}; use the config.json that belongs to the weights."
             )
         if not torch.isfinite(tensor).all():
             raise InputError(f"'{key}' in {source} holds NaN or infinity; the file is damaged, copy it again.")

@@ -84,6 +84,9 @@ def read_findings(path: str | Path) -> tuple[tuple[Finding, ...], Mapping[str, A
             or not {"kind", "verdict", "statement", "weights"} <= set(row)
         ):
             raise InputError(f"{path} holds a row that is no finding; run the notebook again.")
-        numbers = {key: float(row[key]) for key in ("value", "limit") if row.get(key) is not None}
-        findings.append(Finding(**{**row, **numbers, "evidence": tuple(row.get("evidence", ()))}))
+        try:
+            numbers = {key: float(row[key]) for key in ("value", "limit") if row.get(key) is not None}
+            findings.append(Finding(**{**row, **numbers, "evidence": tuple(row.get("evidence", ()))}))
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{path} holds a row that is no finding ({error}); run the notebook again.") from error
     return tuple(findings), about

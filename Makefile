@@ -1,0 +1,49 @@
+# Two commands do everything on a fresh machine: `make report` and `make test`.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
+VENV ?= .venv
+BIN := $(VENV)/bin
+# For example: make report TORCH_INDEX=<PyTorch's CPU wheel index>; see the README.
+TORCH_INDEX ?=
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+
+WEIGHTS ?=
+WHISPER ?=
+JOBS ?= 2
+PARAMETERS := $(if $(WEIGHTS),-p weights $(WEIGHTS)) $(if $(WHISPER),-p whisper_model $(WHISPER))
+
+.PHONY: report test test-all lab lint doctor clean
+
+report: $(VENV)/.installed ## run every notebook and render outputs/report/index.html
+	$(BIN)/kokoro-nb report --jobs $(JOBS) $(PARAMETERS)
+
+test: $(VENV)/.installed-dev ## run the linter, the type checker and the tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -m "not slow"
+
+test-all: $(VENV)/.installed-dev ## the tests with the slow sweeps
+	$(BIN)/python -m pytest
+
+lab: $(VENV)/.installed ## open JupyterLab on the notebooks
+	$(BIN)/jupyter lab --notebook-dir=notebooks
+
+doctor: $(VENV)/.installed ## say what is installed and what can run here
+	$(BIN)/kokoro-nb doctor
+
+clean: ## remove what runs have written; the environment and the cache stay
+	rm -rf outputs/run outputs/report outputs/notebooks
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if v in ((3, 11), (3, 12)) else \
+	  f"kokoro_nb needs Python 3.11 or 3.12 and this is {v[0]}.{v[1]}; name one with: make report PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml $(VENV)/.installed
+	$(PIP) --editable ".[dev]"
+	@touch $@

@@ -1,0 +1,139 @@
+"""The command line: kokoro-nb doctor, run, report."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from kokoro_nb.errors import InputError
+
+if TYPE_CHECKING:
+    from kokoro_nb.reporting.execute import Outcome
+
+EPILOG = """\
+examples:
+  kokoro-nb doctor                      what can be used on this machine, and why not
+  kokoro-nb run 01 03 -p weights narrow --jobs 2
+  kokoro-nb report                      run every notebook, then write outputs/report/index.html
+
+exit status: 0 all passed, 1 a notebook failed, 2 bad input, 130 interrupted
+"""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line and return the exit status.
+
+    Parameters
+    ----------
+    argv : list of str, optional
+        Arguments without the program's name; those of the process by default.
+    """
+    try:
+        arguments = _parser().parse_args(argv)
+        return arguments.command(arguments)
+    except InputError as error:
+        print(f"kokoro-nb: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("kokoro-nb: interrupted; the same command goes on from here.", file=sys.stderr)
+        return 130
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Tell what is wrong in one sentence, as every other bad input is told."""
+        raise InputError(f"{message}; see {self.prog} --help.")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="kokoro-nb",
+        description="Take a speech model apart, export it, and see exactly where and why an export goes wrong.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"kokoro-nb {_version()}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="command")
+
+    doctor = commands.add_parser("doctor", help="versions, backends and weights on this machine")
+    doctor.add_argument("--json", action="store_true", help="as JSON")
+    doctor.set_defaults(command=_doctor)
+
+    run = commands.add_parser("run", help="execute notebooks; what passed and has not changed is kept")
+    run.set_defaults(command=_run)
+    report = commands.add_parser("report", help="execute notebooks and write the HTML report")
+    report.add_argument("--render-only", action="store_true", help="write the report of what has been run already")
+    report.set_defaults(command=_report)
+    for command in (run, report):
+        command.add_argument("notebooks", nargs="*", metavar="NN", help="numbers or names of notebooks; all by default")
+        command.add_argument(
+            "-p",
+            nargs=2,
+            action="append",
+            default=[],
+            metavar=("NAME", "VALUE"),
+            dest="parameters",
+            help="set a parameter in every notebook that has it; lists as in YAML: -p backends '[eager, onnxruntime]'",
+        )
+        command.add_argument("--jobs", type=int, default=1, metavar="N", help="notebooks at once (default: 1)")
+        command.add_argument(
+            "--out", type=Path, metavar="DIR", help="where results go (default: the project's outputs/)"
+        )
+        command.add_argument("--fresh", action="store_true", help="execute again what passed and has not changed")
+    return parser
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("kokoro_nb")
+    except PackageNotFoundError:
+        return "(not installed)"
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    from kokoro_nb.reporting.doctor import describe, doctor
+
+    found = doctor()
+    print(json.dumps(found, indent=2) if arguments.json else describe(found))
+    return 0
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    out = _out(arguments)
+    outcomes = _execute(arguments, out)
+    print(f"Executed notebooks: {out / 'run'}")
+    return int(any(outcome.run.status != "passed" for outcome in outcomes))
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    from kokoro_nb.reporting.html import render_report
+    from kokoro_nb.reporting.runs import read_runs
+
+    out = _out(arguments)
+    if not arguments.render_only:
+        _execute(arguments, out)
+    elif arguments.notebooks or arguments.parameters or arguments.fresh:
+        raise InputError("--render-only runs nothing; leave out the notebooks, -p and --fresh.")
+    print(f"Report: {render_report(out / 'run', out / 'report')}")
+    return int(any(run.status != "passed" for run in read_runs(out / "run")))
+
+
+def _execute(arguments: argparse.Namespace, out: Path) -> "list[Outcome]":
+    from kokoro_nb.reporting.execute import run_notebooks
+    from kokoro_nb.reporting.selection import parse_value
+
+    parameters: dict[str, Any] = {name: parse_value(value) for name, value in arguments.parameters}
+    return run_notebooks(arguments.notebooks, parameters, arguments.jobs, out / "run", arguments.fresh)
+
+
+def _out(arguments: argparse.Namespace) -> Path:
+    from kokoro_nb.reporting.selection import notebooks_folder
+
+    return arguments.out.resolve() if arguments.out else notebooks_folder().parent / "outputs"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

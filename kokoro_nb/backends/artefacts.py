@@ -1,0 +1,120 @@
+"""Artefacts on disk, found again by what is in them; the base of every backend that writes a file."""
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, ClassVar
+
+from kokoro_nb.backends.base import META, Artifact, Failure, Program, RungError
+from kokoro_nb.backends.exported import Exported, as_exported
+from kokoro_nb.backends.signature import Arrays
+from kokoro_nb.errors import InputError
+from kokoro_nb.storage import atomic, cache_dir, digest, json_ready, read_json, write_json
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class FileBackend(ABC):
+    """A backend whose export is a file: a subclass says how it is written and loaded, the cache is kept here.
+
+    An artefact lies in ``<folder>/<name>-<key>/`` beside its ``meta.json``. The key is a hash of the exported program
+    (graph, weights, constants, names), of the backend's options and of the versions of its packages.
+    """
+
+    name: str
+
+    file: ClassVar[str]  # name of the model file
+    packages: ClassVar[tuple[str, ...]]  # distributions whose versions the artefact depends on
+
+    @abstractmethod
+    def available(self) -> str | None:
+        """Return None if exports can be made and run here, else the reason why not, in one sentence."""
+
+    @abstractmethod
+    def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> None:
+        """Lower `exported` and write it to `path`, each rung under `on_rung` with `seconds`."""
+
+    @abstractmethod
+    def load(self, artifact: Artifact | Failure) -> Program:
+        """Load an artefact."""
+
+    def options(self) -> dict[str, Any]:
+        """Return what else decides the content of the file."""
+        return {}
+
+    def export(self, module: Any, inputs: Arrays, folder: str | Path | None = None) -> Artifact | Failure:
+        """Export `module` into `folder`, or take it from the cache there: see `base.Backend.export`."""
+        exported = as_exported(module, inputs, self.name)
+        if isinstance(exported, Failure):
+            return exported
+        about = self._about(exported)
+        place = _folder(folder) / f"{self.name}-{about['key'][:16]}"
+        seconds = {"exported": exported.seconds}
+        meta = _sound(place, about)
+        if meta is None:
+            try:
+                with atomic(place) as draft:
+                    draft.mkdir()
+                    self.write(exported, draft / self.file, seconds)
+                    made = {"seconds": seconds, "files": _files(draft)}
+                    write_json(draft / META, {**about, **made})
+            except RungError as error:
+                return error.failure(self.name)
+        else:
+            seconds = dict(meta["seconds"])
+        return Artifact(self.name, place / self.file, exported.inputs, exported.outputs, seconds, meta is not None)
+
+    def _about(self, exported: Exported) -> dict[str, Any]:
+        """Return what ``meta.json`` says of an artefact before it is made."""
+        about = {
+            "schema": SCHEMA,
+            "backend": self.name,
+            "content": exported.content,
+            "options": self.options(),
+            "versions": {package: _version(package) for package in ("torch", *self.packages)},
+            "inputs": [asdict(spec) for spec in exported.inputs],
+            "outputs": exported.outputs,
+        }
+        return json_ready({**about, "key": digest(json.dumps(json_ready(about), sort_keys=True))})
+
+
+def _folder(folder: str | Path | None) -> Path:
+    if folder is None:
+        return cache_dir() / "artefacts"
+    if Path(folder).exists() and not Path(folder).is_dir():
+        raise InputError(f"{folder} is a file; give a folder to keep artefacts in.")
+    return Path(folder)
+
+
+def _sound(place: Path, about: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the meta of the artefact at `place` if it is the one wanted and its files are whole, else None."""
+    try:
+        meta = read_json(place / META, "artefact's meta")
+    except InputError:  # absent, cut off or damaged: the artefact is made anew
+        return None
+    if not isinstance(meta, dict) or {key: meta.get(key) for key in about} != about:
+        return None
+    return meta if isinstance(meta.get("seconds"), dict) and meta.get("files") == _files(place) else None
+
+
+def _files(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return size and SHA-256 of every file in `folder` but its meta."""
+    found = {}
+    for path in sorted(folder.iterdir()):
+        if path.name != META:
+            with path.open("rb") as stream:
+                checksum = hashlib.file_digest(stream, "sha256").hexdigest()
+            found[path.name] = {"bytes": path.stat().st_size, "sha256": checksum}
+    return found
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "absent"

@@ -1,0 +1,177 @@
+"""`torch.export`, the rung that every runtime stands on, and what tells one exported program from another."""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from kokoro_nb.backends.base import Failure, RungError, on_rung, quietly
+from kokoro_nb.backends.signature import (
+    Arrays,
+    TensorSpec,
+    call_arguments,
+    checked,
+    example_inputs,
+    named_outputs,
+    specs,
+)
+from kokoro_nb.backends.snapshot import active_patches, keeps_state, snapshot
+from kokoro_nb.storage import digest
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A module as `torch.export` sees it; a snapshot: what happens to the module later does not reach it.
+
+    Any backend takes one in place of the module, so that several can share the work.
+
+    Attributes
+    ----------
+    module : torch.nn.Module
+        Copy of the module, in evaluation mode.
+    program : torch.export.ExportedProgram
+        The exported program.
+    inputs : tuple of TensorSpec
+        In the order of the forward's parameters.
+    outputs : tuple of str
+        Names, in order.
+    patches : tuple of str
+        Kokoro's class-level patches that were on.
+    seconds : float
+        Wall time of `torch.export`.
+    """
+
+    module: Any
+    program: Any
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[str, ...]
+    patches: tuple[str, ...]
+    seconds: float
+
+    @cached_property
+    def content(self) -> str:
+        """SHA-256 of all that decides what the program computes: see `content`."""
+        return digest(content(self.program), *map(str, self.inputs), *self.outputs)
+
+
+def export_program(module: Any, inputs: Arrays) -> Exported | Failure:
+    """Export `module` with `torch.export` for inputs of these shapes.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Any module. Exported in evaluation mode and without gradients, from a copy.
+    inputs : mapping
+        Name of a parameter of its forward -> example tensor.
+
+    Returns
+    -------
+    Exported or Failure
+        The failure's rung is ``patched`` where the module cannot be copied, else ``exported``.
+
+    Raises
+    ------
+    InputError
+        If the inputs do not fit the module, or the module keeps state between calls.
+    """
+    import torch
+
+    arrays = example_inputs(module, inputs)
+    seconds: dict[str, float] = {}
+    try:
+        with on_rung("patched"):
+            twin = snapshot(module)
+        with on_rung("exported", seconds), quietly(), torch.no_grad():
+            args, kwargs = call_arguments(twin, {name: torch.from_numpy(array) for name, array in arrays.items()})
+            program = torch.export.export(twin, args, kwargs, strict=False)
+            writes = _writes(program)
+    except RungError as error:
+        return error.failure("torch.export")
+    if writes:
+        raise keeps_state(writes[0])
+    outputs = named_outputs(_outputs(program), getattr(module, "output_names", None))
+    return Exported(twin, program, specs(arrays), tuple(outputs), active_patches(), seconds["exported"])
+
+
+def as_exported(module: Any, inputs: Arrays, backend: str) -> Exported | Failure:
+    """Return `module` exported: as it is if it is an `Exported` already, for which `inputs` are checked.
+
+    A `Failure` comes back under the name of `backend`.
+    """
+    if isinstance(module, Exported):
+        checked(inputs, module.inputs)
+        return module
+    result = module if isinstance(module, Failure) else export_program(module, inputs)
+    return replace(result, backend=backend) if isinstance(result, Failure) else result
+
+
+def content(program: Any) -> str:
+    """Return the SHA-256 of all that decides what an `ExportedProgram` computes, and of nothing else.
+
+    That is its graph (operators, arguments, shapes; not the source lines, which hold paths of this machine), its
+    signature, and dtype, shape, strides and bytes of every tensor in it.
+    """
+    total = hashlib.sha256(usedforsecurity=False)
+    for line in _graph_lines(program.graph_module):
+        total.update(line.encode() + b"\n")
+    total.update(f"{program.graph_signature}\n{program.call_spec}\n{program.range_constraints}\n".encode())
+    for name, tensor in _tensors(program):
+        total.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} {tensor.stride()}\n".encode())
+        total.update(_bytes(tensor))
+    return total.hexdigest()
+
+
+def _graph_lines(graph_module: Any) -> Iterator[str]:
+    """Write the graph out, those of branches included."""
+    for path, part in graph_module.named_modules():
+        for node in getattr(part, "graph", _NoGraph).nodes:
+            value = node.meta.get("val")
+            kind = (str(value.dtype), tuple(value.shape), value.stride()) if hasattr(value, "stride") else value
+            yield f"{path} {node.op} {node.name} {_target(node.target)} {node.args!r} {node.kwargs!r} {kind}"
+
+
+def _target(target: Any) -> str:
+    """Name what a node calls; the default text of a plain function holds its address."""
+    import torch
+
+    if isinstance(target, str | torch._ops.OperatorBase):
+        return str(target)
+    return f"{target.__module__}.{target.__qualname__}"
+
+
+class _NoGraph:
+    nodes = ()
+
+
+def _tensors(program: Any) -> Iterator[tuple[str, Any]]:
+    import torch
+
+    stored: Mapping[str, Any] = {**program.state_dict, **program.constants}
+    for name in sorted(stored):
+        if isinstance(stored[name], torch.Tensor):
+            yield name, stored[name]
+
+
+def _bytes(tensor: Any) -> memoryview:
+    import torch
+
+    return memoryview(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+
+
+def _writes(program: Any) -> list[str]:
+    """Return what the program writes to: buffers, or its own inputs."""
+    schemas = (getattr(node.target, "_schema", None) for node in program.graph.nodes)
+    if not any(schema is not None and schema.is_mutable for schema in schemas):
+        return []  # rewriting the graph without writes takes seconds for a large model: only where there are any
+    signature = program.run_decompositions({}).graph_signature
+    return [*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()]
+
+
+def _outputs(program: Any) -> Any:
+    """Return what the forward returned, with a stand-in for each tensor."""
+    from torch.utils._pytree import tree_unflatten
+
+    (results,) = program.graph.output_node().args
+    leaves = [getattr(result, "meta", {}).get("val", result) for result in results]
+    return tree_unflatten(leaves, program.call_spec.out_spec)

@@ -1,0 +1,142 @@
+"""openai-whisper's models, by name or from a file: whether they can be had, and loading them without trusting them."""
+
+import hashlib
+import http.client
+import os
+import threading
+import urllib.request
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from kokoro_nb.errors import InputError
+
+NETWORK_SECONDS = 3.0
+
+
+def whisper_available(model: str | Path) -> str | None:
+    """Return None if `model` can be loaded here, else the reason why not, in one sentence.
+
+    Parameters
+    ----------
+    model : str or Path
+        One of ``whisper.available_models()``, or the path of a checkpoint in openai-whisper's format. A named model is
+        looked for in whisper's own cache first; the network is asked for it for 3 seconds at most.
+    """
+    import whisper
+
+    if str(model) not in whisper.available_models():
+        if Path(model).is_file():
+            return None
+        return f"'{model}' is neither a file nor one of whisper's models ({', '.join(whisper.available_models())})."
+    url = whisper._MODELS[str(model)]
+    root = Path(os.getenv("XDG_CACHE_HOME") or Path.home() / ".cache") / "whisper"
+    target = root / Path(url).name
+    if target.is_file() and _sha256(target) == url.split("/")[-2]:
+        return None
+    trouble = _unreachable(url)
+    if trouble is None:
+        return None
+    state = "damaged in" if target.is_file() else "not in"
+    return (
+        f"Whisper's model '{model}' is {state} {root} and cannot be downloaded ({trouble}); "
+        f"copy {target.name} there, or give the path of a checkpoint."
+    )
+
+
+def load_whisper(model: str | Path) -> Any:
+    """Return the whisper model of that name or path, on the CPU, in evaluation mode.
+
+    A file is read with ``weights_only``, so it can hold nothing but tensors and plain values; its dimensions are held
+    against its tensors before the model is built, and every key has to be there.
+
+    Raises
+    ------
+    InputError
+        If it cannot be had, or the file is no whole whisper checkpoint.
+    """
+    import whisper
+
+    reason = whisper_available(model)
+    if reason:
+        raise InputError(reason)
+    if str(model) not in whisper.available_models():
+        return _load_checkpoint(Path(model))
+    try:
+        return whisper.load_model(str(model), device="cpu").eval()
+    except (OSError, RuntimeError) as error:
+        raise InputError(f"Whisper's model '{model}' cannot be loaded ({error}); give a checkpoint's path.") from error
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _unreachable(url: str) -> str | None:
+    """Return None if `url` answers in time, else why not."""
+    outcome: list[str | None] = ["no answer in time"]
+
+    def ask() -> None:
+        try:
+            request = urllib.request.Request(url, method="HEAD")
+            with urllib.request.urlopen(request, timeout=NETWORK_SECONDS):
+                outcome[0] = None
+        except (OSError, http.client.HTTPException) as error:
+            outcome[0] = str(getattr(error, "reason", error))
+
+    # in a thread, because the look-up of a host name heeds no timeout
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(NETWORK_SECONDS)
+    return outcome[0]
+
+
+def _load_checkpoint(path: Path) -> Any:
+    import pickle
+
+    import torch
+    from whisper.model import ModelDimensions, Whisper
+
+    try:
+        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        first = str(error).strip().partition("\n")[0]
+        raise InputError(f"{path} cannot be read as a file of tensors ({first}); give a whisper checkpoint.") from error
+    if not isinstance(checkpoint, dict) or not {"dims", "model_state_dict"} <= set(checkpoint):
+        raise InputError(f"{path} is no whisper checkpoint: it has no 'dims' and 'model_state_dict'.")
+    dims, state = checkpoint["dims"], checkpoint["model_state_dict"]
+    _check_dims(path, dims, state)
+    model = Whisper(ModelDimensions(**dims))
+    try:
+        model.load_state_dict(state)
+    except RuntimeError as error:
+        raise InputError(f"The tensors in {path} do not make up the model that its dimensions describe.") from error
+    if not all(bool(torch.isfinite(tensor).all()) for tensor in model.parameters()):
+        raise InputError(f"{path} holds weights that are not finite; get the checkpoint again.")
+    return model.eval()
+
+
+def _check_dims(path: Path, dims: Any, state: Any) -> None:
+    """Hold the dimensions against the format and the tensors, before memory is taken for them."""
+    from whisper.model import ModelDimensions
+
+    names = {field.name for field in fields(ModelDimensions)}
+    if not isinstance(dims, dict) or set(dims) != names or not all(type(n) is int and n > 0 for n in dims.values()):
+        raise InputError(f"The dimensions in {path} must be positive whole numbers named {', '.join(sorted(names))}.")
+    fixed = {"n_audio_ctx": (1500,), "n_mels": (80, 128), "n_vocab": (51864, 51865, 51866)}
+    for name, allowed in fixed.items():
+        if dims[name] not in allowed:
+            raise InputError(f"{name} is {dims[name]} in {path}; whisper needs {' or '.join(map(str, allowed))}.")
+    width, layers = dims["n_audio_state"], ("encoder.blocks.{}.attn_ln.weight", "decoder.blocks.{}.attn_ln.weight")
+    expected = {
+        "encoder.conv1.weight": (width, dims["n_mels"], 3),
+        "decoder.token_embedding.weight": (dims["n_vocab"], dims["n_text_state"]),
+        "decoder.positional_embedding": (dims["n_text_ctx"], dims["n_text_state"]),
+        layers[0].format(dims["n_audio_layer"] - 1): (width,),
+        layers[1].format(dims["n_text_layer"] - 1): (width,),
+    }
+    found = {name: tuple(getattr(state.get(name), "shape", ())) for name in expected} if isinstance(state, dict) else {}
+    even = width % dims["n_audio_head"] == 0 == dims["n_text_state"] % dims["n_text_head"]
+    if found != expected or not even:
+        raise InputError(f"The tensors in {path} do not make up the model that its dimensions describe.")

@@ -1,0 +1,263 @@
+"""Measures on the samples themselves, and float WAV files that keep every one of them.
+
+Signals are one-dimensional float arrays, full scale 1. Nothing is repaired on the way: a NaN in a signal comes out as
+a NaN, two signals of different lengths are refused, and a ratio to silence is infinite or NaN as its arithmetic says.
+"""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.storage import atomic
+
+Signal = NDArray[np.floating]
+
+
+def as_signal(y: Any, name: str = "signal") -> NDArray[np.float64]:
+    """Return `y` as float64 samples after checking that it is one real, non-empty channel.
+
+    Parameters
+    ----------
+    y : array_like of float, shape (n,)
+        Samples, full scale 1. NaN and infinity are let through.
+    name : str
+        What the error calls it.
+
+    Returns
+    -------
+    numpy.ndarray, shape (n,), float64
+
+    Raises
+    ------
+    InputError
+        If `y` is empty, has another number of dimensions, or holds no floating-point numbers.
+    """
+    array = np.asarray(y)
+    if not np.issubdtype(array.dtype, np.floating):
+        raise InputError(f"The {name} holds {array.dtype}; give floating-point samples with full scale 1.")
+    if array.ndim != 1:
+        raise InputError(f"The {name} has the shape {array.shape}; give one channel, of shape (samples,).")
+    if array.size == 0:
+        raise InputError(f"The {name} is empty; give at least one sample.")
+    return array.astype(np.float64)
+
+
+def as_pair(reference: Any, candidate: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return two signals as float64 after checking that they have one length.
+
+    Raises
+    ------
+    InputError
+        If either is no signal, or their lengths differ.
+    """
+    first, second = as_signal(reference, "reference"), as_signal(candidate, "candidate")
+    if len(first) != len(second):
+        raise InputError(
+            f"The reference has {len(first)} samples and the candidate {len(second)}; "
+            "cut both to the frames that are valid in both, knowingly, before they are compared."
+        )
+    return first, second
+
+
+def ratio_db(power: float, reference: float) -> float:
+    """Return ``10 log10(power / reference)``: infinite against one zero, NaN where both are zero.
+
+    >>> ratio_db(1.0, 10.0), ratio_db(1.0, 0.0), ratio_db(0.0, 0.0)
+    (-10.0, inf, nan)
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(10 * np.log10(np.float64(power) / np.float64(reference)))
+
+
+def finite_fraction(y: Signal) -> float:
+    """Return the fraction of samples in `y`, shape (n,), that are neither NaN nor infinite."""
+    return float(np.mean(np.isfinite(as_signal(y))))
+
+
+def percent(fraction: float) -> str:
+    """Return `fraction` in percent to four digits, where all but one sample in a million never reads "100 %".
+
+    >>> percent(1.0), percent(0.999999), percent(0.375), percent(0.0)
+    ('100 %', '99.99 %', '37.5 %', '0 %')
+    """
+    return f"{min(100 * fraction, 99.99) if fraction < 1 else 100 * fraction:.4g} %"
+
+
+def percent_finite(y: Signal) -> str:
+    """Return the finite fraction of `y`, shape (n,), in words.
+
+    >>> percent_finite(np.array([0.5, np.nan, np.inf, 0.1]))
+    '50 % finite'
+    """
+    return f"{percent(finite_fraction(y))} finite"
+
+
+def peak(y: Signal) -> float:
+    """Return the largest magnitude in `y`, shape (n,); full scale is 1, NaN if any sample is."""
+    return float(np.max(np.abs(as_signal(y))))
+
+
+def rms(y: Signal) -> float:
+    """Return the root mean square of `y`, shape (n,); full scale is 1, NaN if any sample is."""
+    return float(np.sqrt(np.mean(np.square(as_signal(y)))))
+
+
+def rms_ratio_db(reference: Signal, candidate: Signal) -> float:
+    """Return the level of `candidate` in dB re `reference`, both of shape (n,); 0 where they are equally loud.
+
+    Against a silent reference it is infinite, and NaN where both are silent or either is not finite.
+    """
+    first, second = as_pair(reference, candidate)
+    return ratio_db(rms(second) ** 2, rms(first) ** 2) if _finite(first, second) else math.nan
+
+
+def snr_db(reference: Signal, candidate: Signal) -> float:
+    """Return the signal-to-noise ratio of `candidate`, its difference from `reference` being the noise.
+
+    Parameters
+    ----------
+    reference, candidate : numpy.ndarray, shape (n,), float
+        Samples, full scale 1.
+
+    Returns
+    -------
+    float
+        ``10 log10(sum(reference^2) / sum((candidate - reference)^2))`` in dB; infinite for identical signals, minus
+        infinity against a silent reference, NaN if either is not finite.
+
+    >>> round(snr_db(np.array([1.0, -1.0]), np.array([1.1, -1.1])), 6)
+    20.0
+    """
+    first, second = as_pair(reference, candidate)
+    if not _finite(first, second):
+        return math.nan
+    if np.array_equal(first, second):
+        return math.inf
+    return ratio_db(float(np.sum(first**2)), float(np.sum((second - first) ** 2)))
+
+
+def max_abs_error(reference: Signal, candidate: Signal) -> float:
+    """Return the largest magnitude of the difference of two signals of shape (n,); full scale is 1.
+
+    It is NaN if either signal is not finite.
+    """
+    first, second = as_pair(reference, candidate)
+    return float(np.max(np.abs(second - first))) if _finite(first, second) else math.nan
+
+
+def max_error_of_peak(reference: Signal, candidate: Signal) -> float:
+    """Return the largest magnitude of the difference as a fraction of the reference's peak, shapes (n,).
+
+    Against a silent reference it is infinite, and NaN where both are silent or either is not finite.
+    """
+    error, top = max_abs_error(reference, candidate), peak(reference)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(np.float64(error) / np.float64(top))
+
+
+def correlation(reference: Signal, candidate: Signal) -> float:
+    """Return Pearson's correlation coefficient of two signals of shape (n,), at lag zero.
+
+    It is NaN if either is constant (its variance is zero) or not finite.
+    """
+    first, second = as_pair(reference, candidate)
+    if not _finite(first, second) or np.ptp(first) == 0 or np.ptp(second) == 0:
+        return math.nan
+    return float(np.corrcoef(first, second)[0, 1])
+
+
+def lag(reference: Signal, candidate: Signal, max_lag: int) -> float:
+    """Return by how many samples `candidate` comes later than `reference`, where their cross-correlation peaks.
+
+    Parameters
+    ----------
+    reference, candidate : numpy.ndarray, shape (n,), float
+        Samples, full scale 1.
+    max_lag : int
+        Largest lag that is looked at, to both sides, in samples; keep it under one period of the voice, or a
+        neighbouring period may win.
+
+    Returns
+    -------
+    float
+        Lag in whole samples, negative where the candidate comes early; NaN if either signal is silent or not finite.
+
+    Raises
+    ------
+    InputError
+        If `max_lag` is negative or not shorter than the signals.
+    """
+    from scipy.signal import correlate, correlation_lags
+
+    first, second = as_pair(reference, candidate)
+    if not 0 <= max_lag < len(first):
+        raise InputError(
+            f"A lag of {max_lag} samples cannot be looked for in {len(first)}; give 0 to {len(first) - 1}."
+        )
+    if not _finite(first, second) or not first.any() or not second.any():
+        return math.nan
+    lags = correlation_lags(len(second), len(first))
+    near = np.abs(lags) <= max_lag
+    return float(lags[near][np.argmax(correlate(second, first)[near])])
+
+
+def write_wav(path: str | Path, y: Signal, sr: int) -> Path:
+    """Write `y` as a 32-bit float WAV file, whole or not at all, and return the path.
+
+    PCM would clip at full scale, and so a fault of 1e9 would sound like a loud one; float keeps it, and NaN too.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file to write.
+    y : numpy.ndarray, shape (n,), float
+        Samples, full scale 1; larger values, NaN and infinity are kept.
+    sr : int
+        Sample rate in Hz.
+
+    Raises
+    ------
+    InputError
+        If `y` is no signal, is beyond the range of float32, or `sr` is no positive whole number.
+    """
+    import soundfile
+
+    samples = as_signal(y)
+    with np.errstate(over="ignore"):
+        narrow = samples.astype(np.float32)
+    if np.isinf(narrow).sum() != np.isinf(samples).sum():
+        raise InputError("The signal exceeds the range of 32-bit floats; scale it before it is written.")
+    if not (isinstance(sr, int | np.integer) and sr > 0):
+        raise InputError(f"{sr!r} is no sample rate; give a positive whole number in Hz.")
+    with atomic(path) as draft:
+        soundfile.write(draft, narrow, int(sr), format="WAV", subtype="FLOAT")
+    return Path(path)
+
+
+def read_wav(path: str | Path) -> tuple[NDArray[np.float32], int]:
+    """Read a mono sound file and return its samples, shape (n,), float32, full scale 1, and its sample rate in Hz.
+
+    Raises
+    ------
+    InputError
+        If the file is absent, is no sound file, or has more than one channel.
+    """
+    import soundfile
+
+    if not Path(path).is_file():
+        raise InputError(f"There is no sound file at {path}; check the path.")
+    try:
+        samples, sr = soundfile.read(path, dtype="float32", always_2d=True)
+    except soundfile.LibsndfileError as error:
+        raise InputError(f"{path} cannot be read as a sound file ({error.error_string}).") from error
+    if samples.shape[1] != 1:
+        raise InputError(f"{path} has {samples.shape[1]} channels; give a file with one.")
+    return samples[:, 0], sr
+
+
+def _finite(*signals: NDArray[np.float64]) -> bool:
+    return all(bool(np.isfinite(signal).all()) for signal in signals)

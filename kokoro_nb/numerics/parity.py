@@ -1,0 +1,71 @@
+"""How far one tensor is from another, in numbers that NaN cannot improve."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.errors import InputError
+
+
+@dataclass(frozen=True)
+class Parity:
+    """A candidate held against a reference of the same shape, in float64.
+
+    Attributes
+    ----------
+    finite : float
+        Share of the candidate's elements that are finite, 0 to 1.
+    peak : float
+        Largest absolute value of the reference.
+    max_error : float
+        Largest absolute difference; NaN as soon as either side has a NaN.
+    snr_db : float
+        Energy of the reference over energy of the difference, dB; inf for identical tensors.
+    correlation : float
+        Pearson's; NaN where either side is constant.
+    """
+
+    finite: float
+    peak: float
+    max_error: float
+    snr_db: float
+    correlation: float
+
+    @property
+    def of_peak(self) -> float:
+        """Largest difference as a share of the reference's peak; 0 for identical tensors, even silent ones."""
+        if self.max_error == 0:
+            return 0.0
+        return self.max_error / self.peak if self.peak else float("inf")
+
+
+def compare(reference: Any, candidate: Any) -> Parity:
+    """Compare `candidate` with `reference`, arrays of the same shape.
+
+    Raises
+    ------
+    InputError
+        If the shapes differ: nothing is cropped or broadcast here.
+    """
+    a, b = np.asarray(reference, dtype=np.float64), np.asarray(candidate, dtype=np.float64)
+    if a.shape != b.shape:
+        raise InputError(f"Shapes {a.shape} and {b.shape} cannot be compared; cut both to the same part first.")
+    if not a.size:
+        raise InputError("Tensors without elements cannot be compared; check what was captured.")
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        # what is not finite differs even from itself, so inf - inf is left to be NaN
+        difference = b - a
+        noise = float(np.sum(difference**2))
+        signal = float(np.sum(a**2))
+        snr = float("inf") if noise == 0 else float(10 * np.log10(np.float64(signal) / noise))
+        centred_a, centred_b = a - a.mean(), b - b.mean()
+        norm = float(np.sqrt(np.sum(centred_a**2) * np.sum(centred_b**2)))
+        correlation = float(np.sum(centred_a * centred_b)) / norm if norm else float("nan")
+    return Parity(
+        finite=float(np.isfinite(b).mean()),
+        peak=float(np.max(np.abs(a))),
+        max_error=float(np.max(np.abs(difference))),
+        snr_db=snr,
+        correlation=correlation,
+    )

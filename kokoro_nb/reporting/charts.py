@@ -1,0 +1,268 @@
+"""Figures of numbers, one function each: effects of patches, ranges of taps, and tables of verdicts.
+
+They follow the rules of `kokoro_nb.reporting.figures`: NaN and infinity are hatched and written out, and `weights` is
+the label of the weights that a figure was made with.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.listening.waveform import percent
+from kokoro_nb.reporting.style import (
+    FAINT,
+    FAULT,
+    INK,
+    NAN_MARK,
+    REFERENCE,
+    WIDTH,
+    colours,
+    compact,
+    new_figure,
+    style,
+    symmetric_log,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_VERDICTS = {"pass": "#CFE8F7", "fail": "#F7C6A8", "unknown": "#E3E3E3", "skip": "#F4F4F4"}
+_SIGNS = {"pass": "✓", "fail": "✗", "unknown": "?", "skip": "–"}
+
+
+def patch_effects(
+    effects: Mapping[str, float],
+    unit: str,
+    title: str = "Effect of each patch",
+    weights: str = "",
+    floor: float | None = None,
+    floor_name: str = "noise floor",
+) -> "Figure":
+    """Draw one effect per patch as a bar on a logarithmic axis.
+
+    Parameters
+    ----------
+    effects : mapping of str to float
+        Size of each effect, in `unit`; a zero is written "exact 0", NaN and infinity are hatched.
+    unit : str
+        What is measured, and its unit: the label of the axis.
+    title, weights : str
+        Title, and label of the weights.
+    floor : float or None
+        Where given, a line below which an effect means nothing.
+    floor_name : str
+        What the line is called.
+
+    Raises
+    ------
+    InputError
+        If there is no effect, or one is negative.
+    """
+    if not effects:
+        raise InputError("There are no effects to draw; give one at least.")
+    for name, value in effects.items():
+        if value < 0:
+            raise InputError(f"The effect of '{name}' is {value:g}; give magnitudes, of 0 or more.")
+    positive = [v for v in (*effects.values(), floor or 0.0) if v > 0 and math.isfinite(v)] or [1.0]
+    left, right = 10.0 ** (math.floor(math.log10(min(positive))) - 1), max(positive) * 10
+    with style():
+        figure = new_figure(WIDTH, 1.1 + 0.3 * len(effects), title, weights)
+        axes = figure.subplots()
+        axes.set_xscale("log")
+        axes.set_xlim(left, right)
+        axes.grid(axis="x")
+        for row, value in enumerate(effects.values()):
+            if math.isfinite(value) and value > 0:
+                axes.barh(row, value - left, left=left, height=0.62, color=REFERENCE)
+                _beside(axes, value, row, compact(value))
+            elif value == 0:
+                axes.plot(left, row, marker="D", markersize=6, color=REFERENCE, clip_on=False)
+                _beside(axes, left, row, "exact 0", gap=9)
+            else:
+                axes.barh(row, right - left, left=left, height=0.62, **NAN_MARK)
+                _beside(axes, left, row, compact(value))
+        if floor is not None:
+            axes.axvline(floor, color=FAULT, linestyle="--", linewidth=1.2)
+            axes.set_title(f"dashed: {floor_name}, {compact(floor)}", color=FAULT)
+        axes.set_yticks(range(len(effects)), list(effects))
+        axes.set(ylim=(len(effects) - 0.5, -0.5), xlabel=unit)
+        axes.tick_params(axis="y", length=0, pad=9)
+    return figure
+
+
+def tap_ranges(
+    ranges: Mapping[str, tuple[float, float, float]],
+    title: str = "Range of each block",
+    weights: str = "",
+    unit: str = "value",
+) -> "Figure":
+    """Draw smallest and largest value of each tap, and how much of it is finite, in execution order from the top.
+
+    Parameters
+    ----------
+    ranges : mapping of str to (float, float, float)
+        For each tap the smallest and the largest finite value, NaN where there is none, and the finite fraction, from
+        0 to 1.
+    title, weights : str
+        Title, and label of the weights.
+    unit : str
+        Label of the axis. It is logarithmic to both sides of zero, and linear within the smallest magnitude among the
+        extremes, or a millionth of the largest.
+
+    Raises
+    ------
+    InputError
+        If there is no tap, a fraction is not within 0 to 1, or a largest value is under the smallest.
+    """
+    if not ranges:
+        raise InputError("There are no taps to draw; give one at least.")
+    for name, (low, high, fraction) in ranges.items():
+        if not 0 <= fraction <= 1 or low > high or math.isinf(low) or math.isinf(high):
+            raise InputError(
+                f"The range of '{name}' is {low:g} to {high:g}, {fraction:g} of it finite; give the smallest and the "
+                "largest finite value, and a fraction from 0 to 1."
+            )
+    with style():
+        figure = new_figure(WIDTH, 1.1 + 0.24 * len(ranges), title, weights)
+        axes = figure.subplots()
+        magnitudes = [abs(end) for low, high, _ in ranges.values() for end in (low, high) if end != 0]
+        top = math.ceil(math.log10(max((m for m in magnitudes if m > 0), default=1.0)))
+        bottom = math.floor(math.log10(min((m for m in magnitudes if m > 0), default=0.1)))
+        symmetric_log(axes, "x", min(max(bottom, top - 6), top - 1), top)
+        axes.set_xlim(-(10.0**top) * 1.5, 10.0**top * 1.5)
+        axes.axvline(0, color=FAINT, linewidth=0.8)
+        axes.grid(axis="x")
+        for row, (low, high, fraction) in enumerate(ranges.values()):
+            whole = fraction == 1
+            colour = REFERENCE if whole else FAULT
+            if fraction < 1:
+                axes.axhspan(row - 0.45, row + 0.45, zorder=0.5, **NAN_MARK)
+            axes.plot((low, high), (row, row), color=colour, linewidth=4.5, solid_capstyle="round")
+            axes.text(
+                1.01,
+                row,
+                f"{percent(fraction)} finite",
+                transform=axes.get_yaxis_transform(),
+                va="center",
+                color=INK if whole else FAULT,
+                fontweight="normal" if whole else "bold",
+            )
+        axes.set_yticks(range(len(ranges)), list(ranges))
+        axes.set(ylim=(len(ranges) - 0.5, -0.5), xlabel=f"{unit} (logarithmic to both sides of 0)")
+        axes.tick_params(axis="y", length=0)
+    return figure
+
+
+def heat_map(
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: Sequence[Sequence[float | str]],
+    title: str = "",
+    weights: str = "",
+    unit: str = "",
+    log: bool = False,
+) -> "Figure":
+    """Draw a table of verdicts, figures or both: one row per backend, say, and one column per question.
+
+    Parameters
+    ----------
+    rows, columns : sequence of str
+        Names of the rows and columns.
+    values : sequence of sequences of float or str, len(rows) by len(columns)
+        A text that begins with a verdict (``pass``, ``fail``, ``unknown``, ``skip``) has the verdict's colour; a float
+        has its place on one colour scale; NaN and infinity are hatched.
+    title, weights : str
+        Title, and label of the weights.
+    unit : str
+        What the floats are, and their unit.
+    log : bool
+        Whether the scale is logarithmic; a zero is then written "exact 0", without a colour.
+
+    Raises
+    ------
+    InputError
+        If the table is empty, its shape does not fit its names, or a figure on a logarithmic scale is negative.
+    """
+    if not rows or not columns or [len(line) for line in values] != [len(columns)] * len(rows):
+        raise InputError(f"The table must have {len(rows)} rows of {len(columns)} values, and one at least.")
+    numbers = [float(cell) for line in values for cell in line if not isinstance(cell, str)]
+    if log and any(number < 0 for number in numbers):
+        raise InputError("A figure below 0 has no place on a logarithmic scale; use log=False.")
+    scale = _colour_scale([n for n in numbers if math.isfinite(n) and (n > 0 or not log)], log)
+    wrap = max(8, 84 // len(columns))
+    texts = [_signed(cell) for line in values for cell in line if isinstance(cell, str)]
+    lines = max((fill(text, wrap).count("\n") + 1 for text in texts), default=1)
+    with style():
+        figure = new_figure(WIDTH, 1.1 + (0.2 + 0.16 * lines) * len(rows), title, weights)
+        axes = figure.subplots()
+        for row, line in enumerate(values):
+            for column, cell in enumerate(line):
+                _cell(axes, row, column, cell, scale, log, wrap)
+        for edge in range(len(columns) + 1):
+            axes.axvline(edge - 0.5, color="white", linewidth=2)
+        for edge in range(len(rows) + 1):
+            axes.axhline(edge - 0.5, color="white", linewidth=2)
+        axes.set(xlim=(-0.5, len(columns) - 0.5), ylim=(len(rows) - 0.5, -0.5))
+        axes.set_xticks(range(len(columns)), [fill(column, wrap) for column in columns])
+        axes.set_yticks(range(len(rows)), list(rows))
+        axes.xaxis.tick_top()
+        axes.tick_params(length=0)
+        axes.spines[:].set_visible(False)
+        if scale is not None:
+            figure.colorbar(scale, ax=axes, pad=0.02, aspect=12)
+            axes.set_xlabel(f"colour: {unit}" if unit else "")
+    return figure
+
+
+def _beside(axes: "Axes", x: float, y: float, text: str, gap: int = 5) -> None:
+    """Write `text` to the right of a point, on white, so that no line runs through it."""
+    box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
+    axes.annotate(text, (x, y), xytext=(gap, 0), textcoords="offset points", va="center", bbox=box)
+
+
+def _colour_scale(numbers: Sequence[float], log: bool) -> Any:
+    """Return the scale of the floats, None where there is none."""
+    if not numbers:
+        return None
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import LogNorm, Normalize
+
+    low, high = min(numbers), max(numbers)
+    if low == high:
+        low, high = (low / 10, high * 10) if log else (low - 1, high + 1)
+    return ScalarMappable((LogNorm if log else Normalize)(low, high), colours("cividis"))
+
+
+def _cell(axes: "Axes", row: int, column: int, cell: float | str, scale: Any, log: bool, wrap: int) -> None:
+    from matplotlib.patches import Rectangle
+
+    look: dict[str, Any] = {"facecolor": "white", "linewidth": 0}
+    ink, box = INK, None
+    if isinstance(cell, str):
+        look["facecolor"] = _VERDICTS.get(_verdict(cell), "white")
+        text = _signed(cell)
+    elif not math.isfinite(cell):
+        look, text = NAN_MARK, compact(cell)
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
+    elif log and cell == 0:
+        text = "exact 0"
+    else:
+        red, green, blue, _ = look["facecolor"] = scale.to_rgba(cell)
+        # relative luminance (WCAG 2), without its gamma
+        ink = INK if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.5 else "white"
+        text = compact(cell)
+    axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, **look))
+    axes.text(column, row, fill(text, wrap), ha="center", va="center", color=ink, bbox=box)
+
+
+def _verdict(cell: str) -> str:
+    return cell.partition(" ")[0].rstrip(":,;")
+
+
+def _signed(cell: str) -> str:
+    """Return the text with the sign of its verdict before it, so that colour is not all that tells."""
+    sign = _SIGNS.get(_verdict(cell))
+    return f"{sign} {cell}" if sign else cell

@@ -1,0 +1,72 @@
+"""What there is on this machine: versions, backends, weights, and the reason for whatever is missing."""
+
+import os
+import platform
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from kokoro_nb.reporting.versions import commit, versions
+
+WHISPER = ("tiny.en", "base.en")
+
+
+def doctor() -> dict[str, Any]:
+    """Return what this machine offers.
+
+    Returns
+    -------
+    dict
+        ``python``, ``executable``, ``platform``, ``processors``, ``memory`` (bytes, None where it cannot be told),
+        ``commit``, ``versions`` (name -> version), and ``backends``, ``weights`` and ``whisper``: name -> None if it
+        can be used, else the reason why not.
+    """
+    from kokoro_nb.backends.base import quietly
+
+    with quietly():  # what the runtimes say when they are imported is no part of the answer
+        from kokoro_nb.backends import BACKENDS
+        from kokoro_nb.listening.recogniser import whisper_available
+        from kokoro_nb.models.kokoro import reachable_weights
+
+        backends = {name: backend.available() for name, backend in BACKENDS.items()}
+        weights = reachable_weights()
+        whisper = {name: whisper_available(name) for name in WHISPER}
+    return {
+        "python": platform.python_version(),
+        "executable": sys.executable,
+        "platform": platform.platform(),
+        "processors": os.cpu_count(),
+        "memory": _memory(),
+        "commit": commit(),
+        "versions": versions(),
+        "backends": backends,
+        "weights": weights,
+        "whisper": whisper,
+    }
+
+
+def describe(report: Mapping[str, Any]) -> str:
+    """Return what `doctor` found as text for a terminal."""
+    memory = "unknown" if report["memory"] is None else f"{report['memory'] / 2**30:.1f} GiB"
+    lines = [
+        f"Python {report['python']} ({report['executable']})",
+        f"{report['platform']}, {report['processors']} processors, memory {memory}",
+        f"Commit {report['commit'] or 'unknown: this is no git checkout'}",
+    ]
+    for title in ("backends", "weights", "whisper"):
+        rows = {name: "ready" if reason is None else f"absent: {reason}" for name, reason in report[title].items()}
+        lines += ["", title.capitalize(), *_columns(rows)]
+    return "\n".join([*lines, "", "Versions", *_columns(report["versions"])])
+
+
+def _columns(rows: Mapping[str, str]) -> list[str]:
+    width = max((len(name) for name in rows), default=0)
+    return [f"  {name:<{width}}  {text}" for name, text in rows.items()]
+
+
+def _memory() -> int | None:
+    names = ("SC_PAGE_SIZE", "SC_PHYS_PAGES")
+    if not set(names) <= set(os.sysconf_names):
+        return None
+    size, pages = (os.sysconf(name) for name in names)
+    return size * pages

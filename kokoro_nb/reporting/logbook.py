@@ -1,0 +1,233 @@
+"""What a notebook writes its results into: checks, figures, audio and tables, kept beside its executed copy."""
+
+import base64
+import operator
+import re
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.numerics.findings import Finding, Verdict, write_findings
+from kokoro_nb.reporting.fragments import Fragment, board, number, table, verdict_line
+from kokoro_nb.reporting.player import mono, player, save_wav
+from kokoro_nb.reporting.versions import commit, project_folder, versions
+from kokoro_nb.storage import atomic, json_ready
+
+RELATIONS = {"<=": operator.le, "<": operator.lt, ">=": operator.ge, ">": operator.gt, "==": operator.eq}
+NOTEBOOK = re.compile(r"\w[\w.-]*")
+DPI = 144  # saved at twice the size at which a page shows it
+
+
+def now() -> str:
+    """Return the time, UTC, as ISO 8601 to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A saved figure; a cell that ends with it shows the PNG file, the same bytes as on disk."""
+
+    path: Path
+    alt: str
+    figure: Any = field(repr=False)
+
+    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+        png = self.path.read_bytes()
+        width, height = struct.unpack(">II", png[16:24])  # the PNG header's first chunk
+        about = {"width": width // 2, "height": height // 2, "alt": self.alt}
+        return {"image/png": base64.b64encode(png).decode(), "text/plain": self.alt}, {"image/png": about}
+
+
+class Logbook:
+    """The record of one execution of a notebook; ``findings.json`` is whole on disk after every entry.
+
+    Parameters
+    ----------
+    notebook : str
+        Its name, ``03_decoder_nan``.
+    weights : str
+        Label of the weights that everything in it is measured on.
+    parameters : mapping
+        The values of the notebook's parameters.
+    out_dir : path, optional
+        Where everything is written; by default ``outputs/notebooks/<notebook>`` of the project that the working
+        directory lies in, or of the working directory itself.
+
+    Raises
+    ------
+    InputError
+        If the name is no file name, a parameter cannot be written as JSON, or the folder cannot be written.
+    """
+
+    def __init__(
+        self, notebook: str, weights: str, parameters: Mapping[str, Any], out_dir: str | Path | None = None
+    ) -> None:
+        if not NOTEBOOK.fullmatch(notebook):
+            raise InputError(f"'{notebook}' is no name for a notebook; use letters, digits, '_', '-' and '.'.")
+        self.notebook, self.weights = notebook, weights
+        if out_dir is None:
+            out_dir = (project_folder() or Path.cwd()) / "outputs" / "notebooks" / notebook
+        self.out_dir = Path(out_dir).resolve()
+        self.findings: list[Finding] = []
+        self._about: dict[str, Any] = {
+            "notebook": notebook,
+            "weights": weights,
+            "parameters": _writable(parameters),
+            "versions": versions(),
+            "commit": commit(),
+            "started": now(),
+            "finished": None,
+            "figures": [],
+            "audio": [],
+        }
+        self._labels: dict[str, str] = {}
+        self._save()
+
+    def check(
+        self,
+        kind: str,
+        statement: str,
+        value: float,
+        limit: float,
+        op: str = "<=",
+        unit: str = "",
+        backend: str | None = None,
+        tap: str | None = None,
+        evidence: Sequence[str] = (),
+    ) -> Fragment:
+        """Record whether `value` `op` `limit` holds, then raise if it does not; a NaN never holds.
+
+        Parameters
+        ----------
+        kind, statement : str
+            The short key, and the claim as a sentence that stands alone.
+        value, limit : float
+            The figure and what it is held against, both in `unit`.
+        op : str
+            One of ``<=``, ``<``, ``>=``, ``>``, ``==``.
+        unit, backend, tap, evidence
+            As in `Finding`.
+
+        Raises
+        ------
+        AssertionError
+            With the statement and the figure, after the failure was recorded.
+        InputError
+            If `op` is none of these.
+        """
+        if op not in RELATIONS:
+            raise InputError(f"'{op}' is no relation to check; use one of {', '.join(RELATIONS)}.")
+        value, limit = float(value), float(limit)
+        failure = ""
+        if not RELATIONS[op](value, limit):
+            failure = f"measured {number(value)} {unit}".rstrip() + f", required {op} {number(limit)} {unit}".rstrip()
+        verdict: Verdict = "fail" if failure else "pass"
+        shown = self.note(
+            Finding(kind, verdict, statement, self.weights, backend, value, limit, unit, tap, failure, tuple(evidence))
+        )
+        if failure:
+            raise AssertionError(f"{statement} ({'; '.join(filter(None, (backend, tap, failure)))})")
+        return shown
+
+    def note(self, finding: Finding) -> Fragment:
+        """Record `finding` as it is; one that failed does not stop the notebook, for it may be what is looked into."""
+        self.findings.append(finding)
+        self._save()
+        return verdict_line(finding)
+
+    def skip(self, kind: str, statement: str, reason: str, backend: str | None = None) -> Fragment:
+        """Record that `statement` could not be checked here, and why."""
+        return self.note(Finding(kind, "skip", statement, self.weights, backend, reason=reason))
+
+    def figure(self, fig: Any, name: str, alt: str = "") -> Picture:
+        """Save a matplotlib figure as ``<name>.png`` and return it for the cell to show.
+
+        Parameters
+        ----------
+        fig : matplotlib.figure.Figure
+            It is closed in pyplot, so that it is not shown a second time.
+        name : str
+            File name without its ending.
+        alt : str, optional
+            What it shows, for those who do not see it; `name` in words by default.
+        """
+        from matplotlib import pyplot
+
+        path = self.out_dir / f"{self._file_name(name, '.png')}.png"
+        with atomic(path) as draft:
+            fig.savefig(draft, format="png", dpi=DPI, bbox_inches="tight", metadata={"Description": self.weights})
+        pyplot.close(fig)
+        self._add("figures", {"name": name, "path": path.name})
+        return Picture(path, alt or name.replace("_", " "), fig)
+
+    def audio(self, label: str, y: Any, sr: int) -> Fragment:
+        """Save audio as a float WAV file and return a player for the cell to show.
+
+        Parameters
+        ----------
+        label : str
+            What is heard; the file is named after it.
+        y : array or torch.Tensor, shape=(samples,), float
+            Audio, full scale at 1; neither clipped nor cleaned in the file.
+        sr : int
+            Sampling rate in Hz.
+
+        Raises
+        ------
+        InputError
+            If it is not one channel of floating-point audio.
+        """
+        y = mono(y, sr)
+        path = save_wav(self.out_dir / f"{self._file_name(label, '.wav')}.wav", y, sr)
+        self._add("audio", {"label": label, "path": path.name, "sr": int(sr), "samples": y.size})
+        return player(label, y, sr)
+
+    def table(self, rows: Sequence[Mapping[str, Any]], caption: str = "") -> Fragment:
+        """Return a table of `rows` for the cell to show."""
+        return table(rows, caption)
+
+    def close(self) -> "Logbook":
+        """Record that the notebook reached its end, and return the logbook for the cell to show its verdicts."""
+        self._about["finished"] = now()
+        self._save()
+        return self
+
+    def _repr_html_(self) -> str:
+        return board(self.findings)._repr_html_()
+
+    def __repr__(self) -> str:
+        return repr(board(self.findings))
+
+    def _save(self) -> None:
+        write_findings(self.out_dir / "findings.json", self.findings, **self._about)
+
+    def _add(self, kind: str, entry: dict[str, Any]) -> None:
+        entries = [old for old in self._about[kind] if old["path"] != entry["path"]]  # a cell may be executed again
+        self._about[kind] = [*entries, entry]
+        self._save()
+
+    def _file_name(self, label: str, ending: str) -> str:
+        name = re.sub(r"[^\w.-]+", "_", label).strip("._")
+        if not name:
+            raise InputError(f"No file can be named after '{label}'; use letters or digits.")
+        known = self._labels.setdefault((name + ending).lower(), label)
+        if known != label:
+            raise InputError(f"'{label}' and '{known}' would share the file {name}{ending}; rename one.")
+        return name
+
+
+def _writable(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    import json
+
+    for name, value in parameters.items():
+        try:
+            json.dumps(json_ready(value), allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"The parameter '{name}' cannot be written as JSON ({error}); use plain values."
+            ) from error
+    return dict(parameters)

@@ -1,0 +1,94 @@
+"""Audio as a notebook keeps it: a float WAV file beside it, and a player with the sound embedded once."""
+
+import base64
+import io
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.reporting.fragments import Fragment, number
+from kokoro_nb.storage import atomic
+
+
+def mono(y: Any, sr: int) -> np.ndarray:
+    """Return `y` as a NumPy array after checking that it is one channel of real floating-point audio.
+
+    Parameters
+    ----------
+    y : array or torch.Tensor, shape=(samples,)
+        Audio; axes of length 1 are dropped. NaN and infinity are kept.
+    sr : int
+        Sampling rate in Hz.
+
+    Raises
+    ------
+    InputError
+        If it has several channels, no samples or another dtype, or `sr` is no positive whole number.
+    """
+    y = np.squeeze(np.asarray(y.detach().cpu() if hasattr(y, "detach") else y))
+    y = y.reshape(1) if y.ndim == 0 else y
+    if y.ndim != 1 or not y.size:
+        raise InputError(f"A player takes one channel of audio, shape (samples,); this has shape {y.shape}.")
+    if y.dtype.kind != "f":
+        raise InputError(f"A player takes floating-point audio, full scale at 1; this is {y.dtype}.")
+    if isinstance(sr, bool) or int(sr) != sr or sr <= 0:
+        raise InputError(f"The sampling rate must be a positive whole number of Hz, not {sr!r}.")
+    return y
+
+
+def save_wav(path: str | Path, y: np.ndarray, sr: int) -> Path:
+    """Write `y`, shape=(samples,), float, as a float WAV file: nothing is clipped or rounded, NaN stays NaN."""
+    import soundfile
+
+    with atomic(path) as draft:
+        wide = y.dtype.itemsize > 4
+        data = y.astype(np.float64 if wide else np.float32)
+        soundfile.write(draft, data, int(sr), subtype="DOUBLE" if wide else "FLOAT", format="WAV")
+    return Path(path)
+
+
+def player(label: str, y: np.ndarray, sr: int) -> Fragment:
+    """Return a player with `y` embedded as 16-bit FLAC, which is lossless at that depth and plays in every browser.
+
+    Audio beyond full scale is turned down to fit, and the gain is stated; audio within it is left as loud as it is.
+    Audio that is not wholly finite gets a text in place of a player.
+
+    Parameters
+    ----------
+    label : str
+        What is heard.
+    y : np.ndarray, shape=(samples,), float
+        Audio, full scale at 1.
+    sr : int
+        Sampling rate in Hz.
+    """
+    import soundfile
+
+    about = f"{y.size / sr:.2f} s · {number(sr)} Hz"
+    finite = np.isfinite(y)
+    if not finite.all():
+        text = f"Not playable: {number(100 * (1 - finite.mean()))} % of {number(y.size)} samples are not finite."
+        return _figure(label, about, f'<p><span class="knb-chip knb-fail">not finite</span> {text}</p>', text)
+    peak = float(np.abs(y.astype(np.float64)).max())
+    note = f"peak {number(peak)}" + (f" ({20 * np.log10(peak):.1f} dBFS)" if peak > 0 else " (digital silence)")
+    played = y.astype(np.float64) / max(1.0, peak)
+    buffer = io.BytesIO()
+    soundfile.write(buffer, played, int(sr), format="FLAC", subtype="PCM_16")
+    sound = base64.b64encode(buffer.getvalue()).decode()
+    gain = ""
+    if peak > 1:
+        gain = f"Beyond full scale: played {20 * np.log10(peak):.1f} dB down. The WAV file is untouched."
+    body = (
+        f'<audio controls preload="metadata" aria-label="{escape(label)}" src="data:audio/flac;base64,{sound}"></audio>'
+    )
+    body += f"<p>{gain}</p>" if gain else ""
+    return _figure(label, f"{about} · {note}", body, gain)
+
+
+def _figure(label: str, about: str, body: str, text: str) -> Fragment:
+    caption = f'<figcaption>{escape(label)}<span class="knb-note">{about}</span></figcaption>'
+    html = f'<figure class="knb knb-player">{caption}{body}</figure>'
+    return Fragment(html, f"{label}: {about}. {text}".strip())

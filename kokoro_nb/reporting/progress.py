@@ -1,0 +1,80 @@
+"""Progress of a run: bars on a terminal, plain lines elsewhere."""
+
+import sys
+from typing import Any, TextIO
+
+
+class Progress:
+    """One bar for all notebooks and one for each that is running; without a terminal, a line as each begins and ends.
+
+    Parameters
+    ----------
+    total : int
+        How many notebooks there are.
+    stream : text stream, optional
+        Where it is shown; standard error by default.
+    """
+
+    def __init__(self, total: int, stream: TextIO | None = None) -> None:
+        from tqdm import tqdm
+
+        self._stream = sys.stderr if stream is None else stream
+        self._bars: dict[str, Any] = {}
+        self._tqdm = tqdm if self._stream.isatty() else None
+        self._all = self._bar("all notebooks", total, " notebooks", 0)
+
+    def begin(self, name: str, cells: int) -> None:
+        """Show that the notebook `name` of so many cells has begun."""
+        if self._tqdm is None:
+            return self.say(f"{name}: running, {cells} cells")
+        taken = {bar.pos for bar in self._bars.values()}
+        position = next(row for row in range(1, len(taken) + 2) if -row not in taken)
+        self._bars[name] = self._bar(name, cells, " cells", position)
+        return None
+
+    def cell(self, name: str, index: int) -> None:
+        """Show that the cell at `index` has begun, so that those before it are done."""
+        if name in self._bars:
+            self._bars[name].update(index - self._bars[name].n)
+
+    def end(self, name: str, outcome: str) -> None:
+        """Show that the notebook is done, with its outcome in words."""
+        if name in self._bars:
+            self._bars.pop(name).close()
+        self.say(f"{name}: {outcome}")
+        if self._all is not None:
+            self._all.update()
+
+    def refresh(self) -> None:
+        """Show the time that has gone by."""
+        for bar in (*self._bars.values(), self._all):
+            if bar is not None:
+                bar.refresh()
+
+    def say(self, line: str) -> None:
+        """Show one line above the bars."""
+        if self._tqdm is None:
+            print(line, file=self._stream, flush=True)
+        else:
+            self._tqdm.write(line, file=self._stream)
+
+    def close(self) -> None:
+        """Take the bars away."""
+        for bar in (*self._bars.values(), self._all):
+            if bar is not None:
+                bar.close()
+
+    def _bar(self, name: str, total: int, unit: str, position: int) -> Any:
+        if self._tqdm is None:
+            return None
+        style = "{desc:<24.24} {bar} {n_fmt}/{total_fmt}{unit} {elapsed}"
+        return self._tqdm(
+            total=total,
+            desc=name,
+            unit=unit,
+            position=position,
+            leave=False,
+            file=self._stream,
+            bar_format=style,
+            mininterval=0,
+        )

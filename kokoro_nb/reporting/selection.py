@@ -1,0 +1,133 @@
+"""Which notebooks there are, which parameters each declares, and what a value on the command line means."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.reporting.versions import PACKAGE, project_folder
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
+PATTERN = "[0-9][0-9]_*.ipynb"
+WORDS = {"true": True, "false": False, "none": None, "null": None}
+
+
+def notebooks_folder() -> Path:
+    """Return ``notebooks/`` of the project that the working directory lies in, else of the one this package lies in.
+
+    Raises
+    ------
+    InputError
+        If there is neither.
+    """
+    for project in (project_folder(), project_folder(PACKAGE)):
+        if project is not None and (project / "notebooks").is_dir():
+            return project / "notebooks"
+    raise InputError("There are no notebooks here; change to a checkout of the project, where notebooks/ is.")
+
+
+def find_notebooks(folder: str | Path, selection: Sequence[str] = ()) -> list[Path]:
+    """Return the paths of the notebooks asked for, in order; all of them if `selection` is empty.
+
+    Parameters
+    ----------
+    folder : path
+        Where to look for ``NN_<name>.ipynb``.
+    selection : sequence of str
+        Numbers (``03``) or names (``03_decoder_nan``, with or without ``.ipynb``).
+
+    Raises
+    ------
+    InputError
+        If there are none, or one that was asked for is not there.
+    """
+    found = sorted(Path(folder).glob(PATTERN))
+    if not found:
+        raise InputError(f"{folder} holds no notebook named like 01_name.ipynb; check the folder.")
+    chosen: set[Path] = set()
+    for wanted in selection:
+        matches = [path for path in found if wanted in (path.stem, path.name, path.stem[:2])]
+        if not matches:
+            raise InputError(f"There is no notebook '{wanted}'; there are: {', '.join(path.stem for path in found)}.")
+        chosen.update(matches)
+    return [path for path in found if path in chosen] if selection else found
+
+
+def read_notebook(path: str | Path) -> "NotebookNode":
+    """Read a notebook.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read as one.
+    """
+    import nbformat
+
+    try:
+        return nbformat.read(Path(path), as_version=4)
+    except (OSError, ValueError, KeyError, AttributeError, nbformat.ValidationError) as error:
+        raise InputError(f"{path} cannot be read as a notebook ({error}); check the file.") from error
+
+
+def declared_parameters(notebook: "NotebookNode") -> tuple[str, ...]:
+    """Return the names that the cell tagged ``parameters`` assigns, as papermill reads them."""
+    from papermill.translators import PythonTranslator
+
+    tagged = (cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", ()))
+    cell = next(tagged, None)
+    return () if cell is None else tuple(parameter.name for parameter in PythonTranslator.inspect(cell))
+
+
+def assign_parameters(
+    declared: Mapping[str, Sequence[str]], parameters: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Return, for each notebook, those of `parameters` that it declares.
+
+    Raises
+    ------
+    InputError
+        If no notebook declares one of them.
+    """
+    known = dict.fromkeys(name for names in declared.values() for name in names)
+    for name in parameters:
+        if name not in known:
+            raise InputError(
+                f"No selected notebook has a parameter '{name}'; they have: {', '.join(known) or 'no parameters'}."
+            )
+    return {
+        notebook: {name: value for name, value in parameters.items() if name in names}
+        for notebook, names in declared.items()
+    }
+
+
+def parse_value(text: str) -> Any:
+    """Return what `text` means as the value of a parameter, by papermill's rules and YAML's brackets and quotes.
+
+    Raises
+    ------
+    InputError
+        If it opens a list, a mapping or a quotation and does not close it.
+
+    >>> [parse_value(text) for text in ("24", "1e-4", "true", "None", "yes", "[eager, onnxruntime]", "'24'")]
+    [24, 0.0001, True, None, 'yes', ['eager', 'onnxruntime'], '24']
+    """
+    import yaml
+
+    if text.lower() in WORDS:
+        return WORDS[text.lower()]
+    for convert in (int, float):
+        try:
+            return convert(text)
+        except ValueError:
+            continue
+    if not text.startswith(("[", "{", "'", '"')):
+        return text
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        problem = getattr(error, "problem", None) or "it does not end as it begins"
+        raise InputError(
+            f"The value {text} is no YAML list, mapping or quoted text ({problem}); check its end."
+        ) from error

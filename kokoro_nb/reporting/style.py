@@ -1,0 +1,160 @@
+"""The common look of all figures: colours, fonts, the mark of NaN, the label of the weights, and how they are shown.
+
+Figures are made without pyplot, so none is kept alive or shown twice, and no setting leaks into the notebook.
+"""
+
+import io
+import math
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from kokoro_nb.storage import atomic
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.colors import Colormap
+    from matplotlib.figure import Figure
+
+# Okabe and Ito (2008): told apart with any kind of colour vision
+REFERENCE = "#0072B2"
+CANDIDATES = ("#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+DIFFERENCE = "#4D4D4D"
+FAULT = "#B34700"
+INK = "#222222"
+FAINT = "#595959"
+NAN_MARK: dict[str, Any] = {"facecolor": "#BFF2FF", "edgecolor": "#00647F", "hatch": "////", "linewidth": 0}
+"""Drawing options of whatever is NaN or infinite."""
+WIDTH = 9.0
+DPI = 144
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Set matplotlib's parameters for the figures of this package, and restore them on leaving.
+
+    The background is opaque white, so that a figure reads the same on light and dark pages.
+    """
+    import matplotlib
+
+    parameters: dict[Any, Any] = {
+        "figure.facecolor": "white",
+        "savefig.facecolor": "white",
+        "savefig.transparent": False,
+        "axes.facecolor": "white",
+        "font.family": "DejaVu Sans",
+        "font.size": 9,
+        "axes.titlesize": 9,
+        "axes.labelsize": 9,
+        "xtick.labelsize": 9,
+        "ytick.labelsize": 9,
+        "legend.fontsize": 9,
+        "figure.titlesize": 10,
+        "figure.titleweight": "bold",
+        "axes.titlelocation": "left",
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": False,
+        "axes.axisbelow": True,
+        "grid.color": "#DDDDDD",
+        "grid.linewidth": 0.6,
+        "hatch.linewidth": 0.8,
+        "legend.frameon": False,
+        "image.interpolation": "nearest",
+        "agg.path.chunksize": 20_000,
+        **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK),
+    }
+    with matplotlib.rc_context(parameters):
+        yield
+
+
+def new_figure(width: float, height: float, title: str, weights: str) -> "Figure":
+    """Return an empty figure of `width` by `height` inches, with `title` above and the label of the `weights` below.
+
+    An empty title or label is left out. Call it inside `style`; a notebook shows the figure by itself.
+    """
+    figure = _figure_class()(figsize=(width, height), layout="constrained")
+    if title:
+        figure.suptitle(title, x=0.01, ha="left")
+    if weights:
+        figure.supxlabel(f"weights: {weights}", x=0.01, ha="left", fontsize=8, color=FAINT)
+    return figure
+
+
+def save_figure(path: str | Path, figure: "Figure") -> Path:
+    """Write `figure` as a PNG file, whole or not at all, and return the path."""
+    with atomic(path) as draft:
+        draft.write_bytes(_png(figure))
+    return Path(path)
+
+
+def colours(name: str) -> "Colormap":
+    """Return matplotlib's colour map `name`, see-through at NaN, so that the hatching behind it shows."""
+    import matplotlib
+
+    return matplotlib.colormaps[name].with_extremes(bad=(0, 0, 0, 0))
+
+
+def hatch_background(axes: "Axes") -> None:
+    """Hatch the background of `axes`: what is drawn over it hides it, and what is NaN does not."""
+    axes.patch.set(**NAN_MARK)
+
+
+def legend_above(axes: "Axes", handles: "Sequence[Artist]") -> None:
+    """Put the legend of `handles` above the right end of `axes`, outside, where it hides nothing."""
+    legend = axes.legend(
+        handles=handles, loc="lower right", bbox_to_anchor=(1, 1), ncols=3, borderpad=0.2, borderaxespad=0.2
+    )
+    for line in legend.get_lines():
+        line.set_linewidth(2.5)
+
+
+def compact(value: float, digits: int = 2) -> str:
+    """Return `value` to so many digits, short enough for a label.
+
+    >>> compact(1.25e-07), compact(-250000.0), compact(0.032), compact(float("-inf")), compact(float("nan"))
+    ('1.2e−7', '−2.5e5', '0.032', '−∞', 'NaN')
+    """
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "∞" if value > 0 else "−∞"
+    text = re.sub(r"e([+-])0?", r"e\1", f"{value:.{digits}g}")
+    return text.replace("e+", "e").replace("-", "−")
+
+
+def symmetric_log(axes: "Axes", which: Literal["x", "y"], linear_to: int, top: int) -> None:
+    """Make one axis logarithmic on both sides of zero, up to ``10 ** top``, and linear within ``10 ** linear_to``."""
+    axis: Axis = axes.xaxis if which == "x" else axes.yaxis
+    (axes.set_xscale if which == "x" else axes.set_yscale)("symlog", linthresh=10.0**linear_to)
+    ticks = {0.0: "0"}
+    for exponent in range(top, linear_to - 1, -max(1, math.ceil((top - linear_to) / 3))):
+        ticks |= {10.0**exponent: f"$10^{{{exponent}}}$", -(10.0**exponent): f"$-10^{{{exponent}}}$"}
+    axis.set_ticks(list(ticks), list(ticks.values()))
+    axis.set_ticks([], minor=True)
+
+
+def _png(figure: "Figure") -> bytes:
+    buffer = io.BytesIO()
+    with style():
+        figure.savefig(buffer, format="png", dpi=DPI)
+    return buffer.getvalue()
+
+
+@cache
+def _figure_class() -> Any:
+    """Return the class of our figures; made on first use, so that importing this module does not import matplotlib."""
+    from matplotlib.figure import Figure
+
+    class NotebookFigure(Figure):
+        """A figure that a notebook can show without pyplot."""
+
+        def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+            # 100 pixels of the page to the inch, and more in the image, for dense screens
+            width, height = self.get_size_inches() * 100
+            return _png(self), {"width": round(width), "height": round(height)}
+
+    return NotebookFigure

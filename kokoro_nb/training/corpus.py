@@ -1,0 +1,328 @@
+"""Aligned speech for training the small voice: ids, durations, F0, energy and audio of every sentence.
+
+espeak-ng says when each phoneme begins; `align` carries those times over to the symbols that the model reads.
+"""
+
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.models.architecture import SAMPLE_RATE, SAMPLES_PER_FRAME
+from kokoro_nb.storage import atomic, cache_dir, digest
+from kokoro_nb.training.espeak import Speech, speak
+from kokoro_nb.training.sentences import punctuated, sentences, word_lists
+
+VOICES: dict[str, dict] = {
+    "em_espeak": {"voice": "en-us", "rate": 150, "pitch": 50},
+    "ef_espeak": {"voice": "en-us+f3", "rate": 150, "pitch": 50},
+}
+LEAD = 2 * SAMPLES_PER_FRAME  # silence for the pad token at the beginning
+TAIL = 3 * SAMPLES_PER_FRAME  # and at the end, at least
+CLOSED = 0.8  # share of sentences over the closed vocabulary; the rest are word lists
+SHARD = 100  # sentences in one file
+STRESS = "ˈˌ"
+SILENT = set(' ;:,.!?—…"()“”')
+MERGES = {  # what misaki's EspeakG2P makes of espeak's tied pairs
+    "aɪ": "I", "aʊ": "W", "dz": "ʣ", "dʒ": "ʤ", "eɪ": "A", "oʊ": "O", "əʊ": "Q", "ts": "ʦ", "tʃ": "ʧ", "ɔɪ": "Y",
+}  # fmt: skip
+
+HOP = SAMPLES_PER_FRAME // 2  # two values of F0 and energy in a frame
+F0_WINDOW = 1024  # samples
+F0_RANGE = (60.0, 420.0)  # Hz
+QUIET = 1e-3  # RMS below which energy is not followed any further (-60 dB re full scale)
+ENERGY_OFFSET = 4.0  # N = ln(RMS) + 4 lies between -2.9 and about 3
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """One sentence, aligned.
+
+    Attributes
+    ----------
+    text : str
+        As given to espeak.
+    voice : int
+        Index into `VOICES`.
+    ids : numpy.ndarray, shape (symbols + 2,), int64
+        With the pad token 0 at either end.
+    durations : numpy.ndarray, shape (symbols + 2,), int64, frames
+        At 40 frames per second, each at least 1.
+    f0 : numpy.ndarray, shape (2 * frames,), float32, Hz
+        0 where unvoiced; value k belongs to the samples from 300 k to 300 (k + 1).
+    energy : numpy.ndarray, shape (2 * frames,), float32
+        ``ln(RMS) + 4``, the RMS re full scale and no lower than -60 dB.
+    audio : numpy.ndarray, shape (600 * frames,), float32
+        At 24 kHz.
+    """
+
+    text: str
+    voice: int
+    ids: np.ndarray
+    durations: np.ndarray
+    f0: np.ndarray
+    energy: np.ndarray
+    audio: np.ndarray
+
+
+class Disagreement(InputError):
+    """The phonemes that espeak spoke are not those of the text's transcription."""
+
+
+def merge(ipa: str) -> str:
+    """Return a phoneme event in the symbols of Kokoro's table.
+
+    >>> merge("ˈoʊ"), merge("tʃ"), merge("əl")
+    ('ˈO', 'ʧ', 'əl')
+    """
+    for pair, symbol in MERGES.items():
+        ipa = ipa.replace(pair, symbol)
+    return ipa.replace("-", "")
+
+
+def align(symbols: str, speech: Speech) -> np.ndarray:
+    """Carry the times of espeak's phonemes over to `symbols`.
+
+    A stress mark gets a small share of its phoneme, the length mark a share of the vowel; spaces and punctuation get
+    the pauses, and nothing where there is none.
+
+    Parameters
+    ----------
+    symbols : str
+        Phonemes as the model reads them, with spaces and punctuation.
+    speech : Speech
+
+    Returns
+    -------
+    numpy.ndarray, shape (symbols + 1,), float64, samples
+        Where each symbol begins in ``speech.audio``, and where the last ends.
+
+    Raises
+    ------
+    Disagreement
+        If espeak said other phonemes.
+    """
+    starts = np.full(len(symbols) + 1, np.nan)
+    at = 0
+
+    def skip_silent(begin: float, end: float) -> int:
+        """Spread what is silent in `symbols` here over a pause."""
+        stop = at
+        while stop < len(symbols) and symbols[stop] in SILENT:
+            stop += 1
+        starts[at:stop] = np.linspace(begin, end, stop - at, endpoint=False)
+        return stop
+
+    for ipa, begin, end in zip(speech.phonemes, speech.boundaries[:-1], speech.boundaries[1:], strict=True):
+        spoken = merge(ipa)
+        if not spoken:
+            pause = skip_silent(begin, end)
+            if pause == at and at and symbols[at - 1] not in SILENT and at < len(symbols):
+                continue  # a pause inside a word: a closure, it belongs to the phoneme before
+            at = pause
+            continue
+        at = skip_silent(begin, begin)
+        if not symbols.startswith(spoken, at):
+            raise Disagreement(f"espeak says {spoken!r} where the text has {symbols[at : at + 4]!r}.")
+        weights = np.array([0.25 if c in STRESS else 0.6 if c == "ː" else 1.0 for c in spoken])
+        shares = np.concatenate([[0.0], np.cumsum(weights)[:-1]]) / weights.sum()
+        starts[at : at + len(spoken)] = begin + shares * (end - begin)
+        at += len(spoken)
+    at = skip_silent(speech.boundaries[-1], speech.boundaries[-1])
+    if at != len(symbols):
+        raise Disagreement(f"espeak does not say {symbols[at:]!r}.")
+    starts[-1] = speech.boundaries[-1]
+    return starts
+
+
+def frame_durations(starts: np.ndarray, frames: int) -> np.ndarray:
+    """Round boundaries to whole frames so that the durations add up to `frames` and none is below one.
+
+    Rounding is cumulative: boundaries are rounded, not lengths, so the error never grows along the sentence. Where two
+    boundaries fall together the later one moves on, since the model gives every symbol at least one frame.
+
+    Parameters
+    ----------
+    starts : numpy.ndarray, shape (symbols + 1,), float64, samples
+        Boundaries, the first 0, the last ``600 * frames``.
+    frames : int
+
+    Returns
+    -------
+    numpy.ndarray, shape (symbols,), int64, frames
+
+    >>> frame_durations(np.array([0.0, 900.0, 950.0, 2400.0]), 4)
+    array([2, 1, 1])
+    """
+    count = len(starts) - 1
+    if count > frames:
+        raise Disagreement(f"{count} symbols do not fit into {frames} frames.")
+    place = np.rint(starts / SAMPLES_PER_FRAME).astype(np.int64)
+    steps = np.arange(count + 1)
+    place = np.maximum.accumulate(place - steps) + steps  # each at least one after the one before
+    place = np.minimum(place, frames - steps[::-1])  # and leaving one frame to each that follows
+    place[0] = 0
+    return np.diff(place)
+
+
+def pitch_and_energy(audio: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Measure F0 (YIN, 0 where unvoiced) and energy, 80 values per second.
+
+    A value is voiced where it is neither quiet nor crosses zero as often as noise does, and where the wave one period
+    on is like itself (normalised correlation above 0.6).
+
+    Parameters
+    ----------
+    audio : numpy.ndarray, shape (600 * frames,), float32
+
+    Returns
+    -------
+    f0 : numpy.ndarray, shape (2 * frames,), float32, Hz
+    energy : numpy.ndarray, shape (2 * frames,), float32
+    """
+    import librosa
+
+    count = len(audio) // HOP
+    margin = (F0_WINDOW - HOP) // 2  # the window is centred on the samples that the value belongs to
+    padded = np.pad(audio, margin)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, F0_WINDOW)[::HOP]
+    f0 = librosa.yin(
+        padded, fmin=F0_RANGE[0], fmax=F0_RANGE[1], sr=SAMPLE_RATE, frame_length=F0_WINDOW, hop_length=HOP, center=False
+    )
+    if not len(windows) == len(f0) == count:
+        raise InputError(f"{len(windows)} windows, {len(f0)} F0 values, {count} expected: the audio is cut askew.")
+    rms = np.sqrt(np.mean(windows[:, margin - HOP // 2 : -margin + HOP // 2] ** 2, axis=1))
+    crossings = np.mean(np.diff(np.signbit(windows), axis=1), axis=1)
+    lags = np.rint(SAMPLE_RATE / f0).astype(int)
+    likeness = np.array([_correlation(window, lag) for window, lag in zip(windows, lags, strict=True)])
+    voiced = (rms > 0.01) & (crossings < 0.25) & (likeness > 0.6)
+    energy = np.log(np.maximum(rms, QUIET)) + ENERGY_OFFSET
+    return np.where(voiced, f0, 0.0).astype(np.float32), energy.astype(np.float32)
+
+
+def _correlation(window: np.ndarray, lag: int) -> float:
+    early, late = window[:-lag], window[lag:]
+    power = float(np.dot(early, early) * np.dot(late, late))
+    return float(np.dot(early, late)) / np.sqrt(power) if power > 0 else 0.0
+
+
+def utterance(text: str, voice: str, vocab: dict[str, int]) -> Utterance:
+    """Speak `text`, align it and measure it.
+
+    Parameters
+    ----------
+    text : str
+    voice : str
+        A name of `VOICES`.
+    vocab : dict
+        Symbol -> id.
+
+    Raises
+    ------
+    Disagreement
+        If the transcription and what espeak says differ, or a symbol is not in the table.
+    """
+    from kokoro_nb.models.speech import phonemise
+
+    symbols, _ = phonemise(text, "espeak")
+    unknown = {symbol for symbol in symbols if symbol not in vocab}
+    if unknown:
+        raise Disagreement(f"The table has no {', '.join(sorted(unknown))}.")
+    speech = speak(text, **VOICES[voice])
+    starts = align(symbols, speech)
+    frames = -(-(LEAD + len(speech.audio) + TAIL) // SAMPLES_PER_FRAME)
+    audio = np.zeros(frames * SAMPLES_PER_FRAME, dtype=np.float32)
+    audio[LEAD : LEAD + len(speech.audio)] = speech.audio
+    durations = frame_durations(np.concatenate([[0.0], starts + LEAD, [len(audio)]]), frames)
+    f0, energy = pitch_and_energy(audio)
+    ids = np.array([0, *(vocab[symbol] for symbol in symbols), 0], dtype=np.int64)
+    return Utterance(text, list(VOICES).index(voice), ids, durations, f0, energy, audio)
+
+
+def corpus_folder(count: int, seed: int) -> Path:
+    """Return the cache folder of a corpus; its name changes with everything that the corpus depends on."""
+    settings = repr((VOICES, LEAD, TAIL, CLOSED, SHARD, MERGES, F0_WINDOW, F0_RANGE, QUIET, ENERGY_OFFSET, seed))
+    recipe = "".join(punctuated(s, seed) for s in islice(sentences(seed), 50)) + "".join(islice(word_lists(seed), 50))
+    return cache_dir() / "training" / "corpus" / f"{count}-{digest(settings, recipe)[:12]}"
+
+
+def build_corpus(count: int, seed: int) -> list[Utterance]:
+    """Make `count` utterances, or read those that were made before; about 100 times faster than they are spoken.
+
+    Parameters
+    ----------
+    count : int
+        A multiple of 100, the sentences in one file; interrupted work goes on at the file it stopped at.
+    seed : int
+        Seed of the sentences; voices take turns.
+    """
+    from tqdm import tqdm
+
+    if count % SHARD:
+        raise InputError(f"count={count}: a corpus is made in files of {SHARD} sentences; use a multiple of it.")
+    folder, made = corpus_folder(count, seed), []
+    for index in tqdm(range(count // SHARD), desc="corpus", unit="file", mininterval=5):
+        path = folder / f"{index:04d}.npz"
+        if not path.exists():
+            write_shard(path, _make_shard(index, seed))
+        made += read_shard(path)
+    return made
+
+
+def shard_texts(index: int, seed: int) -> list[str]:
+    """Return candidates for shard `index`: a tenth more than it holds, since some are rejected."""
+    spare = SHARD * 11 // 10
+    closed = islice(sentences(seed), index * spare, (index + 1) * spare)
+    lists = islice(word_lists(seed), index * spare, (index + 1) * spare)
+    every = round(1 / (1 - CLOSED))
+    return [
+        punctuated(lists_text if at % every == every - 1 else closed_text, seed)
+        for at, (closed_text, lists_text) in enumerate(zip(closed, lists, strict=True))
+    ]
+
+
+def _make_shard(index: int, seed: int) -> list[Utterance]:
+    from kokoro_nb.models.architecture import full_config
+
+    vocab, names = full_config()["vocab"], list(VOICES)
+    made: list[Utterance] = []
+    for text in shard_texts(index, seed):
+        try:
+            made.append(utterance(text, names[len(made) % len(names)], vocab))
+        except Disagreement:
+            continue  # the share is small; shard_texts gives spare ones
+        if len(made) == SHARD:
+            return made
+    raise InputError(f"Only {len(made)} of {SHARD} sentences could be aligned; espeak and misaki do not agree.")
+
+
+def write_shard(path: Path, utterances: list[Utterance]) -> None:
+    """Write utterances compactly: audio as 16-bit integers, F0 and energy as 16-bit floats, all end to end."""
+    with atomic(path) as draft, draft.open("wb") as file:
+        np.savez_compressed(
+            file,
+            texts=np.array([u.text for u in utterances]),
+            voices=np.array([u.voice for u in utterances], dtype=np.uint8),
+            symbols=np.array([len(u.ids) for u in utterances]),
+            ids=np.concatenate([u.ids for u in utterances]).astype(np.uint8),
+            durations=np.concatenate([u.durations for u in utterances]).astype(np.uint16),
+            f0=np.concatenate([u.f0 for u in utterances]).astype(np.float16),
+            energy=np.concatenate([u.energy for u in utterances]).astype(np.float16),
+            audio=np.rint(np.concatenate([u.audio for u in utterances]) * 32767).clip(-32768, 32767).astype(np.int16),
+        )
+
+
+def read_shard(path: Path) -> list[Utterance]:
+    """Read what `write_shard` wrote."""
+    with np.load(path) as stored:
+        data = {name: stored[name] for name in stored.files}
+    ends = np.cumsum(data["symbols"])
+    durations = np.split(data["durations"].astype(np.int64), ends[:-1])
+    frames = np.cumsum([d.sum() for d in durations])
+    curves = [np.split(data[name].astype(np.float32), 2 * frames[:-1]) for name in ("f0", "energy")]
+    audio = np.split(data["audio"].astype(np.float32) / 32767, SAMPLES_PER_FRAME * frames[:-1])
+    ids = np.split(data["ids"].astype(np.int64), ends[:-1])
+    rows = zip(data["texts"], data["voices"], ids, durations, *curves, audio, strict=True)
+    return [Utterance(str(text), int(voice), *rest) for text, voice, *rest in rows]

@@ -1,0 +1,88 @@
+import logging
+import os
+import sys
+import warnings
+
+import pytest
+
+from kokoro_nb.backends.base import Artifact, Failure, RungError, on_rung, quietly
+
+
+def test_on_rung_keeps_the_exact_error_and_the_rung():
+    seconds = {}
+    with pytest.raises(RungError) as caught, on_rung("lowered", seconds):
+        raise KeyError("aten.unfold\nis not there")
+    failure = caught.value.failure("onnxruntime")
+    assert failure == Failure("onnxruntime", "lowered", "KeyError", "'aten.unfold\\nis not there'")
+    assert seconds == {}
+
+
+def test_a_failure_names_the_root_of_a_chain_without_colours():
+    with pytest.raises(RungError) as caught, on_rung("lowered"):
+        raise RuntimeError("\x1b[96mStep 3/3\x1b[0m failed.\nDetails") from KeyError("aten.unfold")
+    failure = caught.value.failure("onnxruntime")
+    assert failure.message == "Step 3/3 failed.\nDetails"
+    assert failure.cause == "KeyError: 'aten.unfold'"
+    assert str(failure) == (
+        "onnxruntime fell from the rung 'lowered': RuntimeError: Step 3/3 failed. (from KeyError: 'aten.unfold')"
+    )
+
+
+def test_on_rung_notes_the_time_of_what_succeeded():
+    seconds = {}
+    with on_rung("run", seconds):
+        pass
+    assert 0 <= seconds["run"] < 1
+
+
+def test_on_rung_lets_an_interruption_pass():
+    with pytest.raises(KeyboardInterrupt), on_rung("run"):
+        raise KeyboardInterrupt
+
+
+def test_a_failure_is_told_in_one_line():
+    assert str(Failure("tvm", "exported", "ValueError", "\nfirst\nsecond")) == (
+        "tvm fell from the rung 'exported': ValueError: first"
+    )
+
+
+def _chatter(error=None):
+    print("from print")
+    print("from stderr", file=sys.stderr)
+    os.write(2, b"from native code\n")
+    warnings.warn("from a warning", stacklevel=1)
+    logging.getLogger("exporter").warning("from a log")
+    if error is not None:
+        raise error
+
+
+def test_quietly_keeps_the_screen_clean(capfd):
+    with quietly():
+        _chatter()
+    assert capfd.readouterr() == ("", "")
+    print("after", file=sys.stderr)
+    os.write(2, b"after too\n")
+    assert capfd.readouterr().err.splitlines() == ["after", "after too"]
+
+
+def test_quietly_adds_what_was_printed_to_the_error():
+    with pytest.raises(RungError) as caught, on_rung("run"), quietly():
+        _chatter(RuntimeError("error 0x12"))
+    failure = caught.value.failure("executorch-portable")
+    assert failure.message == "error 0x12"
+    assert {"from print", "from stderr", "from native code"} <= set(failure.log.splitlines())
+
+
+def test_quietly_leaves_the_log_level_as_it_was():
+    before = logging.root.manager.disable
+    with quietly():
+        assert logging.root.manager.disable == logging.WARNING
+    assert logging.root.manager.disable == before
+
+
+def test_the_size_of_an_artefact_leaves_out_its_meta(tmp_path):
+    (tmp_path / "model.onnx").write_bytes(bytes(10))
+    (tmp_path / "model.onnx.data").write_bytes(bytes(100))
+    (tmp_path / "meta.json").write_bytes(bytes(1000))
+    assert Artifact("onnxruntime", tmp_path / "model.onnx", (), ()).size == 110
+    assert Artifact("eager", None, (), ()).size == 0

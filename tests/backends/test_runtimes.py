@@ -1,0 +1,88 @@
+"""What is particular to one runtime; what they share is in test_contract.py."""
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from kokoro_nb.backends import BACKENDS
+from kokoro_nb.backends.artefacts import FileBackend
+
+X = {"x": torch.linspace(-1, 1, 12).reshape(1, 3, 4)}
+
+
+def _backend(name):
+    reason = BACKENDS[name].available()
+    if reason is not None:
+        pytest.skip(reason)
+    return BACKENDS[name]
+
+
+class Conv(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv1d(3, 200, 3)
+
+    def forward(self, x):
+        return self.conv(x)
+
+
+def test_onnx_keeps_large_weights_in_a_file_of_their_own(tmp_path):
+    onnxruntime = _backend("onnxruntime")
+    split = replace(onnxruntime, single_file_limit=1000)
+    module = Conv()
+    one, two = onnxruntime.export(module, X, tmp_path), split.export(module, X, tmp_path)
+    assert sorted(p.name for p in one.path.parent.iterdir()) == ["meta.json", "model.onnx"]
+    assert sorted(p.name for p in two.path.parent.iterdir()) == ["meta.json", "model.onnx", "model.onnx.data"]
+    np.testing.assert_array_equal(*(onnxruntime.load(made).run(X)["output"] for made in (one, two)))
+    data = two.path.with_name("model.onnx.data")
+    assert two.size == two.path.stat().st_size + data.stat().st_size > 200 * 3 * 3 * 4
+    data.write_bytes(data.read_bytes()[:-4])
+    assert not split.export(module, X, tmp_path).cached
+
+
+def test_onnx_names_its_inputs_and_outputs_as_we_do(tmp_path):
+    class Stepped(nn.Module):
+        def forward(self, x, state):
+            return {"state": state + x, "audio": x}
+
+    made = _backend("onnxruntime").export(Stepped(), {"x": X["x"], "state": X["x"]}, tmp_path)
+    import onnx
+
+    graph = onnx.load(made.path).graph
+    assert [value.name for value in graph.input] == ["x", "state"]
+    assert [value.name for value in graph.output] == ["state_out", "audio"]  # one name cannot stand for two values
+    assert made.outputs == ("state", "audio")
+
+
+def test_onnx_runtime_takes_the_number_of_threads(tmp_path):
+    onnxruntime = replace(_backend("onnxruntime"), threads=1)
+    program = onnxruntime.load(onnxruntime.export(Conv(), X, tmp_path))
+    assert program.session.get_session_options().intra_op_num_threads == 1
+
+
+def test_executorch_delegates_to_xnnpack_only_where_it_is_told_to(tmp_path):
+    module = Conv()
+    delegated = _backend("executorch-xnnpack").export(module, X, tmp_path).path.read_bytes()
+    portable = _backend("executorch-portable").export(module, X, tmp_path).path.read_bytes()
+    assert b"XnnpackBackend" in delegated
+    assert b"XnnpackBackend" not in portable
+    assert b"aten::convolution" in portable
+    assert b"aten::convolution" not in delegated
+
+
+@pytest.mark.parametrize(
+    ("name", "package"), [("onnxruntime", "onnxruntime"), ("executorch-xnnpack", "executorch.exir")]
+)
+def test_a_runtime_that_is_not_installed_says_so_and_its_export_is_a_record(name, package, tmp_path, monkeypatch):
+    _backend(name)
+    monkeypatch.setitem(sys.modules, package, None)  # importing it now raises ImportError
+    backend = BACKENDS[name]
+    assert isinstance(backend, FileBackend)
+    assert "cannot be used here" in backend.available()
+    if name.startswith("executorch"):
+        failure = backend.export(Conv(), X, tmp_path)
+        assert (failure.rung, failure.error) == ("lowered", "ModuleNotFoundError")

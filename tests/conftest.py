@@ -1,0 +1,92 @@
+"""The models and the utterance that tests share, each made once, and published files of their form."""
+
+import hashlib
+import json
+
+import pytest
+import torch
+
+TEXT = "Hello world."
+
+
+@pytest.fixture(scope="session")
+def narrow():
+    """Return the narrow model."""
+    from kokoro_nb.models.kokoro import load_model
+
+    return load_model("narrow")
+
+
+@pytest.fixture(scope="session")
+def narrow_case(narrow):
+    """Return one utterance of the narrow model: 15 tokens, some 70 frames."""
+    from kokoro_nb.models.case import capture
+
+    return capture(narrow, TEXT, g2p="espeak")
+
+
+@pytest.fixture(scope="session")
+def seeded():
+    """Return the full architecture; the one build of 81.8 M parameters in a session."""
+    from kokoro_nb.models.kokoro import load_model
+
+    return load_model("seeded")
+
+
+@pytest.fixture
+def hub_cache(tmp_path, monkeypatch):
+    """Return an empty hub cache on a machine that reaches no hub, whether or not this one does."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")  # nobody listens there
+    return tmp_path / "hub"
+
+
+@pytest.fixture(scope="session")
+def checkpoint(narrow):
+    """Return the narrow weights in the published form: five parts, ``module.`` before keys, no InstanceNorm affine."""
+    norms = {name for name, module in narrow.model.named_modules() if isinstance(module, torch.nn.InstanceNorm1d)}
+    parts = {part: {} for part in ("bert", "bert_encoder", "predictor", "decoder", "text_encoder")}
+    for key, tensor in narrow.model.state_dict().items():
+        part, _, rest = key.partition(".")
+        if key.rpartition(".")[0] not in norms:
+            parts[part][f"module.{rest}"] = tensor
+    parts["bert"]["module.embeddings.position_ids"] = torch.arange(512)[None]
+    return parts
+
+
+@pytest.fixture(scope="session")
+def published(checkpoint, tmp_path_factory):
+    """Return a folder of the published form with the narrow weights and two voices."""
+    from kokoro_nb.models.architecture import narrow_config
+
+    folder = tmp_path_factory.mktemp("published")
+    (folder / "config.json").write_text(json.dumps(narrow_config()), encoding="utf-8")
+    torch.save(checkpoint, folder / "kokoro-v1_0.pth")
+    (folder / "voices").mkdir()
+    for seed, voice in enumerate(("am_adam", "af_heart")):
+        source = torch.Generator().manual_seed(seed)
+        torch.save(0.3 * torch.randn(510, 1, 256, generator=source), folder / "voices" / f"{voice}.pt")
+    return folder
+
+
+@pytest.fixture
+def cache_repo(hub_cache):
+    """Return a function that puts the files of a folder into the hub cache, laid out as `huggingface_hub` does."""
+
+    def put(folder, repo, names=None):
+        root, revision = hub_cache / f"models--{repo.replace('/', '--')}", "0" * 40
+        (root / "refs").mkdir(parents=True)
+        (root / "blobs").mkdir()
+        (root / "refs" / "main").write_text(revision)
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+            name = path.relative_to(folder)
+            if names is not None and str(name) not in names:
+                continue
+            content = path.read_bytes()
+            blob = root / "blobs" / hashlib.sha256(content).hexdigest()
+            blob.write_bytes(content)
+            link = root / "snapshots" / revision / name
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(blob)
+
+    return put

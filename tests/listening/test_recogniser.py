@@ -1,0 +1,120 @@
+import hashlib
+import math
+import time
+
+import pytest
+import torch
+import whisper
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.listening import recogniser
+from kokoro_nb.listening.recogniser import load_whisper, whisper_available
+
+
+def save(content, path):
+    torch.save(content, path)
+    return path
+
+
+def test_a_model_that_cannot_be_had_says_why(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(recogniser, "_unreachable", lambda url: "no network")
+    reason = whisper_available("base.en")
+    assert reason == (
+        f"Whisper's model 'base.en' is not in {tmp_path / 'whisper'} and cannot be downloaded (no network); "
+        "copy base.en.pt there, or give the path of a checkpoint."
+    )
+    with pytest.raises(InputError, match="cannot be downloaded"):
+        load_whisper("base.en")
+    monkeypatch.setattr(recogniser, "_unreachable", lambda url: None)
+    assert whisper_available("base.en") is None
+
+
+def test_a_cached_model_is_taken_only_if_it_is_whole(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(recogniser, "_unreachable", lambda url: "no network")
+    (tmp_path / "whisper").mkdir()
+    cached = tmp_path / "whisper" / "base.en.pt"
+    cached.write_bytes(b"half of a download")
+    assert "is damaged in" in whisper_available("base.en")
+    whole = hashlib.sha256(b"whole").hexdigest()
+    monkeypatch.setitem(whisper._MODELS, "base.en", f"https://example.invalid/{whole}/base.en.pt")
+    cached.write_bytes(b"whole")
+    assert whisper_available("base.en") is None
+
+
+def test_the_network_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(recogniser, "NETWORK_SECONDS", 0.05)
+    monkeypatch.setattr(recogniser.urllib.request, "urlopen", lambda *args, **options: time.sleep(1))
+    began = time.monotonic()
+    assert recogniser._unreachable("https://example.invalid/model.pt") == "no answer in time"
+    assert time.monotonic() - began < 0.9
+
+
+def test_an_unknown_name_is_refused():
+    assert "neither a file nor one of whisper's models" in whisper_available("gigantic.en")
+    with pytest.raises(InputError, match="neither a file"):
+        load_whisper("gigantic.en")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"n_mels": -1}, "must be positive whole numbers"),
+        ({"n_mels": "80"}, "must be positive whole numbers"),
+        ({"extra": 1}, "must be positive whole numbers"),
+        ({"n_audio_ctx": 500}, "n_audio_ctx is 500 .* whisper needs 1500"),
+        ({"n_vocab": 100}, "n_vocab is 100"),
+        ({"n_text_ctx": 10**9}, "do not make up the model"),
+        ({"n_audio_layer": 2}, "do not make up the model"),
+        ({"n_text_head": 3}, "do not make up the model"),
+    ],
+)
+def test_bad_dimensions_are_refused(changes, message, tmp_path, whisper_checkpoint):
+    content = whisper_checkpoint()
+    content["dims"] |= changes
+    with pytest.raises(InputError, match=message):
+        load_whisper(save(content, tmp_path / "bad.pt"))
+
+
+@pytest.mark.parametrize("content", [[1, 2], {"dims": {}}, {"model_state_dict": {}}])
+def test_another_kind_of_file_is_refused(content, tmp_path):
+    with pytest.raises(InputError, match="is no whisper checkpoint"):
+        load_whisper(save(content, tmp_path / "bad.pt"))
+
+
+def test_a_missing_tensor_is_refused(tmp_path, whisper_checkpoint):
+    content = whisper_checkpoint()
+    del content["model_state_dict"]["decoder.ln.bias"]
+    with pytest.raises(InputError, match="do not make up the model"):
+        load_whisper(save(content, tmp_path / "bad.pt"))
+
+
+def test_weights_that_are_not_finite_are_refused(tmp_path, whisper_checkpoint):
+    content = whisper_checkpoint()
+    content["model_state_dict"]["decoder.ln.bias"][3] = math.nan
+    with pytest.raises(InputError, match="not finite"):
+        load_whisper(save(content, tmp_path / "bad.pt"))
+
+
+class Runs:
+    """Unpickling it would create a file."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (open, (str(self.path), "w"))
+
+
+def test_code_in_a_checkpoint_does_not_run(tmp_path, whisper_checkpoint):
+    torch.save({**whisper_checkpoint(), "model_state_dict": Runs(tmp_path / "ran")}, tmp_path / "bad.pt")
+    with pytest.raises(InputError, match="cannot be read as a file of tensors"):
+        load_whisper(tmp_path / "bad.pt")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_what_is_no_checkpoint_is_refused(tmp_path):
+    (tmp_path / "bad.pt").write_bytes(b"not a checkpoint")
+    with pytest.raises(InputError, match="cannot be read as a file of tensors"):
+        load_whisper(tmp_path / "bad.pt")

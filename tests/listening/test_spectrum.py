@@ -1,0 +1,202 @@
+import math
+
+import librosa
+import numpy as np
+import pytest
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.listening.spectrum import (
+    BANDS,
+    average_spectrum,
+    band_energies,
+    band_energy_ratio_db,
+    floored_db,
+    log_spectral_distance,
+    mel_cepstral_distance,
+    mel_spectrogram,
+    multi_resolution_stft_distance,
+    power_spectrogram,
+    spectral_flatness,
+)
+
+SR = 24_000
+
+
+def sine(frequency, amplitude=0.5, seconds=1.0):
+    return amplitude * np.sin(2 * np.pi * frequency * np.arange(round(SR * seconds)) / SR)
+
+
+@pytest.mark.parametrize(("n_fft", "hop", "win"), [(1024, 256, None), (512, 50, 240), (2048, 300, 1200)])
+def test_power_spectrogram_is_librosas(voice, n_fft, hop, win):
+    expected = np.abs(librosa.stft(voice, n_fft=n_fft, hop_length=hop, win_length=win)) ** 2
+    assert np.allclose(power_spectrogram(voice, n_fft, hop, win), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_mel_spectrogram_is_librosas(voice):
+    expected = librosa.feature.melspectrogram(y=voice, sr=SR, n_fft=1024, hop_length=256, n_mels=80, power=2.0)
+    assert np.allclose(mel_spectrogram(voice, SR), expected, rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_nan_stays_in_the_frames_that_touch_it(voice, bad):
+    broken = voice.copy()
+    broken[10_000] = bad
+    power = power_spectrogram(broken, 1024, 256)
+    whole = np.isnan(power).all(axis=0)
+    assert np.array_equal(whole, np.isnan(power).any(axis=0))
+    # frame t covers samples 256 t - 512 up to 256 t + 511: t = 38 to 41 hold sample 10000
+    assert np.flatnonzero(whole).tolist() == [38, 39, 40, 41]
+    assert np.allclose(power[:, ~whole], power_spectrogram(voice, 1024, 256)[:, ~whole])
+
+
+def test_floored_db():
+    assert floored_db(np.array([4.0, 1e-20]), 1.0, -80.0) == pytest.approx([6.0206, -80], abs=1e-4)
+    assert np.isnan(floored_db(np.array([1.0, 0.0]), 0.0, -80.0)).all()
+    assert np.isnan(floored_db(np.array([1.0, 0.0]), math.nan, -80.0)).all()
+
+
+def test_band_energies_hold_the_mean_square():
+    # a sine of amplitude 0.5 has the mean square 0.125; a tenth of a percent is lost at the ends
+    energies = band_energies(sine(1000, seconds=4), SR)
+    assert energies.sum() == pytest.approx(0.125, rel=2e-2)
+    assert energies[BANDS.index((600, 1200))] == pytest.approx(0.125, rel=2e-2)
+    assert energies[-1] < 1e-8
+
+
+def test_band_energies_against_welch():
+    from scipy.signal import welch
+
+    y = np.random.default_rng(0).normal(0, 0.1, SR * 4)
+    frequencies, density = welch(y, SR, window="hann", nperseg=2048, noverlap=1536, detrend=False)
+    for (low, high), energy in zip(BANDS, band_energies(y, SR), strict=True):
+        inside = (frequencies >= low) & ((frequencies < high) | (high == SR / 2))
+        assert energy == pytest.approx(density[inside].sum() * SR / 2048, rel=2e-2)
+
+
+def test_bands_are_arguments():
+    y = sine(1000)
+    assert band_energies(y, SR, bands=((900, 1100),))[0] == pytest.approx(0.125, rel=0.05)
+    for bad in ((5000, 13_000), (300, 300), (-1, 50), (1000, 1005)):
+        with pytest.raises(InputError, match="cannot be measured at 24000 Hz"):
+            band_energies(y, SR, bands=(bad,))
+
+
+def test_band_ratio_shows_half_the_amplitude_and_a_lost_band(voice):
+    # 20 log10(0.5) = -6.02
+    assert band_energy_ratio_db(voice, voice / 2, SR) == pytest.approx(np.full(8, -6.0206), abs=1e-4)
+    both, low = sine(200) + sine(8000), sine(200) + sine(8000, 0.05)
+    ratios = dict(zip(BANDS, band_energy_ratio_db(both, low, SR), strict=True))
+    assert ratios[(150, 300)] == pytest.approx(0, abs=0.01)
+    assert ratios[(4800, 9600)] == pytest.approx(-20, abs=0.01)
+
+
+def test_log_spectral_distance(voice):
+    noise = np.random.default_rng(0).normal(0, 0.1, SR)
+    assert log_spectral_distance(noise, noise) == 0
+    # a constant factor of 2 is 6.02 dB in every bin above the floor
+    assert log_spectral_distance(noise, 2 * noise, floor_db=-200) == pytest.approx(6.0206, abs=1e-4)
+    # a candidate at the floor lies 80 dB under the maximum: the figure is arithmetic on the reference alone
+    level = floored_db(power_spectrogram(voice), power_spectrogram(voice).max(), -80.0)
+    expected = np.sqrt(((level + 80) ** 2).mean(axis=0)).mean()
+    assert log_spectral_distance(voice, np.zeros_like(voice)) == pytest.approx(expected)
+
+
+def test_the_floor_matters(voice):
+    faint = voice + np.random.default_rng(1).normal(0, 1e-6, len(voice))
+    assert log_spectral_distance(voice, faint, floor_db=-30) < log_spectral_distance(voice, faint, floor_db=-140)
+
+
+def test_multi_resolution_stft_distance():
+    noise = np.random.default_rng(0).normal(0, 0.1, SR)
+    assert multi_resolution_stft_distance(noise, noise).total == 0
+    double = multi_resolution_stft_distance(noise, 2 * noise, floor_db=-200)
+    # ||S - 2 S|| / ||S|| = 1 and |ln S - ln 2 S| = ln 2
+    assert double.spectral_convergence == pytest.approx(1)
+    assert double.log_magnitude == pytest.approx(math.log(2))
+    assert double.total == pytest.approx(1 + math.log(2))
+    assert multi_resolution_stft_distance(noise, 0 * noise).spectral_convergence == 1
+
+
+def test_multi_resolution_stft_distance_against_torch(voice):
+    import torch
+
+    other = 0.7 * voice + 0.01 * np.random.default_rng(0).normal(size=len(voice))
+
+    def magnitude(y):
+        window = torch.hann_window(600, dtype=torch.float64)
+        spectrum = torch.stft(
+            torch.tensor(y), 1024, 120, 600, window, center=True, pad_mode="constant", return_complex=True
+        )
+        return spectrum.abs()
+
+    reference, candidate = magnitude(voice), magnitude(other)
+    measured = multi_resolution_stft_distance(voice, other, floor_db=-300, resolutions=((1024, 120, 600),))
+    expected = torch.linalg.norm(reference - candidate) / torch.linalg.norm(reference)
+    assert measured.spectral_convergence == pytest.approx(float(expected), rel=1e-9)
+    assert measured.log_magnitude == pytest.approx(float((reference.log() - candidate.log()).abs().mean()), rel=1e-6)
+
+
+def test_mel_cepstral_distance(voice):
+    assert mel_cepstral_distance(voice, voice, SR) == 0
+    # the level is c_0 alone, and left out
+    noise = np.random.default_rng(0).normal(0, 0.1, SR)
+    assert mel_cepstral_distance(noise, 2 * noise, SR, floor_db=-200) == pytest.approx(0, abs=1e-9)
+    assert mel_cepstral_distance(voice, noise, SR) > 10
+
+
+def test_mel_cepstral_distance_is_the_rms_difference_in_db(voice):
+    # with all 79 coefficients, white noise against itself filtered: the RMS over bands of the gap less its mean
+    noise = np.random.default_rng(0).normal(0, 0.1, SR)
+    tilted = noise + 0.5 * np.roll(noise, 1)
+    levels = [10 * np.log10(mel_spectrogram(y, SR, hop_length=300)) for y in (noise, tilted)]
+    gap = levels[1] - levels[0]
+    expected = np.sqrt(((gap - gap.mean(axis=0)) ** 2).mean(axis=0)).mean()
+    measured = mel_cepstral_distance(noise, tilted, SR, floor_db=-300, n_coefficients=79)
+    assert measured == pytest.approx(expected, rel=0.02)
+
+
+def test_mel_cepstral_distance_warps_time(voice):
+    # ten frames of silence, then the same: the path pays for those, and for the onset
+    late = np.concatenate([np.zeros(3000), voice])
+    assert mel_cepstral_distance(voice, late, SR) < 2
+    assert mel_cepstral_distance(voice, voice[::-1], SR) > 4
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_what_is_not_finite_is_nan(voice, bad):
+    broken = voice.copy()
+    broken[50] = bad
+    for pair in ((voice, broken), (broken, voice)):
+        assert np.isnan(band_energy_ratio_db(*pair, SR)).all()
+        assert math.isnan(log_spectral_distance(*pair))
+        assert math.isnan(multi_resolution_stft_distance(*pair).total)
+        assert math.isnan(mel_cepstral_distance(*pair, SR))
+
+
+def test_a_silent_reference_has_no_distances(voice):
+    zero = np.zeros_like(voice)
+    assert math.isnan(log_spectral_distance(zero, voice))
+    assert math.isnan(mel_cepstral_distance(zero, voice, SR))
+    assert math.isnan(multi_resolution_stft_distance(zero, voice).log_magnitude)
+    assert multi_resolution_stft_distance(zero, voice).spectral_convergence == math.inf
+    assert band_energy_ratio_db(zero, voice, SR) == pytest.approx(np.full(8, np.inf))
+    assert np.isnan(band_energy_ratio_db(zero, zero, SR)).all()
+
+
+def test_lengths_must_agree(voice):
+    for metric in (log_spectral_distance, multi_resolution_stft_distance, lambda a, b: band_energy_ratio_db(a, b, SR)):
+        with pytest.raises(InputError, match="24000 samples and the candidate 23999"):
+            metric(voice, voice[:-1])
+
+
+def test_spectral_flatness_of_noise_tone_and_silence():
+    noise = np.random.default_rng(0).standard_normal(100_000)
+    assert spectral_flatness(noise) > 0.98
+    assert spectral_flatness(sine(3000)) < 1e-3
+    assert math.isnan(spectral_flatness(np.zeros(4096)))
+    assert math.isnan(spectral_flatness(np.full(4096, np.nan)))
+
+
+def test_average_spectrum_peaks_at_the_tone():
+    frequencies, power = average_spectrum(sine(3000), SR)
+    assert frequencies[np.argmax(power)] == pytest.approx(3000, abs=SR / 1024)

@@ -1,0 +1,119 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from whisper.tokenizer import get_tokenizer
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.listening.recogniser import load_whisper
+from kokoro_nb.listening.transcript import (
+    Transcript,
+    character_error_rate,
+    doubts,
+    is_speech,
+    transcribe,
+    word_error_rate,
+)
+
+
+def loaded(content, path):
+    torch.save(content, path)
+    return load_whisper(path)
+
+
+@pytest.fixture
+def noise():
+    return np.random.default_rng(0).normal(0, 0.1, 24_000)
+
+
+@pytest.fixture(scope="module")
+def spoken(tmp_path_factory, whisper_parrot):
+    tokens = get_tokenizer(False)
+    start = tokens.timestamp_begin
+    # <|0.00|> hello world <|0.80|> and the end
+    said = [start, *tokens.encode(" hello world"), start + 40, tokens.eot, tokens.eot]
+    return loaded(whisper_parrot(said), tmp_path_factory.mktemp("parrot") / "parrot.pt")
+
+
+def test_a_checkpoint_is_loaded_and_its_words_come_through(spoken, noise):
+    heard = transcribe(spoken, noise, 24_000)
+    assert heard.text == "hello world"
+    assert heard.avg_logprob > -0.1
+    assert heard.no_speech_prob < 0.1
+    assert is_speech(heard)
+    assert word_error_rate("Hello, world!", heard) == 0
+    assert word_error_rate("Hello, wide world!", heard) == pytest.approx(1 / 3)
+
+
+def test_twice_gives_the_same(spoken, noise):
+    assert transcribe(spoken, noise, 24_000) == transcribe(spoken, noise, 24_000)
+
+
+def test_words_carry_their_times(spoken, noise):
+    words = transcribe(spoken, noise, 24_000, words=True).words
+    assert [word.text for word in words] == ["hello", "world"]
+    assert all(0 <= word.start <= word.end <= 1 for word in words)
+
+
+def test_random_weights_are_not_believed(tmp_path, noise, whisper_checkpoint):
+    model = loaded(whisper_checkpoint(), tmp_path / "tiny.pt")
+    heard = transcribe(model, noise, 24_000)
+    assert not is_speech(heard)
+    assert math.isnan(word_error_rate("hello world", heard))
+
+
+def test_a_confident_repetition_is_not_believed(tmp_path, noise, whisper_parrot):
+    tokens = get_tokenizer(False)
+    stutter = whisper_parrot([tokens.timestamp_begin, *tokens.encode(" you") * 40])
+    heard = transcribe(loaded(stutter, tmp_path / "stutter.pt"), noise, 24_000)
+    assert heard.text.startswith("you you you")
+    assert heard.avg_logprob > -1
+    assert "the compression ratio is" in doubts(heard)[0]
+
+
+def test_silence_is_not_shown_to_the_model(spoken):
+    heard = transcribe(spoken, np.zeros(24_000), 24_000)
+    assert heard.text == ""
+    assert doubts(heard) == ("no words were heard",)
+    assert math.isnan(word_error_rate("hello world", heard))
+
+
+def test_nan_is_refused(spoken, noise):
+    noise[0] = np.nan
+    with pytest.raises(InputError, match=r"99\.99 % finite and cannot be transcribed"):
+        transcribe(spoken, noise, 24_000)
+
+
+@pytest.mark.parametrize(
+    ("figures", "reason"),
+    [
+        ((-0.2, 0.61, 1.0), "no speech"),
+        ((-1.01, 0.1, 1.0), "log probability"),
+        ((-0.2, 0.1, 2.41), "compression"),
+        ((math.nan, 0.1, 1.0), "log probability"),
+        ((-0.2, math.nan, 1.0), "no speech"),
+    ],
+)
+def test_each_doubt_is_enough(figures, reason):
+    assert is_speech(Transcript("hello", -1.0, 0.6, 2.4))
+    assert len(doubts(Transcript("hello", *figures))) == 1
+    assert reason in doubts(Transcript("hello", *figures))[0]
+    assert not is_speech(Transcript("hello", *figures))
+
+
+def test_error_rates():
+    # 1 substitution and 1 insertion over 4 words
+    assert word_error_rate("the cat sat down", "the hat sat down there") == 0.5
+    # 1 substitution over the 7 characters of "the cat"
+    assert character_error_rate("the cat", "the hat") == pytest.approx(1 / 7)
+    assert word_error_rate("the cat", "") == 1
+    assert word_error_rate("It's twenty five dollars.", "it is $25") == 0
+
+
+@pytest.mark.parametrize("empty", ["", "  ", "..."])
+def test_an_empty_reference_is_refused(empty):
+    with pytest.raises(InputError, match="no word in the reference"):
+        word_error_rate(empty, "hello")
+    with pytest.raises(InputError, match="no word in the reference"):
+        character_error_rate(empty, "hello")

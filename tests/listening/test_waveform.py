@@ -1,0 +1,203 @@
+import math
+
+import numpy as np
+import pytest
+import soundfile
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.listening import waveform
+from kokoro_nb.listening.waveform import (
+    correlation,
+    finite_fraction,
+    lag,
+    max_abs_error,
+    max_error_of_peak,
+    peak,
+    percent,
+    percent_finite,
+    read_wav,
+    rms,
+    rms_ratio_db,
+    snr_db,
+    write_wav,
+)
+
+PAIRED = (snr_db, rms_ratio_db, max_abs_error, max_error_of_peak, correlation, lambda a, b: lag(a, b, 10))
+
+
+def test_levels():
+    y = np.array([0.3, -0.4, 0.0, 0.0])
+    assert peak(y) == 0.4
+    # sqrt((0.09 + 0.16) / 4) = 0.25
+    assert rms(y) == pytest.approx(0.25)
+    assert math.isnan(peak(np.array([0.1, np.nan])))
+    assert math.isnan(rms(np.array([0.1, np.nan])))
+    assert peak(np.array([0.1, -np.inf])) == math.inf
+
+
+def test_finite_fraction_counts_infinity_too():
+    y = np.array([1.0, np.nan, np.inf, -np.inf])
+    assert finite_fraction(y) == 0.25
+    assert percent_finite(y) == "25 % finite"
+
+
+def test_one_bad_sample_never_reads_as_100_percent():
+    y = np.ones(1_000_000)
+    assert percent_finite(y) == "100 % finite"
+    y[5] = np.nan
+    assert percent_finite(y) == "99.99 % finite"
+    assert percent(1e-6) == "0.0001 %"
+
+
+def test_identity(voice):
+    assert snr_db(voice, voice) == math.inf
+    assert rms_ratio_db(voice, voice) == 0
+    assert max_abs_error(voice, voice) == 0
+    assert max_error_of_peak(voice, voice) == 0
+    assert correlation(voice, voice) == pytest.approx(1)
+    assert lag(voice, voice, 100) == 0
+
+
+def test_half_the_amplitude():
+    reference = np.array([1.0, -2.0, 3.0, 0.0])
+    candidate = reference / 2
+    # the error is half the reference, a quarter of its power: 10 log10(4) = 6.02
+    assert snr_db(reference, candidate) == pytest.approx(6.0206, abs=1e-4)
+    assert rms_ratio_db(reference, candidate) == pytest.approx(-6.0206, abs=1e-4)
+    assert max_abs_error(reference, candidate) == 1.5
+    assert max_error_of_peak(reference, candidate) == 0.5
+    assert correlation(reference, candidate) == pytest.approx(1)
+    assert correlation(reference, -candidate) == pytest.approx(-1)
+
+
+def test_correlation_against_an_oracle(voice):
+    from scipy.stats import pearsonr
+
+    other = np.roll(voice, 7)
+    assert correlation(voice, other) == pytest.approx(pearsonr(voice, other).statistic, abs=1e-12)
+
+
+@pytest.mark.parametrize("shift", [-40, 0, 3])
+def test_lag_is_positive_for_a_late_candidate(voice, shift):
+    assert lag(voice, np.roll(voice, shift), 60) == shift
+
+
+def test_lag_looks_no_further_than_it_is_told(voice):
+    assert lag(voice, np.roll(voice, 40), 40) == 40
+    assert abs(lag(voice, np.roll(voice, 40), 39)) <= 39
+    with pytest.raises(InputError, match="A lag of 24000"):
+        lag(voice, voice, len(voice))
+
+
+def test_lag_against_a_direct_sum():
+    random = np.random.default_rng(3)
+    reference, candidate = random.normal(size=(2, 50))
+    sums = {
+        k: sum(reference[i] * candidate[i + k] for i in range(50) if 0 <= i + k < 50)  # all 21 lags, by definition
+        for k in range(-10, 11)
+    }
+    assert lag(reference, candidate, 10) == max(sums, key=sums.__getitem__)
+
+
+def test_silence(voice):
+    zero = np.zeros_like(voice)
+    assert snr_db(zero, voice) == -math.inf
+    # the error is the whole reference
+    assert snr_db(voice, zero) == 0
+    assert snr_db(zero, zero) == math.inf
+    assert rms_ratio_db(voice, zero) == -math.inf
+    assert rms_ratio_db(zero, voice) == math.inf
+    assert math.isnan(rms_ratio_db(zero, zero))
+    assert max_error_of_peak(zero, voice) == math.inf
+    assert math.isnan(max_error_of_peak(zero, zero))
+    assert math.isnan(lag(voice, zero, 5))
+
+
+def test_correlation_with_a_constant_is_nan(voice):
+    assert math.isnan(correlation(voice, np.full_like(voice, 0.1)))
+    assert math.isnan(correlation(np.full_like(voice, 0.1), voice))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("metric", PAIRED)
+def test_what_is_not_finite_is_nan_on_either_side(metric, bad, voice):
+    broken = voice.copy()
+    broken[100] = bad
+    assert math.isnan(metric(voice, broken))
+    assert math.isnan(metric(broken, voice))
+    assert math.isnan(metric(broken, broken))
+
+
+@pytest.mark.parametrize("metric", PAIRED)
+def test_lengths_must_agree(metric, voice):
+    with pytest.raises(InputError, match="24000 samples and the candidate 23999"):
+        metric(voice, voice[:-1])
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (np.zeros((2, 5)), r"shape \(2, 5\)"),
+        (np.float64(1.0), r"shape \(\)"),
+        (np.zeros(0), "is empty"),
+        (np.zeros(5, dtype=np.int16), "holds int16"),
+        (np.zeros(5, dtype=complex), "holds complex128"),
+    ],
+)
+def test_what_is_no_signal_is_refused(y, message, tmp_path):
+    with pytest.raises(InputError, match=message):
+        peak(y)
+    with pytest.raises(InputError, match=message):
+        write_wav(tmp_path / "y.wav", y, 24_000)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_wav_keeps_every_sample(tmp_path):
+    y = np.array([0.5, -1e9, np.nan, np.inf, -np.inf, 1 + 2**-23, 1e-40], dtype=np.float32)
+    path = write_wav(tmp_path / "new" / "y.wav", y, 24_000)
+    back, sr = read_wav(path)
+    assert sr == 24_000
+    assert back.dtype == np.float32
+    assert np.array_equal(back.view(np.uint32), y.view(np.uint32))
+    assert soundfile.info(path).subtype == "FLOAT"
+    # the control: 16-bit PCM hides the fault
+    soundfile.write(tmp_path / "pcm.wav", y[:2], 24_000, subtype="PCM_16")
+    assert peak(read_wav(tmp_path / "pcm.wav")[0]) == 1
+
+
+def test_a_wav_that_fails_leaves_the_old_one(tmp_path, monkeypatch):
+    path = write_wav(tmp_path / "y.wav", np.ones(3), 24_000)
+
+    def half(draft, *args, **options):
+        draft.write_bytes(b"RIFF")
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(soundfile, "write", half)
+    with pytest.raises(OSError, match="disk is full"):
+        write_wav(path, np.zeros(3), 24_000)
+    assert list(read_wav(path)[0]) == [1, 1, 1]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_wav_refuses_what_it_cannot_keep(tmp_path):
+    with pytest.raises(InputError, match="exceeds the range"):
+        write_wav(tmp_path / "y.wav", np.array([1e39]), 24_000)
+    for sr in (0, -1, 24_000.5):
+        with pytest.raises(InputError, match="is no sample rate"):
+            write_wav(tmp_path / "y.wav", np.ones(3), sr)
+
+
+def test_read_wav_refuses(tmp_path):
+    with pytest.raises(InputError, match="There is no sound file"):
+        read_wav(tmp_path / "absent.wav")
+    (tmp_path / "text.wav").write_text("no sound")
+    with pytest.raises(InputError, match="cannot be read as a sound file"):
+        read_wav(tmp_path / "text.wav")
+    soundfile.write(tmp_path / "stereo.wav", np.zeros((10, 2)), 24_000)
+    with pytest.raises(InputError, match="has 2 channels"):
+        read_wav(tmp_path / "stereo.wav")
+
+
+def test_ratio_db():
+    assert waveform.ratio_db(100, 1) == 20
+    assert math.isnan(waveform.ratio_db(math.nan, 1))

@@ -1,0 +1,149 @@
+import shutil
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.models.case import capture
+from kokoro_nb.models.kokoro import PUBLISHED, load_model, reachable_weights
+from kokoro_nb.models.voices import load_voice
+
+
+@pytest.fixture
+def copied(published, tmp_path):
+    """Return a copy of the published folder, to be spoilt."""
+    return shutil.copytree(published, tmp_path / "model")
+
+
+@pytest.fixture(scope="module")
+def expected(narrow, published):
+    """Return the audio of the narrow model itself with the published voice."""
+    return _audio(narrow, str(published / "voices" / "af_heart.pt"))
+
+
+def _audio(kokoro, voice=""):
+    return capture(kokoro, "Hi there.", voice, g2p="espeak").tensors["audio"]
+
+
+def test_the_same_seed_gives_the_same_weights_whatever_was_drawn_before(narrow):
+    torch.manual_seed(5)
+    torch.rand(3)
+    again = load_model("narrow", seed=0)
+    assert again.weights == narrow.weights
+    assert load_model("narrow", seed=1).weights.sha256 != narrow.weights.sha256
+
+
+def test_made_weights_say_so(narrow, seeded):
+    assert narrow.weights.label.startswith("narrow (random, seed 0; 3.9 M parameters; sha256 ")
+    assert seeded.weights.label.startswith("seeded (random, seed 0; 81.8 M parameters; sha256 ")
+    assert narrow.voice_file is None
+    assert narrow.default_voice == "seeded"
+
+
+def test_models_are_in_eval_mode_without_gradients(narrow, published):
+    for kokoro in (narrow, load_model(published)):
+        assert not any(module.training for module in kokoro.model.modules())
+        assert not any(parameter.requires_grad for parameter in kokoro.model.parameters())
+
+
+def test_a_local_folder_computes_what_the_original_computes(narrow, published, expected):
+    kokoro = load_model(published)
+    assert (kokoro.weights.name, kokoro.weights.origin) == ("kokoro-v1_0", "local file")
+    assert kokoro.weights.sha256 == narrow.weights.sha256
+    assert kokoro.default_voice == "af_heart"
+    assert torch.equal(_audio(kokoro), expected)
+
+
+def test_a_local_file_computes_the_same(published, expected):
+    assert torch.equal(_audio(load_model(str(published / "kokoro-v1_0.pth"))), expected)
+
+
+def test_safetensors_compute_the_same(narrow, copied, expected):
+    (copied / "kokoro-v1_0.pth").unlink()
+    save_file({key: tensor.contiguous() for key, tensor in narrow.model.state_dict().items()}, copied / "k.safetensors")
+    assert torch.equal(_audio(load_model(copied)), expected)
+
+
+def test_the_hub_cache_computes_the_same_without_a_network(published, cache_repo, expected):
+    cache_repo(published, "test/narrow")
+    kokoro = load_model("test/narrow")
+    assert kokoro.weights.label.startswith("test/narrow (published; 3.9 M parameters; sha256 ")
+    assert torch.equal(_audio(kokoro), expected)
+    assert torch.equal(_audio(kokoro, "af_heart"), expected)
+    with pytest.raises(InputError, match=r"voices/bf_emma\.pt of 'test/narrow' is neither in the hub cache"):
+        load_voice(kokoro, "bf_emma")
+
+
+def test_the_voices_beside_local_weights_are_listed(published):
+    kokoro = load_model(published)
+    assert load_voice(kokoro, "am_adam").shape == (510, 1, 256)
+    with pytest.raises(InputError, match=r"no voice 'bf_emma' beside the weights; there are: af_heart, am_adam\."):
+        load_voice(kokoro, "bf_emma")
+
+
+def test_without_voices_the_seeded_one_is_the_default(copied):
+    shutil.rmtree(copied / "voices")
+    kokoro = load_model(copied)
+    assert kokoro.default_voice == "seeded"
+    assert torch.isfinite(_audio(kokoro)).all()
+    with pytest.raises(InputError, match="there are: none"):
+        load_voice(kokoro, "af_heart")
+
+
+def test_two_weight_files_are_ambiguous(copied):
+    shutil.copy(copied / "kokoro-v1_0.pth", copied / "other.pth")
+    with pytest.raises(
+        InputError, match=r"holds 2 weight files \(\.pth, \.safetensors\); leave one there, or name the file"
+    ):
+        load_model(copied)
+
+
+def test_a_folder_without_weights_is_refused(tmp_path):
+    with pytest.raises(InputError, match="holds 0 weight files"):
+        load_model(tmp_path)
+
+
+def test_no_config_is_told(copied):
+    (copied / "config.json").unlink()
+    with pytest.raises(InputError, match=r"There is no config\.json in"):
+        load_model(copied)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda parts: parts.pop("bert_encoder"), r"missing bert_encoder\.bias, bert_encoder\.weight; use"),
+        (lambda parts: parts.update(extra={"a": torch.ones(1)}), r"unexpected extra\.a; use"),
+        (lambda parts: parts["bert_encoder"].update({"module.bias": torch.ones(2)}), r"has the shape \(2,\)"),
+        (lambda parts: parts["bert_encoder"].update({"module.bias": torch.full((80,), torch.nan)}), "holds NaN"),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused(copied, checkpoint, spoil, words):
+    parts = {part: dict(state) for part, state in checkpoint.items()}
+    spoil(parts)
+    torch.save(parts, copied / "kokoro-v1_0.pth")
+    with pytest.raises(InputError, match=words):
+        load_model(copied)
+
+
+def test_an_uncached_hub_id_offline_is_one_sentence(hub_cache):
+    with pytest.raises(InputError, match=r"^config\.json of 'hexgrad/Kokoro-82M' is neither in the hub cache"):
+        load_model(PUBLISHED)
+
+
+@pytest.mark.parametrize("name", ["nothing", "folder/absent.pth", "./absent", "a/b/c"])
+def test_unknown_weights_are_refused_without_asking_the_hub(name, hub_cache):
+    with pytest.raises(InputError, match=r"There are no weights '.*: it is no file or folder; use 'seeded'"):
+        load_model(name)
+
+
+def test_reachable_weights_look_for_every_file(hub_cache, cache_repo, published):
+    reasons = reachable_weights()
+    assert reasons["seeded"] is reasons["narrow"] is None
+    assert reasons[PUBLISHED] == "not in the hub cache; loading it needs a network"
+    cache_repo(published, PUBLISHED, ["kokoro-v1_0.pth"])
+    assert reachable_weights()[PUBLISHED] is not None
+    shutil.rmtree(hub_cache)
+    cache_repo(published, PUBLISHED)
+    assert reachable_weights()[PUBLISHED] is None

@@ -1,0 +1,194 @@
+import math
+
+import pytest
+import torch
+from kokoro.custom_stft import CustomSTFT
+from kokoro.istftnet import TorchSTFT
+from torch import nn
+
+from kokoro_nb.models import noise, rewrites
+from kokoro_nb.models.patches import PATCHES, patched
+
+FRAMES = 12
+REWRITES = {
+    row[:2]: row[2] for patch in PATCHES.values() for row in patch.rewrites if row[2] is not rewrites.instance_norm
+}
+
+
+@pytest.fixture
+def no_switch(monkeypatch):
+    """Put every rewrite with switches in the place of its original, with every switch off."""
+    assert not rewrites.ON
+    for (owner, method), function in REWRITES.items():
+        monkeypatch.setattr(owner, method, function)
+
+
+@pytest.fixture
+def stft():
+    """Return the package's transform without complex numbers, at Kokoro's size."""
+    return CustomSTFT(20, 5, 20)
+
+
+def _signal(samples=4000, seed=0):
+    return torch.randn(1, samples, generator=torch.Generator().manual_seed(seed))
+
+
+def _decoded(model, case):
+    inputs = case.decoder_inputs(FRAMES)
+    with torch.no_grad(), noise.replayed(case.noise(FRAMES)):
+        return model.decoder(*(inputs[name] for name in ("asr", "f0", "n", "s")))
+
+
+def _rms(signal):
+    return signal.double().square().mean().sqrt()
+
+
+@pytest.mark.parametrize("stft_kind", ["TorchSTFT", "CustomSTFT"])
+def test_with_no_switch_on_the_decoder_is_the_package_s_bit_for_bit(narrow, narrow_case, request, stft_kind):
+    with patched(narrow.model, ("custom_stft",) if stft_kind == "CustomSTFT" else ()):
+        expected = _decoded(narrow.model, narrow_case)
+        request.getfixturevalue("no_switch")
+        assert torch.equal(_decoded(narrow.model, narrow_case), expected)
+
+
+def test_every_rewrite_with_switches_ran_in_that_test():
+    assert {method for _owner, method in REWRITES} == {"_f02sine", "forward", "transform", "inverse"}
+    assert len(REWRITES) == 6
+
+
+def test_with_no_switch_on_both_transforms_are_the_package_s(stft, request):
+    signal = _signal()
+    expected = stft.transform(signal)
+    back = stft.inverse(*expected), stft.inverse(*expected, length=100)
+    request.getfixturevalue("no_switch")
+    found = stft.transform(signal)
+    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+    assert torch.equal(stft.inverse(*expected), back[0])
+    assert torch.equal(stft.inverse(*expected, length=100), back[1])
+
+
+def _tone(samples=4000):
+    return torch.sin(0.5 * torch.pi * torch.arange(samples))[
+        None
+    ]  # 6 kHz: bin 5 of 20, far from the first and the last
+
+
+@pytest.mark.parametrize("signal", [_signal(), _tone()], ids=["noise", "tone"])
+def test_custom_inverse_is_wrong_and_exact_istft_mends_it(stft, signal):
+    torchs = TorchSTFT(20, 5, 20)
+    spectrum = torchs.transform(signal)
+    expected = torchs.inverse(*spectrum).reshape(-1)
+    wrong = stft.inverse(*spectrum).reshape(-1)
+    with patched(stft, ("exact_istft",)):
+        mended = stft.inverse(*spectrum).reshape(-1)
+    assert mended.shape == expected.shape == wrong.shape
+    peak = expected.abs().max()
+    assert (mended - expected).abs().max() < 1e-5 * peak
+    assert (wrong - expected).abs().max() > 0.1 * peak
+
+
+def test_custom_inverse_has_three_quarters_of_the_amplitude(stft):
+    spectrum = TorchSTFT(20, 5, 20).transform(_tone())
+    # One-sided bins counted once halve the amplitude; squared Hann windows at a quarter's hop add up to 1.5, and nothing
+    # divides by that: 0.5 * 1.5 = 0.75.
+    assert _rms(stft.inverse(*spectrum)) / _rms(_tone()) == pytest.approx(0.75, rel=0.01)
+    with patched(stft, ("exact_istft",)):
+        assert _rms(stft.inverse(*spectrum)) / _rms(_tone()) == pytest.approx(1, rel=0.01)
+
+
+def test_exact_istft_gives_the_signal_back(stft):
+    signal = _signal()
+    with patched(stft, ("exact_istft",)):
+        back = stft.inverse(*stft.transform(signal)).reshape(1, -1)
+    assert (back - signal).abs().max() < 1e-5 * signal.abs().max()
+
+
+def test_the_forward_transforms_differ_at_the_edges_alone_and_exact_istft_mends_them(stft):
+    signal = _signal()
+    expected, _ = TorchSTFT(20, 5, 20).transform(signal)
+    repeated, _ = stft.transform(signal)
+    with patched(stft, ("exact_istft",)):
+        reflected, _ = stft.transform(signal)
+    peak = expected.max()
+    inner = slice(2, -2)  # windows of frames 0 and 1 start 10 and 5 samples before the signal, the last two likewise
+    assert (repeated - expected)[..., inner].abs().max() < 1e-5 * peak
+    assert (repeated - expected)[..., :2].abs().max() > 0.05 * peak
+    assert (repeated - expected)[..., -2:].abs().max() > 0.05 * peak
+    assert (reflected - expected).abs().max() < 1e-5 * peak
+
+
+def test_where_phase_sets_what_boolean_assignment_sets(stft):
+    # A constant negative signal: real part below 0, imaginary part 0 at bin 0, where atan2(-0, -1) would be -pi.
+    signal = torch.cat([-torch.ones(1, 200), _signal(200)], dim=1)
+    expected = stft.transform(signal)
+    with patched(stft, ("where_phase",)):
+        found = stft.transform(signal)
+    assert (found[1][0, 0, 4:30] == torch.pi).all()
+    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+
+
+def test_sqrt_epsilon_lifts_silence_alone(stft):
+    silence, loud = torch.zeros(1, 200), _signal(200)
+    before = stft.transform(loud)[0]
+    assert stft.transform(silence)[0].max() == pytest.approx(1e-7)  # sqrt(1e-14)
+    with patched(stft, ("sqrt_epsilon",)):
+        assert stft.transform(silence)[0].max() == pytest.approx(1e-4)  # sqrt(1e-8)
+        after = stft.transform(loud)[0]
+    high = before > 0.1
+    assert high.any()
+    assert (after - before)[high].abs().max() < 1e-6  # 1e-8 / (2 * 0.1) = 5e-8, and rounding
+
+
+def test_floor_phase_is_the_remainder(narrow):
+    sines = narrow.model.decoder.generator.m_source.l_sin_gen
+    hertz = torch.linspace(-60_000, 60_000, 1200)[None, :, None].expand(1, 1200, 9)
+    drawn = noise.draw(2, 0)
+    with noise.replayed(drawn):
+        expected = sines._f02sine(hertz.clone())
+        with patched(narrow.model, ("floor_phase",)):
+            assert torch.equal(sines._f02sine(hertz.clone()), expected)
+
+
+def test_signal_noise_is_computed_from_the_harmonics(narrow):
+    sines = narrow.model.decoder.generator.m_source.l_sin_gen
+    pitch = torch.full((1, 1200, 1), 150.0)
+    with torch.no_grad(), patched(narrow.model, ("signal_noise",)):
+        mixed, voiced, added = sines(pitch)
+    assert (voiced == 1).all()
+    clean = mixed - added
+    expected = 0.003 * torch.sin(137 * clean) * torch.cos(211 * clean)  # voiced: the package's noise_std
+    assert torch.allclose(added, expected, atol=1e-6)
+    with torch.no_grad(), patched(narrow.model, ("signal_noise",)):
+        assert torch.equal(sines(pitch)[0], mixed)
+
+
+def test_constant_scale_is_one_over_root_two(narrow):
+    block, generator = narrow.model.decoder.encode, torch.Generator().manual_seed(0)
+    x = torch.randn(1, block.conv1.in_channels, 10, generator=generator)
+    s = torch.randn(1, 128, generator=generator)
+    expected = (block._residual(x, s) + block._shortcut(x)).double() / math.sqrt(2)
+    with patched(narrow.model, ("constant_scale",)):
+        assert torch.allclose(block(x, s).double(), expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("affine", [True, False])
+def test_two_pass_norm_holds_where_a_one_pass_variance_fails(affine):
+    norm = nn.InstanceNorm1d(8, affine=affine)
+    if affine:
+        nn.init.normal_(norm.weight, 1, 0.1)
+        nn.init.normal_(norm.bias, 0, 0.1)
+    x = 10 + 0.01 * torch.randn(1, 8, 3840, generator=torch.Generator().manual_seed(0))  # nearly constant channels
+    wide = x.double()
+    centred = wide - wide.mean(-1, keepdim=True)
+    expected = centred / torch.sqrt(centred.square().mean(-1, keepdim=True) + norm.eps)
+    if affine:
+        expected = expected * norm.weight[:, None].double() + norm.bias[:, None].double()
+    with torch.no_grad(), patched(norm, ("two_pass_norm",)):
+        error = (norm(x) - expected).abs().max()
+    assert error < 5e-3
+    # The control: E[x^2] - E[x]^2 in float32, as TVM lowers it, is off by more than the norm's own output.
+    variance = x.square().mean(-1, keepdim=True) - x.mean(-1, keepdim=True).square()
+    one_pass = (x - x.mean(-1, keepdim=True)) * torch.rsqrt(variance + norm.eps)
+    if affine:
+        one_pass = one_pass * norm.weight[:, None] + norm.bias[:, None]
+    assert not (one_pass - expected).abs().max() < 10 * error

@@ -1,0 +1,67 @@
+import pytest
+import torch
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.models import speech
+from kokoro_nb.models.architecture import full_config
+from kokoro_nb.models.speech import encode, phonemise
+
+VOCAB = full_config()["vocab"]
+
+
+def test_espeak_speaks_the_model_s_symbols():
+    assert phonemise("Hello world", "espeak") == ("həlˈO wˈɜːld", "espeak")
+
+
+def test_ids_spell_the_phonemes_between_two_pads():
+    phonemes = encode(VOCAB, "Hello world", "espeak")
+    assert phonemes.ids.shape == (1, len(phonemes.symbols) + 2)
+    assert phonemes.ids.dtype == torch.int64
+    spelt = {number: symbol for symbol, number in VOCAB.items()}
+    assert phonemes.ids[0, 0] == phonemes.ids[0, -1] == 0
+    assert "".join(spelt[number] for number in phonemes.ids[0, 1:-1].tolist()) == phonemes.symbols
+    assert (phonemes.text, phonemes.g2p, phonemes.dropped) == ("Hello world", "espeak", "")
+
+
+def test_symbols_that_the_table_lacks_are_counted_not_hidden():
+    phonemes = encode(VOCAB, "Hello.\nWorld", "espeak")
+    assert phonemes.dropped == "\n"
+    assert phonemes.ids.shape == (1, len(phonemes.symbols) - 1 + 2)
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_auto_takes_misaki_only_where_its_model_is_installed(monkeypatch, installed):
+    monkeypatch.setattr(speech, "_has_spacy_model", lambda: installed)
+    monkeypatch.setattr(speech, "_engine", lambda name: lambda text: (f"{name}: {text}", None))
+    name = "misaki" if installed else "espeak"
+    assert phonemise("Hi") == (f"{name}: Hi", name)
+
+
+def test_misaki_without_its_model_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(speech, "_has_spacy_model", lambda: False)
+    with pytest.raises(InputError, match="need the spaCy model en_core_web_sm; install it, or use g2p='espeak'"):
+        phonemise("Hi", "misaki")
+
+
+def test_an_unknown_g2p_is_refused():
+    with pytest.raises(InputError, match="There is no g2p 'guess'; use one of auto, espeak, misaki"):
+        phonemise("Hi", "guess")
+
+
+@pytest.mark.parametrize("text", ["", "  \n"])
+def test_empty_text_is_refused(text):
+    with pytest.raises(InputError, match="The text is empty; give at least one word"):
+        encode(VOCAB, text, "espeak")
+
+
+@pytest.mark.parametrize("text", ["...", "—", "\u200b", '"!"'])
+def test_text_that_nobody_can_pronounce_is_refused(text):
+    with pytest.raises(InputError, match=r"Nothing in the text .* can be pronounced; give at least one English word"):
+        encode(VOCAB, text, "espeak")
+
+
+def test_the_limit_is_510_phonemes(monkeypatch):
+    monkeypatch.setattr(speech, "phonemise", lambda text, g2p: (text, "espeak"))
+    assert encode(VOCAB, "a" * 510, "espeak").ids.shape == (1, 512)
+    with pytest.raises(InputError, match="The text has 511 phonemes and the model takes 510; split it"):
+        encode(VOCAB, "a" * 511, "espeak")

@@ -1,0 +1,119 @@
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+import torch
+
+from kokoro_nb.models import noise, stages
+from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+
+FRAMES = 12
+CUTS = ["x", "har", "x_pre", "magnitude", "phase", "output"]
+
+
+@pytest.fixture
+def decoder(narrow):
+    return narrow.model.decoder
+
+
+@pytest.fixture
+def inputs(narrow_case):
+    return narrow_case.decoder_inputs(FRAMES)
+
+
+@pytest.fixture
+def package_audio(decoder, inputs, narrow_case):
+    """Return what the package's own decoder says on the same noise."""
+    with torch.no_grad(), noise.replayed(narrow_case.noise(FRAMES)):
+        return decoder(*(inputs[name] for name in ("asr", "f0", "n", "s"))).reshape(1, -1)
+
+
+@pytest.fixture(params=[("explicit_noise",), EXPORT_PATCHES], ids=["explicit noise", "export patches"])
+def on(request, narrow):
+    """Patch the model, once with what the stages need alone, once with all that an export takes."""
+    with torch.no_grad(), patched(narrow.model, request.param):
+        yield request.param
+
+
+def test_the_whole_decoder_is_the_package_s_bit_for_bit(narrow, decoder, inputs, package_audio):
+    with torch.no_grad(), patched(narrow.model, ("explicit_noise",)):
+        audio = stages.DecoderStage(decoder)(**inputs)
+    assert audio.shape == (1, 600 * FRAMES)
+    assert torch.equal(audio, package_audio)
+
+
+def test_without_explicit_noise_the_input_is_not_read(decoder, inputs, package_audio):
+    with torch.no_grad():
+        assert not torch.equal(stages.DecoderStage(decoder)(**inputs), package_audio)
+
+
+def test_source_and_the_rest_make_the_whole(on, decoder, inputs):
+    har = stages.SourceStage(decoder)(inputs["f0"], inputs["harmonic_noise"])
+    assert har.shape == (1, 22, 120 * FRAMES + 1)
+    rest = {name: inputs[name] for name in ("asr", "f0", "n", "s")}
+    audio = stages.FromHarStage(decoder)(**rest, har=har)
+    assert torch.equal(audio, stages.DecoderStage(decoder)(**inputs))
+
+
+def test_the_inputs_from_har_on_hold_the_source_s_output(on, decoder, inputs):
+    given = stages.from_har_inputs(decoder, inputs)
+    assert list(given) == ["asr", "f0", "n", "s", "har"]
+    assert torch.equal(given["har"], stages.SourceStage(decoder)(inputs["f0"], inputs["harmonic_noise"]))
+    assert all(given[name] is inputs[name] for name in ("asr", "f0", "n", "s"))
+
+
+def test_every_cut_is_given_with_the_audio_last(on, decoder, inputs):
+    cuts = stages.CutsStage(decoder)(**inputs)
+    assert list(cuts) == CUTS
+    generator = decoder.generator
+    assert torch.equal(cuts["output"], stages.DecoderStage(decoder)(**inputs))
+    assert torch.equal(cuts["x"], stages.trunk(decoder, *(inputs[name] for name in ("asr", "f0", "n", "s"))))
+    assert torch.equal(cuts["har"], stages.SourceStage(decoder)(inputs["f0"], inputs["harmonic_noise"]))
+    assert torch.equal(cuts["x_pre"], stages.filtered(generator, cuts["x"], inputs["s"], cuts["har"]))
+    assert torch.equal(cuts["magnitude"], cuts["x_pre"][:, :11].exp())
+    assert torch.equal(cuts["phase"], cuts["x_pre"][:, 11:].sin())
+    assert all(torch.isfinite(tensor).all() for tensor in cuts.values())
+
+
+def test_the_parts_put_together_are_the_whole(on, decoder, inputs):
+    parts = stages.parts(decoder, inputs)
+    blocks = ["encode", "decode.0", "decode.1", "decode.2", "decode.3"]
+    assert list(parts) == ["source", "stft forward", *blocks, "generator", "stft inverse"]
+    alone = {name: module(**given) for name, (module, given) in parts.items()}
+    given = {name: of for name, (_module, of) in parts.items()}
+    assert torch.equal(torch.cat(alone["stft forward"], dim=1), alone["source"])
+    assert torch.equal(alone["source"], given["generator"]["har"])
+    for before, after in pairwise(blocks):
+        width = alone[before].shape[1]
+        assert torch.equal(given[after]["x"][:, :width], alone[before])
+    assert torch.equal(alone["decode.3"], given["generator"]["x"])
+    assert torch.equal(alone["generator"][:, :11].exp(), given["stft inverse"]["magnitude"])
+    assert torch.equal(alone["generator"][:, 11:].sin(), given["stft inverse"]["phase"])
+    assert torch.equal(alone["stft inverse"], stages.DecoderStage(decoder)(**inputs))
+
+
+def test_cutting_leaves_no_hook(on, decoder, inputs):
+    blocks = [decoder.encode, *decoder.decode]
+    stages.parts(decoder, inputs)
+    assert not any(block._forward_pre_hooks for block in blocks)
+
+
+def test_the_blocks_are_submodules_and_hold_every_parameter(decoder):
+    stage, paths = stages.DecoderStage(decoder), stages.blocks(decoder)
+    modules = dict(stage.named_modules())
+    assert set(paths) <= set(modules)
+    assert len(set(paths)) == len(paths)
+    held = {f"{path}.{name}" for path in paths for name, _ in modules[path].named_parameters()}
+    assert held == {name for name, _ in stage.named_parameters()}
+
+
+@pytest.mark.parametrize(("site", "heard"), [("initial_phase", False), ("branch", False), ("harmonic", True)])
+def test_only_the_harmonic_noise_is_heard(decoder, inputs, narrow_case, package_audio, site, heard):
+    other = replace(narrow_case.noise(FRAMES), **{site: getattr(noise.draw(FRAMES, seed=99), site)})
+    with torch.no_grad(), noise.replayed(other):
+        audio = decoder(*(inputs[name] for name in ("asr", "f0", "n", "s"))).reshape(1, -1)
+    change = (audio - package_audio).abs().max()
+    if heard:
+        assert change > 1e-3
+    else:
+        assert change == 0.0

@@ -1,0 +1,143 @@
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.models.voices import SHAPE, SPREAD, load_voice, style
+
+
+@pytest.fixture
+def voice_file(tmp_path):
+    """Return a function that writes a voice file and returns its path."""
+
+    def write(content, suffix=".pt"):
+        path = tmp_path / f"voice{suffix}"
+        if suffix == ".pt":
+            torch.save(content, path)
+        else:
+            save_file(content, path)
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def table():
+    return torch.randn(SHAPE, generator=torch.Generator().manual_seed(3))
+
+
+def test_the_stand_in_is_one_style_for_every_length(narrow):
+    voice = load_voice(narrow)
+    assert voice.shape == SHAPE
+    assert voice.dtype == torch.float32
+    assert (voice == voice[:1]).all()
+    assert 0.8 * SPREAD < voice[0].std() < 1.2 * SPREAD
+
+
+def test_the_stand_in_depends_on_its_seed_alone(narrow):
+    assert torch.equal(load_voice(narrow, "seeded"), load_voice(narrow, "seeded:0"))
+    assert torch.equal(load_voice(narrow), load_voice(narrow, "seeded:0"))
+    assert not torch.equal(load_voice(narrow, "seeded"), load_voice(narrow, "seeded:1"))
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".safetensors"])
+def test_a_file_is_read_as_it_is(narrow, voice_file, table, suffix):
+    path = voice_file(table if suffix == ".pt" else {"voice": table}, suffix)
+    assert torch.equal(load_voice(narrow, path), table)
+
+
+def test_a_half_precision_file_becomes_float32(narrow, voice_file, table):
+    voice = load_voice(narrow, voice_file(table.half()))
+    assert voice.dtype == torch.float32
+    assert torch.equal(voice, table.half().float())
+
+
+@pytest.mark.parametrize(
+    ("blend", "shares"),
+    [
+        ("seeded:1:0.6+seeded:2:0.4", (0.6, 0.4)),
+        ("seeded:1:3+seeded:2:1", (0.75, 0.25)),  # 3 / (3 + 1), 1 / (3 + 1)
+        ("seeded:1+seeded:2", (0.5, 0.5)),  # seeds, not shares
+        ("seeded:1 + seeded:2:3", (0.25, 0.75)),
+        ("seeded:1:1+seeded:2:0", (1.0, 0.0)),
+    ],
+)
+def test_a_blend_is_the_weighted_mean(narrow, blend, shares):
+    first, second = load_voice(narrow, "seeded:1"), load_voice(narrow, "seeded:2")
+    assert torch.allclose(load_voice(narrow, blend), shares[0] * first + shares[1] * second, atol=1e-7)
+
+
+def test_a_share_without_a_seed_is_of_the_first_stand_in(narrow):
+    expected = 0.5 * load_voice(narrow, "seeded:0") + 0.5 * load_voice(narrow, "seeded:2")
+    assert torch.allclose(load_voice(narrow, "seeded:0.5+seeded:2:0.5"), expected, atol=1e-7)
+
+
+def test_files_blend_with_names(narrow, voice_file, table):
+    blend = load_voice(narrow, f"{voice_file(table)}:0.25+seeded:0.75")
+    assert torch.allclose(blend, 0.25 * table + 0.75 * load_voice(narrow), atol=1e-7)
+
+
+@pytest.mark.parametrize("shares", ["-1 1", "0 0", "nan 1", "inf 1"])
+def test_shares_that_are_no_shares_are_refused(narrow, shares):
+    a, b = shares.split()
+    with pytest.raises(InputError, match=r"must be positive numbers; write for example a:0\.6\+b:0\.4"):
+        load_voice(narrow, f"seeded:1:{a}+seeded:2:{b}")
+
+
+def test_a_share_that_is_no_number_is_refused(narrow):
+    with pytest.raises(InputError, match=r"'am_adam:much' is no part of a blend; write it as name:share"):
+        load_voice(narrow, "seeded+am_adam:much")
+
+
+def test_a_model_without_voices_says_what_can_be_used(narrow):
+    with pytest.raises(InputError, match="The weights 'narrow' have no voice 'af_heart'; use 'seeded' or 'seeded:1'"):
+        load_voice(narrow, "af_heart")
+
+
+@pytest.mark.parametrize("name", ["../secret", "a b", "seeded:x", "seeded+"])
+def test_what_is_no_name_is_refused(narrow, name):
+    with pytest.raises(
+        InputError, match=r"is no name of a voice; use letters, digits and _, or the path of a \.pt file"
+    ):
+        load_voice(narrow, name)
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".safetensors"])
+def test_an_absent_file_is_named(narrow, tmp_path, suffix):
+    with pytest.raises(InputError, match=rf"There is no file .*absent\{suffix}; check the path"):
+        load_voice(narrow, str(tmp_path / f"absent{suffix}"))
+
+
+@pytest.mark.parametrize(
+    ("content", "suffix", "found"),
+    [
+        (torch.zeros(510, 256), ".pt", r"not torch\.float32 \(510, 256\)"),
+        (torch.zeros(SHAPE, dtype=torch.int64), ".pt", r"not torch\.int64 \(510, 1, 256\)"),
+        ({"voice": torch.zeros(SHAPE)}, ".pt", "not dict"),
+        ({"style": torch.zeros(SHAPE)}, ".safetensors", "not NoneType"),
+    ],
+)
+def test_files_of_another_form_are_refused(narrow, voice_file, content, suffix, found):
+    with pytest.raises(
+        InputError, match=rf"one float tensor of shape \(510, 1, 256\), .*{found}; use one of the model's"
+    ):
+        load_voice(narrow, voice_file(content, suffix))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("-inf")])
+def test_values_that_are_not_finite_are_refused(narrow, voice_file, table, value):
+    table[509, 0, 255] = value
+    with pytest.raises(InputError, match=r"voice\.pt holds NaN or infinity; it is damaged, copy it again"):
+        load_voice(narrow, voice_file(table))
+
+
+def test_style_is_the_row_for_the_number_of_phonemes(table):
+    assert torch.equal(style(table, "a"), table[0])
+    assert torch.equal(style(table, "a" * 510), table[509])
+    assert style(table, "abc").shape == (1, 256)
+
+
+@pytest.mark.parametrize("length", [0, 511])
+def test_there_is_no_style_for_other_numbers(table, length):
+    with pytest.raises(InputError, match=f"A style is for 1 to 510 phonemes, not {length}; split or mend the text"):
+        style(table, "a" * length)

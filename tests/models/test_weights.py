@@ -1,0 +1,221 @@
+import json
+import pickle
+import zipfile
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.models.architecture import build, full_config, narrow_config
+from kokoro_nb.models.weights import (
+    POSITION_IDS,
+    Weights,
+    digest_tensors,
+    hub_file,
+    load_state,
+    read_config,
+    read_state,
+    read_torch,
+)
+
+
+@pytest.fixture
+def blank():
+    """Return the narrowest model, whose weights mean nothing."""
+    return build(narrow_config(36))
+
+
+@pytest.fixture
+def state(blank):
+    return {key: tensor.clone() + 1 for key, tensor in blank.state_dict().items()}
+
+
+def test_label_names_weights_origin_size_and_digest():
+    weights = Weights("narrow", "random, seed 0", 3_900_000, "0123456789abcdef")
+    assert weights.label == "narrow (random, seed 0; 3.9 M parameters; sha256 01234567)"
+
+
+def test_digest_depends_on_names_values_shapes_and_dtypes_but_not_on_order():
+    a, b = torch.arange(4.0), torch.ones(2)
+    same = digest_tensors({"a": a, "b": b})
+    assert digest_tensors({"b": b, "a": a}) == same
+    others = [
+        {"a": a, "c": b},
+        {"a": a, "b": 2 * b},
+        {"a": a.reshape(2, 2), "b": b},
+        {"a": a.to(torch.float64), "b": b},
+    ]
+    assert len({same, *(digest_tensors(other) for other in others)}) == 5
+
+
+def test_digest_reads_strided_and_scalar_tensors_by_value():
+    matrix = torch.arange(6.0).reshape(2, 3)
+    assert digest_tensors({"m": matrix.T}) == digest_tensors({"m": matrix.T.contiguous()})
+    assert digest_tensors({"n": torch.tensor(1.0)}) != digest_tensors({"n": torch.tensor(2.0)})
+
+
+def test_a_checkpoint_of_parts_is_flattened_and_loses_its_module_prefix(tmp_path):
+    torch.save({"bert": {"module.a.weight": torch.ones(1)}, "decoder": {"b": torch.zeros(1)}}, tmp_path / "w.pth")
+    assert set(read_state(tmp_path / "w.pth")) == {"bert.a.weight", "decoder.b"}
+
+
+def test_safetensors_are_read_flat(tmp_path):
+    save_file({"bert.a.weight": torch.ones(1)}, tmp_path / "w.safetensors")
+    assert set(read_state(tmp_path / "w.safetensors")) == {"bert.a.weight"}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ({"bert": torch.ones(1)}, "no Kokoro checkpoint: it must be a dict of bert, "),
+        ([torch.ones(1)], "no Kokoro checkpoint"),
+        ({"bert": {"a": 1}}, r"holds 'bert\.a', which is no tensor"),
+    ],
+)
+def test_checkpoints_of_another_form_are_refused(tmp_path, content, words):
+    torch.save(content, tmp_path / "w.pth")
+    with pytest.raises(InputError, match=words):
+        read_state(tmp_path / "w.pth")
+
+
+class Payload:
+    """Leaves a file behind when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (str(self.path), "w")
+
+
+def test_a_pickled_object_is_refused_and_not_run(tmp_path):
+    trace = tmp_path / "run"
+    torch.save({"bert": Payload(trace)}, tmp_path / "w.pth")
+    with pytest.raises(InputError, match=r"w\.pth is not a whole file of tensors \(UnpicklingError\); copy it again"):
+        read_state(tmp_path / "w.pth")
+    assert not trace.exists()
+    # The control: unpickled without that guard, the same file does run.
+    with zipfile.ZipFile(tmp_path / "w.pth") as archive:
+        pickle.loads(archive.read(next(name for name in archive.namelist() if name.endswith("data.pkl"))))
+    assert trace.exists()
+
+
+@pytest.mark.parametrize("suffix", [".pth", ".safetensors"])
+def test_truncated_files_are_refused(tmp_path, suffix):
+    path = tmp_path / f"w{suffix}"
+    tensors = {"a": torch.ones(1000)}
+    if suffix == ".pth":
+        torch.save({"bert": tensors}, path)
+    else:
+        save_file(tensors, path)
+    path.write_bytes(path.read_bytes()[:-500])
+    with pytest.raises(InputError, match=r"whole .*; copy it again"):
+        read_state(path)
+
+
+@pytest.mark.parametrize("name", ["w.pth", "w.safetensors"])
+def test_absent_files_are_named(tmp_path, name):
+    with pytest.raises(InputError, match=rf"There is no file .*{name}; check the path"):
+        read_state(tmp_path / name)
+
+
+def test_a_folder_is_no_checkpoint(tmp_path):
+    (tmp_path / "w.safetensors").mkdir()
+    with pytest.raises(InputError, match="no whole safetensors file"):
+        read_state(tmp_path / "w.safetensors")
+    with pytest.raises(InputError, match="not a whole file of tensors"):
+        read_torch(tmp_path)
+
+
+def test_load_state_sets_every_tensor(blank, state):
+    load_state(blank, state, "w.pth")
+    assert all(torch.equal(tensor, state[key]) for key, tensor in blank.state_dict().items())
+
+
+def test_only_instance_norm_may_be_absent_and_only_position_ids_superfluous(blank, state):
+    norms = [key for key in state if key.split(".")[-2] == "norm"]
+    assert len(norms) == 2 * 70
+    untouched = {key: blank.state_dict()[key].clone() for key in norms}
+    load_state(
+        blank, {key: tensor for key, tensor in state.items() if key not in norms} | {POSITION_IDS: None}, "w.pth"
+    )
+    loaded = blank.state_dict()
+    assert all(torch.equal(loaded[key], untouched[key]) for key in norms)
+    assert all(torch.equal(loaded[key], state[key]) for key in set(state) - set(norms))
+
+
+def test_missing_keys_are_listed(blank, state):
+    gone = [key for key in state if key.startswith("text_encoder.lstm")]
+    for key in gone:
+        del state[key]
+    with pytest.raises(
+        InputError, match=rf"missing text_encoder\.lstm\..* and {len(gone) - 3} more; use the weights and"
+    ):
+        load_state(blank, state, "w.pth")
+
+
+def test_unexpected_keys_are_listed(blank, state):
+    state["decoder.strange"] = torch.ones(1)
+    del state["bert_encoder.bias"]
+    with pytest.raises(InputError, match=r"missing bert_encoder\.bias; unexpected decoder\.strange; use"):
+        load_state(blank, state, "w.pth")
+
+
+def test_another_shape_is_refused(blank, state):
+    state["bert_encoder.bias"] = torch.ones(3)
+    with pytest.raises(
+        InputError, match=r"'bert_encoder\.bias' in w\.pth has the shape \(3,\), the model needs \(20,\)"
+    ):
+        load_state(blank, state, "w.pth")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_values_that_are_not_finite_are_refused(blank, state, value):
+    state["bert_encoder.bias"][4] = value
+    with pytest.raises(InputError, match=r"'bert_encoder\.bias' in w\.pth holds NaN or infinity; the file is damaged"):
+        load_state(blank, state, "w.pth")
+
+
+def test_the_published_configuration_is_read(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(full_config()), encoding="utf-8")
+    assert read_config(tmp_path / "config.json") == full_config()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "is not JSON"),
+        ("[]", r"lacks vocab, .*; use the config\.json that belongs to the weights"),
+        (json.dumps({k: v for k, v in full_config().items() if k != "dropout"}), "lacks dropout; use"),
+        (json.dumps({**full_config(), "style_dim": 64}), "styles of 64 numbers, Kokoro's have 128"),
+    ],
+)
+def test_configurations_that_do_not_fit_are_refused(tmp_path, text, words):
+    (tmp_path / "config.json").write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=words):
+        read_config(tmp_path / "config.json")
+
+
+def test_an_absent_configuration_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"There is no config\.json in .*; put the model's own beside its weights"):
+        read_config(tmp_path / "config.json")
+
+
+def test_a_cached_hub_file_is_found_without_a_network(cache_repo, hub_cache, published):
+    cache_repo(published, "test/narrow")
+    found = hub_file("test/narrow", "voices/af_heart.pt")
+    assert found.is_relative_to(hub_cache / "models--test--narrow" / "snapshots")
+    assert found.read_bytes() == (published / "voices" / "af_heart.pt").read_bytes()
+
+
+def test_an_uncached_hub_file_says_what_where_and_what_else(hub_cache):
+    with pytest.raises(InputError, match=r"^config\.json of 'test/narrow' is neither in the hub cache") as caught:
+        hub_file("test/narrow", "config.json")
+    for words in (str(hub_cache), "fetch it where there is a network", "a local folder", "'seeded'", "'narrow'"):
+        assert words in str(caught.value)
+
+
+def test_what_is_no_hub_id_is_said(hub_cache):
+    with pytest.raises(InputError, match=r"'a/b/c' is no hub id; write it as owner/name"):
+        hub_file("a/b/c", "config.json")

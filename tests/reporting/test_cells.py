@@ -1,0 +1,142 @@
+import base64
+
+from bs4 import BeautifulSoup
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from kokoro_nb.reporting.cells import render_cells
+
+BAD = "<script>alert(1)</script><img src=x onerror=alert(1)>"
+SOUND = '<audio controls src="data:audio/flac;base64,AAAA"></audio>'
+
+
+def display(**data):
+    metadata = data.pop("metadata", {})
+    return new_output(
+        "display_data", {key.replace("_", "/", 1): value for key, value in data.items()}, metadata=metadata
+    )
+
+
+def code(*outputs, source="1", count=1, **metadata):
+    return new_code_cell(source, outputs=list(outputs), execution_count=count, metadata=metadata)
+
+
+def error(text="x", name="ValueError"):
+    return new_output("error", ename=name, evalue=text, traceback=[f"\x1b[31m{name}\x1b[0m: {text}"])
+
+
+def render(*cells):
+    return render_cells(new_notebook(cells=list(cells)))
+
+
+def test_whatever_a_program_says_is_escaped_or_sanitised():
+    body = render(
+        new_markdown_cell(f"# {BAD}\n\n{BAD}\n\n[x](javascript:alert(1))"),
+        code(new_output("stream", name="stdout", text=BAD), source=f"'{BAD}'"),
+        code(new_output("stream", name="stderr", text=BAD)),
+        code(display(text_html=f"<b>{BAD}</b>"), display(text_plain=BAD), display(text_markdown=BAD)),
+        code(display(image_png='"><script>alert(1)</script>', metadata={"image/png": {"alt": BAD}})),
+        code(error(BAD, BAD)),
+    )
+    page = BeautifulSoup(body.html, "html.parser")
+    assert page("script") == []
+    assert [tag for tag in page(True) if any(name.startswith("on") for name in tag.attrs)] == []
+    assert [tag["src"] for tag in page("img") if tag.get("src")] == ["data:image/png;base64,scriptalert1/script"]
+    assert page("a", href=True) == []
+    assert body.html.count("&lt;script&gt;alert(1)") >= 7
+
+
+def test_code_is_folded_and_peeks():
+    body = render(code(source="# why\nx = 1\ny = 2"))
+    (details,) = BeautifulSoup(body.html, "html.parser")("details")
+    assert not details.has_attr("open")
+    assert details.summary.code.text == "x = 1"
+
+
+def test_the_title_is_taken_out_and_headings_get_anchors_of_their_own():
+    body = render(
+        new_markdown_cell("# Title\n\nQuestion?"), new_markdown_cell("## Effect\n## Effect\n### *Deep*\n#### x")
+    )
+    assert body.title == "Title"
+    assert "<h1" not in body.html
+    assert [(heading.level, heading.text, heading.anchor) for heading in body.headings] == [
+        (2, "Effect", "section-effect"),
+        (2, "Effect", "section-effect-2"),
+        (3, "Deep", "section-deep"),
+    ]
+    assert all(f'id="{heading.anchor}"' in body.html for heading in body.headings)
+
+
+def test_the_cell_that_failed_is_marked_and_those_after_it_were_not_executed():
+    marker = new_markdown_cell("papermill's own", metadata={"tags": ["papermill-error-cell-tag"]})
+    body = render(
+        marker,
+        new_markdown_cell("## One"),
+        code(),
+        new_markdown_cell("## Two"),
+        code(error("NaN at <har>")),
+        code(count=None),
+    )
+    assert body.stopped == "cell-4"
+    assert [heading.failed for heading in body.headings] == [False, True]
+    page = BeautifulSoup(body.html, "html.parser")
+    assert "ValueError: NaN at <har>" in page.find(id="cell-4").find(class_="error").p.text
+    assert page.find(id="cell-5").find(class_="not-run") is not None
+    assert page.find(id="cell-2").find(class_="not-run") is None
+    assert "papermill's own" not in body.html
+
+
+def test_an_error_that_the_notebook_expects_is_shown_but_stops_nothing():
+    body = render(code(error("as it should"), tags=["raises-exception"]))
+    assert body.stopped == ""
+    assert "as it should" in body.html
+
+
+def test_where_no_cell_tells_the_error_it_is_shown_at_the_last_that_began():
+    began = {"start_time": "2026-11-21T09:44:07"}
+    cells = [code(papermill=began), code(papermill=began), code(papermill={"start_time": None}, count=None)]
+    body = render_cells(new_notebook(cells=cells), "DeadKernelError: Kernel died")
+    assert body.stopped == "cell-2"
+    assert "DeadKernelError</strong>: Kernel died" in body.html
+    assert body.html.count("not executed") == 1
+
+
+def test_a_sound_is_embedded_once_and_linked_afterwards():
+    body = render(
+        code(display(text_html=SOUND)), code(display(text_html=SOUND)), code(display(text_html=SOUND + SOUND))
+    )
+    assert body.html.count("base64,AAAA") == 1
+    assert body.html.count('href="#sound-1"') == 3
+    assert 'id="sound-1"' in body.html
+
+
+def test_the_richest_form_is_shown_alone():
+    body = render(code(display(text_html="<b>rich</b>", text_plain="plain")))
+    assert "<b>rich</b>" in body.html
+    assert "plain" not in body.html
+
+
+def test_pictures_are_embedded_with_their_description_and_size():
+    svg = '<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
+    about = {"image/png": {"alt": "A wave", "width": 300, "height": 100}}
+    page = BeautifulSoup(
+        render(code(display(image_png="AAAA\n", metadata=about), display(**{"image_svg+xml": svg}))).html, "html.parser"
+    )
+    png, vector = page("img")
+    assert (png["src"], png["alt"], png["width"]) == ("data:image/png;base64,AAAA", "A wave", "300")
+    assert base64.b64decode(vector["src"].removeprefix("data:image/svg+xml;base64,")).decode() == svg
+
+
+def test_streams_are_joined_and_what_was_written_over_is_dropped():
+    streams = [new_output("stream", name="stdout", text=text) for text in ("10 %\r2", "0 %\ndone", "\n")]
+    assert ">20 %\ndone\n</pre>" in render(code(*streams)).html
+
+
+def test_terminal_colours_become_classes():
+    assert '<span class="ansi-red-fg">ValueError</span>' in render(code(error())).html
+
+
+def test_pandas_style_does_not_leak_as_text():
+    frame = (
+        "<div><style scoped>.dataframe {color: red}</style><table class='dataframe'><tr><td>1</td></tr></table></div>"
+    )
+    assert "color: red" not in render(code(display(text_html=frame))).html

@@ -1,0 +1,130 @@
+import math
+
+import pytest
+from matplotlib.patches import Rectangle
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.reporting.charts import heat_map, patch_effects, tap_ranges
+
+
+def texts(figure):
+    return [text.get_text() for text in figure.axes[0].texts]
+
+
+def labels(figure):
+    return [label.get_text() for label in figure.axes[0].get_yticklabels()]
+
+
+def cells(figure):
+    return [p for p in figure.axes[0].patches if isinstance(p, Rectangle)]
+
+
+def test_patch_effects():
+    effects = {"none": 0.0, "small": 2e-7, "large": 0.5, "broken": math.nan, "burst": math.inf}
+    figure = patch_effects(effects, "maximum error (of the peak)", weights="seeded", floor=1e-6)
+    axes = figure.axes[0]
+    assert labels(figure) == list(effects)
+    assert texts(figure) == ["exact 0", "2e−7", "0.5", "NaN", "∞"]
+    assert axes.get_xscale() == "log"
+    assert axes.get_xlabel() == "maximum error (of the peak)"
+    small, large, broken, burst = cells(figure)
+    assert small.get_x() + small.get_width() == pytest.approx(2e-7)
+    assert large.get_x() + large.get_width() == pytest.approx(0.5)
+    assert not large.get_hatch()
+    assert broken.get_hatch()
+    assert burst.get_hatch()
+    assert axes.get_title(loc="left") == "dashed: noise floor, 1e−6"
+    assert figure.get_supxlabel() == "weights: seeded"
+    figure._repr_png_()
+
+
+def test_patch_effects_of_nothing_but_zeros():
+    figure = patch_effects({"a": 0.0, "b": 0.0}, "error")
+    assert texts(figure) == ["exact 0", "exact 0"]
+    figure._repr_png_()
+
+
+def test_patch_effects_refuse():
+    with pytest.raises(InputError, match="no effects"):
+        patch_effects({}, "error")
+    with pytest.raises(InputError, match="effect of 'a' is -1"):
+        patch_effects({"a": -1.0}, "error")
+
+
+def test_tap_ranges():
+    ranges = {
+        "decode.0": (-2.0, 3.0, 1.0),
+        "noise_res": (-5e4, 4e4, 0.999999),
+        "conv_post": (math.nan, math.nan, 0.0),
+        "zero": (0.0, 0.0, 1.0),
+    }
+    figure = tap_ranges(ranges, weights="seeded", unit="activation")
+    axes = figure.axes[0]
+    assert labels(figure) == list(ranges)
+    assert texts(figure) == ["100 % finite", "99.99 % finite", "0 % finite", "100 % finite"]
+    # zero line first, then the taps
+    assert list(axes.get_lines()[1].get_xdata()) == [-2, 3]
+    assert list(axes.get_lines()[2].get_xdata()) == [-5e4, 4e4]
+    assert [bool(p.get_hatch()) for p in axes.patches] == [True, True]
+    assert [p.get_y() for p in axes.patches] == pytest.approx([0.55, 1.55])
+    assert axes.get_xscale() == "symlog"
+    assert axes.get_xlim()[0] < -5e4
+    assert axes.get_xlabel().startswith("activation")
+    figure._repr_png_()
+
+
+def test_tap_ranges_of_nothing_finite():
+    figure = tap_ranges({"a": (math.nan, math.nan, 0.0)})
+    assert texts(figure) == ["0 % finite"]
+    figure._repr_png_()
+
+
+@pytest.mark.parametrize("bad", [(0.0, 1.0, 1.5), (0.0, 1.0, math.nan), (2.0, 1.0, 1.0), (0.0, math.inf, 0.5)])
+def test_tap_ranges_refuse(bad):
+    with pytest.raises(InputError, match="range of 'a'"):
+        tap_ranges({"a": bad})
+    with pytest.raises(InputError, match="no taps"):
+        tap_ranges({})
+
+
+def test_heat_map_of_verdicts():
+    values = [["pass", "fail 3e-2"], ["unknown: not captured", "skip"], ["pass", "213 MB"]]
+    figure = heat_map(["a", "b", "c"], ["finite", "parity"], values, title="Verdicts", weights="seeded")
+    assert texts(figure) == ["✓ pass", "✗ fail 3e-2", "? unknown: not captured", "– skip", "✓ pass", "213 MB"]
+    colours = [cell.get_facecolor() for cell in cells(figure)]
+    assert colours[0] == colours[4]
+    assert len({colours[i] for i in (0, 1, 2, 3, 5)}) == 5
+    assert labels(figure) == ["a", "b", "c"]
+    # no scale without a figure
+    assert len(figure.axes) == 1
+    figure._repr_png_()
+
+
+def test_heat_map_of_figures():
+    values = [[1e-7, 1e-3, 0.0], [math.nan, -math.inf, "fail"]]
+    with pytest.raises(InputError, match="below 0"):
+        heat_map(["a", "b"], ["x", "y", "z"], values, log=True)
+    values[1][1] = math.inf
+    figure = heat_map(["a", "b"], ["x", "y", "z"], values, unit="error (of the peak)", log=True)
+    assert texts(figure) == ["1e−7", "0.001", "exact 0", "NaN", "∞", "✗ fail"]
+    drawn = cells(figure)
+    assert drawn[0].get_facecolor() != drawn[1].get_facecolor()
+    assert [bool(cell.get_hatch()) for cell in drawn] == [False, False, False, True, True, False]
+    assert figure.axes[0].get_xlabel() == "colour: error (of the peak)"
+    assert len(figure.axes) == 2
+    figure._repr_png_()
+
+
+def test_heat_map_keeps_its_words_in_the_cells():
+    long = "fail: RuntimeError: Expected tensor to have default or channels last dim order"
+    figure = heat_map(["a"], list("vwxyz"), [[long] * 5])
+    assert all(len(line) <= 16 for line in texts(figure)[0].splitlines())
+    figure._repr_png_()
+
+
+@pytest.mark.parametrize("values", [[], [["pass"]], [["pass", "pass"], ["pass"]]])
+def test_heat_map_refuses_a_ragged_table(values):
+    with pytest.raises(InputError, match="2 rows of 2 values"):
+        heat_map(["a", "b"], ["x", "y"], values)
+    with pytest.raises(InputError, match="0 rows"):
+        heat_map([], ["x"], [])

@@ -1,0 +1,52 @@
+import math
+
+import numpy as np
+import pytest
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.reporting.curves import average_spectra, f0_contours
+
+SR = 24_000
+
+
+@pytest.fixture
+def voice():
+    time = np.arange(12_000) / SR
+    return sum(np.sin(2 * np.pi * 150 * k * time) / k for k in range(1, 20)) * 0.2 * np.hanning(12_000)
+
+
+@pytest.fixture
+def broken(voice):
+    candidate = voice.copy()
+    candidate[3000:6000] = np.nan
+    return candidate
+
+
+def legend(figure):
+    return [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+
+
+def test_f0_contours(voice, broken):
+    figure = f0_contours({"eager": voice, "mine": broken}, SR, weights="seeded")
+    reference, candidate = figure.axes[0].get_lines()
+    assert np.nanmedian(reference.get_ydata()) == pytest.approx(150, rel=0.01)
+    assert np.isnan(reference.get_ydata()).any()
+    assert len(candidate.get_ydata()) == 0
+    assert legend(figure)[1] == "mine (75 % finite: no F0)"
+    assert legend(figure)[0].endswith("% of frames voiced)")
+    assert figure.axes[0].get_ylabel() == "F0 (Hz)"
+    assert not math.isnan(figure.axes[0].get_xlim()[1])
+    figure._repr_png_()
+    with pytest.raises(InputError, match="no signals"):
+        f0_contours({}, SR)
+
+
+def test_average_spectra_show_the_tone_where_it_is(voice, broken):
+    tone = np.sin(2 * np.pi * 3000 * np.arange(12_000) / SR)
+    figure = average_spectra({"tone": tone, "broken": broken, "silent": np.zeros(12_000)}, SR, weights="seeded")
+    line, nothing, silent = figure.axes[0].get_lines()
+    assert line.get_xdata()[np.argmax(line.get_ydata())] == pytest.approx(3.0, abs=SR / 1024 / 1000)
+    assert len(nothing.get_ydata()) == len(silent.get_ydata()) == 0
+    assert legend(figure) == ["tone", "broken (75 % finite)", "silent (silent)"]
+    with pytest.raises(InputError, match="no signals"):
+        average_spectra({}, SR)

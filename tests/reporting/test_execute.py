@@ -1,0 +1,215 @@
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.reporting import execute
+from kokoro_nb.reporting.execute import run_notebooks
+from kokoro_nb.reporting.runs import read_run, write_run
+
+PARAMETERS = 'weights = "seeded"\nout_dir = None'
+
+
+def save(folder, name, *sources, parameters=PARAMETERS):
+    cells = [new_code_cell(parameters, metadata={"tags": ["parameters"]})] if parameters else []
+    cells += [new_code_cell(source) for source in sources]
+    nbformat.write(new_notebook(cells=[new_markdown_cell(f"# {name}"), *cells]), folder / f"{name}.ipynb")
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """Five notebooks, run once, two at a time, while a kernel of the usual name that cannot start is installed."""
+    root = tmp_path_factory.mktemp("pro{ject}")  # papermill takes braces in a path for its own
+    kernels = root / "jupyter" / "kernels" / "python3"
+    kernels.mkdir(parents=True)
+    shadow = {"argv": ["/bin/false"], "display_name": "Python 3", "language": "python"}
+    (kernels / "kernel.json").write_text(json.dumps(shadow))
+    folder = root / "notebooks"
+    folder.mkdir()
+    save(
+        folder,
+        "01_good",
+        "import os, sys, pathlib",
+        "print(sys.executable, os.environ['PYTHONWARNINGS'], 'OMP_NUM_THREADS' in os.environ)",
+        "import logging; logging.getLogger('torchao').warning('no such library')",
+        "pathlib.Path('here.txt').write_text(weights); pathlib.Path(out_dir, 'there.txt').touch()",
+    )
+    save(folder, "02_bad", "print('before')", "raise ValueError('<script>alert(1)</script>')", "print('after')")
+    save(folder, "03_plain", "assert 'weights' not in globals()", parameters="")
+    save(folder, "04_kernel_dies", "import os; os.abort()", parameters="")
+    save(folder, "05_worker_dies", "import os, signal; os.kill(os.getppid(), signal.SIGKILL)", parameters="")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JUPYTER_PATH", str(root / "jupyter"))
+        outcomes = run_notebooks([], {"weights": "narrow"}, 2, root / "run", folder=folder)
+    return root, {outcome.run.notebook: outcome.run for outcome in outcomes}
+
+
+def again(project, selection, parameters=None, **options):
+    root, _ = project
+    parameters = {"weights": "narrow"} if parameters is None else parameters
+    return run_notebooks(selection, parameters, 1, root / "run", folder=root / "notebooks", **options)
+
+
+def output(root, name):
+    notebook = nbformat.read(root / "run" / name / f"{name}.ipynb", as_version=4)
+    return "".join(output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", []))
+
+
+def test_a_notebook_that_fails_does_not_stop_the_others(project):
+    _, runs = project
+    assert {name: run.status for name, run in runs.items()} == {
+        "01_good": "passed",
+        "02_bad": "failed",
+        "03_plain": "passed",
+        "04_kernel_dies": "failed",
+        "05_worker_dies": "failed",
+    }
+
+
+def test_the_record_on_disk_is_the_one_returned(project):
+    root, runs = project
+    assert all(read_run(root / "run" / name) == run for name, run in runs.items())
+    assert runs["01_good"].seconds > 0
+    assert runs["01_good"].parameters == {"weights": "narrow"}
+
+
+def test_the_kernel_is_this_interpreter_whatever_is_installed(project):
+    root, _ = project
+    assert output(root, "01_good").split() == [sys.executable, "ignore", "True"]
+
+
+def test_each_notebook_runs_in_its_own_folder_and_is_told_it(project):
+    root, runs = project
+    assert (root / "run" / "01_good" / "here.txt").read_text() == "narrow"
+    assert runs["01_good"].files == ("01_good.ipynb", "here.txt", "there.txt")
+    assert {path.suffix for path in (root / "notebooks").iterdir()} == {".ipynb"}, (
+        "nothing is written beside the source"
+    )
+
+
+def test_a_failed_notebook_is_complete_up_to_its_error(project):
+    root, runs = project
+    assert runs["02_bad"].error == "ValueError: <script>alert(1)</script>"
+    assert runs["02_bad"].executed
+    assert output(root, "02_bad") == "before\n"
+
+
+def test_a_dead_kernel_and_a_dead_worker_are_told(project):
+    _, runs = project
+    assert "DeadKernelError" in runs["04_kernel_dies"].error
+    assert "Fatal Python error: Aborted" in runs["04_kernel_dies"].error, "and why"
+    assert "died with exit code -9" in runs["05_worker_dies"].error
+    assert runs["05_worker_dies"].executed is None, "its copy may be half-written"
+
+
+def test_what_passed_is_kept_and_said_to_be(project, capfd):
+    (outcome,) = again(project, ["01"])
+    assert outcome.unchanged
+    assert outcome.run == project[1]["01_good"]
+    assert f"01_good: unchanged (executed at {outcome.run.started})" in capfd.readouterr().err
+
+
+@pytest.fixture
+def executed(monkeypatch):
+    """Names of the notebooks that would be executed, none of which is."""
+    names = []
+
+    def pretend(jobs, at_once, progress):
+        names.extend(job.run.notebook for job in jobs)
+        return [replace(job.run, status="passed") for job in jobs]
+
+    monkeypatch.setattr(execute, "_run_all", pretend)
+    return names
+
+
+def test_fresh_other_parameters_or_an_earlier_failure_execute_again(project, executed):
+    again(project, ["01"], fresh=True)
+    again(project, ["01"], {"weights": "seeded"})
+    again(project, ["02", "03"])
+    assert executed == ["01_good", "01_good", "02_bad"]
+
+
+def test_an_interrupted_run_goes_on_where_it_was(project, executed):
+    root, runs = project
+    folder = root / "run" / "03_plain"
+    for status in ("running", "interrupted"):
+        write_run(folder, replace(runs["03_plain"], status=status))
+        again(project, ["01", "03"])
+    write_run(folder, runs["03_plain"])
+    assert executed == ["03_plain", "03_plain"]
+
+
+def test_bad_input_is_told_before_anything_runs(project, executed, tmp_path):
+    with pytest.raises(InputError, match="no notebook '09'"):
+        again(project, ["09"])
+    with pytest.raises(InputError, match="No selected notebook has a parameter 'weights'"):
+        again(project, ["03"])
+    with pytest.raises(InputError, match="choose the folder with --out"):
+        again(project, ["01"], {"out_dir": "x"})
+    with pytest.raises(InputError, match="At least one job"):
+        run_notebooks([], {}, 0, tmp_path, folder=project[0] / "notebooks")
+    assert executed == []
+
+
+def test_a_folder_of_something_else_is_never_replaced(project, executed, tmp_path):
+    (tmp_path / "01_good").mkdir()
+    (tmp_path / "01_good" / "thesis.txt").write_text("mine")
+    with pytest.raises(InputError, match="something else than a run"):
+        run_notebooks(["01"], {}, 1, tmp_path, folder=project[0] / "notebooks")
+    assert (tmp_path / "01_good" / "thesis.txt").read_text() == "mine"
+
+
+def test_two_runs_cannot_use_one_folder(project, executed, tmp_path):
+    with (tmp_path / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(InputError, match="Another run is using"):
+            run_notebooks(["01"], {}, 1, tmp_path, folder=project[0] / "notebooks")
+    assert executed == []
+
+
+def test_an_unwritable_folder_is_an_input_error(project, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="Cannot write"):
+        run_notebooks(["01"], {}, 1, tmp_path / "file" / "run", folder=project[0] / "notebooks")
+
+
+def test_an_interrupt_stops_the_kernel_and_is_recorded(tmp_path):
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "kokoro_nb"\n')
+    folder = tmp_path / "notebooks"
+    folder.mkdir()
+    save(
+        folder,
+        "01_slow",
+        "import os, pathlib, time",
+        "pathlib.Path('pid').write_text(str(os.getpid())); time.sleep(99)",
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kokoro_nb", "run"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    note = tmp_path / "outputs" / "run" / "01_slow" / "pid"
+    deadline = time.monotonic() + 60
+    while not (note.is_file() and note.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    kernel = int(note.read_text())
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to every process of the group
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+    assert "interrupted" in errors
+    run = read_run(note.parent)
+    assert (run.status, run.executed) == ("interrupted", None)
+    with pytest.raises(ProcessLookupError):
+        os.kill(kernel, 0)

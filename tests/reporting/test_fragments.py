@@ -1,0 +1,118 @@
+import math
+
+import numpy as np
+import pytest
+
+from kokoro_nb.numerics.findings import Finding
+from kokoro_nb.reporting.fragments import board, number, overall, table, tally, verdict_line
+
+BAD = "<script>alert(1)</script>"
+
+
+def finding(verdict="pass", statement="A claim.", **more):
+    more.setdefault("reason", "because" if verdict in ("skip", "unknown") else "")
+    return Finding("kind", verdict, statement, more.pop("weights", "narrow"), **more)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (0.00123456, "0.001235"),
+        (0.000123456, "1.235e-4"),
+        (123.456, "123.5"),
+        (52013.4, "52,013"),
+        (3.2e9, "3.2e9"),
+        (math.inf, "∞"),
+        (-math.inf, "-∞"),
+        (math.nan, "NaN"),
+        (np.float32(0.5), "0.5"),
+    ],
+)
+def test_number_keeps_four_digits_and_names_what_is_not_finite(value, text):
+    assert number(value) == text
+
+
+def test_board_puts_failures_first_and_keeps_the_order_of_the_rest():
+    findings = [finding("pass", "one"), finding("skip", "two"), finding("fail", "three"), finding("unknown", "four")]
+    html = board(findings).html
+    assert [html.index(word) for word in ("three", "four", "two", "one")] == sorted(
+        html.index(word) for word in ("three", "four", "two", "one")
+    )
+    assert "id=finding-3" in html, "the anchor counts in the order of findings.json"
+
+
+def test_board_tells_the_relation_only_where_a_pass_proves_it():
+    shown = [
+        board([finding(verdict, value=value, limit=limit)]).html
+        for verdict, value, limit in [("pass", 1, 2), ("pass", 3, 2), ("pass", 2, 2), ("fail", 3, 2)]
+    ]
+    assert ["≤ 2" in shown[0], "≥ 2" in shown[1], "= 2" in shown[2]] == [True] * 3
+    assert not any(sign in shown[3] for sign in "≤≥"), "'== 2' that failed at 3 must not read '≤ 2'"
+
+
+def test_board_shows_nan_and_the_reason_of_a_skip():
+    html = board([finding("fail", value=math.nan, limit=1e-4), finding("skip", reason="no macOS here")]).html
+    assert ">NaN<" in html
+    assert "no macOS here" in html
+
+
+def test_board_names_the_weights_once_or_by_row():
+    same = board([finding(), finding()]).html
+    mixed = board([finding(weights="narrow"), finding(weights="seeded")]).html
+    assert same.count("narrow") == 1
+    assert '<th scope="col">Weights</th>' in mixed
+    assert "seeded" in mixed
+
+
+def test_board_escapes_every_text():
+    html = board([finding("fail", BAD, weights=BAD, backend=BAD, unit=BAD, tap=BAD, reason=BAD)], page=f'"{BAD}').html
+    assert "<script" not in html
+    assert html.count("&lt;script&gt;") == 7
+
+
+def test_an_empty_board_is_unknown_not_a_pass():
+    assert "unknown" in board([]).html
+    assert overall([]) == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "completed", "expected"),
+    [
+        (["pass", "skip"], True, "pass"),
+        (["pass", "unknown"], True, "unknown"),
+        (["pass", "fail", "unknown"], True, "fail"),
+        (["skip"], True, "skip"),
+        (["pass"], False, "fail"),
+    ],
+)
+def test_overall_is_as_bad_as_the_worst(verdicts, completed, expected):
+    assert overall([finding(verdict) for verdict in verdicts], completed) == expected
+
+
+def test_tally_counts_each_verdict():
+    assert tally([finding("fail"), finding(), finding()]) == "3 checks: 1 failed, 2 passed"
+
+
+def test_verdict_line_gives_figure_limit_and_backend():
+    line = verdict_line(finding(value=110.2, limit=40, unit="dB", backend="onnxruntime"))
+    assert repr(line) == "PASS: A claim. · onnxruntime · 110.2 ≥ 40 dB"
+    assert "<style>" in line._repr_html_()
+
+
+def test_table_escapes_names_and_values_and_aligns_figures():
+    shown = table([{BAD: BAD, "error": math.nan}, {"error": 0.5, "verdict": "fail"}], BAD)
+    assert "<script" not in shown.html
+    assert '<td class="knb-number"><strong class="knb-nonfinite">NaN</strong></td>' in shown.html
+    assert "knb-chip knb-fail" in shown.html
+
+
+def test_table_gives_figures_of_like_size_the_same_decimals():
+    lines = repr(table([{"s": 12.31}, {"s": 38.0}, {"s": 41.2}])).splitlines()
+    assert lines == ["s", "12.31", "38.00", "41.20"]
+    assert repr(table([{"s": 12.31}, {"s": 1e-7}])).splitlines()[2] == "1e-7", "never rounded to nothing"
+    assert repr(table([{"s": 0.6828}, {"s": 0.0}])).splitlines()[2] == "0", "what is exact looks exact"
+
+
+def test_table_of_no_rows_says_so():
+    assert repr(table([])) == "No rows."

@@ -1,0 +1,215 @@
+import base64
+import math
+import re
+from dataclasses import replace
+from hashlib import sha256
+
+import nbformat
+import pytest
+from bs4 import BeautifulSoup
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.numerics.findings import Finding, write_findings
+from kokoro_nb.reporting.fragments import resource
+from kokoro_nb.reporting.html import render_report
+from kokoro_nb.reporting.runs import Run, write_run
+
+BAD = "<script>alert(1)</script><img src=http://example.org/x onerror=alert(1)>"
+SOUND = '<audio controls src="data:audio/flac;base64,QUJD"></audio>'
+
+
+def cells(*more):
+    return [new_markdown_cell("# Where is the NaN?\n\nA question."), new_markdown_cell("## First"), *more]
+
+
+def keep(folder, name, notebook_cells, findings, status="passed", error=""):
+    folder = folder / name
+    folder.mkdir(parents=True)
+    nbformat.write(new_notebook(cells=notebook_cells), folder / f"{name}.ipynb")
+    about = {"weights": "narrow", "parameters": {"text": BAD}, "versions": {"torch": "2"}, "commit": "abc"}
+    write_findings(folder / "findings.json", findings, notebook=name, **about)
+    run = Run(name, status, "key", {}, "2026-11-21T09:44:07+00:00", 72.4, error, (f"{name}.ipynb",))
+    write_run(folder, run)
+    return run
+
+
+@pytest.fixture
+def report(tmp_path):
+    """A report of a notebook that passed, one that failed with hostile texts, and one that was interrupted."""
+    run = tmp_path / "run"
+    good = [Finding("finite", "pass", "All finite.", "narrow", "eager", 100, 100, "%")]
+    keep(run, "01_good", cells(new_code_cell("1", execution_count=1)), good)
+    outputs = [
+        new_output("stream", name="stdout", text=BAD),
+        new_output("display_data", {"text/html": SOUND + BAD}),
+        new_output("display_data", {"text/html": SOUND}),
+        new_output("error", ename="AssertionError", evalue=BAD, traceback=[BAD]),
+    ]
+    findings = [
+        Finding("finite", "pass", "It is finite in eager.", "narrow"),
+        Finding("finite", "skip", "It is finite on Core ML.", "narrow", "coreml", reason="macOS only"),
+        Finding("parity", "fail", f"It agrees. {BAD}", "narrow", BAD, math.nan, 1e-4, BAD, BAD, BAD),
+    ]
+    bad_cells = cells(new_code_cell("check()", outputs=outputs, execution_count=1), new_code_cell("later()"))
+    keep(run, "03_bad", bad_cells, findings, "failed", f"AssertionError: {BAD}")
+    stopped = keep(run, "05_stopped", cells(), [], "interrupted")
+    write_run(run / "05_stopped", replace(stopped, files=(), seconds=None))
+    (run / "05_stopped" / "05_stopped.ipynb").write_text('{"cells": [')  # half-written: must not be opened
+    index = render_report(run, tmp_path / "report")
+    return {path.name: path.read_text(encoding="utf-8") for path in index.parent.iterdir()}
+
+
+def parsed(text):
+    return BeautifulSoup(text, "html.parser")
+
+
+def test_there_is_a_page_for_each_notebook_and_an_index(report):
+    assert set(report) == {"index.html", "01_good.html", "03_bad.html", "05_stopped.html"}
+
+
+def test_nothing_hostile_survives_on_any_page(report):
+    for name, text in report.items():
+        page = parsed(text)
+        assert all(script.string == resource("page.js") for script in page("script")), name
+        assert not [tag for tag in page(True) if any(key.startswith("on") for key in tag.attrs)], name
+        assert "<script>alert" not in text, name
+    assert "&lt;script&gt;alert(1)" in report["03_bad.html"]
+    assert "&lt;script&gt;alert(1)" in report["index.html"]
+
+
+def test_pages_are_complete_in_themselves(report):
+    for name, text in report.items():
+        page = parsed(text)
+        assert page("link") == page("iframe") == page("object") == [], name
+        sources = [tag["src"] for tag in page(src=True)]
+        assert all(source.startswith("data:") for source in sources), name
+        links = {tag["href"].split("#")[0] for tag in page(href=True)}
+        assert links <= {"", *report}, name
+        styles = "".join(style.string for style in page("style"))
+        assert "@import" not in styles, name
+        assert "url(" not in styles, name
+        policy = page.find("meta", {"http-equiv": "Content-Security-Policy"})["content"]
+        assert policy.startswith("default-src 'none'"), name
+        for script in page("script"):
+            assert base64.b64encode(sha256(script.string.encode()).digest()).decode() in policy, name
+
+
+def test_every_link_within_the_report_has_its_target(report):
+    for name, text in report.items():
+        for tag in parsed(text)(href=True):
+            page, _, anchor = tag["href"].partition("#")
+            assert not anchor or parsed(report[page or name]).find(id=anchor) is not None, (name, tag["href"])
+
+
+def test_the_verdict_comes_first_and_failures_first_in_it(report):
+    page = parsed(report["03_bad.html"])
+    assert page.title.text == "FAIL: Where is the NaN?"
+    assert page.find(class_="verdict").text.removesuffix("; stopped before its end").split() == [
+        "fail",
+        "3",
+        "checks:",
+        "1",
+        "failed,",
+        "1",
+        "skipped,",
+        "1",
+        "passed",
+    ]
+    chips = [row.td.text for row in page.find(id="verdicts").tbody("tr")]
+    assert chips == ["fail", "skip", "pass"]
+    text = report["03_bad.html"]
+    assert text.index('id="verdicts"') < text.index("A question.")
+    row = page.find(id="finding-3")
+    assert [cell.text for cell in row("td", class_="knb-number")] == ["NaN", "1e-4"]
+    assert "macOS only" in page.find(id="finding-2").text
+
+
+def test_a_page_names_weights_parameters_versions_commit_and_duration(report):
+    text = parsed(report["01_good.html"]).text
+    assert all(part in text for part in ("narrow", "torch", "abc", "1 min 12 s", "2026-11-21 09:44 UTC"))
+    assert BAD in text, "the parameter, as text"
+
+
+def test_a_failed_notebook_shows_where_it_stopped(report):
+    page = parsed(report["03_bad.html"])
+    banner = page.find(class_="banner")
+    assert "stopped before its end" in banner.text
+    target = page.find(id=banner.a["href"].removeprefix("#"))
+    assert "AssertionError" in target.find(class_="error").text
+    assert page.find("nav").find(class_="knb-fail") is not None
+
+
+def test_an_interrupted_notebook_is_told_and_its_copy_is_not_opened(report):
+    page = parsed(report["05_stopped.html"])
+    assert "interrupted" in page.find(class_="banner").text
+    assert page.find(class_="verdict").span.text == "fail"
+
+
+def test_a_sound_is_embedded_once(report):
+    assert report["03_bad.html"].count("base64,QUJD") == 1
+
+
+def test_the_index_has_every_verdict_with_its_figure_and_its_link(report):
+    page = parsed(report["index.html"])
+    assert page.title.text == "FAIL: kokoro_nb report"
+    rows = [[cell.text.strip() for cell in row("td")] for row in page.find(id="notebooks").tbody("tr")]
+    assert [(row[0], row[2], *row[3:7]) for row in rows] == [
+        ("pass", "completed", "0", "0", "0", "1"),
+        ("fail", "stopped", "1", "0", "1", "1"),
+        ("fail", "interrupted", "0", "0", "0", "0"),
+    ]
+    links = {link["href"] for link in page("a")}
+    assert {f"03_bad.html#finding-{n}" for n in (1, 2, 3)} <= links
+    assert "NaN" in page.find(id="03_bad").text
+    assert "macOS only" in page.find(id="03_bad").text
+    assert re.search(r"3 notebooks, \d+ kB in all", page.footer.text)
+
+
+def test_without_any_run_there_is_one_sentence(tmp_path):
+    with pytest.raises(InputError, match="Nothing has been run in"):
+        render_report(tmp_path / "run", tmp_path / "report")
+    assert not (tmp_path / "report").exists()
+
+
+@pytest.mark.parametrize("name", ["page.css", "fragments.css"])
+def test_every_rule_of_a_style_sheet_is_closed(name):
+    depths, depth = [], 0
+    for character in resource(name):
+        depth += {"{": 1, "}": -1}.get(character, 0)
+        depths.append(depth)
+    assert (min(depths), max(depths), depth) in ((0, 2, 0), (0, 1, 0))
+
+
+def luminance(colour):
+    # WCAG 2.2: linear light of each channel, weighted by the eye's sensitivity.
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def contrast(one, other):
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_the_contrast_measure_knows_black_on_white_and_rejects_grey():
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#999999", "#ffffff") < 4.5
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_text_meets_wcag_aa_in_both_schemes(scheme):
+    block = re.findall(r":root \{(.*?)\}", resource("page.css"), re.DOTALL)[scheme]
+    colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block))
+    on_paper = [(name, "paper") for name in ("ink", "muted", "link", "alarm", "name", "literal", "string", "keyword")]
+    on_wash = [(name, "wash") for name in ("ink", "muted", "comment", "name", "literal", "string", "keyword")]
+    on_alarm = [(name, "alarm-wash") for name in ("ink", "link", "alarm", "name", "literal", "string", "keyword")]
+    for text, ground in [*on_paper, *on_wash, *on_alarm]:
+        assert contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
+
+
+def test_chips_meet_wcag_aa():
+    chips = dict(re.findall(r"\.knb-(\w+) \{ background: (#[0-9a-f]{6})", resource("fragments.css")))
+    assert set(chips) == {"pass", "fail", "unknown", "skip"}
+    assert all(contrast("#ffffff", colour) >= 4.5 for colour in chips.values())

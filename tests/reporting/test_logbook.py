@@ -1,0 +1,162 @@
+import base64
+import json
+import math
+
+import numpy as np
+import pytest
+import soundfile
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.numerics.findings import Finding, read_findings
+from kokoro_nb.reporting import logbook
+from kokoro_nb.reporting.logbook import Logbook
+
+LABEL = "narrow (random, seed 0; 3.4 M parameters; sha256 01234567)"
+
+
+@pytest.fixture
+def log(tmp_path):
+    return Logbook("03_decoder_nan", LABEL, {"frames": 24, "weights": "narrow"}, tmp_path / "out")
+
+
+def on_disk(log):
+    return read_findings(log.out_dir / "findings.json")
+
+
+def test_a_new_logbook_is_on_disk_with_what_it_is_about(log):
+    findings, about = on_disk(log)
+    assert findings == ()
+    assert (about["notebook"], about["weights"]) == ("03_decoder_nan", LABEL)
+    assert about["parameters"] == {"frames": 24, "weights": "narrow"}
+    assert about["started"].endswith("+00:00")
+    assert about["finished"] is None
+    assert "torch" in about["versions"]
+    assert "commit" in about
+
+
+def test_a_check_that_holds_is_recorded_with_figure_limit_and_weights(log):
+    log.check("parity", "It agrees.", 1e-6, 1e-4, unit="of peak", backend="onnxruntime", tap="har", evidence=["a.png"])
+    expected = Finding(
+        "parity", "pass", "It agrees.", LABEL, "onnxruntime", 1e-6, 1e-4, "of peak", "har", evidence=("a.png",)
+    )
+    assert on_disk(log)[0] == (expected,)
+
+
+def test_a_check_that_fails_is_on_disk_before_it_raises(log):
+    with pytest.raises(AssertionError, match=r"It agrees.*measured 2 dB, required >= 40 dB"):
+        log.check("parity", "It agrees.", 2, 40, ">=", "dB")
+    (finding,), _ = on_disk(log)
+    assert (finding.verdict, finding.value, finding.reason) == ("fail", 2.0, "measured 2 dB, required >= 40 dB")
+
+
+@pytest.mark.parametrize("op", ["<=", "<", ">=", ">", "=="])
+def test_nan_fails_whatever_the_relation(log, op):
+    with pytest.raises(AssertionError, match="measured NaN"):
+        log.check("finite", "It is finite.", math.nan, math.nan, op)
+    raw = json.loads((log.out_dir / "findings.json").read_text())["findings"][0]
+    assert (raw["verdict"], raw["value"]) == ("fail", "nan")
+    assert math.isnan(on_disk(log)[0][0].value)
+
+
+@pytest.mark.parametrize(
+    ("op", "good", "bad"), [("<=", 2, 3), ("<", 1, 2), (">=", 2, 1), (">", 3, 2), ("==", 2, 2.0000001)]
+)
+def test_each_relation_accepts_and_rejects(log, op, good, bad):
+    log.check("k", "Holds.", good, 2, op)
+    with pytest.raises(AssertionError, match="Holds"):
+        log.check("k", "Holds.", bad, 2, op)
+    assert [finding.verdict for finding in log.findings] == ["pass", "fail"]
+
+
+def test_an_unknown_relation_is_an_input_error(log):
+    with pytest.raises(InputError, match="no relation"):
+        log.check("k", "Differs.", 1, 2, "!=")
+
+
+def test_note_records_a_failure_without_raising_and_skip_keeps_its_reason(log):
+    log.note(Finding("finite", "fail", "The old kernel gives NaN.", LABEL))
+    log.skip("finite", "Finite on Core ML.", "macOS only", "coreml")
+    findings, _ = on_disk(log)
+    assert [(finding.verdict, finding.reason) for finding in findings] == [("fail", ""), ("skip", "macOS only")]
+    with pytest.raises(InputError, match="needs a reason"):
+        log.skip("finite", "Finite on Core ML.", "")
+
+
+def test_close_records_the_end_and_shows_the_board(log):
+    log.check("k", "Holds.", 1, 2)
+    assert log.close() is log
+    assert on_disk(log)[1]["finished"] is not None
+    assert "knb-board" in log._repr_html_()
+    assert "1 check: 1 passed" in repr(log)
+
+
+def test_a_figure_is_saved_labelled_closed_and_shown_as_saved(log):
+    from matplotlib import pyplot
+    from PIL import Image
+
+    fig, axes = pyplot.subplots()
+    axes.plot([0, 1])
+    shown = log.figure(fig, "waveform <1>", alt="A line")
+    assert not pyplot.fignum_exists(fig.number), "the cell would show it twice"
+    data, about = shown._repr_mimebundle_()
+    path = log.out_dir / on_disk(log)[1]["figures"][0]["path"]
+    assert base64.b64decode(data["image/png"]) == path.read_bytes()
+    with Image.open(path) as image:
+        assert about["image/png"] == {"width": image.width // 2, "height": image.height // 2, "alt": "A line"}
+        assert image.info["Description"] == LABEL
+
+
+def test_audio_is_kept_as_float_beside_the_findings(log):
+    y = np.array([0, 2, np.nan], np.float32)
+    shown = log.audio("eager / float32", y, 24000)
+    (entry,) = on_disk(log)[1]["audio"]
+    np.testing.assert_array_equal(soundfile.read(log.out_dir / entry["path"], dtype="float32")[0], y)
+    assert entry == {"label": "eager / float32", "path": "eager_float32.wav", "sr": 24000, "samples": 3}
+    assert "not finite" in shown.html
+
+
+def test_a_cell_may_be_executed_again_but_two_labels_may_not_share_a_file(log):
+    y = np.zeros(10)
+    log.audio("a b", y, 100)
+    log.audio("a b", y, 100)
+    assert len(on_disk(log)[1]["audio"]) == 1
+    with pytest.raises(InputError, match="share the file a_b"):
+        log.audio("a/b", y, 100)
+    with pytest.raises(InputError, match="No file can be named"):
+        log.audio("...", y, 100)
+
+
+def test_an_interrupted_save_leaves_the_findings_whole(log, monkeypatch):
+    log.check("k", "Holds.", 1, 2)
+
+    def broken(*_, **__):
+        raise OSError("disk full")
+
+    monkeypatch.setattr("pathlib.Path.write_text", broken)
+    with pytest.raises(OSError, match="disk full"):
+        log.check("k", "Holds too.", 1, 2)
+    monkeypatch.undo()
+    assert [finding.statement for finding in on_disk(log)[0]] == ["Holds."]
+    assert [path.name for path in log.out_dir.iterdir()] == ["findings.json"]
+
+
+def test_without_a_folder_it_writes_into_the_projects_outputs(tmp_path, monkeypatch):
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "kokoro-nb"\n')
+    (tmp_path / "notebooks").mkdir()
+    monkeypatch.chdir(tmp_path / "notebooks")
+    assert Logbook("01_a", LABEL, {}).out_dir == tmp_path / "outputs" / "notebooks" / "01_a"
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "another"\n')
+    monkeypatch.setattr(logbook, "project_folder", lambda: None)
+    assert Logbook("01_a", LABEL, {}).out_dir == tmp_path / "notebooks" / "outputs" / "notebooks" / "01_a"
+
+
+def test_bad_names_and_parameters_are_input_errors(tmp_path):
+    with pytest.raises(InputError, match="no name for a notebook"):
+        Logbook("../up", LABEL, {}, tmp_path)
+    with pytest.raises(InputError, match="parameter 'model' cannot be written"):
+        Logbook("01_a", LABEL, {"model": object()}, tmp_path)
+
+
+def test_numpy_scalars_and_nan_are_fine_as_parameters(tmp_path):
+    log = Logbook("01_a", LABEL, {"seed": np.int64(3), "gain": math.nan}, tmp_path)
+    assert on_disk(log)[1]["parameters"] == {"seed": 3, "gain": "nan"}

@@ -1,0 +1,103 @@
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.reporting.selection import (
+    assign_parameters,
+    declared_parameters,
+    find_notebooks,
+    notebooks_folder,
+    parse_value,
+    read_notebook,
+)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in ("01_patching", "02_export", "03_decoder_nan", "draft"):
+        nbformat.write(new_notebook(), tmp_path / f"{name}.ipynb")
+    return tmp_path
+
+
+def names(paths):
+    return [path.stem for path in paths]
+
+
+def test_all_numbered_notebooks_are_found_by_glob(folder):
+    assert names(find_notebooks(folder)) == ["01_patching", "02_export", "03_decoder_nan"]
+
+
+def test_a_selection_is_by_number_or_name_and_kept_in_order(folder):
+    chosen = find_notebooks(folder, ["03_decoder_nan", "01", "01_patching.ipynb"])
+    assert names(chosen) == ["01_patching", "03_decoder_nan"]
+
+
+def test_an_unknown_notebook_is_an_input_error_that_lists_them(folder):
+    with pytest.raises(InputError, match=r"no notebook '07'; there are: 01_patching, 02_export, 03_decoder_nan"):
+        find_notebooks(folder, ["01", "07"])
+
+
+def test_an_empty_folder_is_an_input_error(tmp_path):
+    with pytest.raises(InputError, match="holds no notebook"):
+        find_notebooks(tmp_path)
+
+
+def test_the_folder_is_the_projects_around_the_working_directory(tmp_path, monkeypatch):
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "kokoro_nb"\n')
+    (tmp_path / "notebooks").mkdir()
+    monkeypatch.chdir(tmp_path / "notebooks")
+    assert notebooks_folder() == tmp_path / "notebooks"
+
+
+def test_a_broken_notebook_is_an_input_error(tmp_path):
+    (tmp_path / "01_a.ipynb").write_text("{")
+    with pytest.raises(InputError, match="cannot be read as a notebook"):
+        read_notebook(tmp_path / "01_a.ipynb")
+
+
+def test_parameters_are_read_from_the_tagged_cell_alone():
+    tagged = new_code_cell("weights = 'seeded'  # which\nframes: int = 24\nbackends = [\n    'eager',\n]")
+    tagged.metadata["tags"] = ["parameters"]
+    notebook = new_notebook(cells=[new_code_cell("other = 1"), tagged])
+    assert declared_parameters(notebook) == ("weights", "frames", "backends")
+    assert declared_parameters(new_notebook(cells=[new_code_cell("a = 1")])) == ()
+
+
+def test_each_notebook_gets_only_what_it_declares():
+    declared = {"01": ("weights", "seed"), "02": ("weights",)}
+    assert assign_parameters(declared, {"weights": "narrow", "seed": 3}) == {
+        "01": {"weights": "narrow", "seed": 3},
+        "02": {"weights": "narrow"},
+    }
+
+
+def test_a_parameter_that_none_declares_is_an_input_error():
+    with pytest.raises(InputError, match="No selected notebook has a parameter 'wieghts'; they have: weights"):
+        assign_parameters({"01": ("weights",)}, {"wieghts": "narrow"})
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("24", 24),
+        ("-1.5", -1.5),
+        ("1e-4", 1e-4),
+        ("False", False),
+        ("null", None),
+        ("Hello: world, no.", "Hello: world, no."),
+        ("no", "no"),
+        ("2026-11-21", "2026-11-21"),
+        ("", ""),
+        ("[1, a b, true]", [1, "a b", True]),
+        ("{a: 1}", {"a": 1}),
+        ('"12"', "12"),
+    ],
+)
+def test_values_mean_what_they_look_like(text, value):
+    assert parse_value(text) == value
+
+
+def test_an_unfinished_list_is_an_input_error():
+    with pytest.raises(InputError, match="no YAML list"):
+        parse_value("[eager, onnx")

@@ -1,0 +1,67 @@
+import platform
+import subprocess
+import sys
+from importlib import metadata
+
+import pytest
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.reporting import versions as module
+from kokoro_nb.reporting.versions import commit, project_folder, versions
+
+
+def test_versions_are_those_of_the_installed_requirements():
+    found = versions()
+    assert found["python"] == platform.python_version()
+    assert found["torch"] == metadata.version("torch")
+    assert {"kokoro_nb", "onnxruntime", "executorch"} <= set(found)
+    assert "ruff" not in found, "tools do not decide a result"
+
+
+def test_versions_import_nothing():
+    code = "import sys; from kokoro_nb.reporting.versions import versions; versions(); print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_an_absent_requirement_is_left_out(monkeypatch):
+    monkeypatch.setattr(metadata, "requires", lambda name: ["torch==1", "no-such-package>=2; extra == 'qnn'"])
+    assert set(versions()) == {"python", "kokoro_nb", "torch"}
+
+
+def test_an_uninstalled_package_is_an_input_error(monkeypatch):
+    monkeypatch.setattr(module, "NAME", "kokoro_nb_not_installed")
+    with pytest.raises(InputError, match="pip install"):
+        versions()
+
+
+def test_the_project_is_found_from_below_and_only_by_its_name(tmp_path):
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "kokoro_nb"\n')
+    inner = tmp_path / "notebooks" / "deep"
+    inner.mkdir(parents=True)
+    (inner / "pyproject.toml").write_text("not toml at all [")
+    assert project_folder(inner) == tmp_path
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "another"\n')
+    assert project_folder(inner) not in (tmp_path, inner)
+
+
+def test_commit_marks_changes_and_is_none_outside_git(tmp_path, monkeypatch):
+    package = tmp_path / "kokoro_nb"
+    package.mkdir()
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "kokoro_nb"\n')
+    monkeypatch.setattr(module, "PACKAGE", package)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert commit() is None
+
+    def git(*arguments):
+        identity = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "core.hooksPath=/dev/null"]
+        done = subprocess.run(["git", *identity, *arguments], cwd=tmp_path, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-q", "-m", "first", "--no-gpg-sign")
+    head = git("rev-parse", "HEAD")
+    assert head.startswith(commit())
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "kokoro_nb"\nversion = "2"\n')
+    assert commit() == head[:12] + "-dirty"

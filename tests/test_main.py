@@ -1,0 +1,130 @@
+import json
+import subprocess
+import sys
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+from kokoro_nb.__main__ import main
+from kokoro_nb.reporting import execute
+from kokoro_nb.reporting.execute import Outcome
+from kokoro_nb.reporting.runs import Run, write_run
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "kokoro_nb"\n')
+    folder = tmp_path / "notebooks"
+    folder.mkdir()
+    tagged = new_code_cell('weights = "seeded"\nbackends = ["eager"]', metadata={"tags": ["parameters"]})
+    for name in ("01_a", "02_b"):
+        nbformat.write(new_notebook(cells=[tagged]), folder / f"{name}.ipynb")
+    monkeypatch.chdir(folder)
+    return tmp_path
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """What `run_notebooks` was called with; it leaves a record of the status that is wanted."""
+    seen = {"status": "passed"}
+
+    def pretend(selection, parameters, jobs, out_dir, fresh):
+        seen.update(selection=selection, parameters=parameters, jobs=jobs, out_dir=out_dir, fresh=fresh)
+        run = Run("01_a", seen["status"], "key", {}, "2026-11-21T09:44:07+00:00", 1.0)
+        write_run(out_dir / "01_a", run)
+        return [Outcome(run, False)]
+
+    monkeypatch.setattr(execute, "run_notebooks", pretend)
+    return seen
+
+
+def test_run_passes_on_what_was_asked_for(project, calls, capsys):
+    arguments = ["run", "01", "02", "-p", "weights", "narrow", "-p", "backends", "[eager]", "--jobs", "2", "--fresh"]
+    assert main(arguments) == 0
+    assert calls == {
+        "status": "passed",
+        "selection": ["01", "02"],
+        "parameters": {"weights": "narrow", "backends": ["eager"]},
+        "jobs": 2,
+        "out_dir": project / "outputs" / "run",
+        "fresh": True,
+    }
+    assert str(project / "outputs" / "run") in capsys.readouterr().out
+
+
+def test_a_failed_notebook_is_exit_status_1_and_is_reported_all_the_same(project, calls, capsys):
+    calls["status"] = "failed"
+    assert main(["run"]) == 1
+    assert main(["report", "--out", str(project / "here")]) == 1
+    assert (project / "here" / "report" / "index.html").is_file()
+    assert main(["report", "--render-only", "--out", str(project / "here")]) == 1
+
+
+def test_report_runs_and_renders(project, calls, capsys):
+    assert main(["report", "01"]) == 0
+    assert calls["selection"] == ["01"]
+    assert (project / "outputs" / "report" / "01_a.html").is_file()
+    assert capsys.readouterr().out == f"Report: {project / 'outputs' / 'report' / 'index.html'}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["run", "07"], "There is no notebook '07'; there are: 01_a, 02_b."),
+        (
+            ["run", "-p", "wieghts", "x"],
+            "No selected notebook has a parameter 'wieghts'; they have: weights, backends.",
+        ),
+        (["run", "-p", "backends", "[eager"], "no YAML list"),
+        (["run", "--jobs", "0"], "At least one job is needed, not 0."),
+        (["run", "--jobs", "two"], "invalid int value: 'two'; see kokoro-nb run --help."),
+        (["report", "--render-only"], "Nothing has been run in"),
+        (["report", "--render-only", "--fresh"], "--render-only runs nothing"),
+        (["dance"], "invalid choice: 'dance'"),
+        ([], "see kokoro-nb --help."),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_status_2(project, capsys, arguments, sentence):
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("kokoro-nb: ")
+    assert sentence in captured.err
+    assert captured.err.count("\n") == 1
+
+
+def test_an_interrupt_is_exit_status_130(project, monkeypatch, capsys):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(execute, "run_notebooks", interrupted)
+    assert main(["run"]) == 130
+    assert "goes on from here" in capsys.readouterr().err
+
+
+def test_doctor_prints_text_or_json(monkeypatch, capsys):
+    from kokoro_nb.reporting import doctor
+
+    monkeypatch.setattr(doctor, "doctor", lambda: {"backends": {"eager": None}})
+    monkeypatch.setattr(doctor, "describe", lambda found: f"found {found}")
+    assert main(["doctor", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"backends": {"eager": None}}
+    assert main(["doctor"]) == 0
+    assert capsys.readouterr().out.startswith("found")
+
+
+def test_help_and_version_are_quick_and_load_no_runtime():
+    code = "import sys; from kokoro_nb.__main__ import main; sys.exit('torch' in sys.modules or main(['--version']))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "kokoro-nb 0.1.0\n")
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+
+
+def test_help_says_in_a_few_lines_what_there_is(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    text = capsys.readouterr().out
+    assert all(word in text for word in ("doctor", "run", "report", "exit status"))
+    assert len(text.splitlines()) < 30
