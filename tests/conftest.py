@@ -2,10 +2,12 @@
 
 import hashlib
 import json
+import os
 
 import pytest
-import torch
 
+# Set before torch is loaded: on small tensors a second thread costs more than it brings, most of all on a busy machine.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 TEXT = "Hello world."
 
 
@@ -44,6 +46,8 @@ def hub_cache(tmp_path, monkeypatch):
 @pytest.fixture(scope="session")
 def checkpoint(narrow):
     """Return the narrow weights in the published form: five parts, ``module.`` before keys, no InstanceNorm affine."""
+    import torch
+
     norms = {name for name, module in narrow.model.named_modules() if isinstance(module, torch.nn.InstanceNorm1d)}
     parts = {part: {} for part in ("bert", "bert_encoder", "predictor", "decoder", "text_encoder")}
     for key, tensor in narrow.model.state_dict().items():
@@ -57,6 +61,8 @@ def checkpoint(narrow):
 @pytest.fixture(scope="session")
 def published(checkpoint, tmp_path_factory):
     """Return a folder of the published form with the narrow weights and two voices."""
+    import torch
+
     from kokoro_nb.models.architecture import narrow_config
 
     folder = tmp_path_factory.mktemp("published")

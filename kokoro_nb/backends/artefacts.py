@@ -3,7 +3,8 @@
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -22,8 +23,9 @@ SCHEMA = 1
 class FileBackend(ABC):
     """A backend whose export is a file: a subclass says how it is written and loaded, the cache is kept here.
 
-    An artefact lies in ``<folder>/<name>-<key>/`` beside its ``meta.json``. The key is a hash of the exported program
-    (graph, weights, constants, names), of the backend's options and of the versions of its packages.
+    An artefact lies in ``<folder>/<name>-<key>/`` beside its ``meta.json``, which names the weights. The key is a hash
+    of the exported program (graph, weights, constants, names), of the backend's options and of the versions of its
+    packages.
     """
 
     name: str
@@ -55,18 +57,19 @@ class FileBackend(ABC):
         about = self._about(exported)
         place = _folder(folder) / f"{self.name}-{about['key'][:16]}"
         seconds = {"exported": exported.seconds}
-        meta = _sound(place, about)
-        if meta is None:
-            try:
-                with atomic(place) as draft:
-                    draft.mkdir()
-                    self.write(exported, draft / self.file, seconds)
-                    made = {"seconds": seconds, "files": _files(draft)}
-                    write_json(draft / META, {**about, **made})
-            except RungError as error:
-                return error.failure(self.name)
-        else:
-            seconds = dict(meta["seconds"])
+        with _alone(place):
+            meta = _sound(place, about)
+            if meta is None:
+                try:
+                    with atomic(place) as draft:
+                        draft.mkdir()
+                        self.write(exported, draft / self.file, seconds)
+                        made = {"weights": _labels(exported.module), "seconds": seconds, "files": _files(draft)}
+                        write_json(draft / META, {**about, **made})
+                except RungError as error:
+                    return error.failure(self.name)
+            else:
+                seconds = dict(meta["seconds"])
         return Artifact(self.name, place / self.file, exported.inputs, exported.outputs, seconds, meta is not None)
 
     def _about(self, exported: Exported) -> dict[str, Any]:
@@ -89,6 +92,30 @@ def _folder(folder: str | Path | None) -> Path:
     if Path(folder).exists() and not Path(folder).is_dir():
         raise InputError(f"{folder} is a file; give a folder to keep artefacts in.")
     return Path(folder)
+
+
+@contextmanager
+def _alone(place: Path) -> Iterator[None]:
+    """Have one process at a time make the artefact at `place`; the others wait, and then find it made."""
+    from filelock import FileLock
+
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(place.with_name(f".{place.name}.lock"))
+        lock.acquire()
+    except OSError as error:
+        raise InputError(
+            f"Cannot write {place.parent}: {error.strerror}; choose a folder that can be written."
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _labels(module: Any) -> list[str]:
+    """Return the labels of the weights that the parts of `module` carry: one, or none for anybody else's module."""
+    return sorted({part.weights_label for part in module.modules() if hasattr(part, "weights_label")})
 
 
 def _sound(place: Path, about: Mapping[str, Any]) -> Mapping[str, Any] | None:

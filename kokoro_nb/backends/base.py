@@ -185,14 +185,16 @@ def quietly() -> Iterator[None]:
 
     Native code writes to file descriptor 2 past Python's `sys.stderr`, so that is turned aside as well.
     """
-    level = logging.root.manager.disable
+    level, handlers = logging.root.manager.disable, list(logging.root.handlers)
     sys.stderr.flush()
     standard_error = os.dup(2)
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace", buffering=1) as sink:
         try:
             os.dup2(sink.fileno(), 2)
             logging.disable(logging.WARNING)
-            with redirect_stdout(sink), redirect_stderr(sink), warnings.catch_warnings():
+            # a stream that outlives this block: a logger that is set up inside keeps it
+            stream = open(2, "w", encoding="utf-8", errors="replace", buffering=1, closefd=False)  # noqa: SIM115
+            with redirect_stdout(stream), redirect_stderr(stream), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 yield
         except Exception as error:
@@ -203,6 +205,7 @@ def quietly() -> Iterator[None]:
             raise
         finally:
             logging.disable(level)
+            logging.root.handlers[:] = handlers  # exporters hang up their own
             os.dup2(standard_error, 2)
             os.close(standard_error)
 

@@ -102,7 +102,8 @@ def average_spectrum(y: Signal, sr: int, n_fft: int = 1024) -> tuple[Floats, Flo
         Power; NaN if any sample is not finite.
     """
     power: Floats = power_spectrogram(y, n_fft, n_fft // 4).mean(axis=1)
-    return np.fft.rfftfreq(n_fft, 1 / sr), power
+    frequencies: Floats = np.arange(len(power), dtype=np.float64) * sr / n_fft
+    return frequencies, power
 
 
 def spectral_flatness(y: Signal, n_fft: int = 1024) -> float:

@@ -130,7 +130,7 @@ def initialise(model: KModel, seed: int) -> None:
     then a wrong operator behind them cannot be seen. Here every weight is drawn, scaled by its fan-in, and the outputs
     are set to speech. How closely depends on the seed: phonemes last two to seven frames with most seeds (one to ten
     were seen), all nearly alike within an utterance; almost all of it is voiced, mostly at 40 to 260 Hz; the audio
-    peaks at 0.1 to 0.5 of full scale (3.4 was seen).
+    peaks at 0.1 to 0.7 of full scale.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def _set_prosody(model: KModel, draw: torch.Generator) -> None:
 
 
 def _set_output(model: KModel) -> None:
-    """Lower the log-magnitude that the generator exponentiates, so that the audio stays near speech's level."""
+    """Lower the log-magnitude that the generator exponentiates, so that the audio stays below full scale."""
     conv = model.decoder.generator.conv_post
     bins = model.decoder.generator.post_n_fft // 2 + 1
     conv.weight_g.data[:bins] *= 0.25

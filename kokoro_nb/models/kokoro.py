@@ -117,4 +117,8 @@ def _load_local(path: Path) -> Kokoro:
 
 
 def _describe(model: KModel, name: str, origin: str) -> Weights:
-    return Weights(name, origin, sum(p.numel() for p in model.parameters()), digest_tensors(model.state_dict()))
+    """Measure the weights in `model`, and have every part of it carry their label: artefacts are named after it."""
+    weights = Weights(name, origin, sum(p.numel() for p in model.parameters()), digest_tensors(model.state_dict()))
+    for module in model.modules():
+        module.weights_label = weights.label
+    return weights

@@ -1,5 +1,6 @@
 """Text to phonemes to ids: espeak offline, misaki's English rules where its spaCy model is installed."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -115,7 +116,11 @@ def _engine(g2p: str) -> Any:
         from misaki import en
         from misaki.espeak import EspeakFallback
 
-        return en.G2P(trf=False, british=False, fallback=EspeakFallback(british=False))
-    from misaki.espeak import EspeakG2P
+        engine = en.G2P(trf=False, british=False, fallback=EspeakFallback(british=False))
+    else:
+        from misaki.espeak import EspeakG2P
 
-    return EspeakG2P("en-us")
+        engine = EspeakG2P("en-us")
+    # phonemizer sets the level when it is built, and warns whenever espeak joins two words: in most sentences
+    logging.getLogger("phonemizer").setLevel(logging.ERROR)
+    return engine

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.base import Arrays
+from kokoro_nb.backends.base import Arrays, Failure
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.ladder import Climb, climb
 from kokoro_nb.numerics.parity import Parity, compare
@@ -43,12 +43,16 @@ class Row:
     eager_seconds: float = float("nan")
 
     @property
+    def failure(self) -> Failure | None:
+        """Where the export or the run fell; None if it runs or was not tried."""
+        return self.climb.failure if self.climb else None
+
+    @property
     def outcome(self) -> str:
         """``runs``, the rung it fell from, or why it is absent, with the first line of the error."""
         if self.absent:
             return f"SKIP: {self.absent}"
-        assert self.climb is not None
-        return str(self.climb.failure).partition("fell from the ")[2] if self.climb.failure else "runs"
+        return str(self.failure).partition("fell from the ")[2] if self.failure else "runs"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row of a table, with units in its keys."""

@@ -114,6 +114,6 @@ def _keep(seen: dict[str, Any], name: str) -> Callable[[Any, Any, Any], None]:
     def hook(_module: Any, _args: Any, output: Any) -> None:
         # a copy: an operator that writes in place (the generator's `xs += ...`) would change the capture afterwards
         first = output[0] if isinstance(output, tuple) else output
-        seen[name] = first.clone()
+        seen[name] = first * 1.0
 
     return hook

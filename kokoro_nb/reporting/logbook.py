@@ -133,6 +133,21 @@ class Logbook:
             raise AssertionError(f"{statement} ({'; '.join(filter(None, (backend, tap, failure)))})")
         return shown
 
+    def outcome(self, kind: str, statement: str, failure: object | None, backend: str) -> Fragment:
+        """Record whether something came about on `backend`: `failure` is None, or the record that says why not.
+
+        Raises
+        ------
+        AssertionError
+            With that record, after it was recorded.
+        """
+        verdict: Verdict = "pass" if failure is None else "fail"
+        reason = "" if failure is None else str(failure)
+        shown = self.note(Finding(kind, verdict, statement, self.weights, backend, reason=reason))
+        if failure is not None:
+            raise AssertionError(f"{statement} {reason}")
+        return shown
+
     def note(self, finding: Finding) -> Fragment:
         """Record `finding` as it is; one that failed does not stop the notebook, for it may be what is looked into."""
         self.findings.append(finding)

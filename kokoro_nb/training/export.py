@@ -73,8 +73,8 @@ def model_card(voice: Voice, state: dict[str, Any], size: int) -> str:
     )
     facts = (
         f"Voices: {voices}.",
-        f"Data: {settings['sentences']} sentences, {CLOSED:.0%} of them over a closed vocabulary of {len(VOCABULARY)} words "
-        f"in {len(TEMPLATES)} patterns, the others random words of misaki's dictionary. Phonemes by misaki's "
+        f"Data: {settings['sentences']} sentences, {CLOSED:.0%} of them over a closed vocabulary of {len(VOCABULARY)} "
+        f"words in {len(TEMPLATES)} patterns, the others random words of misaki's dictionary. Phonemes by misaki's "
         '`EspeakG2P("en-us")`, aligned by espeak\'s own phoneme events; F0 by YIN, energy as log RMS.',
         f"Training: {state['step']} of {settings['steps']} steps in {state['seconds'] / 60:.0f} minutes, seed "
         f"{settings['seed']}; batches of {settings['batch']} windows of {settings['window'] / 40:g} s; AdamW, at most "
@@ -86,8 +86,8 @@ def model_card(voice: Voice, state: dict[str, Any], size: int) -> str:
     bullets = "\n".join(textwrap.fill(fact, 118, initial_indent="- ", subsequent_indent="  ") for fact in facts)
     return f"""# kokoro-mini
 
-Kokoro's architecture, narrow: {count / 1e6:.2f} M parameters, float16, {size / 1e6:.2f} MB. It exists so that exports of
-Kokoro can be heard and transcribed where no published weights can be had. It is a test signal, not a product.
+Kokoro's architecture, narrow: {count / 1e6:.2f} M parameters, float16, {size / 1e6:.2f} MB. It exists so that exports
+of Kokoro can be heard and transcribed where no published weights can be had. It is a test signal, not a product.
 
 **The voice is espeak-ng's.** Every sample it learnt from was synthesised by espeak-ng 1.52 (package `espeakng-loader`),
 and at its best it sounds like that formant synthesiser. No recording of a person was used.

@@ -41,12 +41,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--no-compile", dest="compiled", action="store_false", default=None)
     parser.add_argument("--float32", dest="bfloat16", action="store_false", default=None)
     options = parser.parse_args(arguments)
+    torch.set_num_threads(options.threads)
     if options.export:
         print(f"wrote {export(options.out, options.export)}")
         return 0
     names = ("steps", "rate", "seed", "sentences", "compiled", "bfloat16")
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
-    torch.set_num_threads(options.threads)
     state = load_checkpoint(options.out) if options.resume else None
     if state is None and (options.out / "checkpoint.pt").exists():
         raise InputError(f"{options.out} holds a run already; go on with --resume, or choose another --out.")

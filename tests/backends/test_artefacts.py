@@ -118,3 +118,10 @@ def test_the_default_folder_is_in_the_cache(onnxruntime, exported, tmp_path, mon
     monkeypatch.setenv("KOKORO_NB_CACHE", str(tmp_path / "cache"))
     made = onnxruntime.export(exported, X)
     assert made.path.parent.parent == tmp_path / "cache" / "artefacts"
+
+
+def test_the_meta_names_the_weights(tmp_path):
+    module = torch.nn.Linear(2, 2)
+    module.weights_label = "seeded (random)"
+    artifact = BACKENDS["onnxruntime"].export(module, {"input": torch.ones(1, 2)}, tmp_path)
+    assert read_json(artifact.path.parent / "meta.json", "meta")["weights"] == ["seeded (random)"]

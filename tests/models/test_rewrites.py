@@ -89,8 +89,8 @@ def test_custom_inverse_is_wrong_and_exact_istft_mends_it(stft, signal):
 
 def test_custom_inverse_has_three_quarters_of_the_amplitude(stft):
     spectrum = TorchSTFT(20, 5, 20).transform(_tone())
-    # One-sided bins counted once halve the amplitude; squared Hann windows at a quarter's hop add up to 1.5, and nothing
-    # divides by that: 0.5 * 1.5 = 0.75.
+    # One-sided bins counted once halve the amplitude; squared Hann windows at a quarter's hop add up to 1.5, and
+    # nothing divides by that: 0.5 * 1.5 = 0.75.
     assert _rms(stft.inverse(*spectrum)) / _rms(_tone()) == pytest.approx(0.75, rel=0.01)
     with patched(stft, ("exact_istft",)):
         assert _rms(stft.inverse(*spectrum)) / _rms(_tone()) == pytest.approx(1, rel=0.01)

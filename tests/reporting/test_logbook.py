@@ -160,3 +160,11 @@ def test_bad_names_and_parameters_are_input_errors(tmp_path):
 def test_numpy_scalars_and_nan_are_fine_as_parameters(tmp_path):
     log = Logbook("01_a", LABEL, {"seed": np.int64(3), "gain": math.nan}, tmp_path)
     assert on_disk(log)[1]["parameters"] == {"seed": 3, "gain": "nan"}
+
+
+def test_outcome_records_the_failure_before_it_raises(tmp_path):
+    log = Logbook("05_x", "seeded", {}, tmp_path)
+    log.outcome("runs", "The decoder runs.", None, "onnxruntime")
+    with pytest.raises(AssertionError, match="fell from the rung 'lowered'"):
+        log.outcome("runs", "The decoder runs.", "tvm fell from the rung 'lowered': Error", "tvm")
+    assert [finding.verdict for finding in read_findings(tmp_path / "findings.json")[0]] == ["pass", "fail"]

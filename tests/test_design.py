@@ -1,0 +1,257 @@
+"""The shape of the project: imports in one direction, small modules, a quick import, and notebooks of one form."""
+
+import ast
+import json
+import re
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "kokoro_nb"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+LAYERS = (
+    {"errors", "storage"},
+    {"models"},
+    {"backends"},
+    {"numerics"},
+    {"listening"},
+    {"training"},
+    {"reporting"},
+    {"__main__"},
+)
+HEAVY = {"tvm", "executorch", "coremltools", "whisper", "onnxruntime", "librosa"}
+
+
+def _name(path):
+    """Return the dotted name of the module at `path`: ``kokoro_nb.models.case``."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(part for part in parts if part != "__init__")
+
+
+def _layer(module):
+    """Return the number of the layer of a dotted name; the package itself is to the left of all."""
+    parts = module.split(".")
+    if len(parts) == 1:
+        return -1
+    return next(number for number, names in enumerate(LAYERS) if parts[1] in names)
+
+
+def _imports(source, module, is_package=False):
+    """Return the dotted names that `source` imports from this package, wherever it does so, by a string too."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parents = module.split(".")[: None if is_package and node.level == 1 else is_package - node.level]
+                base = ".".join([*parents, *([base] if base else [])])
+            # a name from the package itself is a module; from a module it may be anything
+            found |= {f"{base}.{alias.name}" for alias in node.names} if base == "kokoro_nb" else {base}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found |= set(re.findall(r"^kokoro_nb(?:\.\w+)+$", node.value))
+    return {name for name in found if name.split(".")[0] == "kokoro_nb"}
+
+
+def _wrong_imports(source, module, is_package=False):
+    """Return what `module` imports from its right."""
+    return sorted(name for name in _imports(source, module, is_package) if _layer(name) > _layer(module))
+
+
+def _heavy_imports(source):
+    """Return the heavy packages that `source` imports when it is imported itself, not when a function is called."""
+    found, queue = set(), list(ast.parse(source).body)
+    while queue:
+        node = queue.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found.add((node.module or "").split(".")[0])
+        queue += ast.iter_child_nodes(node)
+    return sorted(found & HEAVY)
+
+
+def _text(cell):
+    return "".join(cell["source"])
+
+
+def _assigned(source):
+    targets = (t for node in ast.parse(source).body if isinstance(node, ast.Assign) for t in node.targets)
+    names = {target.id for target in targets if isinstance(target, ast.Name)}
+    annotated = (node.target for node in ast.parse(source).body if isinstance(node, ast.AnnAssign))
+    return names | {target.id for target in annotated if isinstance(target, ast.Name)}
+
+
+def _faults(notebook):
+    """Return what keeps `notebook`, as read from its JSON, from the form that all of them have."""
+    cells = notebook["cells"]
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    words = [cell for cell in cells if cell["cell_type"] == "markdown"]
+    lines = [len(_text(cell).splitlines()) for cell in code]
+    given = [cell for cell in cells if "parameters" in cell["metadata"].get("tags", ())]
+    functions = [
+        node
+        for cell in code
+        for node in ast.walk(ast.parse(_text(cell)))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+    ]
+    declared = _assigned(_text(given[0])) if len(given) == 1 else set()
+    title = cells[0] if cells else {"cell_type": "none", "source": ""}
+    checks = {
+        "has outputs": any(cell["outputs"] for cell in code),
+        "has execution counts": any(cell["execution_count"] is not None for cell in code),
+        "has not one cell tagged parameters": len(given) != 1,
+        "has more than 40 cells": len(cells) > 40,
+        "has a code cell of more than 15 lines": max(lines, default=0) > 15,
+        "has code cells of more than 5 lines in the median": statistics.median(lines or [0]) > 5,
+        "has a function of more than 10 lines": any(f.end_lineno - f.lineno >= 10 for f in functions),
+        "does not begin with a title and a question": title["cell_type"] != "markdown"
+        or not _text(title).startswith("# ")
+        or "?" not in _text(title),
+        "does not end with what it does not show": not words or "does not show" not in _text(words[-1]),
+        "does not declare weights and out_dir": not {"weights", "out_dir"} <= declared,
+    }
+    return [fault for fault, found in checks.items() if found]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=_name)
+def test_a_module_imports_only_from_its_left(path):
+    source = path.read_text(encoding="utf-8")
+    assert _wrong_imports(source, _name(path), path.name == "__init__.py") == []
+
+
+def test_every_module_has_a_layer():
+    assert len(MODULES) > 20
+    assert {_layer(_name(path)) for path in MODULES} == set(range(-1, len(LAYERS)))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from kokoro_nb.backends.base import Artifact",
+        "import kokoro_nb.reporting.html as html",
+        "from kokoro_nb import numerics",
+        "from ..backends import base",
+        "def late():\n    from kokoro_nb.listening import pitch",
+        "import importlib\nimportlib.import_module('kokoro_nb.training.voice')",
+        "from kokoro_nb import __main__",
+    ],
+)
+def test_an_import_from_the_right_is_seen(source):
+    assert len(_wrong_imports(source, "kokoro_nb.models.case")) == 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from kokoro_nb.errors import InputError",
+        "from kokoro_nb import storage",
+        "from . import noise",
+        "from .noise import draw",
+        "import torch\nfrom kokoro.model import KModel",
+        '"""Read kokoro_nb.reporting.html for the rest."""',
+    ],
+)
+def test_an_import_from_the_left_is_allowed(source):
+    assert _wrong_imports(source, "kokoro_nb.models.case") == []
+
+
+def test_relative_imports_are_resolved():
+    assert _imports("from ..backends import base", "kokoro_nb.models.case") == {"kokoro_nb.backends"}
+    assert _imports("from .case import capture", "kokoro_nb.models.kokoro") == {"kokoro_nb.models.case"}
+    assert _imports("from .case import capture", "kokoro_nb.models", is_package=True) == {"kokoro_nb.models.case"}
+    assert _imports("from ..backends import base", "kokoro_nb.models", is_package=True) == {"kokoro_nb.backends"}
+
+
+@pytest.mark.parametrize(
+    "path", [*MODULES, *sorted((ROOT / "tests").rglob("*.py"))], ids=lambda p: str(p.relative_to(ROOT))
+)
+def test_no_module_is_longer_than_400_lines(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
+
+
+@pytest.mark.parametrize("path", MODULES, ids=_name)
+def test_runtimes_are_imported_where_they_are_used(path):
+    assert _heavy_imports(path.read_text(encoding="utf-8")) == []
+
+
+def test_a_heavy_import_is_seen_at_the_top_alone():
+    assert _heavy_imports("import onnxruntime as ort") == ["onnxruntime"]
+    assert _heavy_imports("try:\n    from executorch.runtime import Runtime\nexcept ImportError:\n    pass") == [
+        "executorch"
+    ]
+    assert _heavy_imports("class A:\n    import whisper") == ["whisper"]
+    assert _heavy_imports("def f():\n    import librosa") == []
+    assert _heavy_imports("if TYPE_CHECKING:\n    import librosa") == []
+
+
+@pytest.mark.parametrize("module", ["kokoro_nb", "kokoro_nb.__main__"])
+def test_importing_the_package_loads_neither_torch_nor_a_runtime(module):
+    code = (
+        "import sys, time; start = time.perf_counter(); "
+        f"import {module}; seconds = time.perf_counter() - start; "
+        "import json; print(json.dumps([seconds, sorted(sys.modules)]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    seconds, loaded = json.loads(done.stdout)
+    assert not {"torch", "kokoro", "transformers", "matplotlib", *HEAVY} & set(loaded)
+    assert seconds < 1  # it takes some hundredths
+
+
+def test_there_are_notebooks():
+    assert [path.name[:2] for path in NOTEBOOKS][:5] == ["01", "02", "03", "04", "05"]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_has_the_form_of_all(path):
+    assert _faults(json.loads(path.read_text(encoding="utf-8"))) == []
+
+
+def _cell(kind, source, **more):
+    cell = {"cell_type": kind, "metadata": {}, "source": source, **more}
+    return {"outputs": [], "execution_count": None, **cell} if kind == "code" else cell
+
+
+def _good():
+    return [
+        _cell("markdown", "# 01 Title\n\n**Does it hold?**"),
+        _cell("code", "weights = 'narrow'\nout_dir = ''", metadata={"tags": ["parameters"]}),
+        _cell("code", "print(weights)"),
+        _cell("markdown", "## What this does not show\n\nAnything."),
+    ]
+
+
+def test_a_good_notebook_has_no_fault():
+    assert _faults({"cells": _good()}) == []
+
+
+LONG = "\n".join(f"a{i} = {i}" for i in range(16))
+SPOILT = {
+    "has outputs": lambda cells: cells[2].update(outputs=[{"output_type": "stream"}]),
+    "has execution counts": lambda cells: cells[2].update(execution_count=3),
+    "has not one cell tagged parameters": lambda cells: cells[2].update(metadata={"tags": ["parameters"]}),
+    "has more than 40 cells": lambda cells: cells.extend([_cell("markdown", "x")] * 37),
+    "has a code cell of more than 15 lines": lambda cells: cells[2].update(source=LONG),
+    "has code cells of more than 5 lines in the median": lambda cells: cells[2].update(source="\n" * 10),
+    "has a function of more than 10 lines": lambda cells: cells[2].update(source="def f():\n" + "    a = 1\n" * 10),
+    "does not begin with a title and a question": lambda cells: cells[0].update(source="# 01 Title"),
+    "does not end with what it does not show": lambda cells: cells.pop(),
+    "does not declare weights and out_dir": lambda cells: cells[1].update(source="weights = 'narrow'"),
+}
+
+
+@pytest.mark.parametrize("fault", SPOILT)
+def test_every_fault_of_a_notebook_is_seen(fault):
+    cells = _good()
+    SPOILT[fault](cells)
+    assert fault in _faults({"cells": cells})

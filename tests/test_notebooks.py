@@ -1,0 +1,70 @@
+"""Every notebook, executed on small weights and one runtime: the run is the test."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kokoro_nb.numerics.findings import read_findings
+from kokoro_nb.reporting.execute import run_notebooks
+from kokoro_nb.reporting.html import render_report
+from kokoro_nb.reporting.selection import declared_parameters, find_notebooks, read_notebook
+
+NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
+SMALL = {
+    "weights": "narrow",
+    "sweep_weights": "narrow",
+    "slow_weights": "narrow",
+    "frames": 8,
+    "backends": ["onnxruntime"],
+    "slow_backends": [],
+    "text": "A short one.",
+    "seed": 3,
+}
+
+
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    return folder, run_notebooks([], SMALL, 2, folder)
+
+
+def test_every_notebook_passes_with_other_parameters(executed):
+    _, outcomes = executed
+    assert {outcome.run.notebook: outcome.run.error for outcome in outcomes if outcome.run.status != "passed"} == {}
+    assert len(outcomes) == len(find_notebooks(NOTEBOOKS))
+
+
+def test_findings_pass_or_say_why_not(executed):
+    folder, outcomes = executed
+    for outcome in outcomes:
+        findings, about = read_findings(folder / outcome.run.notebook / "findings.json")
+        assert {finding.verdict for finding in findings} <= {"pass", "skip"}
+        assert about["finished"]
+        assert all("narrow" in finding.weights for finding in findings)
+
+
+def test_the_report_shows_every_notebook(executed, tmp_path):
+    folder, outcomes = executed
+    index = render_report(folder, tmp_path / "report").read_text(encoding="utf-8")
+    for outcome in outcomes:
+        assert f"{outcome.run.notebook}.html" in index
+
+
+def test_nothing_is_written_beside_the_sources(executed):
+    assert {path.suffix for path in NOTEBOOKS.iterdir() if path.is_file()} == {".ipynb"}
+    assert all(read_notebook(path).cells for path in find_notebooks(NOTEBOOKS))
+
+
+def test_every_small_parameter_is_one_that_a_notebook_has():
+    declared = {name for path in find_notebooks(NOTEBOOKS) for name in declared_parameters(read_notebook(path))}
+    assert set(SMALL) <= declared
+
+
+def test_plain_papermill_in_the_folder_of_the_notebooks(tmp_path):
+    command = [sys.executable, "-m", "papermill", "05_whisper.ipynb", str(tmp_path / "out.ipynb"), "--no-progress-bar"]
+    command += ["-p", "weights", "narrow", "-y", "{backends: [], frames: 8}", "-p", "out_dir", str(tmp_path)]
+    done = subprocess.run(command, cwd=NOTEBOOKS, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "findings.json").exists()
