@@ -1,5 +1,6 @@
 """A finding: one checked statement with its figure, and the file that carries a notebook's findings."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -56,7 +57,9 @@ class Finding:
         if self.verdict not in get_args(Verdict):
             raise InputError(f"'{self.verdict}' is no verdict; use one of {', '.join(get_args(Verdict))}.")
         if self.verdict in ("skip", "unknown") and not self.reason:
-            raise InputError(f"A finding with the verdict '{self.verdict}' needs a reason.")
+            raise InputError(f"A finding with the verdict '{self.verdict}' needs a reason; say why.")
+        if self.verdict == "pass" and self.value is not None and math.isnan(self.value):
+            raise InputError("A figure that is NaN is no pass; use 'fail' or 'unknown' with a reason.")
 
 
 def write_findings(path: str | Path, findings: Iterable[Finding], **about: Any) -> Path:

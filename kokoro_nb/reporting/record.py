@@ -1,9 +1,12 @@
 """The checks that every exported program has to pass, recorded in one call."""
 
+from kokoro_nb.numerics.findings import Finding, Verdict
+from kokoro_nb.numerics.parity import Parity
 from kokoro_nb.numerics.survey import Row
 from kokoro_nb.reporting.logbook import Logbook
 
 REPEATED = "several calls on one loaded program agree"
+PROBE_LIMIT = 1e-4  # of peak
 
 
 def record(log: Logbook, row: Row, subject: str, parity: float | None = None) -> None:
@@ -38,3 +41,33 @@ def record(log: Logbook, row: Row, subject: str, parity: float | None = None) ->
         claim = f"{subject} agrees with eager float32."
         error = row.eager32.of_peak if row.eager32 else nothing
         log.check("parity", claim, error, parity, unit="of peak", backend=row.backend)
+
+
+def record_probe(log: Logbook, change: Parity, backend: str) -> None:
+    """Record what tapping did to the output: where it changed it, what the taps show of the plain program is unknown.
+
+    Parameters
+    ----------
+    log : Logbook
+        Takes the finding.
+    change : Parity
+        The output of the tapped program against that of the plain one.
+    backend : str
+        On which both ran.
+    """
+    verdict: Verdict = "pass" if change.of_peak <= PROBE_LIMIT else "unknown"
+    reason = "" if verdict == "pass" else "the taps changed the program; localise by cutting the graph instead"
+    claim = "Tapping leaves the output as it was."
+    log.note(
+        Finding(
+            "probe_effect",
+            verdict,
+            claim,
+            log.weights,
+            backend,
+            value=change.of_peak,
+            limit=PROBE_LIMIT,
+            unit="of peak",
+            reason=reason,
+        )
+    )

@@ -1,0 +1,70 @@
+import json
+
+import numpy as np
+import pytest
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.storage import atomic, cache_dir, digest, read_json, write_json, write_text
+
+
+def test_what_is_interrupted_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = write_text(tmp_path / "a.txt", "old")
+
+    def fail():
+        with atomic(path) as draft:
+            draft.write_text("half")
+            raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError, match="killed"):
+        fail()
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_a_folder_is_replaced_whole(tmp_path):
+    for name in ("first", "second"):
+        with atomic(tmp_path / "folder") as draft:
+            draft.mkdir()
+            (draft / name).touch()
+    assert [p.name for p in (tmp_path / "folder").iterdir()] == ["second"]
+    assert [p.name for p in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_file_does_not_replace_a_folder(tmp_path):
+    (tmp_path / "a").mkdir()
+    with pytest.raises(InputError, match="there is a folder of that name"):
+        write_text(tmp_path / "a", "text")
+
+
+def test_a_place_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="choose a folder that can be written"):
+        write_text(tmp_path / "file" / "a.txt", "text")
+
+
+def test_json_keeps_what_is_not_finite(tmp_path):
+    path = write_json(tmp_path / "a.json", {"x": [np.float32("nan"), float("-inf"), np.int64(2), (1.5, None)]})
+    assert json.loads(path.read_text(), parse_constant=pytest.fail) == {"x": ["nan", "-inf", 2, [1.5, None]]}
+
+
+@pytest.mark.parametrize(
+    ("content", "match"), [(None, "There is no thing"), (b"{", "make it again"), (b"\xff", "make it")]
+)
+def test_json_that_cannot_be_read(tmp_path, content, match):
+    path = tmp_path / "a.json"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(InputError, match=match):
+        read_json(path, "thing")
+
+
+def test_digest_keeps_its_parts_apart():
+    assert digest("ab", "c") != digest("a", "bc")
+    assert digest("ab") == digest(b"ab")
+
+
+def test_cache_dir_follows_the_environment(monkeypatch, tmp_path):
+    monkeypatch.setenv("KOKORO_NB_CACHE", str(tmp_path))
+    assert cache_dir() == tmp_path
+    monkeypatch.delenv("KOKORO_NB_CACHE")
+    assert cache_dir().parts[-2:] == (".cache", "kokoro_nb")
