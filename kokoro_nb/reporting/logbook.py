@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from kokoro_nb.errors import InputError
+from kokoro_nb.listening.waveform import write_wav
 from kokoro_nb.numerics.findings import Finding, Verdict, write_findings
 from kokoro_nb.reporting.fragments import Fragment, board, number, table, verdict_line
-from kokoro_nb.reporting.player import mono, player, save_wav
+from kokoro_nb.reporting.player import mono, player
 from kokoro_nb.reporting.versions import commit, project_folder, versions
 from kokoro_nb.storage import atomic, json_ready
 
@@ -197,7 +198,7 @@ class Logbook:
             If it is not one channel of floating-point audio.
         """
         y = mono(y, sr)
-        path = save_wav(self.out_dir / f"{self._file_name(label, '.wav')}.wav", y, sr)
+        path = write_wav(self.out_dir / f"{self._file_name(label, '.wav')}.wav", y, sr)
         self._add("audio", {"label": label, "path": path.name, "sr": int(sr), "samples": y.size})
         return player(label, y, sr)
 

@@ -1,16 +1,14 @@
-"""Audio as a notebook keeps it: a float WAV file beside it, and a player with the sound embedded once."""
+"""Audio as a notebook shows it: a player with the sound embedded once."""
 
 import base64
 import io
 from html import escape
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting.fragments import Fragment, number
-from kokoro_nb.storage import atomic
 
 
 def mono(y: Any, sr: int) -> np.ndarray:
@@ -37,17 +35,6 @@ def mono(y: Any, sr: int) -> np.ndarray:
     if isinstance(sr, bool) or int(sr) != sr or sr <= 0:
         raise InputError(f"The sampling rate must be a positive whole number of Hz, not {sr!r}.")
     return y
-
-
-def save_wav(path: str | Path, y: np.ndarray, sr: int) -> Path:
-    """Write `y`, shape=(samples,), float, as a float WAV file: nothing is clipped or rounded, NaN stays NaN."""
-    import soundfile
-
-    with atomic(path) as draft:
-        wide = y.dtype.itemsize > 4
-        data = y.astype(np.float64 if wide else np.float32)
-        soundfile.write(draft, data, int(sr), subtype="DOUBLE" if wide else "FLOAT", format="WAV")
-    return Path(path)
 
 
 def player(label: str, y: np.ndarray, sr: int) -> Fragment:

@@ -44,12 +44,7 @@ def test_a_finding_that_would_mislead_is_refused(change, match):
         '{"schema": 1}',
         '{"schema": 1, "findings": [1]}',
         '{"schema": 1, "findings": [{"kind": "x"}]}',
-        json.dumps(
-            {
-                "schema": 1,
-                "findings": [{"kind": "x", "verdict": "pass", "statement": "s", "weights": "w", "value": "x"}],
-            }
-        ),
+        json.dumps({"schema": 1, "findings": [{**asdict(PASSED), "value": "x"}]}),
     ],
 )
 def test_a_file_that_is_none_is_refused(tmp_path, content):

@@ -9,19 +9,6 @@ from kokoro_nb.reporting.curves import average_spectra, f0_contours
 SR = 24_000
 
 
-@pytest.fixture
-def voice():
-    time = np.arange(12_000) / SR
-    return sum(np.sin(2 * np.pi * 150 * k * time) / k for k in range(1, 20)) * 0.2 * np.hanning(12_000)
-
-
-@pytest.fixture
-def broken(voice):
-    candidate = voice.copy()
-    candidate[3000:6000] = np.nan
-    return candidate
-
-
 def legend(figure):
     return [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
 

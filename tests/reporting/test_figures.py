@@ -9,19 +9,6 @@ from kokoro_nb.reporting.figures import band_energy_bars, mel_spectrograms, stft
 SR = 24_000
 
 
-@pytest.fixture
-def voice():
-    time = np.arange(12_000) / SR
-    return sum(np.sin(2 * np.pi * 150 * k * time) / k for k in range(1, 20)) * 0.2 * np.hanning(12_000)
-
-
-@pytest.fixture
-def broken(voice):
-    candidate = voice.copy()
-    candidate[3000:6000] = np.nan
-    return candidate
-
-
 def titles(figure):
     return [axes.get_title(loc="left") for axes in figure.axes]
 
