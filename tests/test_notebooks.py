@@ -68,3 +68,9 @@ def test_plain_papermill_in_the_folder_of_the_notebooks(tmp_path):
     done = subprocess.run(command, cwd=NOTEBOOKS, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "findings.json").exists()
+
+
+@pytest.mark.slow
+def test_every_notebook_passes_with_its_own_parameters(tmp_path):
+    outcomes = run_notebooks([], {}, 2, tmp_path)
+    assert {outcome.run.notebook: outcome.run.error for outcome in outcomes if outcome.run.status != "passed"} == {}

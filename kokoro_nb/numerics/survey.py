@@ -9,6 +9,7 @@ from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Arrays, Failure
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.ladder import Climb, climb
+from kokoro_nb.numerics.findings import Verdict
 from kokoro_nb.numerics.parity import Parity, compare
 
 
@@ -46,6 +47,13 @@ class Row:
     def failure(self) -> Failure | None:
         """Where the export or the run fell; None if it runs or was not tried."""
         return self.climb.failure if self.climb else None
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether it runs: ``pass``, ``fail``, or ``skip`` where the runtime is absent."""
+        if self.absent:
+            return "skip"
+        return "fail" if self.failure else "pass"
 
     @property
     def outcome(self) -> str:

@@ -29,12 +29,14 @@ def test_rows_hold_the_figures_and_the_floor(inputs, tmp_path):
     cells = by_name["onnxruntime"].as_dict()
     assert (cells["outcome"], cells["finite (%)"], cells["later calls differ by"]) == ("runs", 100, 0)
     assert cells["size (MB)"] > 0
+    assert by_name["onnxruntime"].verdict == "pass"
 
 
 def test_what_falls_is_a_row_with_its_rung_and_error(tmp_path):
     row = survey(Branches(), {"x": torch.ones(3)}, ["onnxruntime"], folder=tmp_path)[0]
     assert isinstance(row.climb.failure, Failure)
     assert row.outcome.startswith("rung 'exported'")
+    assert row.verdict == "fail"
     assert set(row.as_dict()) == {"backend", "outcome"}
 
 
@@ -49,6 +51,7 @@ def test_an_absent_runtime_is_skipped_with_its_reason(inputs, monkeypatch):
     monkeypatch.setattr(module, "backend", lambda name: Absent() if name == "absent" else real(name))
     row = survey(nn.Conv1d(3, 2, 3), inputs, ["absent"])[0]
     assert row.outcome == "SKIP: not installed."
+    assert row.verdict == "skip"
     assert row.climb is None
 
 
