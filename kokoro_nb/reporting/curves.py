@@ -34,15 +34,12 @@ def f0_contours(
     InputError
         If there is none, or one is no signal.
     """
-    if not signals:
-        raise InputError("There are no signals to draw; give one at least.")
-    samples = {name: as_signal(y, name) for name, y in signals.items()}
-    palette = (REFERENCE, *CANDIDATES)
+    samples = _checked(signals)
     with style():
         figure = new_figure(WIDTH, 3.2, title, weights)
         axes = figure.subplots()
         for index, (name, y) in enumerate(samples.items()):
-            look: dict[str, Any] = {"color": palette[index % len(palette)], "linewidth": 1.3 if index else 3}
+            look = _look(index, 1.3 if index else 3)
             if finite_fraction(y) == 1:
                 contour = f0_contour(y, sr)
                 label = f"{name} ({100 * np.mean(contour.voiced):.0f} % of frames voiced)"
@@ -74,21 +71,31 @@ def average_spectra(
     InputError
         If there is none, or one is no signal.
     """
-    if not signals:
-        raise InputError("There are no signals to draw; give one at least.")
-    palette = (REFERENCE, *CANDIDATES)
+    samples = _checked(signals)
     with style():
         figure = new_figure(WIDTH, 3.2, title, weights)
         axes = figure.subplots()
-        for index, (name, y) in enumerate(signals.items()):
+        for index, (name, y) in enumerate(samples.items()):
             frequencies, power = spectrum.average_spectrum(y, sr)
-            look: dict[str, Any] = {"color": palette[index % len(palette)], "linewidth": 1.3}
+            look = _look(index, 1.3)
             if np.all(power > 0):
                 axes.plot(frequencies / 1000, 10 * np.log10(power), label=name, **look)
             else:
-                silent = "silent" if finite_fraction(as_signal(y, name)) == 1 else percent_finite(y)
+                silent = "silent" if finite_fraction(y) == 1 else percent_finite(y)
                 axes.plot([], [], label=f"{name} ({silent})", linestyle=":", **look)
         axes.grid(axis="y")
         axes.set(xlabel="frequency (kHz)", ylabel="power (dB)", xlim=(0, sr / 2000))
         legend_above(axes, axes.get_lines())
     return figure
+
+
+def _checked(signals: Mapping[str, Signal]) -> dict[str, Signal]:
+    if not signals:
+        raise InputError("There are no signals to draw; give one at least.")
+    return {name: as_signal(y, name) for name, y in signals.items()}
+
+
+def _look(index: int, linewidth: float) -> dict[str, Any]:
+    """Return colour and width of the curve at `index`; the first is the reference."""
+    palette = (REFERENCE, *CANDIDATES)
+    return {"color": palette[index % len(palette)], "linewidth": linewidth}

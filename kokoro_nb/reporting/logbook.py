@@ -15,12 +15,12 @@ from kokoro_nb.listening.waveform import write_wav
 from kokoro_nb.numerics.findings import Finding, Verdict, write_findings
 from kokoro_nb.reporting.fragments import Fragment, board, number, table, verdict_line
 from kokoro_nb.reporting.player import mono, player
+from kokoro_nb.reporting.style import DPI
 from kokoro_nb.reporting.versions import commit, project_folder, versions
 from kokoro_nb.storage import atomic, json_ready
 
 RELATIONS = {"<=": operator.le, "<": operator.lt, ">=": operator.ge, ">": operator.gt, "==": operator.eq}
 NOTEBOOK = re.compile(r"\w[\w.-]*")
-DPI = 144  # saved at twice the size at which a page shows it
 
 
 def now() -> str:

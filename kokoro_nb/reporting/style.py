@@ -9,10 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-
-from kokoro_nb.storage import atomic
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -31,7 +28,7 @@ FAINT = "#595959"
 NAN_MARK: dict[str, Any] = {"facecolor": "#BFF2FF", "edgecolor": "#00647F", "hatch": "////", "linewidth": 0}
 """Drawing options of whatever is NaN or infinite."""
 WIDTH = 9.0
-DPI = 144
+DPI = 144  # twice the size at which a page shows it
 
 
 @contextmanager
@@ -84,13 +81,6 @@ def new_figure(width: float, height: float, title: str, weights: str) -> "Figure
     if weights:
         figure.supxlabel(f"weights: {weights}", x=0.01, ha="left", fontsize=8, color=FAINT)
     return figure
-
-
-def save_figure(path: str | Path, figure: "Figure") -> Path:
-    """Write `figure` as a PNG file, whole or not at all, and return the path."""
-    with atomic(path) as draft:
-        draft.write_bytes(_png(figure))
-    return Path(path)
 
 
 def colours(name: str) -> "Colormap":
