@@ -30,8 +30,9 @@ class FileBackend(ABC):
 
     name: str
 
-    file: ClassVar[str]  # name of the model file
+    file: ClassVar[str]  # name of the model file, or of the folder where the format is one
     packages: ClassVar[tuple[str, ...]]  # distributions whose versions the artefact depends on
+    form: ClassVar[str] = ""  # what `graph` returns, as the field calls it: Edge, ONNX, Relax, MIL
 
     @abstractmethod
     def available(self) -> str | None:
@@ -48,6 +49,14 @@ class FileBackend(ABC):
     def options(self) -> dict[str, Any]:
         """Return what else decides the content of the file."""
         return {}
+
+    def executes(self) -> str | None:
+        """Return None if what is exported can be run here, else the reason why not: see `base.Backend.executes`."""
+        return None
+
+    def graph(self, exported: Exported) -> Program | None:
+        """Return what the runtime is handed, run by something that is not the runtime: see `base.Backend.graph`."""
+        return None
 
     def export(self, module: Any, inputs: Arrays, folder: str | Path | None = None) -> Artifact | Failure:
         """Export `module` into `folder`, or take it from the cache there: see `base.Backend.export`."""
@@ -130,13 +139,13 @@ def _sound(place: Path, about: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _files(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return size and SHA-256 of every file in `folder` but its meta."""
+    """Return size and SHA-256 of every file in `folder` but its meta, by its path there."""
     found = {}
-    for path in sorted(folder.iterdir()):
-        if path.name != META:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.name != META:
             with path.open("rb") as stream:
                 checksum = hashlib.file_digest(stream, "sha256").hexdigest()
-            found[path.name] = {"bytes": path.stat().st_size, "sha256": checksum}
+            found[path.relative_to(folder).as_posix()] = {"bytes": path.stat().st_size, "sha256": checksum}
     return found
 
 

@@ -112,7 +112,29 @@ class Backend(Protocol):
         """Key in the registry."""
 
     def available(self) -> str | None:
-        """Return None if exports can be made and run here, else the reason why not, in one sentence."""
+        """Return None if exports can be made here, else the reason why not, in one sentence."""
+
+    def executes(self) -> str | None:
+        """Return None if what is exported can be run here, else the reason why not, in one sentence.
+
+        An artefact for another processor or system is built, and not executed here.
+        """
+
+    def graph(self, exported: Any) -> "Program | None":
+        """Return the lowered graph (Edge, ONNX, Relax, MIL) as a program run by something that is not the runtime.
+
+        It tells a wrong lowering from a wrong kernel.
+
+        Parameters
+        ----------
+        exported : Exported
+            What `exported.export_program` made of a module.
+
+        Returns
+        -------
+        Program or None
+            None where there is no such graph, or nothing but the runtime to run it.
+        """
 
     def export(self, module: Any, inputs: Arrays, folder: str | Path | None = None) -> Artifact | Failure:
         """Export `module` for inputs of these shapes into `folder`, or take it from the cache there.
@@ -222,6 +244,6 @@ def loadable(artifact: Artifact | Failure, backend: str) -> Artifact:
         raise InputError(f"There is nothing to load, for {artifact}")
     if artifact.backend != backend:
         raise InputError(f"{backend} cannot load what {artifact.backend} exported; load it with {artifact.backend}.")
-    if artifact.path is not None and not artifact.path.is_file():
+    if artifact.path is not None and not artifact.path.exists():
         raise InputError(f"The artefact {artifact.path} is no longer there; export it again.")
     return artifact

@@ -74,6 +74,14 @@ class Eager:
         """Return None if torch is installed, else the sentence that says so."""
         return None if find_spec("torch") else "torch is not installed; install it with pip install torch."
 
+    def executes(self) -> str | None:
+        """Return None: what can be exported runs."""
+        return None
+
+    def graph(self, exported: Exported) -> None:
+        """Return None: there is no graph but the program."""
+        return
+
     def export(self, module: Any, inputs: Arrays, folder: str | Path | None = None) -> Artifact | Failure:
         """Copy `module`: see `base.Backend.export`; `folder` is not used."""
         if isinstance(module, Failure):

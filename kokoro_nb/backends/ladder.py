@@ -40,6 +40,8 @@ class Climb:
     drift : float or None
         Largest absolute difference of any later call to the first, over all outputs: 0 if they are the same, NaN if a
         value was not a number in one of the two only. None if there was no second call.
+    unexecuted : str
+        Why the artefact was made and not run, where the runtime is not here.
     """
 
     backend: str
@@ -50,6 +52,7 @@ class Climb:
     eager: Outputs | None = None
     outputs: Outputs | None = None
     drift: float | None = None
+    unexecuted: str = ""
 
     @property
     def size(self) -> int:
@@ -105,6 +108,9 @@ def climb(backend: Backend, module: Any, inputs: Arrays, folder: str | Path | No
             return Climb(backend.name, made, seconds, eager=eager)
         artifact = made
         seconds |= artifact.seconds
+        reason = backend.executes()
+        if reason:
+            return Climb(backend.name, None, seconds, artifact=artifact, eager=eager, unexecuted=reason)
         with on_rung("loaded", seconds):
             program = backend.load(artifact)
         for _ in range(calls):

@@ -9,6 +9,7 @@ import numpy as np
 from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import Artifact, Failure, loadable, on_rung, quietly
 from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.onnx_reference import OnnxGraph, evaluated
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 
 OPSET = 18  # what torch's exporter writes by itself; a lower or higher one is converted afterwards
@@ -54,6 +55,7 @@ class OnnxRuntime(FileBackend):
 
     file: ClassVar[str] = "model.onnx"
     packages: ClassVar[tuple[str, ...]] = ("onnx", "onnxscript", "onnxruntime")
+    form: ClassVar[str] = "ONNX"
 
     def available(self) -> str | None:
         """Return None if the exporter and ONNX Runtime can be imported, else the reason why not, in one sentence."""
@@ -73,23 +75,18 @@ class OnnxRuntime(FileBackend):
     def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> None:
         """Convert, save and check the model."""
         with on_rung("lowered", seconds), quietly():
-            import torch
-
-            names = [spec.name for spec in exported.inputs]
-            model: Any = torch.onnx.export(
-                exported.program,
-                dynamo=True,
-                opset_version=OPSET,
-                input_names=names,
-                output_names=[name if name not in names else f"{name}_out" for name in exported.outputs],
-                verbose=False,
-            )
+            model = onnx_program(exported)
         with on_rung("serialised", seconds), quietly():
             import onnx
 
             weights = sum(value.const_value.nbytes for value in model.model.graph.initializers.values())
             model.save(str(path), external_data=weights > self.single_file_limit)
             onnx.checker.check_model(str(path))
+
+    def graph(self, exported: Exported) -> OnnxGraph:
+        """Return the graph as onnx's own reference implementation runs it, in NumPy."""
+        with on_rung("lowered"), quietly():
+            return evaluated(onnx_program(exported).model_proto, exported.inputs, exported.outputs)
 
     def load(self, artifact: Artifact | Failure) -> OnnxProgram:
         """Open a session."""
@@ -102,3 +99,18 @@ class OnnxRuntime(FileBackend):
                 options.intra_op_num_threads = self.threads
             session = onnxruntime.InferenceSession(str(artifact.path), options, providers=["CPUExecutionProvider"])
         return OnnxProgram(session, artifact.inputs, artifact.outputs)
+
+
+def onnx_program(exported: Exported) -> Any:
+    """Return `exported` as torch's exporter writes it, a ``torch.onnx.ONNXProgram`` with our names."""
+    import torch
+
+    names = [spec.name for spec in exported.inputs]
+    return torch.onnx.export(
+        exported.program,
+        dynamo=True,
+        opset_version=OPSET,
+        input_names=names,
+        output_names=[name if name not in names else f"{name}_out" for name in exported.outputs],
+        verbose=False,
+    )

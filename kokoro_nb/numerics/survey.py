@@ -49,17 +49,24 @@ class Row:
         return self.climb.failure if self.climb else None
 
     @property
+    def unexecuted(self) -> str:
+        """Why the artefact was built and not run; empty if it was run, or not built."""
+        return self.climb.unexecuted if self.climb else ""
+
+    @property
     def verdict(self) -> Verdict:
-        """Whether it runs: ``pass``, ``fail``, or ``skip`` where the runtime is absent."""
-        if self.absent:
+        """Whether it runs: ``pass``, ``fail``, or ``skip`` where the runtime is absent or only builds here."""
+        if self.absent or self.unexecuted:
             return "skip"
         return "fail" if self.failure else "pass"
 
     @property
     def outcome(self) -> str:
-        """``runs``, the rung it fell from, or why it is absent, with the first line of the error."""
+        """``runs``, the rung it fell from with the first line of the error, or why it was not built or not run."""
         if self.absent:
             return f"SKIP: {self.absent}"
+        if self.unexecuted:
+            return f"built, not executed here: {self.unexecuted}"
         return str(self.failure).partition("fell from the ")[2] if self.failure else "runs"
 
     def as_dict(self) -> dict[str, Any]:
@@ -71,6 +78,10 @@ class Row:
         row |= {
             "size (MB)": self.climb.size / 1e6,
             "export (s)": sum(taken.get(rung, 0.0) for rung in ("exported", "lowered", "serialised")),
+        }
+        if self.unexecuted:
+            return row
+        row |= {
             "load (s)": taken.get("loaded", float("nan")),
             "run (s)": min(self.climb.calls),
             "run / eager": min(self.climb.calls) / self.eager_seconds,

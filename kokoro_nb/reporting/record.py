@@ -15,7 +15,8 @@ def record(log: Logbook, row: Row, subject: str, parity: float | None = None) ->
     Parameters
     ----------
     log : Logbook
-        Takes the findings; an absent backend is one SKIP with its reason.
+        Takes the findings; an absent backend is one SKIP with its reason, and so is a run
+        of what is built here for another machine.
     row : Row
         What `survey` measured.
     subject : str
@@ -30,6 +31,10 @@ def record(log: Logbook, row: Row, subject: str, parity: float | None = None) ->
     """
     if row.absent:
         log.skip("runs", f"{subject} is exported and runs.", row.absent, row.backend)
+        return
+    if row.unexecuted:
+        log.outcome("built", f"{subject} is exported.", row.failure, row.backend)
+        log.skip("runs", f"{subject} runs.", row.unexecuted, row.backend)
         return
     log.outcome("runs", f"{subject} is exported and runs.", row.failure, row.backend)
     nothing = float("nan")  # fails every check

@@ -53,3 +53,9 @@ def test_an_absent_runtime_is_one_skip(log):
 def test_a_tap_that_changes_the_output_makes_what_it_shows_unknown(log, changed, verdict):
     record_probe(log, compare(np.ones(4), np.array([1, 1, 1, 1 + changed])), "onnxruntime")
     assert verdicts(log) == [("probe_effect", verdict)]
+
+
+def test_what_is_built_for_another_machine_is_built_and_its_run_a_skip(log):
+    built = Climb("tvm-metal", unexecuted="needs Metal.")
+    record(log, Row("tvm-metal", climb=built), "The decoder", 1e-4)
+    assert verdicts(log) == [("built", "pass"), ("runs", "skip")]
