@@ -15,6 +15,7 @@ HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 WEIGHT_FILES = (".pth", ".safetensors")
 PUBLISHED = "hexgrad/Kokoro-82M"
 GENERATED = {"seeded": full_config, "narrow": narrow_config}
+BUNDLED = {"mini": Path(__file__).parents[2] / "data" / "kokoro_mini"}
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ def load_model(weights: str | Path = "seeded", seed: int = 0) -> Kokoro:
     ----------
     weights : str or Path
         ``seeded``: the full architecture with random weights. ``narrow``: the same classes with fewer channels, random.
+        ``mini``: a small voice trained here on espeak-ng's speech, in ``data/`` of the project.
         A hub id such as ``hexgrad/Kokoro-82M``. A folder with ``config.json``, one ``.pth`` or ``.safetensors`` and
         ``voices/``. A ``.pth`` or ``.safetensors`` file with ``config.json`` beside it.
     seed : int
@@ -61,6 +63,8 @@ def load_model(weights: str | Path = "seeded", seed: int = 0) -> Kokoro:
         model = build(GENERATED[name]())
         initialise(model, seed)
         return Kokoro(model, _describe(model, name, f"random, seed {seed}"), None, "seeded")
+    if name in BUNDLED and BUNDLED[name].is_dir():
+        return _load_local(BUNDLED[name], name, "bundled, trained on espeak-ng's voice")
     if Path(name).exists():
         return _load_local(Path(name))
     if HUB_ID.fullmatch(name) and Path(name).suffix not in WEIGHT_FILES:
@@ -76,6 +80,7 @@ def reachable_weights() -> dict[str, str | None]:
     cached = all(isinstance(try_to_load_from_cache(PUBLISHED, file), str) for file in files)
     return {
         **dict.fromkeys(GENERATED),
+        **{name: None if folder.is_dir() else f"{folder.name} is not in data/" for name, folder in BUNDLED.items()},
         PUBLISHED: None if cached else "not in the hub cache; loading it needs a network",
     }
 
@@ -91,7 +96,7 @@ def _load_hub(repo: str) -> Kokoro:
     return Kokoro(model, _describe(model, repo, "published"), voice_file, "af_heart")
 
 
-def _load_local(path: Path) -> Kokoro:
+def _load_local(path: Path, name: str = "", origin: str = "local file") -> Kokoro:
     folder = path if path.is_dir() else path.parent
     if path.is_dir():
         found = sorted(p for suffix in WEIGHT_FILES for p in folder.glob(f"*{suffix}"))
@@ -113,7 +118,7 @@ def _load_local(path: Path) -> Kokoro:
         return voices[voice]
 
     default = "af_heart" if "af_heart" in voices else next(iter(voices), "seeded")
-    return Kokoro(model, _describe(model, path.stem, "local file"), voice_file, default)
+    return Kokoro(model, _describe(model, name or path.stem, origin), voice_file, default)
 
 
 def _describe(model: KModel, name: str, origin: str) -> Weights:

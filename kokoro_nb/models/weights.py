@@ -16,7 +16,7 @@ from kokoro_nb.models.architecture import STYLE
 
 PARTS = ("bert", "bert_encoder", "predictor", "decoder", "text_encoder")
 POSITION_IDS = "bert.embeddings.position_ids"  # 0, 1, 2 ...: a constant that older transformers stored as a weight
-MADE_HERE = "'seeded' (random, full size), 'narrow' (random, small)"
+MADE_HERE = "'mini' (a small trained voice), 'seeded' (random, full size), 'narrow' (random, small)"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ from safetensors.torch import save_file
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.case import capture
-from kokoro_nb.models.kokoro import PUBLISHED, load_model, reachable_weights
+from kokoro_nb.models.case import capture
+from kokoro_nb.models.kokoro import BUNDLED, PUBLISHED, load_model, reachable_weights
 from kokoro_nb.models.voices import load_voice
 
 
@@ -134,7 +135,7 @@ def test_an_uncached_hub_id_offline_is_one_sentence(hub_cache):
 
 @pytest.mark.parametrize("name", ["nothing", "folder/absent.pth", "./absent", "a/b/c"])
 def test_unknown_weights_are_refused_without_asking_the_hub(name, hub_cache):
-    with pytest.raises(InputError, match=r"There are no weights '.*: it is no file or folder; use 'seeded'"):
+    with pytest.raises(InputError, match=r"There are no weights '.*: it is no file or folder; use 'mini'"):
         load_model(name)
 
 
@@ -147,3 +148,22 @@ def test_reachable_weights_look_for_every_file(hub_cache, cache_repo, published)
     shutil.rmtree(hub_cache)
     cache_repo(published, PUBLISHED)
     assert reachable_weights()[PUBLISHED] is None
+
+
+def test_the_bundled_voice_speaks_at_a_natural_pace():
+    kokoro = load_model("mini")
+    assert kokoro.weights.label.startswith("mini (bundled, trained on espeak-ng's voice; 3.9 M parameters")
+    assert kokoro.default_voice == "ef_espeak"
+    case = capture(kokoro, "The water was cold and the night was long.")
+    seconds = case.tensors["audio"].numel() / 24000
+    assert 1.5 < seconds < 5  # nine words at 110 to 360 a minute
+    assert 0.01 < float(case.tensors["audio"].abs().max()) < 1.5
+    voiced = case.tensors["f0"][case.tensors["f0"] > 50]
+    assert 80 < float(voiced.median()) < 300  # Hz, of speech
+
+
+def test_an_absent_bundled_voice_is_a_sentence(monkeypatch, tmp_path):
+    monkeypatch.setitem(BUNDLED, "mini", tmp_path / "kokoro_mini")
+    with pytest.raises(InputError, match="no weights 'mini'"):
+        load_model("mini")
+    assert reachable_weights()["mini"] == "kokoro_mini is not in data/"
