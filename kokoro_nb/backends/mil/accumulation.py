@@ -1,0 +1,163 @@
+"""Sums of many terms, in the dtype of the terms.
+
+float32 and float64 are left to torch. float16 means strict arithmetic: every product and every partial sum is rounded
+to float16, in the order documented at each function. torch's own float16 sums accumulate in float32 and are not used.
+"""
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+CONVOLUTIONS = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
+
+
+def total(x: Tensor, axes: Sequence[int], keep: bool = False) -> Tensor:
+    """Sum `x` over `axes`; float16: one term after the other, the last of the axes running fastest."""
+    if x.dtype != torch.float16:
+        return x.sum(dim=tuple(axes), keepdim=keep)
+    result = torch.zeros(_kept_shape(x, axes), dtype=x.dtype)
+    for term in _terms(x, axes):
+        result += term
+    return _shaped(result, x, axes, keep)
+
+
+def multiplied(x: Tensor, axes: Sequence[int], keep: bool = False) -> Tensor:
+    """Multiply the elements of `x` over `axes`; float16: as `total`."""
+    if x.dtype != torch.float16:
+        return _shaped(_terms(x, axes).prod(dim=0), x, axes, keep)
+    result = torch.ones(_kept_shape(x, axes), dtype=x.dtype)
+    for term in _terms(x, axes):
+        result *= term
+    return _shaped(result, x, axes, keep)
+
+
+def mean(x: Tensor, axes: Sequence[int], keep: bool = False) -> Tensor:
+    """Return `total` divided by the number of terms."""
+    return total(x, axes, keep) / prod(x.shape[axis] for axis in axes)
+
+
+def running(x: Tensor, axis: int) -> Tensor:
+    """Return the running sum along `axis`, one term after the other in the dtype of `x`.
+
+    NumPy does that in any dtype, where torch accumulates float32 in float64 on a CPU.
+    """
+    return torch.from_numpy(np.cumsum(x.numpy(), axis=axis, dtype=x.numpy().dtype))
+
+
+def matmul(x: Tensor, y: Tensor) -> Tensor:
+    """Multiply matrices, as NumPy broadcasts them; float16: by the index that is summed over, from 0 up."""
+    if torch.float16 not in (x.dtype, y.dtype):
+        return torch.matmul(x, y)
+    left = x.half() if x.ndim > 1 else x.half()[None, :]
+    right = y.half() if y.ndim > 1 else y.half()[:, None]
+    batch = torch.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    result = torch.zeros(*batch, left.shape[-2], right.shape[-1], dtype=torch.float16)
+    term = torch.empty_like(result)
+    for k in range(left.shape[-1]):
+        torch.mul(left[..., :, k : k + 1], right[..., k : k + 1, :], out=term)
+        result += term
+    result = result if x.ndim > 1 else result.squeeze(-2)
+    return result if y.ndim > 1 else result.squeeze(-1)
+
+
+def convolution(x: Tensor, weight: Tensor, strides: Sequence[int], dilations: Sequence[int], groups: int) -> Tensor:
+    """Convolve `x`, already padded, without a bias; float16: by input channel, within it by tap of the kernel.
+
+    Parameters
+    ----------
+    x : torch.Tensor, shape (batch, channels in, *spatial)
+        Signal.
+    weight : torch.Tensor, shape (channels out, channels in / groups, *kernel)
+        Kernel.
+    strides, dilations : sequence of int
+        One for each spatial axis.
+    groups : int
+        Divides both numbers of channels.
+
+    Returns
+    -------
+    torch.Tensor, shape (batch, channels out, *spatial out)
+    """
+    kernel = weight.shape[2:]
+    if x.dtype != torch.float16:
+        convolve = CONVOLUTIONS[len(kernel)]
+        return convolve(x, weight.to(x.dtype), None, tuple(strides), 0, tuple(dilations), groups)
+    spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    sizes = [(n - span) // s + 1 for n, span, s in zip(x.shape[2:], spans, strides, strict=True)]
+    x = x.reshape(x.shape[0], groups, 1, -1, *x.shape[2:])
+    weight = weight.half().reshape(1, groups, -1, weight.shape[1], prod(kernel), *[1] * len(sizes))
+    result = torch.zeros(x.shape[0], groups, weight.shape[2], *sizes, dtype=torch.float16)
+    term = torch.empty_like(result)
+    for channel in range(weight.shape[3]):
+        for number, tap in enumerate(np.ndindex(*kernel)):
+            window = _window(tap, sizes, strides, dilations)
+            torch.mul(x[:, :, :, channel][window], weight[:, :, :, channel, number], out=term)
+            result += term
+    return result.reshape(x.shape[0], -1, *sizes)
+
+
+def transposed_convolution(
+    x: Tensor, weight: Tensor, strides: Sequence[int], dilations: Sequence[int], groups: int
+) -> Tensor:
+    """Convolve transposed, uncropped and without a bias; float16: by input channel, within it by tap.
+
+    Parameters
+    ----------
+    x : torch.Tensor, shape (batch, channels in, *spatial)
+        Signal.
+    weight : torch.Tensor, shape (channels in, channels out / groups, *kernel)
+        Kernel.
+    strides, dilations : sequence of int
+        One for each spatial axis.
+    groups : int
+        Divides both numbers of channels.
+
+    Returns
+    -------
+    torch.Tensor, shape (batch, channels out, *spatial out)
+        ``(n - 1) * stride + (kernel - 1) * dilation + 1`` along each spatial axis.
+    """
+    kernel = weight.shape[2:]
+    if x.dtype != torch.float16:
+        convolve = TRANSPOSED[len(kernel)]
+        return convolve(x, weight.to(x.dtype), None, tuple(strides), 0, 0, groups, tuple(dilations))
+    counts = x.shape[2:]
+    sizes = [(n - 1) * s + (k - 1) * d + 1 for n, k, s, d in zip(counts, kernel, strides, dilations, strict=True)]
+    x = x.reshape(x.shape[0], groups, 1, -1, *counts)
+    weight = weight.half().reshape(1, groups, -1, weight.shape[1], prod(kernel), *[1] * len(sizes)).transpose(2, 3)
+    result = torch.zeros(x.shape[0], groups, weight.shape[2], *sizes, dtype=torch.float16)
+    for channel in range(weight.shape[3]):
+        for number, tap in enumerate(np.ndindex(*kernel)):
+            result[_window(tap, counts, strides, dilations)] += x[:, :, :, channel] * weight[:, :, :, channel, number]
+    return result.reshape(x.shape[0], -1, *sizes)
+
+
+def _window(
+    tap: Sequence[int], counts: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> tuple[Any, ...]:
+    """Return the places along the last axes that a tap of a kernel meets, `counts` along each."""
+    places = zip(tap, counts, strides, dilations, strict=True)
+    return (..., *(slice(t * d, t * d + (count - 1) * s + 1, s) for t, count, s, d in places))
+
+
+def _terms(x: Tensor, axes: Sequence[int]) -> Tensor:
+    """Return `x` with `axes` flattened into the first one."""
+    front = sorted(axis % x.ndim for axis in axes)
+    moved = x.movedim(front, list(range(len(front))))
+    return moved.reshape(prod(moved.shape[: len(front)]), *moved.shape[len(front) :]).contiguous()
+
+
+def _kept_shape(x: Tensor, axes: Sequence[int]) -> list[int]:
+    gone = {axis % x.ndim for axis in axes}
+    return [size for axis, size in enumerate(x.shape) if axis not in gone]
+
+
+def _shaped(result: Tensor, x: Tensor, axes: Sequence[int], keep: bool) -> Tensor:
+    gone = {axis % x.ndim for axis in axes}
+    return result.reshape([1 if axis in gone else size for axis, size in enumerate(x.shape)]) if keep else result

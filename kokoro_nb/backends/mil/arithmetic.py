@@ -1,0 +1,86 @@
+"""What a MIL program's numbers are computed and kept in."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from torch import Tensor, dtype
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """How an operator computes, and what becomes of its result.
+
+    Attributes
+    ----------
+    name : str
+        ``float32``: a value has the dtype that the file gives it; float16 values enter an operator as float32, and its
+        result is rounded once, to what the file says. For a float16 file that is float16 storage with float32
+        accumulation; a float32 file is computed in float32.
+
+        ``strict``: float16 values enter an operator as float16, and every single arithmetic result inside it is rounded
+        to float16: each product and each partial sum of a convolution, each step of a softmax. What the file computes
+        in float32 stays float32.
+
+        ``float64``: every float of the file, float16 or float32, is a float64, and nothing is rounded: what the graph
+        means, whatever the precision.
+
+    Notes
+    -----
+    No mode is Core ML. In what order its processors sum, how wide their accumulators are, which operators they fuse
+    without rounding in between, and how they approximate ``exp`` or ``sin``, Apple does not publish. ``float32`` and
+    ``strict`` are the two ends between which hardware with float16 storage can be expected: strict sums in the order
+    that `accumulation` documents, and another order gives another error of the same size. In strict mode an elementary
+    function is that of float32, rounded; a constant of an operator's formula, such as gelu's 0.044715, stays exact.
+    """
+
+    name: Literal["float32", "strict", "float64"] = "float32"
+
+    def entering(self, value: Any) -> Any:
+        """Return an argument as the operator gets it; what is no float tensor is passed on."""
+        import torch
+
+        if self.name == "float32" and isinstance(value, torch.Tensor) and value.dtype == torch.float16:
+            return value.float()
+        return value
+
+    def constant(self, value: Any) -> Any:
+        """Return a constant as it is stored; what is no tensor is passed on."""
+        import torch
+
+        return self.kept(value, value.dtype) if isinstance(value, torch.Tensor) else value
+
+    def admits(self, value: "Tensor", declared: "dtype") -> bool:
+        """Return whether an input may stand for the dtype `declared`.
+
+        A float or a truth value must be of that dtype, with ``float64`` a float of any; an integer must be in range.
+        """
+        import torch
+
+        if value.dtype == declared:
+            return True
+        if declared.is_floating_point:
+            return self.name == "float64" and value.is_floating_point()
+        if torch.bool in (value.dtype, declared) or value.is_floating_point():
+            return False
+        bounds = torch.iinfo(declared)
+        return not value.numel() or bounds.min <= int(value.min()) <= int(value.max()) <= bounds.max
+
+    def kept(self, value: "Tensor", declared: "dtype") -> "Tensor":
+        """Return a result, an input or a constant as it is stored, where the file declares the dtype `declared`.
+
+        Raises
+        ------
+        TypeError
+            If a float would become an integer or the other way round: then an operator is implemented wrongly.
+        """
+        import torch
+
+        if value.is_floating_point() != declared.is_floating_point or (value.dtype == torch.bool) != (
+            declared == torch.bool
+        ):
+            raise TypeError(f"the file declares {declared}, the operator gave {value.dtype}")
+        return value.to(torch.float64 if self.name == "float64" and declared.is_floating_point else declared)
+
+
+FLOAT32, STRICT, FLOAT64 = Arithmetic("float32"), Arithmetic("strict"), Arithmetic("float64")

@@ -1,0 +1,33 @@
+"""A MIL program that was never saved, as a program with our own inputs and outputs."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kokoro_nb.backends.mil.interpreter import Interpreter
+from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
+
+
+@dataclass(frozen=True)
+class MilGraph:
+    """What a torch program was converted to, run before anything is done to it.
+
+    Attributes
+    ----------
+    interpreter : Interpreter
+        Executes it. Its inputs and outputs stand in our order; MIL has no integers of 64 bits and no input without an
+        axis.
+    inputs, outputs : tuple of TensorSpec
+        As declared.
+    """
+
+    interpreter: Interpreter
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+
+    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
+        """Run once: see `base.Program.run`."""
+        arrays = [array.reshape(array.shape or (1,)) for array in checked(inputs, self.inputs).values()]
+        results = self.interpreter.run(dict(zip(self.interpreter.inputs, arrays, strict=True)))
+        declared = zip(self.outputs, results.values(), strict=True)
+        return {spec.name: result.astype(spec.dtype).reshape(spec.shape) for spec, result in declared}

@@ -1,0 +1,27 @@
+"""The operators of MIL, by family.
+
+`OPERATORS` gives the implementation of each type; `SUPPORTED` is the set of types that can be executed.
+"""
+
+from kokoro_nb.backends.mil.operators import (  # noqa: F401  # each registers its operators
+    activation,
+    compression,
+    control,
+    convolution,
+    elementwise,
+    gathering,
+    indexing,
+    linear,
+    normalisation,
+    pooling,
+    random,
+    rearranging,
+    recurrent,
+    reduction,
+    resampling,
+    shape,
+    sorting,
+)
+from kokoro_nb.backends.mil.operators.registry import OPERATORS
+
+SUPPORTED = frozenset(OPERATORS)

@@ -1,0 +1,75 @@
+"""Normalisations: mean and variance first, the variance of the centred values, as MIL's formulas have it."""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from kokoro_nb.backends.mil import accumulation
+from kokoro_nb.backends.mil.operators.registry import Site, ints, operator
+
+
+def _standardised(x: Tensor, axes: Sequence[int], epsilon: Tensor) -> Tensor:
+    centred = x - accumulation.mean(x, axes, keep=True)
+    variance = accumulation.mean(centred * centred, axes, keep=True)
+    return centred / torch.sqrt(variance + epsilon)
+
+
+def _scaled(x: Tensor, gamma: Tensor | None, beta: Tensor | None, shape: Sequence[int]) -> Tensor:
+    x = x if gamma is None else x * gamma.to(x.dtype).reshape(*shape)
+    return x if beta is None else x + beta.to(x.dtype).reshape(*shape)
+
+
+def _by_channel(x: Tensor) -> list[int]:
+    return [-1, *[1] * (x.ndim - 2)]
+
+
+@operator("batch_norm")
+def batch_norm(
+    site: Site,
+    x: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    epsilon: Tensor,
+    gamma: Tensor | None = None,
+    beta: Tensor | None = None,
+) -> Tensor:
+    """Return gamma (x - mean) / sqrt(variance + epsilon) + beta, each by channel."""
+    shape = _by_channel(x)
+    deviation = torch.sqrt(variance.to(x.dtype) + epsilon)
+    return _scaled((x - mean.to(x.dtype).reshape(*shape)) / deviation.reshape(*shape), gamma, beta, shape)
+
+
+@operator("instance_norm")
+def instance_norm(
+    site: Site, x: Tensor, epsilon: Tensor, gamma: Tensor | None = None, beta: Tensor | None = None
+) -> Tensor:
+    """Give each channel of each example mean 0 and variance 1, then scale and shift it by channel."""
+    return _scaled(_standardised(x, range(2, x.ndim), epsilon), gamma, beta, _by_channel(x))
+
+
+@operator("layer_norm")
+def layer_norm(
+    site: Site, x: Tensor, axes: Tensor, epsilon: Tensor, gamma: Tensor | None = None, beta: Tensor | None = None
+) -> Tensor:
+    """Give the elements along `axes` mean 0 and variance 1, then scale and shift each place."""
+    over = sorted(axis % x.ndim for axis in ints(axes))
+    shape = [size if axis in over else 1 for axis, size in enumerate(x.shape)]
+    return _scaled(_standardised(x, over, epsilon), gamma, beta, shape)
+
+
+@operator("l2_norm")
+def l2_norm(site: Site, x: Tensor, epsilon: Tensor) -> Tensor:
+    """Divide by the root of the sum of the squares along the last three axes."""
+    return x / torch.sqrt(accumulation.total(x * x, (-3, -2, -1), keep=True) + epsilon)
+
+
+@operator("local_response_norm")
+def local_response_norm(site: Site, x: Tensor, size: Tensor, alpha: Tensor, beta: Tensor, k: Tensor) -> Tensor:
+    """Divide by (k + alpha / size times the sum of the squares of `size` channels around) to the power of beta."""
+    width = int(size)
+    squares = (x * x).movedim(1, -1)
+    around = F.pad(squares, (width // 2, (width - 1) // 2)).unfold(-1, width, 1)
+    sums = accumulation.total(around, [-1]).movedim(-1, 1)
+    return x / torch.pow(k + alpha / width * sums, beta)

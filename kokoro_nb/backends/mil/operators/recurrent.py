@@ -1,0 +1,178 @@
+"""Recurrent layers.
+
+The input's share of the gates is computed for all steps at once, the state's step by step; the bias is added to the sum
+of the two.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kokoro_nb.backends.mil import accumulation
+from kokoro_nb.backends.mil.operators.activation import logistic, positive
+from kokoro_nb.backends.mil.operators.registry import Site, operator
+from kokoro_nb.errors import InputError
+
+Activation = Callable[[Tensor], Tensor]
+Cell = Callable[[Tensor, tuple[Tensor, ...]], tuple[Tensor, ...]]
+ACTIVATIONS: dict[str, Activation] = {
+    "sigmoid": logistic,
+    "tanh": torch.tanh,
+    "relu": positive,
+    "linear": lambda x: x,
+}
+
+
+def _activation(site: Site, name: str) -> Activation:
+    if name not in ACTIVATIONS:
+        raise InputError(
+            f"{site.type} '{site.name}' has the activation {name}, whose parameters MIL does not give; "
+            f"use {', '.join(ACTIVATIONS)}."
+        )
+    return ACTIVATIONS[name]
+
+
+def _over_time(
+    projected: Tensor, state: tuple[Tensor, ...], cell: Cell, backwards: bool
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """Run `cell` from step to step; return its first state after each, in the order of time, and the last states."""
+    outputs = []
+    for step in projected.flip(0) if backwards else projected:
+        state = cell(step, state)
+        outputs.append(state[0])
+    return torch.stack(outputs[::-1] if backwards else outputs), state
+
+
+def _projected(x: Tensor, weight: Tensor) -> Tensor:
+    return accumulation.matmul(x, weight.transpose(0, 1))
+
+
+def _biased(x: Tensor, bias: Tensor | None) -> Tensor:
+    return x if bias is None else x + bias
+
+
+@operator("lstm")
+def lstm(
+    site: Site,
+    x: Tensor,
+    initial_h: Tensor,
+    initial_c: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    direction: str,
+    output_sequence: Tensor,
+    recurrent_activation: str,
+    cell_activation: str,
+    activation: str,
+    bias: Tensor | None = None,
+    peephole: Tensor | None = None,
+    weight_ih_back: Tensor | None = None,
+    weight_hh_back: Tensor | None = None,
+    bias_back: Tensor | None = None,
+    peephole_back: Tensor | None = None,
+    clip: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Run an LSTM, its gates in the order input, forget, output, cell: forwards, backwards, or both side by side.
+
+    A peephole adds the cell state, times a vector, to the gates: the state before the step to input and forget gate,
+    the one after it to the output gate (Core ML's NeuralNetwork.proto; MIL's own description only names the parameter).
+
+    Raises
+    ------
+    InputError
+        For a clipped LSTM, since MIL does not say of what, or an activation whose parameters it does not give.
+    """
+    if clip is not None:
+        raise InputError(f"lstm '{site.name}' is clipped, and MIL does not say where; leave the clipping out.")
+    gate, squash, out = (_activation(site, name) for name in (recurrent_activation, cell_activation, activation))
+    ways: list[tuple[Any, ...]] = [(weight_ih, weight_hh, bias, peephole, direction == "reverse")]
+    if direction == "bidirectional":
+        ways.append((weight_ih_back, weight_hh_back, bias_back, peephole_back, True))
+    results = []
+    starts = zip(initial_h.chunk(len(ways), -1), initial_c.chunk(len(ways), -1), strict=True)
+    for (into, within, shift, peep, backwards), start in zip(ways, starts, strict=True):
+        cell = _lstm_cell(within, shift, peep, gate, squash, out)
+        outputs, (h, c) = _over_time(_projected(x, into), start, cell, backwards)
+        results.append((outputs if output_sequence else h[None], h, c))
+    outputs, h, c = (torch.cat(parts, dim=-1) for parts in zip(*results, strict=True))
+    return outputs, h, c
+
+
+def _lstm_cell(
+    weight: Tensor, bias: Tensor | None, peephole: Tensor | None, gate: Activation, squash: Activation, out: Activation
+) -> Cell:
+    def cell(step: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        h, c = state
+        i, f, o, z = _biased(step + _projected(h, weight), bias).chunk(4, -1)
+        if peephole is not None:
+            to_i, to_f, to_o = peephole.chunk(3)
+            i, f = i + to_i * c, f + to_f * c
+        c = gate(f) * c + gate(i) * squash(z)
+        o = o if peephole is None else o + to_o * c
+        return gate(o) * out(c), c
+
+    return cell
+
+
+@operator("rnn")
+def rnn(
+    site: Site,
+    x: Tensor,
+    initial_h: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    direction: str,
+    output_sequence: Tensor,
+    activation: str,
+    bias: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Run a simple recurrent layer, forwards or backwards."""
+    out = _activation(site, activation)
+
+    def cell(step: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return (out(_biased(step + _projected(state[0], weight_hh), bias)),)
+
+    outputs, (h,) = _over_time(_projected(x, weight_ih), (initial_h,), cell, direction == "reverse")
+    return outputs if output_sequence else h[None], h
+
+
+@operator("gru")
+def gru(
+    site: Site,
+    x: Tensor,
+    initial_h: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    direction: str,
+    output_sequence: Tensor,
+    recurrent_activation: str,
+    activation: str,
+    bias: Tensor | None = None,
+    reset_after: Tensor | None = None,
+    input_bias: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Run MIL's GRU, its gates in the order reset, output, update; the bias of the output gate is not reset.
+
+    torch resets that bias too: coremltools writes torch's GRU as a loop, not as this operator.
+
+    Raises
+    ------
+    InputError
+        For the parameters that iOS 18 adds, which MIL's description does not define.
+    """
+    if reset_after is not None or input_bias is not None:
+        raise InputError(f"gru '{site.name}' has reset_after or input_bias, which MIL does not define; leave them out.")
+    gate, out = _activation(site, recurrent_activation), _activation(site, activation)
+    parts = (None, None, None) if bias is None else bias.chunk(3)
+
+    def cell(step: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        (h,) = state
+        ri, oi, zi = step.chunk(3, -1)
+        rh, oh, zh = _projected(h, weight_hh).chunk(3, -1)
+        r, z = gate(_biased(ri + rh, parts[0])), gate(_biased(zi + zh, parts[2]))
+        return ((1 - z) * out(_biased(oi + r * oh, parts[1])) + z * h,)
+
+    outputs, (h,) = _over_time(_projected(x, weight_ih), (initial_h,), cell, direction == "reverse")
+    return outputs if output_sequence else h[None], h

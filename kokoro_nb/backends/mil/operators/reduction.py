@@ -1,0 +1,59 @@
+"""Operators that make one number of many."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from kokoro_nb.backends.mil import accumulation
+from kokoro_nb.backends.mil.operators.registry import OPERATORS, Site, ints, operator
+
+Reduction = Callable[[Tensor, Sequence[int], bool], Tensor]
+
+
+def _over_axes(reduce: Reduction) -> Callable[..., Tensor]:
+    """Make an operator of a reduction; what it gives for integers is cut off to an integer, as coremltools does."""
+
+    def run(site: Site, x: Tensor, keep_dims: Tensor, axes: Tensor | None = None) -> Tensor:
+        over = list(range(x.ndim)) if axes is None else ints(axes)
+        result = reduce(x, over, bool(keep_dims))
+        return result if result.is_floating_point() == x.is_floating_point() else result.to(torch.int32)
+
+    return run
+
+
+def _real(x: Tensor) -> Tensor:
+    return x if x.is_floating_point() else x.double()
+
+
+def _log_sum_exp(x: Tensor, axes: Sequence[int], keep: bool) -> Tensor:
+    largest = torch.amax(_real(x), dim=tuple(axes), keepdim=True)
+    logs = torch.log(accumulation.total(torch.exp(_real(x) - largest), axes, keep=True)) + largest
+    return logs if keep else logs.squeeze(tuple(axes))
+
+
+REDUCTIONS: dict[str, Reduction] = {
+    "reduce_sum": accumulation.total,
+    "reduce_mean": lambda x, axes, keep: accumulation.mean(_real(x), axes, keep),
+    "reduce_prod": accumulation.multiplied,
+    "reduce_max": lambda x, axes, keep: torch.amax(x, dim=tuple(axes), keepdim=keep),
+    "reduce_min": lambda x, axes, keep: torch.amin(x, dim=tuple(axes), keepdim=keep),
+    "reduce_sum_square": lambda x, axes, keep: accumulation.total(x * x, axes, keep),
+    "reduce_l1_norm": lambda x, axes, keep: accumulation.total(torch.abs(x), axes, keep),
+    "reduce_l2_norm": lambda x, axes, keep: torch.sqrt(_real(accumulation.total(x * x, axes, keep))),
+    "reduce_log_sum": lambda x, axes, keep: torch.log(_real(accumulation.total(x, axes, keep))),
+    "reduce_log_sum_exp": _log_sum_exp,
+}
+OPERATORS.update({name: _over_axes(reduce) for name, reduce in REDUCTIONS.items()})
+
+
+@operator("reduce_argmax")
+def reduce_argmax(site: Site, x: Tensor, axis: Tensor, keep_dims: Tensor, output_dtype: str = "int32") -> Tensor:
+    """Return the place of the first largest element, or of the first NaN."""
+    return torch.argmax(x, dim=int(axis), keepdim=bool(keep_dims))
+
+
+@operator("reduce_argmin")
+def reduce_argmin(site: Site, x: Tensor, axis: Tensor, keep_dims: Tensor, output_dtype: str = "int32") -> Tensor:
+    """Return the place of the first smallest element, or of the first NaN."""
+    return torch.argmin(x, dim=int(axis), keepdim=bool(keep_dims))

@@ -1,0 +1,95 @@
+"""Core ML's files executed without Core ML."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from kokoro_nb.backends.base import Artifact, Failure, loadable, on_rung, quietly
+from kokoro_nb.backends.coreml import CoreMl
+from kokoro_nb.backends.coreml.conversion import mil_program, output_specs
+from kokoro_nb.backends.coreml.interface import Interface, interface
+from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.mil.arithmetic import FLOAT32, Arithmetic
+from kokoro_nb.backends.mil.graph import MilGraph
+from kokoro_nb.backends.mil.interpreter import Interpreter, Observer
+from kokoro_nb.backends.mil.program import load_program
+from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
+
+
+@dataclass(frozen=True)
+class ReferenceProgram:
+    """A saved program with what executes it."""
+
+    interpreter: Interpreter
+    interface: Interface
+    inputs: tuple[TensorSpec, ...]
+
+    def run(self, inputs: Arrays, observe: Observer | None = None) -> dict[str, np.ndarray]:
+        """Run once: see `base.Program.run`; `observe` is told of every operator, see `Interpreter.run`.
+
+        Raises
+        ------
+        InputError
+            Also if an input holds integers of more than 32 bits, or an index in the program is out of range.
+        """
+        arrays = self.interface.to_file(checked(inputs, self.inputs))
+        return self.interface.from_file(self.interpreter.run(arrays, observe))
+
+
+@dataclass(frozen=True)
+class CoreMlReference:
+    """The file that `CoreMl` writes, read back and executed operator by operator, on any machine.
+
+    Attributes
+    ----------
+    name : str
+        Key in the registry.
+    converter : CoreMl
+        Writes the file; the two share one artefact.
+    arithmetic : Arithmetic
+        What numbers are computed and kept in.
+
+    Notes
+    -----
+    What Core ML itself would give differs in rounding: see `Arithmetic`. An index out of range, which Core ML leaves
+    undefined, is an error here. What the converter changes is in the file, and so in the result: see `CoreMl`.
+    """
+
+    name: str
+    converter: CoreMl
+    arithmetic: Arithmetic = FLOAT32
+
+    form: ClassVar[str] = "MIL"
+
+    def available(self) -> str | None:
+        """Return None if models can be converted and saved here, else the reason why not, in one sentence."""
+        return self.converter.available()
+
+    def executes(self) -> str | None:
+        """Return None: the file runs on any machine."""
+        return None
+
+    def graph(self, exported: Exported) -> MilGraph:
+        """Return the MIL program, in float32, before coremltools' passes and the saving: see `base.Backend.graph`."""
+        with on_rung("lowered"), quietly():
+            program = mil_program(exported, self.converter.route, self.converter.target)
+            return MilGraph(Interpreter(program, self.arithmetic), exported.inputs, output_specs(exported))
+
+    def export(self, module: Any, inputs: Arrays, folder: str | Path | None = None) -> Artifact | Failure:
+        """Have the converter export `module`: see `base.Backend.export`."""
+        return replace(self.converter.export(module, inputs, folder), backend=self.name)
+
+    def load(self, artifact: Artifact | Failure) -> ReferenceProgram:
+        """Read the file.
+
+        Raises
+        ------
+        InputError
+            Also if the file is damaged, or holds an operator that cannot be executed.
+        """
+        artifact = loadable(artifact, self.name)
+        assert artifact.path is not None
+        saved = load_program(artifact.path)
+        return ReferenceProgram(Interpreter(saved.program, self.arithmetic), interface(saved.spec), artifact.inputs)

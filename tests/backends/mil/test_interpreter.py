@@ -1,0 +1,190 @@
+"""Execution: order, memory, observers, and bad input."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+import torch
+
+from kokoro_nb.backends.mil.arithmetic import FLOAT64, STRICT
+from kokoro_nb.backends.mil.interpreter import Interpreter
+from kokoro_nb.errors import InputError
+
+X = np.array([[1.0, -2.0, 3.0]], "float32")
+
+
+def _program(body, dtype="fp32", shape=(1, 3), opset="iOS17"):
+    import coremltools as ct
+    from coremltools.converters.mil.mil import Function, Placeholder, Program, types
+
+    program = Program()
+    place = Placeholder(shape, types.string_to_builtin(dtype), name="x")
+    with Function({"x": place}, opset_version=getattr(ct.target, opset)) as function:
+        results = body(function.inputs["x"])
+        function.set_outputs(results if isinstance(results, list) else [results])
+    program.add_function("main", function)
+    return program
+
+
+def _chain(x):
+    from coremltools.converters.mil.mil import Builder as mb
+
+    doubled = mb.mul(x=x, y=2.0, name="doubled")
+    shifted = mb.add(x=doubled, y=1.0, name="shifted")
+    return [mb.exp(x=mb.sub(x=shifted, y=doubled, name="one"), name="e"), mb.identity(x=doubled, name="again")]
+
+
+def test_names_and_outputs_in_order():
+    interpreter = Interpreter(_program(_chain))
+    assert (interpreter.inputs, interpreter.outputs, interpreter.states) == (("x",), ("e", "again"), ())
+    outputs = interpreter.run({"x": X})
+    assert list(outputs) == ["e", "again"]
+    np.testing.assert_allclose(outputs["e"], np.full((1, 3), np.e), rtol=1e-6)
+    np.testing.assert_array_equal(outputs["again"], 2 * X)
+
+
+def test_an_observer_sees_every_operator_in_order_with_its_values():
+    seen = []
+    Interpreter(_program(_chain)).run({"x": X}, observe=lambda *told: seen.append(told))
+    assert [(kind, name) for kind, name, _, _ in seen] == [
+        ("mul", "doubled"),
+        ("add", "shifted"),
+        ("sub", "one"),
+        ("exp", "e"),
+        ("identity", "again"),
+    ]
+    _, _, inputs, outputs = seen[1]
+    np.testing.assert_array_equal(inputs["x"], 2 * X)
+    assert float(inputs["y"]) == 1.0
+    np.testing.assert_array_equal(outputs["shifted"], 2 * X + 1)
+    with pytest.raises(ValueError, match="read-only"):
+        outputs["shifted"][0] = 0
+
+
+@pytest.mark.parametrize(("arithmetic", "dtype"), [(None, "float16"), (STRICT, "float16"), (FLOAT64, "float64")])
+def test_an_observer_sees_values_as_they_are_stored(arithmetic, dtype):
+    from coremltools.converters.mil.mil import Builder as mb
+
+    more = () if arithmetic is None else (arithmetic,)
+    seen = {}
+    interpreter = Interpreter(_program(lambda x: mb.exp(x=x, name="e"), "fp16"), *more)
+    interpreter.run(
+        {"x": X.astype("float16")}, observe=lambda kind, name, inputs, outputs: seen.update(inputs, **outputs)
+    )
+    assert {value.dtype.name for value in seen.values()} == {dtype}
+
+
+def test_a_value_is_freed_when_nothing_reads_it_any_more(monkeypatch):
+    from kokoro_nb.backends.mil.operators import OPERATORS
+
+    alive, counts = weakref.WeakSet(), []
+
+    def tracked(site, x, y):
+        result = torch.add(x, y)
+        alive.add(result)
+        gc.collect()
+        counts.append(len(alive))
+        return result
+
+    monkeypatch.setitem(OPERATORS, "add", tracked)
+
+    def body(x):
+        from coremltools.converters.mil.mil import Builder as mb
+
+        for _ in range(10):
+            x = mb.add(x=x, y=1.0)
+        return x
+
+    Interpreter(_program(body)).run({"x": X})
+    assert max(counts) <= 3  # what it reads, what it makes, and what the call before still holds
+    assert len(counts) == 10
+
+
+def test_runs_do_not_know_of_each_other():
+    interpreter = Interpreter(_program(_chain))
+    first = interpreter.run({"x": X})
+    first["e"][:] = np.nan
+    x = X.copy()
+    outputs = interpreter.run({"x": x})
+    assert np.isfinite(outputs["e"]).all()
+    outputs["again"] += 1
+    np.testing.assert_array_equal(x, X)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "sentence"),
+    [
+        ({"y": X}, "no input 'y'; the program takes x"),
+        ({}, "Input 'x' is missing; the program takes x"),
+        ({"x": X[:, :2]}, r"shape \(1, 2\), but the program takes \(1, 3\)"),
+        ({"x": X.astype("float64")}, "is torch.float64 .* takes torch.float32; convert it"),
+        ({"x": X.astype("int32")}, "is torch.int32"),
+    ],
+)
+def test_refuses_inputs_that_do_not_fit(inputs, sentence):
+    with pytest.raises(InputError, match=sentence):
+        Interpreter(_program(_chain)).run(inputs)
+
+
+def test_integers_of_any_width_are_taken_within_32_bits():
+    from coremltools.converters.mil.mil import Builder as mb
+
+    interpreter = Interpreter(_program(lambda x: mb.add(x=x, y=1, name="more"), "int32"))
+    more = interpreter.run({"x": np.array([[1, 2, 3]], "int64")})["more"]
+    assert (more.dtype, more.tolist()) == (np.int32, [[2, 3, 4]])
+    with pytest.raises(InputError, match="beyond its range"):
+        interpreter.run({"x": np.array([[1, 2, 2**40]], "int64")})
+
+
+def test_float64_arithmetic_takes_and_gives_float64():
+    from coremltools.converters.mil.mil import Builder as mb
+
+    program = _program(lambda x: mb.exp(x=x, name="e"), "fp16")
+    x = np.array([[1e-9, 20.0, -700.0]])
+    np.testing.assert_allclose(Interpreter(program, FLOAT64).run({"x": x})["e"], np.exp(x), rtol=1e-15)
+
+
+def test_an_operator_that_cannot_be_executed_is_named():
+    from coremltools.converters.mil.mil import Builder as mb
+
+    def body(x):
+        matrix = np.array([[1, 0, 0, 0, 1, 0]], "float32")
+        return mb.affine(
+            x=x,
+            transform_matrix=matrix,
+            output_height=3,
+            output_width=3,
+            sampling_mode="bilinear",
+            padding_mode="constant",
+            padding_value=0.0,
+            coordinates_mode="normalized_minus_one_to_one",
+            align_corners=True,
+            name="turned",
+        )
+
+    sentence = (
+        r"operator 'turned' is of type affine, which .* does not execute; convert the model without it, or add it"
+    )
+    with pytest.raises(InputError, match=sentence):
+        Interpreter(_program(body, shape=(1, 1, 3, 3)))
+
+
+def test_an_error_names_the_operator(monkeypatch):
+    from kokoro_nb.backends.mil.operators import OPERATORS
+
+    def broken(site, x):
+        raise FloatingPointError("no")
+
+    monkeypatch.setitem(OPERATORS, "exp", broken)
+    with pytest.raises(FloatingPointError, match="no") as caught:
+        Interpreter(_program(_chain)).run({"x": X})
+    assert caught.value.__notes__ == ["in the MIL operator exp 'e'"]
+
+
+def test_a_result_of_another_dtype_than_the_program_declares_is_an_error(monkeypatch):
+    from kokoro_nb.backends.mil.operators import OPERATORS
+
+    monkeypatch.setitem(OPERATORS, "exp", lambda site, x: x > 0)
+    with pytest.raises(TypeError, match=r"declares torch\.float32, the operator gave torch\.bool"):
+        Interpreter(_program(_chain)).run({"x": X})

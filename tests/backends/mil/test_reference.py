@@ -1,0 +1,220 @@
+"""The files that ship, executed."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from kokoro_nb.backends.base import Artifact, Failure, quietly
+from kokoro_nb.backends.coreml import CoreMl
+from kokoro_nb.backends.exported import export_program
+from kokoro_nb.backends.mil.arithmetic import FLOAT64, STRICT
+from kokoro_nb.backends.mil.interpreter import Interpreter
+from kokoro_nb.backends.mil.program import load_program, operator_types
+from kokoro_nb.backends.mil.reference import CoreMlReference
+
+REFERENCE = CoreMlReference("coreml-reference", CoreMl("coreml"))
+HALF = CoreMlReference("coreml-reference-float16", CoreMl("coreml-float16", precision="float16"))
+pytestmark = pytest.mark.skipif(REFERENCE.available() is not None, reason=str(REFERENCE.available()))
+
+
+class Of(nn.Module):
+    """A module of one function."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+def _saved(function, x, path):
+    """Convert a function with nothing but coremltools' defaults, save it, and read the file back."""
+    import coremltools as ct
+
+    program = torch.export.export(Of(function), (x,)).run_decompositions({})
+    with quietly():
+        model = ct.convert(
+            program,
+            minimum_deployment_target=ct.target.iOS17,
+            compute_precision=ct.precision.FLOAT32,
+            skip_model_load=True,
+        )
+        model.save(str(path))
+    return Interpreter(load_program(path).program)
+
+
+X = torch.tensor([[0.25, 1.75, -0.25, 3.5, -7.125, 200.0]])
+
+
+def test_x_modulo_1_is_0_in_the_file_and_x_minus_its_floor_is_not(tmp_path):
+    # coremltools writes the remainder as x - floor_div(x, 1) * 1, and its clean-up takes floor_div(x, 1) for x.
+    whole = _saved(lambda x: x % 1, X, tmp_path / "modulo.mlpackage")
+    (wrong,) = whole.run({"x": X.numpy()}).values()
+    assert (X % 1).abs().max() == 0.875
+    assert not wrong.any()
+    assert "floor_div" not in operator_types(tmp_path / "modulo.mlpackage")
+    mended = _saved(lambda x: x - torch.floor(x), X, tmp_path / "floor.mlpackage")
+    (right,) = mended.run({"x": X.numpy()}).values()
+    np.testing.assert_array_equal(right, X % 1)
+
+
+def test_a_reciprocal_is_off_by_an_epsilon_in_the_file_and_a_quotient_is_not(tmp_path):
+    # coremltools writes torch's reciprocal as MIL's inverse, whose epsilon is 1e-4 where none is given.
+    x = torch.tensor([[1.0, 0.5, 1e-3, 1e-4]])
+    (wrong,) = _saved(torch.reciprocal, x, tmp_path / "reciprocal.mlpackage").run({"x": x.numpy()}).values()
+    np.testing.assert_allclose(wrong, 1 / (x + 1e-4), rtol=1e-6)
+    assert wrong[0, -1] == pytest.approx(5000, rel=1e-5)  # 1 / 1e-4 is 10 000
+    ones = torch.ones_like(x)
+    (right,) = _saved(lambda x: ones / x, x, tmp_path / "quotient.mlpackage").run({"x": x.numpy()}).values()
+    np.testing.assert_allclose(right, 1 / x, rtol=1e-6)
+
+
+def test_an_exported_gelu_loses_its_approximation_in_the_file(tmp_path):
+    # coremltools reads the positional arguments of an exported gelu alone, and torch writes `approximate` as a keyword.
+    gelu, x = torch.nn.functional.gelu, torch.linspace(-4, 4, 400)[None]
+    file = _saved(lambda x: gelu(x, approximate="tanh"), x, tmp_path / "gelu.mlpackage")
+    (y,) = file.run({"x": x.numpy()}).values()
+    np.testing.assert_allclose(y, gelu(x), atol=1e-6)
+    assert 4e-4 < np.abs(y - gelu(x, approximate="tanh").numpy()).max() < 5e-4
+
+
+class Layers(nn.Module):
+    """Some of what a speech model has."""
+
+    output_names = ("sound", "length")
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(10, 8)
+        self.lstm = nn.LSTM(8, 6, batch_first=True, bidirectional=True)
+        self.norm = nn.LayerNorm(12)
+        self.up = nn.ConvTranspose1d(12, 4, 4, stride=2, padding=1)
+        self.convolution = nn.Conv1d(4, 2, 3, padding=1)
+
+    def forward(self, ids, style):
+        x, _ = self.lstm(self.table(ids))
+        x = self.norm(torch.nn.functional.gelu(x)) * style
+        x = torch.nn.functional.leaky_relu(self.up(x.transpose(1, 2)), 0.1)
+        return torch.tanh(self.convolution(x)), ids.sum(dim=1)
+
+
+@pytest.fixture(scope="module")
+def layers():
+    torch.manual_seed(0)
+    module = Layers().eval()
+    inputs = {"ids": torch.tensor([[1, 5, 0, 9]]), "style": torch.randn(1, 1, 12)}
+    with torch.no_grad():
+        expected = module.double()(inputs["ids"], inputs["style"].double())
+    return module.float(), inputs, expected
+
+
+def test_one_artefact_for_all_who_read_it(layers, tmp_path):
+    module, inputs, _ = layers
+    theirs = REFERENCE.converter.export(module, inputs, tmp_path)
+    ours = REFERENCE.export(module, inputs, tmp_path)
+    assert isinstance(ours, Artifact)
+    assert (ours.backend, ours.cached) == ("coreml-reference", True)
+    assert ours.path == theirs.path
+    assert REFERENCE.executes() is None
+
+
+# Of the peak. float32: rounding of some 100 sums. float16: its half step is 5e-4, and rounding at every step adds up.
+@pytest.mark.parametrize(
+    ("backend", "tolerance"),
+    [
+        (REFERENCE, 2e-6),
+        (CoreMlReference("exact", CoreMl("coreml"), FLOAT64), 1e-7),  # weights are float32 in the file
+        (HALF, 5e-3),
+        (CoreMlReference("strict", HALF.converter, STRICT), 2e-2),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_layers_in_every_arithmetic(layers, backend, tolerance, tmp_path_factory):
+    module, inputs, (sound, length) = layers
+    program = backend.load(backend.export(module, inputs, tmp_path_factory.getbasetemp() / "layers"))
+    seen = []
+    outputs = program.run(inputs, observe=lambda kind, *_: seen.append(kind))
+    error = np.abs(outputs["sound"] - sound.numpy()).max() / sound.abs().max()
+    assert error < tolerance
+    assert (error > 1e-5) == backend.name.endswith(("float16", "strict"))
+    assert outputs["length"].tolist() == length.tolist() == [15]
+    assert outputs["length"].dtype == np.int64
+    assert {"gather", "lstm", "layer_norm", "gelu", "conv_transpose", "conv"} <= set(seen)
+
+
+def test_the_graph_before_the_passes_has_the_remainder_that_the_passes_lose():
+    graph = REFERENCE.graph(export_program(Of(lambda x: x % 1), {"x": X}))
+    np.testing.assert_array_equal(graph.run({"x": X})["output"], X % 1)
+
+
+def test_the_graph_of_layers(layers):
+    module, inputs, (sound, length) = layers
+    outputs = REFERENCE.graph(export_program(module, inputs)).run(inputs)
+    assert list(outputs) == ["sound", "length"]
+    assert np.abs(outputs["sound"] - sound.numpy()).max() < 2e-6 * sound.abs().max()
+    assert (outputs["length"].dtype, outputs["length"].tolist()) == (np.int64, length.tolist())
+
+
+class Step(nn.Module):
+    """One step of a streaming transformer: attention over a cache that is an input, rotary positions, a gated layer."""
+
+    output_names = ("y", "keys", "values")
+
+    def __init__(self):
+        super().__init__()
+        self.into, self.out = nn.Linear(8, 24), nn.Linear(8, 8)
+        self.norm, self.wide, self.narrow = nn.LayerNorm(8), nn.Linear(8, 32), nn.Linear(32, 8)
+
+    def forward(self, x, keys, values, position):
+        q, k, v = self.into(self.norm(x)).reshape(1, 2, 3, 2, 4).unbind(2)
+        place = position + torch.arange(2)
+        angle = place[:, None, None] * torch.tensor([1.0, 0.1])
+        q, k = self._turned(q, angle), self._turned(k, angle)
+        mine = (torch.arange(6)[:, None] == place).to(x.dtype)  # written by a product: place is known at run time alone
+        kept = (1 - mine.sum(-1))[None, :, None, None]
+        keys = keys * kept + torch.einsum("pt,bthd->bphd", mine, k)
+        values = values * kept + torch.einsum("pt,bthd->bphd", mine, v)
+        seen = torch.arange(6) <= place[:, None]
+        heads = (tensor.transpose(1, 2) for tensor in (q, keys, values))
+        x = x + self.out(nn.functional.scaled_dot_product_attention(*heads, seen).transpose(1, 2).reshape(1, 2, 8))
+        return x + self.narrow(nn.functional.gelu(self.wide(x))), keys, values
+
+    def _turned(self, x, angle):
+        even, odd = x[..., ::2], x[..., 1::2]
+        cosine, sine = torch.cos(angle), torch.sin(angle)
+        return torch.stack([even * cosine - odd * sine, even * sine + odd * cosine], dim=-1).flatten(-2)
+
+
+@pytest.mark.parametrize("target", ["iOS17", "iOS18"])
+def test_a_streaming_step_with_its_cache(tmp_path, target):
+    torch.manual_seed(0)
+    module, backend = Step().eval(), CoreMlReference("step", CoreMl("coreml-step", target=target))
+    inputs = {
+        "x": torch.randn(1, 2, 8),
+        "keys": torch.randn(1, 6, 2, 4),
+        "values": torch.randn(1, 6, 2, 4),
+        "position": torch.tensor([0]),
+    }
+    made = backend.export(module, inputs, tmp_path)
+    program = backend.load(made)
+    for position in (0, 3):
+        state = {**inputs, "position": torch.tensor([position])}
+        outputs = program.run(state)
+        with torch.no_grad():
+            expected = module(*state.values())
+        for name, value in zip(Step.output_names, expected, strict=True):
+            np.testing.assert_allclose(outputs[name], value, atol=2e-6)
+    attention = {"iOS17": "softmax", "iOS18": "scaled_dot_product_attention"}[target]
+    assert operator_types(made.path)[attention] == 1
+
+
+def test_a_failure_is_its_own(tmp_path):
+    class DataDependent(nn.Module):
+        def forward(self, x):
+            return x if x.sum() > 0 else -x
+
+    failure = REFERENCE.export(DataDependent(), {"x": torch.ones(3)}, tmp_path)
+    assert isinstance(failure, Failure)
+    assert (failure.backend, failure.rung) == ("coreml-reference", "exported")
