@@ -38,3 +38,45 @@ def planted(model: Any, parameter: str, channel: int, value: float = float("nan"
         yield
     finally:
         found.data[channel] = before
+
+
+@contextmanager
+def nearly_constant(
+    convolution: Any, channels: int, scale: float = 1e-5, lowest: float = 1.0, highest: float = 3.0
+) -> Iterator[None]:
+    """Have the first `channels` channels of a convolution vary next to nothing inside; bring them back, bit for bit.
+
+    Their weight is multiplied by `scale`, and their bias runs evenly from `lowest` to `highest`: the mean of such a
+    channel is large beside its deviation, so that a variance computed as E[x²] - E[x]² keeps no correct digit and can
+    come out below 0. The weights are no nonsense: a trained model may hold channels that it does not use.
+
+    Parameters
+    ----------
+    convolution : torch.nn.Module
+        Holds ``weight`` and ``bias``, the output channels along their first axis, as a convolution does.
+    channels : int
+        Number of channels, at least 1.
+    scale : float
+        Factor of the weight.
+    lowest, highest : float
+        Bias of the first and of the last of them.
+
+    Raises
+    ------
+    InputError
+        If the module has no such parameters or fewer channels.
+    """
+    parameters = dict(convolution.named_parameters(recurse=False))
+    weight, bias = parameters.get("weight"), parameters.get("bias")
+    if weight is None or bias is None:
+        raise InputError("The module has not both a weight and a bias of its own; give a convolution with a bias.")
+    if not 1 <= channels <= bias.shape[0]:
+        raise InputError(f"The convolution has {bias.shape[0]} channels, not {channels}; ask for 1 or more of these.")
+    before = weight.data[:channels].clone(), bias.data[:channels].clone()
+    weight.data[:channels] *= scale
+    for channel in range(channels):
+        bias.data[channel] = lowest + (highest - lowest) * channel / max(1, channels - 1)
+    try:
+        yield
+    finally:
+        weight.data[:channels], bias.data[:channels] = before

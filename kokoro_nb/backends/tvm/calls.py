@@ -1,0 +1,107 @@
+"""One call of an operator in a graph of PyTorch's, as a converter sees it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+_OPAQUE = 8  # kOpaque of TVM's OpPatternKind
+
+
+@dataclass(frozen=True)
+class Call:
+    """A node of the exported graph, and the importer that is at work on it.
+
+    Attributes
+    ----------
+    node : torch.fx.Node
+        The node.
+    importer : tvm.relax.frontend.torch.exported_program_translator.ExportedProgramImporter
+        Holds what the nodes before it became.
+    checks : bool
+        Whether indices are checked where they are used; code for a graphics processor cannot raise an error.
+    """
+
+    node: Any
+    importer: Any
+    checks: bool = True
+
+    @property
+    def op(self) -> Any:
+        """Return Relax's operators."""
+        from tvm import relax
+
+        return relax.op
+
+    @property
+    def result(self) -> Any:
+        """Return PyTorch's stand-in for the result: dtype and shape, or several of them."""
+        return self.node.meta["val"]
+
+    @property
+    def dtype(self) -> str:
+        """Return the dtype of the result."""
+        return dtype_name(self.result.dtype)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the shape of the result."""
+        return tuple(self.result.shape)
+
+    def arguments(self) -> list[Any]:
+        """Return all arguments in the order of the operator's schema, tensors as Relax expressions."""
+        return [self.importer._retrieve_args(value) for value in bound(self.node).values()]
+
+    def operands(self) -> list[Any]:
+        """Return the same, tensors as PyTorch's stand-ins."""
+        from torch import fx
+
+        return [value.meta["val"] if isinstance(value, fx.Node) else value for value in bound(self.node).values()]
+
+    def emit(self, expression: Any) -> Any:
+        """Add a binding to the Relax function and return its variable."""
+        return self.importer.block_builder.emit(expression)
+
+    def compute(self, expression: Callable[..., Any], *operands: Any) -> Any:
+        """Add a call of a tensor expression of `arithmetic` or `kernels` and return the variable of its result."""
+        return self.importer.block_builder.emit_te(expression, *operands, primfunc_name_hint=_name(expression))
+
+    def loops(self, kernel: Callable[..., Any], *operands: Any) -> Any:
+        """Add a call of a kernel of `kernels` that is written as loops, which no pass is to fuse or to schedule."""
+        attributes = {"op_pattern": _OPAQUE, "tirx.is_scheduled": True}
+        return self.importer.block_builder.emit_te(
+            kernel, *operands, primfunc_name_hint=_name(kernel), primfunc_attrs=attributes
+        )
+
+    def constant(self, value: Any, dtype: str) -> Any:
+        """Return a constant."""
+        from tvm import relax
+
+        return relax.const(value, dtype)
+
+    def cast(self, value: Any, dtype: str) -> Any:
+        """Return a tensor, or a number, as a tensor of `dtype`."""
+        if not hasattr(value, "ty"):
+            return self.constant(value, dtype)
+        return value if str(value.ty.dtype.dtype) == dtype else self.emit(self.op.astype(value, dtype))
+
+
+def bound(node: Any) -> dict[str, Any]:
+    """Return the arguments of a node by name, in the order of the operator's schema, with its defaults."""
+    parameters = node.target._schema.arguments
+    given = dict(zip((parameter.name for parameter in parameters), node.args, strict=False)) | node.kwargs
+    return {parameter.name: given.get(parameter.name, parameter.default_value) for parameter in parameters}
+
+
+def _name(function: Callable[..., Any]) -> str:
+    """Return the name of the function that made `function`."""
+    return function.__qualname__.partition(".")[0]
+
+
+def dtype_name(dtype: Any) -> str:
+    """Return PyTorch's dtype by the name that NumPy and TVM give it.
+
+    >>> import torch
+    >>> dtype_name(torch.int64)
+    'int64'
+    """
+    return str(dtype).removeprefix("torch.")

@@ -1,0 +1,92 @@
+"""TVM for machines that this is not: object files, and kernels for graphics processors, built and not executed here."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from kokoro_nb.backends.artefacts import FileBackend
+from kokoro_nb.backends.base import Artifact, Failure, Program, on_rung, quietly
+from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.tvm import pipeline, targets
+from kokoro_nb.backends.tvm.backend import source, unavailable
+from kokoro_nb.backends.tvm.importer import relax_module
+from kokoro_nb.errors import InputError
+
+Machine = Literal["aarch64-linux", "arm64-macos", "metal", "opencl"]
+
+_TARGETS: dict[Machine, dict[str, Any]] = {
+    "aarch64-linux": targets.ARM_LINUX,
+    "arm64-macos": targets.ARM_MACOS,
+    "metal": {"kind": "metal"},
+    "opencl": {"kind": "opencl"},
+}
+_WORDS: dict[Machine, str] = {
+    "aarch64-linux": "64-bit ARM processors under Linux",
+    "arm64-macos": "Apple's 64-bit ARM processors under macOS",
+    "metal": "graphics processors under Metal, driven by an ARM processor under macOS",
+    "opencl": "graphics processors under OpenCL, driven by a 64-bit ARM processor under Linux",
+}
+_SOURCES: dict[Machine, str] = {"metal": "kernels.metal", "opencl": "kernels.cl"}
+
+
+@dataclass(frozen=True)
+class TvmCross(FileBackend):
+    """TVM for another machine.
+
+    The artefact is an archive of object files for that machine, to be linked there into a shared library, which
+    `tvm.runtime.load_module` does with the archive by itself. Beside it lie the kernels' sources where there are any.
+
+    Attributes
+    ----------
+    machine : str
+        ``aarch64-linux``, ``arm64-macos``, ``metal`` or ``opencl``.
+
+    Notes
+    -----
+    What `Tvm` says of its losses holds here, too. Kernels of a graphics processor cannot raise errors, nor call the C
+    library: there an index out of range reads what lies there, remainders are TVM's own, and LSTMs are unrolled.
+    """
+
+    machine: Machine = "aarch64-linux"
+
+    file: ClassVar[str] = "model.tar"
+    packages: ClassVar[tuple[str, ...]] = ("apache-tvm", "apache-tvm-ffi")
+
+    def available(self) -> str | None:
+        """Return None if TVM can be imported, else the reason why not, in one sentence; no linker is needed."""
+        return unavailable()
+
+    def executes(self) -> str | None:
+        """Return the reason why the artefact is not run here."""
+        return f"built, not executed here: it is for {_WORDS[self.machine]}"
+
+    def options(self) -> dict[str, Any]:
+        """Return what is compiled for, and the digest of our own part in it."""
+        return {"target": _TARGETS[self.machine], "source": source()}
+
+    def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> None:
+        """Import, compile, and pack the object files."""
+        kernels = _SOURCES.get(self.machine)
+        with on_rung("lowered", seconds), quietly():
+            module = relax_module(exported, host=kernels is None)
+            built = pipeline.compiled(module, targets.target(_TARGETS[self.machine]))
+        with on_rung("serialised", seconds), quietly():
+            built.export_library(str(path))
+            if kernels is not None:
+                path.with_name(kernels).write_text(_kernels(built.mod, self.machine), encoding="utf-8")
+
+    def load(self, artifact: Artifact | Failure) -> Program:
+        """Refuse: it is for another machine.
+
+        Raises
+        ------
+        InputError
+            Always.
+        """
+        raise InputError(f"What {self.name} makes is {self.executes()}.")
+
+
+def _kernels(module: Any, kind: str) -> str:
+    """Return the sources of the kernels in a compiled module and those that it imports."""
+    own = [module.inspect_source()] if module.kind == kind else []
+    return "\n".join([*own, *(_kernels(part, kind) for part in module.imports)])

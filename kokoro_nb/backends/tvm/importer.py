@@ -1,0 +1,132 @@
+"""From an exported program to a Relax module: decomposed, refused where TVM would go wrong in silence, and checked."""
+
+from collections.abc import Callable
+from typing import Any
+
+from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.operators import calls
+from kokoro_nb.backends.tvm.calls import Call, bound, dtype_name
+from kokoro_nb.backends.tvm.converters import CONVERTERS, FOR_PROCESSORS
+
+Observer = Callable[[Any, Any], None]
+
+
+def relax_module(exported: Exported, host: bool = True, observer: Observer | None = None) -> Any:
+    """Return the Relax module of an exported program: one function, ``main``, of its inputs in order.
+
+    Parameters
+    ----------
+    exported : Exported
+        The program.
+    host : bool
+        Whether the code is for a processor, which can raise errors: then indices are checked, and an LSTM is one
+        kernel per layer and direction; else it is unrolled.
+    observer : callable, optional
+        Called with each node of the decomposed graph and what it became, in the order of computation: a
+        ``torch.fx.Node``, whose ``meta["nn_module_stack"]`` holds the module it comes from, and a Relax expression.
+
+    Returns
+    -------
+    tvm.IRModule
+        The weights are constants in it.
+
+    Raises
+    ------
+    NotImplementedError
+        If an operator draws random numbers, or TVM's importer gives a result of another shape or dtype than PyTorch.
+    """
+    from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
+
+    program = decomposed(exported.program, host)
+    refuse_random(program)
+    importer = ExportedProgramImporter()
+    table = {name: _converter(name, importer, host, observer) for name in {*importer.convert_map, *CONVERTERS}}
+    return importer.from_exported_program(program, False, False, False, table)
+
+
+def decomposed(program: Any, host: bool = True) -> Any:
+    """Return an exported program in the operators that we convert.
+
+    To PyTorch's own table are added operators that TVM's importer lacks or gets wrong and PyTorch can take apart.
+    """
+    import torch
+    from torch._decomp import get_decompositions
+
+    aten = torch.ops.aten
+    table = torch.export.default_decompositions()
+    table.update(get_decompositions([aten.elu, aten.celu, aten.hardtanh]))
+    if host:
+        del table[aten.lstm.input]
+    return program.run_decompositions(table)
+
+
+def refuse_random(program: Any) -> None:
+    """Refuse a program with an operator that draws random numbers.
+
+    Raises
+    ------
+    NotImplementedError
+        If there is one; it is named.
+    """
+    import torch
+
+    for name, node in calls(program):
+        if torch.Tag.nondeterministic_seeded in node.target.tags and not _at_rest(node):
+            raise NotImplementedError(
+                f"'{name}' draws random numbers, and TVM's importer would bake one draw into the artefact as a "
+                "constant, or leave it out; make the noise an input (for Kokoro: the patch 'explicit_noise')."
+            )
+
+
+def _at_rest(node: Any) -> bool:
+    """Return whether a node, such as an LSTM, draws numbers for its dropout alone, and has none."""
+    arguments = bound(node)
+    return arguments.get("train") is False or arguments.get("dropout") == 0
+
+
+def _converter(name: str, importer: Any, host: bool, observer: Observer | None) -> Callable[..., Any]:
+    """Return the converter of one operator, ours or TVM's, with a check of what it gives."""
+    theirs = importer.convert_map.get(name)
+    ours = CONVERTERS.get(name) if host or name not in FOR_PROCESSORS else None
+
+    def convert(node: Any, _importer: Any = None) -> Any:
+        try:
+            value = ours(Call(node, importer, host)) if ours else theirs(node)
+        except Exception as error:
+            error.add_note(f"at '{node.name}' ({name}) in {_place(node)}")
+            raise
+        _require_type(node, value)
+        if observer is not None:
+            observer(node, value)
+        return value
+
+    return convert
+
+
+def _require_type(node: Any, value: Any) -> None:
+    """Refuse a result of another shape or dtype than PyTorch's.
+
+    Raises
+    ------
+    NotImplementedError
+        If it differs.
+    """
+    from tvm import relax
+
+    if not isinstance(value, relax.Expr):
+        return
+    expected, given = node.meta.get("val"), value.ty
+    if not hasattr(expected, "stride") or not isinstance(given, relax.TensorType):
+        return  # no tensor; of several, each is checked where it is taken out
+    theirs = dtype_name(expected.dtype), tuple(int(size) for size in expected.shape)
+    ours = str(given.dtype.dtype), tuple(int(size) for size in given.shape)
+    if ours != theirs:
+        raise NotImplementedError(
+            f"TVM's importer makes {ours} of '{node.name}' in {_place(node)}, which is {theirs} in PyTorch."
+        )
+
+
+def _place(node: Any) -> str:
+    """Return the path of the module that a node comes from."""
+    stack = list(node.meta.get("nn_module_stack", {}).values())
+    return (stack[-1][0] if stack else "") or "the module"

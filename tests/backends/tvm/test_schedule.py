@@ -1,0 +1,311 @@
+"""The pass on modules as users have them: each function by the rule that is for it, its result that of float64."""
+
+import copy
+import platform
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from kokoro_nb.backends.exported import export_program
+from kokoro_nb.backends.tvm import pipeline
+from kokoro_nb.backends.tvm.importer import relax_module
+from kokoro_nb.backends.tvm.schedule import plan, scheduled
+
+
+@pytest.fixture(scope="module")
+def taken(here):
+    """Take a torch module to where the pass is run; return the Relax module with its functions of loops."""
+    import tvm
+
+    def taken(module, inputs, fused=True):
+        passes = [*pipeline.legalisation(), *(pipeline.fusion() if fused else [])]
+        with here:
+            return tvm.transform.Sequential(passes)(relax_module(export_program(module.eval(), inputs)))
+
+    return taken
+
+
+@pytest.fixture(scope="module")
+def run(here):
+    """Compile a Relax module after the pass and run it."""
+    import tvm
+
+    def run(lowered, inputs, target=here):
+        with target:
+            ready = tvm.transform.Sequential(pipeline.lowering())(lowered)
+            built = tvm.relax.build(ready, target, relax_pipeline=None)
+        results = tvm.relax.VirtualMachine(built, tvm.cpu())["main"](*map(tvm.runtime.tensor, inputs))
+        return [result.numpy() for result in results]
+
+    return run
+
+
+class Of(nn.Module):
+    """A function as a module, with the tensors that it takes beside its input as parameters."""
+
+    def __init__(self, function, *tensors):
+        super().__init__()
+        self.function = function
+        self.tensors = nn.ParameterList(tensors)
+
+    def forward(self, x):
+        return self.function(x, *self.tensors)
+
+
+def _drawn(*shape):
+    return torch.from_numpy(np.random.default_rng(sum(shape)).standard_normal(shape)).float()
+
+
+def _in_float64(module, x):
+    with torch.no_grad():
+        return copy.deepcopy(module).double()(x.double()).numpy()
+
+
+def _of_peak(found, expected):
+    """Return the largest error as a share of the largest value."""
+    return np.abs(found - expected).max() / np.abs(expected).max()
+
+
+def _conv(**options):
+    return lambda x, w: F.conv1d(x, w, **options)
+
+
+def _transposed(**options):
+    return lambda x, w: F.conv_transpose1d(x, w, **options)
+
+
+CONVOLUTIONS = {
+    "as it comes": (_conv(), (16, 8, 3), (1, 8, 50)),
+    "padded": (_conv(padding=3), (10, 6, 7), (1, 6, 48)),
+    "dilated": (_conv(padding=10, dilation=5), (16, 8, 5), (1, 8, 97)),
+    "strided": (_conv(padding=3, stride=6), (9, 5, 12), (1, 5, 121)),
+    "strided and dilated": (_conv(stride=2, dilation=3), (9, 5, 4), (1, 5, 61)),
+    "one channel": (_conv(padding=1, stride=2), (1, 1, 3), (1, 1, 49)),
+    "two groups": (_conv(padding=1, groups=2), (6, 4, 3), (1, 8, 33)),
+    "one group per channel": (_conv(padding=2, groups=7), (7, 1, 5), (1, 7, 40)),
+    "a batch": (_conv(padding=1), (11, 4, 3), (3, 4, 31)),
+    "one sample": (_conv(), (20, 6, 5), (1, 6, 5)),
+}
+TRANSPOSED = {
+    "whole phases": (_transposed(stride=5, padding=3), (6, 9, 10), (1, 6, 20)),
+    "hop of an STFT": (_transposed(stride=5), (11, 1, 20), (1, 11, 33)),
+    "more output": (_transposed(stride=4, padding=2, output_padding=3), (5, 7, 8), (1, 5, 18)),
+    "a batch, transposed": (_transposed(stride=2), (4, 5, 4), (2, 4, 9)),
+}
+UNEVEN = {
+    "uneven phases": (_transposed(stride=2, padding=1, output_padding=1), (5, 6, 3), (1, 5, 19)),
+    "pool": (_transposed(stride=2, padding=1, output_padding=1, groups=6), (6, 1, 3), (1, 6, 24)),
+    "groups": (_transposed(stride=2, groups=2), (6, 4, 4), (1, 6, 15)),
+    "no stride": (_transposed(padding=1), (5, 6, 3), (1, 5, 19)),
+}
+MATMULS = {
+    "one row": (lambda x, w: x @ w, (37, 210), (1, 37)),
+    "many rows": (lambda x, w: x @ w, (20, 48), (19, 20)),
+    "a linear layer": (F.linear, (45, 30), (2, 9, 30)),
+    "a batch of matrices": (lambda x, w: x @ w, (3, 12, 17), (3, 9, 12)),
+    "attention": (lambda x, w: x @ (x * w).transpose(1, 2), (1, 1, 16), (2, 13, 16)),
+    "pointwise": (_conv(), (12, 9, 1), (1, 9, 26)),
+}
+SHAPES = {
+    "convolution": CONVOLUTIONS,
+    "transposed convolution": TRANSPOSED,
+    "convolution ": UNEVEN,  # zeros and all
+    "matmul": MATMULS,
+}
+
+
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, cases in SHAPES.items() for name in cases])
+def test_sums_of_products_are_computed_in_blocks(taken, run, here, kind, name):
+    function, weight, shape = SHAPES[kind][name]
+    module, x = Of(function, _drawn(*weight)), _drawn(*shape)
+    lowered = taken(module, {"x": x})
+    work = [decision for decision in plan(lowered, here) if decision.rule == "blocked"]
+    expected = {"one sample": "matmul", "one group per channel": "convolution"}.get(name, kind.strip())
+    assert [(decision.kind, decision.calls) for decision in work] == [(expected, 1)]
+    (found,) = run(scheduled(lowered, here), [x.numpy()])
+    # up to 1e2 terms of float32 are summed: 1e2 roundings of 6e-8 at worst, their root as a rule
+    assert _of_peak(found, _in_float64(module, x)) < 1e-6
+
+
+def test_the_measure_of_error_rejects_a_wrong_tap():
+    weight, x = _drawn(16, 8, 3), _drawn(1, 8, 50)
+    wrong = weight.clone()
+    wrong[3, 2, 1] *= 1 + 1e-4
+    right, other = (_in_float64(Of(_conv(), w), x) for w in (weight, wrong))
+    assert _of_peak(other, right) > 1e-6
+
+
+def _norm(x, gain, bias):
+    deviation = x - x.mean(-1, keepdim=True)
+    return deviation * torch.rsqrt((deviation * deviation).mean(-1, keepdim=True) + 1e-5) * (1 + gain) + bias
+
+
+ROWS = {
+    "norm": (_norm, ((9, 1), (9, 1)), (1, 9, 131)),
+    "short rows": (_norm, ((9, 1), (9, 1)), (1, 9, 24)),
+    "softmax": (lambda x: torch.softmax(x, -1), (), (3, 7, 45)),
+    "layer norm": (lambda x, gain, bias: F.layer_norm(x, (70,), gain, bias), ((70,), (70,)), (4, 70)),
+    "instance norm": (lambda x: F.instance_norm(x), (), (2, 5, 97)),
+    "sum of two axes": (lambda x: x.sum((-1, -2)), (), (6, 5, 80)),
+    "snake": (lambda x, a: x + torch.sin(a * x) ** 2 / a, ((7, 1),), (1, 7, 130)),
+    "cosine": (lambda x: torch.cos(x), (), (3, 33)),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_what_concerns_a_row_is_computed_row_by_row(taken, run, here, name):
+    function, tensors, shape = ROWS[name]
+    module, x = Of(function, *(_drawn(*shape) for shape in tensors)), _drawn(*shape)
+    lowered = taken(module, {"x": x})
+    assert "rowwise" in {decision.rule for decision in plan(lowered, here)}
+    (found,) = run(scheduled(lowered, here), [x.numpy()])
+    assert _of_peak(found, _in_float64(module, x)) < 1e-6
+
+
+ELEMENTS = {
+    "arithmetic": lambda x: F.leaky_relu(x * 2 + 1, 0.1) / 3,
+    "two results": lambda x: torch.cat(x.chunk(2, 1)[::-1], 1),
+    "another order": lambda x: x.transpose(1, 2).reshape(2, -1),
+    "a function": lambda x: torch.exp(x) + torch.tanh(x),
+    "edges": lambda x: F.pad(x, (2, 1), mode="reflect"),
+}
+
+
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_what_reduces_nothing_is_one_loop_per_result(taken, run, here, name):
+    module, x = Of(ELEMENTS[name]), _drawn(1, 6, 41)
+    lowered = taken(module, {"x": x})
+    decisions = plan(lowered, here)
+    assert {decision.rule for decision in decisions} == {"elementwise"}
+    assert {decision.kind for decision in decisions} == {"elementwise"}
+    (found,) = run(scheduled(lowered, here), [x.numpy()])
+    assert _of_peak(found, _in_float64(module, x)) < 1e-6
+
+
+class Block(nn.Module):
+    """What a vocoder is made of: up, norm, snake, dilated convolution with its residual, down to few channels."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.up = nn.ConvTranspose1d(12, 10, 8, stride=4, padding=2)
+        self.conv = nn.Conv1d(10, 10, 7, padding=9, dilation=3)
+        self.post = nn.Conv1d(10, 3, 3, padding=1)
+        self.alpha = nn.Parameter(torch.rand(10, 1) + 0.5)
+
+    def forward(self, x):
+        x = self.up(F.leaky_relu(x, 0.1))
+        y = _norm(x, self.alpha, self.alpha)
+        y = y + torch.sin(self.alpha * y) ** 2 / self.alpha
+        return torch.exp(self.post(F.leaky_relu((self.conv(y) + x) / 3)))
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_a_vocoder_block_is_scheduled_from_end_to_end(taken, run, here, fused):
+    module, x = Block(), _drawn(1, 12, 77)
+    lowered = taken(module, {"x": x}, fused)
+    decisions = plan(lowered, here)
+    assert all(decision.rule for decision in decisions)
+    products = {decision.kind: decision.flops for decision in decisions if decision.rule == "blocked"}
+    # two operations per product: 10 rows of 310 places (308 and the rounding up to whole phases) with 12 * 2 taps
+    assert products["transposed convolution"] == 2 * 10 * 312 * 12 * 2
+    assert sum(d.flops for d in decisions if d.kind == "convolution") == 2 * 308 * (10 * 10 * 7 + 3 * 10 * 3)
+    (found,) = run(scheduled(lowered, here), [x.numpy()])
+    assert _of_peak(found, _in_float64(module, x)) < 5e-6  # exp magnifies the rounding of its argument, of up to 4
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_goes_where_it_goes_in_torch(taken, run, here, bad):
+    torch.manual_seed(0)
+    up, conv = nn.ConvTranspose1d(3, 9, 4, stride=2, padding=1), nn.Conv1d(9, 5, 3, dilation=2)
+    parts = Of(
+        lambda x, *tensors: F.conv1d(F.conv_transpose1d(x, tensors[0], tensors[1], 2, 1), *tensors[2:], dilation=2),
+        up.weight,
+        up.bias,
+        conv.weight,
+        conv.bias,
+    )
+    x = _drawn(1, 3, 40)
+    x[0, 1, 25] = bad
+    (found,) = run(scheduled(taken(parts, {"x": x}), here), [x.numpy()])
+    with torch.no_grad():
+        expected = parts(x).numpy()
+    assert 0 < np.isfinite(expected).mean() < 1
+    for of in (np.isnan, np.isposinf, np.isneginf):
+        np.testing.assert_array_equal(of(found), of(expected))
+
+
+def test_a_row_with_a_number_that_is_not_finite_leaves_the_others_alone(taken, run, here):
+    module, x = Of(lambda x: _norm(torch.sin(x), 0.0, 0.0)), _drawn(4, 100)
+    x[0, 3], x[1, 4], x[2, 5] = np.nan, np.inf, 1e20
+    (found,) = run(scheduled(taken(module, {"x": x}), here), [x.numpy()])
+    np.testing.assert_array_equal(np.isfinite(found).all(-1), [False, False, True, True])
+    assert _of_peak(found[2:], _in_float64(module, x)[2:]) < 1e-6
+
+
+def test_what_no_rule_knows_is_left_as_it_was(taken, run, here):
+    import tvm
+
+    module, x = Of(lambda x: torch.sort(x, -1).values.cumsum(-1)), _drawn(3, 50)
+    lowered = taken(module, {"x": x})
+    unknown = [decision.function for decision in plan(lowered, here) if decision.rule is None]
+    assert unknown
+    after = scheduled(lowered, here)
+    for name in unknown:
+        tvm.ir.assert_structural_equal(after[name], lowered[name])
+    (found,) = run(after, [x.numpy()])
+    assert _of_peak(found, _in_float64(module, x)) < 1e-6
+
+
+def test_the_module_that_is_given_stays_as_it_was(taken, here):
+    lowered = taken(Block(), {"x": _drawn(1, 12, 77)})
+    before = lowered.script(show_meta=False)
+    plan(lowered, here)
+    scheduled(lowered, here)
+    assert lowered.script(show_meta=False) == before
+
+
+def _called(lowered):
+    from kokoro_nb.backends.tvm.schedule.sites import call_sites
+
+    return {name for name, sites in call_sites(lowered).items() if sites}
+
+
+def test_taps_are_put_in_order_before_the_program_runs_if_they_are_known(taken, run, here):
+    x, weight = _drawn(1, 6, 20), _drawn(6, 9, 10)
+    lowered = taken(Of(_transposed(stride=5), weight), {"x": x})
+    assert [name for name in _called(scheduled(lowered, here)) if "weight_prepack" in name] == []
+
+    class Given(nn.Module):
+        def forward(self, x, weight):
+            return F.conv_transpose1d(x, weight, stride=5)
+
+    lowered = taken(Given(), {"x": x, "weight": weight})
+    (found,) = run(scheduled(lowered, here), [x.numpy(), weight.numpy()])
+    assert _of_peak(found, _in_float64(Of(_transposed(stride=5), weight), x)) < 1e-6
+
+
+def test_the_plan_is_sorted_by_work_and_counts_calls(taken, here):
+    twice = Of(lambda x, w: torch.tanh(F.conv1d(torch.tanh(F.conv1d(x, w, padding=1)), w, padding=1)), _drawn(8, 8, 3))
+    lowered = taken(twice, {"x": _drawn(1, 8, 40)})
+    decisions = plan(lowered, here)
+    work = [decision.calls * decision.flops for decision in decisions]
+    assert work == sorted(work, reverse=True)
+    assert (decisions[0].kind, decisions[0].rule, decisions[0].calls) == ("convolution", "blocked", 2)
+    assert decisions[0].flops == 2 * 8 * 8 * 3 * 40
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="These are older processors of the same family.")
+@pytest.mark.parametrize(("processor", "lanes"), [("haswell", 8), ("x86-64", 4)])
+def test_a_processor_with_shorter_vectors_computes_the_same(taken, run, processor, lanes):
+    from tvm.target import Target
+
+    older = Target({"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": processor})
+    module, x = Of(_transposed(stride=2, padding=1), _drawn(8, 9, 4)), _drawn(1, 8, 64)
+    after = scheduled(taken(module, {"x": x}), older)
+    assert f"T.vectorized(T.int64({lanes}))" in after.script(show_meta=False)
+    (found,) = run(after, [x.numpy()], older)
+    assert _of_peak(found, _in_float64(module, x)) < 1e-6
