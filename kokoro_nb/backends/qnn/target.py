@@ -1,0 +1,106 @@
+"""Which chip is built for, and whether the provider took what it was told.
+
+The provider of onnxruntime-qnn 2.7 ignores an option that it does not know and one whose value it cannot read, without
+an error; where ``soc_model`` and ``htp_arch`` contradict each other it builds for the former and records the latter in
+the artefact. So names and values are checked here first, and afterwards against what its log says that it read and
+what is recorded in the artefact.
+"""
+
+import re
+from collections.abc import Mapping
+
+from kokoro_nb.backends.qnn.log import options_taken
+from kokoro_nb.backends.qnn.process import QnnError
+from kokoro_nb.errors import InputError
+
+# Those that change what is built, with the values that they take.
+_SWITCH = "[01]"
+OPTIONS: dict[str, str] = {
+    "soc_model": r"\d+",
+    "htp_arch": r"\d+",
+    "vtcm_mb": r"[1-9]\d*",
+    "htp_graph_finalization_optimization_mode": "[0-3]",
+    "enable_htp_fp16_precision": _SWITCH,
+    "enable_htp_fp16_clamp_overflow": _SWITCH,
+    "enable_htp_monolithic_lstm": _SWITCH,
+    "extended_udma": _SWITCH,
+    "htp_bf16_enable": _SWITCH,
+    "offload_graph_io_quantization": _SWITCH,
+}
+TARGET = ("soc_model", "htp_arch")
+RECORD = "ep_compatibility_info.QNNExecutionProvider"  # key in the metadata of a context
+
+
+def checked_options(soc_model: str, htp_arch: str | None, others: Mapping[str, str]) -> dict[str, str]:
+    """Return the provider's options for a chip.
+
+    Parameters
+    ----------
+    soc_model : str
+        Qualcomm's number of the chip, for example ``57`` for the SM8650 (Snapdragon 8 Gen 3); the table is
+        ExecuTorch's.
+    htp_arch : str or None
+        Version of its NPU, for example ``75``; None for the one that it has.
+    others : mapping
+        Further options, of `OPTIONS`.
+
+    Raises
+    ------
+    InputError
+        If the chip is not in the table, does not have that NPU, or an option or its value is unknown.
+    """
+    chips = _chips()
+    if soc_model not in chips:
+        known = ", ".join(f"{number} ({name})" for number, (name, _) in chips.items())
+        raise InputError(f"There is no chip with soc_model '{soc_model}'; the known ones are {known}.")
+    name, arch = chips[soc_model]
+    if htp_arch not in (None, arch):
+        raise InputError(
+            f"The NPU of {name} (soc_model {soc_model}) is version {arch}, not {htp_arch}; "
+            f"the provider would build for {arch}: leave htp_arch out, or choose another chip."
+        )
+    for option, value in others.items():
+        if option in TARGET:
+            raise InputError(f"'{option}' is a field of its own; give it there.")
+        if option not in OPTIONS:
+            raise InputError(f"There is no provider option '{option}'; use one of {', '.join(OPTIONS)}.")
+        if not re.fullmatch(OPTIONS[option], value):
+            raise InputError(f"The provider option {option} cannot be '{value}'; it takes {OPTIONS[option]}.")
+    return {"soc_model": soc_model, "htp_arch": arch, **others}
+
+
+def require_taken(options: Mapping[str, str], log: str, metadata: Mapping[str, str]) -> None:
+    """Check that the provider read every one of `options` and recorded them in the artefact.
+
+    Parameters
+    ----------
+    options : mapping
+        What it was told.
+    log : str
+        What the session said at log level verbose.
+    metadata : mapping
+        Of the ONNX file with the context.
+
+    Raises
+    ------
+    QnnError
+        If an option is missing from both, or has another value there.
+    """
+    fields = metadata.get(RECORD, "").split(":")
+    if fields[0] != "v2" or len(fields) != 8:
+        raise QnnError(f"The artefact does not say what it was built for, but '{metadata.get(RECORD, '')}'.")
+    recorded = {"htp_arch": fields[4], "soc_model": fields[5], "vtcm_mb": fields[6]}
+    taken = options_taken(log)
+    for option, value in options.items():
+        for where, said in (("log", taken.get(option)), ("artefact", recorded.get(option))):
+            if said not in (None, value):
+                raise QnnError(f"The provider was told {option}={value}, but its {where} says {said}.")
+        if option not in taken and option not in recorded:
+            raise QnnError(f"The provider was told {option}={value}, and nothing shows that it read it.")
+
+
+def _chips() -> dict[str, tuple[str, str]]:
+    """Return name and NPU version of each chip that ExecuTorch knows, by its number."""
+    from executorch.backends.qualcomm.serialization.qc_schema import _soc_info_table
+
+    return {str(int(chip)): (chip.name, str(int(info.htp_info.htp_arch))) for chip, info in _soc_info_table.items()}
