@@ -130,7 +130,8 @@ def _cases():
 CASES = _cases()
 PARITY = 1e-5  # of the output's peak; float32 has 6e-8, and these modules sum over tens of terms at most
 # What computes in float16, of which the last bit is 5e-4: a dozen such roundings.
-COARSE: dict[str, float] = {}
+COARSE: dict[str, float] = dict.fromkeys(("coreml-reference-float16", "coreml-reference-float16-strict"), 2e-3)
+COARSE["onnxruntime-qnn"] = 3e-3  # float16 arguments of a coarse sine; measured 1.5e-3
 
 
 @pytest.fixture(params=BACKENDS)
@@ -224,7 +225,8 @@ def test_instance_norm_does_not_remember_earlier_calls(backend, artefact):
     ordinary, constant = CASES["norm"].inputs, {"x": torch.full((1, 4, 6), 3.0)}
     for inputs in (ordinary, constant, constant, ordinary):
         # Rounding of the mean of a constant, up to 2e-7, is multiplied by 1 / sqrt(1e-5) = 316.
-        np.testing.assert_allclose(program.run(inputs)["output"], _reference("norm", inputs)["output"], atol=2e-4)
+        atol = 2e-4 + COARSE.get(backend.name, 0)
+        np.testing.assert_allclose(program.run(inputs)["output"], _reference("norm", inputs)["output"], atol=atol)
 
 
 # What is lost on the way, each found by the test below. Strict where the exporter does it, so that its mending is
@@ -232,6 +234,9 @@ def test_instance_norm_does_not_remember_earlier_calls(backend, artefact):
 LOSSES = {
     ("onnxruntime", "waves"): ("torch.onnx writes atan2 as atan(y / x) and replaces NaN by 0 at its end", True),
     ("executorch-xnnpack", "waves"): ("XNNPACK's exp turns NaN into 0", False),
+    ("onnxruntime-qnn", "conv"): ("the simulator's float16 has no NaN", True),
+    ("onnxruntime-qnn", "norm"): ("the simulator's float16 has no NaN", True),
+    ("onnxruntime-qnn", "waves"): ("the simulator's float16 has no NaN", True),
 }
 
 

@@ -1,0 +1,138 @@
+"""ExecuTorch: with a delegate, and without one."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from kokoro_nb.backends.artefacts import FileBackend
+from kokoro_nb.backends.base import Artifact, Failure, loadable, on_rung, quietly
+from kokoro_nb.backends.executorch.delegates import DELEGATES, Delegate, Name
+from kokoro_nb.backends.executorch.edge import edge_program
+from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.interpreted import Interpreted
+from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
+from kokoro_nb.errors import InputError
+
+
+@dataclass(frozen=True)
+class ExecutorchProgram:
+    """A loaded method; every call runs on the same one, in the memory that the calls before it used."""
+
+    program: Any  # executorch.runtime.Program: holds what the method runs on
+    method: Any
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[str, ...]
+
+    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
+        """Run once: see `base.Program.run`."""
+        import torch
+
+        tensors = [torch.tensor(array) for array in checked(inputs, self.inputs).values()]
+        with quietly():
+            results = self.method.execute(tensors)
+        return {name: result.numpy() for name, result in zip(self.outputs, results, strict=True)}
+
+
+@dataclass(frozen=True)
+class Executorch(FileBackend):
+    """ExecuTorch.
+
+    Attributes
+    ----------
+    delegate : str or None
+        Whose partitioner is asked: ``xnnpack`` (the CPU), ``coreml`` or ``vulkan``; what it leaves, and with None every
+        operator, runs in the kernels that the wheel registers. These are the portable ones, but for some twenty that it
+        replaces by optimised ones (matrix products, arithmetic, exp, gelu, layer norm, softmax, sums; neither
+        convolution nor instance norm).
+
+    Notes
+    -----
+    XNNPACK (in ExecuTorch 1.5.1, on a processor with AVX-512) turns NaN into 0 in ``exp`` and ``softplus``, and gives
+    NaN for ``sqrt(inf)``, ``rsqrt(0)`` and ``sin`` or ``cos`` of 3e38. The kernels without it do none of this. On any
+    processor its partitioner takes ``gelu(approximate="tanh")`` for the one with erf: `models.gelu` mends that.
+
+    Core ML's partitioner computes in float16 by default; here it is told float32. It stops at ``rsqrt`` of an integer
+    tensor, which the patch ``constant_scale`` avoids.
+    """
+
+    delegate: Name | None = "xnnpack"
+
+    file: ClassVar[str] = "model.pte"
+    packages: ClassVar[tuple[str, ...]] = ("executorch", "torchao", "coremltools")
+    form: ClassVar[str] = "Edge"
+
+    def available(self) -> str | None:
+        """Return None if the exporter and the delegate's partitioner can be imported, else the reason why not."""
+        try:
+            with quietly():
+                import executorch.exir
+                import executorch.runtime  # noqa: F401
+
+                self.partitioner()
+        except (ImportError, OSError) as error:
+            return f"ExecuTorch cannot be used here ({error}); install executorch for this platform."
+        return None
+
+    def executes(self) -> str | None:
+        """Return None if the runtime in this wheel has the delegate, else the sentence that says so."""
+        if self._delegate is None:
+            return None
+        with quietly():
+            from executorch.runtime import Runtime
+
+            registered = Runtime.get().backend_registry.registered_backend_names
+        if self._delegate.backend_id in registered:
+            return None
+        return f"The runtime in this ExecuTorch was built without {self._delegate.backend_id}."
+
+    def options(self) -> dict[str, Any]:
+        """Return the delegate."""
+        return {"delegate": self.delegate}
+
+    def partitioner(self) -> Any | None:
+        """Return a new partitioner of the delegate; None if there is none."""
+        return None if self._delegate is None else self._delegate.partitioner()
+
+    def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> None:
+        """Lower, plan the memory and write the ``.pte`` file."""
+        with on_rung("lowered", seconds), quietly():
+            from executorch.exir import to_edge_transform_and_lower
+
+            partitioner = self.partitioner()
+            chain = [] if partitioner is None else [partitioner]
+            edge = to_edge_transform_and_lower(exported.program, partitioner=chain)
+        with on_rung("serialised", seconds), quietly():
+            program = edge.to_executorch()
+            with path.open("wb") as stream:
+                program.write_to_file(stream)
+
+    def graph(self, exported: Exported) -> Interpreted:
+        """Return the Edge program before delegation, run by PyTorch."""
+        with on_rung("lowered"), quietly():
+            edge = edge_program(exported, self.partitioner())
+        return Interpreted(edge, exported.inputs, exported.outputs)
+
+    def load(self, artifact: Artifact | Failure) -> ExecutorchProgram:
+        """Load the program and its one method.
+
+        Raises
+        ------
+        InputError
+            Also where the runtime lacks the delegate.
+        """
+        artifact = loadable(artifact, self.name)
+        reason = self.executes()
+        if reason is not None:
+            raise InputError(reason)
+        with quietly():
+            from executorch.runtime import Runtime
+
+            program = Runtime.get().load_program(str(artifact.path))
+            method = program.load_method("forward")
+        return ExecutorchProgram(program, method, artifact.inputs, artifact.outputs)
+
+    @property
+    def _delegate(self) -> Delegate | None:
+        return None if self.delegate is None else DELEGATES[self.delegate]

@@ -1,0 +1,139 @@
+"""An artefact run in a process of its own, one that has never seen the model: what a deployment does.
+
+Run as ``python -m kokoro_nb.backends.fresh_process FOLDER`` it is that process: it reads ``request.json`` and
+``inputs.npz`` there and writes ``outputs.npz`` and ``answer.json``.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.backends.base import Artifact, Failure, loadable
+from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
+from kokoro_nb.errors import InputError
+
+REQUEST, INPUTS, ANSWER, OUTPUTS = "request.json", "inputs.npz", "answer.json", "outputs.npz"
+
+
+@dataclass(frozen=True)
+class FreshRun:
+    """What came out of the process.
+
+    Attributes
+    ----------
+    outputs : dict
+        Outputs of the last call, by name.
+    seconds : dict
+        Wall time of ``loaded``, the imports that the runtime needs included, and ``run``, the first call.
+    calls : tuple of float
+        Wall time of each call, seconds.
+    modules : frozenset of str
+        Names of all Python modules that were imported in the process when it was done.
+    """
+
+    outputs: dict[str, np.ndarray]
+    seconds: Mapping[str, float]
+    calls: tuple[float, ...]
+    modules: frozenset[str]
+
+    def imported(self, package: str) -> bool:
+        """Say whether the process imported `package` or a module of it."""
+        return any(name == package or name.startswith(f"{package}.") for name in self.modules)
+
+
+def run_fresh(name: str, artifact: Artifact | Failure, inputs: Arrays, calls: int = 1) -> FreshRun:
+    """Load `artifact` in a new Python process and run it there.
+
+    The process imports `kokoro_nb.backends` and what the runtime needs; neither the speech model's package nor ours of
+    models, unless the artefact itself cannot do without.
+
+    Parameters
+    ----------
+    name : str
+        Key of `BACKENDS`, of a backend that writes files.
+    artifact : Artifact
+        What it exported.
+    inputs : mapping
+        Name -> tensor or array.
+    calls : int
+        Number of calls on the loaded program, at least 1.
+
+    Raises
+    ------
+    InputError
+        If the artefact is a `Failure`, is not of this backend, is in memory alone or gone, if the inputs do not fit it,
+        or `calls` is less than 1.
+    RuntimeError
+        If the process fails; with what it printed.
+    """
+    artifact = loadable(artifact, name)
+    if artifact.path is None:
+        raise InputError(f"{name} writes no file that another process could load; choose another backend.")
+    if calls < 1:
+        raise InputError(f"{calls} calls are too few; give 1 or more.")
+    arrays = checked(inputs, artifact.inputs)
+    with tempfile.TemporaryDirectory() as room:
+        folder = Path(room)
+        request = {
+            "backend": artifact.backend,
+            "path": str(artifact.path.resolve()),
+            "inputs": [asdict(spec) for spec in artifact.inputs],
+            "outputs": artifact.outputs,
+            "calls": calls,
+        }
+        (folder / REQUEST).write_text(json.dumps(request), encoding="utf-8")
+        np.savez(folder / INPUTS, *arrays.values())
+        command = [sys.executable, "-P", "-m", __name__, room]
+        # the same copy of this package, whether it is installed or not
+        found = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
+        environment = {**os.environ, "PYTHONPATH": found}
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"The process that ran {name} ended with {done.returncode}: {done.stderr.strip()}")
+        answer = json.loads((folder / ANSWER).read_text(encoding="utf-8"))
+        outputs = dict(zip(artifact.outputs, _stored(folder / OUTPUTS), strict=True))
+    times = tuple(answer["calls"])
+    seconds = {"loaded": answer["loaded"], "run": times[0]}
+    return FreshRun(outputs, seconds, times, frozenset(answer["modules"]))
+
+
+def _stored(path: Path) -> list[np.ndarray]:
+    with np.load(path) as stored:
+        return [stored[name] for name in stored.files]
+
+
+def _serve(folder: Path) -> None:
+    """Answer the request in `folder`."""
+    request = json.loads((folder / REQUEST).read_text(encoding="utf-8"))
+    specs = tuple(TensorSpec(s["name"], tuple(s["shape"]), s["dtype"]) for s in request["inputs"])
+    artifact = Artifact(request["backend"], Path(request["path"]), specs, tuple(request["outputs"]))
+    inputs: dict[str, Any] = dict(zip((spec.name for spec in specs), _stored(folder / INPUTS), strict=True))
+    from kokoro_nb.backends import backend
+
+    start = time.perf_counter()
+    program = backend(artifact.backend).load(artifact)
+    loaded, times = time.perf_counter() - start, []
+    for _ in range(request["calls"]):
+        start = time.perf_counter()
+        outputs = program.run(inputs)
+        times.append(time.perf_counter() - start)
+    np.savez(folder / OUTPUTS, *(outputs[name] for name in artifact.outputs))
+    answer = {
+        "loaded": loaded,
+        "calls": times,
+        "modules": sorted(name for name, module in sys.modules.items() if module),
+    }
+    (folder / ANSWER).write_text(json.dumps(answer), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    _serve(Path(sys.argv[1]))

@@ -1,0 +1,157 @@
+"""AOTInductor, PyTorch's deployment of today: the exported program compiled to machine code for this processor."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from kokoro_nb.backends.artefacts import FileBackend
+from kokoro_nb.backends.base import Artifact, Failure, loadable, on_rung, quietly
+from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.operators import require_own
+from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
+from kokoro_nb.storage import cache_dir
+
+
+@dataclass(frozen=True)
+class AotInductorProgram:
+    """A loaded package."""
+
+    model: Any  # torch.export.pt2_archive._package.AOTICompiledModel
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[str, ...]
+
+    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
+        """Run once: see `base.Program.run`."""
+        import torch
+
+        tensors = [torch.tensor(array) for array in checked(inputs, self.inputs).values()]
+        with quietly():
+            results = self.model.loader.run(tensors)
+        return {name: np.array(result.numpy()) for name, result in zip(self.outputs, results, strict=True)}
+
+
+@dataclass(frozen=True)
+class AotInductor(FileBackend):
+    """AOTInductor on the CPU.
+
+    Attributes
+    ----------
+    fold_constants : bool
+        Have Inductor fold constants before it compiles, its default. It then writes zeros for every product with the
+        integer 0, so that NaN and infinity end there: off.
+    wrapper_level : str
+        How far the C++ compiler optimises the code that calls the kernels, ``O0`` to ``O3``; the kernels themselves
+        always get ``-O3``.
+
+    Notes
+    -----
+    `graph` is None: Inductor fuses the exported program into C++ at once, and only the compiled code can run.
+
+    The package holds a shared library for the processor and the number of threads that it was compiled for. Both are
+    part of the artefact's key; torch checks neither when it loads a package on another machine.
+
+    Inductor writes ``x % 1`` as ``x - floor(x / 1)``: where PyTorch gives -0 it is +0. Nothing else was found that it
+    computes otherwise on NaN, infinities, zeros of either sign and numbers near either end of float32.
+    """
+
+    fold_constants: bool = False
+    wrapper_level: str = "O0"
+
+    file: ClassVar[str] = "model.pt2"
+    packages: ClassVar[tuple[str, ...]] = ()  # torch itself is always among the versions
+
+    def available(self) -> str | None:
+        """Return None if there is a C++ compiler, else the reason why not, in one sentence."""
+        if shutil.which(compiler()) is None:
+            return f"There is no C++ compiler '{compiler()}' here; install g++, or name another one in $CXX."
+        return None
+
+    def options(self) -> dict[str, Any]:
+        """Return what the machine code depends on: compiler, processor, threads, and our own choice."""
+        import torch
+
+        return {
+            "compiler": compiler_version(compiler()),
+            "processor": processor_flags(compiler()),
+            "capability": torch.backends.cpu.get_cpu_capability(),
+            "threads": torch.get_num_threads(),
+            "configs": self._configs,
+        }
+
+    def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> None:
+        """Compile and package the program; what compiler and Inductor need meanwhile lies in a temporary folder."""
+        with on_rung("lowered", seconds), quietly(), tempfile.TemporaryDirectory() as room:
+            import torch
+            from torch._inductor.runtime.cache_dir_utils import temporary_cache_dir
+
+            require_own(exported.program)
+            _find_vector_instructions()
+            with temporary_cache_dir(room), torch.no_grad():
+                torch._inductor.aoti_compile_and_package(
+                    exported.program, package_path=str(path), inductor_configs=self._configs
+                )
+
+    def load(self, artifact: Artifact | Failure) -> AotInductorProgram:
+        """Load the package: its library is unpacked into a temporary folder, which goes when the program does."""
+        artifact = loadable(artifact, self.name)
+        with quietly():
+            import torch
+
+            model = torch._inductor.aoti_load_package(str(artifact.path))
+        return AotInductorProgram(model, artifact.inputs, artifact.outputs)
+
+    @property
+    def _configs(self) -> dict[str, Any]:
+        return {
+            "joint_graph_constant_folding": self.fold_constants,
+            "aot_inductor.compile_wrapper_opt_level": self.wrapper_level,
+            # 290 MB that would stay behind in the system's temporary folder; they save 1.5 s per export
+            "aot_inductor.precompile_headers": False,
+        }
+
+
+def compiler() -> str:
+    """Return the C++ compiler that Inductor calls: ``$CXX``, or the system's usual one."""
+    from torch._inductor import config
+
+    return str(config.cpp.cxx[-1])
+
+
+@cache
+def compiler_version(name: str) -> str:
+    """Return the first line of what the compiler says of its version; ``absent`` if there is none."""
+    return (_told(name, "--version").splitlines() or ["absent"])[0]
+
+
+@cache
+def processor_flags(name: str) -> tuple[str, ...]:
+    """Return what ``-march=native`` stands for on this processor, as the compiler hands it to its own first stage."""
+    lines = _told(name, "-march=native", "-E", "-x", "c++", os.devnull, "-v").splitlines()
+    words = next((line.split() for line in lines if " -quiet " in line or '"-cc1"' in line), [])
+    return tuple(sorted(word.strip('"') for word in words if word.strip('"').startswith(("-m", "+"))))
+
+
+def _find_vector_instructions() -> None:
+    """Have Inductor try out which vector instructions work here, once for a process.
+
+    It compiles ten small libraries for that, 8 s, unless it finds them: they are kept in the cache, 0.3 MB.
+    """
+    from torch._inductor.cpu_vec_isa import pick_vec_isa
+    from torch._inductor.runtime.cache_dir_utils import temporary_cache_dir
+
+    with temporary_cache_dir(str(cache_dir() / "inductor")):
+        pick_vec_isa()
+
+
+def _told(*command: str) -> str:
+    if shutil.which(command[0]) is None:
+        return ""
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}, check=False)
+    return done.stdout + done.stderr

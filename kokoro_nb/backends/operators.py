@@ -1,0 +1,33 @@
+"""The operators that an exported program calls."""
+
+from collections.abc import Iterator
+from typing import Any
+
+OWN = ("aten", "prim")  # namespaces that libtorch brings along, without a line of Python
+
+
+def calls(program: Any) -> Iterator[tuple[str, Any]]:
+    """Yield name and node of every operator that an `ExportedProgram` calls, those of branches included."""
+    import torch
+
+    for part in program.graph_module.modules():
+        for node in getattr(getattr(part, "graph", None), "nodes", ()):
+            if isinstance(node.target, torch._ops.OpOverload):
+                yield str(node.target), node
+
+
+def require_own(program: Any) -> None:
+    """Refuse a program with an operator that is not PyTorch's own.
+
+    Such an operator is written into some artefacts as a name, and works only in a process that has registered it.
+
+    Raises
+    ------
+    RuntimeError
+        If there is one; it is named.
+    """
+    for name, node in calls(program):
+        if node.target.namespace not in OWN:
+            raise RuntimeError(
+                f"'{name}' is no operator of PyTorch's own, and a process that loads the artefact would not have it."
+            )
