@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kokoro.custom_stft import CustomSTFT
-from kokoro.istftnet import AdainResBlk1d, SineGen, SourceModuleHnNSF, TorchSTFT
+from kokoro.istftnet import AdainResBlk1d, AdaINResBlock1, SineGen, SourceModuleHnNSF, TorchSTFT
 from torch import nn
 from torch.nn.utils import remove_weight_norm
 from torch.nn.utils.weight_norm import WeightNorm
@@ -251,6 +251,13 @@ _CATALOGUE = (
         ("coreml",),
         0.0,
         rewrites=(_SINE_PHASE,),
+    ),
+    Patch(
+        "divided_snake",
+        "coremltools writes 1 / alpha as 1 / (alpha + 0.0001); the Snake activation divides by alpha instead.",
+        ("coreml",),
+        1e-5,
+        rewrites=((AdaINResBlock1, "forward", rewrites.snake_block),),
     ),
     Patch(
         "two_pass_norm",

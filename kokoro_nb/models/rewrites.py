@@ -10,7 +10,7 @@ import math
 import torch
 import torch.nn.functional as F
 from kokoro.custom_stft import CustomSTFT
-from kokoro.istftnet import AdainResBlk1d, SineGen, SourceModuleHnNSF
+from kokoro.istftnet import AdainResBlk1d, AdaINResBlock1, SineGen, SourceModuleHnNSF
 from torch import Tensor, nn
 
 from kokoro_nb.models import noise
@@ -123,3 +123,21 @@ def residual_block(self: AdainResBlk1d, x: Tensor, s: Tensor) -> Tensor:
     if "constant_scale" in ON:
         return total * (1 / math.sqrt(2))
     return total * torch.rsqrt(torch.tensor(2))
+
+
+def snake_block(self: AdaINResBlock1, x: Tensor, s: Tensor) -> Tensor:
+    """Stand in for `AdaINResBlock1.forward`: (1, channels, frames), (1, 128) -> (1, channels, frames)."""
+    steps = (self.convs1, self.convs2, self.adain1, self.adain2, self.alpha1, self.alpha2)
+    for conv1, conv2, norm1, norm2, alpha1, alpha2 in zip(*steps, strict=True):
+        y = conv1(_snake(norm1(x, s), alpha1))
+        x = conv2(_snake(norm2(y, s), alpha2)) + x
+    return x
+
+
+def _snake(x: Tensor, alpha: Tensor) -> Tensor:
+    """Return x + sin²(alpha x) / alpha, per channel (Ziyin et al. 2020, "Neural Networks Fail to Learn Periodic
+    Functions and How to Fix It").
+    """
+    if "divided_snake" in ON:
+        return x + torch.sin(alpha * x) ** 2 / alpha
+    return x + (1 / alpha) * (torch.sin(alpha * x) ** 2)

@@ -6,7 +6,6 @@ from safetensors.torch import save_file
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.case import capture
-from kokoro_nb.models.case import capture
 from kokoro_nb.models.kokoro import BUNDLED, PUBLISHED, load_model, reachable_weights
 from kokoro_nb.models.voices import load_voice
 

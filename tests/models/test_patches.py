@@ -3,7 +3,7 @@ import copy
 import pytest
 import torch
 from kokoro.custom_stft import CustomSTFT
-from kokoro.istftnet import AdainResBlk1d, SineGen, SourceModuleHnNSF, TorchSTFT
+from kokoro.istftnet import AdainResBlk1d, AdaINResBlock1, SineGen, SourceModuleHnNSF, TorchSTFT
 from torch import nn
 
 from kokoro_nb.errors import InputError
@@ -23,6 +23,7 @@ METHODS = {
         (CustomSTFT, "transform"),
         (CustomSTFT, "inverse"),
         (AdainResBlk1d, "forward"),
+        (AdaINResBlock1, "forward"),
         (nn.InstanceNorm1d, "forward"),
     ]
 }

@@ -53,7 +53,7 @@ def test_with_no_switch_on_the_decoder_is_the_package_s_bit_for_bit(narrow, narr
 
 def test_every_rewrite_with_switches_ran_in_that_test():
     assert {method for _owner, method in REWRITES} == {"_f02sine", "forward", "transform", "inverse"}
-    assert len(REWRITES) == 6
+    assert len(REWRITES) == 7
 
 
 def test_with_no_switch_on_both_transforms_are_the_package_s(stft, request):
@@ -169,6 +169,17 @@ def test_constant_scale_is_one_over_root_two(narrow):
     expected = (block._residual(x, s) + block._shortcut(x)).double() / math.sqrt(2)
     with patched(narrow.model, ("constant_scale",)):
         assert torch.allclose(block(x, s).double(), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_divided_snake_computes_the_same_activation(narrow):
+    block, generator = narrow.model.decoder.generator.resblocks[0], torch.Generator().manual_seed(0)
+    x = torch.randn(1, block.convs1[0].in_channels, 10, generator=generator)
+    s = torch.randn(1, 128, generator=generator)
+    with torch.no_grad():
+        expected = block(x, s)
+        with patched(narrow.model, ("divided_snake",)):
+            found = block(x, s)
+    assert torch.allclose(found, expected, rtol=1e-5, atol=1e-5 * float(expected.abs().max()))
 
 
 @pytest.mark.parametrize("affine", [True, False])

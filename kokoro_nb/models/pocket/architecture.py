@@ -1,0 +1,234 @@
+"""PocketTTS out of its package's own constructors, offline: a small configuration, or the package's at full size.
+
+The package fetches weights and a tokenizer when it is given none. Here it is given a configuration without weights, a
+tokenizer trained on the spot, and seeded random weights in which nothing is dead.
+"""
+
+import logging
+import math
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from pocket_tts import TTSModel
+from pocket_tts.modules.mlp import SimpleMLPAdaLN
+from pocket_tts.modules.transformer import StreamingTransformer
+from pocket_tts.utils.config import CONFIGS_DIR, Config
+from torch import nn
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.models.weights import Weights, digest_tensors
+
+SMALL = "small"
+TEXT = (
+    "The birch canoe slid on the smooth planks. Glue the sheet to the dark blue background. It's easy to tell the "
+    "depth of a well. These days a chicken leg is a rare dish. Rice is often served in round bowls. The juice of "
+    "lemons makes fine punch. The box was thrown beside the parked truck. The hogs were fed chopped corn and garbage. "
+    "Four hours of steady work faced us. A large size in stockings is hard to sell."
+)  # Harvard sentences, list 1 (IEEE Recommended Practice for Speech Quality Measurements, 1969)
+LEARNT = 320  # pieces that the tokenizer learns: 256 bytes, so that it reads any text, and some of the letters above
+
+
+def small_config() -> dict[str, Any]:
+    """Return a configuration of some 0.1 M parameters: every part and rate of the default model, few channels.
+
+    Attention in Mimi's decoder reaches back 20 positions, a little over one frame of 16, so that a short run already
+    drops what is too old.
+    """
+    transformer = {"d_model": 32, "num_heads": 2, "num_layers": 2, "context": 20, "dim_feedforward": 64}
+    seanet = {"dimension": 32, "channels": 1, "n_filters": 4, "n_residual_layers": 1, "ratios": [6, 5, 4]}
+    kernels = {"kernel_size": 7, "residual_kernel_size": 3, "last_kernel_size": 3, "dilation_base": 2, "compress": 2}
+    return {
+        "flow_lm": {
+            "dtype": "float32",
+            "insert_bos_before_voice": True,
+            "flow": {"dim": 32, "depth": 2},
+            "transformer": {"d_model": 48, "hidden_scale": 2, "max_period": 10_000, "num_heads": 3, "num_layers": 2},
+            "lookup_table": {"dim": 48, "n_bins": LEARNT, "tokenizer": "sentencepiece", "tokenizer_path": ""},
+        },
+        "mimi": {
+            **{"dtype": "float32", "sample_rate": 24_000, "channels": 1, "frame_rate": 12.5},
+            **{"inner_dim": 8, "outer_dim": 32, "quantizer": {"dimension": 8, "output_dimension": 32}},
+            "seanet": {**seanet, **kernels, "pad_mode": "constant"},
+            "transformer": {**transformer, "layer_scale": 0.01, "input_dimension": 32, "output_dimensions": [32]},
+        },
+    }
+
+
+def packaged_config(name: str) -> dict[str, Any]:
+    """Return the configuration of the package called `name`, ``english`` for the default model.
+
+    Raises
+    ------
+    InputError
+        If the package has none of that name.
+    """
+    known = sorted(path.stem for path in CONFIGS_DIR.glob("*.yaml"))
+    if name not in known:
+        raise InputError(f"PocketTTS has no configuration '{name}'; use '{SMALL}' or one of {', '.join(known)}.")
+    return yaml.safe_load((CONFIGS_DIR / f"{name}.yaml").read_text(encoding="utf-8"))
+
+
+def load_pocket(config: str | dict[str, Any] = SMALL, seed: int = 0) -> TTSModel:
+    """Build PocketTTS with seeded random weights; nothing is fetched.
+
+    Parameters
+    ----------
+    config : str or dict
+        ``small``, the name of a configuration of the package, or the content of one. Where it says where weights and a
+        tokenizer are, that is passed over.
+    seed : int
+        The same seed gives the same weights.
+
+    Returns
+    -------
+    pocket_tts.TTSModel
+        In eval mode and without gradients.
+
+    Raises
+    ------
+    InputError
+        If the configuration is unknown or no good.
+    """
+    name = config if isinstance(config, str) else "own configuration"
+    content = (small_config() if config == SMALL else packaged_config(config)) if isinstance(config, str) else config
+    model = _build(content).eval().requires_grad_(False)
+    initialise(model, seed)
+    total = sum(parameter.numel() for parameter in model.parameters())
+    weights = Weights(f"PocketTTS {name}", f"random, seed {seed}", total, digest_tensors(model.state_dict()))
+    for module in model.modules():
+        module.weights_label = weights.label
+    return model
+
+
+def train_tokenizer(pieces: int, folder: Path) -> Path:
+    """Train a small sentencepiece tokenizer that reads any text, byte by byte where it must.
+
+    Parameters
+    ----------
+    pieces : int
+        Size of the vocabulary, at least 320. What goes beyond that are control symbols that no text contains, so that
+        the table of embeddings has the size that the configuration says.
+    folder : Path
+        Where to put the model.
+
+    Returns
+    -------
+    Path
+        The model file.
+
+    Raises
+    ------
+    InputError
+        If `pieces` is too small.
+    """
+    import sentencepiece
+
+    if pieces < LEARNT:
+        raise InputError(f"A tokenizer of {pieces} pieces cannot hold all bytes; give it at least {LEARNT}.")
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(TEXT.split(". ")),
+        model_prefix=str(folder / "tokenizer"),
+        model_type="bpe",
+        vocab_size=pieces,
+        byte_fallback=True,
+        control_symbols=[f"<{i}>" for i in range(pieces - LEARNT)],
+        num_threads=1,
+        minloglevel=2,
+    )
+    return folder / "tokenizer.model"
+
+
+@torch.no_grad()
+def initialise(model: TTSModel, seed: int) -> None:
+    """Fill `model` with seeded random weights that keep every branch alive.
+
+    The constructors leave projections at zero (``speaker_proj_weight``), gains at one, offsets at zero and the residual
+    branches of Mimi at a hundredth; what goes wrong behind them cannot be seen. Here each weight is drawn and scaled by
+    the number of inputs that it sums, gains around one, Mimi's scales of residual branches around a half, offsets at a
+    tenth. The last matrix of each residual branch is divided by the root of the number of branches, as in GPT-2:
+    without that, rounding grows a thousandfold over fifty frames at full size.
+
+    Parameters
+    ----------
+    model : pocket_tts.TTSModel
+        Changed in place.
+    seed : int
+        The same seed gives the same weights.
+    """
+    draw = torch.Generator().manual_seed(seed)
+    transposed = {name for name, part in model.named_modules() if isinstance(part, nn.ConvTranspose1d)}
+    tables = {name for name, part in model.named_modules() if isinstance(part, nn.Embedding)}
+    for name, parameter in sorted(model.named_parameters()):
+        owner, _, leaf = name.rpartition(".")
+        normal = torch.randn(parameter.shape, generator=draw)
+        if leaf == "scale":  # LayerScale
+            value = 0.5 + 0.1 * normal
+        elif leaf == "alpha" or (leaf == "weight" and parameter.dim() == 1):  # RMSNorm, LayerNorm
+            value = 1 + 0.1 * normal
+        elif leaf == "bias":
+            value = 0.1 * normal
+        elif owner in tables or leaf in ("bos_emb", "bos_before_voice"):
+            value = normal
+        elif owner in transposed:  # (in, out / groups, kernel): one sample sums two strides' worth of each input
+            module = model.get_submodule(owner)
+            value = normal / math.sqrt(2 * module.in_channels // module.groups)
+        else:
+            value = normal / math.sqrt(parameter[0].numel())
+        parameter.copy_(value)
+    for matrix, branches in _branches(model):
+        matrix.div_(math.sqrt(branches))
+    # the scale of the latents, one and zero until it is trained; a stop that comes after some ten frames, mostly; audio
+    # within full scale, mostly
+    model.flow_lm.emb_std.copy_(1 + 0.2 * torch.rand(model.flow_lm.emb_std.shape, generator=draw))
+    model.flow_lm.emb_mean.copy_(0.2 * torch.randn(model.flow_lm.emb_mean.shape, generator=draw))
+    model.flow_lm.out_eos.bias.fill_(model.eos_threshold - 1)
+    model.mimi.decoder.model[-1].conv.weight.mul_(0.15)
+
+
+def _branches(model: TTSModel) -> Iterator[tuple[torch.Tensor, int]]:
+    """Yield the last matrix of each residual branch of transformers and flow network, and how many are added up."""
+    for part in model.modules():
+        if isinstance(part, StreamingTransformer):
+            for layer in part.layers:
+                yield from ((last.weight, 2 * len(part.layers)) for last in (layer.self_attn.out_proj, layer.linear2))
+        elif isinstance(part, SimpleMLPAdaLN):
+            yield from ((block.mlp[-1].weight, len(part.res_blocks)) for block in part.res_blocks)
+
+
+def _build(content: dict[str, Any]) -> TTSModel:
+    """Have the package build the model from a file, as its users do."""
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "config.yaml"
+        path.write_text(yaml.safe_dump(_offline(content, Path(name))), encoding="utf-8")
+        with _without_warning():
+            return TTSModel.load_model(config=path)
+
+
+def _offline(content: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return a configuration with a tokenizer in `folder` and without weights."""
+    try:
+        pieces = Config(**content).flow_lm.lookup_table.n_bins
+    except (TypeError, ValueError) as error:
+        raise InputError(f"The configuration is no good ({error}); start from one of the package's own.") from error
+    parts = {key: value for key, value in content.items() if not key.startswith("weights_path")}
+    for name in ("flow_lm", "mimi"):
+        parts[name] = {key: value for key, value in content[name].items() if key != "weights_path"}
+    tokenizer = {"tokenizer": "sentencepiece", "tokenizer_path": str(train_tokenizer(pieces, folder))}
+    parts["flow_lm"]["lookup_table"] = {**content["flow_lm"]["lookup_table"], **tokenizer}
+    return parts
+
+
+@contextmanager
+def _without_warning() -> Iterator[None]:
+    """Keep the package from warning that the weights are uninitialised: they are about to be drawn."""
+    logger = logging.getLogger("pocket_tts.models.tts_model")
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before

@@ -1,0 +1,230 @@
+from collections import Counter
+
+import pytest
+import torch
+
+from kokoro_nb.backends import BACKENDS
+from kokoro_nb.backends.exported import export_program
+from kokoro_nb.backends.snapshot import snapshot
+from kokoro_nb.errors import InputError
+from kokoro_nb.models import complete, noise, stages
+from kokoro_nb.models.case import capture
+from kokoro_nb.models.complete import CompleteStage, FeaturesStage
+from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+
+FEATURES = ("asr", "f0", "n")
+
+
+def _text_inputs(ids, ref_s, speed=1.0):
+    """Return the inputs of `FeaturesStage` for a text without padding."""
+    mask, rate = torch.ones_like(ids), torch.tensor([speed], dtype=ref_s.dtype)
+    return {"ids": ids, "attention_mask": mask, "ref_s": ref_s, "speed": rate}
+
+
+def _inputs(case):
+    t = case.tensors
+    text = _text_inputs(t["ids"], t["ref_s"], case.speed)
+    return {**text, "initial_phase": t["initial_phase"], "harmonic_noise": t["harmonic_noise"]}
+
+
+def _padded(inputs, tokens):
+    """Return `inputs` with room for `tokens` tokens."""
+    more = tokens - inputs["ids"].shape[1]
+    padded = {name: torch.nn.functional.pad(inputs[name], (0, more)) for name in ("ids", "attention_mask")}
+    return {**inputs, **padded}
+
+
+def _of_peak(found, expected):
+    return float((found - expected).abs().max() / expected.abs().max())
+
+
+def _double(inputs):
+    return {name: value.double() if value.is_floating_point() else value for name, value in inputs.items()}
+
+
+@pytest.fixture
+def inputs(narrow_case):
+    return _inputs(narrow_case)
+
+
+@pytest.fixture
+def text(inputs):
+    return {name: inputs[name] for name in ("ids", "attention_mask", "ref_s", "speed")}
+
+
+@pytest.fixture
+def short(narrow, inputs):
+    """Return a stage for four tokens of one frame or two, and its inputs: what unrolls LSTMs takes its time."""
+    ids = torch.cat([inputs["ids"][:, :3], torch.zeros(1, 1, dtype=torch.int64)], dim=1)
+    given = _text_inputs(ids, inputs["ref_s"], speed=4.0)
+    with torch.no_grad():
+        frames = int(FeaturesStage(narrow.model, 2)(**given)[3].sum())
+    return FeaturesStage(narrow.model, frames), given
+
+
+@pytest.fixture
+def seeded_case(seeded):
+    return capture(seeded, "Hello.", g2p="espeak")
+
+
+@pytest.fixture
+def in_double():
+    """Have torch make float64 where it is not told what to make: the package leaves it to choose in passing."""
+    standard = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(standard)
+
+
+@torch.no_grad()
+def _original(model, case):
+    """Return what the package's own model says in float64, and what its decoder was given."""
+    given = {}
+    hook = model.decoder.register_forward_pre_hook(lambda _module, args: given.update(zip("afns", args, strict=True)))
+    try:
+        with noise.replayed(case.noise()):
+            audio, lasting = model.forward_with_tokens(case.tensors["ids"], case.tensors["ref_s"].double(), case.speed)
+    finally:
+        hook.remove()
+    return audio[None], lasting[None], given
+
+
+def _assert_complete_is_the_original(kokoro, case):
+    model = snapshot(kokoro.model, double=True)
+    expected, lasting, given = _original(model, case)
+    inputs = _double(_inputs(case))
+    with torch.no_grad(), patched(model, ("explicit_noise",)):
+        audio, samples, found = CompleteStage(model, case.frames)(**inputs)
+        assert torch.equal(found, lasting)
+        assert samples.tolist() == [expected.shape[1]]
+        assert _of_peak(audio, expected) < 1e-10  # 2e-15 was measured; atan2 may enlarge rounding of 1e-16
+    decoder = {"asr": given["a"], "f0": given["f"], "n": given["n"], "s": given["s"]}
+    with torch.no_grad(), patched(model, EXPORT_PATCHES):
+        audio, _, _ = CompleteStage(model, case.frames)(**inputs)
+        expected = stages.DecoderStage(model.decoder)(**decoder, harmonic_noise=inputs["harmonic_noise"])
+        assert _of_peak(audio, expected) < 1e-6
+
+
+def test_in_float64_it_is_the_original_model(narrow, narrow_case, in_double):
+    _assert_complete_is_the_original(narrow, narrow_case)
+
+
+@pytest.mark.slow
+def test_at_full_size_it_is_the_original_model(seeded, seeded_case, in_double):
+    _assert_complete_is_the_original(seeded, seeded_case)
+
+
+def test_the_features_are_the_original_s(narrow, narrow_case, text):
+    with torch.no_grad():
+        *features, lasting = FeaturesStage(narrow.model, narrow_case.frames)(**text)
+    assert torch.equal(lasting[0], narrow_case.tensors["durations"])
+    for name, tensor in zip(FEATURES, features, strict=True):
+        assert _of_peak(tensor, narrow_case.tensors[name]) < 1e-5, name  # float32: some 1e-6
+    wrong = narrow_case.tensors["asr"].roll(1, dims=-1)  # the control: a frame late
+    assert _of_peak(wrong, narrow_case.tensors["asr"]) > 0.1
+
+
+def test_speed_divides_the_durations(narrow, text):
+    with torch.no_grad():
+        *_, slow = FeaturesStage(narrow.model, 10)(**{**text, "speed": torch.tensor([0.25])})
+        *_, fast = FeaturesStage(narrow.model, 10)(**{**text, "speed": torch.tensor([1e4])})
+    assert slow.sum() > 3 * FeaturesStage(narrow.model, 10)(**text)[3].sum()
+    assert (fast == 1).all()  # no token is left out
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_alignment_is_repeat_interleave(seed):
+    draw = torch.Generator().manual_seed(seed)
+    lasting = torch.randint(0, 7, (1, 20), generator=draw)
+    lasting[:, 15:] = 0  # padding
+    features = torch.randn(3, 20, generator=draw)
+    expected = features.repeat_interleave(lasting[0], dim=1)
+    total = expected.shape[1]
+    assert torch.equal(features @ complete.alignment(lasting, total)[0].float(), expected)
+    longer = features @ complete.alignment(lasting, total + 9)[0].float()
+    assert torch.equal(longer, torch.nn.functional.pad(expected, (0, 9)))
+    assert torch.equal(features @ complete.alignment(lasting, total - 9)[0].float(), expected[:, : total - 9])
+
+
+def test_bert_hides_the_padding_as_the_package_s_does(narrow, text):
+    given, bert, tokens = _padded(text, 24), narrow.model.bert, text["ids"].shape[1]
+    with torch.no_grad():
+        expected = bert(given["ids"], attention_mask=given["attention_mask"].int())
+        found = complete.contextual(bert, given["ids"], given["attention_mask"] > 0)
+        alone = complete.contextual(bert, text["ids"], text["attention_mask"] > 0)
+        unmasked = complete.contextual(bert, given["ids"], torch.ones(1, 24, dtype=torch.bool))
+    assert _of_peak(found, expected) < 1e-5
+    assert _of_peak(found[:, :tokens], alone) < 1e-5
+    assert _of_peak(unmasked[:, :tokens], alone) > 1e-3
+
+
+def test_padding_lasts_no_frame_but_leaks_into_what_precedes_it(narrow, text):
+    tokens = text["ids"].shape[1]
+    with torch.no_grad():
+        asr, _, _, lasting = FeaturesStage(narrow.model, 60)(**_padded(text, 24))
+        alone, _, _, expected = FeaturesStage(narrow.model, 60)(**text)
+    assert (lasting[:, tokens:] == 0).all()
+    assert (lasting[:, :tokens] >= 1).all()
+    assert expected.shape == (1, tokens)
+    total = int(min(lasting.sum(), expected.sum(), 60))
+    assert not torch.allclose(asr[..., :total], alone[..., :total], atol=1e-3)  # the docstring says so
+
+
+def test_behind_the_text_the_features_are_zero(narrow, narrow_case, text):
+    with torch.no_grad():
+        asr, *_ = FeaturesStage(narrow.model, narrow_case.frames + 5)(**text)
+    assert (asr[..., -5:] == 0).all()
+    assert (asr[..., :-5].abs().amax(dim=1) > 0).all()
+
+
+def test_a_text_that_is_too_long_is_cut_and_its_length_says_so(narrow, narrow_case, inputs):
+    frames = narrow_case.frames - 10
+    given = {**inputs, "harmonic_noise": inputs["harmonic_noise"][:, : 600 * frames]}
+    with torch.no_grad(), patched(narrow.model, ("explicit_noise",)):
+        audio, samples, _ = CompleteStage(narrow.model, frames)(**given)
+    assert audio.shape == (1, 600 * frames)
+    assert samples.tolist() == [600 * (frames + 10)]
+
+
+def test_the_harmonic_noise_is_heard_and_the_initial_phase_is_not(narrow, narrow_case, inputs):
+    with torch.no_grad(), patched(narrow.model, EXPORT_PATCHES):
+        stage = CompleteStage(narrow.model, narrow_case.frames)
+        expected = stage(**inputs)[0]
+        assert torch.equal(stage(**{**inputs, "initial_phase": inputs["initial_phase"] + 0.5})[0], expected)
+        assert not torch.equal(stage(**{**inputs, "harmonic_noise": inputs["harmonic_noise"].flip(1)})[0], expected)
+
+
+def test_every_part_keeps_its_name(narrow):
+    stage, model = CompleteStage(narrow.model, 10), narrow.model
+    assert set(stage.state_dict()) == set(model.state_dict())
+    assert all(part is dict(model.named_modules())[name] for name, part in stage.named_modules() if name)
+
+
+@pytest.mark.parametrize("frames", [1, -3])
+def test_a_stage_of_too_few_frames_is_refused(narrow, frames):
+    with pytest.raises(InputError, match="give a whole number above 1"):
+        CompleteStage(narrow.model, frames)
+
+
+def test_the_exported_graph_has_no_packed_sequence_and_asks_no_value(narrow, inputs, narrow_case):
+    with torch.no_grad(), patched(narrow.model, EXPORT_PATCHES):
+        exported = export_program(CompleteStage(narrow.model, narrow_case.frames), inputs)
+    assert exported.outputs == ("audio", "audio_length_samples", "pred_dur")
+    kinds = Counter(str(node.target) for node in exported.program.graph.nodes if node.op == "call_function")
+    assert kinds["aten.lstm.input"] == 6  # the text encoder, three of the durations', theirs on top, and over frames
+    refused = ("pack", "repeat_interleave", ".item", "_local_scalar", "nonzero", "index_put", "gather", "rand")
+    assert [kind for kind in kinds if any(word in kind for word in refused)] == []
+
+
+@pytest.mark.parametrize("name", ["onnxruntime", pytest.param("executorch-xnnpack", marks=pytest.mark.slow)])
+def test_the_features_come_out_of_a_runtime_the_same(name, short, tmp_path):
+    backend = BACKENDS[name]
+    if backend.available():
+        pytest.skip(backend.available())
+    stage, given = short
+    with torch.no_grad():
+        expected = dict(zip(stage.output_names, stage(**given), strict=True))
+    found = backend.load(backend.export(stage, given, tmp_path)).run(given)
+    assert (found["pred_dur"] == expected["pred_dur"].numpy()).all()
+    for key in FEATURES:
+        assert _of_peak(torch.from_numpy(found[key]), expected[key]) < 1e-4, key

@@ -1,0 +1,59 @@
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from kokoro_nb.models.gelu import tanh_gelu, tanh_gelu_written_out
+
+X = torch.linspace(-6, 6, 2001)
+
+
+def _operators(module):
+    program = torch.export.export(module, (X,), strict=False)
+    return [str(node.target) for node in program.graph.nodes if node.op == "call_function"]
+
+
+class Functional(nn.Module):
+    def forward(self, x):
+        return F.gelu(x, approximate="tanh") + F.gelu(input=x, approximate="tanh")
+
+
+def test_the_formula_is_torch_s_own():
+    exact = F.gelu(X.double(), approximate="tanh")
+    torch.testing.assert_close(tanh_gelu(X.double()), exact, rtol=0, atol=1e-15)
+    # the control: the two kinds of gelu are 4.7e-4 apart at most
+    assert (F.gelu(X.double()) - exact).abs().max().item() == pytest.approx(4.73e-4, rel=0.01)
+
+
+def test_it_lets_non_finite_values_through_as_torch_does():
+    edges = torch.tensor([float("nan"), float("inf"), -float("inf"), 1e20, -1e20, -0.0])
+    torch.testing.assert_close(tanh_gelu(edges), F.gelu(edges, approximate="tanh"), equal_nan=True, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("module", [nn.GELU(approximate="tanh"), Functional()], ids=["module", "functional"])
+def test_programs_exported_inside_hold_the_formula(module):
+    assert "aten.gelu.default" in _operators(module)
+    with tanh_gelu_written_out():
+        within = _operators(module)
+    assert "aten.gelu.default" not in within
+    assert "aten.tanh.default" in within
+    assert "aten.gelu.default" in _operators(module)
+
+
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_results_stay_what_they_are(approximate):
+    expected = nn.GELU(approximate=approximate)(X)
+    with tanh_gelu_written_out():
+        found = nn.GELU(approximate=approximate)(X)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
+
+
+def test_the_gelu_with_erf_is_left_alone():
+    with tanh_gelu_written_out():
+        assert _operators(nn.GELU()) == ["aten.gelu.default"]
+
+
+def test_it_ends_with_the_block_also_after_an_error():
+    with pytest.raises(ZeroDivisionError), tanh_gelu_written_out():
+        raise ZeroDivisionError
+    assert _operators(nn.GELU(approximate="tanh")) == ["aten.gelu.default"]
