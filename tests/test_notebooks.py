@@ -14,11 +14,14 @@ from kokoro_nb.reporting.selection import declared_parameters, find_notebooks, r
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 SMALL = {
     "weights": "narrow",
-    "sweep_weights": "narrow",
-    "slow_weights": "narrow",
+    "small_weights": "narrow",
     "frames": 8,
     "backends": ["onnxruntime"],
+    "more_backends": [],
+    "main_backends": ["onnxruntime"],
     "slow_backends": [],
+    "float16_backends": [],
+    "built_backends": [],
     "text": "A short one.",
     "seed": 3,
 }
