@@ -66,7 +66,7 @@ class Row:
         if self.absent:
             return f"SKIP: {self.absent}"
         if self.unexecuted:
-            return f"built, not executed here: {self.unexecuted}"
+            return f"built, and not run: {self.unexecuted}"
         return str(self.failure).partition("fell from the ")[2] if self.failure else "runs"
 
     def as_dict(self) -> dict[str, Any]:

@@ -53,16 +53,22 @@ def test_the_second_export_comes_from_the_cache(file_backend, exported, tmp_path
     again = file_backend.export(Identity(), X, tmp_path)
     assert (first.cached, again.cached) == (False, True)
     assert replace(again, cached=False) == first
-    assert first.size == first.path.stat().st_size > 0
+    assert first.size == sum(path.stat().st_size for path in _files(first)) > 0
+
+
+def _files(artifact):
+    """Return the files of an artefact, the largest first; where the format is a folder there are several."""
+    found = (path for path in artifact.path.parent.rglob("*") if path.is_file() and path.name != "meta.json")
+    return sorted(found, key=lambda path: -path.stat().st_size)
 
 
 @pytest.mark.parametrize("damage", ["half", "flipped", "gone", "meta", "swapped"])
 def test_a_damaged_artefact_is_made_again(file_backend, damage, exported, sound, tmp_path):
-    whole = sound(file_backend).path
-    folder = tmp_path / whole.parent.name
-    shutil.copytree(whole.parent, folder)
-    assert file_backend.export(exported, X, tmp_path).cached  # a copy is as good as the original
-    path, meta = folder / whole.name, folder / "meta.json"
+    whole = sound(file_backend).path.parent
+    shutil.copytree(whole, tmp_path / whole.name)
+    copy = file_backend.export(exported, X, tmp_path)
+    assert copy.cached  # a copy is as good as the original
+    path, meta = _files(copy)[0], copy.path.with_name("meta.json")
     raw = path.read_bytes()
     middle = len(raw) // 2
     if damage == "half":
@@ -77,12 +83,15 @@ def test_a_damaged_artefact_is_made_again(file_backend, damage, exported, sound,
         meta.write_text(meta.read_text().replace('"output"', '"audio"'))
     again = file_backend.export(exported, X, tmp_path)
     assert not again.cached
-    assert again.path == path
-    np.testing.assert_array_equal(file_backend.load(again).run(X)["output"], X["x"])
+    assert again.path == copy.path
+    if file_backend.executes() is None:
+        np.testing.assert_allclose(file_backend.load(again).run(X)["output"], X["x"], atol=1e-3)  # some keep float16
     assert file_backend.export(exported, X, tmp_path).cached
 
 
 def test_a_missing_artefact_is_not_loaded(file_backend, sound):
+    if file_backend.executes() is not None:
+        pytest.skip(file_backend.executes())
     made = sound(file_backend)
     with pytest.raises(InputError, match="no longer there"):
         file_backend.load(replace(made, path=made.path.with_name("gone")))

@@ -1,5 +1,6 @@
 """One suite over every backend in the registry: what a program must do, whatever runs it."""
 
+import re
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -234,16 +235,17 @@ def test_instance_norm_does_not_remember_earlier_calls(backend, artefact):
 LOSSES = {
     ("onnxruntime", "waves"): ("torch.onnx writes atan2 as atan(y / x) and replaces NaN by 0 at its end", True),
     ("executorch-xnnpack", "waves"): ("XNNPACK's exp turns NaN into 0", False),
-    ("onnxruntime-qnn", "conv"): ("the simulator's float16 has no NaN", True),
-    ("onnxruntime-qnn", "norm"): ("the simulator's float16 has no NaN", True),
-    ("onnxruntime-qnn", "waves"): ("the simulator's float16 has no NaN", True),
+    ("onnxruntime-qnn", "conv"): ("the simulator's float16 has neither NaN nor infinity", True),
+    ("onnxruntime-qnn", "norm"): ("the simulator's float16 has neither NaN nor infinity", True),
+    ("onnxruntime-qnn", "waves"): ("the simulator's float16 has neither NaN nor infinity", True),
 }
+FINITE = ("onnxruntime-qnn",)  # loses infinities too
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("case", ["identity", "conv", "norm", "waves"])
 def test_lets_non_finite_values_through(backend, case, value, artefact, request):
-    if np.isnan(value) and (backend.name, case) in LOSSES:
+    if (np.isnan(value) or backend.name in FINITE) and (backend.name, case) in LOSSES:
         reason, strict = LOSSES[backend.name, case]
         request.applymarker(pytest.mark.xfail(reason=reason, strict=strict))
     inputs = {name: tensor.clone() for name, tensor in CASES[case].inputs.items()}
@@ -278,8 +280,8 @@ def test_one_tensor_given_for_two_inputs_stays_two_inputs(backend, tmp_path):
     same = torch.ones(1, 3)
     made = backend.export(TwoByTwo(), {"first": same, "second": same}, tmp_path)
     outputs = backend.load(made).run({"first": torch.full((1, 3), 5.0), "second": torch.full((1, 3), 2.0)})
-    assert outputs["total"].tolist() == [[7.0, 7.0, 7.0]]
-    assert outputs["product"].tolist() == [[10.0, 10.0, 10.0]]
+    _assert_close(backend, outputs["total"], np.full((1, 3), 7.0))
+    _assert_close(backend, outputs["product"], np.full((1, 3), 10.0))
 
 
 def test_names_decide_not_the_order_they_are_given_in(backend, artefact):
@@ -397,4 +399,6 @@ def test_an_error_on_the_runtime_carries_what_the_runtime_printed(backend, artef
         program.run({"ids": torch.full((1, 4), 200), "mask": mask})
     told = " ".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
     assert "ind" in told
-    assert "range" in told or "bound" in told or "200 >= weight.size(0) 10" in told
+    assert (
+        "range" in told or "bound" in told or re.search(r"200 (>= weight.size\(0\) 10|is larger than input dim)", told)
+    )

@@ -14,6 +14,23 @@ def test_the_registry_is_keyed_by_name():
         "onnxruntime",
         "executorch-xnnpack",
         "executorch-portable",
+        "executorch-coreml",
+        "executorch-vulkan",
+        "torchscript",
+        "torchscript-lite",
+        "aot-inductor",
+        "coreml",
+        "coreml-float16",
+        "coreml-reference",
+        "coreml-reference-float16",
+        "coreml-reference-float16-strict",
+        "onnxruntime-qnn",
+        "tvm",
+        "tvm-unfused",
+        "tvm-aarch64-linux",
+        "tvm-arm64-macos",
+        "tvm-metal",
+        "tvm-opencl",
     ]
     assert all(name == backend.name for name, backend in backends.BACKENDS.items())
 
@@ -25,7 +42,7 @@ def test_a_backend_is_found_by_name():
 
 
 def test_importing_them_loads_no_runtime_and_not_torch():
-    heavy = "('torch', 'onnx', 'onnxruntime', 'executorch', 'kokoro')"
+    heavy = "('torch', 'onnx', 'onnxruntime', 'executorch', 'tvm', 'coremltools', 'kokoro')"
     code = f"import sys, kokoro_nb.backends, kokoro_nb.backends.ladder; print([m for m in {heavy} if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

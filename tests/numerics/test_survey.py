@@ -67,7 +67,7 @@ def test_what_is_built_for_another_machine_is_a_skip_with_its_size(inputs, tmp_p
     built = module.backend("onnxruntime")
     monkeypatch.setattr(type(built), "executes", lambda self: "runs on another machine only.")
     row = survey(nn.Conv1d(3, 2, 3), inputs, ["onnxruntime"], folder=tmp_path)[0]
-    assert row.outcome == "built, not executed here: runs on another machine only."
+    assert row.outcome == "built, and not run: runs on another machine only."
     assert row.verdict == "skip"
     assert row.eager32 is None
     assert set(row.as_dict()) == {"backend", "outcome", "size (MB)", "export (s)"}

@@ -71,8 +71,8 @@ class Qnn(FileBackend):
     given.
 
     The sine is the coarsest operator found: 1 % of its peak off for arguments up to 10, and 10 % up to 100, where the
-    rounding of the argument accounts for 0.4 % and 3 %. Exponential, square, root, reciprocal, mean, instance norm, both
-    convolutions, leaky ReLU, arc tangent and product of normally distributed numbers keep to 0.2 %.
+    rounding of the argument accounts for 0.4 % and 3 %. Exponential, square, root, reciprocal, mean, instance norm,
+    both convolutions, leaky ReLU, arc tangent and product of normally distributed numbers keep to 0.2 %.
 
     In float16 the simulator knows no infinities and no NaN, whichever the chip: they become numbers, the largest being
     131008. The provider's source says that from version 79 on an overflow in a convolution becomes NaN on the device.
