@@ -135,20 +135,18 @@ COARSE: dict[str, float] = dict.fromkeys(("coreml-reference-float16", "coreml-re
 COARSE["onnxruntime-qnn"] = 3e-3  # float16 arguments of a coarse sine; measured 1.5e-3
 
 
-@pytest.fixture(params=BACKENDS)
+def _or_skip(backend, reason):
+    return backend if reason is None else pytest.skip(reason)
+
+
+@pytest.fixture(params=BACKENDS.values(), ids=lambda one: one.name)
 def backend(request):
-    reason = BACKENDS[request.param].available() or BACKENDS[request.param].executes()
-    if reason is not None:
-        pytest.skip(reason)
-    return BACKENDS[request.param]
+    return _or_skip(request.param, request.param.available() or request.param.executes())
 
 
 @pytest.fixture(params=FILE_BACKENDS)
 def file_backend(request):
-    reason = BACKENDS[request.param].available()
-    if reason is not None:
-        pytest.skip(reason)
-    return BACKENDS[request.param]
+    return _or_skip(BACKENDS[request.param], BACKENDS[request.param].available())
 
 
 @pytest.fixture(scope="module")
@@ -235,11 +233,10 @@ def test_instance_norm_does_not_remember_earlier_calls(backend, artefact):
 LOSSES = {
     ("onnxruntime", "waves"): ("torch.onnx writes atan2 as atan(y / x) and replaces NaN by 0 at its end", True),
     ("executorch-xnnpack", "waves"): ("XNNPACK's exp turns NaN into 0", False),
-    ("onnxruntime-qnn", "conv"): ("the simulator's float16 has neither NaN nor infinity", True),
-    ("onnxruntime-qnn", "norm"): ("the simulator's float16 has neither NaN nor infinity", True),
-    ("onnxruntime-qnn", "waves"): ("the simulator's float16 has neither NaN nor infinity", True),
 }
 FINITE = ("onnxruntime-qnn",)  # loses infinities too
+NUMBERS = ("the simulator's float16 has neither NaN nor infinity", True)
+LOSSES |= dict.fromkeys([(name, case) for name in FINITE for case in ("conv", "norm", "waves")], NUMBERS)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
