@@ -12,7 +12,7 @@ from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.base import Artifact, Failure
 from kokoro_nb.backends.executorch import Executorch
 from kokoro_nb.backends.executorch.delegates import DELEGATES, other_delegates
-from kokoro_nb.backends.exported import export_program
+from kokoro_nb.backends.exported import content, export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.gelu import tanh_gelu_written_out
 from kokoro_nb.models.patches import patched
@@ -144,3 +144,18 @@ def test_what_the_other_partitioners_say():
         assert found["OpenVINO"] == "ModuleNotFoundError: No module named 'openvino'"
     if sys.platform != "darwin":
         assert found["Metal"].startswith("RuntimeError: ")
+
+
+@pytest.mark.parametrize("name", ["executorch-coreml", "executorch-vulkan", "executorch-xnnpack"])
+def test_the_exported_program_keeps_its_constants(name, tmp_path):
+    class Lifted(nn.Module):
+        def forward(self, x):
+            return x * torch.tensor([2.0, 3.0]) + torch.where(x > 0, torch.tensor(1.0), x)
+
+    if BACKENDS[name].available() is not None:
+        pytest.skip(BACKENDS[name].available())
+    exported = export_program(Lifted(), {"x": torch.ones(1, 2)})
+    before = content(exported.program)
+    BACKENDS[name].export(exported, {"x": torch.ones(1, 2)}, tmp_path)
+    assert content(exported.program) == before
+    assert exported.program.run_decompositions({}).constants.keys() == exported.program.constants.keys()

@@ -9,7 +9,7 @@ import numpy as np
 from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import Artifact, Failure, loadable, on_rung, quietly
 from kokoro_nb.backends.executorch.delegates import DELEGATES, Delegate, Name
-from kokoro_nb.backends.executorch.edge import edge_program
+from kokoro_nb.backends.executorch.edge import edge_program, own_copy
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.interpreted import Interpreted
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
@@ -102,7 +102,7 @@ class Executorch(FileBackend):
 
             partitioner = self.partitioner()
             chain = [] if partitioner is None else [partitioner]
-            edge = to_edge_transform_and_lower(exported.program, partitioner=chain)
+            edge = to_edge_transform_and_lower(own_copy(exported), partitioner=chain)
         with on_rung("serialised", seconds), quietly():
             program = edge.to_executorch()
             with path.open("wb") as stream:

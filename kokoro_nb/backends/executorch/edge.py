@@ -1,5 +1,6 @@
 """The Edge program, ExecuTorch's own dialect, as it stands just before a delegate takes its share of it."""
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -28,7 +29,12 @@ def edge_program(exported: Exported, partitioner: Any | None, look: Look | None 
     from executorch.exir import to_edge_transform_and_lower
 
     chain = [] if partitioner is None else [_watching(partitioner, look)]
-    return to_edge_transform_and_lower(exported.program, partitioner=chain).exported_program()
+    return to_edge_transform_and_lower(own_copy(exported), partitioner=chain).exported_program()
+
+
+def own_copy(exported: Exported) -> Any:
+    """Return a copy of the exported program: a partitioner that keeps operators whole takes constants out of it."""
+    return copy.deepcopy(exported.program)
 
 
 def _watching(partitioner: Any, look: Look | None) -> Any:
