@@ -42,11 +42,16 @@ def trunk(decoder: Decoder, asr: Tensor, f0: Tensor, n: Tensor, s: Tensor) -> Te
     return x
 
 
+def excitation(generator: Generator, f0: Tensor) -> Tensor:
+    """Return the source's signal, the sum of the harmonics and noise: (1, 2 * frames) Hz -> (1, 600 * frames)."""
+    curve = generator.f0_upsamp(f0[:, None]).transpose(1, 2)
+    signal, _, _ = generator.m_source(curve)
+    return signal.transpose(1, 2).squeeze(1)
+
+
 def harmonics(generator: Generator, f0: Tensor) -> Tensor:
     """Return `har`, the source's magnitude and phase: (1, 2 * frames) Hz -> (1, 22, 120 * frames + 1)."""
-    curve = generator.f0_upsamp(f0[:, None]).transpose(1, 2)
-    excitation, _, _ = generator.m_source(curve)
-    magnitude, phase = generator.stft.transform(excitation.transpose(1, 2).squeeze(1))
+    magnitude, phase = generator.stft.transform(excitation(generator, f0))
     return torch.cat([magnitude, phase], dim=1)
 
 
@@ -106,6 +111,15 @@ class SourceStage(nn.Module):
         """Return `har`, (1, 22, 120 * frames + 1): 11 magnitudes, then 11 phases in radians."""
         with noise.explicit(_unheard(harmonic_noise)):
             return harmonics(self.decoder.generator, f0)
+
+
+class ExcitationStage(SourceStage):
+    """The harmonic source before its transform: pitch and noise to a signal, which is well conditioned."""
+
+    def forward(self, f0: Tensor, harmonic_noise: Tensor) -> Tensor:
+        """Return the signal, (1, 600 * frames)."""
+        with noise.explicit(_unheard(harmonic_noise)):
+            return excitation(self.decoder.generator, f0)
 
 
 class FromHarStage(nn.Module):

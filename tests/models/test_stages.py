@@ -117,3 +117,13 @@ def test_only_the_harmonic_noise_is_heard(decoder, inputs, narrow_case, package_
         assert change > 1e-3
     else:
         assert change == 0.0
+
+
+def test_the_excitation_is_what_the_source_transforms(narrow, narrow_case):
+    inputs = narrow_case.decoder_inputs(8)
+    pitch = {name: inputs[name] for name in ("f0", "harmonic_noise")}
+    with torch.no_grad(), patched(narrow.model, EXPORT_PATCHES):
+        signal = stages.ExcitationStage(narrow.model.decoder)(**pitch)
+        har = torch.cat(narrow.model.decoder.generator.stft.transform(signal), dim=1)
+        assert signal.shape == (1, 8 * 600)
+        assert torch.equal(har, stages.SourceStage(narrow.model.decoder)(**pitch))
