@@ -216,11 +216,15 @@ def test_the_exported_graph_has_no_packed_sequence_and_asks_no_value(narrow, inp
     assert [kind for kind in kinds if any(word in kind for word in refused)] == []
 
 
-@pytest.mark.parametrize("name", ["onnxruntime", pytest.param("executorch-xnnpack", marks=pytest.mark.slow)])
+SLOW = ("executorch-xnnpack", "executorch-portable", "coreml-reference", "tvm", "torchscript")
+
+
+@pytest.mark.parametrize("name", ["onnxruntime", *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
 def test_the_features_come_out_of_a_runtime_the_same(name, short, tmp_path):
     backend = BACKENDS[name]
-    if backend.available():
-        pytest.skip(backend.available())
+    reason = backend.available() or backend.executes()
+    if reason:
+        pytest.skip(reason)
     stage, given = short
     with torch.no_grad():
         expected = dict(zip(stage.output_names, stage(**given), strict=True))
