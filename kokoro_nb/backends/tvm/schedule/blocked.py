@@ -10,7 +10,7 @@ from kokoro_nb.backends.tvm.schedule.phases import KERNELS, phased
 from kokoro_nb.backends.tvm.schedule.sites import mark
 from kokoro_nb.backends.tvm.schedule.structure import Values, constant, nests, same, spliced, substituted, uses
 
-COLUMNS, PRODUCT, RESULT = "columns", "product", "result"  # blocks of what `rebuilt` returns
+COLUMNS, PRODUCT, RESULT = "block_columns", "block_product", "block_result"  # blocks of what `rebuilt` returns
 
 
 def blocked(function: Any, machine: Machine, constants: Collection[int]) -> Any | None:

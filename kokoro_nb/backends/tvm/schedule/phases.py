@@ -23,7 +23,7 @@ from kokoro_nb.backends.tvm.schedule.structure import (
     substituted,
 )
 
-KERNELS = "kernels"  # the block that gathers the taps of each phase
+KERNELS = "phase_kernels"  # the block that gathers the taps of each phase
 
 
 def phased(function: Any) -> Any | None:
@@ -38,7 +38,7 @@ def phased(function: Any) -> Any | None:
     (work,) = works
     (tap,) = work.taps
     dilation = _dilation(found, work)
-    if dilation is None or int_of(work.base) != 0 or work.extents[tap] % dilation[0] or work.groups is not None:
+    if dilation is None or work.base != 0 or work.extents[tap] % dilation[0] or work.groups is not None:
         return None
     return _rebuilt(function, work, tap, *dilation)
 
@@ -56,12 +56,12 @@ def _dilation(found: list[Nest], work: Contraction) -> tuple[int, int] | None:
         return None
     ((stride, position),) = strides.items()
     steps = [int_of(step) for step in detect_linear_equation(position, [place])]
-    if stride is None or len(steps) != 2 or steps[0] != 1 or steps[1] is None:
+    if stride is None or stride < 2 or len(steps) != 2 or steps[0] != 1 or steps[1] is None:
         return None
     first = -steps[1] % stride
     many, between = (tirx.Var(name, work.column.ty.dtype) for name in ("many", "between"))
     elsewhere = substituted(value, {place: many * stride + first + between + 1})
-    rest = simplified(elsewhere, {many: 2**20, between: stride - 1} | work.extents)
+    rest = simplified(elsewhere, {many: int(load.source.shape[-1]), between: stride - 1} | work.extents)
     return (stride, first) if _is_zero(rest) else None
 
 
@@ -81,9 +81,10 @@ def _traced(value: Any, found: list[Nest]) -> Any:
 
     def source(load: Any) -> Any:
         for nest in found:
-            if nest.injective and nest.store is not None and same(nest.store.buffer, load.source):
-                there = dict(zip(nest.store.indices, load.indices, strict=True))
-                return _traced(substituted(nest.store.value, there), found)
+            (store, *_) = nest.stores
+            if nest.injective and nest.in_order and same(store.buffer, load.source):
+                there = dict(zip(store.indices, load.indices, strict=True))
+                return _traced(substituted(store.value, there), found)
         return load
 
     return tvm_ffi.structural_map(value, (ir.TensorLoad, source))
@@ -115,7 +116,7 @@ def _rebuilt(function: Any, work: Contraction, tap: Any, stride: int, first: int
         return te.sum(sample_at(here, column + step) * weight_at(here, phase, step), axis=axes)
 
     extents = [*(work.extents[var] for var in work.batch), stride, height, width]
-    phases = te.compute([constant(extent, tap) for extent in extents], total, name="phases")
+    phases = te.compute([constant(extent, tap) for extent in extents], total, name="phase_sums")
 
     def element(*place: Any) -> Any:
         values = dict(zip(work.places, place, strict=True))
@@ -123,7 +124,7 @@ def _rebuilt(function: Any, work: Contraction, tap: Any, stride: int, first: int
         at = values[work.column] + late
         return phases[(*(values[var] for var in work.batch), at % stride, row, at // stride)]
 
-    result = te.compute(work.result.shape, element, name="interleaved")
+    result = te.compute(work.result.shape, element, name="phase_result")
     buffers = [work.columns.source, work.rows.source, work.result]
     return spliced(function, work.nest, te.create_prim_func([*sources, result]), buffers)
 
@@ -143,7 +144,7 @@ def _samples(work: Contraction, source: Any, stride: int, first: int, length: in
         return tirx.if_then_else(position < limit, source[tuple(indices)], tirx.const(0, "float32"))
 
     extents = [*(work.extents[var] for var in kept), length]
-    tensor = te.compute([constant(extent, work.column) for extent in extents], sample, name="samples")
+    tensor = te.compute([constant(extent, work.column) for extent in extents], sample, name="phase_samples")
     return lambda here, at: tensor[(*(here[var] for var in kept), at)]
 
 

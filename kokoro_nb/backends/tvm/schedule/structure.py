@@ -48,6 +48,14 @@ class Nest:
         """Return the one statement of the block, None if there are several."""
         return self.stores[0] if same(self.block.body, self.stores[0]) else None
 
+    @property
+    def in_order(self) -> bool:
+        """Return whether each dimension of the one result is an axis of its own, or of length 1."""
+        places = [] if self.store is None else list(self.store.indices)
+        axes = [place for place in places if any(same(place, var) for var in self.axes)]
+        single = all(int_of(place) == 0 for place in places if not any(same(place, axis) for axis in axes))
+        return self.store is not None and single and len(set(axes)) == len(axes)
+
 
 Values = Mapping[Any, Any]  # variable -> what stands for it
 
@@ -87,6 +95,7 @@ def _nest(stmt: Any) -> Nest | None:
         and all(map(same, inner.iter_values, loops))
         and all(axis.iter_type in (_SPREADS, _REDUCES) and int_of(axis.dom.min) == 0 for axis in block.iter_vars)
         and not (block.match_buffers or block.alloc_buffers)
+        and int_of(inner.predicate) == 1
     )
     return Nest(stmt, block, stores) if plain and stores else None
 

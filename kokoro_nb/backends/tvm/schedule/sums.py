@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kokoro_nb.backends.tvm.schedule.structure import Nest, constant, every, int_of, nests, same, spliced, substituted
+from kokoro_nb.backends.tvm.schedule.structure import Nest, constant, every, nests, same, spliced, substituted
 
 LANES = 32  # sums side by side
 PARTIAL = "partial"  # the names of the blocks that add these up begin so
@@ -30,10 +30,7 @@ def _is_sum(nest: Nest) -> bool:
     plain = zero and isinstance(total.a, ir.TensorLoad) and same(total.a.source, store.buffer)
     (along,) = nest.reduces
     spread = [var for var in nest.axes if not same(var, along)]
-    ordered = len(store.indices) == len(spread) and all(
-        same(place, var) or (int_of(place) == 0 and nest.axes[var] == 1)
-        for place, var in zip(store.indices, spread, strict=True)
-    )
+    ordered = len(store.indices) == len(spread) and all(map(same, store.indices, spread))
     return plain and ordered and str(store.buffer.dtype) == "float32" and nest.axes[along] >= 2 * LANES
 
 
