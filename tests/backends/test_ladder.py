@@ -32,6 +32,9 @@ class Drifting:
     def available(self):
         return None
 
+    def executes(self):
+        return None
+
     def export(self, module, inputs, folder=None):
         return replace(Eager("eager").export(module, inputs), backend=self.name)
 
@@ -139,3 +142,10 @@ def test_difference_of_outputs(second, expected):
 def test_difference_needs_the_same_outputs():
     with pytest.raises(KeyError):
         difference({"y": np.zeros(1)}, {"z": np.zeros(1)})
+
+
+def test_what_is_built_for_another_machine_is_not_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(Drifting, "executes", lambda self: "needs another machine.")
+    taken = climb(Drifting(load_error=True), Double(), X, tmp_path)
+    assert (taken.failure, taken.outputs, taken.unexecuted) == (None, None, "needs another machine.")
+    assert taken.artifact is not None
