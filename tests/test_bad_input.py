@@ -54,7 +54,7 @@ BAD = {
     "speed that is NaN": (lambda n, f, c: _speak(n, speed=float("nan")), "1 is normal, 2 is twice as fast"),
     "unknown weights": (
         lambda n, f, c: load_model("big"),
-        "use 'seeded' (random, full size), 'narrow' (random, small)",
+        "use 'mini' (a small trained voice), 'seeded' (random, full size), 'narrow' (random, small)",
     ),
     "weights not cached, offline": (
         lambda n, f, c: load_model("hexgrad/Kokoro-82M"),
