@@ -10,20 +10,22 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, ClassVar
 
-from kokoro_nb.backends.base import META, Artifact, Failure, Program, RungError
+from kokoro_nb.backends.base import META, Artifact, Failure, Program, RungError, Runnable
 from kokoro_nb.backends.exported import Exported, as_exported
 from kokoro_nb.backends.signature import Arrays
+from kokoro_nb.backends.taps import TAPS, TapMap, write_taps
 from kokoro_nb.errors import InputError
 from kokoro_nb.storage import atomic, cache_dir, digest, json_ready, read_json, write_json
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 @dataclass(frozen=True)
 class FileBackend(ABC):
     """A backend whose export is a file: a subclass says how it is written and loaded, the cache is kept here.
 
-    An artefact lies in ``<folder>/<name>-<key>/`` beside its ``meta.json``, which names the weights. The key is a hash
+    An artefact lies in ``<folder>/<name>-<key>/`` beside its ``meta.json``, which names the weights, and its
+    ``taps.json``, which says where the results of the operators are. The key is a hash
     of the exported program (graph, weights, constants, names), of the backend's options and of the versions of its
     packages.
     """
@@ -39,8 +41,14 @@ class FileBackend(ABC):
         """Return None if exports can be made and run here, else the reason why not, in one sentence."""
 
     @abstractmethod
-    def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> None:
-        """Lower `exported` and write it to `path`, each rung under `on_rung` with `seconds`."""
+    def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> Mapping[str, Any] | None:
+        """Lower `exported` and write it to `path`, each rung under `on_rung` with `seconds`.
+
+        Returns
+        -------
+        dict or None
+            Where the results of its operators are: see `taps.TapMap`; None where the runtime shows none of them.
+        """
 
     @abstractmethod
     def load(self, artifact: Artifact | Failure) -> Program:
@@ -54,7 +62,7 @@ class FileBackend(ABC):
         """Return None if what is exported can be run here, else the reason why not: see `base.Backend.executes`."""
         return None
 
-    def graph(self, exported: Exported) -> Program | None:
+    def graph(self, exported: Exported) -> Runnable | None:
         """Return what the runtime is handed, run by something that is not the runtime: see `base.Backend.graph`."""
         return None
 
@@ -72,7 +80,8 @@ class FileBackend(ABC):
                 try:
                     with atomic(place) as draft:
                         draft.mkdir()
-                        self.write(exported, draft / self.file, seconds)
+                        places = self.write(exported, draft / self.file, seconds)
+                        write_taps(draft / TAPS, TapMap(exported.specification.operators, places or {}))
                         made = {"weights": _labels(exported.module), "seconds": seconds, "files": _files(draft)}
                         write_json(draft / META, {**about, **made})
                 except RungError as error:

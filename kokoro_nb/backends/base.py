@@ -17,6 +17,8 @@ import numpy as np
 
 from kokoro_nb.backends.signature import Arrays, TensorSpec
 from kokoro_nb.errors import InputError
+from kokoro_nb.traces.operators import Taps
+from kokoro_nb.traces.trace import Keep, Trace
 
 Rung = Literal["patched", "exported", "lowered", "serialised", "loaded", "run"]
 META = "meta.json"
@@ -84,6 +86,19 @@ class Artifact:
     program: Any = None
 
     @property
+    def folder(self) -> Path:
+        """The folder that holds the model file and what belongs to it.
+
+        Raises
+        ------
+        InputError
+            If the artefact is in memory only.
+        """
+        if self.path is None:
+            raise InputError(f"What {self.backend} exported is in memory, and has no folder.")
+        return self.path.parent
+
+    @property
     def size(self) -> int:
         """Bytes on disk, without ``meta.json``; 0 for eager."""
         if self.path is None:
@@ -91,8 +106,8 @@ class Artifact:
         return sum(p.stat().st_size for p in self.path.parent.rglob("*") if p.is_file() and p.name != META)
 
 
-class Program(Protocol):
-    """A loaded program."""
+class Runnable(Protocol):
+    """What can be run."""
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         """Run once; the inputs by name in, the outputs by name out, as NumPy arrays of their own.
@@ -101,6 +116,33 @@ class Program(Protocol):
         ------
         InputError
             If a name is unknown or missing, or a shape or dtype is not the one that it was exported for.
+        """
+
+
+class Program(Runnable, Protocol):
+    """A loaded program."""
+
+    def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
+        """Run once and capture the results of operators on the way.
+
+        Parameters
+        ----------
+        inputs : mapping
+            As for `run`.
+        taps : str, sequence of str or callable
+            ``"all"``, names of operators, or a predicate on an `Operator`.
+        keep : str
+            ``stats``: of each result its statistics; ``full``: the tensor as well.
+
+        Returns
+        -------
+        Trace
+            What the runtime does not show is in its `missing`.
+
+        Raises
+        ------
+        InputError
+            As for `run`, and if an operator is unknown.
         """
 
 
@@ -120,8 +162,8 @@ class Backend(Protocol):
         An artefact for another processor or system is built, and not executed here.
         """
 
-    def graph(self, exported: Any) -> "Program | None":
-        """Return the lowered graph (Edge, ONNX, Relax, MIL) as a program run by something that is not the runtime.
+    def graph(self, exported: Any) -> Runnable | None:
+        """Return the lowered graph (Edge, ONNX, Relax, MIL), run by something that is not the runtime.
 
         It tells a wrong lowering from a wrong kernel.
 
@@ -132,7 +174,7 @@ class Backend(Protocol):
 
         Returns
         -------
-        Program or None
+        Runnable or None
             None where there is no such graph, or nothing but the runtime to run it.
         """
 

@@ -1,8 +1,7 @@
 """PyTorch itself, in float32 and in float64: the reference, and the floor beneath which no runtime can be judged."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.backends.base import Artifact, Failure, RungError, loadable, on_rung
-from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.backends.signature import (
     Arrays,
     TensorSpec,
@@ -21,6 +20,10 @@ from kokoro_nb.backends.signature import (
     specs,
 )
 from kokoro_nb.backends.snapshot import active_patches, require_stateless, snapshot, state, with_patches
+from kokoro_nb.backends.specification import default_dtype
+from kokoro_nb.errors import InputError
+from kokoro_nb.traces.operators import Taps, chosen
+from kokoro_nb.traces.trace import Keep, Recorder, Trace
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,8 @@ class EagerProgram:
     double : bool
         Compute in float64: float inputs are cast, tensors made inside the forward are float64, and so are the outputs,
         unless the module itself casts to float32.
+    source : Exported or None
+        The exported program of which `module` is a copy; None where the module was given itself.
     """
 
     module: Any
@@ -47,6 +52,7 @@ class EagerProgram:
     declared: tuple[str, ...] | None
     patches: tuple[str, ...]
     double: bool
+    source: Exported | None = None
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         """Run once: see `base.Program.run`. float64 arrays are taken as they are where it computes in float64."""
@@ -58,9 +64,38 @@ class EagerProgram:
                 name: tensor.double() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()
             }
         args, kwargs = call_arguments(self.module, tensors)
-        with torch.no_grad(), with_patches(self.patches), _default_dtype(self.double):
+        with torch.no_grad(), with_patches(self.patches), default_dtype(self.double):
             outputs = named_outputs(self.module(*args, **kwargs), self.declared)
         return {name: np.array(output.detach().cpu().numpy()) for name, output in outputs.items()}
+
+    def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
+        """Run the exported program operator by operator: see `base.Program.trace`."""
+        arrays = checked(inputs, self.inputs, self.double)
+        specification = self._exported(arrays).specification
+        recorder = Recorder(chosen(specification.operators, taps), keep)
+
+        def observe(name: str, result: Any) -> None:
+            if recorder.wants(name):
+                recorder.add(name, result.numpy())
+
+        outputs = specification.run(arrays, observe, self.double)
+        name = "eager-float64" if self.double else "eager"
+        return recorder.trace(name, arrays, outputs, "PyTorch, operator by operator", specification)
+
+    def _exported(self, arrays: Arrays) -> Exported:
+        if self.source is not None:
+            return self.source
+        if "exported" not in self._memory:
+            with with_patches(self.patches):
+                exported = export_program(self.module, arrays)
+            if isinstance(exported, Failure):
+                raise InputError(f"The module cannot be traced operator by operator: {exported}")
+            self._memory["exported"] = exported
+        return self._memory["exported"]
+
+    @cached_property
+    def _memory(self) -> dict[str, Exported]:
+        return {}
 
 
 @dataclass(frozen=True)
@@ -86,9 +121,10 @@ class Eager:
         """Copy `module`: see `base.Backend.export`; `folder` is not used."""
         if isinstance(module, Failure):
             return replace(module, backend=self.name)
-        if isinstance(module, Exported):
-            patches, expected = module.patches, module.inputs
-            module = module.module
+        source = module if isinstance(module, Exported) else None
+        if source is not None:
+            patches, expected = source.patches, source.inputs
+            module = source.module
             arrays = checked(inputs, expected)
         else:
             patches = active_patches()
@@ -98,7 +134,7 @@ class Eager:
         declared = getattr(module, "output_names", None)
         try:
             with on_rung("patched", seconds):
-                program = EagerProgram(snapshot(module, self.double), expected, declared, patches, self.double)
+                program = EagerProgram(snapshot(module, self.double), expected, declared, patches, self.double, source)
                 before = state(program.module)
                 outputs = program.run(arrays)
         except RungError as error:
@@ -109,16 +145,3 @@ class Eager:
     def load(self, artifact: Artifact | Failure) -> EagerProgram:
         """Return the program that the export made."""
         return loadable(artifact, self.name).program
-
-
-@contextmanager
-def _default_dtype(double: bool) -> Iterator[None]:
-    """Have tensors that a forward makes be float64 inside, if `double`."""
-    import torch
-
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64 if double else before)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)

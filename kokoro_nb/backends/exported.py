@@ -17,6 +17,7 @@ from kokoro_nb.backends.signature import (
     specs,
 )
 from kokoro_nb.backends.snapshot import active_patches, keeps_state, snapshot
+from kokoro_nb.backends.specification import Specification
 from kokoro_nb.storage import digest
 
 
@@ -40,6 +41,8 @@ class Exported:
         Kokoro's class-level patches that were on.
     seconds : float
         Wall time of `torch.export`.
+    named_by : Specification or None
+        Of the program that this one was changed from, which names its operators; None for a program of its own.
     """
 
     module: Any
@@ -48,6 +51,14 @@ class Exported:
     outputs: tuple[str, ...]
     patches: tuple[str, ...]
     seconds: float
+    named_by: Specification | None = None
+
+    @cached_property
+    def specification(self) -> Specification:
+        """The program's operators by name, and what each computes."""
+        with quietly():
+            program = self.program.run_decompositions({})
+        return Specification(program, tuple(spec.name for spec in self.inputs), self.outputs, self.named_by)
 
     @cached_property
     def content(self) -> str:

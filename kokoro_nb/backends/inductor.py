@@ -16,7 +16,10 @@ from kokoro_nb.backends.base import Artifact, Failure, loadable, on_rung, quietl
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.operators import require_own
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
+from kokoro_nb.backends.untraced import untraced
 from kokoro_nb.storage import cache_dir
+from kokoro_nb.traces.operators import Taps
+from kokoro_nb.traces.trace import Keep, Trace
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,8 @@ class AotInductorProgram:
     model: Any  # torch.export.pt2_archive._package.AOTICompiledModel
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[str, ...]
+    path: Path
+    backend: str
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         """Run once: see `base.Program.run`."""
@@ -35,6 +40,10 @@ class AotInductorProgram:
         with quietly():
             results = self.model.loader.run(tensors)
         return {name: np.array(result.numpy()) for name, result in zip(self.outputs, results, strict=True)}
+
+    def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
+        """Run once, with nothing captured: see `base.Program.trace`."""
+        return untraced(self.backend, self, self.path, inputs, taps, keep)
 
 
 @dataclass(frozen=True)
@@ -102,11 +111,12 @@ class AotInductor(FileBackend):
     def load(self, artifact: Artifact | Failure) -> AotInductorProgram:
         """Load the package: its library is unpacked into a temporary folder, which goes when the program does."""
         artifact = loadable(artifact, self.name)
+        assert artifact.path is not None
         with quietly():
             import torch
 
             model = torch._inductor.aoti_load_package(str(artifact.path))
-        return AotInductorProgram(model, artifact.inputs, artifact.outputs)
+        return AotInductorProgram(model, artifact.inputs, artifact.outputs, artifact.path, self.name)
 
     @property
     def _configs(self) -> dict[str, Any]:

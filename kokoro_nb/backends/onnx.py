@@ -1,5 +1,6 @@
 """ONNX, written by `torch.onnx.export(dynamo=True)` and run by ONNX Runtime on the CPU."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,6 +12,9 @@ from kokoro_nb.backends.base import Artifact, Failure, loadable, on_rung, quietl
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.onnx_reference import OnnxGraph, evaluated
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
+from kokoro_nb.backends.taps import read_taps
+from kokoro_nb.traces.operators import Taps
+from kokoro_nb.traces.trace import Keep, Trace
 
 OPSET = 18  # what torch's exporter writes by itself; a lower or higher one is converted afterwards
 
@@ -22,6 +26,8 @@ class OnnxProgram:
     session: Any
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[str, ...]
+    path: Path
+    options: Any
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         """Run once: see `base.Program.run`."""
@@ -30,6 +36,25 @@ class OnnxProgram:
         with quietly():
             results = self.session.run(None, dict(zip(names, arrays.values(), strict=True)))
         return dict(zip(self.outputs, results, strict=True))
+
+    def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
+        """Run the file once with the results of operators as further outputs: see `base.Program.trace`.
+
+        ONNX Runtime joins no operators across an output, so that the tapped graph is not the one that runs untapped.
+        """
+        arrays = checked(inputs, self.inputs)
+        known = read_taps(self.path.parent)
+        recorder, wanted = known.recorder(taps, keep), known.wanted(taps)
+        with quietly():
+            session = _session(tapped_model(self.path, set(wanted.values())), self.options)
+            fed = dict(zip((node.name for node in session.get_inputs()), arrays.values(), strict=True))
+            names = [node.name for node in session.get_outputs()]
+            results = dict(zip(names, session.run(names, fed), strict=True))
+        for name, value in wanted.items():
+            if value in results:
+                recorder.add(name, results[value])
+        outputs = {name: results[own] for name, own in zip(self.outputs, names, strict=False)}
+        return recorder.trace("onnxruntime", arrays, outputs, "results as further outputs of the file")
 
 
 @dataclass(frozen=True)
@@ -72,7 +97,7 @@ class OnnxRuntime(FileBackend):
         """Return the opset and the limit of a single file."""
         return {"opset": OPSET, "single_file_limit": self.single_file_limit}
 
-    def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> None:
+    def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> dict[str, str]:
         """Convert, save and check the model."""
         with on_rung("lowered", seconds), quietly():
             model = onnx_program(exported)
@@ -82,6 +107,7 @@ class OnnxRuntime(FileBackend):
             weights = sum(value.const_value.nbytes for value in model.model.graph.initializers.values())
             model.save(str(path), external_data=weights > self.single_file_limit)
             onnx.checker.check_model(str(path))
+        return places(model, exported)
 
     def graph(self, exported: Exported) -> OnnxGraph:
         """Return the graph as onnx's own reference implementation runs it, in NumPy."""
@@ -91,14 +117,15 @@ class OnnxRuntime(FileBackend):
     def load(self, artifact: Artifact | Failure) -> OnnxProgram:
         """Open a session."""
         artifact = loadable(artifact, self.name)
+        assert artifact.path is not None
         with quietly():
             import onnxruntime
 
             options = onnxruntime.SessionOptions()
             if self.threads is not None:
                 options.intra_op_num_threads = self.threads
-            session = onnxruntime.InferenceSession(str(artifact.path), options, providers=["CPUExecutionProvider"])
-        return OnnxProgram(session, artifact.inputs, artifact.outputs)
+            session = _session(str(artifact.path), options)
+        return OnnxProgram(session, artifact.inputs, artifact.outputs, artifact.path, options)
 
 
 def onnx_program(exported: Exported) -> Any:
@@ -114,3 +141,50 @@ def onnx_program(exported: Exported) -> Any:
         output_names=[name if name not in names else f"{name}_out" for name in exported.outputs],
         verbose=False,
     )
+
+
+def places(program: Any, exported: Exported) -> dict[str, str]:
+    """Return the name of the value that holds each operator's result, in an ONNX program of `exported`.
+
+    The exporter notes on each node of ONNX which node of the program, as it decomposed it, it was made for.
+    """
+    nodes = {node.name: node for node in program.exported_program.graph.nodes}
+    last = {_made_for(node): node for node in program.model.graph if _made_for(node) in nodes}
+    found = {}
+    for name, node in last.items():
+        sources = exported.specification.sources_of(nodes[name], len(node.outputs))
+        found.update({source: value.name for source, value in zip(sources, node.outputs, strict=True) if source})
+    shapes = {operator.name: operator.shape for operator in exported.specification.operators}
+    values = {value.name: value for node in program.model.graph for value in node.outputs}
+    return {source: value for source, value in found.items() if _shape(values[value]) == shapes[source]}
+
+
+def tapped_model(path: Path, values: Collection[str]) -> bytes:
+    """Return the ONNX file at `path` with those of its `values` that it has as further outputs."""
+    import onnx
+
+    model = onnx.load(path)
+    present = {output.name for output in model.graph.output}
+    for node in model.graph.node:
+        for value in node.output:
+            if value in values and value not in present:
+                model.graph.output.append(onnx.ValueInfoProto(name=value))
+    return model.SerializeToString()
+
+
+def _session(model: str | bytes, options: Any) -> Any:
+    import onnxruntime
+
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def _made_for(node: Any) -> str | None:
+    """Return the name of the node that an ONNX node was made for: the innermost of its scopes."""
+    from ast import literal_eval
+
+    scopes = node.metadata_props.get("pkg.torch.onnx.name_scopes")
+    return literal_eval(scopes)[-1] if scopes else None
+
+
+def _shape(value: Any) -> tuple[int, ...] | None:
+    return tuple(value.shape) if value.shape is not None and value.shape.is_static() else None

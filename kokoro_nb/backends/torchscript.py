@@ -12,6 +12,9 @@ from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.operators import calls, require_own
 from kokoro_nb.backends.signature import Arrays, TensorSpec, call_arguments, checked, named_outputs
 from kokoro_nb.backends.snapshot import with_patches
+from kokoro_nb.backends.untraced import untraced
+from kokoro_nb.traces.operators import Taps
+from kokoro_nb.traces.trace import Keep, Trace
 
 READS_A_NUMBER = ("aten.item.default", "aten._local_scalar_dense.default")
 
@@ -23,6 +26,8 @@ class TorchScriptProgram:
     module: Any  # torch.jit.ScriptModule, or torch.jit.mobile.LiteScriptModule
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[str, ...]
+    path: Path
+    backend: str
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         """Run once: see `base.Program.run`."""
@@ -32,6 +37,10 @@ class TorchScriptProgram:
         with torch.no_grad(), quietly():
             results = self.module(*tensors)
         return {name: np.array(result.numpy()) for name, result in zip(self.outputs, results, strict=True)}
+
+    def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
+        """Run once, with nothing captured: see `base.Program.trace`."""
+        return untraced(self.backend, self, self.path, inputs, taps, keep)
 
 
 @dataclass(frozen=True)
@@ -88,13 +97,14 @@ class TorchScript(FileBackend):
     def load(self, artifact: Artifact | Failure) -> TorchScriptProgram:
         """Load the trace; the classes that it was made from are not needed."""
         artifact = loadable(artifact, self.name)
+        assert artifact.path is not None
         with quietly():
             import torch
             from torch.jit.mobile import _load_for_lite_interpreter
 
             load = _load_for_lite_interpreter if self.lite else torch.jit.load
             module = load(str(artifact.path))
-        return TorchScriptProgram(module, artifact.inputs, artifact.outputs)
+        return TorchScriptProgram(module, artifact.inputs, artifact.outputs, artifact.path, self.name)
 
 
 def traced(exported: Exported) -> Any:
@@ -131,5 +141,7 @@ def traced(exported: Exported) -> Any:
             return tuple(output.clone() for output in outputs.values())
 
     args, kwargs = exported.program.example_inputs
+    flat = Flat()
+    flat.training = False  # the module in it is so already, and one made of an exported program refuses to be told
     with with_patches(exported.patches), torch.no_grad():
-        return torch.jit.trace(Flat().eval(), (*args, *kwargs.values()), check_trace=False)
+        return torch.jit.trace(flat, (*args, *kwargs.values()), check_trace=False)

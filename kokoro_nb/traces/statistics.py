@@ -1,9 +1,14 @@
 """Statistics of a whole tensor, with what is not finite counted and never replaced."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+SAMPLE = 4096
+PERCENTS = (1, 25, 50, 75, 99)
+_BLOCK = 1 << 16  # elements that are widened to float64 at once
 
 
 @dataclass(frozen=True)
@@ -17,11 +22,16 @@ class Statistics:
     dtype : str
         Its dtype, as NumPy calls it.
     finite : float
-        Share of the elements that are finite, 0 to 1; NaN for a tensor without elements.
+        Share of the elements that are finite, 0 to 1; NaN for a tensor without elements. Of a complex number, the real
+        and the imaginary part are an element each.
     nan, inf : int
         How many elements are NaN, and how many infinite.
     minimum, maximum, mean, rms : float
         Over the finite elements alone; NaN where there are none. Mean and rms are accumulated in float64.
+    percentiles : tuple of float
+        The 1st, 25th, 50th, 75th and 99th of the finite elements; NaN where there are none. Of a tensor with more than
+        4096 elements, those of every k-th element, so many that some 4096 are looked at: an estimate, and the only one
+        here.
     channels_whole, channels_partly : tuple of int
         Channels (axis 1 of two axes or more) that are wholly, and partly, non-finite.
     first_index : tuple of int or None
@@ -37,6 +47,7 @@ class Statistics:
     maximum: float
     mean: float
     rms: float
+    percentiles: tuple[float, ...]
     channels_whole: tuple[int, ...]
     channels_partly: tuple[int, ...]
     first_index: tuple[int, ...] | None
@@ -45,6 +56,14 @@ class Statistics:
     def peak(self) -> float:
         """Largest absolute value among the finite elements."""
         return max(abs(self.minimum), abs(self.maximum))
+
+    @property
+    def margin(self) -> float:
+        """Room between the peak and the largest finite number of the dtype, in dB; NaN for integers and truth values.
+
+        Returns infinity for a tensor of zeros.
+        """
+        return margin(self.peak, self.dtype)
 
     @property
     def pattern(self) -> str:
@@ -69,32 +88,109 @@ class Statistics:
 
 
 def describe(array: Any) -> Statistics:
-    """Measure `array`, of any shape and of float, integer or boolean dtype."""
+    """Measure `array`, of any shape and numeric or boolean dtype, in memory that does not grow with it."""
     array = np.asarray(array)
-    values = array.astype(np.float64)
-    finite = np.isfinite(values)
-    good = values[finite]
-    whole: tuple[int, ...] = ()
-    partly: tuple[int, ...] = ()
-    if array.ndim > 1 and array.size and good.size < array.size:
-        share = np.moveaxis(finite, 1, 0).reshape(array.shape[1], -1).mean(axis=1)
-        whole = tuple(np.flatnonzero(share == 0).tolist())
-        partly = tuple(np.flatnonzero((share > 0) & (share < 1)).tolist())
-    first = None
-    if good.size < array.size:
-        first = tuple(int(i) for i in np.unravel_index(int(np.argmin(finite)), array.shape))
-    nothing = float("nan")
+    numbers = array.view(np.uint8) if array.dtype == bool else array
+    size = numbers.size * (2 if numbers.dtype.kind == "c" else 1)
+    bad = nan = 0
+    low, high = np.inf, -np.inf
+    for block in _blocks(numbers):
+        least, most = float(block.min()), float(block.max())
+        # a minimum or maximum that is finite says that every element is: NaN and infinity come through both
+        if not (np.isfinite(least) and np.isfinite(most)):
+            sound = block[np.isfinite(block)]
+            bad, nan = bad + block.size - sound.size, nan + int(np.isnan(block).sum())
+            least, most = float(sound.min(initial=np.inf)), float(sound.max(initial=-np.inf))
+        low, high = min(low, least), max(high, most)
+    known = bad < size
+    mean, rms, percentiles = _moments(numbers, bad > 0, size - bad, max(-low, high)) if known else _NOTHING
+    whole, partly = _bad_channels(array) if bad and array.ndim > 1 else ((), ())
     return Statistics(
         shape=array.shape,
         dtype=str(array.dtype),
-        finite=float(finite.mean()) if array.size else nothing,
-        nan=int(np.isnan(values).sum()),
-        inf=int(np.isinf(values).sum()),
-        minimum=float(good.min()) if good.size else nothing,
-        maximum=float(good.max()) if good.size else nothing,
-        mean=float(good.mean()) if good.size else nothing,
-        rms=float(np.sqrt(np.mean(good * good))) if good.size else nothing,
+        finite=(size - bad) / size if size else float("nan"),
+        nan=nan,
+        inf=bad - nan,
+        minimum=low if known else float("nan"),
+        maximum=high if known else float("nan"),
+        mean=mean,
+        rms=rms,
+        percentiles=percentiles,
         channels_whole=whole,
         channels_partly=partly,
-        first_index=first,
+        first_index=_first_bad(array) if bad else None,
     )
+
+
+def margin(peak: float, dtype: str) -> float:
+    """Return the room between `peak` and the largest finite number of the float `dtype`, in dB.
+
+    >>> round(margin(655.04, "float16"), 6)
+    40.0
+    """
+    if not dtype.startswith("float") or np.isnan(peak):
+        return float("nan")
+    limit = float(np.finfo(dtype).max)
+    return float(20 * (np.log10(limit) - np.log10(peak))) if peak > 0 else float("inf")
+
+
+_NOTHING = (float("nan"), float("nan"), (float("nan"),) * len(PERCENTS))
+
+
+def _blocks(array: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield the elements in C order, some at a time; a tensor that is strided is not copied as a whole either."""
+    if array.flags.c_contiguous:
+        chunks: Any = (array.reshape(-1),)
+    else:
+        chunks = np.nditer(array, ["external_loop", "buffered", "zerosize_ok"], order="C", buffersize=_BLOCK)
+    for chunk in chunks:
+        for start in range(0, chunk.size, _BLOCK):
+            block = np.ascontiguousarray(chunk[start : start + _BLOCK])
+            yield block.view(block.real.dtype) if block.dtype.kind == "c" else block
+
+
+def _moments(array: np.ndarray, bad: bool, count: int, peak: float) -> tuple[float, float, tuple[float, ...]]:
+    """Return mean, root mean square (in float64) and percentiles of the finite elements, of which there are `count`."""
+    # a power of two, so that nothing is rounded: the squares of what is very large or small must stay in range
+    scale = float(np.ldexp(1.0, int(np.frexp(peak)[1]) - 1)) if peak and not 1e-100 < peak < 1e100 else 1.0
+    step = -(-count // SAMPLE)
+    total = squares = 0.0
+    seen = 0
+    sample = []
+    for block in _blocks(array):
+        numbers = block[np.isfinite(block)] if bad else block
+        wide = numbers.astype(np.float64)
+        if scale != 1:
+            wide /= scale
+        total += float(wide.sum())
+        squares += float(wide @ wide)
+        sample.append(numbers[-seen % step :: step].copy())
+        seen += numbers.size
+    ordered = np.sort(np.concatenate(sample))
+    places = (np.asarray(PERCENTS) * (ordered.size - 1) + 50) // 100  # the nearest rank, rounded
+    return scale * (total / count), scale * float(np.sqrt(squares / count)), tuple(map(float, ordered[places]))
+
+
+def _bad_channels(array: np.ndarray) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    rows = np.moveaxis(array, 1, 0)
+    height = max(1, _BLOCK // max(1, rows[0].size))  # channels that are looked at together
+    whole: list[int] = []
+    partly: list[int] = []
+    for start in range(0, len(rows), height):
+        finite = np.isfinite(rows[start : start + height])
+        finite = finite.reshape(len(finite), -1)
+        every, some = finite.all(axis=1), finite.any(axis=1)
+        whole += (start + np.flatnonzero(~some)).tolist()
+        partly += (start + np.flatnonzero(some & ~every)).tolist()
+    return tuple(whole), tuple(partly)
+
+
+def _first_bad(array: np.ndarray) -> tuple[int, ...]:
+    seen = 0
+    for block in _blocks(array):
+        finite = np.isfinite(block)
+        if not finite.all():
+            width = 2 if array.dtype.kind == "c" else 1
+            return tuple(map(int, np.unravel_index((seen + int(np.argmin(finite))) // width, array.shape)))
+        seen += block.size
+    raise AssertionError("every element is finite")

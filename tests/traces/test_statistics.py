@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from kokoro_nb.numerics.statistics import describe
+from kokoro_nb.traces.statistics import describe
 
 
 def test_finite_tensor_by_arithmetic():
@@ -50,3 +50,117 @@ def test_integers_and_truth_values():
 def test_half_precision_is_accumulated_in_double():
     found = describe(np.full(100_000, 60_000, dtype=np.float16))
     assert found.rms == pytest.approx(60_000)  # its square is infinite in float16
+
+
+def _naive(values):
+    """Measure in float64 with NumPy's own functions, on the finite elements."""
+    sound = values[np.isfinite(values)].astype(np.float64)
+    return sound.min(), sound.max(), sound.mean(), np.sqrt(np.mean(sound**2))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64", "uint8"])
+@pytest.mark.parametrize("holes", [0, 1, 500])
+def test_agrees_with_the_plain_computation(dtype, holes):
+    generator = np.random.default_rng(0)
+    # three blocks and a rest, in a tensor that is not contiguous
+    values = (50 + 20 * generator.standard_normal((70, 3, 1000))).clip(0, 200).astype(dtype).transpose(2, 1, 0)
+    if holes and values.dtype.kind != "f":
+        return
+    for index in generator.integers(0, values.size, holes):
+        values[np.unravel_index(index, values.shape)] = generator.choice([np.nan, np.inf, -np.inf])
+    found = describe(values)
+    assert not values.flags.c_contiguous
+    # sums of 2e5 terms in another order: 2e5 * 1e-16, and a factor of 100
+    np.testing.assert_allclose((found.minimum, found.maximum, found.mean, found.rms), _naive(values), rtol=1e-10)
+    assert (found.nan, found.inf) == (np.isnan(values).sum(), np.isinf(values).sum())
+    assert found.finite == np.isfinite(values).mean()
+    finite = np.isfinite(values).all(axis=(0, 2))
+    assert (found.channels_whole, found.channels_partly) == ((), tuple(np.flatnonzero(~finite)))
+    first = np.unravel_index(np.argmin(np.isfinite(values)), values.shape)
+    assert found.first_index == (first if holes else None)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 99, 4095, 4096])
+def test_percentiles_are_exact_up_to_4096_elements(size):
+    values = np.random.default_rng(size).permutation(np.arange(size)).astype(np.float32)
+    # of 0, 1, ... the value is the rank itself; halves are rounded up, where NumPy's `nearest` goes to the even one
+    ranks = tuple(float(np.floor(percent / 100 * (size - 1) + 0.5)) for percent in (1, 25, 50, 75, 99))
+    assert describe(values).percentiles == ranks
+    nearest = np.percentile(values, [1, 25, 50, 75, 99], method="nearest")
+    np.testing.assert_allclose(describe(values).percentiles, nearest, atol=1)
+
+
+def test_percentiles_of_more_are_those_of_every_kth_finite_element():
+    values = np.random.default_rng(0).standard_normal(100_000)
+    values[::7] = np.nan
+    sound = values[np.isfinite(values)]
+    sample = np.sort(sound[:: -(-sound.size // 4096)])
+    expected = [sample[int(np.floor(percent / 100 * (sample.size - 1) + 0.5))] for percent in (1, 25, 50, 75, 99)]
+    np.testing.assert_array_equal(describe(values).percentiles, expected)
+    # and so an estimate: the quartiles of some 4000 normal numbers are known to 0.02
+    np.testing.assert_allclose(describe(values).percentiles[1:4], [-0.674, 0, 0.674], atol=0.07)
+
+
+def test_what_is_not_finite_is_told_apart():
+    found = describe(np.array([np.nan, np.inf, -np.inf, 2.0]))
+    assert (found.nan, found.inf, found.finite) == (1, 2, 0.25)
+    assert (found.minimum, found.maximum, found.peak, found.mean) == (2.0, 2.0, 2.0, 2.0)
+    assert describe(np.array([1.0, -np.inf])).inf == 1  # the minimum alone gives it away
+
+
+def test_a_nan_beyond_the_first_block_is_found():
+    values = np.zeros((1, 2, 100_000), np.float32)
+    values[0, 1, 99_999] = np.nan
+    found = describe(values)
+    assert (found.nan, found.channels_partly, found.first_index) == (1, (1,), (0, 1, 99_999))
+    assert found.percentiles == (0.0,) * 5
+
+
+@pytest.mark.parametrize("size", [1e200, 1e-200, 1.7e308, 5e-324])
+def test_squares_leave_neither_end_of_the_range(size):
+    found = describe(np.full((3, 1000), -size))
+    assert found.rms == pytest.approx(size)
+    assert found.mean == pytest.approx(-size)
+
+
+def test_margin_is_the_room_to_the_largest_number_of_the_dtype():
+    half = np.array([-655.04, 1.0], np.float16)  # 655.04 is 655.0 in float16
+    assert describe(half).margin == pytest.approx(20 * np.log10(65504 / 655))
+    assert describe(half.astype(np.float32)).margin == pytest.approx(20 * np.log10(3.4028235e38 / 655))
+    assert describe(np.array([65504.0], np.float16)).margin == 0
+    assert describe(np.zeros(3, np.float32)).margin == np.inf
+    assert np.isnan(describe(np.array([1, 2])).margin)
+    assert np.isnan(describe(np.array([True])).margin)
+    assert np.isnan(describe(np.array([np.nan])).margin)
+
+
+def test_a_complex_number_is_two_numbers():
+    found = describe(np.array([[3 - 4j, complex(0, np.inf)], [1j, 0]], np.complex64))
+    assert (found.dtype, found.nan, found.inf, found.finite) == ("complex64", 0, 1, 7 / 8)
+    assert (found.minimum, found.maximum) == (-4.0, 3.0)
+    assert found.rms == pytest.approx(np.sqrt((9 + 16 + 1) / 7))
+    assert (found.channels_partly, found.first_index) == ((1,), (0, 1))
+
+
+@pytest.mark.parametrize("shape", [(0,), (2, 0), (0, 3, 2), (1, 3, 0)])
+def test_every_empty_tensor_is_measured(shape):
+    found = describe(np.zeros(shape, np.float32))
+    assert (found.shape, found.nan, found.inf, found.first_index) == (shape, 0, 0, None)
+    assert np.isnan([found.minimum, found.maximum, found.mean, found.rms, *found.percentiles]).all()
+
+
+def test_one_number_without_axes():
+    found = describe(np.array(np.inf, np.float32))
+    assert (found.shape, found.inf, found.pattern, found.first_index) == ((), 1, "wholly non-finite", ())
+
+
+def test_a_strided_tensor_with_holes_is_not_copied():
+    import tracemalloc
+
+    values = np.ones((2000, 1000), np.float32).T  # 8 MB
+    values[3, 7] = np.nan
+    tracemalloc.start()
+    describe(values)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 3e6  # a block of 65536 numbers is 0.5 MB in float64

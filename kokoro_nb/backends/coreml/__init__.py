@@ -8,13 +8,16 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from kokoro_nb.backends.artefacts import FileBackend
-from kokoro_nb.backends.base import Artifact, Failure, Program, loadable, on_rung, quietly
-from kokoro_nb.backends.coreml.conversion import mil_program, model_of, output_specs
-from kokoro_nb.backends.coreml.interface import Interface, Port, interface, record
+from kokoro_nb.backends.base import Artifact, Failure, Program, Runnable, loadable, on_rung, quietly
+from kokoro_nb.backends.coreml.conversion import mil_program, model_of, output_specs, places
+from kokoro_nb.backends.coreml.interface import Interface, interface, record
 from kokoro_nb.backends.coreml.precision import Mixed, Precision, compute_precision
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
+from kokoro_nb.backends.untraced import untraced
 from kokoro_nb.errors import InputError
+from kokoro_nb.traces.operators import Taps
+from kokoro_nb.traces.trace import Keep, Trace
 
 Route = Literal["export", "trace"]
 Target = Literal["iOS17", "iOS18"]
@@ -27,6 +30,8 @@ class CoreMlProgram:
     model: Any  # coremltools.models.MLModel
     interface: Interface
     inputs: tuple[TensorSpec, ...]
+    path: Path
+    backend: str
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         """Run once: see `base.Program.run`.
@@ -41,23 +46,9 @@ class CoreMlProgram:
             results = self.model.predict(arrays)
         return self.interface.from_file(results)
 
-
-@dataclass(frozen=True)
-class MilGraph:
-    """A MIL program that was never saved, executed operator by operator."""
-
-    interpreter: Any  # kokoro_nb.backends.mil.interpreter.Interpreter
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[TensorSpec, ...]
-
-    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
-        """Run once: see `base.Program.run`."""
-        arrays = checked(inputs, self.inputs)
-        results = self.interpreter.run({name: array.reshape(array.shape or (1,)) for name, array in arrays.items()})
-        return {
-            spec.name: Port(spec.name, feature, spec.shape, spec.dtype).from_file(results[feature])
-            for spec, feature in zip(self.outputs, self.interpreter.outputs, strict=True)
-        }
+    def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
+        """Run once, with nothing captured: see `base.Program.trace`."""
+        return untraced(self.backend, self, self.path, inputs, taps, keep)
 
 
 @dataclass(frozen=True)
@@ -111,18 +102,19 @@ class CoreMl(FileBackend):
         precision = asdict(self.precision) if isinstance(self.precision, Mixed) else self.precision
         return {"route": self.route, "precision": precision, "target": self.target}
 
-    def graph(self, exported: Exported) -> MilGraph:
+    def graph(self, exported: Exported) -> Runnable:
         """Return the MIL program before coremltools' optimisation passes, in float32, executed by our reference.
 
         What those passes change is not in it: where it is right and the file is wrong, a pass is to blame.
         """
         with quietly():
+            from kokoro_nb.backends.mil.graph import MilGraph
             from kokoro_nb.backends.mil.interpreter import Interpreter
 
             interpreter = Interpreter(mil_program(exported, self.route, self.target))
         return MilGraph(interpreter, exported.inputs, output_specs(exported))
 
-    def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> None:
+    def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> dict[str, str]:
         """Convert and save the model, with what was declared of its inputs and outputs in its metadata."""
         with on_rung("lowered", seconds), quietly():
             program = mil_program(exported, self.route, self.target)
@@ -130,6 +122,7 @@ class CoreMl(FileBackend):
             record(model, exported.inputs, output_specs(exported))
         with on_rung("serialised", seconds), quietly():
             model.save(str(path))
+        return places(model, exported)
 
     def load(self, artifact: Artifact | Failure) -> Program:
         """Have Core ML compile and load the model.
@@ -140,6 +133,7 @@ class CoreMl(FileBackend):
             Also where there is no Core ML.
         """
         artifact = loadable(artifact, self.name)
+        assert artifact.path is not None
         reason = self.executes()
         if reason is not None:
             raise InputError(reason)
@@ -147,4 +141,4 @@ class CoreMl(FileBackend):
             import coremltools as ct
 
             model = ct.models.MLModel(str(artifact.path))
-        return CoreMlProgram(model, interface(model.get_spec()), artifact.inputs)
+        return CoreMlProgram(model, interface(model.get_spec()), artifact.inputs, artifact.path, self.name)

@@ -136,6 +136,26 @@ def origins(exported: Exported, target: str) -> dict[str, str]:
     return found
 
 
+def places(model: Any, exported: Exported) -> dict[str, str]:
+    """Return the name of the value that holds each operator's result, in a model that was made on the route ``export``.
+
+    An operator that was fused of several holds the result of the last of them. A value that was written in float16 is a
+    result all the same.
+    """
+    nodes = list(exported.specification.program.graph.nodes)
+    shapes = {operator.name: operator.shape for operator in exported.specification.operators}
+    found: dict[str, str] = {}
+    for operation in model._mil_program.functions["main"].operations:
+        handles = [handle for handle in operation.scopes.get(_handle_source(), ()) if handle is not None]
+        if operation.op_type == "const" or not handles:
+            continue
+        results = exported.specification.sources_of(nodes[max(handles)], len(operation.outputs))
+        for name, variable in zip(results, operation.outputs, strict=True):
+            if name is not None and tuple(variable.shape) == shapes[name]:
+                found[name] = variable.name
+    return found
+
+
 def output_specs(exported: Exported) -> tuple[TensorSpec, ...]:
     """Return name, shape and dtype of each output, from the graph of the exported program."""
     (results,) = exported.program.graph.output_node().args
@@ -148,7 +168,7 @@ def output_specs(exported: Exported) -> tuple[TensorSpec, ...]:
 
 def _decomposed(exported: Exported) -> Any:
     """Return the exported program in the operators that coremltools takes, its nodes numbered for `origins`."""
-    program = exported.program.run_decompositions({})
+    program = exported.specification.program
     for number, node in enumerate(program.graph.nodes):
         node.meta["debug_handle"] = number
     return program

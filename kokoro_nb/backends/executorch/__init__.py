@@ -10,10 +10,14 @@ from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import Artifact, Failure, loadable, on_rung, quietly
 from kokoro_nb.backends.executorch.delegates import DELEGATES, Delegate, Name
 from kokoro_nb.backends.executorch.edge import edge_program, own_copy
+from kokoro_nb.backends.executorch.places import Place, places, room
+from kokoro_nb.backends.executorch.tracing import traced, write_room
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.interpreted import Interpreted
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.errors import InputError
+from kokoro_nb.traces.operators import Taps
+from kokoro_nb.traces.trace import Keep, Trace
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,8 @@ class ExecutorchProgram:
     method: Any
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[str, ...]
+    path: Path
+    backend: str
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         """Run once: see `base.Program.run`."""
@@ -33,6 +39,13 @@ class ExecutorchProgram:
         with quietly():
             results = self.method.execute(tensors)
         return {name: result.numpy() for name, result in zip(self.outputs, results, strict=True)}
+
+    def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
+        """Run the file once with the event tracer on, in a process of its own: see `base.Program.trace`.
+
+        What is inside a delegate is missing, but for what the delegate hands out.
+        """
+        return traced(self.backend, self.path, checked(inputs, self.inputs), self.outputs, taps, keep)
 
 
 @dataclass(frozen=True)
@@ -95,18 +108,24 @@ class Executorch(FileBackend):
         """Return a new partitioner of the delegate; None if there is none."""
         return None if self._delegate is None else self._delegate.partitioner()
 
-    def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> None:
+    def partitioner_for(self, exported: Exported) -> Any | None:
+        """Return the partitioner with which `exported` is lowered."""
+        return self.partitioner()
+
+    def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> dict[str, Place]:
         """Lower, plan the memory and write the ``.pte`` file."""
         with on_rung("lowered", seconds), quietly():
             from executorch.exir import to_edge_transform_and_lower
 
-            partitioner = self.partitioner()
+            partitioner = self.partitioner_for(exported)
             chain = [] if partitioner is None else [partitioner]
             edge = to_edge_transform_and_lower(own_copy(exported), partitioner=chain)
         with on_rung("serialised", seconds), quietly():
             program = edge.to_executorch()
             with path.open("wb") as stream:
                 program.write_to_file(stream)
+            write_room(path, room(program))
+        return places(program, exported)
 
     def graph(self, exported: Exported) -> Interpreted:
         """Return the Edge program before delegation, run by PyTorch."""
@@ -123,6 +142,7 @@ class Executorch(FileBackend):
             Also where the runtime lacks the delegate.
         """
         artifact = loadable(artifact, self.name)
+        assert artifact.path is not None
         reason = self.executes()
         if reason is not None:
             raise InputError(reason)
@@ -131,7 +151,7 @@ class Executorch(FileBackend):
 
             program = Runtime.get().load_program(str(artifact.path))
             method = program.load_method("forward")
-        return ExecutorchProgram(program, method, artifact.inputs, artifact.outputs)
+        return ExecutorchProgram(program, method, artifact.inputs, artifact.outputs, artifact.path, self.name)
 
     @property
     def _delegate(self) -> Delegate | None:

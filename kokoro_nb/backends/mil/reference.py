@@ -1,5 +1,6 @@
 """Core ML's files executed without Core ML."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,6 +17,9 @@ from kokoro_nb.backends.mil.graph import MilGraph
 from kokoro_nb.backends.mil.interpreter import Interpreter, Observer
 from kokoro_nb.backends.mil.program import load_program
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
+from kokoro_nb.backends.taps import read_taps
+from kokoro_nb.traces.operators import Taps
+from kokoro_nb.traces.trace import Keep, Trace
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,8 @@ class ReferenceProgram:
     interpreter: Interpreter
     interface: Interface
     inputs: tuple[TensorSpec, ...]
+    name: str
+    folder: Path  # of the artefact
 
     def run(self, inputs: Arrays, observe: Observer | None = None) -> dict[str, np.ndarray]:
         """Run once: see `base.Program.run`; `observe` is told of every operator, see `Interpreter.run`.
@@ -36,6 +42,21 @@ class ReferenceProgram:
         """
         arrays = self.interface.to_file(checked(inputs, self.inputs))
         return self.interface.from_file(self.interpreter.run(arrays, observe))
+
+    def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
+        """Run once, and keep what operators compute as they compute it: see `base.Program.trace`.
+
+        What is stored as float16 is captured as float16.
+        """
+        arrays, known = checked(inputs, self.inputs), read_taps(self.folder)
+        recorder = known.recorder(taps, keep)
+        wanted = {value: name for name, value in known.wanted(taps).items()}
+
+        def observe(_type: str, _name: str, _inputs: Mapping[str, Any], results: Mapping[str, Any]) -> None:
+            for value in results.keys() & wanted.keys():
+                recorder.add(wanted[value], results[value])
+
+        return recorder.trace(self.name, arrays, self.run(arrays, observe), "the file, operator by operator")
 
 
 @dataclass(frozen=True)
@@ -92,4 +113,5 @@ class CoreMlReference:
         artifact = loadable(artifact, self.name)
         assert artifact.path is not None
         saved = load_program(artifact.path)
-        return ReferenceProgram(Interpreter(saved.program, self.arithmetic), interface(saved.spec), artifact.inputs)
+        interpreter = Interpreter(saved.program, self.arithmetic)
+        return ReferenceProgram(interpreter, interface(saved.spec), artifact.inputs, self.name, artifact.folder)

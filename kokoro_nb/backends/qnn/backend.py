@@ -20,6 +20,9 @@ from kokoro_nb.backends.qnn.compilation import compile_checked
 from kokoro_nb.backends.qnn.process import Worker
 from kokoro_nb.backends.qnn.target import checked_options
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
+from kokoro_nb.backends.untraced import untraced
+from kokoro_nb.traces.operators import Taps
+from kokoro_nb.traces.trace import Keep, Trace
 
 _ONNX = OnnxRuntime("onnxruntime")
 
@@ -31,6 +34,8 @@ class QnnProgram:
     worker: Worker
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[str, ...]
+    path: Path
+    backend: str
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         """Run once: see `base.Program.run`.
@@ -44,6 +49,10 @@ class QnnProgram:
         wanted = [name if name not in feeds else f"{name}_out" for name in self.outputs]  # as the ONNX file has them
         results = self.worker.ask("run", feeds=feeds, outputs=wanted)
         return dict(zip(self.outputs, results, strict=True))
+
+    def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
+        """Run once, with nothing captured: see `base.Program.trace`."""
+        return untraced(self.backend, self, self.path, inputs, taps, keep)
 
 
 @dataclass(frozen=True)
@@ -133,6 +142,7 @@ class Qnn(FileBackend):
     def load(self, artifact: Artifact | Failure) -> QnnProgram:
         """Have the provider load the context."""
         artifact = loadable(artifact, self.name)
+        assert artifact.path is not None
         worker = Worker()
         worker.ask("open", model=str(artifact.path), options=self.options()["provider"], config={})
-        return QnnProgram(worker, artifact.inputs, artifact.outputs)
+        return QnnProgram(worker, artifact.inputs, artifact.outputs, artifact.path, self.name)

@@ -1,16 +1,19 @@
 """TVM: `torch.export` to Relax, compiled for this processor into a shared library, run on the Relax virtual machine."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import Artifact, Failure, loadable, on_rung, quietly
 from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.taps import TapMap, read_taps
 from kokoro_nb.backends.tvm import pipeline, targets
 from kokoro_nb.backends.tvm.importer import relax_module
 from kokoro_nb.backends.tvm.program import TvmProgram
 from kokoro_nb.backends.tvm.schedule import Decision, plan
+from kokoro_nb.backends.tvm.taps import Calls, Place
 from kokoro_nb.storage import digest
 
 
@@ -58,12 +61,14 @@ class Tvm(FileBackend):
         target = None if unavailable() else targets.this_processor()
         return {"target": target, "fused": self.fused, "scheduled": self.scheduled, "source": source()}
 
-    def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> None:
+    def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> dict[str, Place] | None:
         """Import, compile and link."""
+        calls = None if self.fused else Calls()
         with on_rung("lowered", seconds), quietly():
-            built = self._compiled(exported, self.fused, self.scheduled)
+            built = self._compiled(exported, self.fused, self.scheduled, calls)
         with on_rung("serialised", seconds), quietly():
             built.export_library(str(path))
+        return calls.places(exported) if calls else None
 
     def load(self, artifact: Artifact | Failure) -> TvmProgram:
         """Load the library into a virtual machine."""
@@ -73,15 +78,20 @@ class Tvm(FileBackend):
 
             library = tvm.runtime.load_module(str(artifact.path))
             machine = tvm.relax.VirtualMachine(library, tvm.cpu())
-        return TvmProgram(machine, artifact.inputs, artifact.outputs)
+        return TvmProgram(self.name, machine, artifact.inputs, artifact.outputs, partial(read_taps, artifact.folder))
 
     def graph(self, exported: Exported) -> TvmProgram:
         """Return the Relax module, each of its operators a function of plain loops, run without a file."""
+        calls = Calls()
         with quietly():
             import tvm
 
-            machine = tvm.relax.VirtualMachine(self._compiled(exported, False, False), tvm.cpu())
-        return TvmProgram(machine, exported.inputs, exported.outputs)
+            machine = tvm.relax.VirtualMachine(self._compiled(exported, False, False, calls), tvm.cpu())
+
+        def taps() -> TapMap:
+            return TapMap(exported.specification.operators, calls.places(exported))
+
+        return TvmProgram(self.name, machine, exported.inputs, exported.outputs, taps)
 
     def plan(self, exported: Exported) -> tuple[Decision, ...]:
         """Return what our pass does with each function of loops, by the work in it, largest first."""
@@ -93,9 +103,12 @@ class Tvm(FileBackend):
             with target:
                 return plan(tvm.transform.Sequential(before)(relax_module(exported)), target)
 
-    def _compiled(self, exported: Exported, fused: bool, scheduled: bool) -> Any:
+    def _compiled(self, exported: Exported, fused: bool, scheduled: bool, calls: Calls | None) -> Any:
         target = targets.target(targets.this_processor())
-        return pipeline.compiled(relax_module(exported), target, fused, scheduled)
+        if calls is None:
+            return pipeline.compiled(relax_module(exported), target, fused, scheduled)
+        module = relax_module(exported, observer=calls.observe)
+        return pipeline.compiled(module, target, fused, scheduled, calls.listing())
 
 
 def unavailable() -> str | None:

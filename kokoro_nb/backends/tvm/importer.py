@@ -8,7 +8,7 @@ from kokoro_nb.backends.operators import calls
 from kokoro_nb.backends.tvm.calls import Call, bound, dtype_name
 from kokoro_nb.backends.tvm.converters import CONVERTERS, FOR_PROCESSORS
 
-Observer = Callable[[Any, Any], None]
+Observer = Callable[[Any, Any, Any], Any]
 
 
 def relax_module(exported: Exported, host: bool = True, observer: Observer | None = None) -> Any:
@@ -22,8 +22,8 @@ def relax_module(exported: Exported, host: bool = True, observer: Observer | Non
         Whether the code is for a processor, which can raise errors: then indices are checked, and an LSTM is one
         kernel per layer and direction; else it is unrolled.
     observer : callable, optional
-        Called with each node of the decomposed graph and what it became, in the order of computation: a
-        ``torch.fx.Node``, whose ``meta["nn_module_stack"]`` holds the module it comes from, and a Relax expression.
+        Called with each node of the decomposed graph, the Relax expression that it became and TVM's block builder, in
+        the order of computation. It returns the expression that is to stand for the node.
 
     Returns
     -------
@@ -96,9 +96,7 @@ def _converter(name: str, importer: Any, host: bool, observer: Observer | None) 
             error.add_note(f"at '{node.name}' ({name}) in {_place(node)}")
             raise
         _require_type(node, value)
-        if observer is not None:
-            observer(node, value)
-        return value
+        return value if observer is None else observer(node, value, importer.block_builder)
 
     return convert
 

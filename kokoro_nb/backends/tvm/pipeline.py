@@ -3,7 +3,7 @@
 from typing import Any
 
 
-def passes(target: Any, fused: bool = True, scheduled: bool = True) -> list[Any]:
+def passes(target: Any, fused: bool = True, scheduled: bool = True, listing: Any = None) -> list[Any]:
     """Return the passes that take a Relax module, as `importer.relax_module` makes it, to the virtual machine.
 
     Parameters
@@ -15,12 +15,14 @@ def passes(target: Any, fused: bool = True, scheduled: bool = True) -> list[Any]
         machine, in the order of the module, so that `VirtualMachine.set_instrument` sees every intermediate tensor.
     scheduled : bool
         Reorder the loops. Without, a processor gets them as they are written; graphics processors cannot do without.
+    listing : tvm.transform.Pass, optional
+        Run as soon as each operator is a call that fills a tensor; see `taps.Calls`.
 
     Returns
     -------
     list of tvm.transform.Pass
     """
-    return [*legalisation(), *(fusion() if fused else []), *scheduling(target, scheduled), *lowering()]
+    return [*legalisation(), *(fusion() if fused else []), *scheduling(target, scheduled), *lowering(listing)]
 
 
 def legalisation() -> list[Any]:
@@ -53,7 +55,7 @@ def scheduling(target: Any, scheduled: bool) -> list[Any]:
     return [_schedule(target)] if scheduled else []
 
 
-def lowering() -> list[Any]:
+def lowering(listing: Any = None) -> list[Any]:
     """Return the passes that plan the memory and turn the Relax function into calls of the virtual machine."""
     from tvm.relax import transform
 
@@ -62,6 +64,7 @@ def lowering() -> list[Any]:
         transform.ToNonDataflow(),
         transform.RemovePurityChecking(),
         transform.CallTIRRewrite(),
+        *([listing] if listing is not None else []),
         transform.StaticPlanBlockMemory(),
         transform.LowerAllocTensor(),
         transform.KillAfterLastUse(),
@@ -72,12 +75,12 @@ def lowering() -> list[Any]:
     ]
 
 
-def compiled(module: Any, target: Any, fused: bool = True, scheduled: bool = True) -> Any:
+def compiled(module: Any, target: Any, fused: bool = True, scheduled: bool = True, listing: Any = None) -> Any:
     """Compile a Relax module and return TVM's executable."""
     import tvm
 
     with target:
-        lowered = tvm.transform.Sequential(passes(target, fused, scheduled))(module)
+        lowered = tvm.transform.Sequential(passes(target, fused, scheduled, listing))(module)
         return tvm.relax.build(lowered, target, relax_pipeline=None)
 
 

@@ -1,0 +1,29 @@
+"""Run an ExecuTorch program with its event tracer on: a script of its own, for too small a buffer aborts the process.
+
+``python tracer.py PROGRAM ROOM FOLDER`` reads ``inputs.npz`` in the folder and writes there ``outputs.npz``,
+``events.etdump`` and ``tensors.bin``. ROOM is the size of the tracer's buffer in bytes.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+INPUTS, OUTPUTS, EVENTS, TENSORS = "inputs.npz", "outputs.npz", "events.etdump", "tensors.bin"
+
+
+def main(program: str, room: str, folder: str) -> None:
+    """Run the program once."""
+    import torch
+    from executorch.extension.pybindings.portable_lib import _load_for_executorch
+
+    with np.load(Path(folder, INPUTS)) as stored:
+        inputs = [torch.tensor(stored[name]) for name in stored.files]
+    module = _load_for_executorch(program, enable_etdump=True, debug_buffer_size=int(room))
+    results = module.run_method("forward", inputs)
+    np.savez(Path(folder, OUTPUTS), *(result.numpy() for result in results))
+    module.write_etdump_result_to_file(str(Path(folder, EVENTS)), str(Path(folder, TENSORS)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,100 @@
+"""ExecuTorch's event tracer: the results of all instructions of one run, written by a process of its own."""
+
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.backends.executorch.tracer import EVENTS, INPUTS, OUTPUTS, TENSORS
+from kokoro_nb.backends.taps import read_taps
+from kokoro_nb.storage import read_json, write_json
+from kokoro_nb.traces.operators import Taps
+from kokoro_nb.traces.trace import Keep, Trace
+
+ROOM = "tracing.json"
+HOW = "ExecuTorch's event tracer, outside delegates"
+_TRACER = Path(__file__).with_name("tracer.py")
+_DTYPES = {
+    "BYTE": "uint8",
+    "CHAR": "int8",
+    "SHORT": "int16",
+    "INT": "int32",
+    "LONG": "int64",
+    "HALF": "float16",
+    "FLOAT": "float32",
+    "DOUBLE": "float64",
+    "BOOL": "bool",
+}
+
+
+def write_room(program: Path, size: int) -> None:
+    """Note beside the `program` how many bytes the tracer needs for it."""
+    write_json(program.with_name(ROOM), {"bytes": size})
+
+
+def traced(
+    backend: str, program: Path, inputs: Mapping[str, np.ndarray], outputs: Sequence[str], taps: Taps, keep: Keep
+) -> Trace:
+    """Run the file `program` once in a process of its own, with the event tracer on.
+
+    Raises
+    ------
+    RuntimeError
+        If the process fails; with what it printed.
+    """
+    known = read_taps(program.parent)
+    recorder, wanted = known.recorder(taps, keep), known.wanted(taps)
+    size = int(read_json(program.with_name(ROOM), "size of the tracer's buffer")["bytes"])
+    with tempfile.TemporaryDirectory() as room:
+        folder = Path(room)
+        np.savez(folder / INPUTS, *inputs.values())
+        _run(program, size, folder)
+        with np.load(folder / OUTPUTS) as stored:
+            results = dict(zip(outputs, (stored[name] for name in stored.files), strict=True))
+        logged = _logged(folder / EVENTS)
+        buffer = np.memmap(folder / TENSORS, np.uint8, "r")
+        shapes = {operator.name: operator.shape for operator in known.operators}
+        for name, (instruction, place) in wanted.items():
+            recorder.add(name, _tensor(buffer, logged[instruction][place]).reshape(shapes[name]))
+        del buffer
+    return recorder.trace(backend, inputs, results, HOW)
+
+
+def _run(program: Path, size: int, folder: Path) -> None:
+    # -P: the script's own folder is no place to import from
+    command = [sys.executable, "-P", str(_TRACER), str(program), str(size), str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode != 0:
+        how = f"ended with {done.returncode}"
+        if done.returncode == -signal.SIGABRT:
+            how = f"was aborted, perhaps because its buffer of {size} bytes is too small"
+        raise RuntimeError(f"The process that traced {program.name} {how}: {done.stderr.strip()}")
+
+
+def _logged(path: Path) -> dict[int, list[Any]]:
+    """Return the tensors that each instruction of the outermost chain logged, in order."""
+    from executorch.devtools.etdump.serialize import deserialize_from_etdump_flatcc
+
+    found: dict[int, list[Any]] = {}
+    for run in deserialize_from_etdump_flatcc(path.read_bytes()).run_data:
+        for event in (event.debug_event for event in run.events or () if event.debug_event is not None):
+            if event.chain_index == 0:
+                entry = event.debug_entry
+                tensors = entry.tensor_list.tensors if entry.tensor_list is not None else [entry.tensor]
+                found.setdefault(event.instruction_id, []).extend(tensor for tensor in tensors if tensor is not None)
+    return found
+
+
+def _tensor(buffer: np.ndarray, about: Any) -> np.ndarray:
+    """Return a logged tensor: a view of the tracer's buffer."""
+    dtype = np.dtype(_DTYPES[about.scalar_type.name])
+    count = int(np.prod(about.sizes, dtype=int))
+    start = about.offset or 0
+    flat = buffer[start : start + count * dtype.itemsize].view(dtype)
+    strides = [stride * dtype.itemsize for stride in about.strides]
+    return np.lib.stride_tricks.as_strided(flat, about.sizes, strides, writeable=False)

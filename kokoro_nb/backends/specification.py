@@ -1,0 +1,343 @@
+"""An exported program as a specification: its operators by name, what each computes, and whose result a node is.
+
+Every backend takes an exported program apart in its own way, and PyTorch notes on each node which one it was made of
+(``meta["from_node"]``). The last node made of an operator is the one that holds its result, so the result is known by
+where it comes from and never by what it is called.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
+
+Observer = Callable[[str, Any], None]
+Source = tuple[str, int | None]  # name of a node of the exported program, and which of its results
+
+
+@dataclass(frozen=True, eq=False)
+class Specification:
+    """An exported program without writes in place, whose operators have names.
+
+    Attributes
+    ----------
+    program : torch.export.ExportedProgram
+        In PyTorch's own operators, as the model calls them, made functional.
+    inputs, outputs : tuple of str
+        Names, in order.
+    named_by : Specification or None
+        Of the program that this one was changed from, by whose names its operators go; None for a program of its own.
+    """
+
+    program: Any
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    named_by: "Specification | None" = None
+
+    @cached_property
+    def operators(self) -> tuple[Operator, ...]:
+        """Every operator with one tensor as its result, in the order of execution."""
+        if self.named_by is not None:
+            return self.named_by.operators
+        return tuple(self._operator(node) for node in self._nodes.values())
+
+    def source_of(self, node: Any) -> str | None:
+        """Return the name of the operator that a node of a program made from the exported one was made of, or None."""
+        if self.named_by is not None:
+            return self.named_by.source_of(node)
+        if node in self._names:
+            return self._names[node]
+        place, several = _source(node)
+        return self._sources.get((place, several)) or self._sources.get((place, None))
+
+    def sources_of(self, node: Any, count: int) -> list[str | None]:
+        """Return the names of the operators whose results a node's are, None for a result that is no operator's.
+
+        Parameters
+        ----------
+        node : torch.fx.Node
+            Of a program made from the exported one.
+        count : int
+            How many results a backend has in its place.
+        """
+        if _kind(node) is not None:
+            return [self.source_of(node), *[None] * (count - 1)]
+        elements = {user.args[1]: self.source_of(user) for user in node.users if _is_element(user)}
+        return [elements.get(place) for place in range(count)]
+
+    def results(self, nodes: Iterable[Any]) -> dict[str, Any]:
+        """Return the node that holds each operator's result, among the nodes of a program made from the exported one.
+
+        Parameters
+        ----------
+        nodes : iterable of torch.fx.Node
+            In the order of execution.
+
+        Returns
+        -------
+        dict
+            Name of the operator -> node. Where no node has its shape and dtype, the operator is not in it.
+        """
+        kinds = {operator.name: (operator.shape, operator.dtype) for operator in self.operators}
+        found = {}
+        for node in nodes:
+            name = self.source_of(node)
+            if name is not None and _kind(node) == kinds[name]:
+                found[name] = node
+        return found
+
+    def run(
+        self, inputs: Mapping[str, Any], observe: Observer | None = None, double: bool = False
+    ) -> dict[str, np.ndarray]:
+        """Run the program operator by operator in PyTorch, each tensor let go after its last use.
+
+        Parameters
+        ----------
+        inputs : mapping
+            Array of each input by its name.
+        observe : callable, optional
+            Called with the name of each operator and its result, a torch tensor.
+        double : bool
+            Compute in float64, constants and tensors that the program makes included.
+        """
+        import torch
+
+        graph, names = self.program.graph, self._result_names
+        values = {node: self._placeholder(node, inputs, double) for node in graph.nodes if node.op == "placeholder"}
+        dead = self._last_uses
+        with torch.no_grad(), default_dtype(double):
+            for node in graph.nodes:
+                if node.op == "call_function":
+                    values[node] = result = _call(node, values, double)
+                    if observe is not None and node in names:
+                        observe(names[node], result)
+                for used in dead.get(node, ()):
+                    if used.op != "placeholder":
+                        del values[used]
+            (results,) = graph.output_node().args
+            return {name: np.array(values[node].numpy()) for name, node in zip(self.outputs, results, strict=True)}
+
+    def recompute(self, name: str, inputs: Mapping[str, Any], captured: Mapping[str, Any], double: bool = True) -> Any:
+        """Compute one operator on what went into it; of a changed program, as the one that names it would.
+
+        Parameters
+        ----------
+        name : str
+            The operator.
+        inputs : mapping
+            Array of each input of the program by its name.
+        captured : mapping
+            Array of each captured operator by its name. One that is not among them is computed in the same way first.
+        double : bool
+            Compute in float64; else as the program says.
+
+        Returns
+        -------
+        torch.Tensor
+        """
+        import torch
+
+        if self.named_by is not None:
+            return self.named_by.recompute(name, inputs, captured, double)
+        target = self._node(name)
+        values: dict[Any, Any] = {}
+        pending = [target]
+        with torch.no_grad(), default_dtype(double):
+            while pending:
+                node = pending[-1]
+                if node in values:
+                    pending.pop()
+                elif node.op == "placeholder":
+                    values[node] = self._placeholder(node, inputs, double)
+                elif node is not target and self._names.get(node) in captured:
+                    known, dtype = torch.tensor(captured[self._names[node]]), node.meta["val"].dtype
+                    # a backend may keep in float16 what the program computes in float32, and in int32 what in int64
+                    values[node] = _widened(known if double and dtype.is_floating_point else known.to(dtype), double)
+                elif waiting := [source for source in node.all_input_nodes if source not in values]:
+                    pending += waiting
+                else:
+                    values[node] = _call(node, values, double)
+        return values[target]
+
+    def constants_of(self, name: str) -> dict[str, Any]:
+        """Return the parameters, buffers and constants that an operator reads, as tensors by their names."""
+        sources = [node for node in self._feeding(self._node(name)) if node in self._constants]
+        return {self._constants[node]: self._stored(self._constants[node]) for node in sources}
+
+    def _node(self, name: str) -> Any:
+        if name not in self._nodes:
+            raise InputError(f"The program has no operator '{name}'; see its `operators`.")
+        return self._nodes[name]
+
+    @cached_property
+    def _nodes(self) -> dict[str, Any]:
+        """Name -> node, in the order of execution."""
+        counts: dict[str, int] = {}
+        found = {}
+        for node in self.program.graph.nodes:
+            if node.op != "call_function" or _kind(node) is None:
+                continue
+            stem = f"{_path(node)}:{_short(node)}"
+            counts[stem] = counts.get(stem, 0) + 1
+            found[stem if counts[stem] == 1 else f"{stem}#{counts[stem]}"] = node
+        return found
+
+    @cached_property
+    def _names(self) -> dict[Any, str]:
+        return {node: name for name, node in self._nodes.items()}
+
+    @cached_property
+    def _result_names(self) -> dict[Any, str]:
+        """Node that holds the result of an operator -> name of the operator."""
+        if self.named_by is None:
+            return self._names
+        return {node: name for name, node in self.results(self.program.graph.nodes).items()}
+
+    @cached_property
+    def _sources(self) -> dict[Source, str]:
+        """What an operator was made of -> its name; the last one where a node was made into several."""
+        return {_source(node): name for name, node in self._nodes.items()}
+
+    @cached_property
+    def _constants(self) -> dict[Any, str]:
+        """Placeholder node -> name of the parameter, buffer or constant that it stands for."""
+        signature = self.program.graph_signature
+        told = {
+            **signature.inputs_to_parameters,
+            **signature.inputs_to_buffers,
+            **signature.inputs_to_lifted_tensor_constants,
+        }
+        return {node: told[node.name] for node in self.program.graph.nodes if node.name in told}
+
+    @cached_property
+    def _inputs(self) -> dict[Any, str]:
+        nodes = [node for node in self.program.graph.nodes if node.op == "placeholder" and node not in self._constants]
+        return dict(zip(nodes, self.inputs, strict=True))
+
+    @cached_property
+    def _last_uses(self) -> dict[Any, list[Any]]:
+        """Node -> the nodes that nobody reads after it."""
+        last = {source: node for node in self.program.graph.nodes for source in node.all_input_nodes}
+        found: dict[Any, list[Any]] = {}
+        for source, node in last.items():
+            found.setdefault(node, []).append(source)
+        for node in self.program.graph.nodes:
+            if node.op == "call_function" and node not in last:
+                found.setdefault(node, []).append(node)
+        found.pop(self.program.graph.output_node(), None)
+        return found
+
+    def _placeholder(self, node: Any, inputs: Mapping[str, Any], double: bool) -> Any:
+        import torch
+
+        if node in self._constants:
+            return _widened(self._stored(self._constants[node]), double)
+        value = inputs[self._inputs[node]]
+        return _widened(value if isinstance(value, torch.Tensor) else torch.tensor(value), double)
+
+    def _stored(self, name: str) -> Any:
+        stored = self.program.state_dict.get(name)
+        return (self.program.constants[name] if stored is None else stored).detach()
+
+    def _operator(self, node: Any) -> Operator:
+        feeding = tuple(dict.fromkeys(self._told(source) for source in self._feeding(node)))
+        kind = _kind(node)
+        assert kind is not None
+        return Operator(self._names[node], _target(node), _path(node), feeding, *kind)
+
+    def _feeding(self, node: Any) -> list[Any]:
+        """Return the nodes that a node is computed from; one of several results, what they are computed from."""
+        parents = list(node.all_input_nodes)
+        if _is_element(node):
+            parents = list(parents[0].all_input_nodes)
+        return parents
+
+    def _told(self, node: Any) -> str:
+        if node in self._constants:
+            return f"{CONSTANT}{self._constants[node]}"
+        return f"{INPUT}{self._inputs[node]}" if node in self._inputs else self._names[node]
+
+
+def _source(node: Any) -> Source:
+    """Return the node of the exported program that a node was made of, and the place of the result that it takes."""
+    chain = node.meta.get("from_node")
+    name = node.name
+    while chain:
+        name, chain = chain[-1].name, chain[-1].from_node
+    return name, node.args[1] if _is_element(node) else None
+
+
+def _is_element(node: Any) -> bool:
+    return getattr(node.target, "__name__", "") == "getitem"
+
+
+def _kind(node: Any) -> tuple[tuple[int, ...], str] | None:
+    """Return shape and dtype of a node's one tensor; None if it has another kind of result."""
+    value = node.meta.get("val")
+    return (tuple(value.shape), str(value.dtype).removeprefix("torch.")) if hasattr(value, "stride") else None
+
+
+def _path(node: Any) -> str:
+    stack = list(node.meta.get("nn_module_stack", {}).values())
+    return stack[-1][0] if stack else ""
+
+
+def _target(node: Any) -> str:
+    return f"{node.args[0].target}[{node.args[1]}]" if _is_element(node) else str(node.target)
+
+
+def _short(node: Any) -> str:
+    """Return the operator without its namespace and overload: ``mean`` for ``aten.mean.dim``."""
+    called = node.args[0] if _is_element(node) else node
+    return str(called.target).split(".")[1] if "." in str(called.target) else str(called.target)
+
+
+def _call(node: Any, values: Mapping[Any, Any], double: bool) -> Any:
+    from torch.fx.node import map_arg
+
+    args, kwargs = map_arg((node.args, node.kwargs), values.__getitem__)
+    if double:
+        args, kwargs = _double(args), _double(kwargs)
+        if _asserts_metadata(node):
+            return None
+    return node.target(*args, **kwargs)
+
+
+def _asserts_metadata(node: Any) -> bool:
+    """Return whether a node states the dtype of a tensor, which is another one in float64."""
+    return str(node.target).startswith("aten._assert_tensor_metadata")
+
+
+@contextmanager
+def default_dtype(double: bool) -> Iterator[None]:
+    """Have tensors that are made without a dtype, and quotients of integers, be float64 inside, if `double`."""
+    import torch
+
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64 if double else before)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def _double(argument: Any) -> Any:
+    """Put float64 in the place of float32 where an operator is told what dtype to make."""
+    import torch
+
+    if isinstance(argument, torch.dtype):
+        return {torch.float32: torch.float64, torch.complex64: torch.complex128}.get(argument, argument)
+    if isinstance(argument, dict):
+        return {key: _double(value) for key, value in argument.items()}
+    return type(argument)(map(_double, argument)) if isinstance(argument, list | tuple) else argument
+
+
+def _widened(tensor: Any, double: bool) -> Any:
+    if not double:
+        return tensor
+    return tensor.double() if tensor.is_floating_point() else tensor.cdouble() if tensor.is_complex() else tensor

@@ -1,0 +1,70 @@
+"""Where in an artefact the results of the operators are: kept beside it, so that the file can be looked into later."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.storage import read_json, write_json
+from kokoro_nb.traces.operators import Operator, Taps, chosen
+from kokoro_nb.traces.trace import Keep, Recorder
+
+TAPS = "taps.json"
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class TapMap:
+    """The operators that an artefact was made of, and where the runtime has their results.
+
+    Attributes
+    ----------
+    operators : tuple of Operator
+        Of the exported program, in the order of execution.
+    places : dict
+        Name of an operator -> what the backend calls its result. What is not in it cannot be captured.
+    """
+
+    operators: tuple[Operator, ...]
+    places: Mapping[str, Any]
+
+    def recorder(self, taps: Taps, keep: Keep) -> Recorder:
+        """Return what takes the results that are asked for."""
+        return Recorder(chosen(self.operators, taps), keep)
+
+    def wanted(self, taps: Taps) -> dict[str, Any]:
+        """Return the places of those operators, among the ones asked for, that have one."""
+        return {one.name: self.places[one.name] for one in chosen(self.operators, taps) if one.name in self.places}
+
+
+def write_taps(path: Path, taps: TapMap) -> None:
+    """Write ``taps.json``."""
+    rows = [list(asdict(operator).values()) for operator in taps.operators]
+    write_json(path, {"schema": SCHEMA, "columns": _COLUMNS, "operators": rows, "places": dict(taps.places)})
+
+
+def read_taps(folder: Path) -> TapMap:
+    """Read the ``taps.json`` in the folder of an artefact.
+
+    Raises
+    ------
+    InputError
+        If it is absent or no such file.
+    """
+    about = read_json(folder / TAPS, "list of operators")
+    try:
+        if about["schema"] != SCHEMA or about["columns"] != _COLUMNS:
+            raise ValueError("it is of another schema")
+        operators = tuple(_operator(*row) for row in about["operators"])
+        places = dict(about["places"])
+    except (TypeError, KeyError, ValueError) as error:
+        raise InputError(f"{folder / TAPS} is no list of operators ({error}); export the artefact again.") from error
+    return TapMap(operators, places)
+
+
+_COLUMNS = [field.name for field in fields(Operator)]
+
+
+def _operator(name: str, op: str, module_path: str, inputs: list[str], shape: list[int], dtype: str) -> Operator:
+    return Operator(str(name), str(op), str(module_path), tuple(map(str, inputs)), tuple(map(int, shape)), str(dtype))

@@ -1,0 +1,166 @@
+"""A trace: the captured results of a program's operators, in the order of execution, and what could not be captured."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.traces.operators import Operator
+from kokoro_nb.traces.statistics import Statistics, describe
+
+Keep = Literal["stats", "full"]
+
+
+@dataclass(frozen=True, eq=False)
+class Tap:
+    """One captured result.
+
+    Attributes
+    ----------
+    operator : Operator
+        Whose result it is.
+    statistics : Statistics
+        Of the whole tensor.
+    value : numpy.ndarray or None
+        The tensor itself, where tensors were kept.
+    """
+
+    operator: Operator
+    statistics: Statistics
+    value: np.ndarray | None = field(default=None, repr=False)
+
+    @property
+    def name(self) -> str:
+        """Name of the operator."""
+        return self.operator.name
+
+    @property
+    def op(self) -> str:
+        """The operator, as PyTorch calls it."""
+        return self.operator.op
+
+    @property
+    def module_path(self) -> str:
+        """Path of the module in the eager model."""
+        return self.operator.module_path
+
+
+class Meaning(Protocol):
+    """What the operators of a program compute: `backends.specification.Specification`."""
+
+    @property
+    def operators(self) -> tuple[Operator, ...]:
+        """All of them, in the order of execution."""
+
+    def recompute(self, name: str, inputs: Mapping[str, Any], captured: Mapping[str, Any], double: bool = True) -> Any:
+        """Compute one operator on what went into it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """What one run of a program was seen to compute.
+
+    Attributes
+    ----------
+    backend : str
+        Name of the backend that ran it.
+    taps : tuple of Tap
+        In the order of execution of the exported program.
+    missing : tuple of str
+        Names of the operators that were asked for and not captured: folded, fused or merged by the backend.
+    outputs : dict
+        Outputs of this very run, by name: they show whether the taps changed the answer.
+    how : str
+        How the backend was looked into, in a few words.
+    inputs : dict
+        What the program was given, by name.
+    meaning : Meaning or None
+        What the operators compute, where the program that was run is known to be right; it is not saved.
+    asked : tuple of Operator
+        Those that were asked for, captured or not.
+    """
+
+    backend: str
+    taps: tuple[Tap, ...]
+    missing: tuple[str, ...] = ()
+    outputs: Mapping[str, np.ndarray] = field(default_factory=dict)
+    how: str = ""
+    inputs: Mapping[str, np.ndarray] = field(default_factory=dict)
+    meaning: Meaning | None = None
+    asked: tuple[Operator, ...] = ()
+
+    def __getitem__(self, name: str) -> Tap:
+        """Return the tap of the operator `name`.
+
+        Raises
+        ------
+        InputError
+            If there is none.
+        """
+        for tap in self.taps:
+            if tap.name == name:
+                return tap
+        why = "it could not be captured" if name in self.missing else "it was not asked for, or is not in the program"
+        raise InputError(f"The trace has no tap '{name}': {why}.")
+
+    @property
+    def values(self) -> dict[str, np.ndarray]:
+        """The kept tensors, by the name of the operator."""
+        return {tap.name: tap.value for tap in self.taps if tap.value is not None}
+
+
+class Recorder:
+    """Takes the results as a backend computes them, and keeps of each its statistics, or the tensor as well.
+
+    Parameters
+    ----------
+    operators : sequence of Operator
+        Those that are asked for.
+    keep : str
+        ``stats``: a tensor is measured and let go at once; ``full``: a copy of it is kept.
+
+    Raises
+    ------
+    InputError
+        If `keep` is neither.
+    """
+
+    def __init__(self, operators: Sequence[Operator], keep: Keep = "stats"):
+        if keep not in ("stats", "full"):
+            raise InputError(f"'{keep}' is no way to keep a tap; use 'stats' or 'full'.")
+        self._operators = {operator.name: operator for operator in operators}
+        self._keep = keep
+        self._taps: dict[str, Tap] = {}
+
+    def wants(self, name: str | None) -> bool:
+        """Return whether the result of operator `name` is asked for."""
+        return name in self._operators
+
+    def add(self, name: str, value: Any) -> None:
+        """Measure the result of the operator `name`; of two under one name the later one counts.
+
+        Raises
+        ------
+        ValueError
+            If its shape is not the one that the operator has: then it is something else under this name.
+        """
+        operator, array = self._operators[name], np.asarray(value)
+        if array.shape != operator.shape:
+            raise ValueError(f"'{name}' has shape {operator.shape}, and what was captured has {array.shape}.")
+        self._taps[name] = Tap(operator, describe(array), np.array(array) if self._keep == "full" else None)
+
+    def trace(
+        self,
+        backend: str,
+        inputs: Mapping[str, np.ndarray],
+        outputs: Mapping[str, np.ndarray],
+        how: str,
+        meaning: Meaning | None = None,
+    ) -> Trace:
+        """Return what was recorded, with what else there is to say of the run: see `Trace`."""
+        taps = tuple(self._taps[name] for name in self._operators if name in self._taps)
+        missing = tuple(name for name in self._operators if name not in self._taps)
+        asked = tuple(self._operators.values())
+        return Trace(backend, taps, missing, dict(outputs), how, dict(inputs), meaning, asked)

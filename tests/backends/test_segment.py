@@ -1,0 +1,113 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from kokoro_nb.backends import BACKENDS
+from kokoro_nb.backends.exported import content, export_program
+from kokoro_nb.backends.segment import part, result_nodes
+from kokoro_nb.errors import InputError
+
+X = {"x": torch.randn(1, 4, 8, generator=torch.Generator().manual_seed(0)), "z": torch.ones(1, 4)}
+
+
+class Net(nn.Module):
+    """Parameters, a buffer, a lifted constant, several results of one operator, and values turned in memory."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv, self.lin = nn.Conv1d(4, 4, 3, padding=1), nn.Linear(4, 4)
+        self.register_buffer("scale", torch.tensor(2.0))
+
+    def forward(self, x, z):
+        first, second = torch.split(self.conv(x), 2, 1)
+        y = torch.exp(first) + second * self.scale
+        y = y.transpose(1, 2).relu() * torch.tensor([1.0, 2.0])
+        y = y.transpose(1, 2).view(1, 4, -1)  # possible only because the memory lies as it does
+        return {"mean": y.mean(1) + self.lin(z), "y": y}
+
+
+@pytest.fixture(scope="module")
+def exported():
+    return export_program(Net(), X)
+
+
+@pytest.fixture(scope="module")
+def captured(exported):
+    """Every operator's result in the whole."""
+    found = {}
+    exported.specification.run(X, lambda name, value: found.update({name: value.numpy().copy()}))
+    return found
+
+
+def test_a_part_computes_what_the_whole_computes_there(exported, captured):
+    made = part(exported, ["conv:conv1d"], [":relu", ":exp"])
+    assert list(made.fed.values()) == ["conv:conv1d"]
+    assert [str(spec) for spec in made.exported.inputs] == ["fed_conv1d: float32[1, 4, 8]"]
+    results = made.taken(made.exported.specification.run(made.inputs(X, captured)))
+    assert list(results) == [":relu", ":exp"]
+    for name, value in results.items():
+        np.testing.assert_array_equal(value, captured[name])
+    # what is fed decides, not what the whole computed: twice the convolution gives another exponential
+    twice = made.taken(made.exported.specification.run(made.inputs(X, {"conv:conv1d": 2 * captured["conv:conv1d"]})))
+    np.testing.assert_allclose(twice[":exp"], captured[":exp"] ** 2, rtol=1e-6)
+
+
+def test_a_part_holds_what_it_needs_and_nothing_else(exported):
+    made = part(exported, [":add", "lin:linear"], [":mean", ":add#2"])
+    assert set(made.exported.program.state_dict) == set()
+    assert list(made.exported.program.constants) == ["lifted_tensor_0"]
+    assert set(part(exported, [], ["conv:conv1d"]).exported.program.state_dict) == {"conv.weight", "conv.bias"}
+    assert [spec.name for spec in part(exported, [], ["lin:linear"]).exported.inputs] == ["z"]
+
+
+def test_a_value_that_lies_turned_in_memory_lies_so_in_the_part(exported, captured):
+    made = part(exported, [":relu"], [":mul#2", ":view"])
+    assert made.turned == {"fed_relu": (0, 2, 1)}
+    fed = made.inputs(X, captured)["fed_relu"]
+    assert fed.shape == (1, 2, 8)
+    assert fed.flags.c_contiguous
+    turned = next(node for node in made.exported.program.graph.nodes if node.name == "fed_relu_turned")
+    assert turned.meta["val"].stride() == result_nodes(exported)[":relu"].meta["val"].stride() == (16, 1, 8)
+    for name, value in made.taken(made.exported.specification.run({"fed_relu": fed})).items():
+        np.testing.assert_array_equal(value, captured[name])
+    with pytest.raises(RuntimeError, match="view size is not compatible"):  # what would become of it otherwise
+        torch.tensor(np.ascontiguousarray(captured[":relu"])).transpose(1, 2).view(1, 4, -1)
+
+
+def test_the_names_of_the_whole_hold_in_the_part(exported):
+    made = part(exported, [":exp"], [":mean"])
+    assert made.exported.specification.operators == exported.specification.operators
+    decomposed = made.exported.program.run_decompositions()  # further down, as a backend does it
+    assert {":mean", ":relu", ":split#2"} <= set(made.exported.specification.results(decomposed.graph.nodes))
+    assert ":exp" not in result_nodes(made.exported)
+
+
+def test_the_whole_stays_as_it_was(exported):
+    before = content(exported.specification.program)
+    made = part(exported, [":exp"], [":mean"])
+    made.exported.program.run_decompositions()
+    assert content(exported.specification.program) == before
+    assert content(part(exported, [":exp"], [":mean"]).exported.program) == content(made.exported.program)
+    assert content(part(exported, [":exp"], [":view"]).exported.program) != content(made.exported.program)
+
+
+@pytest.mark.parametrize("name", ["eager", "torchscript", "onnxruntime", "executorch-portable"])
+def test_backends_take_a_part(name, exported, captured, tmp_path):
+    if BACKENDS[name].available() is not None:
+        pytest.skip(BACKENDS[name].available())
+    made = part(exported, [":relu", "conv:conv1d"], [":exp", ":mean", ":add#2"])
+    inputs = made.inputs(X, captured)
+    results = made.taken(BACKENDS[name].load(BACKENDS[name].export(made.exported, inputs, tmp_path)).run(inputs))
+    for operator, value in results.items():
+        np.testing.assert_allclose(value, captured[operator], atol=1e-6)  # peak 5, unit in the last place 5e-7
+
+
+def test_what_is_not_in_the_program_is_refused(exported):
+    with pytest.raises(InputError, match="no operator ':sine'"):
+        part(exported, [], [":sine"])
+    with pytest.raises(InputError, match="no operator ':sine'"):
+        part(exported, [":sine"], [":exp"])
+    with pytest.raises(InputError, match="at least one operator"):
+        part(exported, [":exp"], [])

@@ -1,0 +1,298 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from kokoro_nb.backends.exported import export_program
+from kokoro_nb.backends.specification import Specification
+from kokoro_nb.errors import InputError
+from kokoro_nb.numerics.faults import Fault, plant
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv1d(4, 4, 3, padding=1)
+        self.norm = nn.InstanceNorm1d(4, affine=True)
+
+    def forward(self, x):
+        return F.leaky_relu(self.norm(self.conv(x)), 0.1)
+
+
+class Network(nn.Module):
+    """The same block twice, one of several results that is not the first, a write in place, a constant, an integer."""
+
+    output_names = ("first", "second", "table", "place")
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList([Block(), Block()])
+        self.register_buffer("table", torch.arange(3.0))
+
+    def forward(self, x):
+        y = self.blocks[1](self.blocks[0](x))
+        _, tail = torch.split(y, [1, 3], dim=1)
+        left, right = torch.chunk(tail, 2, dim=2)
+        z = left.clone()
+        z[:, 0] = 0.25
+        z += right
+        peak, place = z.max(dim=2)
+        return z * self.table[:, None], torch.sin(peak) + 0.1, self.table, place
+
+
+X = torch.randn(1, 4, 6, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture(scope="module")
+def exported():
+    torch.manual_seed(0)
+    return export_program(Network(), {"x": X})
+
+
+@pytest.fixture(scope="module")
+def specification(exported):
+    return exported.specification
+
+
+def _values(specification, double=False, inputs=None):
+    """Run it and return outputs and every result as arrays."""
+    found = {}
+    outputs = specification.run(
+        inputs or {"x": X.numpy()}, lambda name, value: found.update({name: value.clone()}), double
+    )
+    return outputs, {name: value.numpy() for name, value in found.items()}
+
+
+def test_names_are_module_path_operator_and_ordinal(specification):
+    names = [operator.name for operator in specification.operators]
+    assert len(set(names)) == len(names)
+    paths = {operator.module_path for operator in specification.operators}
+    assert paths == {"", "blocks.0", "blocks.0.conv", "blocks.0.norm", "blocks.1", "blocks.1.conv", "blocks.1.norm"}
+    for operator in specification.operators:
+        assert operator.name.startswith(f"{operator.module_path}:{operator.op.split('.')[1]}")
+    assert "blocks.1.norm:instance_norm" in names
+    assert [name for name in names if name.startswith(":clone")] == [":clone", ":clone#2"]
+
+
+def test_an_operator_says_what_it_is_computed_from(specification):
+    known = {operator.name: operator for operator in specification.operators}
+    conv = known["blocks.1.conv:conv1d"]
+    assert conv.op == "aten.conv1d.default"
+    assert (conv.shape, conv.dtype) == ((1, 4, 6), "float32")
+    assert conv.inputs == (
+        "blocks.0:leaky_relu",
+        "constant:blocks.1.conv.weight",
+        "constant:blocks.1.conv.bias",
+    )
+    assert known["blocks.0.conv:conv1d"].inputs[0] == "input:x"
+    for operator in specification.operators:  # what it names comes before it
+        earlier = {one.name for one in specification.operators[: specification.operators.index(operator)]}
+        assert {one for one in operator.inputs if not one.startswith(("input:", "constant:"))} <= earlier
+
+
+def test_of_several_results_each_is_an_operator(specification):
+    known = {operator.name: operator for operator in specification.operators}
+    tail, value, place = (known[name] for name in (":split_with_sizes", ":max", ":max#2"))
+    assert (tail.op, tail.shape) == ("aten.split_with_sizes.default[1]", (1, 3, 6))
+    assert tail.inputs == ("blocks.1:leaky_relu",)
+    assert (value.op, value.dtype) == ("aten.max.dim[0]", "float32")
+    assert (place.op, place.dtype) == ("aten.max.dim[1]", "int64")
+
+
+def test_there_are_no_writes_in_place(specification):
+    assert not [operator.op for operator in specification.operators if operator.op.split(".")[1].endswith("_")]
+    assert any(operator.op.startswith("aten.select_scatter") for operator in specification.operators)
+
+
+def test_the_run_equals_the_module_bit_for_bit(specification, exported):
+    outputs, values = _values(specification)
+    with torch.no_grad():
+        expected = exported.module(X)
+    assert tuple(outputs) == Network.output_names
+    for value, right in zip(outputs.values(), expected, strict=True):
+        np.testing.assert_array_equal(value, right.numpy())
+    assert list(values) == [operator.name for operator in specification.operators]
+    for operator in specification.operators:
+        assert values[operator.name].shape == operator.shape
+        assert str(values[operator.name].dtype) == operator.dtype
+
+
+def test_outputs_are_the_callers_own(specification):
+    outputs, _ = _values(specification)
+    outputs["table"] += 1
+    assert _values(specification)[0]["table"][0] == 0
+
+
+def test_it_can_be_run_without_being_watched(specification):
+    np.testing.assert_array_equal(specification.run({"x": X})["first"], _values(specification)[0]["first"])
+
+
+class Made(nn.Module):
+    """Tensors that are made inside, by every way of saying float32 or not saying anything."""
+
+    def forward(self, x):
+        grid = torch.linspace(0, 1, 6) + torch.arange(6) / 3 + torch.full((6,), 0.1)
+        grid = grid + torch.ones(6, dtype=torch.float32) / 7 + x.new_full((6,), 0.3) + torch.arange(6).float() * 0.7
+        return (x * grid).to(torch.float32) / 3 + torch.zeros_like(x, dtype=torch.float32)
+
+
+def test_in_float64_every_float_is_one():
+    exported = export_program(Made(), {"x": X})
+    outputs, values = _values(exported.specification, double=True)
+    assert {str(value.dtype) for value in values.values() if value.dtype.kind == "f"} == {"float64"}
+    n, x = np.arange(6), X.numpy().astype(np.float64)
+    grid = n / 5 + n / 3 + 0.1 + 1 / 7 + 0.3 + n * 0.7
+    np.testing.assert_allclose(outputs["output"], x * grid / 3, rtol=1e-14)
+    assert torch.get_default_dtype() == torch.float32
+    single, _ = _values(exported.specification)
+    assert single["output"].dtype == np.float32
+    assert np.abs(single["output"] - outputs["output"]).max() > 1e-9  # float32 would not have passed
+
+
+def test_a_complex_result_is_widened_too():
+    class Spectrum(nn.Module):
+        def forward(self, x):
+            window = torch.hann_window(16)
+            return torch.stft(x, 16, 4, window=window, return_complex=True).abs()
+
+    specification = export_program(Spectrum(), {"x": torch.randn(1, 64)}).specification
+    inputs = {"x": np.random.default_rng(0).standard_normal((1, 64)).astype(np.float32)}
+    _, single = _values(specification, inputs=inputs)
+    _, values = _values(specification, double=True, inputs=inputs)
+    assert values[":stft"].dtype == np.complex128
+    assert specification.recompute(":abs", inputs, single).dtype == torch.float64
+    np.testing.assert_array_equal(specification.recompute(":abs", inputs, single, double=False), single[":abs"])
+
+
+def test_recomputing_an_operator_on_its_captured_inputs(specification):
+    _, values = _values(specification)
+    inputs = {"x": X.numpy()}
+    for operator in specification.operators:
+        again = specification.recompute(operator.name, inputs, values, double=False).numpy()
+        np.testing.assert_array_equal(again, values[operator.name])
+        exact = specification.recompute(operator.name, inputs, values).numpy()
+        assert exact.dtype == ("float64" if operator.dtype == "float32" else operator.dtype)
+        # one operator in float32, on up to 13 terms
+        np.testing.assert_allclose(values[operator.name], exact, rtol=1e-5, atol=1e-6)
+
+
+def test_what_was_captured_counts_and_not_what_should_have_been(specification):
+    _, values = _values(specification)
+    false = np.full((1, 4, 6), 2.0, np.float32)
+    result = specification.recompute("blocks.1:leaky_relu", {"x": X}, values | {"blocks.1.norm:instance_norm": -false})
+    np.testing.assert_allclose(result, -0.2 * np.ones((1, 4, 6)), rtol=1e-15)
+    own = values | {"blocks.1:leaky_relu": false}  # its own result is no input of it
+    np.testing.assert_allclose(
+        specification.recompute("blocks.1:leaky_relu", {"x": X}, own), values["blocks.1:leaky_relu"], rtol=1e-6
+    )
+
+
+def test_what_was_not_captured_is_computed_first(specification, exported):
+    known = {"blocks.0.conv:conv1d": np.random.default_rng(0).standard_normal((1, 4, 6)).astype(np.float32)}
+    result = specification.recompute("blocks.1.conv:conv1d", {"x": X}, known)
+    blocks = exported.module.blocks
+    with torch.no_grad():
+        between = torch.tensor(known["blocks.0.conv:conv1d"]).double()
+        expected = blocks[1].conv.double()(F.leaky_relu(blocks[0].norm.double()(between), 0.1))
+        blocks.float()
+    np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-14)
+
+
+def test_a_capture_in_half_precision_or_short_integers_is_read_as_it_is():
+    class Lookup(nn.Module):
+        def forward(self, x, ids):
+            return torch.gather(x * 3, 1, ids + 1)
+
+    x, ids = torch.randn(2, 5), torch.tensor([[0, 1], [2, 3]])
+    specification = export_program(Lookup(), {"x": x, "ids": ids}).specification
+    captured = {":mul": (3 * x).numpy().astype(np.float16), ":add": (ids + 1).numpy().astype(np.int32)}
+    for double, dtype in ((True, torch.float64), (False, torch.float32)):
+        result = specification.recompute(":gather", {"x": x, "ids": ids}, captured, double)
+        assert result.dtype == dtype
+        expected = np.take_along_axis(captured[":mul"], captured[":add"], axis=1)
+        np.testing.assert_array_equal(result.numpy(), expected)
+
+
+def test_an_unknown_operator_is_refused(specification):
+    with pytest.raises(InputError, match="no operator 'conv1d'"):
+        specification.recompute("conv1d", {"x": X}, {})
+
+
+class Everything(nn.Module):
+    """Operators that PyTorch takes apart, each into several."""
+
+    def __init__(self, channels=3, length=4):
+        super().__init__()
+        self.batch = nn.BatchNorm1d(channels)
+        self.instance = nn.InstanceNorm1d(channels, affine=True)
+        self.layer, self.group = nn.LayerNorm(length), nn.GroupNorm(1, channels)
+        self.linear, self.up = nn.Linear(length, length), nn.ConvTranspose1d(channels, channels, 3, padding=1)
+        self.attention = nn.MultiheadAttention(length, 1, batch_first=True)
+        self.table = nn.Embedding(5, length)
+
+    def forward(self, x, ids):
+        y = self.group(self.layer(self.instance(self.batch(x))))
+        y = F.gelu(y, approximate="tanh") + F.silu(y) + F.elu(y) + F.softplus(y) + F.hardtanh(y)
+        y = self.up(self.linear(y)) + self.table(ids).sum(-1, keepdim=True)
+        y = y + self.attention(y, y, y)[0]
+        y = F.softmax(y, -1) + y.std(-1, keepdim=True) + torch.cumsum(y, -1)
+        y = F.interpolate(y, scale_factor=2.0, mode="linear")
+        y = torch.flip(F.avg_pool1d(F.pad(y, (1, 1), mode="replicate"), 2), [1]) + torch.roll(y, 1, -1).mean()
+        y = torch.atan2(y, y + 1) + torch.remainder(y, 1) + torch.logsumexp(y, -1, keepdim=True)
+        y = y.clone()
+        y[:, :1] *= 0.5
+        first, second = torch.split(F.normalize(y, dim=1), [1, y.shape[1] - 1], dim=1)
+        return F.glu(torch.cat([second, second], 1), 1) + torch.einsum("bcn,bdn->bcd", first, second).mean()
+
+
+@pytest.mark.parametrize(("channels", "length"), [(2, 2)])
+def test_results_are_found_again_in_the_core_operators(channels, length):
+    # Values and not names decide: the node that is said to hold a result must hold its very numbers.
+    torch.manual_seed(0)
+    inputs = {"x": torch.randn(2, channels, length), "ids": torch.randint(0, 5, (2, channels))}
+    exported = export_program(Everything(channels, length), inputs)
+    specification, core = exported.specification, exported.program.run_decompositions()
+    arrays = {name: value.numpy() for name, value in inputs.items()}
+    _, values = _values(specification, inputs=arrays)
+    results = specification.results(core.graph.nodes)
+    changed = Specification(core, specification.inputs, specification.outputs, specification)
+    _, found = _values(changed, inputs=arrays)
+    assert set(found) == set(results)
+    assert len(core.graph.nodes) > len(specification.program.graph.nodes) + 20
+    # not found: all but the last of what a write in place is made into, and a copy that is not one
+    lost = [operator.op.split(".")[1] for operator in specification.operators if operator.name not in results]
+    assert sorted(lost) == ["clone", "copy", "mul", "slice", "slice_scatter"]
+    for name, value in found.items():
+        np.testing.assert_allclose(value, values[name], rtol=1e-4, atol=1e-5)
+
+
+def test_results_of_a_program_are_its_own_nodes(specification):
+    results = specification.results(specification.program.graph.nodes)
+    assert list(results) == [operator.name for operator in specification.operators]
+    assert all(specification.source_of(node) == name for name, node in results.items())
+
+
+def test_sources_of_a_node_with_several_results(specification):
+    known = {node.name: node for node in specification.program.graph.nodes}
+    (split,) = (node for node in known.values() if str(node.target) == "aten.split_with_sizes.default")
+    (largest,) = (node for node in known.values() if str(node.target) == "aten.max.dim")
+    (conv, _) = (node for node in known.values() if str(node.target) == "aten.conv1d.default")
+    assert specification.sources_of(split, 2) == [None, ":split_with_sizes"]  # the first one is read by nobody
+    assert specification.sources_of(largest, 2) == [":max", ":max#2"]
+    assert specification.sources_of(conv, 1) == ["blocks.0.conv:conv1d"]
+
+
+def test_a_changed_program_goes_by_the_names_of_the_healthy_one(exported, specification):
+    name = "blocks.0.norm:instance_norm"
+    changed = plant(plant(exported, Fault("scaled", name)), Fault("sign_flip", ":sin")).specification
+    assert changed.named_by is specification
+    assert changed.operators == specification.operators
+    _, healthy = _values(specification)
+    _, faulty = _values(changed)
+    np.testing.assert_allclose(faulty[name], 1.01 * healthy[name], rtol=1e-6)
+    expected = specification.recompute(":sin", {"x": X}, faulty)
+    np.testing.assert_allclose(faulty[":sin"], -expected, rtol=1e-6)
+    np.testing.assert_array_equal(faulty["blocks.0.conv:conv1d"], healthy["blocks.0.conv:conv1d"])
+    # what the operators mean is what they meant before the fault
+    np.testing.assert_array_equal(changed.recompute(":sin", {"x": X}, faulty), expected)

@@ -1,0 +1,70 @@
+import numpy as np
+import pytest
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.traces.operators import Operator
+from kokoro_nb.traces.statistics import describe
+from kokoro_nb.traces.trace import Recorder
+
+
+def _operator(name, shape=(2, 3)):
+    return Operator(name, "aten.relu.default", "encoder", ("input:x",), shape, "float32")
+
+
+OPERATORS = (_operator("one"), _operator("two"), _operator("three"))
+
+
+def _recorded(keep, *names):
+    recorder = Recorder(OPERATORS, keep)
+    for value, name in enumerate(names):
+        recorder.add(name, np.full((2, 3), value, np.float32))
+    return recorder.trace("eager", {"x": np.ones(1)}, {"output": np.ones(2)}, "by hand")
+
+
+def test_taps_come_in_the_order_of_the_program_and_what_did_not_come_is_missing():
+    trace = _recorded("stats", "three", "one")
+    assert [tap.name for tap in trace.taps] == ["one", "three"]
+    assert (trace.missing, trace.asked) == (("two",), OPERATORS)
+    assert (trace.backend, trace.how, trace.meaning) == ("eager", "by hand", None)
+    assert trace["one"].statistics.mean == 1
+    assert (trace["one"].op, trace["one"].module_path) == ("aten.relu.default", "encoder")
+
+
+def test_statistics_are_kept_without_the_tensor_or_with_a_copy_of_it():
+    assert _recorded("stats", "one").values == {}
+    value = np.ones((2, 3), np.float32)
+    recorder = Recorder(OPERATORS, "full")
+    recorder.add("one", value)
+    value[:] = 7  # a runtime uses its memory again
+    trace = recorder.trace("eager", {}, {}, "")
+    np.testing.assert_array_equal(trace.values["one"], 1)
+    assert trace["one"].statistics == describe(np.ones((2, 3), np.float32))
+
+
+def test_of_two_results_under_one_name_the_later_counts():
+    assert _recorded("full", "one", "one").values["one"].max() == 1
+
+
+def test_a_tap_that_is_not_there_is_refused_with_the_reason():
+    trace = _recorded("stats", "one")
+    with pytest.raises(InputError, match="no tap 'two': it could not be captured"):
+        trace["two"]
+    with pytest.raises(InputError, match="no tap 'four': it was not asked for"):
+        trace["four"]
+
+
+def test_only_what_is_asked_for_is_wanted():
+    recorder = Recorder(OPERATORS[:1])
+    assert recorder.wants("one")
+    assert not recorder.wants("two")
+    assert not recorder.wants(None)
+
+
+def test_a_result_of_another_shape_is_something_else_under_this_name():
+    with pytest.raises(ValueError, match=r"'one' has shape \(2, 3\), and what was captured has \(3, 2\)"):
+        Recorder(OPERATORS).add("one", np.ones((3, 2)))
+
+
+def test_there_are_two_ways_to_keep_a_tap():
+    with pytest.raises(InputError, match="'all' is no way to keep a tap; use 'stats' or 'full'"):
+        Recorder(OPERATORS, "all")
