@@ -1,4 +1,4 @@
-"""The command line: kokoro-nb doctor, run, report."""
+"""The command line: kokoro-nb doctor, run, report, localise."""
 
 import argparse
 import json
@@ -16,8 +16,9 @@ examples:
   kokoro-nb doctor                      what can be used on this machine, and why not
   kokoro-nb run 01 03 -p weights narrow --jobs 2
   kokoro-nb report                      run every notebook, then write outputs/report/index.html
+  kokoro-nb localise --backend onnxruntime --fault sign_flip@decoder.decode.1.norm1:add
 
-exit status: 0 all passed, 1 a notebook failed, 2 bad input, 130 interrupted
+exit status: 0 all passed, 1 a notebook failed or no proof that every operator is right, 2 bad input, 130 interrupted
 """
 
 
@@ -81,6 +82,18 @@ def _parser() -> argparse.ArgumentParser:
             "--out", type=Path, metavar="DIR", help="where results go (default: the project's outputs/)"
         )
         command.add_argument("--fresh", action="store_true", help="execute again what passed and has not changed")
+    localise = commands.add_parser("localise", help="find the first wrong operator of the decoder on a backend")
+    localise.add_argument("--backend", required=True, metavar="B", help="which to look into; doctor lists them")
+    localise.add_argument("--weights", default="narrow", metavar="W", help="as in the notebooks (default: narrow)")
+    localise.add_argument("--seed", type=int, default=0, help="of random weights and of the noise (default: 0)")
+    localise.add_argument("--frames", type=int, default=24, help="length, 40 to the second (default: 24)")
+    localise.add_argument("--text", default="Hello world, this is a test.", help="what is spoken")
+    localise.add_argument(
+        "--reference", default="eager", choices=("eager", "eager-float64"), metavar="R", help="eager or eager-float64"
+    )
+    localise.add_argument("--fault", action="append", default=[], metavar="SPEC", help="plant kind/seed@operator first")
+    localise.add_argument("--json", action="store_true", help="as JSON")
+    localise.set_defaults(command=_localise)
     return parser
 
 
@@ -99,6 +112,22 @@ def _doctor(arguments: argparse.Namespace) -> int:
     found = doctor()
     print(json.dumps(found, indent=2) if arguments.json else describe(found))
     return 0
+
+
+def _localise(arguments: argparse.Namespace) -> int:
+    from kokoro_nb.numerics.decoder_search import localise_decoder
+
+    found = localise_decoder(
+        arguments.backend,
+        arguments.weights,
+        arguments.seed,
+        arguments.text,
+        arguments.frames,
+        arguments.reference,
+        arguments.fault,
+    )
+    print(json.dumps(found.as_dict(), indent=2) if arguments.json else found.describe())
+    return int(found.verdict != "pass")
 
 
 def _run(arguments: argparse.Namespace) -> int:

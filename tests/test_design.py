@@ -17,6 +17,7 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 LAYERS = (
     {"errors", "storage"},
     {"models"},
+    {"traces"},
     {"backends"},
     {"numerics"},
     {"listening"},
@@ -34,10 +35,10 @@ def _name(path):
 
 
 def _layer(module):
-    """Return the number of the layer of a dotted name; the package itself is to the left of all."""
+    """Return the number of the layer of a dotted name; the package itself names what is public, from anywhere."""
     parts = module.split(".")
     if len(parts) == 1:
-        return -1
+        return len(LAYERS)
     return next(number for number, names in enumerate(LAYERS) if parts[1] in names)
 
 
@@ -61,7 +62,8 @@ def _imports(source, module, is_package=False):
 
 def _wrong_imports(source, module, is_package=False):
     """Return what `module` imports from its right."""
-    return sorted(name for name in _imports(source, module, is_package) if _layer(name) > _layer(module))
+    found = _imports(source, module, is_package) - {"kokoro_nb"}
+    return sorted(name for name in found if _layer(name) > _layer(module))
 
 
 def _heavy_imports(source):
@@ -132,7 +134,7 @@ def test_a_module_imports_only_from_its_left(path):
 
 def test_every_module_has_a_layer():
     assert len(MODULES) > 20
-    assert {_layer(_name(path)) for path in MODULES} == set(range(-1, len(LAYERS)))
+    assert {_layer(_name(path)) for path in MODULES} == set(range(len(LAYERS) + 1))
 
 
 @pytest.mark.parametrize(

@@ -64,10 +64,10 @@ def filtered(generator: Generator, x: Tensor, s: Tensor, har: Tensor) -> Tensor:
         if i == generator.num_upsamples - 1:
             x = generator.reflection_pad(x)
         x = x + x_source
-        blocks = generator.resblocks[i * generator.num_kernels : (i + 1) * generator.num_kernels]
-        total = blocks[0](x, s)
-        for block in blocks[1:]:
-            total = total + block(x, s)
+        first = i * generator.num_kernels
+        total = generator.resblocks[first](x, s)
+        for j in range(first + 1, first + generator.num_kernels):
+            total = total + generator.resblocks[j](x, s)  # by index: of a slice, an export would not know the path
         x = total / generator.num_kernels
     return generator.conv_post(F.leaky_relu(x))
 
@@ -136,41 +136,11 @@ class FromHarStage(nn.Module):
         return waveform(generator, *spectrum(generator, x_pre))
 
 
-def blocks(decoder: Decoder) -> list[str]:
-    """Return the paths of the decoder's top-level blocks, below a stage that holds it as ``decoder``."""
-    generator = decoder.generator
-    names = ["F0_conv", "N_conv", "encode", "asr_res", *(f"decode.{i}" for i in range(len(decoder.decode)))]
-    names.append("generator.m_source")
-    for i in range(generator.num_upsamples):
-        names += [f"generator.{part}.{i}" for part in ("noise_convs", "noise_res", "ups")]
-        names += [f"generator.resblocks.{i * generator.num_kernels + j}" for j in range(generator.num_kernels)]
-    return [f"decoder.{name}" for name in (*names, "generator.conv_post")]
-
-
 def from_har_inputs(decoder: Decoder, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the inputs of `FromHarStage` for the `inputs` of `DecoderStage`: in place of the noise, `har` in eager."""
     with torch.no_grad():
         har = SourceStage(decoder)(inputs["f0"], inputs["harmonic_noise"])
     return {**{name: inputs[name] for name in ("asr", "f0", "n", "s")}, "har": har}
-
-
-class CutsStage(nn.Module):
-    """The whole decoder with what passes each cut as an output, in the order of computation, the audio last."""
-
-    def __init__(self, decoder: Decoder):
-        super().__init__()
-        self.decoder = decoder
-
-    def forward(self, asr: Tensor, f0: Tensor, n: Tensor, s: Tensor, harmonic_noise: Tensor) -> dict[str, Tensor]:
-        """Return ``har``, ``x`` (the generator's input), ``x_pre``, ``magnitude``, ``phase`` and ``output``."""
-        generator = self.decoder.generator
-        x = trunk(self.decoder, asr, f0, n, s)
-        with noise.explicit(_unheard(harmonic_noise)):
-            har = harmonics(generator, f0)
-        x_pre = filtered(generator, x, s, har)
-        magnitude, phase = spectrum(generator, x_pre)
-        audio = waveform(generator, magnitude, phase)
-        return {"x": x, "har": har, "x_pre": x_pre, "magnitude": magnitude, "phase": phase, "output": audio}
 
 
 class StftTransform(nn.Module):

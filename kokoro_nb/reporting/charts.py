@@ -10,9 +10,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.listening.waveform import percent
 from kokoro_nb.reporting.style import (
-    FAINT,
     FAULT,
     INK,
     NAN_MARK,
@@ -22,7 +20,6 @@ from kokoro_nb.reporting.style import (
     compact,
     new_figure,
     style,
-    symmetric_log,
 )
 
 if TYPE_CHECKING:
@@ -90,69 +87,6 @@ def patch_effects(
         axes.set_yticks(range(len(effects)), list(effects))
         axes.set(ylim=(len(effects) - 0.5, -0.5), xlabel=unit)
         axes.tick_params(axis="y", length=0, pad=9)
-    return figure
-
-
-def tap_ranges(
-    ranges: Mapping[str, tuple[float, float, float]],
-    title: str = "Range of each block",
-    weights: str = "",
-    unit: str = "value",
-) -> "Figure":
-    """Draw smallest and largest value of each tap, and how much of it is finite, in execution order from the top.
-
-    Parameters
-    ----------
-    ranges : mapping of str to (float, float, float)
-        For each tap the smallest and the largest finite value, NaN where there is none, and the finite fraction, from
-        0 to 1.
-    title, weights : str
-        Title, and label of the weights.
-    unit : str
-        Label of the axis. It is logarithmic to both sides of zero, and linear within the smallest magnitude among the
-        extremes, or a millionth of the largest.
-
-    Raises
-    ------
-    InputError
-        If there is no tap, a fraction is not within 0 to 1, or a largest value is under the smallest.
-    """
-    if not ranges:
-        raise InputError("There are no taps to draw; give one at least.")
-    for name, (low, high, fraction) in ranges.items():
-        if not 0 <= fraction <= 1 or low > high or math.isinf(low) or math.isinf(high):
-            raise InputError(
-                f"The range of '{name}' is {low:g} to {high:g}, {fraction:g} of it finite; give the smallest and the "
-                "largest finite value, and a fraction from 0 to 1."
-            )
-    with style():
-        figure = new_figure(WIDTH, 1.1 + 0.24 * len(ranges), title, weights)
-        axes = figure.subplots()
-        magnitudes = [abs(end) for low, high, _ in ranges.values() for end in (low, high) if end != 0]
-        top = math.ceil(math.log10(max((m for m in magnitudes if m > 0), default=1.0)))
-        bottom = math.floor(math.log10(min((m for m in magnitudes if m > 0), default=0.1)))
-        symmetric_log(axes, "x", min(max(bottom, top - 6), top - 1), top)
-        axes.set_xlim(-(10.0**top) * 1.5, 10.0**top * 1.5)
-        axes.axvline(0, color=FAINT, linewidth=0.8)
-        axes.grid(axis="x")
-        for row, (low, high, fraction) in enumerate(ranges.values()):
-            whole = fraction == 1
-            colour = REFERENCE if whole else FAULT
-            if fraction < 1:
-                axes.axhspan(row - 0.45, row + 0.45, zorder=0.5, **NAN_MARK)
-            axes.plot((low, high), (row, row), color=colour, linewidth=4.5, solid_capstyle="round")
-            axes.text(
-                1.01,
-                row,
-                f"{percent(fraction)} finite",
-                transform=axes.get_yaxis_transform(),
-                va="center",
-                color=INK if whole else FAULT,
-                fontweight="normal" if whole else "bold",
-            )
-        axes.set_yticks(range(len(ranges)), list(ranges))
-        axes.set(ylim=(len(ranges) - 0.5, -0.5), xlabel=f"{unit} (logarithmic to both sides of 0)")
-        axes.tick_params(axis="y", length=0)
     return figure
 
 

@@ -1,12 +1,12 @@
 """The checks that every exported program has to pass, recorded in one call."""
 
-from kokoro_nb.numerics.findings import Finding, Verdict
-from kokoro_nb.numerics.parity import Parity
+from kokoro_nb.backends.base import Failure
+from kokoro_nb.numerics.localise import Investigation
 from kokoro_nb.numerics.survey import Row
 from kokoro_nb.reporting.logbook import Logbook
 
+PROBE_LIMIT = 1e-5  # of peak
 REPEATED = "several calls on one loaded program agree"
-PROBE_LIMIT = 1e-4  # of peak
 
 
 def record(log: Logbook, row: Row, subject: str, parity: float | None = None) -> None:
@@ -48,31 +48,28 @@ def record(log: Logbook, row: Row, subject: str, parity: float | None = None) ->
         log.check("parity", claim, error, parity, unit="of peak", backend=row.backend)
 
 
-def record_probe(log: Logbook, change: Parity, backend: str) -> None:
-    """Record what tapping did to the output: where it changed it, what the taps show of the plain program is unknown.
+def record_investigation(log: Logbook, found: Investigation | Failure) -> None:
+    """Record that a program runs, that looking into it left its output as it was, and that no operator is wrong.
 
     Parameters
     ----------
     log : Logbook
-        Takes the finding.
-    change : Parity
-        The output of the tapped program against that of the plain one.
-    backend : str
-        On which both ran.
+        Takes the findings.
+    found : Investigation or Failure
+        What `numerics.localise.investigate` returned.
+
+    Raises
+    ------
+    AssertionError
+        At the first check that fails, after it was recorded.
     """
-    verdict: Verdict = "pass" if change.of_peak <= PROBE_LIMIT else "unknown"
-    reason = "" if verdict == "pass" else "the taps changed the program; localise by cutting the graph instead"
-    claim = "Tapping leaves the output as it was."
-    log.note(
-        Finding(
-            "probe_effect",
-            verdict,
-            claim,
-            log.weights,
-            backend,
-            value=change.of_peak,
-            limit=PROBE_LIMIT,
-            unit="of peak",
-            reason=reason,
-        )
-    )
+    name = found.backend
+    log.outcome("runs", "The program is exported and runs.", found if isinstance(found, Failure) else None, name)
+    assert isinstance(found, Investigation)
+    claim = "Tapping leaves the output as it was, but for rounding."
+    log.check("probe_effect", claim, found.probe.of_peak, PROBE_LIMIT, unit="of peak", backend=name)
+    bad = sum(tap.statistics.finite != 1 for tap in found.candidate.taps)
+    log.check("finite", "Every captured operator is finite.", bad, 0, "==", backend=name)
+    worst = max((error.ratio for error in found.errors), default=float("nan"))
+    claim = "Every captured operator is right on its own inputs, within what rounding explains."
+    log.check("local_error", claim, worst, 1, unit="of what rounding explains", backend=name)

@@ -8,7 +8,6 @@ from kokoro_nb.models import noise, stages
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 
 FRAMES = 12
-CUTS = ["x", "har", "x_pre", "magnitude", "phase", "output"]
 
 
 @pytest.fixture
@@ -62,19 +61,6 @@ def test_the_inputs_from_har_on_hold_the_source_s_output(on, decoder, inputs):
     assert all(given[name] is inputs[name] for name in ("asr", "f0", "n", "s"))
 
 
-def test_every_cut_is_given_with_the_audio_last(on, decoder, inputs):
-    cuts = stages.CutsStage(decoder)(**inputs)
-    assert list(cuts) == CUTS
-    generator = decoder.generator
-    assert torch.equal(cuts["output"], stages.DecoderStage(decoder)(**inputs))
-    assert torch.equal(cuts["x"], stages.trunk(decoder, *(inputs[name] for name in ("asr", "f0", "n", "s"))))
-    assert torch.equal(cuts["har"], stages.SourceStage(decoder)(inputs["f0"], inputs["harmonic_noise"]))
-    assert torch.equal(cuts["x_pre"], stages.filtered(generator, cuts["x"], inputs["s"], cuts["har"]))
-    assert torch.equal(cuts["magnitude"], cuts["x_pre"][:, :11].exp())
-    assert torch.equal(cuts["phase"], cuts["x_pre"][:, 11:].sin())
-    assert all(torch.isfinite(tensor).all() for tensor in cuts.values())
-
-
 def test_the_parts_put_together_are_the_whole(on, decoder, inputs):
     parts = stages.parts(decoder, inputs)
     blocks = ["encode", "decode.0", "decode.1", "decode.2", "decode.3"]
@@ -96,15 +82,6 @@ def test_cutting_leaves_no_hook(on, decoder, inputs):
     blocks = [decoder.encode, *decoder.decode]
     stages.parts(decoder, inputs)
     assert not any(block._forward_pre_hooks for block in blocks)
-
-
-def test_the_blocks_are_submodules_and_hold_every_parameter(decoder):
-    stage, paths = stages.DecoderStage(decoder), stages.blocks(decoder)
-    modules = dict(stage.named_modules())
-    assert set(paths) <= set(modules)
-    assert len(set(paths)) == len(paths)
-    held = {f"{path}.{name}" for path in paths for name, _ in modules[path].named_parameters()}
-    assert held == {name for name, _ in stage.named_parameters()}
 
 
 @pytest.mark.parametrize(("site", "heard"), [("initial_phase", False), ("branch", False), ("harmonic", True)])

@@ -4,7 +4,7 @@ import pytest
 from matplotlib.patches import Rectangle
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.reporting.charts import heat_map, patch_effects, tap_ranges
+from kokoro_nb.reporting.charts import heat_map, patch_effects
 
 
 def texts(figure):
@@ -49,42 +49,6 @@ def test_patch_effects_refuse():
         patch_effects({}, "error")
     with pytest.raises(InputError, match="effect of 'a' is -1"):
         patch_effects({"a": -1.0}, "error")
-
-
-def test_tap_ranges():
-    ranges = {
-        "decode.0": (-2.0, 3.0, 1.0),
-        "noise_res": (-5e4, 4e4, 0.999999),
-        "conv_post": (math.nan, math.nan, 0.0),
-        "zero": (0.0, 0.0, 1.0),
-    }
-    figure = tap_ranges(ranges, weights="seeded", unit="activation")
-    axes = figure.axes[0]
-    assert labels(figure) == list(ranges)
-    assert texts(figure) == ["100 % finite", "99.99 % finite", "0 % finite", "100 % finite"]
-    # zero line first, then the taps
-    assert list(axes.get_lines()[1].get_xdata()) == [-2, 3]
-    assert list(axes.get_lines()[2].get_xdata()) == [-5e4, 4e4]
-    assert [bool(p.get_hatch()) for p in axes.patches] == [True, True]
-    assert [p.get_y() for p in axes.patches] == pytest.approx([0.55, 1.55])
-    assert axes.get_xscale() == "symlog"
-    assert axes.get_xlim()[0] < -5e4
-    assert axes.get_xlabel().startswith("activation")
-    figure._repr_png_()
-
-
-def test_tap_ranges_of_nothing_finite():
-    figure = tap_ranges({"a": (math.nan, math.nan, 0.0)})
-    assert texts(figure) == ["0 % finite"]
-    figure._repr_png_()
-
-
-@pytest.mark.parametrize("bad", [(0.0, 1.0, 1.5), (0.0, 1.0, math.nan), (2.0, 1.0, 1.0), (0.0, math.inf, 0.5)])
-def test_tap_ranges_refuse(bad):
-    with pytest.raises(InputError, match="range of 'a'"):
-        tap_ranges({"a": bad})
-    with pytest.raises(InputError, match="no taps"):
-        tap_ranges({})
 
 
 def test_heat_map_of_verdicts():

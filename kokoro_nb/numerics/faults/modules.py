@@ -1,4 +1,4 @@
-"""Faults planted on purpose: what a check must reject before its passing means anything."""
+"""Faults planted in a module before it is exported: taken back, bit for bit, on leaving."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,0 +1,129 @@
+"""Faults in the file that a backend has written, behind everybody's back: a weight that is not the model's."""
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.storage import atomic
+
+Change = Callable[[np.ndarray], np.ndarray]
+
+_WEIGHTS = Path("Data/com.apple.CoreML/weights/weight.bin")
+_MODEL = Path("Data/com.apple.CoreML/model.mlmodel")
+# of coremltools' blob file (mlmodel/src/MILBlob/Blob/StorageFormat.hpp): sentinel, dtype, bytes, offset of the data
+_HEADER = struct.Struct("<IIQQ")
+_SENTINEL = 0xDEADBEEF
+
+
+def onnx_weights(path: str | Path) -> dict[str, tuple[int, ...]]:
+    """Return name and shape of every float32 weight in the ONNX file at `path`."""
+    return {name: tuple(tensor.dims) for name, tensor in _initialisers(_onnx(path)).items()}
+
+
+def edit_onnx_weight(path: str | Path, name: str, change: Change) -> None:
+    """Change one float32 weight inside the ONNX file at `path`, and nothing else in it.
+
+    Parameters
+    ----------
+    path : path
+        The file; its weights are in it.
+    name : str
+        The weight: see `onnx_weights`.
+    change : callable
+        Gets a copy of the weight, and returns what it is to be, of the same shape.
+
+    Raises
+    ------
+    InputError
+        If there is no such weight, or `change` returns another shape.
+    """
+    from onnx import numpy_helper
+
+    model = _onnx(path)
+    tensor = _known(_initialisers(model), name, path)
+    changed = _changed(numpy_helper.to_array(tensor), name, change)
+    tensor.CopyFrom(numpy_helper.from_array(changed, name))
+    with atomic(path) as draft:
+        draft.write_bytes(model.SerializeToString())
+
+
+def mlpackage_weights(path: str | Path) -> dict[str, tuple[int, ...]]:
+    """Return name and shape of every float32 constant in the file of weights of the ``.mlpackage`` at `path`."""
+    return {name: shape for name, (shape, _) in _blobs(Path(path)).items()}
+
+
+def edit_mlpackage_weight(path: str | Path, name: str, change: Change) -> None:
+    """Change one float32 weight inside the ``.mlpackage`` at `path`, and nothing else in it.
+
+    Parameters
+    ----------
+    path : path
+        The package.
+    name : str
+        The weight: see `mlpackage_weights`.
+    change : callable
+        Gets a copy of the weight, and returns what it is to be, of the same shape.
+
+    Raises
+    ------
+    InputError
+        If there is no such weight, or `change` returns another shape.
+    """
+    shape, offset = _known(_blobs(Path(path)), name, path)
+    raw = bytearray((Path(path) / _WEIGHTS).read_bytes())
+    sentinel, _, size, start = _HEADER.unpack_from(raw, offset)
+    if sentinel != _SENTINEL:
+        raise InputError(f"The weights of {path} are damaged at '{name}'; convert the model again.")
+    weight = np.frombuffer(raw, np.float32, size // 4, start).reshape(shape)
+    raw[start : start + size] = _changed(weight, name, change).tobytes()
+    with atomic(Path(path) / _WEIGHTS) as draft:
+        draft.write_bytes(raw)
+
+
+def _onnx(path: str | Path) -> Any:
+    import onnx
+
+    return onnx.load(str(path))
+
+
+def _initialisers(model: Any) -> dict[str, Any]:
+    import onnx
+
+    return {one.name: one for one in model.graph.initializer if one.data_type == onnx.TensorProto.FLOAT}
+
+
+def _blobs(path: Path) -> dict[str, tuple[tuple[int, ...], int]]:
+    """Return shape of each constant and the place of its header in the file of weights."""
+    from coremltools.proto import MIL_pb2, Model_pb2
+
+    model = Model_pb2.Model()
+    model.ParseFromString((path / _MODEL).read_bytes())
+    found = {}
+    for function in model.mlProgram.functions.values():
+        for block in function.block_specializations.values():
+            for operation in block.operations:
+                value = operation.attributes["val"] if operation.type == "const" else None
+                if value is None or value.WhichOneof("value") != "blobFileValue":
+                    continue
+                kind = value.type.tensorType
+                if kind.dataType == MIL_pb2.DataType.FLOAT32:
+                    shape = tuple(dimension.constant.size for dimension in kind.dimensions)
+                    found[operation.outputs[0].name] = shape, value.blobFileValue.offset
+    return found
+
+
+def _known(weights: dict[str, Any], name: str, path: str | Path) -> Any:
+    if name not in weights:
+        raise InputError(f"{path} has no float32 weight '{name}'; it has {', '.join(sorted(weights)[:5])} and so on.")
+    return weights[name]
+
+
+def _changed(weight: np.ndarray, name: str, change: Change) -> np.ndarray:
+    changed = np.asarray(change(weight.copy()), np.float32, order="C")
+    if changed.shape != weight.shape:
+        raise InputError(f"'{name}' has shape {weight.shape}, and what it is to be has {changed.shape}.")
+    return changed

@@ -1,0 +1,155 @@
+"""The place of a fault: one operator of a copied program, what it is computed from, and how it is falsified."""
+
+from random import Random
+from typing import Any
+
+from kokoro_nb.backends.tvm.calls import bound
+
+
+class Site:
+    """One operator of an exported program without writes in place.
+
+    What is put into the graph carries the provenance of the operator that it falsifies, so that the last node that any
+    backend makes of that operator holds the false result.
+
+    Parameters
+    ----------
+    program : torch.export.ExportedProgram
+        The program; a copy, if anything is to be changed.
+    node : torch.fx.Node
+        Holds the result of the operator in it.
+    seed : str
+        Decides what a kind of fault leaves open: which channel, which element.
+    """
+
+    def __init__(self, program: Any, node: Any, seed: str = ""):
+        self.program = program
+        self.node = node
+        self.random = Random(seed)
+        self._last = node
+        self._made: list[Any] = []
+
+    @property
+    def op(self) -> str:
+        """The operator: ``aten.mul.Tensor``; ``getitem`` for one of several results."""
+        return getattr(self.node.target, "__name__", "") if self.is_element else str(self.node.target)
+
+    @property
+    def is_element(self) -> bool:
+        """Whether the node takes one of several results."""
+        return getattr(self.node.target, "__name__", "") == "getitem"
+
+    @property
+    def value(self) -> Any:
+        """Stand-in of the result: its shape and dtype."""
+        return self.node.meta["val"]
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Arguments by the names of the operator's schema, defaults included; none for one of several results."""
+        return {} if self.is_element else bound(self.node)
+
+    @property
+    def channels(self) -> int:
+        """The axis of the channels: 1 of two axes or more."""
+        return min(1, self.value.ndim - 1)
+
+    def stored(self, argument: str) -> str | None:
+        """Return the name of the parameter, buffer or constant that is an argument, if nothing else reads it."""
+        node = self.arguments.get(argument)
+        signature = self.program.graph_signature
+        told = {
+            **signature.inputs_to_parameters,
+            **signature.inputs_to_buffers,
+            **signature.inputs_to_lifted_tensor_constants,
+        }
+        name = told.get(getattr(node, "name", None))
+        sole = node is not None and name is not None and len(node.users) == 1 and list(told.values()).count(name) == 1
+        return name if sole else None
+
+    def constant(self, argument: str) -> Any:
+        """Return the tensor that `stored` names."""
+        name = self.stored(argument)
+        held = self.program.state_dict if name in self.program.state_dict else self.program.constants
+        return held[name].detach()
+
+    def store(self, argument: str, tensor: Any) -> None:
+        """Put another tensor in the place of the one that `stored` names."""
+        import torch
+
+        name = self.stored(argument)
+        if name in self.program.state_dict:
+            before = self.program.state_dict[name]
+            is_parameter = isinstance(before, torch.nn.Parameter)
+            tensor = torch.nn.Parameter(tensor, before.requires_grad) if is_parameter else tensor
+            self.program.state_dict[name] = tensor
+        else:
+            self.program.constants[name] = tensor
+
+    def fits(self) -> bool:
+        """Return whether the operator, as it is called now, still gives a result of its shape and dtype."""
+        if self.is_element:
+            return True
+        result = evaluated(self.node.target, self.node.args, self.node.kwargs)
+        return bool(result.shape == self.value.shape and result.dtype == self.value.dtype)
+
+    def emit(self, target: Any, *args: Any, ahead: bool = False, **kwargs: Any) -> Any:
+        """Add a node that is made of this operator: after what was added last, or `ahead` of the operator itself."""
+        graph = self.node.graph
+        with graph.inserting_before(self.node) if ahead else graph.inserting_after(self._last):
+            made = graph.call_function(target, args, kwargs)
+        made.meta = _provenance(self.node)
+        made.meta["val"] = evaluated(target, args, kwargs)
+        self._made.append(made)
+        if not ahead:
+            self._last = made
+        return made
+
+    def follow(self, *nodes: Any) -> None:
+        """Have what is added from now on come after all of these nodes too."""
+        order = {node: place for place, node in enumerate(self.node.graph.nodes)}
+        self._last = max((self._last, *nodes), key=order.__getitem__)
+
+    def give(self, result: Any, instead: Any = None) -> None:
+        """Have everybody else read `result` in place of this operator's, or of the node `instead`."""
+        before = self.node if instead is None else instead
+        before.replace_all_uses_with(result, delete_user_cb=lambda user: user not in self._made)
+        self.program.graph_signature.replace_all_uses(before.name, result.name)
+
+    def call(self, /, **changes: Any) -> None:
+        """Change arguments of the operator, by the names of its schema."""
+        parameters = self.node.target._schema.arguments
+        values = {**bound(self.node), **changes}
+        positional = [p.name for p in parameters if not p.kwarg_only]
+        while positional and values[positional[-1]] == _default(parameters, positional[-1]):
+            positional.pop()
+        self.node.args = tuple(values[name] for name in positional)
+        self.node.kwargs = {
+            p.name: values[p.name] for p in parameters if p.kwarg_only and values[p.name] != p.default_value
+        }
+
+
+def evaluated(target: Any, args: Any, kwargs: Any) -> Any:
+    """Return the stand-in of what an operator gives on nodes."""
+    import torch
+    from torch.fx.node import map_arg
+
+    values, named = map_arg((tuple(args), dict(kwargs)), lambda node: node.meta["val"])
+    with torch.no_grad():
+        return target(*values, **named)
+
+
+def _provenance(node: Any) -> dict[str, Any]:
+    from torch.fx.traceback import NodeSource, NodeSourceAction
+
+    kept = {key: node.meta[key] for key in ("nn_module_stack", "stack_trace", "torch_fn") if key in node.meta}
+    return {**kept, "from_node": [NodeSource(node, "fault", NodeSourceAction.CREATE)]}
+
+
+def _default(parameters: Any, name: str) -> Any:
+    (parameter,) = (one for one in parameters if one.name == name)
+    return parameter.default_value if parameter.has_default_value() else _Required
+
+
+class _Required:
+    """Stands for the default of an argument that has none."""

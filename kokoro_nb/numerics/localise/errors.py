@@ -1,0 +1,212 @@
+"""What an operator did wrong itself, apart from what went wrong before it.
+
+The operator is computed in float64 on the very values that went into it. What the backend gave differs from that by its
+own error, whatever its inputs were. Rounding is allowed for by what rounding does to this operator on these inputs: the
+same in float32, and again in float64 with the last bits of the inputs changed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
+from kokoro_nb.traces.trace import Meaning, Trace
+
+ROUNDINGS = 8  # how many times the measured effect of rounding is allowed
+UNITS = 4  # and how many units in the last place of the channel's peak
+FEW = 8  # elements of a channel below which it is not judged for itself: too few to meet the worst rounding
+SILENT = 0.01  # of the tensor's peak: a channel below it is measured by that
+
+
+@dataclass(frozen=True, eq=False)
+class LocalError:
+    """One operator held against itself in float64, on the same inputs.
+
+    Attributes
+    ----------
+    operator : Operator
+        The operator.
+    error : float
+        Largest absolute difference where both are finite.
+    peak : float
+        Largest finite absolute value that is right.
+    ratio : float
+        How many times what rounding explains: above 1 the operator is wrong. Judged by channel (axis 1 of two axes or
+        more, of 8 elements or more, else the whole). Infinite where something finite is right and something else was
+        given, or the other way round, or where integers or truth values differ.
+    wrong : numpy.ndarray, of the operator's shape, bool
+        The elements that rounding does not explain.
+    given, right : numpy.ndarray, of the operator's shape
+        What the backend gave, and what is right, floats in float64; of complex numbers, the parts along a last axis.
+        These three are empty once they were let go.
+    along : tuple of str
+        Operators that were not captured and were computed along with it: the fault may be in one of them.
+    """
+
+    operator: Operator
+    error: float
+    peak: float
+    ratio: float
+    wrong: np.ndarray
+    given: np.ndarray
+    right: np.ndarray
+    along: tuple[str, ...]
+
+    def without_tensors(self) -> "LocalError":
+        """Return the figures alone."""
+        nothing = np.empty(0)
+        return replace(self, wrong=nothing, given=nothing, right=nothing)
+
+    @property
+    def of_peak(self) -> float:
+        """The error as a share of the peak."""
+        if self.error == 0:
+            return 0.0
+        return self.error / self.peak if self.peak else float("inf")
+
+
+class Judge:
+    """Holds the operators of one run against what they should compute.
+
+    Parameters
+    ----------
+    meaning : Meaning
+        What they should compute.
+    candidate : Trace
+        The run, with its tensors kept.
+
+    Raises
+    ------
+    InputError
+        If the trace holds statistics alone.
+    """
+
+    def __init__(self, meaning: Meaning, candidate: Trace):
+        if any(tap.value is None for tap in candidate.taps):
+            raise InputError("The trace holds statistics alone; take it with keep='full' to judge its operators.")
+        self.operators: Mapping[str, Operator] = {operator.name: operator for operator in meaning.operators}
+        unknown = [tap.name for tap in candidate.taps if tap.name not in self.operators]
+        if unknown:
+            raise InputError(f"The reference has no operator '{unknown[0]}'; the traces are of different programs.")
+        self._meaning, self._inputs, self._captured = meaning, candidate.inputs, candidate.values
+
+    def error(self, name: str) -> LocalError:
+        """Return the local error of the captured operator `name`."""
+        given, along = parts(self._captured[name]), self.along(name)
+        about = (self.operators[name],)
+        exact = self.right(name)
+        if given.dtype.kind != "f":
+            # 0.1 in float32 is not above 0.1 in float32: what the program itself says counts as right, too
+            wrong = (given != exact) & (given != self._computed(name, self._inputs, self._captured, double=False))
+            count = float(wrong.sum())
+            return LocalError(*about, count, _peak(exact), np.inf if count else 0.0, wrong, given, exact, along)
+        misfit = ~_alike(given, exact)
+        difference = _apart(given, exact)
+        allowed = _units(exact, given.dtype)
+        if (difference > allowed).any():
+            single = self._computed(name, self._inputs, self._captured, double=False)
+            nudged = self._computed(name, _nudged(self._inputs, given.dtype), _nudged(self._near(name), given.dtype))
+            rounding = np.maximum(_by_channel(_apart(single, exact)), _by_channel(_apart(nudged, exact)))
+            allowed = allowed + ROUNDINGS * rounding
+        wrong = misfit | (difference > allowed)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = np.where(difference > 0, difference / allowed, 0.0)
+        ratio = np.inf if misfit.any() else float(shares.max(initial=0.0))
+        return LocalError(*about, float(difference.max(initial=0.0)), _peak(exact), ratio, wrong, given, exact, along)
+
+    def right(self, name: str) -> np.ndarray:
+        """Return what the operator should have given on what went into it, floats in float64.
+
+        What is beyond the range of the dtype in which the backend gave it is infinite.
+        """
+        exact = self._computed(name, self._inputs, self._captured)
+        dtype = parts(self._captured[name]).dtype
+        if dtype.kind != "f":
+            return exact
+        with np.errstate(over="ignore"):
+            return np.where(np.isfinite(exact.astype(dtype)), exact, exact.astype(dtype).astype(np.float64))
+
+    def along(self, name: str) -> tuple[str, ...]:
+        """Return the operators between this one and what was captured before it, the nearest first."""
+        found: dict[str, None] = {}
+        pending = list(self.operators[name].inputs)
+        while pending:
+            read = pending.pop(0)
+            if read in self.operators and read not in self._captured and read not in found:
+                found[read] = None
+                pending += self.operators[read].inputs
+        return tuple(found)
+
+    def upstream(self, name: str) -> tuple[str, ...]:
+        """Return what the operator was computed from, as far as that was captured, and the inputs of the program."""
+        read = [one for each in (name, *self.along(name)) for one in self.operators[each].inputs]
+        return tuple(dict.fromkeys(one for one in read if one in self._captured or one.startswith(INPUT)))
+
+    def constants(self, name: str) -> tuple[str, ...]:
+        """Return the parameters, buffers and constants that went into it."""
+        read = [one for each in (name, *self.along(name)) for one in self.operators[each].inputs]
+        return tuple(dict.fromkeys(one.removeprefix(CONSTANT) for one in read if one.startswith(CONSTANT)))
+
+    def value(self, name: str) -> np.ndarray:
+        """Return what was captured under a name, or given as the input of that name."""
+        return np.asarray(self._inputs[name.removeprefix(INPUT)] if name.startswith(INPUT) else self._captured[name])
+
+    def _near(self, name: str) -> dict[str, np.ndarray]:
+        return {one: self._captured[one] for one in self.upstream(name) if one in self._captured}
+
+    def _computed(
+        self, name: str, inputs: Mapping[str, Any], captured: Mapping[str, np.ndarray], double: bool = True
+    ) -> np.ndarray:
+        return parts(self._meaning.recompute(name, inputs, captured, double).numpy())
+
+
+def parts(values: np.ndarray) -> np.ndarray:
+    """Return the values; complex ones with real and imaginary part along a further, last axis."""
+    return np.stack([values.real, values.imag], axis=-1) if values.dtype.kind == "c" else values
+
+
+def _nudged(values: Mapping[str, np.ndarray], dtype: np.dtype) -> dict[str, np.ndarray]:
+    """Return the values in float64, each moved at random by up to half a unit in the last place of `dtype`."""
+    generator = np.random.default_rng(0)
+    half = float(np.finfo(dtype).eps) / 2
+    return {
+        name: np.asarray(value, np.float64) * (1 + half * generator.uniform(-1, 1, np.shape(value)))
+        if np.asarray(value).dtype.kind == "f"
+        else value
+        for name, value in values.items()
+    }
+
+
+def _alike(given: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return where both are finite, both NaN, or both the same infinity."""
+    return (np.isfinite(given) & np.isfinite(right)) | (given == right) | (np.isnan(given) & np.isnan(right))
+
+
+def _apart(given: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return the absolute difference where both are finite, 0 elsewhere: what is not finite is judged by its kind."""
+    with np.errstate(invalid="ignore"):
+        difference = np.abs(given.astype(np.float64) - right)
+    return np.where(np.isfinite(difference), difference, 0.0)
+
+
+def _units(right: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return the rounding of the results themselves, by channel."""
+    size = np.where(np.isfinite(right), np.abs(right), 0.0)
+    channels = _by_channel(size)
+    return UNITS * float(np.finfo(dtype).eps) * np.maximum(channels, SILENT * float(size.max(initial=0.0)))
+
+
+def _by_channel(values: np.ndarray) -> np.ndarray:
+    """Return the largest value of each channel, in a shape that broadcasts; of small channels, of the whole."""
+    channels = values.shape[1] if values.ndim > 1 else 1
+    small = values.size < FEW * channels
+    axes = tuple(axis for axis in range(values.ndim) if axis != 1 or small)
+    return values.max(axis=axes, keepdims=True, initial=0.0)
+
+
+def _peak(right: np.ndarray) -> float:
+    size = np.abs(right[np.isfinite(right)].astype(np.float64))
+    return float(size.max(initial=0.0))
