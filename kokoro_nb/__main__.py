@@ -1,4 +1,4 @@
-"""The command line: kokoro-nb doctor, run, report, localise."""
+"""The command line: kokoro-nb doctor, run, report, localise, bench."""
 
 import argparse
 import json
@@ -94,6 +94,13 @@ def _parser() -> argparse.ArgumentParser:
     localise.add_argument("--fault", action="append", default=[], metavar="SPEC", help="plant kind/seed@operator first")
     localise.add_argument("--json", action="store_true", help="as JSON")
     localise.set_defaults(command=_localise)
+
+    bench = commands.add_parser("bench", help="measure what looking into the decoder costs, in one run")
+    bench.add_argument("--backends", nargs="+", default=["eager", "onnxruntime", "coreml-reference"], metavar="B")
+    bench.add_argument("--weights", default="seeded", metavar="W", help="as in the notebooks (default: seeded)")
+    bench.add_argument("--frames", type=int, default=24, help="length, 40 to the second (default: 24)")
+    bench.add_argument("--calls", type=int, default=5, help="calls of each kind, in turn (default: 5)")
+    bench.set_defaults(command=_bench)
     return parser
 
 
@@ -128,6 +135,22 @@ def _localise(arguments: argparse.Namespace) -> int:
     )
     print(json.dumps(found.as_dict(), indent=2) if arguments.json else found.describe())
     return int(found.verdict != "pass")
+
+
+def _bench(arguments: argparse.Namespace) -> int:
+    from kokoro_nb.numerics.decoder_search import decoder_from_har
+    from kokoro_nb.numerics.trace_cost import trace_cost
+
+    decoder = decoder_from_har(arguments.weights, frames=arguments.frames)
+    rows = trace_cost(decoder.exported, decoder.inputs, arguments.backends, arguments.calls)
+    print(f"decoder from har, {arguments.frames} frames, weights {decoder.label}")
+    for row in rows:
+        print(
+            "; ".join(
+                f"{key} {value:.3g}" if isinstance(value, float) else str(value) for key, value in row.as_dict().items()
+            )
+        )
+    return 0
 
 
 def _run(arguments: argparse.Namespace) -> int:

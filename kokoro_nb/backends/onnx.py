@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -45,16 +46,28 @@ class OnnxProgram:
         arrays = checked(inputs, self.inputs)
         known = read_taps(self.path.parent)
         recorder, wanted = known.recorder(taps, keep), known.wanted(taps)
+        session = self.tapped(frozenset(wanted.values()))
+        fed = dict(zip((node.name for node in session.get_inputs()), arrays.values(), strict=True))
+        names = [node.name for node in session.get_outputs()]
         with quietly():
-            session = _session(tapped_model(self.path, set(wanted.values())), self.options)
-            fed = dict(zip((node.name for node in session.get_inputs()), arrays.values(), strict=True))
-            names = [node.name for node in session.get_outputs()]
             results = dict(zip(names, session.run(names, fed), strict=True))
         for name, value in wanted.items():
             if value in results:
                 recorder.add(name, results[value])
         outputs = {name: results[own] for name, own in zip(self.outputs, names, strict=False)}
         return recorder.trace("onnxruntime", arrays, outputs, "results as further outputs of the file")
+
+    def tapped(self, values: frozenset[str]) -> Any:
+        """Return a session of the file with `values`, as far as it has them, as further outputs; the last is kept."""
+        if values not in self._tapped:
+            self._tapped.clear()
+            with quietly():
+                self._tapped[values] = _session(tapped_model(self.path, values), self.options)
+        return self._tapped[values]
+
+    @cached_property
+    def _tapped(self) -> dict[frozenset[str], Any]:
+        return {}
 
 
 @dataclass(frozen=True)

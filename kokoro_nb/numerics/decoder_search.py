@@ -6,7 +6,7 @@ from typing import Any
 
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Failure, quietly
-from kokoro_nb.backends.exported import export_program
+from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import stages
 from kokoro_nb.models.case import capture
@@ -89,6 +89,46 @@ class DecoderSearch:
         return "\n".join([*lines, f"{seen['captured']} operators captured, {seen['not captured']} not: {seen['how']}"])
 
 
+@dataclass(frozen=True)
+class DecoderProgram:
+    """The patched decoder from `har`, exported, with the inputs that it was exported for.
+
+    Attributes
+    ----------
+    label : str
+        Of the weights.
+    exported : Exported
+        The program.
+    inputs : dict
+        Name -> tensor.
+    """
+
+    label: str
+    exported: Exported
+    inputs: dict[str, Any]
+
+
+def decoder_from_har(
+    weights: str = "narrow", seed: int = 0, text: str = "Hello world, this is a test.", frames: int = 24
+) -> DecoderProgram:
+    """Export the patched decoder, from `har`: see `localise_decoder` for the arguments.
+
+    Raises
+    ------
+    InputError
+        If the weights are unknown, or the decoder cannot be exported.
+    """
+    with quietly():
+        kokoro = load_model(weights, seed)
+        inputs = capture(kokoro, text, seed=seed).decoder_inputs(frames)
+    with patched(kokoro.model, EXPORT_PATCHES):
+        from_har = stages.from_har_inputs(kokoro.model.decoder, inputs)
+        exported = export_program(stages.FromHarStage(kokoro.model.decoder), from_har)
+    if isinstance(exported, Failure):
+        raise InputError(f"The decoder cannot be exported: {exported}")
+    return DecoderProgram(kokoro.weights.label, exported, from_har)
+
+
 def localise_decoder(
     name: str,
     weights: str = "narrow",
@@ -125,18 +165,11 @@ def localise_decoder(
     absent = runtime.available() or runtime.executes()
     if absent:
         raise InputError(f"{name} cannot be looked into here: {absent}")
-    with quietly():
-        kokoro = load_model(weights, seed)
-        inputs = capture(kokoro, text, seed=seed).decoder_inputs(frames)
-    with patched(kokoro.model, EXPORT_PATCHES):
-        from_har = stages.from_har_inputs(kokoro.model.decoder, inputs)
-        healthy = export_program(stages.FromHarStage(kokoro.model.decoder), from_har)
-    if isinstance(healthy, Failure):
-        raise InputError(f"The decoder cannot be exported: {healthy}")
+    decoder = decoder_from_har(weights, seed, text, frames)
+    label, healthy, from_har = decoder.label, decoder.exported, decoder.inputs
     candidate = healthy
     for fault in planted:
         candidate = plant(candidate, fault)
-    label = kokoro.weights.label
     if _opaque(name):
         return DecoderSearch(label, frames, tuple(faults), bisect(runtime, candidate, from_har))
     known = reference_trace(healthy, from_har)

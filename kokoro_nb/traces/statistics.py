@@ -163,7 +163,7 @@ def _moments(array: np.ndarray, bad: bool, count: int, peak: float) -> tuple[flo
         if scale != 1:
             wide /= scale
         total += float(wide.sum())
-        squares += float(wide @ wide)
+        squares += float(np.square(wide, out=wide).sum())  # a dot product would wake BLAS's threads for each block
         sample.append(numbers[-seen % step :: step].copy())
         seen += numbers.size
     ordered = np.sort(np.concatenate(sample))
