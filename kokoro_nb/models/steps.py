@@ -1,0 +1,248 @@
+"""The pipeline from token ids to audio as a chain of small modules, each to be exported alone: see `chain`."""
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from kokoro.istftnet import Decoder, Generator
+from kokoro.model import KModel
+from kokoro.modules import ProsodyPredictor
+from torch import Tensor, nn
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.models import complete, noise, stages
+from kokoro_nb.models.architecture import STYLE
+
+
+class PipelineStep(nn.Module):
+    """One step; it holds the attributes `names` of `owner`, so that functions written for the owner run on it."""
+
+    output_names: ClassVar[tuple[str, ...]]
+
+    def __init__(self, owner: Any = None, names: tuple[str, ...] = ()):
+        super().__init__()
+        for name in names:
+            setattr(self, name, getattr(owner, name))
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Tell the type checker nothing about the parts, which belong to another class."""
+
+
+class TextEncoderStep(PipelineStep):
+    """The text encoder."""
+
+    output_names = ("t_en",)
+
+    def __init__(self, model: KModel):
+        super().__init__(model, ("text_encoder",))
+
+    def forward(self, ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """Return text features, (1, hidden, tokens)."""
+        return complete.text_features(self.text_encoder, ids, attention_mask < 1)
+
+
+class BertStep(PipelineStep):
+    """BERT and the projection behind it."""
+
+    output_names = ("encoded",)
+
+    def __init__(self, model: KModel):
+        super().__init__(model, ("bert", "bert_encoder"))
+
+    def forward(self, ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """Return contextual features, (1, tokens, hidden)."""
+        return self.bert_encoder(complete.contextual(self.bert, ids, attention_mask > 0))
+
+
+class DurationEncoderStep(PipelineStep):
+    """The duration encoder."""
+
+    output_names = ("d",)
+
+    def __init__(self, model: KModel):
+        super().__init__(model.predictor, ("text_encoder",))
+
+    def forward(self, encoded: Tensor, attention_mask: Tensor, ref_s: Tensor) -> Tensor:
+        """Return features with style, (1, tokens, hidden + 128)."""
+        return complete.duration_features(self.text_encoder, encoded, ref_s[:, STYLE:], attention_mask < 1)
+
+
+class DurationsStep(PipelineStep):
+    """The predictor of durations."""
+
+    output_names = ("pred_dur",)
+
+    def __init__(self, model: KModel):
+        super().__init__(model.predictor, ("lstm", "duration_proj"))
+
+    def forward(self, d: Tensor, attention_mask: Tensor, speed: Tensor) -> Tensor:
+        """Return durations, (1, tokens) int64, frames."""
+        return complete.durations(self, d, speed, attention_mask < 1)
+
+
+class AlignmentStep(PipelineStep):
+    """Durations to the matrix that repeats each token."""
+
+    output_names = ("alignment",)
+
+    def __init__(self, frames: int):
+        super().__init__()
+        self.frames = frames
+
+    def forward(self, pred_dur: Tensor) -> Tensor:
+        """Return 0 and 1, (1, tokens, frames) float32."""
+        return complete.alignment(pred_dur, self.frames).float()
+
+
+class ProsodyStep(PipelineStep):
+    """Pitch and energy."""
+
+    output_names = ("f0", "n")
+
+    def __init__(self, model: KModel):
+        super().__init__(model.predictor, ("shared", "F0", "N", "F0_proj", "N_proj"))
+
+    def forward(self, d: Tensor, alignment: Tensor, ref_s: Tensor) -> tuple[Tensor, Tensor]:
+        """Return pitch (Hz) and energy, (1, 2 * frames) each."""
+        spread = d.transpose(1, 2) @ alignment.to(d.dtype)
+        return ProsodyPredictor.F0Ntrain(self, spread, ref_s[:, STYLE:])
+
+
+class DecoderInputsStep(PipelineStep):
+    """The rest of what the decoder is given."""
+
+    output_names = ("asr", "s")
+
+    def forward(self, t_en: Tensor, alignment: Tensor, ref_s: Tensor) -> tuple[Tensor, Tensor]:
+        """Return text features per frame, (1, hidden, frames), and the decoder's style, (1, 128)."""
+        return t_en @ alignment.to(t_en.dtype), ref_s[:, :STYLE] * 1.0
+
+
+class TrunkStep(PipelineStep):
+    """The decoder up to its generator."""
+
+    output_names = ("x",)
+
+    def __init__(self, decoder: Decoder):
+        super().__init__(decoder, ("F0_conv", "N_conv", "encode", "asr_res", "decode"))
+
+    def forward(self, asr: Tensor, f0: Tensor, n: Tensor, s: Tensor) -> Tensor:
+        """Return the generator's input, (1, channels, 2 * frames)."""
+        return stages.trunk(self, asr, f0, n, s)
+
+
+class ExcitationStep(PipelineStep):
+    """The harmonic source before its transform."""
+
+    output_names = ("excitation",)
+
+    def __init__(self, generator: Generator):
+        super().__init__(generator, ("f0_upsamp", "m_source"))
+
+    def forward(self, f0: Tensor, harmonic_noise: Tensor) -> Tensor:
+        """Return the signal, (1, 600 * frames)."""
+        zeros = torch.zeros_like(harmonic_noise)
+        with noise.explicit(noise.Noise(zeros[:, 0], harmonic_noise, zeros[..., :1])):
+            return stages.excitation(self, f0)
+
+
+class TransformStep(PipelineStep):
+    """The source's STFT."""
+
+    output_names = ("har_magnitude", "har_phase")
+
+    def __init__(self, generator: Generator):
+        super().__init__(generator, ("stft",))
+
+    def forward(self, excitation: Tensor) -> tuple[Tensor, Tensor]:
+        """Return magnitude and phase (radians), (1, 11, 120 * frames + 1) each."""
+        return self.stft.transform(excitation)
+
+
+class GeneratorStep(PipelineStep):
+    """The generator from `har` to its last convolution, the log magnitude and the phase before the sine."""
+
+    output_names = ("x_pre", "x_post")
+
+    def __init__(self, generator: Generator):
+        parts = ("noise_convs", "noise_res", "ups", "reflection_pad", "resblocks", "conv_post")
+        super().__init__(generator, (*parts, "num_upsamples", "num_kernels"))
+
+    def forward(self, x: Tensor, s: Tensor, har_magnitude: Tensor, har_phase: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what enters the last convolution and what leaves it, (1, channels | 22, 120 * frames + 1)."""
+        seen: list[Tensor] = []
+        hook = self.conv_post.register_forward_pre_hook(lambda _module, args: seen.append(args[0]))
+        try:
+            har = torch.cat([har_magnitude, har_phase], dim=1)
+            x_post = stages.filtered(self, x, s, har)
+        finally:
+            hook.remove()
+        return seen[0], x_post
+
+
+class SpectrumStep(PipelineStep):
+    """The exponential and the sine."""
+
+    output_names = ("spec", "phase")
+
+    def __init__(self, generator: Generator):
+        super().__init__(generator, ("post_n_fft",))
+
+    def forward(self, x_post: Tensor) -> tuple[Tensor, Tensor]:
+        """Return magnitude and phase (radians), (1, 11, 120 * frames + 1) each."""
+        return stages.spectrum(self, x_post)
+
+
+class WaveformStep(PipelineStep):
+    """The inverse STFT."""
+
+    output_names = ("audio",)
+
+    def __init__(self, generator: Generator):
+        super().__init__(generator, ("stft",))
+
+    def forward(self, spec: Tensor, phase: Tensor) -> Tensor:
+        """Return the audio, (1, 600 * frames), 24 kHz, full scale 1."""
+        return stages.waveform(self, spec, phase)
+
+
+def chain(model: KModel, frames: int) -> dict[str, PipelineStep]:
+    """Cut the whole pipeline into steps, in the order of computation.
+
+    Parameters
+    ----------
+    model : kokoro.model.KModel
+        Its parts are shared, not copied; patched as it is to be exported.
+    frames : int
+        Room for frames, 40 per second.
+
+    Returns
+    -------
+    dict
+        Name -> module. The parameters of its forward are names of `buffers.static_inputs` or of outputs of earlier
+        steps; its ``output_names`` are the names of its own.
+
+    Raises
+    ------
+    InputError
+        If `frames` is below 2: an instance norm has no variance over one.
+    """
+    if frames < 2:
+        raise InputError(f"The steps were asked for {frames} frames; give a whole number above 1.")
+    generator = model.decoder.generator
+    return {
+        "text encoder": TextEncoderStep(model),
+        "bert": BertStep(model),
+        "duration encoder": DurationEncoderStep(model),
+        "durations": DurationsStep(model),
+        "alignment": AlignmentStep(frames),
+        "F0 and N": ProsodyStep(model),
+        "decoder inputs": DecoderInputsStep(),
+        "trunk": TrunkStep(model.decoder),
+        "source": ExcitationStep(generator),
+        "har": TransformStep(generator),
+        "generator": GeneratorStep(generator),
+        "spectrum": SpectrumStep(generator),
+        "audio": WaveformStep(generator),
+    }
