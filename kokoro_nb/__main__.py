@@ -1,14 +1,19 @@
-"""The command line: kokoro-nb doctor, run, report, localise, bench."""
+"""The command line: kokoro-nb doctor, run, report, localise, repair, validate-steps, bench."""
 
 import argparse
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from kokoro_nb.errors import InputError
+from kokoro_nb.storage import json_ready
 
 if TYPE_CHECKING:
+    from kokoro.model import KModel
+
+    from kokoro_nb.models.case import Case
     from kokoro_nb.reporting.execute import Outcome
 
 EPILOG = """\
@@ -95,6 +100,25 @@ def _parser() -> argparse.ArgumentParser:
     localise.add_argument("--json", action="store_true", help="as JSON")
     localise.set_defaults(command=_localise)
 
+    repair = commands.add_parser(
+        "repair", help="find the smallest set of patches with which the decoder's export works"
+    )
+    repair.set_defaults(command=_repair)
+    steps = commands.add_parser("validate-steps", help="check the whole pipeline step by step on a backend")
+    steps.add_argument(
+        "--reference", default="eager-float64", metavar="R", help="what is right (default: eager-float64)"
+    )
+    steps.add_argument("--tokens", type=int, metavar="N", help="pad the tokens to so many")
+    steps.set_defaults(command=_validate_steps)
+    for command in (repair, steps):
+        command.add_argument("--backend", required=True, metavar="B", help="doctor lists them")
+        command.add_argument("--weights", default="narrow", metavar="W", help="as in the notebooks (default: narrow)")
+        command.add_argument("--seed", type=int, default=0, help="of random weights and of the noise (default: 0)")
+        command.add_argument("--text", default="Hello world, this is a test.", help="what is spoken")
+        command.add_argument("--frames", type=int, default=8, help="length, 40 to the second (default: 8)")
+        command.add_argument("--limit", type=float, default=1e-3, help="largest error, of the peak (default: 0.001)")
+        command.add_argument("--json", action="store_true", help="as JSON")
+
     bench = commands.add_parser("bench", help="measure what looking into the decoder costs, in one run")
     bench.add_argument("--backends", nargs="+", default=["eager", "onnxruntime", "coreml-reference"], metavar="B")
     bench.add_argument("--weights", default="seeded", metavar="W", help="as in the notebooks (default: seeded)")
@@ -121,7 +145,16 @@ def _doctor(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _import_models() -> None:
+    """Import the models' packages, which print while they are imported."""
+    from kokoro_nb.backends.base import quietly
+
+    with quietly():
+        import kokoro_nb.models.kokoro  # noqa: F401
+
+
 def _localise(arguments: argparse.Namespace) -> int:
+    _import_models()
     from kokoro_nb.numerics.decoder_search import localise_decoder
 
     found = localise_decoder(
@@ -137,19 +170,58 @@ def _localise(arguments: argparse.Namespace) -> int:
     return int(found.verdict != "pass")
 
 
+def _repair(arguments: argparse.Namespace) -> int:
+    _import_models()
+    from kokoro_nb.numerics.repair import repair
+
+    model, case = _captured(arguments)
+    found = repair(model, case, arguments.backend, arguments.frames, limit=arguments.limit)
+    _print([found.as_dict(), *found.proof()], found.as_json() if arguments.json else None)
+    return int(found.verdict == "fail")
+
+
+def _validate_steps(arguments: argparse.Namespace) -> int:
+    _import_models()
+    from kokoro_nb.numerics.step_rows import first_wrong
+    from kokoro_nb.numerics.steps import validate_steps
+
+    model, case = _captured(arguments)
+    frames, tokens = arguments.frames, arguments.tokens
+    steps = validate_steps(model, case, arguments.backend, arguments.reference, frames, tokens)
+    rows = [step.as_dict() for step in steps]
+    _print(rows, rows if arguments.json else None)
+    return int(first_wrong(steps, arguments.limit) is not None)
+
+
+def _captured(arguments: argparse.Namespace) -> "tuple[KModel, Case]":
+    from kokoro_nb.backends.base import quietly
+    from kokoro_nb.models.case import capture
+    from kokoro_nb.models.kokoro import load_model
+
+    with quietly():
+        kokoro = load_model(arguments.weights, arguments.seed)
+        return kokoro.model, capture(kokoro, arguments.text, seed=arguments.seed)
+
+
+def _print(rows: Sequence[Mapping[str, Any]], whole: object | None = None) -> None:
+    """Print `whole` as JSON, or without it a line for each row."""
+    if whole is not None:
+        print(json.dumps(json_ready(whole), indent=2))
+        return
+    for row in rows:
+        told = (f"{value:.3g}" if isinstance(value, float) else str(value) for value in row.values())
+        print("; ".join(f"{key} {value}" for key, value in zip(row, told, strict=True)))
+
+
 def _bench(arguments: argparse.Namespace) -> int:
+    _import_models()
     from kokoro_nb.numerics.decoder_search import decoder_from_har
     from kokoro_nb.numerics.trace_cost import trace_cost
 
     decoder = decoder_from_har(arguments.weights, frames=arguments.frames)
     rows = trace_cost(decoder.exported, decoder.inputs, arguments.backends, arguments.calls)
     print(f"decoder from har, {arguments.frames} frames, weights {decoder.label}")
-    for row in rows:
-        print(
-            "; ".join(
-                f"{key} {value:.3g}" if isinstance(value, float) else str(value) for key, value in row.as_dict().items()
-            )
-        )
+    _print([row.as_dict() for row in rows])
     return 0
 
 

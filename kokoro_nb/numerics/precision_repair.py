@@ -1,6 +1,6 @@
 """Which operators of a Core ML model must stay float32: searched for, then proven by converting with them."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from kokoro_nb.backends.mil.interpreter import Interpreter
 from kokoro_nb.backends.mil.program import load_program
 from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.errors import InputError
+from kokoro_nb.numerics.minimise import minimised
 from kokoro_nb.numerics.parity import Parity, compare
 from kokoro_nb.numerics.precision import INPUT, Lens, OperatorPrecision, worst
 from kokoro_nb.numerics.precision_lens import converted, examine
@@ -125,7 +126,7 @@ def repair(
     before = bench.outcome(())
     keep, rounds = _grown(bench)
     if shrink:
-        keep = _shrunk(keep, lambda names: bench.good(bench.outcome(names)))
+        keep = list(minimised(keep, lambda names: bench.good(bench.outcome(names))))
     mixed = Mixed(tuple(keep))
     proof = converted(full.exported, inputs, folder, mixed).saved.program
     outcomes = (before, bench.compared(proof))
@@ -194,22 +195,3 @@ def _grown(bench: _Bench) -> tuple[list[str], list[Round]]:
         # the first that adds any; where there is none it is ordinary rounding, anywhere
         additions = (bench.upstream(row) - keep for row in seen.sources)
         keep |= next(filter(None, additions), set(bench.names))
-
-
-def _shrunk(keep: list[str], good: Callable[[Sequence[str]], bool]) -> list[str]:
-    """Leave out what can be: runs of half the length each time, then single operators until none can go.
-
-    This is the minimising half of delta debugging (Zeller and Hildebrandt, 2002).
-    """
-    size = max(1, len(keep) // 2)
-    while True:
-        start, before = 0, len(keep)
-        while start < len(keep):
-            rest = keep[:start] + keep[start + size :]
-            if good(rest):
-                keep = rest
-            else:
-                start += size
-        if size == 1 and len(keep) == before:
-            return keep
-        size = max(1, size // 2)

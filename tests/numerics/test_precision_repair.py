@@ -10,7 +10,7 @@ from kokoro_nb.backends.coreml.precision import Mixed
 from kokoro_nb.errors import InputError
 from kokoro_nb.numerics.precision_lens import lens
 from kokoro_nb.numerics.precision_matching import operations
-from kokoro_nb.numerics.precision_repair import _shrunk, repair
+from kokoro_nb.numerics.precision_repair import repair
 
 REASON = BACKENDS["coreml"].available()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
@@ -145,18 +145,6 @@ def test_what_float32_does_not_have_either_cannot_be_repaired(folder):
 
     with pytest.raises(InputError, match="With every operator in float32 the error is still nan"):
         repair(Nothing(), {"x": torch.tensor([-1.0, 4.0])}, TOLERANCE, folder)
-
-
-@pytest.mark.parametrize("needed", [set(), {"d"}, {"a", "h"}, {"c", "d", "e"}, set("abcdefgh")])
-def test_shrinking_leaves_what_is_needed_and_counts_on_nothing_else(needed):
-    tried = []
-
-    def good(names):
-        tried.append(tuple(names))
-        return needed <= set(names)
-
-    assert _shrunk(list("abcdefgh"), good) == sorted(needed)
-    assert len(tried) < 60
 
 
 def test_the_table_says_what_it_costs(found):

@@ -19,7 +19,9 @@ def test_the_sentence_names_operator_backend_place_and_pattern(toy):
         "a per-channel scalar."
     )
     lost = first_divergence(program.trace(), program.trace({":sin": _wrong_channel}, missing=[":sin"], backend="tvm"))
-    assert lost.statement.startswith("On tvm :add, or one of 1 before it is the first operator that is wrong: ")
+    assert lost.statement.startswith(
+        "On tvm :add, or one of 2 of which it is the last that was captured, is the first operator that is wrong: "
+    )
     assert first_divergence(program.trace(), program.trace(backend="tvm")).statement == (
         "No captured operator is wrong on tvm."
     )

@@ -185,6 +185,7 @@ def test_a_turned_sign_and_a_factor(causes):
     found = causes("sin.default", np.sin, lambda y: -y, _noise())
     assert list(found) == ["a turned sign"]
     assert found["a turned sign"].explained == pytest.approx(1, abs=1e-6)
+    assert type(found["a turned sign"].explained) is float
     found = causes("sin.default", np.sin, lambda y: y * np.float32(1.25), _noise())
     assert list(found) == ["a factor"]
     assert found["a factor"].speaks_for == ("what was given is 1.25 times what is right, to 100 %",)
