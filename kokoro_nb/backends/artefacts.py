@@ -17,7 +17,7 @@ from kokoro_nb.backends.taps import TAPS, TapMap, write_taps
 from kokoro_nb.errors import InputError
 from kokoro_nb.storage import atomic, cache_dir, digest, json_ready, read_json, write_json
 
-SCHEMA = 2
+SCHEMA = 3
 
 
 @dataclass(frozen=True)

@@ -194,7 +194,7 @@ _CATALOGUE = (
     Patch(
         "explicit_noise",
         "Noise drawn inside cannot be the same on two runtimes, and ExecuTorch has no randn_like: it becomes an input.",
-        ("executorch-xnnpack", "executorch-portable", "tvm"),
+        ("executorch-xnnpack", "executorch-portable", "onnxruntime", "tvm", "coreml"),
         0.0,
         rewrites=_SOURCE,
     ),
@@ -217,7 +217,7 @@ _CATALOGUE = (
         "exact_istft",
         "CustomSTFT's inverse counts the one-sided bins once and skips the window normalisation, and its transform "
         "pads by repeating where torch.stft reflects: this mends all three.",
-        (),
+        ("executorch-xnnpack", "executorch-portable", "onnxruntime", "tvm", "coreml"),
         float("inf"),
         requires=("custom_stft",),
         rewrites=(_TRANSFORM, _INVERSE),
@@ -239,7 +239,8 @@ _CATALOGUE = (
     ),
     Patch(
         "sqrt_epsilon",
-        "1e-14 under the root of the magnitude is below float16's smallest number; 1e-8 is not.",
+        "1e-14 under the root of the magnitude is below float16's smallest number, 6e-8, and torch.onnx drops a term "
+        "of 1e-8 or less; 1e-7 stays.",
         (),
         float("inf"),
         requires=("custom_stft",),

@@ -76,7 +76,7 @@ def stft_transform(self: CustomSTFT, waveform: Tensor) -> tuple[Tensor, Tensor]:
     x = waveform.unsqueeze(1)
     real = F.conv1d(x, self.weight_forward_real, stride=self.hop_length)
     imag = F.conv1d(x, self.weight_forward_imag, stride=self.hop_length)
-    floor = 1e-8 if "sqrt_epsilon" in ON else 1e-14
+    floor = 1e-7 if "sqrt_epsilon" in ON else 1e-14
     magnitude = torch.sqrt(real**2 + imag**2 + floor)
     phase = torch.atan2(imag, real)
     cut = (imag == 0) & (real < 0)

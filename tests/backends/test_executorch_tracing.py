@@ -7,6 +7,7 @@ from torch import nn
 
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.executorch.tracing import ROOM
+from kokoro_nb.backends.executorch.withholding import Withholding
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 
@@ -79,6 +80,17 @@ def test_what_is_inside_a_delegate_is_missing_and_what_it_hands_out_is_not(trace
     _assert_right(trace, expected)
     assert {"conv:conv1d", ":exp", ":sin", ":add"} <= set(trace.missing)
     assert {"norm:instance_norm", ":split", ":split#2", ":cumsum", ":mul#2"} <= set(trace.values)
+
+
+def test_what_is_withheld_from_the_delegate_runs_outside_it(exported, expected, tmp_path):
+    withheld = (":exp", "conv:conv1d")
+    backend = Withholding("executorch-xnnpack", withheld=withheld)
+    if backend.available() is not None:
+        pytest.skip(backend.available())
+    trace = backend.load(backend.export(exported, X, tmp_path)).trace(X, keep="full")
+    assert set(withheld) <= set(trace.values)
+    assert {":sin", ":add"} <= set(trace.missing)
+    _assert_right(trace, expected)
 
 
 def test_a_step_on_the_way_to_a_result_is_not_taken_for_it(traced):
