@@ -242,7 +242,7 @@ def _explained(
     tensors = (error.given, error.right, instead)
     given, right, instead = (np.atleast_1d(one).astype(np.float64)[..., inside] for one in tensors)
     before, after = float(np.sum((given - right) ** 2)), float(np.sum((given - instead) ** 2))
-    share = 1 - np.sqrt(after / before) if before else 0.0
+    share = float(1 - np.sqrt(after / before)) if before else 0.0
     return (
         Suspect(cause, (f"what was given is {words}, to {100 * share:.4g} %",), (), share)
         if share > _EXPLAINED
