@@ -68,6 +68,8 @@ def record_investigation(log: Logbook, found: Investigation | Failure) -> None:
     assert isinstance(found, Investigation)
     claim = "Tapping leaves the output as it was, but for rounding."
     log.check("probe_effect", claim, found.probe.of_peak, PROBE_LIMIT, unit="of peak", backend=name)
+    claim = "The same inputs give the same answer after poisoned and constant ones."
+    log.check("history", claim, found.history.depends, 0, "==", backend=name)
     bad = sum(tap.statistics.finite != 1 for tap in found.candidate.taps)
     log.check("finite", "Every captured operator is finite.", bad, 0, "==", backend=name)
     worst = max((error.ratio for error in found.errors), default=float("nan"))

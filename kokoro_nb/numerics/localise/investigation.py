@@ -9,6 +9,7 @@ from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.errors import InputError
+from kokoro_nb.numerics.history import History, history
 from kokoro_nb.numerics.localise.errors import LocalError
 from kokoro_nb.numerics.localise.finding import Culprit
 from kokoro_nb.numerics.localise.verdicts import divergences, first_nonfinite, first_of, judged
@@ -35,6 +36,8 @@ class Investigation:
         Of every captured operator, in that order.
     probe : ProbeEffect
         What looking into it did to its outputs.
+    history : History
+        Whether its answer depends on what it was asked before.
     """
 
     backend: str
@@ -45,6 +48,7 @@ class Investigation:
     faults: tuple[Culprit, ...]
     errors: tuple[LocalError, ...]
     probe: ProbeEffect
+    history: History
 
     @property
     def culprit(self) -> Culprit:
@@ -68,6 +72,7 @@ class Investigation:
             "largest local error (of what rounding explains)": worst and worst.ratio,
             "of": worst and worst.operator.name,
             "wrong by themselves": len(self.faults),
+            "depends on history": self.history.depends,
             "how": self.candidate.how,
         }
 
@@ -114,6 +119,7 @@ def investigate(
     if isinstance(artifact, Failure):
         return artifact
     program = runtime.load(artifact)
+    past = history(program, inputs)
     plain, trace = program.run(inputs), program.trace(inputs, keep="full")
     if not trace.taps:
         trace = with_extra_outputs(runtime, candidate, inputs, "all", "full", folder)
@@ -129,4 +135,5 @@ def investigate(
         faults,
         errors,
         probe_effect(plain, trace),
+        past,
     )

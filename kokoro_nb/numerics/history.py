@@ -1,0 +1,66 @@
+"""Whether a program's answer depends on what it was asked before: memory that is used again and was not cleared."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.backends.base import Runnable
+from kokoro_nb.backends.ladder import difference
+from kokoro_nb.backends.signature import Arrays, as_array
+
+BEFORE = ("itself", "itself twice", "NaN in every float", "zeros", "a constant")
+
+
+@dataclass(frozen=True)
+class History:
+    """What the same inputs gave after others.
+
+    Attributes
+    ----------
+    changes : dict
+        What was run just before -> largest absolute difference to the first answer; NaN where a value was not finite in
+        one of the two only.
+    """
+
+    changes: Mapping[str, float]
+
+    @property
+    def depends(self) -> bool:
+        """Whether any later answer was another one than the first."""
+        return any(change != 0 for change in self.changes.values())
+
+    @property
+    def statement(self) -> str:
+        """What was found, in one sentence."""
+        if not self.depends:
+            return f"The answer is the same, bit for bit, after {', '.join(self.changes)}."
+        told = [f"{change:.3g} after {before}" for before, change in self.changes.items() if change != 0]
+        return f"The answer depends on history: it differs by {', '.join(told)}."
+
+
+def history(program: Runnable, inputs: Arrays) -> History:
+    """Run `inputs` on one loaded program again and again, with poisoned and constant inputs in between.
+
+    Parameters
+    ----------
+    program : Runnable
+        Loaded afresh, or the first answer is not the first.
+    inputs : mapping
+        Name -> tensor.
+    """
+    arrays = {name: as_array(name, value) for name, value in inputs.items()}
+    first = program.run(arrays)
+    changes = {}
+    for before in BEFORE:
+        if not before.startswith("itself"):
+            program.run({name: _replaced(array, before) for name, array in arrays.items()})
+        changes[before] = difference(first, program.run(arrays))
+    return History(changes)
+
+
+def _replaced(array: np.ndarray, before: str) -> Any:
+    if array.dtype.kind != "f":
+        return array  # an index out of range is another matter
+    return np.full_like(array, {"NaN in every float": np.nan, "zeros": 0.0, "a constant": 1.0}[before])
