@@ -164,11 +164,6 @@ class Specification:
                     values[node] = _call(node, values, double)
         return values[target]
 
-    def constants_of(self, name: str) -> dict[str, Any]:
-        """Return the parameters, buffers and constants that an operator reads, as tensors by their names."""
-        sources = [node for node in self._feeding(self._node(name)) if node in self._constants]
-        return {self._constants[node]: self._stored(self._constants[node]) for node in sources}
-
     def _node(self, name: str) -> Any:
         if name not in self._nodes:
             raise InputError(f"The program has no operator '{name}'; see its `operators`.")

@@ -41,7 +41,8 @@ def first_nonfinite(trace: Trace, reference: Trace | None = None) -> Culprit:
     trace : Trace
         Of any backend; statistics are enough.
     reference : Trace, optional
-        Of the eager program: it tells which of the operators that were not captured compute nothing of their own.
+        Of the eager program: what is as little finite there is not held against the backend, and it tells which of the
+        operators that were not captured compute nothing of their own.
 
     Returns
     -------
@@ -49,9 +50,13 @@ def first_nonfinite(trace: Trace, reference: Trace | None = None) -> Culprit:
         Verdict ``unknown`` if every captured result is finite and some could not be captured, and if what is not finite
         comes from operators that were not captured: those are its candidates.
     """
-    state = {tap.name: tap.statistics.finite == 1 or tap.statistics.shape.count(0) > 0 for tap in trace.taps}
+    expected = {tap.name: tap.statistics.finite for tap in reference.taps} if reference else {}
+    state = {
+        tap.name: tap.statistics.finite == expected.get(tap.name, 1) or tap.statistics.shape.count(0) > 0
+        for tap in trace.taps
+    }
     bad = [tap for tap in trace.taps if not state[tap.name]]
-    reaches = not all(np.isfinite(output).all() for output in trace.outputs.values()) if trace.outputs else None
+    reaches = _output_shows(trace, reference)
     if not bad and reaches:
         return Culprit("nonfinite", "unknown", trace.backend, reaches_output=True, reason="an output is not finite")
     if not bad:
@@ -72,6 +77,14 @@ def first_nonfinite(trace: Trace, reference: Trace | None = None) -> Culprit:
         reaches_output=reaches,
         reason=reason,
     )
+
+
+def _output_shows(trace: Trace, reference: Trace | None) -> bool | None:
+    """Return whether an output is not finite where it should be; None if no output was kept."""
+    if not trace.outputs:
+        return None
+    right = reference.outputs if reference else {}
+    return any((~np.isfinite(given) & np.isfinite(right.get(name, 0.0))).any() for name, given in trace.outputs.items())
 
 
 def first_divergence(reference: Trace, candidate: Trace) -> Culprit:
@@ -178,7 +191,7 @@ def _culprit(
         local_error=error.of_peak,
         inherited_error=_inherited(reference, error),
         ratio=error.ratio,
-        upstream=upstream,
+        upstream=(*upstream, *(f"{CONSTANT}{one}" for one in judge.constants(name))),
         reaches_output=_reaches(reference, candidate),
         suspects=suspects(evidence),
     )

@@ -282,3 +282,18 @@ def test_a_reference_without_a_meaning_is_refused(program):
 
     with pytest.raises(InputError, match="trace the eager program"):
         first_divergence(replace(program.trace(), meaning=None), program.trace())
+
+
+def test_what_is_not_finite_in_the_reference_either_is_no_fault(toy, step):
+    steps = {
+        ":log": step("log.default", np.log, "input:x"),
+        ":exp": step("exp.default", np.exp, ":log"),
+    }
+    program = toy(steps, inputs={"x": np.array([0, 1], np.float32)})
+    with np.errstate(divide="ignore"):
+        healthy = program.trace()
+        broken = program.trace({":exp": lambda x: np.full_like(x, np.nan)})
+    assert first_nonfinite(healthy).tap.name == ":log"
+    assert first_nonfinite(healthy, healthy).verdict == "pass"
+    assert first_nonfinite(broken, healthy).tap.name == ":exp"
+    assert first_nonfinite(broken, healthy).verdict == "fail"
