@@ -97,6 +97,7 @@ def _parser() -> argparse.ArgumentParser:
         "--reference", default="eager", choices=("eager", "eager-float64"), metavar="R", help="eager or eager-float64"
     )
     localise.add_argument("--fault", action="append", default=[], metavar="SPEC", help="plant kind/seed@operator first")
+    localise.add_argument("--bundle", type=Path, metavar="DIR", help="write what reproduces the finding there")
     localise.add_argument("--json", action="store_true", help="as JSON")
     localise.set_defaults(command=_localise)
 
@@ -165,6 +166,7 @@ def _localise(arguments: argparse.Namespace) -> int:
         arguments.frames,
         arguments.reference,
         arguments.fault,
+        arguments.bundle,
     )
     print(json.dumps(found.as_dict(), indent=2) if arguments.json else found.describe())
     return int(found.verdict != "pass")

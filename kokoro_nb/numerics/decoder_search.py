@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from kokoro_nb.backends import backend
@@ -14,6 +15,7 @@ from kokoro_nb.models.kokoro import load_model
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.numerics.bisection import Bisection, bisect
 from kokoro_nb.numerics.faults import Fault, plant
+from kokoro_nb.numerics.finding_bundle import write_finding_bundle
 from kokoro_nb.numerics.findings import Verdict
 from kokoro_nb.numerics.localise import Investigation, investigate, reference_trace
 from kokoro_nb.storage import json_ready
@@ -137,6 +139,7 @@ def localise_decoder(
     frames: int = 24,
     reference: str = "eager",
     faults: Sequence[str] = (),
+    bundle: str | Path | None = None,
 ) -> DecoderSearch:
     """Search the patched decoder, from `har`, for its first wrong operator on a backend.
 
@@ -154,6 +157,8 @@ def localise_decoder(
         ``eager`` or ``eager-float64``: what the inherited error is measured against.
     faults : sequence of str
         Faults to plant first, as `Fault.parse` reads them.
+    bundle : path, optional
+        Where to write what reproduces the finding, if there is one: see `finding_bundle`.
 
     Raises
     ------
@@ -180,6 +185,8 @@ def localise_decoder(
     found = investigate(candidate, from_har, name, known)
     if isinstance(found, Failure):
         raise InputError(f"The decoder cannot be looked into on {name}: {found}")
+    if bundle is not None and found.culprit.tap is not None:
+        write_finding_bundle(found.culprit, candidate, healthy, known, bundle)
     return DecoderSearch(label, frames, tuple(faults), found)
 
 

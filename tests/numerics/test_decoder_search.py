@@ -46,6 +46,13 @@ def test_bad_input_is_one_sentence(arguments, message):
 
 
 @pytest.mark.slow
+def test_a_finding_is_written_as_a_bundle(tmp_path):
+    found = localise_decoder("onnxruntime", frames=4, faults=[FAULT], bundle=tmp_path / "bundle")
+    assert found.verdict == "fail"
+    assert {"repro.py", "case.py", "runner.py", "REPORT.md"} <= {path.name for path in (tmp_path / "bundle").iterdir()}
+
+
+@pytest.mark.slow
 def test_a_delegate_is_cut():
     found = localise_decoder("executorch-xnnpack", frames=4, faults=[FAULT]).as_dict()
     assert (found["method"], found["verdict"], found["tap"]) == ("bisection", "fail", ["decoder.decode.1.norm1:add"])
