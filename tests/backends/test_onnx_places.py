@@ -1,0 +1,49 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from kokoro_nb.backends import backend
+from kokoro_nb.backends.exported import export_program
+
+INPUTS = {"x": torch.randn(1, 4, 6, generator=torch.Generator().manual_seed(0))}
+
+
+class Halves(nn.Module):
+    def forward(self, x):
+        first, second = torch.sin(x).chunk(2, dim=1)
+        return first * 2 + second
+
+
+class TwoWays(nn.Module):
+    """Two operators of one kind on the same tensor: which is which cannot be told by what they read."""
+
+    def forward(self, x):
+        y = torch.sin(x)
+        across, along = y.chunk(2, dim=1), y.chunk(2, dim=2)
+        return torch.cat([across[0] - across[1], torch.zeros(1, 2, 6)], dim=1).sum() + (along[0] * along[1]).sum()
+
+
+@pytest.fixture
+def traced(tmp_path):
+    def make(module):
+        exported, runtime = export_program(module, INPUTS), backend("onnxruntime")
+        return runtime.load(runtime.export(exported, INPUTS, tmp_path)).trace(INPUTS, keep="full")
+
+    return make
+
+
+def test_each_result_of_a_split_is_found_by_what_the_split_reads(traced):
+    found = traced(Halves()).values
+    expected = np.sin(INPUTS["x"].numpy())
+    np.testing.assert_allclose(found[":split"], expected[:, :2], rtol=1e-6)
+    np.testing.assert_allclose(found[":split#2"], expected[:, 2:], rtol=1e-6)
+
+
+def test_what_cannot_be_told_apart_is_missing(traced):
+    trace = traced(TwoWays())
+    expected = np.sin(INPUTS["x"].numpy())
+    halves = {":split": expected[:, :2], ":split#2": expected[:, 2:]}
+    halves |= {":split#3": expected[:, :, :3], ":split#4": expected[:, :, 3:]}
+    for name, value in halves.items():
+        assert name in trace.missing or np.allclose(trace.values[name], value, rtol=1e-6)
