@@ -23,6 +23,7 @@ LAYERS = (
     {"listening"},
     {"training"},
     {"reporting"},
+    {"commands"},
     {"__main__"},
 )
 HEAVY = {"tvm", "executorch", "coremltools", "whisper", "onnxruntime", "librosa"}

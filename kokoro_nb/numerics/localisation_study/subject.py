@@ -4,12 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kokoro_nb.backends.base import Failure
-from kokoro_nb.backends.exported import Exported, export_program
+from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.specification import Specification
-from kokoro_nb.errors import InputError
-
-TEXT = "Hello world, this is a test."
+from kokoro_nb.numerics.decoder_search import decoder_from_har
 
 
 @dataclass(frozen=True)
@@ -42,16 +39,5 @@ def subject(weights: str = "narrow", frames: int = 8, seed: int = 0) -> Subject:
     InputError
         If it cannot be exported.
     """
-    from kokoro_nb.models import stages
-    from kokoro_nb.models.case import capture
-    from kokoro_nb.models.kokoro import load_model
-    from kokoro_nb.models.patches import EXPORT_PATCHES, patched
-
-    kokoro = load_model(weights, seed)
-    inputs = capture(kokoro, TEXT, seed=seed).decoder_inputs(frames)
-    with patched(kokoro.model, EXPORT_PATCHES):
-        from_har = stages.from_har_inputs(kokoro.model.decoder, inputs)
-        exported = export_program(stages.FromHarStage(kokoro.model.decoder), from_har)
-    if isinstance(exported, Failure):
-        raise InputError(f"The decoder cannot be exported: {exported}")
-    return Subject(exported, from_har)
+    decoder = decoder_from_har(weights, seed, frames=frames)
+    return Subject(decoder.exported, decoder.inputs)

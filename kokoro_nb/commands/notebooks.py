@@ -1,0 +1,82 @@
+"""kokoro-nb doctor, run, report: the machine and the notebooks."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kokoro_nb.errors import InputError
+
+if TYPE_CHECKING:
+    from kokoro_nb.reporting.execute import Outcome
+
+
+def add(commands: Any) -> None:
+    """Add the subcommands to what `ArgumentParser.add_subparsers` returned."""
+    doctor = commands.add_parser("doctor", help="versions, backends and weights on this machine")
+    doctor.add_argument("--json", action="store_true", help="as JSON")
+    doctor.set_defaults(command=_doctor)
+
+    run = commands.add_parser("run", help="execute notebooks; what passed and has not changed is kept")
+    run.set_defaults(command=_run)
+    report = commands.add_parser("report", help="execute notebooks and write the HTML report")
+    report.add_argument("--render-only", action="store_true", help="write the report of what has been run already")
+    report.set_defaults(command=_report)
+    for command in (run, report):
+        command.add_argument("notebooks", nargs="*", metavar="NN", help="numbers or names of notebooks; all by default")
+        command.add_argument(
+            "-p",
+            nargs=2,
+            action="append",
+            default=[],
+            metavar=("NAME", "VALUE"),
+            dest="parameters",
+            help="set a parameter in every notebook that has it; lists as in YAML: -p backends '[eager, onnxruntime]'",
+        )
+        command.add_argument("--jobs", type=int, default=1, metavar="N", help="notebooks at once (default: 1)")
+        command.add_argument(
+            "--out", type=Path, metavar="DIR", help="where results go (default: the project's outputs/)"
+        )
+        command.add_argument("--fresh", action="store_true", help="execute again what passed and has not changed")
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    from kokoro_nb.reporting.doctor import describe, doctor
+
+    found = doctor()
+    print(json.dumps(found, indent=2) if arguments.json else describe(found))
+    return 0
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    out = _out(arguments)
+    outcomes = _execute(arguments, out)
+    print(f"Executed notebooks: {out / 'run'}")
+    return int(any(outcome.run.status != "passed" for outcome in outcomes))
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    from kokoro_nb.reporting.html import render_report
+    from kokoro_nb.reporting.runs import read_runs
+
+    out = _out(arguments)
+    if not arguments.render_only:
+        _execute(arguments, out)
+    elif arguments.notebooks or arguments.parameters or arguments.fresh:
+        raise InputError("--render-only runs nothing; leave out the notebooks, -p and --fresh.")
+    print(f"Report: {render_report(out / 'run', out / 'report')}")
+    return int(any(run.status != "passed" for run in read_runs(out / "run")))
+
+
+def _execute(arguments: argparse.Namespace, out: Path) -> "list[Outcome]":
+    from kokoro_nb.reporting.execute import run_notebooks
+    from kokoro_nb.reporting.selection import parse_value
+
+    parameters: dict[str, Any] = {name: parse_value(value) for name, value in arguments.parameters}
+    return run_notebooks(arguments.notebooks, parameters, arguments.jobs, out / "run", arguments.fresh)
+
+
+def _out(arguments: argparse.Namespace) -> Path:
+    from kokoro_nb.reporting.selection import notebooks_folder
+
+    return arguments.out.resolve() if arguments.out else notebooks_folder().parent / "outputs"
