@@ -21,7 +21,7 @@ from kokoro_nb.traces.operators import Taps
 from kokoro_nb.traces.trace import Keep, Trace
 
 Rung = Literal["patched", "exported", "lowered", "serialised", "loaded", "run"]
-META = "meta.json"
+META, TAPS = "meta.json", "taps.json"
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -100,10 +100,10 @@ class Artifact:
 
     @property
     def size(self) -> int:
-        """Bytes on disk, without ``meta.json``; 0 for eager."""
+        """Bytes on disk, without what this package notes beside the model; 0 for eager."""
         if self.path is None:
             return 0
-        return sum(p.stat().st_size for p in self.path.parent.rglob("*") if p.is_file() and p.name != META)
+        return sum(p.stat().st_size for p in self.path.parent.rglob("*") if p.is_file() and p.name not in (META, TAPS))
 
 
 class Runnable(Protocol):

@@ -5,12 +5,12 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from kokoro_nb.backends.base import TAPS
 from kokoro_nb.errors import InputError
 from kokoro_nb.storage import read_json, write_json
 from kokoro_nb.traces.operators import Operator, Taps, chosen
 from kokoro_nb.traces.trace import Keep, Recorder
 
-TAPS = "taps.json"
 SCHEMA = 1
 
 

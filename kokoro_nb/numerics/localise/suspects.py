@@ -93,8 +93,12 @@ def one_pass_variance(evidence: Evidence) -> Suspect | None:
     with np.errstate(divide="ignore", invalid="ignore"):
         flat = np.moveaxis(x, 1, 0).reshape(x.shape[1], -1)
         steep = flat.mean(axis=1) ** 2 / flat.var(axis=1)
-    bad = sorted({*evidence.pattern.whole, *evidence.pattern.partly})
-    good = [channel for channel in range(x.shape[1]) if channel not in bad]
+    whole = [channel for channel in evidence.pattern.whole if not np.isfinite(evidence.error.given[:, channel]).all()]
+    # the worst of them: a channel that is off by a few digits may have lost them to a smaller mean
+    bad = whole or list(evidence.pattern.whole or evidence.pattern.partly)
+    good = [
+        channel for channel in range(x.shape[1]) if channel not in {*evidence.pattern.whole, *evidence.pattern.partly}
+    ]
     lowest = float(steep[bad].min())
     if not lowest > 1e4:
         return None

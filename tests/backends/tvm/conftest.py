@@ -1,6 +1,7 @@
 import pytest
 
 from kokoro_nb.backends.exported import Exported, as_exported
+from kokoro_nb.backends.taps import TapMap
 from kokoro_nb.backends.tvm import Tvm, pipeline, targets
 from kokoro_nb.backends.tvm.importer import relax_module
 from kokoro_nb.backends.tvm.program import TvmProgram
@@ -29,7 +30,8 @@ def run(here):
         exported = as_exported(module, inputs, "tvm")
         assert isinstance(exported, Exported), str(exported)
         built = pipeline.compiled(relax_module(exported, observer=observer), here, fused=fused, scheduled=False)
-        program = TvmProgram(tvm.relax.VirtualMachine(built, tvm.cpu()), exported.inputs, exported.outputs)
+        machine = tvm.relax.VirtualMachine(built, tvm.cpu())
+        program = TvmProgram("tvm", machine, exported.inputs, exported.outputs, lambda: TapMap((), {}))
         return program.run(inputs)
 
     return run

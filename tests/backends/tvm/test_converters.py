@@ -157,7 +157,12 @@ def _agree(found, expected, tolerance=3e-7):
 def test_agrees_with_torch(name, run):
     module, inputs = _case(name)
     _seen[name] = used = set()
-    found = run(_exported(name), inputs, observer=lambda node, _value: used.add(node.target.__name__))
+
+    def observer(node, value, _builder):
+        used.add(node.target.__name__)
+        return value
+
+    found = run(_exported(name), inputs, observer=observer)
     _agree(found, _exact(module, inputs), TOLERANCE.get(name, 3e-7))
 
 

@@ -38,7 +38,7 @@ def _is_for(machine, made):
     files = {p.name for p in made.path.parent.iterdir()}
     if machine in KERNELS:
         name, words = KERNELS[machine]
-        assert files == {"meta.json", "model.tar", name}
+        assert files == {"meta.json", "taps.json", "model.tar", name}
         kernels = made.path.with_name(name).read_text()
         assert kernels.count(words) > 0
         assert any(words.encode() in content for content in members.values())  # the archive carries them, too

@@ -88,7 +88,12 @@ def test_an_observer_sees_every_node_with_its_module_and_its_relax_variable():
             return self.second(self.first(x).sin())
 
     seen = []
-    module = relax_module(export_program(Two(), X), observer=lambda *pair: seen.append(pair))
+
+    def observer(node, value, _builder):
+        seen.append((node, value))
+        return value
+
+    module = relax_module(export_program(Two(), X), observer=observer)
     places = [list(node.meta["nn_module_stack"].values())[-1][0] for node, _ in seen]
     assert [node.target.__name__ for node, _ in seen if "addmm" in node.name] == ["addmm.default"] * 2
     assert places[-1] == "second"
