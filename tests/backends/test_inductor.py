@@ -80,7 +80,7 @@ def test_the_sign_of_zero_is_lost_in_a_remainder(backend, made):
 def test_it_leaves_nothing_behind_but_the_package(made):
     artifact, left = made
     assert left == []
-    assert sorted(path.name for path in artifact.path.parent.iterdir()) == ["meta.json", "model.pt2"]
+    assert sorted(path.name for path in artifact.path.parent.iterdir()) == ["meta.json", "model.pt2", "taps.json"]
 
 
 def test_an_export_that_fails_leaves_nothing_behind(backend, tmp_path, monkeypatch):

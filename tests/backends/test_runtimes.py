@@ -35,8 +35,9 @@ def test_onnx_keeps_large_weights_in_a_file_of_their_own(tmp_path):
     split = replace(onnxruntime, single_file_limit=1000)
     module = Conv()
     one, two = onnxruntime.export(module, X, tmp_path), split.export(module, X, tmp_path)
-    assert sorted(p.name for p in one.path.parent.iterdir()) == ["meta.json", "model.onnx"]
-    assert sorted(p.name for p in two.path.parent.iterdir()) == ["meta.json", "model.onnx", "model.onnx.data"]
+    assert sorted(p.name for p in one.path.parent.iterdir()) == ["meta.json", "model.onnx", "taps.json"]
+    files = ["meta.json", "model.onnx", "model.onnx.data", "taps.json"]
+    assert sorted(p.name for p in two.path.parent.iterdir()) == files
     np.testing.assert_array_equal(*(onnxruntime.load(made).run(X)["output"] for made in (one, two)))
     data = two.path.with_name("model.onnx.data")
     assert two.size == two.path.stat().st_size + data.stat().st_size > 200 * 3 * 3 * 4

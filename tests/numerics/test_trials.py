@@ -99,8 +99,8 @@ def test_all_patches_together_are_faithful_and_each_stage_tells_its_figures(benc
     assert trial.works
     assert [outcome.stage for outcome in trial.outcomes] == [stage.name for stage in bench.stages]
     assert all(outcome.finite == 1 and outcome.drift == 0 for outcome in trial.outcomes)
-    # sqrt_epsilon alone changes the model: a magnitude of 1e-4 where there was none
-    assert all(outcome.of_peak < 2e-4 for outcome in trial.outcomes[:-1])
+    # sqrt_epsilon alone changes the model: a magnitude of 3.2e-4 where there was none
+    assert all(outcome.of_peak < 4e-4 for outcome in trial.outcomes[:-1])
 
 
 @pytest.mark.parametrize(

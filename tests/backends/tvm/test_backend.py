@@ -25,7 +25,7 @@ class Conv(nn.Module):
 
 def test_the_artefact_is_a_shared_library_for_this_processor(tmp_path):
     made = Tvm("tvm").export(Conv(), X, tmp_path)
-    assert sorted(p.name for p in made.path.parent.iterdir()) == ["meta.json", "model.so"]
+    assert sorted(p.name for p in made.path.parent.iterdir()) == ["meta.json", "model.so", "taps.json"]
     assert made.path.read_bytes()[:4] in (b"\x7fELF", b"\xcf\xfa\xed\xfe")
     assert made.seconds.keys() == {"exported", "lowered", "serialised"}
 

@@ -43,7 +43,7 @@ def _is_for(machine, made):
         assert kernels.count(words) > 0
         assert any(words.encode() in content for content in members.values())  # the archive carries them, too
     else:
-        assert files == {"meta.json", "model.tar"}
+        assert files == {"meta.json", "taps.json", "model.tar"}
 
 
 @pytest.fixture(scope="module")
