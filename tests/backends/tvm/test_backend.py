@@ -52,9 +52,9 @@ def test_the_graph_is_run_without_a_file_and_without_fusion(monkeypatch):
     asked = []
     compiled = backend.pipeline.compiled
 
-    def note(module, target, fused, scheduled):
+    def note(module, target, fused, scheduled, listing):
         asked.append((fused, scheduled))
-        return compiled(module, target, fused, scheduled)
+        return compiled(module, target, fused, scheduled, listing)
 
     monkeypatch.setattr(backend.pipeline, "compiled", note)
     tvm = Tvm("tvm")
