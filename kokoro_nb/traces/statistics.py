@@ -9,6 +9,8 @@ import numpy as np
 SAMPLE = 4096
 PERCENTS = (1, 25, 50, 75, 99)
 _BLOCK = 1 << 16  # elements that are widened to float64 at once
+_ROW = 1024  # elements that are summed in float32
+_COMMON = (1e-12, 1e12)  # peaks whose squares, and sums of squares, float32 holds
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,9 @@ class Statistics:
     nan, inf : int
         How many elements are NaN, and how many infinite.
     minimum, maximum, mean, rms : float
-        Over the finite elements alone; NaN where there are none. Mean and rms are accumulated in float64.
+        Over the finite elements alone; NaN where there are none. Mean and rms are accumulated in float64; of a float32
+        tensor of 4096 elements or more that is wholly finite and within 1e-12 to 1e12, 1024 elements at a time are
+        summed in float32 first.
     percentiles : tuple of float
         The 1st, 25th, 50th, 75th and 99th of the finite elements; NaN where there are none. Of a tensor with more than
         4096 elements, those of every k-th element, so many that some 4096 are looked at: an estimate, and the only one
@@ -93,17 +97,12 @@ def describe(array: Any) -> Statistics:
     numbers = array.view(np.uint8) if array.dtype == bool else array
     size = numbers.size * (2 if numbers.dtype.kind == "c" else 1)
     bad = nan = 0
-    low, high = np.inf, -np.inf
-    for block in _blocks(numbers):
-        least, most = float(block.min()), float(block.max())
-        # a minimum or maximum that is finite says that every element is: NaN and infinity come through both
-        if not (np.isfinite(least) and np.isfinite(most)):
-            sound = block[np.isfinite(block)]
-            bad, nan = bad + block.size - sound.size, nan + int(np.isnan(block).sum())
-            least, most = float(sound.min(initial=np.inf)), float(sound.max(initial=-np.inf))
-        low, high = min(low, least), max(high, most)
-    known = bad < size
-    mean, rms, percentiles = _moments(numbers, bad > 0, size - bad, max(-low, high)) if known else _NOTHING
+    moments = _quick_moments(numbers)
+    if moments is None:
+        low, high, bad, nan = _range(numbers)
+        moments = (low, high, *_moments(numbers, bad > 0, size - bad, max(-low, high))) if bad < size else _NOTHING
+    low, high, mean, rms = moments
+    percentiles = _percentiles(numbers, bad > 0, size - bad) if bad < size else _NOTHING[:1] * len(PERCENTS)
     whole, partly = _bad_channels(array) if bad and array.ndim > 1 else ((), ())
     return Statistics(
         shape=array.shape,
@@ -111,8 +110,8 @@ def describe(array: Any) -> Statistics:
         finite=(size - bad) / size if size else float("nan"),
         nan=nan,
         inf=bad - nan,
-        minimum=low if known else float("nan"),
-        maximum=high if known else float("nan"),
+        minimum=low,
+        maximum=high,
         mean=mean,
         rms=rms,
         percentiles=percentiles,
@@ -134,7 +133,7 @@ def margin(peak: float, dtype: str) -> float:
     return float(20 * (np.log10(limit) - np.log10(peak))) if peak > 0 else float("inf")
 
 
-_NOTHING = (float("nan"), float("nan"), (float("nan"),) * len(PERCENTS))
+_NOTHING = (float("nan"),) * 4
 
 
 def _blocks(array: np.ndarray) -> Iterator[np.ndarray]:
@@ -149,26 +148,66 @@ def _blocks(array: np.ndarray) -> Iterator[np.ndarray]:
             yield block.view(block.real.dtype) if block.dtype.kind == "c" else block
 
 
-def _moments(array: np.ndarray, bad: bool, count: int, peak: float) -> tuple[float, float, tuple[float, ...]]:
-    """Return mean, root mean square (in float64) and percentiles of the finite elements, of which there are `count`."""
+def _quick_moments(array: np.ndarray) -> tuple[float, float, float, float] | None:
+    """Return minimum, maximum, mean and root mean square of what is common, None of anything else.
+
+    Common is a float32 tensor of some size in one piece, wholly finite, of numbers neither very large nor very small.
+    """
+    if array.dtype != np.float32 or not array.flags.c_contiguous or array.size < 4 * _ROW:
+        return None
+    low, high, total, squares = np.inf, -np.inf, 0.0, 0.0
+    for block in _blocks(array):
+        least, most = float(block.min()), float(block.max())
+        # a minimum or maximum that is finite says that every element is: NaN and infinity come through both
+        if not (np.isfinite(least) and np.isfinite(most) and _COMMON[0] < max(-least, most) < _COMMON[1]):
+            return None
+        low, high = min(low, least), max(high, most)
+        whole = block.size // _ROW * _ROW
+        rows, rest = block[:whole].reshape(-1, _ROW), block[whole:].astype(np.float64)
+        total += float(np.einsum("ij->i", rows).sum(dtype=np.float64)) + float(rest.sum())
+        squares += float(np.vecdot(rows, rows).sum(dtype=np.float64)) + float(np.square(rest).sum())
+    return low, high, total / array.size, float(np.sqrt(squares / array.size))
+
+
+def _range(array: np.ndarray) -> tuple[float, float, int, int]:
+    """Return minimum and maximum of the finite elements, how many are not finite, and how many of these are NaN."""
+    low, high, bad, nan = np.inf, -np.inf, 0, 0
+    for block in _blocks(array):
+        least, most = float(block.min()), float(block.max())
+        if not (np.isfinite(least) and np.isfinite(most)):
+            sound = block[np.isfinite(block)]
+            bad, nan = bad + block.size - sound.size, nan + int(np.isnan(block).sum())
+            least, most = float(sound.min(initial=np.inf)), float(sound.max(initial=-np.inf))
+        low, high = min(low, least), max(high, most)
+    return low, high, bad, nan
+
+
+def _moments(array: np.ndarray, bad: bool, count: int, peak: float) -> tuple[float, float]:
+    """Return mean and root mean square (in float64) of the finite elements, of which there are `count`."""
     # a power of two, so that nothing is rounded: the squares of what is very large or small must stay in range
     scale = float(np.ldexp(1.0, int(np.frexp(peak)[1]) - 1)) if peak and not 1e-100 < peak < 1e100 else 1.0
-    step = -(-count // SAMPLE)
     total = squares = 0.0
-    seen = 0
-    sample = []
     for block in _blocks(array):
-        numbers = block[np.isfinite(block)] if bad else block
-        wide = numbers.astype(np.float64)
+        wide = (block[np.isfinite(block)] if bad else block).astype(np.float64)
         if scale != 1:
             wide /= scale
         total += float(wide.sum())
         squares += float(np.square(wide, out=wide).sum())  # a dot product would wake BLAS's threads for each block
+    return scale * (total / count), scale * float(np.sqrt(squares / count))
+
+
+def _percentiles(array: np.ndarray, bad: bool, count: int) -> tuple[float, ...]:
+    """Return percentiles of the finite elements, of which there are `count`."""
+    step = -(-count // SAMPLE)
+    seen = 0
+    sample = []
+    for block in _blocks(array):
+        numbers = block[np.isfinite(block)] if bad else block
         sample.append(numbers[-seen % step :: step].copy())
         seen += numbers.size
     ordered = np.sort(np.concatenate(sample))
     places = (np.asarray(PERCENTS) * (ordered.size - 1) + 50) // 100  # the nearest rank, rounded
-    return scale * (total / count), scale * float(np.sqrt(squares / count)), tuple(map(float, ordered[places]))
+    return tuple(map(float, ordered[places]))
 
 
 def _bad_channels(array: np.ndarray) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -164,3 +164,23 @@ def test_a_strided_tensor_with_holes_is_not_copied():
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 3e6  # a block of 65536 numbers is 0.5 MB in float64
+
+
+@pytest.mark.parametrize("size", [4095, 4096, 65536, 200_003])  # below, at and above what is summed in float32
+@pytest.mark.parametrize("peak", [1e-30, 1.0, 1e25])
+def test_sums_are_those_of_float64(size, peak):
+    numbers = (np.random.default_rng(0).standard_normal(size) + 0.5).astype(np.float32) * np.float32(peak)
+    exact = numbers.astype(np.float64)
+    found = describe(numbers)
+    rms = np.sqrt(np.square(exact).mean())
+    # 1024 float32 numbers at a time: some 10 roundings of 6e-8 each
+    assert found.mean == pytest.approx(exact.mean(), abs=6e-7 * rms)
+    assert found.rms == pytest.approx(rms, rel=6e-7)
+    assert (found.minimum, found.maximum) == (exact.min(), exact.max())
+
+
+def test_one_bad_number_in_the_last_of_many_is_counted():
+    numbers = np.ones(200_003, np.float32)
+    numbers[-1] = np.inf
+    found = describe(numbers)
+    assert (found.nan, found.inf, found.maximum, found.first_index) == (0, 1, 1.0, (200_002,))
