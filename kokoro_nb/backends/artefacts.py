@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, ClassVar
 
-from kokoro_nb.backends.base import META, Artifact, Failure, Program, RungError, Runnable
+from kokoro_nb.backends.base import META, Artifact, Failure, Program, RungError, Runnable, loadable
 from kokoro_nb.backends.exported import Exported, as_exported
 from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.backends.taps import TAPS, TapMap, write_taps
@@ -89,6 +89,21 @@ class FileBackend(ABC):
             else:
                 seconds = dict(meta["seconds"])
         return Artifact(self.name, place / self.file, exported.inputs, exported.outputs, seconds, meta is not None)
+
+    def loadable(self, artifact: Artifact | Failure) -> tuple[Artifact, Path]:
+        """Return an artefact that can be loaded here, and its file.
+
+        Raises
+        ------
+        InputError
+            If it is a `Failure`, was made by another backend, its file is gone, or nothing here runs it.
+        """
+        made = loadable(artifact, self.name)
+        reason = self.executes()
+        if reason is not None:
+            raise InputError(reason)
+        assert made.path is not None  # this kind of backend writes files
+        return made, made.path
 
     def _about(self, exported: Exported) -> dict[str, Any]:
         """Return what ``meta.json`` says of an artefact before it is made."""

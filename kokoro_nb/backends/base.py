@@ -274,6 +274,20 @@ def quietly() -> Iterator[None]:
             os.close(standard_error)
 
 
+def running(backend: Backend) -> Backend:
+    """Return `backend` if it can export here and run what it exports.
+
+    Raises
+    ------
+    InputError
+        If it cannot.
+    """
+    absent = backend.available() or backend.executes()
+    if absent:
+        raise InputError(f"{backend.name} cannot run here: {absent}")
+    return backend
+
+
 def loadable(artifact: Artifact | Failure, backend: str) -> Artifact:
     """Return `artifact` if `backend` can load it.
 

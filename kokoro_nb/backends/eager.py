@@ -71,7 +71,7 @@ class EagerProgram:
     def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
         """Run the exported program operator by operator: see `base.Program.trace`."""
         arrays = checked(inputs, self.inputs, self.double)
-        specification = self._exported(arrays).specification
+        specification = self._exported.specification
         recorder = Recorder(chosen(specification.operators, taps), keep)
 
         def observe(name: str, result: Any) -> None:
@@ -82,20 +82,17 @@ class EagerProgram:
         name = "eager-float64" if self.double else "eager"
         return recorder.trace(name, arrays, outputs, "PyTorch, operator by operator", specification)
 
-    def _exported(self, arrays: Arrays) -> Exported:
+    @cached_property
+    def _exported(self) -> Exported:
         if self.source is not None:
             return self.source
-        if "exported" not in self._memory:
-            with with_patches(self.patches):
-                exported = export_program(self.module, arrays)
-            if isinstance(exported, Failure):
-                raise InputError(f"The module cannot be traced operator by operator: {exported}")
-            self._memory["exported"] = exported
-        return self._memory["exported"]
-
-    @cached_property
-    def _memory(self) -> dict[str, Exported]:
-        return {}
+        # what the inputs hold is nothing to an export, their form is
+        anything = {spec.name: np.zeros(spec.shape, spec.dtype) for spec in self.inputs}
+        with with_patches(self.patches):
+            exported = export_program(self.module, anything)
+        if isinstance(exported, Failure):
+            raise InputError(f"The module cannot be traced operator by operator: {exported}")
+        return exported
 
 
 @dataclass(frozen=True)

@@ -12,18 +12,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kokoro_nb.backends.artefacts import FileBackend
-from kokoro_nb.backends.base import Artifact, Failure, loadable, on_rung, quietly
+from kokoro_nb.backends.base import Artifact, Failure, on_rung, quietly
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.operators import require_own
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
-from kokoro_nb.backends.untraced import untraced
+from kokoro_nb.backends.untraced import Untraced
 from kokoro_nb.storage import cache_dir
-from kokoro_nb.traces.operators import Taps
-from kokoro_nb.traces.trace import Keep, Trace
 
 
 @dataclass(frozen=True)
-class AotInductorProgram:
+class AotInductorProgram(Untraced):
     """A loaded package."""
 
     model: Any  # torch.export.pt2_archive._package.AOTICompiledModel
@@ -40,10 +38,6 @@ class AotInductorProgram:
         with quietly():
             results = self.model.loader.run(tensors)
         return {name: np.array(result.numpy()) for name, result in zip(self.outputs, results, strict=True)}
-
-    def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
-        """Run once, with nothing captured: see `base.Program.trace`."""
-        return untraced(self.backend, self, self.path, inputs, taps, keep)
 
 
 @dataclass(frozen=True)
@@ -110,13 +104,12 @@ class AotInductor(FileBackend):
 
     def load(self, artifact: Artifact | Failure) -> AotInductorProgram:
         """Load the package: its library is unpacked into a temporary folder, which goes when the program does."""
-        artifact = loadable(artifact, self.name)
-        assert artifact.path is not None
+        artifact, path = self.loadable(artifact)
         with quietly():
             import torch
 
-            model = torch._inductor.aoti_load_package(str(artifact.path))
-        return AotInductorProgram(model, artifact.inputs, artifact.outputs, artifact.path, self.name)
+            model = torch._inductor.aoti_load_package(str(path))
+        return AotInductorProgram(model, artifact.inputs, artifact.outputs, path, self.name)
 
     @property
     def _configs(self) -> dict[str, Any]:

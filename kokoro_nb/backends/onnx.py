@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kokoro_nb.backends.artefacts import FileBackend
-from kokoro_nb.backends.base import Artifact, Failure, loadable, on_rung, quietly
+from kokoro_nb.backends.base import Artifact, Failure, on_rung, quietly
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.onnx_reference import OnnxGraph, evaluated
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
@@ -129,16 +129,15 @@ class OnnxRuntime(FileBackend):
 
     def load(self, artifact: Artifact | Failure) -> OnnxProgram:
         """Open a session."""
-        artifact = loadable(artifact, self.name)
-        assert artifact.path is not None
+        artifact, path = self.loadable(artifact)
         with quietly():
             import onnxruntime
 
             options = onnxruntime.SessionOptions()
             if self.threads is not None:
                 options.intra_op_num_threads = self.threads
-            session = _session(str(artifact.path), options)
-        return OnnxProgram(session, artifact.inputs, artifact.outputs, artifact.path, options)
+            session = _session(str(path), options)
+        return OnnxProgram(session, artifact.inputs, artifact.outputs, path, options)
 
 
 def onnx_program(exported: Exported) -> Any:

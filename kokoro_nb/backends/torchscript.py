@@ -7,20 +7,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kokoro_nb.backends.artefacts import FileBackend
-from kokoro_nb.backends.base import Artifact, Failure, loadable, on_rung, quietly
+from kokoro_nb.backends.base import Artifact, Failure, on_rung, quietly
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.operators import calls, require_own
 from kokoro_nb.backends.signature import Arrays, TensorSpec, call_arguments, checked, named_outputs
 from kokoro_nb.backends.snapshot import with_patches
-from kokoro_nb.backends.untraced import untraced
-from kokoro_nb.traces.operators import Taps
-from kokoro_nb.traces.trace import Keep, Trace
+from kokoro_nb.backends.untraced import Untraced
 
 READS_A_NUMBER = ("aten.item.default", "aten._local_scalar_dense.default")
 
 
 @dataclass(frozen=True)
-class TorchScriptProgram:
+class TorchScriptProgram(Untraced):
     """A loaded trace."""
 
     module: Any  # torch.jit.ScriptModule, or torch.jit.mobile.LiteScriptModule
@@ -37,10 +35,6 @@ class TorchScriptProgram:
         with torch.no_grad(), quietly():
             results = self.module(*tensors)
         return {name: np.array(result.numpy()) for name, result in zip(self.outputs, results, strict=True)}
-
-    def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
-        """Run once, with nothing captured: see `base.Program.trace`."""
-        return untraced(self.backend, self, self.path, inputs, taps, keep)
 
 
 @dataclass(frozen=True)
@@ -96,15 +90,14 @@ class TorchScript(FileBackend):
 
     def load(self, artifact: Artifact | Failure) -> TorchScriptProgram:
         """Load the trace; the classes that it was made from are not needed."""
-        artifact = loadable(artifact, self.name)
-        assert artifact.path is not None
+        artifact, path = self.loadable(artifact)
         with quietly():
             import torch
             from torch.jit.mobile import _load_for_lite_interpreter
 
             load = _load_for_lite_interpreter if self.lite else torch.jit.load
-            module = load(str(artifact.path))
-        return TorchScriptProgram(module, artifact.inputs, artifact.outputs, artifact.path, self.name)
+            module = load(str(path))
+        return TorchScriptProgram(module, artifact.inputs, artifact.outputs, path, self.name)
 
 
 def traced(exported: Exported) -> Any:

@@ -13,21 +13,17 @@ if TYPE_CHECKING:
 
     from kokoro_nb.models.case import Case
 
+STUDIED = 8  # frames: the operators are those of any length, and 200 programs are to be compiled
+
 
 def add(commands: Any) -> None:
     """Add the subcommands to what `ArgumentParser.add_subparsers` returned."""
     localise = commands.add_parser("localise", help="find the first wrong operator of the decoder on a backend")
-    localise.add_argument("--backend", required=True, metavar="B", help="which to look into; doctor lists them")
-    localise.add_argument("--weights", default="narrow", metavar="W", help="as in the notebooks (default: narrow)")
-    localise.add_argument("--seed", type=int, default=0, help="of random weights and of the noise (default: 0)")
-    localise.add_argument("--frames", type=int, default=24, help="length, 40 to the second (default: 24)")
-    localise.add_argument("--text", default="Hello world, this is a test.", help="what is spoken")
     localise.add_argument(
         "--reference", default="eager", choices=("eager", "eager-float64"), metavar="R", help="eager or eager-float64"
     )
     localise.add_argument("--fault", action="append", default=[], metavar="SPEC", help="plant kind/seed@operator first")
     localise.add_argument("--bundle", type=Path, metavar="DIR", help="write what reproduces the finding there")
-    localise.add_argument("--json", action="store_true", help="as JSON")
     localise.set_defaults(command=_localise)
 
     repair = commands.add_parser(
@@ -41,12 +37,15 @@ def add(commands: Any) -> None:
     steps.add_argument("--tokens", type=int, metavar="N", help="pad the tokens to so many")
     steps.set_defaults(command=_validate_steps)
     for command in (repair, steps):
+        command.add_argument("--limit", type=float, default=1e-3, help="largest error, of the peak (default: 0.001)")
+    for command, frames in ((localise, 24), (repair, 8), (steps, 8)):
         command.add_argument("--backend", required=True, metavar="B", help="doctor lists them")
         command.add_argument("--weights", default="narrow", metavar="W", help="as in the notebooks (default: narrow)")
         command.add_argument("--seed", type=int, default=0, help="of random weights and of the noise (default: 0)")
         command.add_argument("--text", default="Hello world, this is a test.", help="what is spoken")
-        command.add_argument("--frames", type=int, default=8, help="length, 40 to the second (default: 8)")
-        command.add_argument("--limit", type=float, default=1e-3, help="largest error, of the peak (default: 0.001)")
+        command.add_argument(
+            "--frames", type=int, default=frames, help="length, 40 to the second (default: %(default)s)"
+        )
         command.add_argument("--json", action="store_true", help="as JSON")
 
     bench = commands.add_parser("bench", help="measure what looking into the decoder costs, in one run")
@@ -110,9 +109,10 @@ def _validate_steps(arguments: argparse.Namespace) -> int:
 def _study(arguments: argparse.Namespace) -> int:
     _import_models()
     from kokoro_nb.numerics.faults import generate
-    from kokoro_nb.numerics.localisation_study import study, subject, summarise
+    from kokoro_nb.numerics.localisation_study import study, summarise
+    from kokoro_nb.numerics.subject import decoder_from_har
 
-    decoder = subject(arguments.weights)
+    decoder = decoder_from_har(arguments.weights, frames=STUDIED)
     faults = generate(decoder.specification, arguments.faults, arguments.seed)
     folder = arguments.out or cache_dir() / "study"
     rows = study(faults, arguments.backends, decoder, folder, together=arguments.together)
@@ -122,7 +122,7 @@ def _study(arguments: argparse.Namespace) -> int:
 
 def _bench(arguments: argparse.Namespace) -> int:
     _import_models()
-    from kokoro_nb.numerics.decoder_search import decoder_from_har
+    from kokoro_nb.numerics.subject import decoder_from_har
     from kokoro_nb.numerics.trace_cost import trace_cost
 
     decoder = decoder_from_har(arguments.weights, frames=arguments.frames)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.backends.base import Backend, Failure, RungError, on_rung
+from kokoro_nb.backends.base import Backend, Failure, RungError, on_rung, running
 from kokoro_nb.backends.cuts import Cuts
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.segment import Part
@@ -61,10 +61,7 @@ def bisect(
     """
     if most < 1:
         raise InputError(f"{most} faults are too few to look for; give 1 or more.")
-    reason = backend.available() or backend.executes()
-    if reason is not None:
-        raise InputError(reason)
-    run = _Run(backend, candidate, checked(inputs, candidate.inputs), folder, progress)
+    run = _Run(running(backend), candidate, checked(inputs, candidate.inputs), folder, progress)
     found: list[Search] = []
     while not found or (found[-1].verdict == "fail" and len(found) < most):
         found.append(run.search({search.operators[0] for search in found}))

@@ -1,23 +1,19 @@
 """The decoder on one backend, searched for its first wrong operator: what `kokoro-nb localise` does."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.base import Failure, quietly
-from kokoro_nb.backends.exported import Exported, export_program
+from kokoro_nb.backends.base import Failure, running
 from kokoro_nb.errors import InputError
-from kokoro_nb.models import stages
-from kokoro_nb.models.case import capture
-from kokoro_nb.models.kokoro import load_model
-from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.numerics.bisection import Bisection, bisect
 from kokoro_nb.numerics.faults import Fault, plant
 from kokoro_nb.numerics.finding_bundle import write_finding_bundle
 from kokoro_nb.numerics.findings import Verdict
 from kokoro_nb.numerics.localise import Investigation, investigate, reference_trace
+from kokoro_nb.numerics.subject import decoder_from_har
 from kokoro_nb.storage import json_ready
 
 
@@ -91,46 +87,6 @@ class DecoderSearch:
         return "\n".join([*lines, f"{seen['captured']} operators captured, {seen['not captured']} not: {seen['how']}"])
 
 
-@dataclass(frozen=True)
-class DecoderProgram:
-    """The patched decoder from `har`, exported, with the inputs that it was exported for.
-
-    Attributes
-    ----------
-    label : str
-        Of the weights.
-    exported : Exported
-        The program.
-    inputs : dict
-        Name -> tensor.
-    """
-
-    label: str
-    exported: Exported
-    inputs: dict[str, Any]
-
-
-def decoder_from_har(
-    weights: str = "narrow", seed: int = 0, text: str = "Hello world, this is a test.", frames: int = 24
-) -> DecoderProgram:
-    """Export the patched decoder, from `har`: see `localise_decoder` for the arguments.
-
-    Raises
-    ------
-    InputError
-        If the weights are unknown, or the decoder cannot be exported.
-    """
-    with quietly():
-        kokoro = load_model(weights, seed)
-        inputs = capture(kokoro, text, seed=seed).decoder_inputs(frames)
-    with patched(kokoro.model, EXPORT_PATCHES):
-        from_har = stages.from_har_inputs(kokoro.model.decoder, inputs)
-        exported = export_program(stages.FromHarStage(kokoro.model.decoder), from_har)
-    if isinstance(exported, Failure):
-        raise InputError(f"The decoder cannot be exported: {exported}")
-    return DecoderProgram(kokoro.weights.label, exported, from_har)
-
-
 def localise_decoder(
     name: str,
     weights: str = "narrow",
@@ -166,10 +122,7 @@ def localise_decoder(
         If a name is unknown, a fault fits nowhere, or the backend is not here or cannot export the decoder.
     """
     planted = [Fault.parse(fault) for fault in faults]
-    runtime = backend(name)
-    absent = runtime.available() or runtime.executes()
-    if absent:
-        raise InputError(f"{name} cannot be looked into here: {absent}")
+    runtime = running(backend(name))
     decoder = decoder_from_har(weights, seed, text, frames)
     label, healthy, from_har = decoder.label, decoder.exported, decoder.inputs
     candidate = healthy
@@ -177,11 +130,7 @@ def localise_decoder(
         candidate = plant(candidate, fault)
     if _opaque(name):
         return DecoderSearch(label, frames, tuple(faults), bisect(runtime, candidate, from_har))
-    known = reference_trace(healthy, from_har)
-    if reference != "eager":
-        double = backend(reference)
-        values = double.load(double.export(healthy, from_har)).trace(from_har, keep="full")
-        known = replace(values, inputs=known.inputs)
+    known = reference_trace(healthy, from_har, reference)
     found = investigate(candidate, from_har, name, known)
     if isinstance(found, Failure):
         raise InputError(f"The decoder cannot be looked into on {name}: {found}")

@@ -1,7 +1,7 @@
 """Whether a program's answer depends on what it was asked before: memory that is used again and was not cleared."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,12 @@ class History:
     changes : dict
         What was run just before -> largest absolute difference to the first answer; NaN where a value was not finite in
         one of the two only.
+    first : dict
+        The first answer, array of each output by its name.
     """
 
     changes: Mapping[str, float]
+    first: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
 
     @property
     def depends(self) -> bool:
@@ -57,7 +60,7 @@ def history(program: Runnable, inputs: Arrays) -> History:
         if not before.startswith("itself"):
             program.run({name: _replaced(array, before) for name, array in arrays.items()})
         changes[before] = difference(first, program.run(arrays))
-    return History(changes)
+    return History(changes, first)
 
 
 def _replaced(array: np.ndarray, before: str) -> Any:

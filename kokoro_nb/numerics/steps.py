@@ -13,7 +13,7 @@ from kokoro.model import KModel
 from torch import nn
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.base import Failure, Program, RungError, on_rung
+from kokoro_nb.backends.base import Failure, Program, RungError, on_rung, running
 from kokoro_nb.backends.ladder import Outputs
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.buffers import static_inputs
@@ -98,9 +98,7 @@ def follow(
         One for each output, in the order of computation. A step that falls is one row per output with its failure, and
         what needs it has no chained figure.
     """
-    absent = backend(name).available() or backend(name).executes()
-    if absent:
-        raise InputError(f"{name} cannot run steps here: {absent}")
+    running(backend(name))
     chained: Outputs = {key: tensor.numpy() for key, tensor in reference.inputs.items()}
     rows: list[Step] = []
     with patched(model, reference.patches):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.base import Failure, quietly
+from kokoro_nb.backends.base import Failure, quietly, running
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.onnx import OnnxProgram
 from kokoro_nb.backends.signature import Arrays, checked
@@ -102,10 +102,7 @@ def trace_cost(
 
 
 def _loaded(name: str, exported: Exported, inputs: Arrays, folder: str | Path | None) -> Any:
-    runtime = backend(name)
-    absent = runtime.available() or runtime.executes()
-    if absent:
-        raise InputError(f"{name} cannot be measured here: {absent}")
+    runtime = running(backend(name))
     artifact = runtime.export(exported, inputs, folder)
     if isinstance(artifact, Failure):
         raise InputError(f"There is nothing to measure: {artifact}")

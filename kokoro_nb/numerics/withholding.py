@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.backends.base import Failure
+from kokoro_nb.backends.base import Failure, running
 from kokoro_nb.backends.cuts import Cuts
 from kokoro_nb.backends.executorch.withholding import Withholding
 from kokoro_nb.backends.exported import Exported
@@ -80,9 +80,7 @@ def mending(
 
     if not isinstance(backend, Withholding):
         raise InputError(f"From {backend.name} nothing can be withheld; take a Withholding backend.")
-    reason = backend.available() or backend.executes()
-    if reason is not None:
-        raise InputError(reason)
+    running(backend)
     run = _Run(backend, candidate, checked(inputs, candidate.inputs), folder)
     about = f"withholding from {backend.delegate}"
     with tqdm(total=run.limit, desc=about, unit="build", disable=None if progress else True) as run.bar:

@@ -34,7 +34,7 @@ def test_the_healthy_decoder_has_no_fault():
     ("arguments", "message"),
     [
         ({"name": "eagre"}, "There is no backend 'eagre'"),
-        ({"name": "tvm-metal"}, "tvm-metal cannot be looked into here"),
+        ({"name": "tvm-metal"}, "tvm-metal cannot run here"),
         ({"name": "eager", "faults": ["sign_flip"]}, "is no fault"),
         ({"name": "eager", "faults": ["bent@:cat"]}, "no kind of fault"),
         ({"name": "eager", "weights": "nowhere"}, "nowhere"),

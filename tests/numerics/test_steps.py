@@ -157,7 +157,7 @@ def test_what_is_absent_is_refused(narrow, exact, monkeypatch):
             return "not installed."
 
     monkeypatch.setattr(module, "backend", lambda _: Absent(""))
-    with pytest.raises(InputError, match="absent cannot run steps here: not installed"):
+    with pytest.raises(InputError, match="absent cannot run here: not installed"):
         follow(narrow.model, exact, "absent")
 
 

@@ -37,5 +37,5 @@ def test_memory_is_that_of_the_call():
 
 def test_an_absent_backend_is_one_sentence(tmp_path):
     exported = export_program(Small(), INPUTS)
-    with pytest.raises(InputError, match="tvm-metal cannot be measured here"):
+    with pytest.raises(InputError, match="tvm-metal cannot run here"):
         trace_cost(exported, INPUTS, ["tvm-metal"], folder=tmp_path)

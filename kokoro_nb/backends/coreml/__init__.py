@@ -8,23 +8,20 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from kokoro_nb.backends.artefacts import FileBackend
-from kokoro_nb.backends.base import Artifact, Failure, Program, Runnable, loadable, on_rung, quietly
+from kokoro_nb.backends.base import Artifact, Failure, Program, Runnable, on_rung, quietly
 from kokoro_nb.backends.coreml.conversion import mil_program, model_of, output_specs, places
 from kokoro_nb.backends.coreml.interface import Interface, interface, record
 from kokoro_nb.backends.coreml.precision import Mixed, Precision, compute_precision
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
-from kokoro_nb.backends.untraced import untraced
-from kokoro_nb.errors import InputError
-from kokoro_nb.traces.operators import Taps
-from kokoro_nb.traces.trace import Keep, Trace
+from kokoro_nb.backends.untraced import Untraced
 
 Route = Literal["export", "trace"]
 Target = Literal["iOS17", "iOS18"]
 
 
 @dataclass(frozen=True)
-class CoreMlProgram:
+class CoreMlProgram(Untraced):
     """A model loaded by Core ML."""
 
     model: Any  # coremltools.models.MLModel
@@ -45,10 +42,6 @@ class CoreMlProgram:
         with quietly():
             results = self.model.predict(arrays)
         return self.interface.from_file(results)
-
-    def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
-        """Run once, with nothing captured: see `base.Program.trace`."""
-        return untraced(self.backend, self, self.path, inputs, taps, keep)
 
 
 @dataclass(frozen=True)
@@ -132,13 +125,9 @@ class CoreMl(FileBackend):
         InputError
             Also where there is no Core ML.
         """
-        artifact = loadable(artifact, self.name)
-        assert artifact.path is not None
-        reason = self.executes()
-        if reason is not None:
-            raise InputError(reason)
+        artifact, path = self.loadable(artifact)
         with quietly():
             import coremltools as ct
 
-            model = ct.models.MLModel(str(artifact.path))
-        return CoreMlProgram(model, interface(model.get_spec()), artifact.inputs, artifact.path, self.name)
+            model = ct.models.MLModel(str(path))
+        return CoreMlProgram(model, interface(model.get_spec()), artifact.inputs, path, self.name)

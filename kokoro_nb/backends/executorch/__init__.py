@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kokoro_nb.backends.artefacts import FileBackend
-from kokoro_nb.backends.base import Artifact, Failure, loadable, on_rung, quietly
+from kokoro_nb.backends.base import Artifact, Failure, on_rung, quietly
 from kokoro_nb.backends.executorch.delegates import DELEGATES, Delegate, Name
 from kokoro_nb.backends.executorch.edge import edge_program, own_copy
 from kokoro_nb.backends.executorch.places import Place, places, room
@@ -15,7 +15,6 @@ from kokoro_nb.backends.executorch.tracing import traced, write_room
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.interpreted import Interpreted
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
-from kokoro_nb.errors import InputError
 from kokoro_nb.traces.operators import Taps
 from kokoro_nb.traces.trace import Keep, Trace
 
@@ -141,17 +140,13 @@ class Executorch(FileBackend):
         InputError
             Also where the runtime lacks the delegate.
         """
-        artifact = loadable(artifact, self.name)
-        assert artifact.path is not None
-        reason = self.executes()
-        if reason is not None:
-            raise InputError(reason)
+        artifact, path = self.loadable(artifact)
         with quietly():
             from executorch.runtime import Runtime
 
-            program = Runtime.get().load_program(str(artifact.path))
+            program = Runtime.get().load_program(str(path))
             method = program.load_method("forward")
-        return ExecutorchProgram(program, method, artifact.inputs, artifact.outputs, artifact.path, self.name)
+        return ExecutorchProgram(program, method, artifact.inputs, artifact.outputs, path, self.name)
 
     @property
     def _delegate(self) -> Delegate | None:

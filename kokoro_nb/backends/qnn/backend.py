@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kokoro_nb.backends.artefacts import FileBackend
-from kokoro_nb.backends.base import Artifact, Failure, loadable, on_rung, quietly
+from kokoro_nb.backends.base import Artifact, Failure, on_rung, quietly
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.onnx import OnnxRuntime
 from kokoro_nb.backends.onnx_reference import OnnxGraph
@@ -20,15 +20,13 @@ from kokoro_nb.backends.qnn.compilation import compile_checked
 from kokoro_nb.backends.qnn.process import Worker
 from kokoro_nb.backends.qnn.target import checked_options
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
-from kokoro_nb.backends.untraced import untraced
-from kokoro_nb.traces.operators import Taps
-from kokoro_nb.traces.trace import Keep, Trace
+from kokoro_nb.backends.untraced import Untraced
 
 _ONNX = OnnxRuntime("onnxruntime")
 
 
 @dataclass(frozen=True)
-class QnnProgram:
+class QnnProgram(Untraced):
     """A context loaded by the provider, in a process of its own that lives as long as this object."""
 
     worker: Worker
@@ -49,10 +47,6 @@ class QnnProgram:
         wanted = [name if name not in feeds else f"{name}_out" for name in self.outputs]  # as the ONNX file has them
         results = self.worker.ask("run", feeds=feeds, outputs=wanted)
         return dict(zip(self.outputs, results, strict=True))
-
-    def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
-        """Run once, with nothing captured: see `base.Program.trace`."""
-        return untraced(self.backend, self, self.path, inputs, taps, keep)
 
 
 @dataclass(frozen=True)
@@ -141,8 +135,7 @@ class Qnn(FileBackend):
 
     def load(self, artifact: Artifact | Failure) -> QnnProgram:
         """Have the provider load the context."""
-        artifact = loadable(artifact, self.name)
-        assert artifact.path is not None
+        artifact, path = self.loadable(artifact)
         worker = Worker()
-        worker.ask("open", model=str(artifact.path), options=self.options()["provider"], config={})
-        return QnnProgram(worker, artifact.inputs, artifact.outputs, artifact.path, self.name)
+        worker.ask("open", model=str(path), options=self.options()["provider"], config={})
+        return QnnProgram(worker, artifact.inputs, artifact.outputs, path, self.name)

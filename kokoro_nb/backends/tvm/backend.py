@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from kokoro_nb.backends.artefacts import FileBackend
-from kokoro_nb.backends.base import Artifact, Failure, loadable, on_rung, quietly
+from kokoro_nb.backends.base import Artifact, Failure, on_rung, quietly
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.taps import TapMap, read_taps
 from kokoro_nb.backends.tvm import pipeline, targets
@@ -72,11 +72,11 @@ class Tvm(FileBackend):
 
     def load(self, artifact: Artifact | Failure) -> TvmProgram:
         """Load the library into a virtual machine."""
-        artifact = loadable(artifact, self.name)
+        artifact, path = self.loadable(artifact)
         with quietly():
             import tvm
 
-            library = tvm.runtime.load_module(str(artifact.path))
+            library = tvm.runtime.load_module(str(path))
             machine = tvm.relax.VirtualMachine(library, tvm.cpu())
         return TvmProgram(self.name, machine, artifact.inputs, artifact.outputs, partial(read_taps, artifact.folder))
 

@@ -18,7 +18,7 @@ from kokoro_nb.numerics.faults import edit_mlpackage_weight, edit_onnx_weight, m
 from kokoro_nb.numerics.localisation_study.methods import METHODS, Method, View
 from kokoro_nb.numerics.localisation_study.rows import Row
 from kokoro_nb.numerics.localisation_study.runs import Healthy, asked, difference, healthy_on, trace_of
-from kokoro_nb.numerics.localisation_study.subject import Subject
+from kokoro_nb.numerics.subject import Subject
 from kokoro_nb.traces.operators import CONSTANT
 
 EDITED = "edited@"

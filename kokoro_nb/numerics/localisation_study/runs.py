@@ -13,8 +13,8 @@ from kokoro_nb.backends.base import Artifact, Failure
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.errors import InputError
 from kokoro_nb.numerics.localisation_study.methods import Method, View
-from kokoro_nb.numerics.localisation_study.subject import Subject
 from kokoro_nb.numerics.parity import compare
+from kokoro_nb.numerics.subject import Subject
 from kokoro_nb.traces.trace import Keep, Trace
 
 Outputs = Mapping[str, np.ndarray]

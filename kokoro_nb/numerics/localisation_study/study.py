@@ -4,12 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from kokoro_nb.backends import backend
+from kokoro_nb.backends.base import running
 from kokoro_nb.errors import InputError
 from kokoro_nb.numerics.faults import KINDS, Fault, plant
 from kokoro_nb.numerics.localisation_study.methods import METHODS, Method, View
 from kokoro_nb.numerics.localisation_study.rows import Row, read_rows, write_rows
 from kokoro_nb.numerics.localisation_study.runs import Healthy, asked, difference, healthy_on, run_of, timed
-from kokoro_nb.numerics.localisation_study.subject import Subject
+from kokoro_nb.numerics.subject import Subject
 from kokoro_nb.traces.operators import Operator
 
 
@@ -57,9 +58,7 @@ def _on(
 ) -> Iterator[Row]:
     from tqdm.auto import tqdm
 
-    absent = backend(name).available() or backend(name).executes()
-    if absent:
-        raise InputError(f"No fault can be looked for on {name}: {absent}")
+    running(backend(name))
     path = folder / f"{subject.exported.content[:12]}-{name}.jsonl"
     kept = {row.faults: row for row in read_rows(path)}
     healthy: Healthy | None = None

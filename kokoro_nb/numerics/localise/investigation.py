@@ -1,14 +1,13 @@
 """One program on one backend, looked into from end to end: what was captured, what is wrong, and by how much."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.base import Failure
+from kokoro_nb.backends.base import Failure, running
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.signature import Arrays
-from kokoro_nb.errors import InputError
+from kokoro_nb.backends.signature import Arrays, checked
 from kokoro_nb.numerics.history import History, history
 from kokoro_nb.numerics.localise.errors import LocalError
 from kokoro_nb.numerics.localise.finding import Culprit
@@ -77,10 +76,21 @@ class Investigation:
         }
 
 
-def reference_trace(healthy: Exported, inputs: Arrays) -> Trace:
-    """Return what every operator of a program gives in eager float32, with the tensors and what they should compute."""
-    eager = backend("eager")
-    return eager.load(eager.export(healthy, inputs)).trace(inputs, keep="full")
+def reference_trace(healthy: Exported, inputs: Arrays, name: str = "eager") -> Trace:
+    """Return what every operator of a program gives in PyTorch, with the tensors and what they should compute.
+
+    Parameters
+    ----------
+    healthy : Exported
+        The program.
+    inputs : mapping
+        Name -> tensor. They are told as the program declares them, so that any backend can be given the same.
+    name : str
+        ``eager`` or ``eager-float64``.
+    """
+    eager = backend(name)
+    found = eager.load(eager.export(healthy, inputs)).trace(inputs, keep="full")
+    return replace(found, inputs=checked(inputs, healthy.inputs))
 
 
 def investigate(
@@ -111,16 +121,13 @@ def investigate(
     InputError
         If there is no such backend, or it is not here.
     """
-    runtime = backend(name)
-    absent = runtime.available() or runtime.executes()
-    if absent:
-        raise InputError(f"{name} cannot be looked into here: {absent}")
+    runtime = running(backend(name))
     artifact = runtime.export(candidate, inputs, folder)
     if isinstance(artifact, Failure):
         return artifact
     program = runtime.load(artifact)
     past = history(program, inputs)
-    plain, trace = program.run(inputs), program.trace(inputs, keep="full")
+    trace = program.trace(inputs, keep="full")
     if not trace.taps:
         trace = with_extra_outputs(runtime, candidate, inputs, "all", "full", folder)
     reference = reference_trace(candidate, inputs) if reference is None else reference
@@ -134,6 +141,6 @@ def investigate(
         first_of(faults, reference, trace),
         faults,
         errors,
-        probe_effect(plain, trace),
+        probe_effect(past.first, trace),
         past,
     )

@@ -1,7 +1,8 @@
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.numerics.localisation_study import study_files, subject, summarise
+from kokoro_nb.numerics.localisation_study import study_files, summarise
+from kokoro_nb.numerics.subject import decoder_from_har
 
 METHOD = "first divergence"
 
@@ -28,7 +29,7 @@ def test_more_weights_than_there_are_is_refused(small):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["onnxruntime", "coreml-reference"])
 def test_twenty_edited_weights_of_the_narrow_decoder_are_found(name):
-    (line,) = summarise(study_files(name, subject("narrow"), 20))
+    (line,) = summarise(study_files(name, decoder_from_har("narrow", frames=8), 20))
     assert line["faults"] >= 15
     assert line["named exactly"] == line["faults"]
     assert line["healthy blamed"] == 0

@@ -123,7 +123,7 @@ def test_an_export_that_fails_is_handed_on(tmp_path):
 
 def test_a_backend_that_is_not_here_is_refused(exported, monkeypatch):
     monkeypatch.setattr(OnnxRuntime, "available", lambda self: "onnx is not installed.")
-    with pytest.raises(InputError, match="onnxruntime cannot be looked into here: onnx is not installed"):
+    with pytest.raises(InputError, match="onnxruntime cannot run here: onnx is not installed"):
         investigate(exported, X, "onnxruntime")
 
 
