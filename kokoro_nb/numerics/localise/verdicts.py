@@ -222,16 +222,17 @@ def _reaches(reference: Trace, candidate: Trace) -> bool:
 
 
 def _uncovered(reference: Trace, candidate: Trace) -> tuple[str, ...]:
-    """Return the operators that were not captured, although they compute something and have no captured twin."""
+    """Return the operators that were not captured, asked for or not, that compute something and have no captured twin."""
     if reference.meaning is None:
         return candidate.missing
+    captured = {tap.name for tap in candidate.taps}
     twins = {_work(tap.operator) for tap in candidate.taps}
     folded: set[str] = set()
     found = []
     for operator in reference.meaning.operators:
         if all(one.startswith(CONSTANT) or one in folded for one in operator.inputs):
             folded.add(operator.name)
-        elif operator.name in candidate.missing and _kind(operator) not in VIEWS and _work(operator) not in twins:
+        elif operator.name not in captured and _kind(operator) not in VIEWS and _work(operator) not in twins:
             found.append(operator.name)
     return tuple(found)
 

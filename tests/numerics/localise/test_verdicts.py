@@ -29,6 +29,13 @@ def test_a_sound_run_passes(program):
     assert [error.operator.name for error in judged(program.trace(), trace)] == [tap.name for tap in trace.taps]
 
 
+def test_a_part_of_the_operators_does_not_speak_for_all(program):
+    some = program.trace({":sin": _channel(1.0)}, taps=[":mul", ":view"])
+    for found in (first_divergence(program.trace(), some), first_nonfinite(some, program.trace())):
+        assert (found.verdict, found.tap) == ("unknown", None)
+        assert "were not captured, from :sin on" in found.reason
+
+
 @pytest.mark.parametrize("keep", ["stats", "full"])
 def test_the_source_is_named_and_who_inherits_is_not(program, keep):
     found = first_nonfinite(program.trace({":sin": _channel(np.nan)}, keep=keep))
