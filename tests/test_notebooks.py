@@ -27,6 +27,7 @@ SMALL = {
     "float16_backends": [],
     "built_backends": [],
     "text": "A short one.",
+    "fault_count": 1,
     "seed": 3,
 }
 

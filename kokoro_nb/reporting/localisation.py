@@ -1,4 +1,4 @@
-"""Figures of a localisation: the error that each operator adds by itself, and what slices of a tensor do not show."""
+"""Figures of a localisation: what each operator adds by itself, what slices do not show, how a search went on."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,6 +8,7 @@ import numpy as np
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.numerics.localise.errors import LocalError
+from kokoro_nb.numerics.search import Search
 from kokoro_nb.reporting.style import (
     CANDIDATES,
     FAULT,
@@ -105,6 +106,31 @@ def slices_map(value: Any, elements: int, title: str = "What slices show", weigh
             f"hatched: not finite ({int(bad.sum())} of {bad.size}); blue: looked at ({2 * elements}), {met} not finite"
         )
         axes.set(xlabel="position (samples of this layer)", ylabel="channel")
+    return figure
+
+
+def bisection_steps(search: Search, units: int, title: str = "Bisection", weights: str = "") -> "Figure":
+    """Draw which part of a program each compilation of a search took, and whether it was wrong.
+
+    Parameters
+    ----------
+    search : Search
+        What `numerics.bisection.bisect` did to find one fault.
+    units : int
+        How many there are in the whole.
+    title, weights : str
+        Title, and label of the weights.
+    """
+    with style():
+        figure = new_figure(WIDTH, 1.2 + 0.22 * len(search.steps), title, weights)
+        axes = figure.subplots()
+        rows: dict[str, Any] = {}
+        for place, step in enumerate(search.steps, start=1):
+            name, colour = ("wrong", FAULT) if step.wrong or step.failure else ("right", REFERENCE)
+            rows[name] = axes.barh(place, step.stop - step.first, 0.7, step.first, color=colour, label=name)
+        axes.set(xlim=(0, units), ylim=(len(search.steps) + 0.6, 0.4))
+        axes.set(xlabel="operators that compute, in the order of execution", ylabel="compilation")
+        legend_above(axes, list(rows.values()))
     return figure
 
 

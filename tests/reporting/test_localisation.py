@@ -5,7 +5,8 @@ import pytest
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.numerics.localise.errors import LocalError
-from kokoro_nb.reporting.localisation import local_error_profile, slices_map
+from kokoro_nb.numerics.search import Search, Step
+from kokoro_nb.reporting.localisation import bisection_steps, local_error_profile, slices_map
 from kokoro_nb.traces.operators import Operator
 
 NOTHING = np.empty(0)
@@ -56,3 +57,15 @@ def test_slices_say_how_much_of_the_fault_they_meet():
 def test_slices_refuse(shape, elements):
     with pytest.raises(InputError, match="cannot be drawn"):
         slices_map(np.zeros(shape), elements)
+
+
+def test_each_compilation_is_a_bar_of_its_part():
+    wrong = (error("y:mul", 7.0),)
+    steps = (Step(0, 9, wrong), Step(0, 4), Step(4, 9, wrong), Step(4, 6, failure="it does not compile"))
+    search = Search("fail", ("y:mul",), None, "", steps, 6)
+    axes = bisection_steps(search, 9, weights="narrow").axes[0]
+    bars = [(bar.get_x(), bar.get_width()) for bar in axes.patches]
+    assert bars == [(0, 9), (0, 4), (4, 5), (4, 2)]
+    colours = [bar.get_facecolor() for bar in axes.patches]
+    assert colours[0] == colours[2] == colours[3] != colours[1]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["wrong", "right"]
