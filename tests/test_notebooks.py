@@ -28,6 +28,10 @@ SMALL = {
     "built_backends": [],
     "text": "A short one.",
     "fault_count": 1,
+    "padded_buckets": [16],
+    "audit_buckets": [12],
+    "tokens_buckets": [32],
+    "padding_backends": [],
     "seed": 3,
 }
 

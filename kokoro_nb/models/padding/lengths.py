@@ -1,0 +1,101 @@
+"""How much of each buffer is valid, at every rate, as tensors: a program of static shape reads it from its input."""
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
+
+RATES = ((1, 0), (2, 0), (20, 0), (120, 1), (SAMPLES_PER_FRAME, 0))  # positions per frame, and one more for the STFT
+LIGHT = 2.0**-10  # the weight of one position in a mean: 45 s of them add up to 211, within the range of float16
+
+
+class Valid:
+    """The valid part of every buffer that a computation passes.
+
+    A buffer is known by its size: no two rates of one utterance share one.
+
+    Parameters
+    ----------
+    counts : mapping
+        Size of a buffer -> how many of its positions are valid, int64 of shape (1,). They come first.
+    """
+
+    def __init__(self, counts: Mapping[int, Tensor]):
+        self._counts = dict(counts)
+        self._made: dict[tuple[str, int, torch.dtype], Tensor] = {}
+
+    def inside(self, room: int) -> Tensor:
+        """Return True for the valid positions of a buffer of `room` positions, shape (room,).
+
+        Raises
+        ------
+        InputError
+            If there is no such buffer: masking it by a guess would be wrong without a sign.
+        """
+        if room not in self._counts:
+            known = ", ".join(map(str, self._counts))
+            raise InputError(f"A buffer of {room} positions belongs to none of the rates here, which have {known}.")
+        key = ("inside", room, torch.bool)
+        if key not in self._made:
+            count = self._counts[room]
+            self._made[key] = torch.arange(room, device=count.device) < count
+        return self._made[key]
+
+    def outside(self, room: int) -> Tensor:
+        """Return True for what stands behind the valid positions, shape (room,)."""
+        return torch.logical_not(self.inside(room))
+
+    def mask(self, room: int, dtype: torch.dtype) -> Tensor:
+        """Return 1 for the valid positions and 0 behind them, shape (room,)."""
+        return self._once("mask", room, dtype, lambda: self.inside(room).to(dtype))
+
+    def weights(self, room: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Return the weights of a mean over the valid positions, (1, room, 1), and their sum, (1,).
+
+        They are a power of two, so that nothing is rounded, and light enough for sums in float16.
+        """
+        weights = self._once("weights", room, dtype, lambda: (self.mask(room, dtype) * LIGHT)[None, :, None])
+        return weights, self._once("total", room, dtype, lambda: weights.sum(dim=(1, 2)))
+
+    def reversal(self, room: int, dtype: torch.dtype) -> Tensor:
+        """Return the matrix that turns the valid positions round and leaves zeros behind them, (1, room, room)."""
+
+        def build() -> Tensor:
+            place = torch.arange(room, device=self._counts[room].device)
+            return (place[:, None] + place == self._counts[room] - 1).to(dtype)[None]
+
+        return self._once("reversal", room, dtype, build)
+
+    def zeroed(self, x: Tensor, axis: int = -1) -> Tensor:
+        """Return `x` with zeros behind its valid positions, whatever stood there; not finite numbers, too."""
+        room = x.shape[axis]
+        return torch.where(
+            self.inside(room).reshape([room if d == axis % x.dim() else 1 for d in range(x.dim())]), x, 0
+        )
+
+    def _once(self, kind: str, room: int, dtype: torch.dtype, build: Callable[[], Tensor]) -> Tensor:
+        key = (kind, room, dtype)
+        if key not in self._made:
+            self._made[key] = build()
+        return self._made[key]
+
+
+def of_frames(room: int, length: Tensor) -> Valid:
+    """Return what is valid at every rate of the decoder.
+
+    Parameters
+    ----------
+    room : int
+        Frames of the buffer, 40 per second.
+    length : torch.Tensor, shape (1,), int64, frames
+        How many of them are valid, 2 or more.
+    """
+    return Valid({rate * room + more: rate * length + more for rate, more in RATES})
+
+
+def of_tokens(room: int, length: Tensor) -> Valid:
+    """Return what is valid of buffers with room for `room` tokens, of which the first `length` are the text's."""
+    return Valid({room: length})

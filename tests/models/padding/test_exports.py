@@ -1,0 +1,86 @@
+import pytest
+import torch
+
+from kokoro_nb.backends import BACKENDS
+from kokoro_nb.models import stages, steps
+from kokoro_nb.models.padding import PaddedDurations, PaddedFromHarStage, PaddedProsody, widened
+from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.numerics.parity import compare
+
+SLOW = ("executorch-xnnpack", "tvm", "coreml-reference")
+RUNTIMES = ["onnxruntime", *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
+
+
+class Prosody(steps.ProsodyStep):
+    """The F0 and N predictor without a length, on what `PaddedProsody` takes."""
+
+    def forward(self, en, ref_s):
+        return super().forward(en.transpose(1, 2), torch.eye(en.shape[2])[None], ref_s)
+
+
+@pytest.fixture
+def prosody(narrow):
+    draw = torch.Generator().manual_seed(0)
+    en = torch.randn(1, narrow.model.predictor.shared.input_size, 4, generator=draw)
+    given = {"en": en, "ref_s": 0.3 * torch.randn(1, 256, generator=draw)}
+    return Prosody(narrow.model), PaddedProsody(narrow.model), given
+
+
+def _run(name, module, inputs, folder):
+    backend = BACKENDS[name]
+    return backend.load(backend.export(module, inputs, folder)).run(inputs)
+
+
+def _errors(name, folder, plain, exact, given, room):
+    """Return the runtime's own error without padding, and with it, both against eager without padding."""
+    valid = next(tensor.shape[2] for key, tensor in given.items() if key in ("en", "asr"))
+    wide = {**widened(given, room), "length": torch.tensor([valid])}
+    expected = _run("eager", plain, given, folder)
+    own, found = _run(name, plain, given, folder), _run(name, exact, wide, folder)
+    errors = []
+    for key, value in expected.items():
+        assert not found[key][:, value.shape[1] :].any()
+        errors.append((compare(value, own[key]).of_peak, compare(value, found[key][:, : value.shape[1]]).of_peak))
+    return errors
+
+
+def _skip_if_absent(name):
+    reason = BACKENDS[name].available() or BACKENDS[name].executes()
+    if reason:
+        pytest.skip(reason)
+
+
+@pytest.mark.parametrize("name", RUNTIMES)
+def test_pitch_and_energy_come_out_of_a_runtime_as_without_padding(name, narrow, prosody, tmp_path):
+    _skip_if_absent(name)
+    with torch.no_grad(), patched(narrow.model, EXPORT_PATCHES):
+        for own, found in _errors(name, tmp_path, *prosody, room=6):
+            assert found <= max(2 * own, 1e-5)  # the second: eager's own limit, where the runtime is bit for bit eager
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["onnxruntime", *SLOW])
+def test_audio_comes_out_of_a_runtime_as_without_padding(name, narrow, narrow_case, tmp_path):
+    _skip_if_absent(name)
+    decoder = narrow.model.decoder
+    with torch.no_grad(), patched(narrow.model, EXPORT_PATCHES):
+        given = stages.from_har_inputs(decoder, narrow_case.decoder_inputs(12))
+        modules = stages.FromHarStage(decoder), PaddedFromHarStage(decoder)
+        ((own, found),) = _errors(name, tmp_path, *modules, given, room=16)
+    assert found <= max(2 * own, 1e-5)
+
+
+@pytest.mark.parametrize("name", RUNTIMES)
+def test_durations_come_out_of_a_runtime_identical(name, narrow, tmp_path):
+    _skip_if_absent(name)
+    draw = torch.Generator().manual_seed(0)
+    d = torch.randn(1, 6, narrow.model.predictor.lstm.input_size, generator=draw)
+    stage, given = PaddedDurations(narrow.model), {"d": d, "speed": torch.ones(1)}
+    programs = [
+        BACKENDS[key].load(BACKENDS[key].export(stage, {**given, "length": torch.tensor([6])}, tmp_path))
+        for key in (name, "eager")
+    ]
+    for length in (6, 4):
+        found, expected = (program.run({**given, "length": torch.tensor([length])})["pred_dur"] for program in programs)
+        assert (found == expected).all()
+        assert (found[:, length:] == 0).all()

@@ -1,0 +1,100 @@
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+import torch
+from torch import nn
+
+from kokoro_nb.models.padding.layers import within
+from kokoro_nb.models.padding.lengths import of_tokens
+
+VALID, ROOM = 5, 9
+
+
+def _layers():
+    torch.manual_seed(0)
+    affine = nn.InstanceNorm1d(3, affine=True)
+    affine.weight.data, affine.bias.data = torch.randn(3), torch.randn(3)
+    return {
+        "norm": nn.InstanceNorm1d(3),
+        "affine norm": affine,
+        "convolution": nn.Conv1d(3, 4, 3, padding=1),
+        "wide convolution": nn.Conv1d(3, 4, 3, dilation=2, padding=2),
+        "position by position": nn.Conv1d(3, 4, 1),
+        "transposed": nn.ConvTranspose1d(3, 4, 3, padding=1),
+    }
+
+
+def _padded(x, fill):
+    return nn.functional.pad(x, (0, ROOM - VALID), value=fill)
+
+
+@pytest.mark.parametrize("name", _layers())
+@torch.no_grad()
+def test_a_layer_in_a_longer_buffer_computes_the_same(name):
+    layer = _layers()[name].double().eval()
+    x = torch.randn(1, 3, VALID, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    expected, wide = layer(x), _padded(x, 3.0)
+    with within(of_tokens(ROOM, torch.tensor([VALID]))):
+        found = layer(wide)
+    torch.testing.assert_close(found[..., :VALID], expected, rtol=1e-12, atol=1e-12)
+    if name != "position by position":  # the control: left as it is, the layer reads the padding
+        assert not torch.allclose(layer(wide)[..., :VALID], expected, atol=1e-3)
+
+
+@torch.no_grad()
+def test_both_directions_of_an_lstm_stop_at_the_end():
+    torch.manual_seed(0)
+    layer = nn.LSTM(3, 4, batch_first=True, bidirectional=True).double()
+    x = torch.randn(1, VALID, 3, dtype=torch.float64)
+    expected, wide = layer(x)[0], nn.functional.pad(x, (0, 0, 0, ROOM - VALID))
+    with within(of_tokens(ROOM, torch.tensor([VALID]))):
+        found, _ = layer(wide)
+    torch.testing.assert_close(found[:, :VALID], expected, rtol=1e-12, atol=1e-12)
+    naive = layer(wide)[0][:, :VALID]
+    torch.testing.assert_close(naive[..., :4], expected[..., :4])  # the first direction never read it
+    error = (naive - expected)[..., 4:].abs().amax(dim=(0, 2))
+    assert error[-1] > 3 * error[0] > 0  # the second begins in the padding, and forgets it on its way
+
+
+def test_outside_everything_is_as_it_was():
+    owners = (nn.InstanceNorm1d, nn.Conv1d, nn.ConvTranspose1d, nn.LSTM)
+    before = [(vars(owner).get("forward"), owner.forward) for owner in owners]
+    with within(of_tokens(2, torch.tensor([1]))), within(of_tokens(3, torch.tensor([1]))):
+        assert nn.Conv1d.forward is not before[1][1]
+    with pytest.raises(RuntimeError, match="stop"), within(of_tokens(2, torch.tensor([1]))):
+        raise RuntimeError("stop")
+    assert [(vars(owner).get("forward"), owner.forward) for owner in owners] == before
+
+
+@torch.no_grad()
+def test_the_inner_length_counts():
+    norm, x = nn.InstanceNorm1d(1), torch.tensor([[[1.0, 3.0, 9.0, 100.0]]])
+    with within(of_tokens(4, torch.tensor([3]))):
+        outer = norm(x)
+        with within(of_tokens(4, torch.tensor([2]))):
+            inner = norm(x)
+        assert torch.equal(norm(x), outer)
+    torch.testing.assert_close(inner[..., :2], torch.tensor([[[-1.0, 1.0]]]), rtol=1e-4, atol=1e-4)
+    assert not torch.allclose(inner, outer)
+
+
+@torch.no_grad()
+def test_two_threads_do_not_share_a_length():
+    norm, x, together = nn.InstanceNorm1d(1), torch.tensor([[[1.0, 3.0, 9.0, 100.0]]]), Barrier(2, timeout=20)
+    alone = {}
+    for length in (2, 3):
+        with within(of_tokens(4, torch.tensor([length]))):
+            alone[length] = norm(x)
+
+    def run(length):
+        with torch.no_grad(), within(of_tokens(4, torch.tensor([length]))):
+            together.wait()
+            found = norm(x)
+            together.wait()
+        return length, found
+
+    with ThreadPoolExecutor(2) as pool:
+        for length, found in pool.map(run, (2, 3)):
+            assert torch.equal(found, alone[length])
+    assert "forward" not in vars(nn.InstanceNorm1d)
