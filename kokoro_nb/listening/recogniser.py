@@ -12,6 +12,7 @@ from typing import Any
 from kokoro_nb.errors import InputError
 
 NETWORK_SECONDS = 3.0
+BUNDLED = {"mini": Path(__file__).parents[2] / "data" / "whisper_mini" / "whisper_mini.pt"}
 
 
 def whisper_available(model: str | Path) -> str | None:
@@ -20,15 +21,20 @@ def whisper_available(model: str | Path) -> str | None:
     Parameters
     ----------
     model : str or Path
-        One of ``whisper.available_models()``, or the path of a checkpoint in openai-whisper's format. A named model is
-        looked for in whisper's own cache first; the network is asked for it for 3 seconds at most.
+        ``mini``, one of ``whisper.available_models()``, or the path of a checkpoint in openai-whisper's format.
+        ``mini`` comes with the workbook: trained on espeak-ng's speech over a small vocabulary, see its card. Whisper's
+        own are looked for in whisper's cache first; the network is asked for them for 3 seconds at most.
     """
     import whisper
 
+    if str(model) in BUNDLED:
+        path = BUNDLED[str(model)]
+        return None if path.is_file() else f"{path.name} is not in data/{path.parent.name}; give a checkpoint's path."
     if str(model) not in whisper.available_models():
         if Path(model).is_file():
             return None
-        return f"'{model}' is neither a file nor one of whisper's models ({', '.join(whisper.available_models())})."
+        known = ", ".join([*BUNDLED, *whisper.available_models()])
+        return f"'{model}' is neither a file nor one of whisper's models ({known})."
     url = whisper._MODELS[str(model)]
     root = Path(os.getenv("XDG_CACHE_HOME") or Path.home() / ".cache") / "whisper"
     target = root / Path(url).name
@@ -61,7 +67,7 @@ def load_whisper(model: str | Path) -> Any:
     if reason:
         raise InputError(reason)
     if str(model) not in whisper.available_models():
-        return _load_checkpoint(Path(model))
+        return _load_checkpoint(BUNDLED.get(str(model), Path(model)))
     try:
         return whisper.load_model(str(model), device="cpu").eval()
     except (OSError, RuntimeError) as error:

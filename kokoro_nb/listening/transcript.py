@@ -182,15 +182,19 @@ def character_error_rate(reference: str, heard: str | Transcript) -> float:
     return _error_rate(jiwer.cer, reference, heard)
 
 
-def _error_rate(rate: Any, reference: str, heard: str | Transcript) -> float:
+def normalise(text: str) -> str:
+    """Return `text` as whisper's English normaliser writes it: lower case, no punctuation, numbers in digits."""
     from whisper.normalizers import EnglishTextNormalizer
 
-    normalize = EnglishTextNormalizer()
-    spoken = normalize(reference).strip()
+    return EnglishTextNormalizer()(text).strip()
+
+
+def _error_rate(rate: Any, reference: str, heard: str | Transcript) -> float:
+    spoken = normalise(reference)
     if not any(character.isalnum() for character in spoken):
         raise InputError(f"There is no word in the reference {reference!r}; give the text that was spoken.")
     if isinstance(heard, Transcript):
         if not is_speech(heard):
             return math.nan
         heard = heard.text
-    return float(rate(spoken, normalize(heard).strip()))
+    return float(rate(spoken, normalise(heard)))

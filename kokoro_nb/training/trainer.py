@@ -1,8 +1,8 @@
-"""A training run of the small voice: settings, steps, averaged weights, checkpoints.
+"""A training run, of the small voice and in general: settings, steps, averaged weights, checkpoints.
 
-The first steps teach the predictor, the text encoder and the decoder's blocks alone, which are a hundred times cheaper
-than the generator; then everything learns together. Each step draws its batch and its noise from the seed and its own
-number, so that a run that was stopped and resumed is the run that was not.
+The voice's first steps teach the predictor, the text encoder and the decoder's blocks alone, which are a hundred times
+cheaper than the generator; then everything learns together. Each step draws its batch and its noise from the seed and
+its own number, so that a run that was stopped and resumed is the run that was not.
 """
 
 import json
@@ -11,7 +11,7 @@ import signal
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -63,15 +63,14 @@ class Settings:
 
 
 AVERAGE = 0.998  # of the weights that are exported, per step
-CLIP = 10.0  # gradient norm
 PROSODY_EVERY = 3  # steps after the prelude: the predictor needs fewer than the generator
 REPORT_EVERY = 50  # steps
 SAMPLE_EVERY = 500
 SAVE_EVERY = 150  # seconds
 
 
-class Trainer:
-    """A run: learner, optimiser, averaged weights, and how far it has come.
+class Run:
+    """Whatever is trained, its optimiser and averaged weights, and how far it has come.
 
     Attributes
     ----------
@@ -79,27 +78,32 @@ class Trainer:
         ``step``, ``rate`` and the mean of each loss since the line before.
     """
 
-    def __init__(self, settings: Settings, corpus: list[Utterance], device: str = "cpu"):
+    betas: ClassVar[tuple[float, float]] = (0.9, 0.98)
+    clip: ClassVar[float] = 1.0  # gradient norm
+
+    def __init__(self, settings: Any, learner: torch.nn.Module, device: str):
         self.settings, self.device = settings, device
-        self.corpus = sorted(corpus, key=lambda u: int(u.durations.sum()))
-        shortest = int(self.corpus[0].durations.sum())
-        if shortest < settings.window:
-            raise InputError(f"The shortest sentence has {shortest} frames; use a window no longer than that.")
-        self.learner = Learner(settings.seed, settings.width).to(device).train()
-        if settings.compiled:
-            self.learner.compile_blocks()
+        self.learner = learner.to(device).train()
         parameters = {n: p for n, p in self.learner.named_parameters() if p.requires_grad}
         decayed = [p for p in parameters.values() if p.dim() > 1]
         others = [p for p in parameters.values() if p.dim() <= 1]
         self.optimiser = torch.optim.AdamW(
             [{"params": decayed, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}],
             lr=settings.rate,
-            betas=(0.8, 0.99),
+            betas=self.betas,
         )
         self.trained = parameters
         self.average = {name: p.detach().clone() for name, p in parameters.items()}
         self.step, self.seconds = 0, 0.0
         self.history: list[dict[str, float]] = []
+
+    def losses(self) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """Return the loss of this step and the terms that it is made of."""
+        raise NotImplementedError
+
+    def sample(self, folder: Path) -> dict[str, float]:
+        """Measure what the run has come to on what was held out, for the log; write examples to `folder`."""
+        raise NotImplementedError
 
     def rate(self) -> float:
         """Return the learning rate of this step: a linear rise, then half a cosine."""
@@ -109,22 +113,16 @@ class Trainer:
 
     def advance(self) -> dict[str, float]:
         """Take one step and return its losses."""
-        s, prelude = self.settings, self.step < self.settings.prelude
         started = time.monotonic()
-        torch.manual_seed(s.seed * 1_000_003 + self.step)  # the source's noise
-        batch = draw_batch(self.corpus, 2 * s.batch if prelude else s.batch, s.window, s.seed, self.step)
-        batch = batch.to(self.device)
-        terms = self.learner.sound(batch, s.bfloat16, generate=not prelude)
-        if prelude or self.step % PROSODY_EVERY == 0:
-            terms |= self.learner.prosody(batch)
-        loss = total(terms)
+        torch.manual_seed(self.settings.seed * 1_000_003 + self.step)  # the source's noise
+        loss, terms = self.losses()
         if not torch.isfinite(loss):
             raise InputError(f"The loss is {loss.item()} at step {self.step}; resume with a lower --rate.")
         for group in self.optimiser.param_groups:
             group["lr"] = self.rate()
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
-        norm = torch.nn.utils.clip_grad_norm_(self.trained.values(), CLIP)
+        norm = torch.nn.utils.clip_grad_norm_(self.trained.values(), self.clip)
         self.optimiser.step()
         self.step += 1
         keep = min(AVERAGE, (1 + self.step) / (10 + self.step))
@@ -157,7 +155,40 @@ class Trainer:
         return self.learner.state_dict() | self.average
 
 
-def save_checkpoint(trainer: Trainer, folder: Path) -> None:
+class Trainer(Run):
+    """A run of the small voice."""
+
+    betas = (0.8, 0.99)
+    clip = 10.0
+    learner: Learner
+
+    def __init__(self, settings: Settings, corpus: list[Utterance], device: str = "cpu"):
+        self.corpus = sorted(corpus, key=lambda u: int(u.durations.sum()))
+        shortest = int(self.corpus[0].durations.sum())
+        if shortest < settings.window:
+            raise InputError(f"The shortest sentence has {shortest} frames; use a window no longer than that.")
+        super().__init__(settings, Learner(settings.seed, settings.width), device)
+        if settings.compiled:
+            self.learner.compile_blocks()
+
+    def losses(self) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """Return the decoder's losses on windows, and now and then the predictor's on sentences."""
+        s, prelude = self.settings, self.step < self.settings.prelude
+        batch = draw_batch(self.corpus, 2 * s.batch if prelude else s.batch, s.window, s.seed, self.step)
+        batch = batch.to(self.device)
+        terms = self.learner.sound(batch, s.bfloat16, generate=not prelude)
+        if prelude or self.step % PROSODY_EVERY == 0:
+            terms |= self.learner.prosody(batch)
+        return total(terms), terms
+
+    def sample(self, folder: Path) -> dict[str, float]:
+        """Write pictures and audio, and return the mean distances from espeak."""
+        from kokoro_nb.training.samples import voice_of, write_samples
+
+        return write_samples(voice_of(self.learner.config, self.averaged()), self.step, folder)
+
+
+def save_checkpoint(trainer: Run, folder: Path) -> None:
     """Write ``checkpoint.pt``, whole or not at all."""
     with atomic(folder / "checkpoint.pt") as draft:
         torch.save(trainer.state(), draft)
@@ -177,18 +208,16 @@ def load_checkpoint(folder: Path) -> dict[str, Any]:
     return torch.load(path, map_location="cpu", weights_only=True)
 
 
-def train(trainer: Trainer, folder: Path) -> bool:
+def train(trainer: Run, folder: Path) -> bool:
     """Run to the end, or until SIGTERM or SIGINT: then save and return False.
 
     Parameters
     ----------
-    trainer : Trainer
+    trainer : Run
     folder : Path
         Where the checkpoint, ``log.jsonl`` and every 500 steps the samples go.
     """
     from tqdm import tqdm
-
-    from kokoro_nb.training.samples import voice_of, write_samples
 
     folder.mkdir(parents=True, exist_ok=True)
     asked: list[int] = []
@@ -206,8 +235,7 @@ def train(trainer: Trainer, folder: Path) -> bool:
                     line |= {name: sum(values) / len(values) for name, values in sums.items()}
                     sums.clear()
                     if trainer.step % SAMPLE_EVERY == 0:
-                        voice = voice_of(trainer.learner.config, trainer.averaged())
-                        line |= write_samples(voice, trainer.step, folder)
+                        line |= trainer.sample(folder)
                     trainer.history.append(line)
                     with (folder / "log.jsonl").open("a", encoding="utf-8") as log:
                         log.write(json.dumps(line) + "\n")

@@ -30,6 +30,16 @@ def test_a_model_that_cannot_be_had_says_why(tmp_path, monkeypatch):
     assert whisper_available("base.en") is None
 
 
+def test_the_bundled_ear_has_a_name(tmp_path, monkeypatch, whisper_checkpoint):
+    monkeypatch.setitem(recogniser.BUNDLED, "mini", tmp_path / "whisper_mini.pt")
+    assert "whisper_mini.pt is not in data/" in whisper_available("mini")
+    with pytest.raises(InputError, match="is not in data/"):
+        load_whisper("mini")
+    save(whisper_checkpoint(), tmp_path / "whisper_mini.pt")
+    assert whisper_available("mini") is None
+    assert load_whisper("mini").dims.n_audio_state == 16
+
+
 def test_a_cached_model_is_taken_only_if_it_is_whole(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(recogniser, "_unreachable", lambda url: "no network")
