@@ -23,7 +23,8 @@ from torch import nn
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.weights import Weights, digest_tensors
 
-SMALL = "small"
+NARROW, SEEDED = "narrow", "seeded"  # as Kokoro's: few channels, and the full size
+DEFAULT = "english"  # what the package loads where it is told nothing
 TEXT = (
     "The birch canoe slid on the smooth planks. Glue the sheet to the dark blue background. It's easy to tell the "
     "depth of a well. These days a chicken leg is a rare dish. Rice is often served in round bowls. The juice of "
@@ -69,18 +70,20 @@ def packaged_config(name: str) -> dict[str, Any]:
     """
     known = sorted(path.stem for path in CONFIGS_DIR.glob("*.yaml"))
     if name not in known:
-        raise InputError(f"PocketTTS has no configuration '{name}'; use '{SMALL}' or one of {', '.join(known)}.")
+        raise InputError(
+            f"PocketTTS has no configuration '{name}'; use '{NARROW}', '{SEEDED}' or one of {', '.join(known)}."
+        )
     return yaml.safe_load((CONFIGS_DIR / f"{name}.yaml").read_text(encoding="utf-8"))
 
 
-def load_pocket(config: str | dict[str, Any] = SMALL, seed: int = 0) -> TTSModel:
+def load_pocket(config: str | dict[str, Any] = NARROW, seed: int = 0) -> TTSModel:
     """Build PocketTTS with seeded random weights; nothing is fetched.
 
     Parameters
     ----------
     config : str or dict
-        ``small``, the name of a configuration of the package, or the content of one. Where it says where weights and a
-        tokenizer are, that is passed over.
+        ``narrow``, few channels; ``seeded``, the package's default at full size; the name of a configuration of the
+        package; or the content of one. Where it says where weights and a tokenizer are, that is passed over.
     seed : int
         The same seed gives the same weights.
 
@@ -95,7 +98,7 @@ def load_pocket(config: str | dict[str, Any] = SMALL, seed: int = 0) -> TTSModel
         If the configuration is unknown or no good.
     """
     name = config if isinstance(config, str) else "own configuration"
-    content = (small_config() if config == SMALL else packaged_config(config)) if isinstance(config, str) else config
+    content = _content(config) if isinstance(config, str) else config
     model = _build(content).eval().requires_grad_(False)
     initialise(model, seed)
     total = sum(parameter.numel() for parameter in model.parameters())
@@ -103,6 +106,10 @@ def load_pocket(config: str | dict[str, Any] = SMALL, seed: int = 0) -> TTSModel
     for module in model.modules():
         module.weights_label = weights.label
     return model
+
+
+def _content(name: str) -> dict[str, Any]:
+    return small_config() if name == NARROW else packaged_config(DEFAULT if name == SEEDED else name)
 
 
 def train_tokenizer(pieces: int, folder: Path) -> Path:
@@ -186,7 +193,7 @@ def initialise(model: TTSModel, seed: int) -> None:
     # within full scale, mostly
     model.flow_lm.emb_std.copy_(1 + 0.2 * torch.rand(model.flow_lm.emb_std.shape, generator=draw))
     model.flow_lm.emb_mean.copy_(0.2 * torch.randn(model.flow_lm.emb_mean.shape, generator=draw))
-    model.flow_lm.out_eos.bias.fill_(model.eos_threshold - 1)
+    model.flow_lm.out_eos.bias.fill_(model.eos_threshold - 0.5)
     model.mimi.decoder.model[-1].conv.weight.mul_(0.15)
 
 
@@ -205,7 +212,7 @@ def _build(content: dict[str, Any]) -> TTSModel:
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "config.yaml"
         path.write_text(yaml.safe_dump(_offline(content, Path(name))), encoding="utf-8")
-        with _without_warning():
+        with without_warnings():
             return TTSModel.load_model(config=path)
 
 
@@ -224,8 +231,8 @@ def _offline(content: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def _without_warning() -> Iterator[None]:
-    """Keep the package from warning that the weights are uninitialised: they are about to be drawn."""
+def without_warnings() -> Iterator[None]:
+    """Keep the package from warning of what is meant: weights yet to be drawn, speech cut where the noise ends."""
     logger = logging.getLogger("pocket_tts.models.tts_model")
     before, logger.disabled = logger.disabled, True
     try:

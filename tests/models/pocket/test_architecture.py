@@ -51,14 +51,14 @@ def test_it_is_small_and_says_what_it_holds(pocket):
     total = sum(p.numel() for p in pocket.parameters())
     assert 5e4 < total < 2e5
     assert pocket.mimi.decoder.weights_label == pocket.weights_label
-    assert f"PocketTTS small (random, seed 0; {total / 1e6:.1f} M parameters" in pocket.weights_label
+    assert f"PocketTTS narrow (random, seed 0; {total / 1e6:.1f} M parameters" in pocket.weights_label
     assert not any(p.requires_grad for p in pocket.parameters())
     assert not pocket.training
 
 
 @pytest.mark.slow
 def test_the_default_model_has_its_full_size():
-    model = load_pocket("english")
+    model = load_pocket("seeded")
     # 89.4 M of the language model, 20.1 M of the codec
     assert sum(p.numel() for p in model.parameters()) == 109_501_826
 
@@ -121,7 +121,7 @@ def test_a_tokenizer_too_small_for_all_bytes_is_refused(tmp_path):
 
 
 def test_an_unknown_configuration_is_refused():
-    with pytest.raises(InputError, match=r"no configuration 'klingon'; use 'small' or one of .*english"):
+    with pytest.raises(InputError, match=r"no configuration 'klingon'; use 'narrow', 'seeded' or one of .*english"):
         load_pocket("klingon")
 
 

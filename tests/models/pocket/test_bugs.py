@@ -1,0 +1,67 @@
+"""Each mistake changes what it is said to change, does not show where it is said to hide, and its check sees it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.models.pocket.bugs import BUGS, attempt, bug
+from kokoro_nb.models.pocket.steps import eager_steps, step_modules
+
+FRAMES = 3
+
+
+@pytest.fixture(scope="module")
+def right(pocket, voice, drive):
+    said = replace(drive.said(pocket, voice, FRAMES), sampler=2)
+    host = drive.host(pocket, drive.said(pocket, voice, FRAMES + 16))  # padding that counts takes positions
+    return attempt(eager_steps(step_modules(pocket, host)), host, said)
+
+
+@pytest.fixture(scope="module")
+def speech(right):
+    return right.speak()
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_it_shows_and_its_check_sees_it(right, speech, name):
+    wrong = BUGS[name].apply(right).speak()
+    assert BUGS[name].caught(speech, speech) == 0
+    assert BUGS[name].caught(speech, wrong) > 1e-2  # 0.02 of peak and more, 6 positions, half of the cache
+    assert not np.abs(wrong.latents - speech.latents).max() <= 1e-2
+
+
+@pytest.mark.parametrize("name", [name for name, one in BUGS.items() if one.hidden.__name__ != "_nowhere"])
+def test_it_does_not_show_where_it_hides(right, name):
+    hidden = BUGS[name].hidden(right)
+    expected, found = hidden.speak(), BUGS[name].apply(hidden).speak()
+    assert np.array_equal(expected.latents, found.latents)
+    assert np.array_equal(expected.read["cache"], found.read["cache"])
+
+
+def test_times_leave_what_is_read_alone(right, speech):
+    for name in ("start_at_zero", "end_off_by_one"):
+        assert np.array_equal(BUGS[name].apply(right).speak().read["cache"], speech.read["cache"])
+
+
+def test_nan_spoils_all_layers_but_the_first(right, speech):
+    wrong, read = BUGS["nan_cache"].apply(right).speak(), int(speech.read["position"][0])
+    assert np.array_equal(wrong.read["cache"][0, :, :read], speech.read["cache"][0, :, :read])
+    assert np.isnan(wrong.read["cache"][1:, :, :read]).all()
+    assert np.isnan(wrong.stops).all()  # so that speech never ends
+
+
+def test_the_attempt_is_left_as_it_was(right, speech):
+    for one in BUGS.values():
+        one.apply(right)
+    assert np.array_equal(right.speak().latents, speech.latents)
+
+
+def test_without_room_to_spare_nothing_is_cut(right):
+    assert BUGS["padding_counted"].hidden(replace(right, embeddings=right.embeddings[:, :3])) is None
+
+
+def test_an_unknown_mistake_is_refused():
+    with pytest.raises(InputError, match="no mistake 'typo'; use one of start_at_zero"):
+        bug("typo")

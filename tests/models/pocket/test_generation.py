@@ -1,0 +1,130 @@
+"""The loop in NumPy: it ends where the package ends, and refuses what would be lost without a word."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.models.pocket.generation import embed, speak
+from kokoro_nb.models.pocket.package import given_noise, package_speech
+from kokoro_nb.models.pocket.steps import draw_noise, eager_steps, host_of, step_modules, utterance, voice_prompt
+
+FRAMES = 24
+
+
+@pytest.fixture(scope="module")
+def said(pocket, voice, drive):
+    return replace(drive.said(pocket, voice, FRAMES), sampler=2)
+
+
+@pytest.fixture(scope="module")
+def host(pocket, said, drive):
+    return drive.host(pocket, said, endless=False)
+
+
+@pytest.fixture(scope="module")
+def steps(pocket, host):
+    return eager_steps(step_modules(pocket, host))
+
+
+def test_it_ends_where_the_package_ends(pocket, said, host, steps, drive):
+    expected, found = package_speech(pocket, said), speak(steps, host, said)
+    assert host.earliest < len(expected.latents) < FRAMES
+    assert found.latents.shape == expected.latents.shape
+    assert found.stops.shape == expected.stops.shape
+    assert drive.of_peak(found.audio, expected.audio) < 1e-5
+    assert found.seconds == len(expected.latents) * 0.08
+    later = speak(steps, replace(host, stop_above=host.stop_above + 100), said)  # the control: not listened to
+    assert len(later.latents) == FRAMES
+
+
+def test_the_end_is_not_listened_to_in_the_first_frames(pocket, said, host, steps):
+    eager = replace(host, stop_above=-float("inf"))  # every frame says that speech ends
+    assert len(speak(steps, eager, replace(said, after_stop=1)).latents) == host.earliest + 1
+    assert len(speak(steps, replace(eager, earliest=0), replace(said, after_stop=3)).latents) == 3
+
+
+def test_it_is_what_the_package_hands_to_its_users(pocket, drive):
+    """`generate_audio` itself, threads and all, with our noise in the place of what it draws."""
+    audio = 0.1 * torch.randn(5760, generator=torch.Generator().manual_seed(3))
+    padded = torch.nn.functional.pad(audio, (0, 2400))  # ends on a pause, so that the package adds none
+    heard = {}
+    encode = pocket._encode_audio
+    pocket._encode_audio = lambda given: heard.setdefault("voice", encode(given))
+    try:
+        state = pocket.get_state_for_audio_prompt(padded[None])
+    finally:
+        del pocket._encode_audio
+    voice = torch.cat([pocket.flow_lm.bos_before_voice, heard["voice"]], dim=1)
+    said = utterance(pocket, drive.text, voice, seed=1)
+    host = drive.host(pocket, said, endless=False)
+    pocket.max_decoder_frames_per_call = 1
+    text_draws = np.zeros((1, pocket.flow_lm.ldim), np.float32)  # the package draws once while it reads, for nothing
+    with given_noise(torch.from_numpy(np.concatenate([text_draws, said.noise]))):
+        expected = pocket.generate_audio(state, drive.text)
+    found = speak(eager_steps(step_modules(pocket, host)), host, said)
+    assert found.audio.shape == tuple(expected.shape)
+    assert drive.of_peak(found.audio, expected) < 1e-5
+
+
+def test_a_voice_prompt_is_what_the_package_reads(pocket):
+    audio = torch.cat([0.1 * torch.randn(5760, generator=torch.Generator().manual_seed(3)), torch.zeros(1920)])
+    assert voice_prompt(pocket, audio).shape == (1, 5, pocket.flow_lm.dim)  # four frames, and what stands before them
+    assert torch.equal(voice_prompt(pocket, audio)[:, :1], pocket.flow_lm.bos_before_voice)
+
+
+def test_voice_comes_before_text(pocket, said, host, steps):
+    embeddings = embed(steps, host, said)
+    assert np.array_equal(embeddings[:, : said.voice.shape[1]], said.voice)
+    assert embeddings.shape[1] == said.voice.shape[1] + said.ids.shape[1]
+
+
+def test_two_noises_are_two_utterances(pocket, said, host, steps):
+    short = replace(said, noise=said.noise[:3])
+    other = replace(short, noise=draw_noise(pocket, 3, seed=1))
+    first, second = speak(steps, host, short), speak(steps, host, other)
+    assert np.abs(first.latents - second.latents).max() > 0.1
+    assert np.array_equal(first.latents, speak(steps, host, short).latents)
+
+
+def test_the_first_5_ms_are_faded_in(said, host, steps):
+    found = speak(steps, host, replace(said, noise=said.noise[:1]))
+    assert np.allclose(found.audio[:120], found.frames[0, :120] * np.arange(120) / 119, atol=1e-6)
+    assert np.array_equal(found.audio[120:], found.frames[0, 120:])
+
+
+def test_every_call_is_told_with_its_place(said, host, steps):
+    places = []
+    speak(steps, host, replace(said, noise=said.noise[:1]), watch=lambda place, *_: places.append(place))
+    expected = ["conditioning 0", "conditioning 1", "frame 0: language", "frame 0: flow 0", "frame 0: flow 1"]
+    assert places == [*expected, "frame 0: mimi"]
+
+
+def test_too_little_room_is_refused(pocket, said, host, steps):
+    with pytest.raises(InputError, match=r"cache has .*; export the steps with a larger one"):
+        speak(steps, host, replace(said, noise=np.concatenate([said.noise, said.noise])))
+    small = host_of(pocket, 200, 4, 16)
+    with pytest.raises(InputError, match="384 positions, the cache of Mimi's decoder has 64"):
+        speak(steps, small, said)
+
+
+def test_an_empty_text_or_host_is_refused(pocket, voice):
+    with pytest.raises(InputError, match="no text to say"):
+        utterance(pocket, "  ", voice)
+    with pytest.raises(InputError, match="give 1 or more"):
+        host_of(pocket, 20, 0, 16)
+
+
+def test_the_loop_needs_no_pytorch():
+    code = (
+        "import sys, types, pathlib; import kokoro_nb; folder = pathlib.Path(kokoro_nb.__file__).parent; "
+        "[sys.modules.setdefault(n, types.ModuleType(n)) for n in ('kokoro_nb.models', 'kokoro_nb.models.pocket')]; "
+        "sys.modules['kokoro_nb.models.pocket'].__path__ = [str(folder / 'models' / 'pocket')]; "
+        "import kokoro_nb.models.pocket.generation; print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
