@@ -222,7 +222,7 @@ def _reaches(reference: Trace, candidate: Trace) -> bool:
 
 
 def _uncovered(reference: Trace, candidate: Trace) -> tuple[str, ...]:
-    """Return the operators that were not captured, asked for or not, that compute something and have no captured twin."""
+    """Return the operators that were not captured, asked for or not, that compute something and have no twin."""
     if reference.meaning is None:
         return candidate.missing
     captured = {tap.name for tap in candidate.taps}
