@@ -5,14 +5,16 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # For example: make report TORCH_INDEX=<PyTorch's CPU wheel index>; see the README.
 TORCH_INDEX ?=
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+INSTALL := -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+PIP := $(BIN)/python $(INSTALL)
+REPLAY ?= .venv-replay
 
 WEIGHTS ?=
 WHISPER ?=
 JOBS ?= 2
 PARAMETERS := $(if $(WEIGHTS),-p weights $(WEIGHTS)) $(if $(WHISPER),-p whisper_model $(WHISPER))
 
-.PHONY: report test test-all lab lint doctor clean
+.PHONY: report test test-all replay lab lint doctor clean
 
 report: $(VENV)/.installed ## run every notebook and render outputs/report/index.html
 	$(BIN)/kokoro-nb report --jobs $(JOBS) $(PARAMETERS)
@@ -21,10 +23,14 @@ test: $(VENV)/.installed-dev ## run the linter, the type checker and the tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" -n $(JOBS) --dist loadfile
 
 test-all: $(VENV)/.installed-dev ## the tests with the slow sweeps
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+
+replay: $(VENV)/.installed $(REPLAY)/.installed ## the failure on ExecuTorch 0.7.0; fetches several GB the first time
+	KOKORO_NB_REPLAY=$(abspath $(REPLAY))/bin/python $(BIN)/kokoro-nb run 12 --fresh --out outputs/replay \
+	  -p large true $(if $(WEIGHTS),-p weights $(WEIGHTS))
 
 lab: $(VENV)/.installed ## open JupyterLab on the notebooks
 	$(BIN)/jupyter lab --notebook-dir=notebooks
@@ -46,4 +52,11 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 
 $(VENV)/.installed-dev: pyproject.toml $(VENV)/.installed
 	$(PIP) --editable ".[dev]"
+	@touch $@
+
+$(REPLAY)/bin/python:
+	$(PYTHON) -m venv $(REPLAY)
+
+$(REPLAY)/.installed: data/replay/requirements.txt | $(REPLAY)/bin/python
+	$(REPLAY)/bin/python $(INSTALL) --requirement $<
 	@touch $@

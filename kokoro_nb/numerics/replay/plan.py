@@ -1,0 +1,61 @@
+"""What is replayed: which module, with which patches, on which backend, and after what it is called again."""
+
+from dataclasses import dataclass
+
+# what a program is called with between its first call and the later ones; None for nothing: the calls follow each other
+SEQUENCES = {"itself": None, "zeros": 0.0, "a constant": 1.0, "NaN in every float": float("nan")}
+AFTER = 2  # how often the inputs are run again after that: a fault that stays shows on each
+AS_IT_IS = ("explicit_noise", "custom_stft")  # without these two there is no export at all
+DECODER, BLOCKS, INVERSE, ALONE = "decoder from har", "the five blocks", "stft inverse", "InstanceNorm1d"
+XNNPACK, PORTABLE = "executorch-xnnpack", "executorch-portable"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One module, exported once; then loaded afresh for each of `SEQUENCES`, and called.
+
+    Attributes
+    ----------
+    name : str
+        In words.
+    cut : str
+        ``decoder from har``; ``the five blocks``, which is the decoder up to its generator; ``stft inverse``;
+        ``InstanceNorm1d``, on numbers of its own; or the path of a module of the decoder ahead of its generator.
+    backend : str
+        Key of `BACKENDS`.
+    patches : tuple of str
+        Keys of `PATCHES`.
+    """
+
+    name: str
+    cut: str
+    backend: str = XNNPACK
+    patches: tuple[str, ...] = AS_IT_IS
+
+
+NORM = Trial("InstanceNorm1d alone", ALONE, PORTABLE, ())
+BLOCK = "encode"
+PIECES = tuple(Trial(path, path) for path in ("asr_res", f"{BLOCK}.norm1.fc", f"{BLOCK}.norm1.norm", f"{BLOCK}.norm1"))
+SYMPTOM = Trial("XNNPACK as it is", BLOCK)
+MENDED = Trial("XNNPACK, norm written out", BLOCK, XNNPACK, (*AS_IT_IS, "two_pass_norm"))
+CONTROLS = (
+    SYMPTOM,
+    Trial("XNNPACK, weight_norm folded", BLOCK, XNNPACK, (*AS_IT_IS, "fold_weight_norm")),
+    MENDED,
+    Trial("portable as it is", BLOCK, PORTABLE),
+    Trial("portable, norm written out", BLOCK, PORTABLE, (*AS_IT_IS, "two_pass_norm")),
+)
+LAYOUT = (
+    Trial("portable as it is", INVERSE, PORTABLE),
+    Trial("portable, contiguous", INVERSE, PORTABLE, (*AS_IT_IS, "contiguous_istft")),
+    Trial("XNNPACK as it is", INVERSE, XNNPACK),
+)
+TRIALS = (NORM, *PIECES, *CONTROLS, *LAYOUT)
+# minutes of compilation each, so only where asked for
+SOUND = Trial("decoder from har, both patches", DECODER, XNNPACK, (*AS_IT_IS, "two_pass_norm", "contiguous_istft"))
+LARGE = (
+    Trial("five blocks as they are", BLOCKS),
+    Trial("five blocks, norm written out", BLOCKS, XNNPACK, (*AS_IT_IS, "two_pass_norm")),
+    Trial("decoder from har as it is", DECODER),
+    SOUND,
+)
