@@ -55,8 +55,8 @@ def digest_tensors(tensors: Mapping[str, Tensor]) -> str:
     return total.hexdigest()
 
 
-def hub_file(repo: str, filename: str) -> Path:
-    """Return the path of a hub file in the cache, fetched first where a network allows it.
+def hub_file(repo: str, filename: str, revision: str | None = None) -> Path:
+    """Return the path of a hub file in the cache, fetched first where a network allows it; the newest by default.
 
     Raises
     ------
@@ -69,14 +69,14 @@ def hub_file(repo: str, filename: str) -> Path:
     from huggingface_hub.utils import get_session
 
     try:
-        return Path(hf_hub_download(repo, filename, local_files_only=True))
+        return Path(hf_hub_download(repo, filename, revision=revision, local_files_only=True))
     except HFValidationError as error:
         raise InputError(f"'{repo}' is no hub id; write it as owner/name, such as hexgrad/Kokoro-82M.") from error
     except LocalEntryNotFoundError:
         pass  # not cached: ask the hub
     try:
         get_session().head(ENDPOINT, timeout=5)  # the download itself would try again for half a minute
-        return Path(hf_hub_download(repo, filename))
+        return Path(hf_hub_download(repo, filename, revision=revision))
     except Exception as error:  # every network layer below has errors of its own
         raise InputError(
             f"{filename} of '{repo}' is neither in the hub cache ({_short(HF_HUB_CACHE)}) nor can it be fetched "

@@ -101,8 +101,13 @@ def load_pocket(config: str | dict[str, Any] = NARROW, seed: int = 0) -> TTSMode
     content = _content(config) if isinstance(config, str) else config
     model = _build(content).eval().requires_grad_(False)
     initialise(model, seed)
+    return labelled(model, name, f"random, seed {seed}")
+
+
+def labelled(model: TTSModel, name: str, origin: str) -> TTSModel:
+    """Write on every part of `model` what its weights are, and return it."""
     total = sum(parameter.numel() for parameter in model.parameters())
-    weights = Weights(f"PocketTTS {name}", f"random, seed {seed}", total, digest_tensors(model.state_dict()))
+    weights = Weights(f"PocketTTS {name}", origin, total, digest_tensors(model.state_dict()))
     for module in model.modules():
         module.weights_label = weights.label
     return model

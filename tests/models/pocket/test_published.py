@@ -1,0 +1,88 @@
+import pytest
+import torch
+import yaml
+from safetensors.torch import save_file
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.models.pocket.architecture import LEARNT, load_pocket, small_config, train_tokenizer
+from kokoro_nb.models.pocket.published import HUB, is_published, load_published
+
+
+@pytest.fixture
+def files(tmp_path, pocket):
+    """Write what is published: a configuration, a tokenizer and weights; return a function that writes it changed."""
+    tokenizer = train_tokenizer(LEARNT, tmp_path)
+
+    def write(change=None, **about):
+        state = {name: tensor.clone() for name, tensor in pocket.state_dict().items()}
+        if change:
+            change(state)
+        save_file(state, tmp_path / "model.safetensors")
+        content = small_config() | {"weights_path": str(tmp_path / "model.safetensors")} | about
+        content["flow_lm"]["lookup_table"]["tokenizer_path"] = str(tokenizer)
+        (tmp_path / "pocket.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+        return str(tmp_path / "pocket.yaml")
+
+    return write
+
+
+def test_what_is_loaded_is_what_was_written(files, pocket):
+    loaded = load_published(files(lambda state: state["flow_lm.bos_emb"].fill_(0.25)))
+    expected = pocket.state_dict()
+    for name, tensor in loaded.state_dict().items():
+        if name == "flow_lm.bos_emb":
+            assert (tensor == 0.25).all()
+        else:
+            torch.testing.assert_close(tensor, expected[name], rtol=0, atol=0)
+    assert loaded.weights_label.startswith("PocketTTS pocket.yaml (published; 0.2 M parameters; sha256 ")
+    assert loaded.weights_label != load_pocket().weights_label
+    assert not any(parameter.requires_grad for parameter in loaded.parameters())
+
+
+def test_what_is_loaded_from_where():
+    assert is_published(HUB)
+    assert is_published("folder/own.yml")
+    assert not any(is_published(name) for name in ("narrow", "seeded", "english", "hexgrad/Kokoro-82M"))
+
+
+def _nan(state):
+    state["flow_lm.bos_emb"][0] = torch.nan
+
+
+def _less(state):
+    del state["flow_lm.bos_emb"]
+
+
+@pytest.mark.parametrize(
+    ("change", "about", "said"),
+    [
+        (_nan, {}, "'flow_lm.bos_emb' of .*pocket.yaml holds NaN or infinity; the file is damaged"),
+        (
+            _less,
+            {},
+            "PocketTTS cannot be loaded from .*pocket.yaml .RuntimeError: .*use the configuration, the weights",
+        ),
+        (None, {"weights_path": None}, "names no weights; set weights_path, or use 'narrow'"),
+        (None, {"weights_path": "absent.safetensors"}, "There is no file absent.safetensors, which .* names"),
+        (None, {"mimi": {}}, "PocketTTS cannot be loaded from .*pocket.yaml"),
+        (None, {"flow_lm": {"lookup_table": {}}}, "PocketTTS cannot be loaded from .*pocket.yaml"),
+    ],
+)
+def test_what_does_not_fit_is_refused(files, change, about, said):
+    with pytest.raises(InputError, match=said):
+        load_published(files(change, **about))
+
+
+def test_what_is_no_configuration_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"There is no file .*absent\.yaml"):
+        load_published(str(tmp_path / "absent.yaml"))
+    path = tmp_path / "own.yaml"
+    for text, said in (("{", "is no YAML"), ("- 1", "is no configuration of PocketTTS")):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(InputError, match=said):
+            load_published(str(path))
+
+
+def test_without_a_network_the_hub_is_asked_for_in_vain(hub_cache):
+    with pytest.raises(InputError, match=r"model\.safetensors of 'kyutai/pocket-tts' is neither in the hub cache"):
+        load_published(HUB)
