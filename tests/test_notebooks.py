@@ -28,6 +28,7 @@ SMALL = {
     "built_backends": [],
     "text": "A short one.",
     "fault_count": 1,
+    "large": False,
     "padded_buckets": [16],
     "audit_buckets": [12],
     "tokens_buckets": [32],

@@ -14,7 +14,7 @@ import numpy as np
 from kokoro_nb.listening.transcript import is_speech, normalise, transcribe
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.training.corpus import VOICES
-from kokoro_nb.training.ear_corpus import HELD_OUT_VOICES
+from kokoro_nb.training.ear.corpus import HELD_OUT_VOICES
 from kokoro_nb.training.espeak import speak
 from kokoro_nb.training.sentences import sentences
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from kokoro_nb.models.architecture import full_config
-from kokoro_nb.training.ear_corpus import MEL_SECONDS, Clip
-from kokoro_nb.training.ear_tokens import trained_tokens
+from kokoro_nb.training.ear.corpus import MEL_SECONDS, Clip
+from kokoro_nb.training.ear.tokens import trained_tokens
 from kokoro_nb.training.sentences import VOCABULARY
 
 MELS, FULL = 80, 3000  # bands and mel frames of whisper's window

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.training.ear_batch import collate, draw_ear_batch, plain
-from kokoro_nb.training.ear_corpus import HELD_OUT_VOICES, Clip, make_clip
-from kokoro_nb.training.ear_model import TERMS, Ear
+from kokoro_nb.training.ear.batch import collate, draw_ear_batch, plain
+from kokoro_nb.training.ear.corpus import HELD_OUT_VOICES, Clip, make_clip
+from kokoro_nb.training.ear.model import TERMS, Ear
 from kokoro_nb.training.sentences import sentences
 from kokoro_nb.training.trainer import Run
 

@@ -5,8 +5,9 @@ import pytest
 from whisper.audio import log_mel_spectrogram
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.training import corpus, ear_corpus
-from kokoro_nb.training.ear_corpus import HELD_OUT_VOICES, TRAINED, build_clips, ear_texts, make_clip, mel_of
+from kokoro_nb.training import corpus
+from kokoro_nb.training.ear import corpus as ear_corpus
+from kokoro_nb.training.ear.corpus import HELD_OUT_VOICES, TRAINED, build_clips, ear_texts, make_clip, mel_of
 from kokoro_nb.training.espeak import speak
 from kokoro_nb.training.sentences import VOCABULARY, is_held_out
 

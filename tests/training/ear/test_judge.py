@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from kokoro_nb.listening.transcript import Transcript
-from kokoro_nb.training import ear_judge
 from kokoro_nb.training.corpus import VOICES
-from kokoro_nb.training.ear_corpus import HELD_OUT_VOICES
-from kokoro_nb.training.ear_judge import judge, judged_texts, noise_clips, verdicts
+from kokoro_nb.training.ear import judge as judges
+from kokoro_nb.training.ear.corpus import HELD_OUT_VOICES
+from kokoro_nb.training.ear.judge import judge, judged_texts, noise_clips, verdicts
 from kokoro_nb.training.sentences import is_held_out
 
 TEXTS = ("the dog is old", "birds sing")
@@ -19,7 +19,7 @@ def hears(monkeypatch):
 
     def set_up(*transcripts):
         rest = iter(transcripts)
-        monkeypatch.setattr(ear_judge, "transcribe", lambda model, audio, rate: next(rest))
+        monkeypatch.setattr(judges, "transcribe", lambda model, audio, rate: next(rest))
 
     return set_up
 
@@ -70,16 +70,14 @@ def test_noise_is_no_silence_and_differs():
 
 
 def test_every_voice_and_control_is_judged_and_the_controls_cannot_pass(monkeypatch):
-    monkeypatch.setattr(ear_judge, "kokoro_clips", lambda texts, voice: clips(len(texts)))
+    monkeypatch.setattr(judges, "kokoro_clips", lambda texts, voice: clips(len(texts)))
     monkeypatch.setattr(
-        ear_judge, "espeak_clips", lambda texts, voice: iter(np.full(4, len(t), np.float32) for t in texts)
+        judges, "espeak_clips", lambda texts, voice: iter(np.full(4, len(t), np.float32) for t in texts)
     )
     texts = judged_texts(3)
     by_length = {len(text): text for text in texts}
     assert len(by_length) == 3
-    monkeypatch.setattr(
-        ear_judge, "transcribe", lambda model, audio, rate: sure(by_length.get(int(audio[0]), "nonsense"))
-    )
+    monkeypatch.setattr(judges, "transcribe", lambda model, audio, rate: sure(by_length.get(int(audio[0]), "nonsense")))
     found = {verdict.signal: verdict for verdict in verdicts(None, 3)}
     assert [name for name in found if name.startswith("espeak")] == [f"espeak {voice}" for voice in HELD_OUT_VOICES]
     assert {f"kokoro-mini {voice}" for voice in VOICES} <= set(found)

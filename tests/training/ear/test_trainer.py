@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.training import ear_trainer
-from kokoro_nb.training.ear_batch import collate, plain
-from kokoro_nb.training.ear_corpus import TRAINED
-from kokoro_nb.training.ear_trainer import EarTrainer, held_out_clips
+from kokoro_nb.training.ear import trainer as trainers
+from kokoro_nb.training.ear.batch import collate, plain
+from kokoro_nb.training.ear.corpus import TRAINED
+from kokoro_nb.training.ear.trainer import EarTrainer, held_out_clips
 from kokoro_nb.training.sentences import is_held_out
 from kokoro_nb.training.trainer import load_checkpoint, save_checkpoint
 
@@ -62,13 +62,13 @@ def test_whole_windows_come_now_and_then_and_at_the_end_every_other_step(tiny_ea
 
 
 def test_the_run_is_measured_on_held_out_sentences_and_voices(tiny_ear, tiny_clips, tmp_path, monkeypatch):
-    monkeypatch.setattr(ear_trainer, "SAMPLED", 3)
+    monkeypatch.setattr(trainers, "SAMPLED", 3)
     clips = held_out_clips(3)
     assert all(is_held_out(clip.text) for clip in clips)
     assert not {clip.voice for clip in clips} & set(TRAINED)
     trainer = EarTrainer(tiny_ear, tiny_clips)
     assert trainer.sample(tmp_path)["held_out_wer"] > 0.5, "nothing has been learnt yet"
-    monkeypatch.setattr(ear_trainer.Ear, "listen", lambda self, mel: [clip.text for clip in clips])
+    monkeypatch.setattr(trainers.Ear, "listen", lambda self, mel: [clip.text for clip in clips])
     assert trainer.sample(tmp_path) == {"held_out_wer": 0.0}
 
 

@@ -13,10 +13,10 @@ import torch
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.recogniser import load_whisper
 from kokoro_nb.storage import cache_dir
-from kokoro_nb.training.ear_corpus import build_clips
-from kokoro_nb.training.ear_export import export_ear
-from kokoro_nb.training.ear_judge import SENTENCES, verdicts
-from kokoro_nb.training.ear_trainer import EarSettings, EarTrainer
+from kokoro_nb.training.ear.corpus import build_clips
+from kokoro_nb.training.ear.export import export_ear
+from kokoro_nb.training.ear.judge import SENTENCES, verdicts
+from kokoro_nb.training.ear.trainer import EarSettings, EarTrainer
 from kokoro_nb.training.trainer import load_checkpoint, train
 
 

@@ -3,10 +3,10 @@ import pytest
 import torch
 from whisper.audio import N_FRAMES, log_mel_spectrogram, pad_or_trim
 
-from kokoro_nb.training import ear_batch
-from kokoro_nb.training.ear_batch import IGNORED, Heard, collate, draw_ear_batch, plain, warp
-from kokoro_nb.training.ear_corpus import make_clip, mel_of
-from kokoro_nb.training.ear_tokens import tokenizer, trained_tokens
+from kokoro_nb.training.ear import batch as batches
+from kokoro_nb.training.ear.batch import IGNORED, Heard, collate, draw_ear_batch, plain, warp
+from kokoro_nb.training.ear.corpus import make_clip, mel_of
+from kokoro_nb.training.ear.tokens import tokenizer, trained_tokens
 from kokoro_nb.training.espeak import speak
 from kokoro_nb.training.sentences import VOCABULARY
 
@@ -53,7 +53,7 @@ def test_a_gain_is_a_shift_and_noise_a_sum_of_powers():
     shift = mel_of(10 * noise, 16_000) - mel_of(noise, 16_000)
     np.testing.assert_allclose(shift, 0.5, atol=1e-4)  # 20 dB of 40 dB to the unit
     one = np.full((80, 4), 0.2, np.float32)
-    assert np.logaddexp(ear_batch.NEPERS * one, ear_batch.NEPERS * one) / ear_batch.NEPERS == pytest.approx(
+    assert np.logaddexp(batches.NEPERS * one, batches.NEPERS * one) / batches.NEPERS == pytest.approx(
         0.2 + np.log10(2) / 4
     )
 

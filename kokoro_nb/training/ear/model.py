@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from kokoro_nb.models.architecture import full_config
-from kokoro_nb.training.ear_batch import IGNORED, MELS, EarBatch
-from kokoro_nb.training.ear_tokens import trained_tokens
+from kokoro_nb.training.ear.batch import IGNORED, MELS, EarBatch
+from kokoro_nb.training.ear.tokens import trained_tokens
 from kokoro_nb.training.sentences import VOCABULARY
 
 POSITIONS, TEXT_POSITIONS, TOKENS = 1500, 64, 51_864

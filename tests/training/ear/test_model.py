@@ -3,10 +3,10 @@ import torch
 import whisper
 
 from kokoro_nb.listening.recogniser import load_whisper
-from kokoro_nb.training.ear_batch import draw_ear_batch
-from kokoro_nb.training.ear_model import NEVER, Ear, checkpoint
-from kokoro_nb.training.ear_tokens import tokenizer, trained_tokens
-from kokoro_nb.training.ear_trainer import EarTrainer
+from kokoro_nb.training.ear.batch import draw_ear_batch
+from kokoro_nb.training.ear.model import NEVER, Ear, checkpoint
+from kokoro_nb.training.ear.tokens import tokenizer, trained_tokens
+from kokoro_nb.training.ear.trainer import EarTrainer
 
 SHAPE = (24, 2, (2, 2))
 

@@ -9,12 +9,12 @@ import torch
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.recogniser import load_whisper
 from kokoro_nb.storage import atomic, write_text
-from kokoro_nb.training.ear_batch import SILENT
-from kokoro_nb.training.ear_corpus import HELD_OUT_VOICES, PITCHES, RATES, SCRAMBLED, TRAINED
-from kokoro_nb.training.ear_judge import SENTENCES, Verdict, verdicts
-from kokoro_nb.training.ear_model import TERMS, checkpoint
-from kokoro_nb.training.ear_tokens import trained_tokens
-from kokoro_nb.training.ear_trainer import EarSettings
+from kokoro_nb.training.ear.batch import SILENT
+from kokoro_nb.training.ear.corpus import HELD_OUT_VOICES, PITCHES, RATES, SCRAMBLED, TRAINED
+from kokoro_nb.training.ear.judge import SENTENCES, Verdict, verdicts
+from kokoro_nb.training.ear.model import TERMS, checkpoint
+from kokoro_nb.training.ear.tokens import trained_tokens
+from kokoro_nb.training.ear.trainer import EarSettings
 from kokoro_nb.training.sentences import TEMPLATES, VOCABULARY
 
 MOST_BYTES = 16_000_000
