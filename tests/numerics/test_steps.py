@@ -153,6 +153,8 @@ def test_a_step_that_falls_is_told_and_the_rest_still_checked_by_itself(narrow, 
 
 def test_what_is_absent_is_refused(narrow, exact, monkeypatch):
     class Absent(_Broken):
+        name = "absent"
+
         def available(self):
             return "not installed."
 

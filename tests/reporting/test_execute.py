@@ -198,6 +198,8 @@ def test_an_interrupt_stops_the_kernel_and_is_recorded(tmp_path):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # a shell has its background jobs ignore the interrupt, and so would this child
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     note = tmp_path / "outputs" / "run" / "01_slow" / "pid"
     deadline = time.monotonic() + 60
