@@ -9,6 +9,7 @@ import json
 import math
 import signal
 import time
+from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -69,7 +70,7 @@ SAMPLE_EVERY = 500
 SAVE_EVERY = 150  # seconds
 
 
-class Run:
+class Run(ABC):
     """Whatever is trained, its optimiser and averaged weights, and how far it has come.
 
     Attributes
@@ -97,13 +98,13 @@ class Run:
         self.step, self.seconds = 0, 0.0
         self.history: list[dict[str, float]] = []
 
+    @abstractmethod
     def losses(self) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         """Return the loss of this step and the terms that it is made of."""
-        raise NotImplementedError
 
+    @abstractmethod
     def sample(self, folder: Path) -> dict[str, float]:
         """Measure what the run has come to on what was held out, for the log; write examples to `folder`."""
-        raise NotImplementedError
 
     def rate(self) -> float:
         """Return the learning rate of this step: a linear rise, then half a cosine."""

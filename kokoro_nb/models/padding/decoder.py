@@ -11,8 +11,6 @@ from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
 from kokoro_nb.models.padding.layers import within
 from kokoro_nb.models.padding.lengths import Valid, of_frames
 
-SPECTRAL = SAMPLES_PER_FRAME // 5  # frames of the generator's STFT per frame
-
 
 class PaddedFromHarStage(stages.FromHarStage):
     """`stages.FromHarStage` whose audio does not depend on what stands behind the valid frames, nor on how much."""
