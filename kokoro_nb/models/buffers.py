@@ -13,7 +13,7 @@ from kokoro_nb.models.complete import complete_inputs
 
 @dataclass(frozen=True)
 class Extent:
-    """How long the valid part of an output is along one axis: ``rate * count + extra``."""
+    """How long the valid part of an input or an output is along one axis: ``rate * count + extra``."""
 
     axis: int
     per: str
@@ -27,6 +27,8 @@ class Extent:
 
 _SPECTRAL = (Extent(2, "frames", SAMPLES_PER_FRAME // 5, 1),)
 EXTENTS: dict[str, tuple[Extent, ...]] = {
+    **dict.fromkeys(("ids", "attention_mask"), (Extent(1, "tokens"),)),
+    **dict.fromkeys(("ref_s", "speed", "length", "initial_phase"), ()),
     "t_en": (Extent(2, "tokens"),),
     "encoded": (Extent(1, "tokens"),),
     "d": (Extent(1, "tokens"),),
@@ -35,10 +37,12 @@ EXTENTS: dict[str, tuple[Extent, ...]] = {
     "f0": (Extent(1, "frames", 2),),
     "n": (Extent(1, "frames", 2),),
     "asr": (Extent(2, "frames"),),
+    "en": (Extent(2, "frames"),),
     "s": (),
     "x": (Extent(2, "frames", 2),),
     "excitation": (Extent(1, "frames", SAMPLES_PER_FRAME),),
-    **dict.fromkeys(("har_magnitude", "har_phase", "x_pre", "x_post", "spec", "phase"), _SPECTRAL),
+    "harmonic_noise": (Extent(1, "frames", SAMPLES_PER_FRAME),),
+    **dict.fromkeys(("har", "har_magnitude", "har_phase", "x_pre", "x_post", "spec", "phase"), _SPECTRAL),
     "audio": (Extent(1, "frames", SAMPLES_PER_FRAME),),
 }
 

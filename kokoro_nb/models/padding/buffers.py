@@ -6,22 +6,12 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
+from kokoro_nb.models.buffers import EXTENTS
 
-# name of an input -> axis that grows with the buffer, positions per token or frame, and how many there are on top
-GROWTH: dict[str, tuple[int, int, int]] = {
-    "ids": (1, 1, 0),
-    "attention_mask": (1, 1, 0),
-    "encoded": (1, 1, 0),
-    "d": (1, 1, 0),
-    "en": (2, 1, 0),
-    "asr": (2, 1, 0),
-    "f0": (1, 2, 0),
-    "n": (1, 2, 0),
-    "har": (2, SAMPLES_PER_FRAME // 5, 1),
-    "harmonic_noise": (1, SAMPLES_PER_FRAME, 0),
-}
-CONSTANT = ("s", "ref_s", "speed", "length", "initial_phase")
+INPUTS = (
+    *("ids", "attention_mask", "encoded", "d", "en", "asr", "f0", "n", "har", "harmonic_noise"),
+    *("s", "ref_s", "speed", "length", "initial_phase"),
+)
 
 
 def widened(inputs: Mapping[str, Tensor], room: int, fill: float = 0.0) -> dict[str, Tensor]:
@@ -49,14 +39,12 @@ def widened(inputs: Mapping[str, Tensor], room: int, fill: float = 0.0) -> dict[
     """
     wide = {}
     for name, tensor in inputs.items():
-        if name in CONSTANT:
-            wide[name] = tensor
-            continue
-        if name not in GROWTH:
-            raise InputError(f"It is not known how the input '{name}' grows; the stages take {', '.join(GROWTH)}.")
-        axis, rate, more = GROWTH[name]
-        missing = rate * room + more - tensor.shape[axis]
-        if missing < 0:
-            raise InputError(f"Input '{name}' is longer than {room} tokens or frames; give more room.")
-        wide[name] = pad(tensor, (0, 0) * (tensor.dim() - 1 - axis) + (0, missing), value=fill)
+        if name not in INPUTS:
+            raise InputError(f"It is not known how the input '{name}' grows; the stages take {', '.join(INPUTS)}.")
+        for extent in EXTENTS[name]:
+            missing = extent.length({"tokens": room, "frames": room}) - tensor.shape[extent.axis]
+            if missing < 0:
+                raise InputError(f"Input '{name}' is longer than {room} tokens or frames; give more room.")
+            tensor = pad(tensor, (0, 0) * (tensor.dim() - 1 - extent.axis) + (0, missing), value=fill)
+        wide[name] = tensor
     return wide
