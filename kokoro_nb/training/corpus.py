@@ -3,9 +3,11 @@
 The alignment is espeak-ng's own (`kokoro_nb.training.alignment`); F0 and energy are measured on the audio.
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,6 +18,7 @@ from kokoro_nb.training.alignment import MERGES, Disagreement, align, frame_dura
 from kokoro_nb.training.espeak import speak
 from kokoro_nb.training.sentences import punctuated, sentences, word_lists
 
+T = TypeVar("T")
 VOICES: dict[str, dict] = {
     "em_espeak": {"voice": "en-us", "rate": 150, "pitch": 50},
     "ef_espeak": {"voice": "en-us+f3", "rate": 150, "pitch": 50},
@@ -182,15 +185,28 @@ def _make_shard(index: int, seed: int) -> list[Utterance]:
     from kokoro_nb.models.architecture import full_config
 
     vocab, names = full_config()["vocab"], list(VOICES)
-    made: list[Utterance] = []
-    for text in shard_texts(index, seed):
+    return first_aligned(
+        shard_texts(index, seed), lambda text, at: utterance(text, names[at % len(names)], vocab), SHARD
+    )
+
+
+def first_aligned(texts: Iterable[str], make: Callable[[str, int], T], count: int) -> list[T]:
+    """Return the first `count` of what ``make(text, place)`` returns; sentences that cannot be aligned are left out.
+
+    Raises
+    ------
+    InputError
+        If the texts are not enough.
+    """
+    made: list[T] = []
+    for text in texts:
         try:
-            made.append(utterance(text, names[len(made) % len(names)], vocab))
+            made.append(make(text, len(made)))
         except Disagreement:
-            continue  # the share is small; shard_texts gives spare ones
-        if len(made) == SHARD:
+            continue  # the share is small, and there are spare ones
+        if len(made) == count:
             return made
-    raise InputError(f"Only {len(made)} of {SHARD} sentences could be aligned; espeak and misaki do not agree.")
+    raise InputError(f"Only {len(made)} of {count} sentences could be aligned; espeak and misaki do not agree.")
 
 
 def write_shard(path: Path, utterances: list[Utterance]) -> None:

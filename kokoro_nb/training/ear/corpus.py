@@ -16,6 +16,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.storage import atomic, cache_dir, digest
 from kokoro_nb.training.alignment import STRESS, Disagreement, align
+from kokoro_nb.training.corpus import first_aligned
 from kokoro_nb.training.espeak import speak
 from kokoro_nb.training.sentences import VOCABULARY, is_held_out, sentences
 
@@ -148,16 +149,12 @@ def clips_folder(seed: int) -> Path:
 
 def _make_shard(index: int, seed: int) -> list[Clip]:
     source, spare = random.Random(f"clips {seed} {index}"), SHARD * 11 // 10
-    made: list[Clip] = []
-    for text in islice(ear_texts(seed), index * spare, (index + 1) * spare):
-        voice, rate, pitch = source.choice(TRAINED), source.randint(*RATES), source.randint(*PITCHES)
-        try:
-            made.append(make_clip(text, voice, rate, pitch))
-        except Disagreement:
-            continue
-        if len(made) == SHARD:
-            return made
-    raise InputError(f"Only {len(made)} of {SHARD} sentences could be aligned; espeak and misaki do not agree.")
+    texts = islice(ear_texts(seed), index * spare, (index + 1) * spare)
+
+    def make(text: str, place: int) -> Clip:
+        return make_clip(text, source.choice(TRAINED), source.randint(*RATES), source.randint(*PITCHES))
+
+    return first_aligned(texts, make, SHARD)
 
 
 def _write(path: Path, clips: list[Clip]) -> None:

@@ -1,0 +1,91 @@
+"""What the command lines of training share: the options of a run, its beginning or resuming, its end, its threads."""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.storage import cache_dir
+from kokoro_nb.training.trainer import Run, load_checkpoint, train
+
+
+def run_parser(module: str, description: str, name: str) -> argparse.ArgumentParser:
+    """Return a parser with the options that every run has; those named like a setting are that setting.
+
+    Parameters
+    ----------
+    module : str
+        What stands behind ``python -m``.
+    description : str
+        Docstring of that module; its first line is shown.
+    name : str
+        What is trained: ``voice`` or ``ear``; also the run's default folder.
+    """
+    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description.split("\n")[0])
+    parser.add_argument("--out", type=Path, default=cache_dir() / "training" / name, help="folder of the run")
+    parser.add_argument("--resume", action="store_true", help="go on from the folder's checkpoint")
+    parser.add_argument(
+        "--export", type=Path, metavar="FOLDER", help=f"write the run's {name} there instead of training"
+    )
+    parser.add_argument("--steps", type=int, help="length of the run; with --resume a new length")
+    parser.add_argument("--rate", type=float, help="highest learning rate")
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--threads", type=int, default=1, help="CPU threads")
+    parser.add_argument("--float32", dest="bfloat16", action="store_false", default=None)
+    return parser
+
+
+def begin_or_resume(options: argparse.Namespace, defaults: Any, make: Callable[[Any], Run]) -> None:
+    """Train as `options` say, from the beginning or from the folder's checkpoint, and say how it ended.
+
+    Parameters
+    ----------
+    options : argparse.Namespace
+        What a parser of `run_parser` read.
+    defaults : dataclass instance
+        The run's settings; the checkpoint's take precedence, and before those what `options` name.
+    make : callable
+        Settings -> run, at step 0.
+
+    Raises
+    ------
+    InputError
+        If the folder holds a run and ``--resume`` was not given, or the reverse.
+    """
+    names = [field.name for field in fields(defaults)]
+    given = {name: getattr(options, name) for name in names if getattr(options, name, None) is not None}
+    state = load_checkpoint(options.out) if options.resume else None
+    if state is None and (options.out / "checkpoint.pt").exists():
+        raise InputError(f"{options.out} holds a run already; go on with --resume, or choose another --out.")
+    trainer = make(replace(defaults, **((state["settings"] if state else {}) | given)))
+    if state:
+        trainer.restore(state)
+    done = train(trainer, options.out)
+    print(f"{'finished' if done else 'stopped'} at step {trainer.step} after {trainer.seconds / 60:.1f} min")
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Give torch `count` CPU threads, and back what it had: sums are ordered by them, and so rounded."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def exit_with(main: Callable[[], None]) -> None:
+    """Run a command line; what was asked wrongly is one sentence and exit status 2."""
+    try:
+        main()
+    except InputError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
