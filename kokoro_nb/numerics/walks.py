@@ -7,7 +7,6 @@ from typing import Any
 from torch import Tensor
 
 from kokoro_nb.backends.ladder import Outputs
-from kokoro_nb.models.buffers import EXTENTS
 from kokoro_nb.numerics.parity import compare
 from kokoro_nb.numerics.tails import valid_part
 
@@ -45,6 +44,11 @@ class Walk:
         """Valid length of the two axes that can be padded."""
         return {"tokens": self.tokens, "frames": self.frames}
 
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of what the pipeline computed, in its order."""
+        return tuple(name for name in self.values if name not in self.inputs)
+
 
 def leaks(padded: Walk, plain: Walk) -> list[dict[str, Any]]:
     """Return the rows of a table: how far the padding changes what is valid, output by output.
@@ -55,7 +59,7 @@ def leaks(padded: Walk, plain: Walk) -> list[dict[str, Any]]:
         The same utterance in buffers that are longer than it, and in buffers that it fills, on one backend.
     """
     rows: list[dict[str, Any]] = []
-    for name in EXTENTS:
+    for name in plain.outputs:
         found, expected = (valid_part(name, one.values[name], one.valid) for one in (padded, plain))
         row: dict[str, Any] = {"output": name, "plain": expected.shape, "padded": found.shape}
         same = found.shape == expected.shape

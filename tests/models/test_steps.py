@@ -51,10 +51,10 @@ def test_the_decoders_steps_are_the_decoder(narrow, narrow_case):
 
 def test_every_output_has_its_extent(narrow, values, narrow_case):
     made = [name for step in chain(narrow.model, 4).values() for name in step.output_names]
-    assert sorted(made) == sorted(EXTENTS)
-    for name, extents in EXTENTS.items():
-        lengths = {"tokens": narrow_case.tensors["ids"].numel(), "frames": narrow_case.frames}
-        for extent in extents:
+    lengths = {"tokens": narrow_case.tensors["ids"].numel(), "frames": narrow_case.frames}
+    assert made
+    for name in made:
+        for extent in EXTENTS[name]:
             assert values[name].shape[extent.axis] == extent.length(lengths)
 
 

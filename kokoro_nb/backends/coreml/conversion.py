@@ -44,11 +44,13 @@ def mil_program(exported: Exported, route: str, target: str, source: Any = None)
         If an input or output is of a dtype that Core ML does not carry.
     """
     import coremltools as ct
+    from coremltools.converters.mil import Builder as mb
 
     require_lossless(exported.inputs, "input")
     require_lossless(output_specs(exported), "output")
     if source is None:
         source = _traced(exported) if route == "trace" else _decomposed(exported)
+    mb.name_count.clear()  # a conversion that failed leaves its numbers, and the next one's names would go on from them
     with own_converters():
         program = ct.convert(
             source,

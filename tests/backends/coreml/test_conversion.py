@@ -168,3 +168,12 @@ def test_atan2_of_a_small_x_is_that_of_an_x_moved_by_two_hundred_millionths(run)
     result = run(Angle(), inputs)["output"]
     np.testing.assert_allclose(result, moved, atol=1e-6)
     assert abs(result[0] - torch.atan2(y, x)[0]) > 1  # 0.44 instead of 1.47: it matters where there is no signal
+
+
+def test_names_do_not_hang_on_a_conversion_that_broke_off(coreml, spec_of, tmp_path):
+    from coremltools.converters.mil import Builder
+
+    module = Function(lambda x: torch.atan2(x, x + 2))
+    first = _operators(spec_of(coreml.export(module, X, tmp_path / "first")))
+    Builder.name_count["less"] += 3  # what coremltools leaves behind where it raises
+    assert _operators(spec_of(coreml.export(module, X, tmp_path / "second"))) == first
