@@ -1,6 +1,6 @@
 """ONNX, written by `torch.onnx.export(dynamo=True)` and run by ONNX Runtime on the CPU."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,8 +13,9 @@ from kokoro_nb.backends.base import Artifact, Failure, on_rung, quietly
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.onnx_reference import OnnxGraph, evaluated
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
+from kokoro_nb.backends.specification import Specification
 from kokoro_nb.backends.taps import read_taps
-from kokoro_nb.traces.operators import Operator, Taps
+from kokoro_nb.traces.operators import Taps
 from kokoro_nb.traces.trace import Keep, Trace
 
 OPSET = 18  # what torch's exporter writes by itself; a lower or higher one is converted afterwards
@@ -166,31 +167,35 @@ def places(program: Any, exported: Exported) -> dict[str, str]:
     for name, node in last.items():
         sources = exported.specification.sources_of(nodes[name], len(node.outputs))
         found.update({source: value.name for source, value in zip(sources, node.outputs, strict=True) if source})
-    found |= _splits(program.model.graph, found, exported.specification.operators)
+    found |= _splits(program.model.graph, nodes, last, exported.specification)
     shapes = {operator.name: operator.shape for operator in exported.specification.operators}
     values = {value.name: value for node in program.model.graph for value in node.outputs}
     return {source: value for source, value in found.items() if _shape(values[value]) == shapes[source]}
 
 
-def _splits(graph: Any, known: Mapping[str, str], operators: Sequence[Operator]) -> dict[str, str]:
+def _splits(graph: Any, nodes: Mapping[str, Any], last: Mapping[str, Any], known: Specification) -> dict[str, str]:
     """Return the results of nodes with several, on which the exporter's optimiser left no note of their origin.
 
-    Such a node is told by what it reads: it is the one operator with as many results that reads the same.
+    Such a node is told by what it reads: it is the one node of the program with as many results that reads the same.
     """
-    owners = {value: name for name, value in known.items()}
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for operator in operators:
-        if operator.op.endswith("]"):
-            groups.setdefault((operator.op.partition("[")[0], *operator.inputs), []).append(operator.name)
+    origins = {value.name: name for name, node in last.items() for value in node.outputs}
     found: dict[str, str] = {}
     for node in graph:
-        read = owners.get(node.inputs[0].name) if node.inputs and node.inputs[0] is not None else None
+        read = node.inputs[0].name if node.inputs and node.inputs[0] is not None else None
         if len(node.outputs) < 2 or _made_for(node) or read is None:
             continue
-        fits = [names for key, names in groups.items() if key[1:] == (read,) and len(names) == len(node.outputs)]
+        fits = [one for one in nodes.values() if _divides(one, origins.get(read, read), len(node.outputs))]
         if len(fits) == 1:
-            found |= {name: value.name for name, value in zip(fits[0], node.outputs, strict=True)}
+            sources = known.sources_of(fits[0], len(node.outputs))
+            found |= {source: value.name for source, value in zip(sources, node.outputs, strict=True) if source}
     return found
+
+
+def _divides(node: Any, read: str, count: int) -> bool:
+    """Return whether a node of the program gives `count` results of the one that it reads first."""
+    value = node.meta.get("val")
+    several = isinstance(value, list | tuple) and len(value) == count
+    return several and bool(node.all_input_nodes) and node.all_input_nodes[0].name == read
 
 
 def tapped_model(path: Path, values: Collection[str]) -> bytes:

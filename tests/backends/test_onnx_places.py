@@ -5,6 +5,7 @@ from torch import nn
 
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.exported import export_program
+from kokoro_nb.numerics.faults import Fault, plant
 
 INPUTS = {"x": torch.randn(1, 4, 6, generator=torch.Generator().manual_seed(0))}
 
@@ -38,6 +39,15 @@ def test_each_result_of_a_split_is_found_by_what_the_split_reads(traced):
     expected = np.sin(INPUTS["x"].numpy())
     np.testing.assert_allclose(found[":split"], expected[:, :2], rtol=1e-6)
     np.testing.assert_allclose(found[":split#2"], expected[:, 2:], rtol=1e-6)
+
+
+def test_results_that_were_given_in_the_opposite_order_are_found_behind_that(tmp_path):
+    exported, runtime = export_program(Halves(), INPUTS), backend("onnxruntime")
+    planted = plant(exported, Fault("swapped_results", ":split"))
+    found = runtime.load(runtime.export(planted, INPUTS, tmp_path)).trace(INPUTS, keep="full").values
+    expected = np.sin(INPUTS["x"].numpy())
+    np.testing.assert_allclose(found[":split"], expected[:, 2:], rtol=1e-6)
+    np.testing.assert_allclose(found[":split#2"], expected[:, :2], rtol=1e-6)
 
 
 def test_what_cannot_be_told_apart_is_missing(traced):
