@@ -8,7 +8,7 @@ from typing import Any
 
 from kokoro_nb.reporting.versions import commit, versions
 
-WHISPER = ("tiny.en", "base.en")
+WHISPER = ("mini", "tiny.en", "base.en")
 
 
 def doctor() -> dict[str, Any]:

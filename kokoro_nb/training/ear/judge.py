@@ -6,19 +6,17 @@ counts as if nothing had been heard: in speech that makes every word of it an er
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from kokoro_nb.listening.transcript import is_speech, normalise, transcribe
+from kokoro_nb.listening.phrases import phrase_error_rate, phrases
+from kokoro_nb.listening.transcript import is_speech, transcribe
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.training.corpus import VOICES
 from kokoro_nb.training.ear.corpus import HELD_OUT_VOICES
 from kokoro_nb.training.espeak import speak
-from kokoro_nb.training.sentences import sentences
 
-JUDGE_SEED = 3
 SENTENCES = 50
 
 
@@ -44,11 +42,6 @@ class Verdict:
     heard: float
 
 
-def judged_texts(count: int = SENTENCES) -> tuple[str, ...]:
-    """Return held-out sentences."""
-    return tuple(islice(sentences(JUDGE_SEED, held_out=True), count))
-
-
 def judge(model: Any, signal: str, texts: tuple[str, ...], clips: Iterator[np.ndarray]) -> Verdict:
     """Let `model` transcribe one clip for each text.
 
@@ -61,13 +54,9 @@ def judge(model: Any, signal: str, texts: tuple[str, ...], clips: Iterator[np.nd
     clips : iterator of numpy.ndarray, shape (samples,), float32
         At 24 kHz, in the order of `texts`.
     """
-    import jiwer
-
     transcripts = [transcribe(model, audio, SAMPLE_RATE) for audio in clips]
-    believed = [is_speech(transcript) for transcript in transcripts]
-    heard = [normalise(t.text) if b else "" for t, b in zip(transcripts, believed, strict=True)]
-    rate = float(jiwer.wer([normalise(text) for text in texts], heard))
-    return Verdict(signal, len(texts), rate, sum(believed) / len(texts))
+    believed = sum(is_speech(transcript) for transcript in transcripts)
+    return Verdict(signal, len(texts), phrase_error_rate(texts, transcripts), believed / len(texts))
 
 
 def espeak_clips(texts: tuple[str, ...], voice: str) -> Iterator[np.ndarray]:
@@ -96,8 +85,8 @@ def noise_clips(count: int, seed: int = 0) -> Iterator[np.ndarray]:
 
 
 def verdicts(model: Any, count: int = SENTENCES) -> Iterator[Verdict]:
-    """Judge `model` on `count` held-out sentences: espeak's held-out voices, the small Kokoro's, and three controls."""
-    texts = judged_texts(count)
+    """Judge `model` on `count` phrases of the list: espeak's held-out voices, the small Kokoro's, three controls."""
+    texts = phrases(count)
     for voice in HELD_OUT_VOICES:
         yield judge(model, f"espeak {voice}", texts, espeak_clips(texts, voice))
     for voice in VOICES:

@@ -3,12 +3,12 @@ import math
 import numpy as np
 import pytest
 
+from kokoro_nb.listening.phrases import phrases
 from kokoro_nb.listening.transcript import Transcript
 from kokoro_nb.training.corpus import VOICES
 from kokoro_nb.training.ear import judge as judges
 from kokoro_nb.training.ear.corpus import HELD_OUT_VOICES
-from kokoro_nb.training.ear.judge import judge, judged_texts, noise_clips, verdicts
-from kokoro_nb.training.sentences import is_held_out
+from kokoro_nb.training.ear.judge import judge, noise_clips, verdicts
 
 TEXTS = ("the dog is old", "birds sing")
 
@@ -56,13 +56,6 @@ def test_there_is_one_clip_for_each_text(hears):
         judge(None, "speech", TEXTS, clips(1))
 
 
-def test_judged_sentences_are_held_out_and_not_those_watched_in_training():
-    texts = judged_texts()
-    assert len(texts) == 50
-    assert all(is_held_out(text) for text in texts)
-    assert len(set(texts)) > 45
-
-
 def test_noise_is_no_silence_and_differs():
     made = list(noise_clips(6))
     assert all(np.isfinite(one).all() and 1e-3 < np.abs(one).max() <= 1 for one in made)
@@ -74,7 +67,7 @@ def test_every_voice_and_control_is_judged_and_the_controls_cannot_pass(monkeypa
     monkeypatch.setattr(
         judges, "espeak_clips", lambda texts, voice: iter(np.full(4, len(t), np.float32) for t in texts)
     )
-    texts = judged_texts(3)
+    texts = phrases(3)
     by_length = {len(text): text for text in texts}
     assert len(by_length) == 3
     monkeypatch.setattr(judges, "transcribe", lambda model, audio, rate: sure(by_length.get(int(audio[0]), "nonsense")))
