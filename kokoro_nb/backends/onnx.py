@@ -162,7 +162,7 @@ def places(program: Any, exported: Exported) -> dict[str, str]:
     The exporter notes on each node of ONNX which node of the program, as it decomposed it, it was made for.
     """
     nodes = {node.name: node for node in program.exported_program.graph.nodes}
-    last = {_made_for(node): node for node in program.model.graph if _made_for(node) in nodes}
+    last = {name: node for node in program.model.graph if (name := _made_for(node) or "") in nodes}
     found = {}
     for name, node in last.items():
         sources = exported.specification.sources_of(nodes[name], len(node.outputs))
