@@ -28,6 +28,9 @@ SMALL = {
     "built_backends": [],
     "text": "A short one.",
     "fault_count": 1,
+    "fault_phrases": 1,
+    "sentences_count": 2,
+    "fitting_count": 6,
     "large": False,
     "padded_buckets": [16],
     "audit_buckets": [12],
@@ -77,7 +80,7 @@ def test_every_small_parameter_is_one_that_a_notebook_has():
 
 def test_plain_papermill_in_the_folder_of_the_notebooks(tmp_path):
     command = [sys.executable, "-m", "papermill", "05_whisper.ipynb", str(tmp_path / "out.ipynb"), "--no-progress-bar"]
-    command += ["-p", "weights", "narrow", "-y", "{backends: [], frames: 8}", "-p", "out_dir", str(tmp_path)]
+    command += ["-p", "weights", "narrow", "-y", "{backends: [], phrase_count: 1}", "-p", "out_dir", str(tmp_path)]
     done = subprocess.run(command, cwd=NOTEBOOKS, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "findings.json").exists()

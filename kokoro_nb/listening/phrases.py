@@ -11,6 +11,8 @@ from kokoro.model import KModel
 
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Failure
+from kokoro_nb.backends.exported import Exported, export_program
+from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.transcript import Transcript, is_speech, normalise, transcribe
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
@@ -56,8 +58,10 @@ class Speaker:
     reason: str = ""
 
 
-def speak_all(model: KModel, cases: Sequence[Case], name: str, folder: str | Path | None = None) -> Speaker:
-    """Export the decoder once, with room for the longest utterance and its length as an input, and decode them all.
+def speak_all(
+    model: KModel, cases: Sequence[Case], names: Sequence[str], folder: str | Path | None = None
+) -> tuple[Speaker, ...]:
+    """Export the decoder once for each runtime, with room for the longest utterance, and decode them all with it.
 
     Parameters
     ----------
@@ -65,25 +69,29 @@ def speak_all(model: KModel, cases: Sequence[Case], name: str, folder: str | Pat
         Without patches; it is exported with all of those that an export has.
     cases : sequence of Case
         The utterances, with their noise.
-    name : str
-        Key of `BACKENDS`.
+    names : sequence of str
+        Keys of `BACKENDS`.
     folder : path, optional
-        Where the artefact is kept; in the cache by default.
+        Where the artefacts are kept; in the cache by default.
     """
-    runtime = backend(name)
-    absent = runtime.available() or runtime.executes()
-    if absent:
-        return Speaker(name, (), absent)
     room = max(case.frames for case in cases)
     given = [widened(case.decoder_inputs(), room) | {"length": torch.tensor([case.frames])} for case in cases]
     with patched(model, EXPORT_PATCHES):
-        artifact = runtime.export(PaddedDecoderStage(model.decoder), given[0], folder)
-    if isinstance(artifact, Failure):
+        exported = export_program(PaddedDecoderStage(model.decoder), given[0])
+    return tuple(_speak(name, exported, cases, given, folder) for name in names)
+
+
+def _speak(
+    name: str, exported: Exported | Failure, cases: Sequence[Case], given: Sequence[Arrays], folder: str | Path | None
+) -> Speaker:
+    runtime = backend(name)
+    absent = runtime.available() or runtime.executes()
+    artifact = absent or runtime.export(exported, given[0], folder)
+    if isinstance(artifact, str | Failure):
         return Speaker(name, (), str(artifact))
-    program = runtime.load(artifact)
-    made = []
+    program, made = runtime.load(artifact), []
     for case, inputs in zip(cases, given, strict=True):
-        (audio,) = program.run({key: tensor.numpy() for key, tensor in inputs.items()}).values()
+        (audio,) = program.run(inputs).values()
         made.append(audio.reshape(-1)[: SAMPLES_PER_FRAME * case.frames].astype(np.float32))
     return Speaker(name, tuple(made))
 

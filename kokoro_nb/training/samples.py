@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLE_RATE, STYLE, NarrowKModel, full_config
 from kokoro_nb.storage import atomic
 from kokoro_nb.training.corpus import VOICES, Utterance, utterance
@@ -35,7 +36,15 @@ class Voice:
 
 @cache
 def held_out_utterances(count: int) -> tuple[Utterance, ...]:
-    """Return `count` held-out sentences of the closed vocabulary, each in every voice."""
+    """Return `count` held-out sentences of the closed vocabulary, each in every voice.
+
+    Raises
+    ------
+    InputError
+        If none are asked for.
+    """
+    if count < 1:
+        raise InputError(f"{count} sentences are asked for; ask for 1 or more.")
     vocab = full_config()["vocab"]
     texts = islice(sentences(HELD_OUT_SEED, held_out=True), count)
     return tuple(utterance(text, voice, vocab) for text in texts for voice in VOICES)

@@ -44,7 +44,7 @@ def test_what_is_not_finite_is_not_listened_to(monkeypatch):
 def test_one_program_speaks_utterances_of_any_length(narrow, narrow_case, tmp_path):
     other = capture(narrow, "No.", "", g2p="espeak", seed=1)
     assert other.frames != narrow_case.frames
-    spoken = speak_all(narrow.model, [narrow_case, other], "eager", tmp_path)
+    (spoken,) = speak_all(narrow.model, [narrow_case, other], ["eager"], tmp_path)
     for case, audio in zip((narrow_case, other), spoken.audio, strict=True):
         plain = decode(narrow.model, case, EXPORT_PATCHES)
         # the phase of the source makes much of a rounding, so level and likeness are asked for, not equality
@@ -54,4 +54,5 @@ def test_one_program_speaks_utterances_of_any_length(narrow, narrow_case, tmp_pa
 
 def test_a_runtime_that_is_not_here_says_so(narrow, narrow_case, monkeypatch):
     monkeypatch.setattr(type(BACKENDS["onnxruntime"]), "available", lambda self: "it is not installed")
-    assert speak_all(narrow.model, [narrow_case], "onnxruntime").reason == "it is not installed"
+    (silent,) = speak_all(narrow.model, [narrow_case], ["onnxruntime"])
+    assert (silent.audio, silent.reason) == ((), "it is not installed")
