@@ -26,6 +26,8 @@ SMALL = {
     "slow_backends": [],
     "float16_backends": [],
     "built_backends": [],
+    "delegates": ["executorch-xnnpack"],
+    "shrink": False,
     "text": "A short one.",
     "fault_count": 1,
     "fault_phrases": 1,

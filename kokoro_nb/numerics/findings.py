@@ -1,6 +1,7 @@
 """A finding: one checked statement with its figure, and the file that carries a notebook's findings."""
 
 import math
+import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -11,6 +12,7 @@ from kokoro_nb.storage import read_json, write_json
 
 Verdict = Literal["pass", "fail", "unknown", "skip"]
 SCHEMA = 1
+RELATIONS = {"<=": operator.le, "<": operator.lt, ">=": operator.ge, ">": operator.gt, "==": operator.eq}
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,8 @@ class Finding:
         Why it is ``skip`` or ``unknown``, or the exact error behind a ``fail``.
     evidence : tuple of str
         Files, relative to ``findings.json``.
+    relation : str
+        How the figure has to stand to the limit: one of `RELATIONS`, or ``""`` where it was held against none.
     """
 
     kind: str
@@ -52,12 +56,15 @@ class Finding:
     tap: str | None = None
     reason: str = ""
     evidence: tuple[str, ...] = ()
+    relation: str = ""
 
     def __post_init__(self) -> None:
         if self.verdict not in get_args(Verdict):
             raise InputError(f"'{self.verdict}' is no verdict; use one of {', '.join(get_args(Verdict))}.")
         if self.verdict in ("skip", "unknown") and not self.reason:
             raise InputError(f"A finding with the verdict '{self.verdict}' needs a reason; say why.")
+        if self.relation and self.relation not in RELATIONS:
+            raise InputError(f"'{self.relation}' is no relation; use one of {', '.join(RELATIONS)}.")
         if self.verdict == "pass" and self.value is not None and math.isnan(self.value):
             raise InputError("A figure that is NaN is no pass; use 'fail' or 'unknown' with a reason.")
 

@@ -12,6 +12,7 @@ from typing import Any
 from kokoro_nb.numerics.findings import Finding, Verdict
 
 ORDER: tuple[Verdict, ...] = ("fail", "unknown", "skip", "pass")  # as a reader wants to see them
+SIGNS: Mapping[str, str] = {"<=": "≤ ", "<": "< ", ">=": "≥ ", ">": "> ", "==": "= ", "": ""}
 WORDS: Mapping[Verdict, str] = {"fail": "failed", "unknown": "unknown", "skip": "skipped", "pass": "passed"}
 
 
@@ -79,13 +80,8 @@ def overall(findings: Sequence[Finding], completed: bool = True) -> str:
 
 
 def limit(finding: Finding) -> str:
-    """Return the limit with the relation that a pass proves; the reason of a failure spells the relation out."""
-    if finding.limit is None:
-        return ""
-    relation = ""
-    if finding.verdict == "pass" and finding.value is not None:
-        relation = "= " if finding.value == finding.limit else "≤ " if finding.value < finding.limit else "≥ "
-    return relation + number(finding.limit)
+    """Return the limit and how the figure has to stand to it."""
+    return "" if finding.limit is None else f"{SIGNS[finding.relation]}{number(finding.limit)}"
 
 
 def verdict_line(finding: Finding) -> Fragment:
@@ -138,7 +134,7 @@ def _row(index: int, finding: Finding, backends: bool, weights: bool, page: str 
     cells = [f"<td>{chip(finding.verdict)}</td>", f'<td class="knb-statement">{statement}</td>']
     cells += [f'<td class="knb-backend" data-label="Backend">{escape(finding.backend or "")}</td>'] if backends else []
     cells += [f'<td class="knb-number" data-label="Figure">{figure}</td>']
-    cells += [f'<td class="knb-number" data-label="Limit">{limit(finding)}</td>']
+    cells += [f'<td class="knb-number" data-label="Limit">{escape(limit(finding))}</td>']
     cells += [f'<td data-label="Unit">{escape(finding.unit)}</td>']
     cells += [f'<td data-label="Weights">{escape(finding.weights)}</td>'] if weights else []
     return f"<tr{'' if page is not None else f' id={anchor}'}>{''.join(cells)}</tr>"

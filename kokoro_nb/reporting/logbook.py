@@ -1,7 +1,6 @@
 """What a notebook writes its results into: checks, figures, audio and tables, kept beside its executed copy."""
 
 import base64
-import operator
 import re
 import struct
 from collections.abc import Mapping, Sequence
@@ -12,14 +11,13 @@ from typing import Any
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.waveform import write_wav
-from kokoro_nb.numerics.findings import Finding, Verdict, write_findings
+from kokoro_nb.numerics.findings import RELATIONS, Finding, Verdict, write_findings
 from kokoro_nb.reporting.fragments import Fragment, board, number, table, verdict_line
 from kokoro_nb.reporting.player import mono, player
 from kokoro_nb.reporting.style import DPI
 from kokoro_nb.reporting.versions import commit, project_folder, versions
 from kokoro_nb.storage import atomic, json_ready
 
-RELATIONS = {"<=": operator.le, "<": operator.lt, ">=": operator.ge, ">": operator.gt, "==": operator.eq}
 NOTEBOOK = re.compile(r"\w[\w.-]*")
 
 
@@ -128,7 +126,11 @@ class Logbook:
             failure = f"measured {number(value)} {unit}".rstrip() + f", required {op} {number(limit)} {unit}".rstrip()
         verdict: Verdict = "fail" if failure else "pass"
         shown = self.note(
-            Finding(kind, verdict, statement, self.weights, backend, value, limit, unit, tap, failure, tuple(evidence))
+            Finding(
+                *(kind, verdict, statement, self.weights, backend, value, limit, unit, tap, failure),
+                evidence=tuple(evidence),
+                relation=op,
+            )
         )
         if failure:
             raise AssertionError(f"{statement} ({'; '.join(filter(None, (backend, tap, failure)))})")

@@ -27,6 +27,7 @@ def test_round_trip_keeps_nan_and_what_is_said_about_them(tmp_path):
         ({"verdict": "skip"}, "needs a reason"),
         ({"verdict": "unknown"}, "needs a reason"),
         ({"value": float("nan")}, "NaN is no pass"),
+        ({"relation": "about"}, "no relation"),
     ],
 )
 def test_a_finding_that_would_mislead_is_refused(change, match):

@@ -37,7 +37,9 @@ def test_a_new_logbook_is_on_disk_with_what_it_is_about(log):
 def test_a_check_that_holds_is_recorded_with_figure_limit_and_weights(log):
     log.check("parity", "It agrees.", 1e-6, 1e-4, unit="of peak", backend="onnxruntime", tap="har", evidence=["a.png"])
     expected = Finding(
-        "parity", "pass", "It agrees.", LABEL, "onnxruntime", 1e-6, 1e-4, "of peak", "har", evidence=("a.png",)
+        *("parity", "pass", "It agrees.", LABEL, "onnxruntime", 1e-6, 1e-4, "of peak", "har"),
+        evidence=("a.png",),
+        relation="<=",
     )
     assert on_disk(log)[0] == (expected,)
 

@@ -73,3 +73,8 @@ def test_samples_are_written_for_each_voice(run, tmp_path, monkeypatch):
     assert all(0 < value < 20 for value in found.values())
     names = sorted(p.name for p in (tmp_path / "samples").iterdir())
     assert names == ["000007-ef_espeak.wav", "000007-em_espeak.wav", "000007.png"]
+
+
+def test_no_sentences_at_all_are_refused():
+    with pytest.raises(InputError, match="ask for 1 or more"):
+        samples.held_out_utterances(0)
