@@ -41,7 +41,10 @@ def test_what_the_provider_would_pass_over_in_silence_is_refused(soc, arch, othe
 
 def test_options_that_were_taken_pass():
     log = f"{PREFIX}htp_arch: 75\n{PREFIX}soc_model: 57\n{PREFIX}ep.qnnexecutionprovider.extended_udma: 1\n"
-    require_taken({"soc_model": "57", "htp_arch": "75", "extended_udma": "1", "vtcm_mb": "8"}, log, RECORDED)
+    assert (
+        require_taken({"soc_model": "57", "htp_arch": "75", "extended_udma": "1", "vtcm_mb": "8"}, log, RECORDED)
+        is None
+    )
 
 
 @pytest.mark.parametrize(

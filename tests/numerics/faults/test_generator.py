@@ -42,8 +42,8 @@ def test_places_on_constants_alone_are_left_out():
 
 
 def test_everything_that_is_drawn_can_be_planted(exported):
-    for fault in generate(exported.specification, 40, 1):
-        plant(exported, fault)
+    planted = {plant(exported, fault).content for fault in generate(exported.specification, 40, 1)}
+    assert len(planted - {exported.content}) == 40
 
 
 def test_too_many_are_refused(exported):
