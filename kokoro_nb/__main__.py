@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import NoReturn
 
-from kokoro_nb.commands import decoder, notebooks
+from kokoro_nb.commands import decoder, notebooks, speech
 from kokoro_nb.errors import InputError
 
 EPILOG = """\
@@ -55,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
 
     notebooks.add(commands)
     decoder.add(commands)
+    speech.add(commands)
     return parser
 
 

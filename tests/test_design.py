@@ -19,6 +19,7 @@ LAYERS = (
     {"models"},
     {"traces"},
     {"backends"},
+    {"delivery"},
     {"numerics"},
     {"listening"},
     {"training"},

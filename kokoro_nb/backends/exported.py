@@ -186,3 +186,13 @@ def _outputs(program: Any) -> Any:
     (results,) = program.graph.output_node().args
     leaves = [getattr(result, "meta", {}).get("val", result) for result in results]
     return tree_unflatten(leaves, program.call_spec.out_spec)
+
+
+def output_specs(exported: Exported) -> tuple[TensorSpec, ...]:
+    """Return name, shape and dtype of each output, from the graph of the exported program."""
+    (results,) = exported.program.graph.output_node().args
+    values = [result.meta["val"] for result in results]
+    return tuple(
+        TensorSpec(name, tuple(value.shape), str(value.dtype).removeprefix("torch."))
+        for name, value in zip(exported.outputs, values, strict=True)
+    )

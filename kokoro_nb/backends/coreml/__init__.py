@@ -9,10 +9,10 @@ import numpy as np
 
 from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import Artifact, Failure, Program, Runnable, on_rung, quietly
-from kokoro_nb.backends.coreml.conversion import mil_program, model_of, output_specs, places
+from kokoro_nb.backends.coreml.conversion import mil_program, model_of, places
 from kokoro_nb.backends.coreml.interface import Interface, interface, record
 from kokoro_nb.backends.coreml.precision import Mixed, Precision, compute_precision
-from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.exported import Exported, output_specs
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.backends.untraced import Untraced
 

@@ -12,7 +12,7 @@ from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.coreml.converters import own_converters
 from kokoro_nb.backends.coreml.interface import INTERFACE, feature_names, require_lossless
 from kokoro_nb.backends.coreml.naming import name_of, settle, settling_pipeline
-from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.exported import Exported, output_specs
 from kokoro_nb.backends.signature import TensorSpec, call_arguments, named_outputs
 from kokoro_nb.backends.snapshot import with_patches
 
@@ -156,16 +156,6 @@ def places(model: Any, exported: Exported) -> dict[str, str]:
             if name is not None and tuple(variable.shape) == shapes[name]:
                 found[name] = variable.name
     return found
-
-
-def output_specs(exported: Exported) -> tuple[TensorSpec, ...]:
-    """Return name, shape and dtype of each output, from the graph of the exported program."""
-    (results,) = exported.program.graph.output_node().args
-    values = [result.meta["val"] for result in results]
-    return tuple(
-        TensorSpec(name, tuple(value.shape), str(value.dtype).removeprefix("torch."))
-        for name, value in zip(exported.outputs, values, strict=True)
-    )
 
 
 def _decomposed(exported: Exported) -> Any:

@@ -9,9 +9,9 @@ import numpy as np
 
 from kokoro_nb.backends.base import Artifact, Failure, loadable, on_rung, quietly
 from kokoro_nb.backends.coreml import CoreMl
-from kokoro_nb.backends.coreml.conversion import mil_program, output_specs
+from kokoro_nb.backends.coreml.conversion import mil_program
 from kokoro_nb.backends.coreml.interface import Interface, interface
-from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.exported import Exported, output_specs
 from kokoro_nb.backends.mil.arithmetic import FLOAT32, Arithmetic
 from kokoro_nb.backends.mil.graph import MilGraph
 from kokoro_nb.backends.mil.interpreter import Interpreter, Observer

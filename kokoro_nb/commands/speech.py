@@ -1,0 +1,44 @@
+"""``say``: text to a WAV file, by the programs of one backend alone."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+
+def add(commands: Any) -> None:
+    """Add the subcommand to what `ArgumentParser.add_subparsers` returned."""
+    say = commands.add_parser("say", help="speak a text with the two exported stages of a backend, into a WAV file")
+    say.add_argument("text", help="American English, of any length")
+    say.add_argument("--backend", default="onnxruntime", metavar="B", help="a backend that writes files and runs here")
+    say.add_argument("--weights", default="mini", metavar="W", help="as in the notebooks (default: mini)")
+    say.add_argument("--voice", default="", metavar="V", help="one of the weights' voices (default: their first)")
+    say.add_argument("--speed", type=float, default=1.0, help="2 is twice as fast (default: 1)")
+    say.add_argument("--seed", type=int, default=0, help="of random weights and of the source's noise (default: 0)")
+    say.add_argument("--g2p", default="espeak", help="espeak, or misaki where its spaCy model is (default: espeak)")
+    say.add_argument("--tokens", type=int, metavar="N", help="room of the first stage (default: 256)")
+    say.add_argument("--seconds", type=float, nargs="+", metavar="S", help="buckets (default: 3 10 45)")
+    say.add_argument("--folder", type=Path, metavar="DIR", help="keep programs and contract there, not in the cache")
+    say.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="the WAV file, 32-bit float")
+    say.set_defaults(command=_say)
+
+
+def _say(arguments: argparse.Namespace) -> int:
+    from kokoro_nb.delivery import SECONDS, TOKENS, TwoStages, deliver, delivered_folder
+    from kokoro_nb.listening.waveform import write_wav
+    from kokoro_nb.models.kokoro import load_model
+
+    kokoro = load_model(arguments.weights, arguments.seed)
+    settings = {
+        "voices": (arguments.voice,),
+        "tokens": TOKENS if arguments.tokens is None else arguments.tokens,
+        "seconds": arguments.seconds or SECONDS,
+        "g2p": arguments.g2p,
+    }
+    folder = arguments.folder or delivered_folder(kokoro, arguments.backend, **settings)
+    if arguments.folder or not folder.exists():
+        deliver(kokoro, arguments.backend, folder, **settings)
+    speaker = TwoStages(folder)
+    audio = speaker.speak(arguments.text, speed=arguments.speed, seed=arguments.seed)
+    write_wav(arguments.out, audio, speaker.contract.sample_rate)
+    print(f"{arguments.out}: {len(audio) / speaker.contract.sample_rate:.2f} s, {speaker.contract.weights}")
+    return 0

@@ -1,0 +1,108 @@
+"""What a delivered folder holds, as a JSON file that an integrator can read: ``contract.json``."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from kokoro_nb.backends.base import Artifact
+from kokoro_nb.backends.signature import TensorSpec
+from kokoro_nb.errors import InputError
+from kokoro_nb.storage import read_json, write_json
+
+SCHEMA = 1
+FILE = "contract.json"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One program.
+
+    Attributes
+    ----------
+    file : str
+        Its model file, relative to the folder.
+    inputs, outputs : tuple of TensorSpec
+        In order.
+    """
+
+    file: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+
+
+@dataclass(frozen=True)
+class Contract:
+    """What a delivered folder holds.
+
+    Attributes
+    ----------
+    backend, weights : str
+        Name of the backend, and label of the weights.
+    tokens : int
+        Room of the first stage, the two pad tokens among them.
+    buckets : dict
+        Name (``3s``) -> room of the second stage, in frames.
+    sample_rate, samples_per_frame : int
+        24000 Hz and 600.
+    g2p : str
+        What makes phonemes of a text.
+    vocab : dict
+        Phoneme -> token id.
+    voices : dict
+        Voice -> file with its table, float32 of shape (510, 256): row i is the style for i + 1 phonemes.
+    parts : dict
+        ``duration``, and ``prosody_3s`` and ``decoder_3s`` for each bucket.
+    """
+
+    backend: str
+    weights: str
+    tokens: int
+    buckets: Mapping[str, int]
+    sample_rate: int
+    samples_per_frame: int
+    g2p: str
+    vocab: Mapping[str, int]
+    voices: Mapping[str, str]
+    parts: Mapping[str, Part]
+
+    def artifact(self, name: str, folder: Path) -> Artifact:
+        """Return the program `name` as its backend loads it."""
+        part = self.parts[name]
+        return Artifact(self.backend, folder / part.file, part.inputs, tuple(spec.name for spec in part.outputs))
+
+
+def write_contract(folder: Path, contract: Contract) -> Path:
+    """Write ``contract.json`` into `folder`."""
+    return write_json(folder / FILE, {"schema": SCHEMA, **asdict(contract)})
+
+
+def read_contract(folder: str | Path) -> Contract:
+    """Read ``contract.json`` in `folder`.
+
+    Raises
+    ------
+    InputError
+        If there is none, it is of another schema, or a file that it names is not there.
+    """
+    path = Path(folder) / FILE
+    about = read_json(path, "contract")
+    if not isinstance(about, dict) or about.pop("schema", None) != SCHEMA:
+        raise InputError(f"{path} is no contract of schema {SCHEMA}; deliver the folder again.")
+    try:
+        contract = Contract(**{**about, "parts": {name: _part(part) for name, part in about["parts"].items()}})
+    except (TypeError, KeyError, AttributeError) as error:
+        raise InputError(f"{path} is no contract ({error}); deliver the folder again.") from error
+    files = [part.file for part in contract.parts.values()] + list(contract.voices.values())
+    missing = [file for file in files if not (Path(folder) / file).exists()]
+    if missing:
+        raise InputError(f"{folder} lacks {', '.join(missing)}; deliver the folder again.")
+    return contract
+
+
+def _part(about: Mapping[str, Any]) -> Part:
+    inputs, outputs = (
+        tuple(TensorSpec(spec["name"], tuple(spec["shape"]), spec["dtype"]) for spec in about[side])
+        for side in ("inputs", "outputs")
+    )
+    return Part(about["file"], inputs, outputs)

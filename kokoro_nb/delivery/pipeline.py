@@ -1,0 +1,171 @@
+"""Text to audio by the programs of a delivered folder, with NumPy between them and torch nowhere."""
+
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from kokoro_nb.backends import backend
+from kokoro_nb.backends.base import Program
+from kokoro_nb.delivery.chunks import joined, pieces
+from kokoro_nb.delivery.contract import Contract, read_contract
+from kokoro_nb.errors import InputError
+
+HARMONICS, DECODER_STYLE = 9, 128
+
+
+class TwoStages:
+    """What is in a delivered folder, ready to speak.
+
+    Parameters
+    ----------
+    folder : path
+        What `deliver` wrote.
+
+    Raises
+    ------
+    InputError
+        If it is none, or nothing here runs its programs.
+    """
+
+    contract: Contract
+
+    def __init__(self, folder: str | Path):
+        self.folder, self.contract = Path(folder), read_contract(folder)
+        absent = backend(self.contract.backend).executes()
+        if absent:
+            raise InputError(absent)
+        self._loaded: dict[str, Program] = {}
+
+    def speak(self, text: str, voice: str = "", speed: float = 1.0, seed: int = 0) -> np.ndarray:
+        """Return the speech, shape (samples,), float32, 24 kHz, full scale 1.
+
+        A text that has no room is cut at its pauses, and at its spaces where that is not enough; nothing is left out.
+
+        Parameters
+        ----------
+        text : str
+            American English.
+        voice : str
+            One of the folder's; the first by default.
+        speed : float
+            Above 0; 2 halves the durations.
+        seed : int
+            Seed of the source's noise.
+
+        Raises
+        ------
+        InputError
+            If the text is empty, the voice or the speed is no good, or a single word has no room.
+        """
+        from kokoro_nb.models.speech import phonemise
+
+        if not 0 < speed < float("inf"):
+            raise InputError(f"The speed must be a number above 0, it is {speed}; 1 is normal, 2 is twice as fast.")
+        symbols, _ = phonemise(text, self.contract.g2p)  # type: ignore[arg-type]
+        known = "".join(symbol for symbol in symbols if symbol in self.contract.vocab)
+        if not any(symbol.isalpha() for symbol in known):
+            raise InputError(f"Nothing in the text {text!r} can be pronounced; give at least one English word.")
+        table, draws = self._table(voice), np.random.default_rng(seed)
+
+        def noise(frames: int) -> np.ndarray:
+            shape = (1, frames * self.contract.samples_per_frame, HARMONICS)
+            return draws.standard_normal(shape, dtype=np.float32)
+
+        spoken = [
+            self.decode(self.predict(piece, table, speed), noise)
+            for piece in pieces(known, lambda some: self._fits(some, table, speed))
+        ]
+        return joined(spoken, self.contract.sample_rate)
+
+    def predict(self, symbols: str, table: np.ndarray, speed: float = 1.0) -> dict[str, np.ndarray]:
+        """Run the first stage.
+
+        Parameters
+        ----------
+        symbols : str
+            Phonemes of the vocabulary, at most two less than there is room for.
+        table : numpy.ndarray, shape (510, 256), float32
+            The voice.
+        speed : float
+            Divides the durations.
+
+        Returns
+        -------
+        dict
+            ``durations`` (tokens,) int64, frames; ``en`` (1, hidden + 128, frames), ``asr`` (1, hidden, frames):
+            the features of each token repeated for as long as it lasts; ``ref_s`` (1, 256).
+        """
+        ids = np.zeros((1, self.contract.tokens), dtype=np.int64)
+        ids[0, 1 : 1 + len(symbols)] = [self.contract.vocab[symbol] for symbol in symbols]
+        count, ref_s = len(symbols) + 2, table[len(symbols) - 1][None]
+        given = {"ids": ids, "length": np.array([count]), "ref_s": ref_s, "speed": np.array([speed], np.float32)}
+        made = self._program("duration").run(given)
+        durations = made["pred_dur"][0, :count]
+        token = np.repeat(np.arange(count), durations)
+        return {
+            "durations": durations,
+            "en": made["d"][:, token].transpose(0, 2, 1),
+            "asr": made["t_en"][:, :, token],
+            "ref_s": ref_s,
+        }
+
+    def decode(self, features: dict[str, np.ndarray], noise: Callable[[int], np.ndarray]) -> np.ndarray:
+        """Run the second stage in the smallest bucket that has room, and cut the audio to its length.
+
+        Parameters
+        ----------
+        features : dict
+            What `predict` returned.
+        noise : callable
+            Number of frames -> the source's noise, (1, 600 * frames, 9) float32, standard deviations.
+
+        Returns
+        -------
+        numpy.ndarray, shape (600 * frames,), float32
+        """
+        frames = features["asr"].shape[-1]
+        name, room = self._bucket(frames)
+        length, ref_s = np.array([frames]), features["ref_s"]
+        en, asr = (_widened(features[part], room) for part in ("en", "asr"))
+        prosody = self._program(f"prosody_{name}").run({"en": en, "ref_s": ref_s, "length": length})
+        drawn = _widened(noise(frames).transpose(0, 2, 1), room * self.contract.samples_per_frame).transpose(0, 2, 1)
+        given = {"asr": asr, "s": ref_s[:, :DECODER_STYLE], "harmonic_noise": drawn, "length": length}
+        (audio,) = self._program(f"decoder_{name}").run(prosody | given).values()
+        return audio.reshape(-1)[: frames * self.contract.samples_per_frame]
+
+    @cached_property
+    def largest(self) -> int:
+        """Frames of the largest bucket."""
+        return max(self.contract.buckets.values())
+
+    def _fits(self, symbols: str, table: np.ndarray, speed: float) -> bool:
+        if len(symbols) + 2 > min(self.contract.tokens, len(table) + 2):
+            return False
+        return self.predict(symbols, table, speed)["asr"].shape[-1] <= self.largest
+
+    def _bucket(self, frames: int) -> tuple[str, int]:
+        for name, room in sorted(self.contract.buckets.items(), key=lambda bucket: bucket[1]):
+            if frames <= room:
+                return name, room
+        raise InputError(f"{frames} frames have no room in the largest bucket, of {self.largest}; cut the text.")
+
+    def _table(self, voice: str) -> np.ndarray:
+        name = voice or next(iter(self.contract.voices))
+        if name not in self.contract.voices:
+            known = ", ".join(self.contract.voices)
+            raise InputError(f"The folder has no voice '{name}'; use one of {known}, or deliver it with this one.")
+        return np.load(self.folder / self.contract.voices[name])
+
+    def _program(self, name: str) -> Program:
+        if name not in self._loaded:
+            made = self.contract.artifact(name, self.folder)
+            self._loaded[name] = backend(self.contract.backend).load(made)
+        return self._loaded[name]
+
+
+def _widened(values: np.ndarray, room: int) -> np.ndarray:
+    """Return `values` with zeros behind them along the last axis, contiguous."""
+    missing = room - values.shape[-1]
+    return np.ascontiguousarray(np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, missing)]))
