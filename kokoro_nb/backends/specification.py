@@ -55,7 +55,7 @@ class Specification:
         place, several = _source(node)
         return self._sources.get((place, several)) or self._sources.get((place, None))
 
-    def sources_of(self, node: Any, count: int) -> list[str | None]:
+    def sources_of(self, node: Any, count: int, holders: Mapping[str, Any] | None = None) -> list[str | None]:
         """Return the names of the operators whose results a node's are, None for a result that is no operator's.
 
         Parameters
@@ -64,11 +64,18 @@ class Specification:
             Of a program made from the exported one.
         count : int
             How many results a backend has in its place.
+        holders : mapping, optional
+            What `results` gives for that program: then what another node goes on to change is no operator's result.
         """
         if _kind(node) is not None:
-            return [self.source_of(node), *[None] * (count - 1)]
-        elements = {user.args[1]: self.source_of(user) for user in node.users if _is_element(user)}
-        return [elements.get(place) for place in range(count)]
+            own = [node, *[None] * (count - 1)]
+        else:
+            elements = {user.args[1]: user for user in node.users if _is_element(user)}
+            own = [elements.get(place) for place in range(count)]
+        names = [None if one is None else self.source_of(one) for one in own]
+        if holders is None:
+            return names
+        return [name if holders.get(name or "") is one else None for name, one in zip(names, own, strict=True)]
 
     def results(self, nodes: Iterable[Any]) -> dict[str, Any]:
         """Return the node that holds each operator's result, among the nodes of a program made from the exported one.

@@ -142,16 +142,17 @@ def places(model: Any, exported: Exported) -> dict[str, str]:
     """Return the name of the value that holds each operator's result, in a model that was made on the route ``export``.
 
     An operator that was fused of several holds the result of the last of them. A value that was written in float16 is a
-    result all the same.
+    result all the same. What something planted goes on to change is no result of the operator.
     """
     nodes = list(exported.specification.program.graph.nodes)
+    holders = exported.specification.results(nodes)
     shapes = {operator.name: operator.shape for operator in exported.specification.operators}
     found: dict[str, str] = {}
     for operation in model._mil_program.functions["main"].operations:
         handles = [handle for handle in operation.scopes.get(_handle_source(), ()) if handle is not None]
         if operation.op_type == "const" or not handles:
             continue
-        results = exported.specification.sources_of(nodes[max(handles)], len(operation.outputs))
+        results = exported.specification.sources_of(nodes[max(handles)], len(operation.outputs), holders)
         for name, variable in zip(results, operation.outputs, strict=True):
             if name is not None and tuple(variable.shape) == shapes[name]:
                 found[name] = variable.name

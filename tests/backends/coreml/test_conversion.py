@@ -7,9 +7,11 @@ import pytest
 import torch
 from torch import nn
 
+from kokoro_nb.backends import backend
 from kokoro_nb.backends.coreml import conversion
 from kokoro_nb.backends.coreml.precision import Mixed
 from kokoro_nb.backends.exported import export_program
+from kokoro_nb.numerics.faults import Fault, plant
 
 ROUTES = ("export", "trace")
 X = {"x": torch.linspace(-1, 1, 12).reshape(1, 3, 4)}
@@ -177,3 +179,22 @@ def test_names_do_not_hang_on_a_conversion_that_broke_off(coreml, spec_of, tmp_p
     first = _operators(spec_of(coreml.export(module, X, tmp_path / "first")))
     Builder.name_count["less"] += 3  # what coremltools leaves behind where it raises
     assert _operators(spec_of(coreml.export(module, X, tmp_path / "second"))) == first
+
+
+def test_what_a_planted_fault_goes_on_to_change_is_no_result_of_the_operator(coreml, tmp_path):
+    class Viewed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(4, 6)
+
+        def forward(self, x):
+            return torch.sin(self.fc(x[:, 0]).view(1, 6, 1))
+
+    planted = plant(export_program(Viewed(), X), Fault("zeroed_channel", "fc:linear"))
+    runtime = backend("coreml-reference")
+    trace = runtime.load(runtime.export(planted, X, tmp_path)).trace(X, keep="full")
+    expected = backend("eager").load(backend("eager").export(planted, X)).trace(X, keep="full").values
+    # coremltools gives the last operator of the fault the shape of the view, and so the result itself is nowhere
+    assert "fc:linear" in trace.missing
+    for name, value in trace.values.items():
+        np.testing.assert_allclose(value, expected[name], atol=1e-6)
