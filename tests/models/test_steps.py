@@ -45,7 +45,8 @@ def test_the_decoders_steps_are_the_decoder(narrow, narrow_case):
         x_pre, x_post = steps["generator"](x, given["s"], *har)
         audio = steps["audio"](*steps["spectrum"](x_post))
         again = narrow.model.decoder.generator.conv_post(x_pre)
-    assert torch.equal(audio.reshape(-1), narrow_case.tensors["audio"])
+    expected = narrow_case.tensors["audio"]
+    assert (audio.reshape(-1) - expected).abs().max() <= 1e-5 * expected.abs().max()  # sums in another order
     assert torch.equal(again, x_post)
 
 
