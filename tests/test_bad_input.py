@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models import noise, speech, voices
+from kokoro_nb.models import noise, phonemes, voices
 from kokoro_nb.models.case import capture
 from kokoro_nb.models.kokoro import load_model
 from kokoro_nb.models.patches import patched
@@ -38,7 +38,7 @@ BAD = {
     "blank text": (lambda n, f, c: _speak(n, " \n\t"), "give at least one word"),
     "nothing pronounceable": (lambda n, f, c: _speak(n, "... —"), "give at least one English word"),
     "over 510 phonemes": (lambda n, f, c: _speak(n, "hello " * 90), "split it into shorter sentences"),
-    "unknown g2p": (lambda n, f, c: speech.phonemise("Hi.", "guess"), "use one of auto, espeak, misaki"),
+    "unknown g2p": (lambda n, f, c: phonemes.phonemise("Hi.", "guess"), "use one of auto, espeak, misaki"),
     "unknown voice": (lambda n, f, c: _speak(n, voice="af_heart"), "use 'seeded' or 'seeded:1'"),
     "voice that is no name": (
         lambda n, f, c: _speak(n, voice="../af"),

@@ -23,7 +23,8 @@ def add(commands: Any) -> None:
 
 
 def _say(arguments: argparse.Namespace) -> int:
-    from kokoro_nb.delivery import SECONDS, TOKENS, TwoStages, deliver, delivered_folder
+    from kokoro_nb.delivery.export import SECONDS, TOKENS, deliver, delivered_folder
+    from kokoro_nb.delivery.pipeline import TwoStages
     from kokoro_nb.listening.waveform import write_wav
     from kokoro_nb.models.kokoro import load_model
 

@@ -18,7 +18,7 @@ from kokoro_nb.models.architecture import HARMONICS, MAX_PHONEMES, SAMPLE_RATE, 
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.padding import PaddedDecoderStage, PaddedDurationStage, PaddedProsody
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
-from kokoro_nb.models.speech import G2P
+from kokoro_nb.models.phonemes import G2P
 from kokoro_nb.models.voices import load_voice
 from kokoro_nb.storage import atomic, cache_dir, digest
 
@@ -53,7 +53,7 @@ def deliver(
     seconds : sequence of float
         Room of the second stage, a bucket for each; 0.05 at least.
     g2p : str
-        See `speech.phonemise`; the contract keeps it.
+        See `phonemes.phonemise`; the contract keeps it.
 
     Raises
     ------

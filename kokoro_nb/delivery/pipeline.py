@@ -12,8 +12,6 @@ from kokoro_nb.delivery.chunks import joined, pieces
 from kokoro_nb.delivery.contract import Contract, read_contract
 from kokoro_nb.errors import InputError
 
-HARMONICS, DECODER_STYLE = 9, 128
-
 
 class TwoStages:
     """What is in a delivered folder, ready to speak.
@@ -59,7 +57,7 @@ class TwoStages:
         InputError
             If the text is empty, the voice or the speed is no good, or a single word has no room.
         """
-        from kokoro_nb.models.speech import phonemise
+        from kokoro_nb.models.phonemes import phonemise
 
         if not 0 < speed < float("inf"):
             raise InputError(f"The speed must be a number above 0, it is {speed}; 1 is normal, 2 is twice as fast.")
@@ -70,7 +68,7 @@ class TwoStages:
         table, draws = self._table(voice), np.random.default_rng(seed)
 
         def noise(frames: int) -> np.ndarray:
-            shape = (1, frames * self.contract.samples_per_frame, HARMONICS)
+            shape = (1, frames * self.contract.samples_per_frame, self._sizes["harmonic_noise"])
             return draws.standard_normal(shape, dtype=np.float32)
 
         spoken = [
@@ -131,7 +129,7 @@ class TwoStages:
         en, asr = (_widened(features[part], room) for part in ("en", "asr"))
         prosody = self._program(f"prosody_{name}").run({"en": en, "ref_s": ref_s, "length": length})
         drawn = _widened(noise(frames).transpose(0, 2, 1), room * self.contract.samples_per_frame).transpose(0, 2, 1)
-        given = {"asr": asr, "s": ref_s[:, :DECODER_STYLE], "harmonic_noise": drawn, "length": length}
+        given = {"asr": asr, "s": ref_s[:, : self._sizes["s"]], "harmonic_noise": drawn, "length": length}
         (audio,) = self._program(f"decoder_{name}").run(prosody | given).values()
         return audio.reshape(-1)[: frames * self.contract.samples_per_frame]
 
@@ -139,6 +137,12 @@ class TwoStages:
     def largest(self) -> int:
         """Frames of the largest bucket."""
         return max(self.contract.buckets.values())
+
+    @cached_property
+    def _sizes(self) -> dict[str, int]:
+        """Last axis of each input of the decoder."""
+        name, _ = self._bucket(self.largest)
+        return {spec.name: spec.shape[-1] for spec in self.contract.parts[f"decoder_{name}"].inputs}
 
     def _fits(self, symbols: str, table: np.ndarray, speed: float) -> bool:
         if len(symbols) + 2 > min(self.contract.tokens, len(table) + 2):

@@ -12,6 +12,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.models import noise, patches, speech, voices
 from kokoro_nb.models.architecture import HARMONICS, SAMPLE_RATE, SAMPLES_PER_FRAME, STYLE
 from kokoro_nb.models.kokoro import Kokoro
+from kokoro_nb.models.phonemes import G2P
 from kokoro_nb.models.weights import Weights
 from kokoro_nb.storage import atomic, read_json, write_json
 
@@ -120,7 +121,7 @@ def capture(
     speed: float = 1.0,
     seed: int = 0,
     noise_kind: noise.NoiseKind = "gaussian",
-    g2p: speech.G2P = "auto",
+    g2p: G2P = "auto",
 ) -> Case:
     """Speak `text` with the unpatched model and keep what passes each cut.
 
@@ -142,7 +143,7 @@ def capture(
     noise_kind : str
         See `noise.draw`.
     g2p : str
-        See `speech.phonemise`.
+        See `phonemes.phonemise`.
 
     Raises
     ------

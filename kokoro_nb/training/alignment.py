@@ -4,7 +4,7 @@ import numpy as np
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
-from kokoro_nb.models.speech import SILENT
+from kokoro_nb.models.phonemes import SILENT
 from kokoro_nb.training.espeak import Speech
 
 STRESS = "ˈˌ"

@@ -122,7 +122,7 @@ def utterance(text: str, voice: str, vocab: dict[str, int]) -> Utterance:
     Disagreement
         If the transcription and what espeak says differ, or a symbol is not in the table.
     """
-    from kokoro_nb.models.speech import phonemise
+    from kokoro_nb.models.phonemes import phonemise
 
     symbols, _ = phonemise(text, "espeak")
     unknown = {symbol for symbol in symbols if symbol not in vocab}

@@ -2,12 +2,16 @@
 
 import json
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 from kokoro_nb.__main__ import main
-from kokoro_nb.delivery import TwoStages, deliver, export, read_contract
+from kokoro_nb.delivery.contract import read_contract
+from kokoro_nb.delivery.export import deliver, delivered_folder
+from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.waveform import read_wav
 from kokoro_nb.models.patches import EXPORT_PATCHES
@@ -70,6 +74,16 @@ def test_speech_repeats_itself_and_changes_with_seed_and_speed(speaker):
     assert len(speaker.speak(TEXT, speed=2.0)) < len(first)
 
 
+def test_torch_is_not_even_imported(folder):
+    script = (
+        "import sys; from kokoro_nb.delivery.pipeline import TwoStages; "
+        f"audio = TwoStages({str(folder)!r}).speak({TEXT!r}); print(len(audio), 'torch' in sys.modules)"
+    )
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    assert int(told[0]) > 0
+    assert told[1] == "False"
+
+
 def test_a_long_text_is_cut_and_nothing_is_left_out(speaker, monkeypatch):
     said = []
     predict = TwoStages.predict
@@ -97,7 +111,7 @@ def test_a_long_text_is_cut_and_nothing_is_left_out(speaker, monkeypatch):
 
 
 def capture_symbols(text):
-    from kokoro_nb.models.speech import phonemise
+    from kokoro_nb.models.phonemes import phonemise
 
     return phonemise(text, "espeak")[0]
 
@@ -146,7 +160,7 @@ def test_a_folder_that_is_incomplete_is_refused(folder, tmp_path):
 
 
 def test_say_writes_a_wav_file(folder, narrow, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("kokoro_nb.delivery.delivered_folder", lambda *given, **settings: folder)
+    monkeypatch.setattr("kokoro_nb.delivery.export.delivered_folder", lambda *given, **settings: folder)
     out = tmp_path / "said.wav"
     assert main(["say", TEXT, "--weights", "narrow", "-o", str(out)]) == 0
     samples, rate = read_wav(out)
@@ -160,5 +174,5 @@ def test_say_writes_a_wav_file(folder, narrow, tmp_path, monkeypatch, capsys):
 
 def test_the_cache_tells_settings_apart(narrow):
     settings = {"voices": ("",), "tokens": 24, "seconds": (1.0,), "g2p": "espeak"}
-    names = {export.delivered_folder(narrow, "onnxruntime", **(settings | change)) for change in ({}, {"tokens": 25})}
-    assert len(names | {export.delivered_folder(narrow, "tvm", **settings)}) == 3
+    names = {delivered_folder(narrow, "onnxruntime", **(settings | change)) for change in ({}, {"tokens": 25})}
+    assert len(names | {delivered_folder(narrow, "tvm", **settings)}) == 3

@@ -4,13 +4,9 @@ import torch
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import speech
 from kokoro_nb.models.architecture import full_config
-from kokoro_nb.models.speech import encode, phonemise
+from kokoro_nb.models.speech import encode
 
 VOCAB = full_config()["vocab"]
-
-
-def test_espeak_speaks_the_model_s_symbols():
-    assert phonemise("Hello world", "espeak") == ("həlˈO wˈɜːld", "espeak")
 
 
 def test_ids_spell_the_phonemes_between_two_pads():
@@ -27,25 +23,6 @@ def test_symbols_that_the_table_lacks_are_counted_not_hidden():
     phonemes = encode(VOCAB, "Hello.\nWorld", "espeak")
     assert phonemes.dropped == "\n"
     assert phonemes.ids.shape == (1, len(phonemes.symbols) - 1 + 2)
-
-
-@pytest.mark.parametrize("installed", [True, False])
-def test_auto_takes_misaki_only_where_its_model_is_installed(monkeypatch, installed):
-    monkeypatch.setattr(speech, "_has_spacy_model", lambda: installed)
-    monkeypatch.setattr(speech, "_engine", lambda name: lambda text: (f"{name}: {text}", None))
-    name = "misaki" if installed else "espeak"
-    assert phonemise("Hi") == (f"{name}: Hi", name)
-
-
-def test_misaki_without_its_model_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(speech, "_has_spacy_model", lambda: False)
-    with pytest.raises(InputError, match="need the spaCy model en_core_web_sm; install it, or use g2p='espeak'"):
-        phonemise("Hi", "misaki")
-
-
-def test_an_unknown_g2p_is_refused():
-    with pytest.raises(InputError, match="There is no g2p 'guess'; use one of auto, espeak, misaki"):
-        phonemise("Hi", "guess")
 
 
 @pytest.mark.parametrize("text", ["", "  \n"])

@@ -3,7 +3,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from kokoro_nb.models.speech import phonemise
+from kokoro_nb.models.phonemes import phonemise
 from kokoro_nb.training.alignment import Disagreement, align, frame_durations
 from kokoro_nb.training.espeak import Speech, speak
 from kokoro_nb.training.sentences import punctuated, sentences

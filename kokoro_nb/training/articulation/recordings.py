@@ -12,7 +12,7 @@ from kokoro_nb.models import voices
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
 from kokoro_nb.models.case import capture
 from kokoro_nb.models.kokoro import Kokoro
-from kokoro_nb.models.speech import SILENT
+from kokoro_nb.models.phonemes import SILENT
 from kokoro_nb.training.alignment import STRESS
 from kokoro_nb.training.corpus import VOICES, Utterance, first_aligned, utterance
 from kokoro_nb.training.sentences import punctuated, sentences, word_lists

@@ -115,7 +115,7 @@ def make_clip(text: str, voice: str, rate: int, pitch: int) -> Clip:
     Disagreement
         If espeak and the transcription of `text` differ, or espeak runs words together.
     """
-    from kokoro_nb.models.speech import phonemise
+    from kokoro_nb.models.phonemes import phonemise
 
     symbols, _ = phonemise(text, "espeak")
     if len(symbols.split(" ")) != len(text.split()):
