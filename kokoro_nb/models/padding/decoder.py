@@ -108,7 +108,8 @@ def sounded(generator: Generator, x_pre: Tensor, valid: Valid, length: Tensor) -
     number = torch.arange(frames.shape[1])[None, :, None]
     if not isinstance(stft, CustomSTFT) or "exact_istft" in rewrites.ON:
         ending = torch.logical_and(number == length - 1, length < frames.shape[1])
-        frames = frames * torch.where(ending, end_gain(stft, audio.dtype), 1.0)
+        # no torch.where: coremltools declares its result in the shape of the gain
+        frames = frames * (1 + ending.to(audio.dtype) * (end_gain(stft, audio.dtype) - 1))
     return torch.where(number < length, frames, 0.0).reshape(1, -1)
 
 

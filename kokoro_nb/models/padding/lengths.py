@@ -70,10 +70,10 @@ class Valid:
         return self._once("reversal", room, dtype, build)
 
     def zeroed(self, x: Tensor, axis: int = -1) -> Tensor:
-        """Return `x` with zeros behind its valid positions, whatever stood there; not finite numbers, too."""
+        """Return `x`, of floats, with zeros behind its valid positions, whatever stood there, NaN and infinity too."""
         room = x.shape[axis]
         return torch.where(
-            self.inside(room).reshape([room if d == axis % x.dim() else 1 for d in range(x.dim())]), x, 0
+            self.inside(room).reshape([room if d == axis % x.dim() else 1 for d in range(x.dim())]), x, 0.0
         )
 
     def _once(self, kind: str, room: int, dtype: torch.dtype, build: Callable[[], Tensor]) -> Tensor:
