@@ -7,7 +7,7 @@ from typing import Any
 
 def add(commands: Any) -> None:
     """Add the subcommand to what `ArgumentParser.add_subparsers` returned."""
-    say = commands.add_parser("say", help="speak a text with the two exported stages of a backend, into a WAV file")
+    say = commands.add_parser("say", help="speak a text with two exported stages alone")
     say.add_argument("text", help="American English, of any length")
     say.add_argument("--backend", default="onnxruntime", metavar="B", help="a backend that writes files and runs here")
     say.add_argument("--weights", default="mini", metavar="W", help="as in the notebooks (default: mini)")
