@@ -55,7 +55,7 @@ def add(commands: Any) -> None:
     bench.add_argument("--calls", type=int, default=5, help="calls of each kind, in turn (default: 5)")
     bench.set_defaults(command=_bench)
 
-    study = commands.add_parser("study", help="plant many faults in the decoder, and count how often each is named")
+    study = commands.add_parser("study", help="plant many faults, and count how often each is named")
     study.add_argument("--backends", nargs="+", default=["eager"], metavar="B", help="which to look into")
     study.add_argument("--weights", default="narrow", metavar="W", help="as in the notebooks (default: narrow)")
     study.add_argument("--faults", type=int, default=200, metavar="N", help="how many (default: 200)")
