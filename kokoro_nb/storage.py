@@ -61,6 +61,28 @@ def _moved(draft: Path, path: Path) -> bool:
     return True
 
 
+def require_own(folder: str | Path, marker: str, what: str, option: str) -> None:
+    """Refuse a folder that would be replaced whole and is not ours.
+
+    Parameters
+    ----------
+    folder : path
+        May be absent, or empty.
+    marker : str
+        Name of the file by which one of ours is known.
+    what, option : str
+        What such a folder holds, and what the user chooses another one with.
+
+    Raises
+    ------
+    InputError
+        If it holds something else.
+    """
+    folder = Path(folder)
+    if folder.exists() and not (folder / marker).is_file() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder} holds something else than {what} and would be replaced; choose another {option}.")
+
+
 def write_text(path: str | Path, text: str) -> Path:
     """Write `text` as UTF-8, whole or not at all, and return the path."""
     with atomic(path) as draft:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.storage import atomic, cache_dir, digest, read_json, write_json, write_text
+from kokoro_nb.storage import atomic, cache_dir, digest, read_json, require_own, write_json, write_text
 
 
 def test_what_is_interrupted_leaves_the_old_file_and_nothing_else(tmp_path):
@@ -34,6 +34,20 @@ def test_a_file_does_not_replace_a_folder(tmp_path):
     (tmp_path / "a").mkdir()
     with pytest.raises(InputError, match="there is a folder of that name"):
         write_text(tmp_path / "a", "text")
+
+
+def test_what_is_replaced_whole_is_ours_or_empty(tmp_path):
+    for own in ("absent", "empty", "ours"):
+        folder = tmp_path / own
+        if own != "absent":
+            folder.mkdir()
+        if own == "ours":
+            (folder / "run.json").touch()
+        require_own(folder, "run.json", "a run", "--out")
+    (tmp_path / "empty" / "thesis.txt").touch()
+    for strange in ("empty", "empty/thesis.txt"):
+        with pytest.raises(InputError, match="something else than a run and would be replaced; choose another --out"):
+            require_own(tmp_path / strange, "run.json", "a run", "--out")
 
 
 def test_a_place_that_cannot_be_written(tmp_path):

@@ -12,7 +12,7 @@ from torch import Tensor
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import META, TAPS, Artifact, Failure
 from kokoro_nb.backends.exported import export_program, output_specs
-from kokoro_nb.delivery.contract import Contract, Part, write_contract
+from kokoro_nb.delivery.contract import FILE, Contract, Part, write_contract
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import HARMONICS, MAX_PHONEMES, SAMPLE_RATE, SAMPLES_PER_FRAME, STYLE
 from kokoro_nb.models.kokoro import Kokoro
@@ -20,7 +20,7 @@ from kokoro_nb.models.padding import PaddedDecoderStage, PaddedDurationStage, Pa
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.phonemes import G2P
 from kokoro_nb.models.voices import load_voice
-from kokoro_nb.storage import atomic, cache_dir, digest
+from kokoro_nb.storage import atomic, cache_dir, digest, require_own
 
 SECONDS = (3.0, 10.0, 45.0)
 TOKENS = 256
@@ -45,7 +45,7 @@ def deliver(
     name : str
         Key of `BACKENDS` that writes files.
     folder : path
-        Replaced.
+        Replaced, if it holds an earlier delivery.
     voices : sequence of str
         See `voices.load_voice`; the first is the pipeline's default.
     tokens : int
@@ -58,7 +58,8 @@ def deliver(
     Raises
     ------
     InputError
-        If a voice or a size is no good, or a program cannot be exported: with the exact error.
+        If a voice or a size is no good, the folder holds something else, or a program cannot be exported: with its
+        exact error.
     """
     from tqdm.auto import tqdm
 
@@ -69,6 +70,7 @@ def deliver(
     absent = runtime.available()
     if absent:
         raise InputError(absent)
+    require_own(folder, FILE, "a delivery", "folder")
     tables = {voice or kokoro.default_voice: load_voice(kokoro, voice)[:, 0].numpy() for voice in voices}
     stages = list(_stages(kokoro.model, tokens, buckets))
     with atomic(folder) as draft:

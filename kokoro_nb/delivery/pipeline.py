@@ -9,7 +9,7 @@ import numpy as np
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Program
 from kokoro_nb.delivery.chunks import joined, pieces
-from kokoro_nb.delivery.contract import Contract, read_contract
+from kokoro_nb.delivery.contract import read_contract
 from kokoro_nb.errors import InputError
 
 
@@ -26,8 +26,6 @@ class TwoStages:
     InputError
         If it is none, or nothing here runs its programs.
     """
-
-    contract: Contract
 
     def __init__(self, folder: str | Path):
         self.folder, self.contract = Path(folder), read_contract(folder)
@@ -71,10 +69,18 @@ class TwoStages:
             shape = (1, frames * self.contract.samples_per_frame, self._sizes["harmonic_noise"])
             return draws.standard_normal(shape, dtype=np.float32)
 
-        spoken = [
-            self.decode(self.predict(piece, table, speed), noise)
-            for piece in pieces(known, lambda some: self._fits(some, table, speed))
-        ]
+        predicted: dict[str, dict[str, np.ndarray]] = {}
+
+        def fits(some: str) -> bool:
+            if len(some) + 2 > self.contract.tokens:
+                return False
+            made = self.predict(some, table, speed)
+            if made["asr"].shape[-1] > self.largest:
+                return False
+            predicted[some] = made
+            return True
+
+        spoken = [self.decode(predicted[piece], noise) for piece in pieces(known, fits)]
         return joined(spoken, self.contract.sample_rate)
 
     def predict(self, symbols: str, table: np.ndarray, speed: float = 1.0) -> dict[str, np.ndarray]:
@@ -128,7 +134,7 @@ class TwoStages:
         length, ref_s = np.array([frames]), features["ref_s"]
         en, asr = (_widened(features[part], room) for part in ("en", "asr"))
         prosody = self._program(f"prosody_{name}").run({"en": en, "ref_s": ref_s, "length": length})
-        drawn = _widened(noise(frames).transpose(0, 2, 1), room * self.contract.samples_per_frame).transpose(0, 2, 1)
+        drawn = _widened(noise(frames), room * self.contract.samples_per_frame, axis=1)
         given = {"asr": asr, "s": ref_s[:, : self._sizes["s"]], "harmonic_noise": drawn, "length": length}
         (audio,) = self._program(f"decoder_{name}").run(prosody | given).values()
         return audio.reshape(-1)[: frames * self.contract.samples_per_frame]
@@ -141,19 +147,15 @@ class TwoStages:
     @cached_property
     def _sizes(self) -> dict[str, int]:
         """Last axis of each input of the decoder."""
-        name, _ = self._bucket(self.largest)
+        name = next(iter(self.contract.buckets))
         return {spec.name: spec.shape[-1] for spec in self.contract.parts[f"decoder_{name}"].inputs}
 
-    def _fits(self, symbols: str, table: np.ndarray, speed: float) -> bool:
-        if len(symbols) + 2 > min(self.contract.tokens, len(table) + 2):
-            return False
-        return self.predict(symbols, table, speed)["asr"].shape[-1] <= self.largest
-
     def _bucket(self, frames: int) -> tuple[str, int]:
-        for name, room in sorted(self.contract.buckets.items(), key=lambda bucket: bucket[1]):
-            if frames <= room:
-                return name, room
-        raise InputError(f"{frames} frames have no room in the largest bucket, of {self.largest}; cut the text.")
+        enough = [(room, name) for name, room in self.contract.buckets.items() if frames <= room]
+        if not enough:
+            raise InputError(f"{frames} frames have no room in the largest bucket, of {self.largest}; cut the text.")
+        room, name = min(enough)
+        return name, room
 
     def _table(self, voice: str) -> np.ndarray:
         name = voice or next(iter(self.contract.voices))
@@ -169,7 +171,7 @@ class TwoStages:
         return self._loaded[name]
 
 
-def _widened(values: np.ndarray, room: int) -> np.ndarray:
-    """Return `values` with zeros behind them along the last axis, contiguous."""
-    missing = room - values.shape[-1]
-    return np.ascontiguousarray(np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, missing)]))
+def _widened(values: np.ndarray, room: int, axis: int = 2) -> np.ndarray:
+    """Return `values`, with three axes, with zeros behind them along `axis`, contiguous."""
+    missing = room - values.shape[axis]
+    return np.ascontiguousarray(np.pad(values, [(0, missing if at == axis else 0) for at in range(3)]))

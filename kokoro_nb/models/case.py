@@ -14,7 +14,7 @@ from kokoro_nb.models.architecture import HARMONICS, SAMPLE_RATE, SAMPLES_PER_FR
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.phonemes import G2P
 from kokoro_nb.models.weights import Weights
-from kokoro_nb.storage import atomic, read_json, write_json
+from kokoro_nb.storage import atomic, read_json, require_own, write_json
 
 SCHEMA = 1
 TENSORS = (
@@ -188,6 +188,7 @@ def save(case: Case, folder: str | Path) -> Path:
 
     about = {field.name: getattr(case, field.name) for field in fields(case) if field.name != "tensors"}
     about["weights"] = asdict(case.weights)
+    require_own(folder, "case.json", "a case", "folder")
     with atomic(folder) as draft:
         draft.mkdir()
         save_file(dict(case.tensors), draft / "tensors.safetensors")

@@ -18,7 +18,7 @@ from kokoro_nb.numerics.defects import finding_case, repro
 from kokoro_nb.numerics.defects.bundle import REPORT, SCRIPT
 from kokoro_nb.numerics.defects.runners import coremltools, onnxruntime, tvm, xnnpack
 from kokoro_nb.numerics.localise import Culprit
-from kokoro_nb.storage import atomic, write_json
+from kokoro_nb.storage import atomic, require_own, write_json
 from kokoro_nb.traces.operators import CONSTANT, INPUT
 from kokoro_nb.traces.trace import Trace
 
@@ -72,6 +72,7 @@ def write_finding_bundle(
     fed = cuts[finding_case.PROGRAM].inputs(reference.inputs, reference.values)
     tensors = {key: torch.from_numpy(np.ascontiguousarray(as_array(key, value))) for key, value in fed.items()}
     limit = _limit(culprit)
+    require_own(folder, SCRIPT, "a bundle", "folder")
     with atomic(folder) as draft:
         draft.mkdir()
         for file, module in {SCRIPT: repro, repro.CASE: finding_case, repro.RUNNER: runner}.items():

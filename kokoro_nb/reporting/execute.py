@@ -23,7 +23,7 @@ from kokoro_nb.reporting.selection import (
     read_notebook,
 )
 from kokoro_nb.reporting.worker import Job, work
-from kokoro_nb.storage import atomic
+from kokoro_nb.storage import atomic, require_own
 
 PATIENCE = 20.0  # seconds that a worker is given to shut its kernel down
 
@@ -102,7 +102,7 @@ def run_notebooks(
                     continue
                 passed = {**given[name], **({"out_dir": str(root / name)} if "out_dir" in declared[name] else {})}
                 run = Run(name, "running", key, given[name], now())
-                _must_be_ours(root / name)
+                require_own(root / name, FILE, "a run", "--out")
                 cells = len(notebook.cells) + bool(passed)  # papermill adds a cell with the parameters
                 waiting.append(Job(run, json.dumps(notebook), root / name, passed, cells, threads))
             for run in _run_all(waiting, jobs, progress):
@@ -167,11 +167,6 @@ def _ended(job: Job, status: Status, error: str) -> Run:
     run = replace(job.run, status=status, error=error)
     write_run(job.folder, run)
     return run
-
-
-def _must_be_ours(folder: Path) -> None:
-    if folder.exists() and not (folder / FILE).is_file() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder} holds something else than a run and would be replaced; choose another --out.")
 
 
 @contextmanager

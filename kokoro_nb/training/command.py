@@ -11,8 +11,10 @@ from typing import Any
 import torch
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.storage import cache_dir
+from kokoro_nb.storage import cache_dir, require_own
 from kokoro_nb.training.trainer import Run, load_checkpoint, train
+
+CARD = "MODEL_CARD.md"  # in every folder of exported weights
 
 
 def run_parser(module: str, description: str, name: str) -> argparse.ArgumentParser:
@@ -42,8 +44,10 @@ def run_parser(module: str, description: str, name: str) -> argparse.ArgumentPar
     return parser
 
 
-def begin_or_resume(options: argparse.Namespace, defaults: Any, make: Callable[[Any], Run]) -> None:
-    """Train as `options` say, from the beginning or from the folder's checkpoint, and say how it ended.
+def carry_out(
+    options: argparse.Namespace, defaults: Any, make: Callable[[Any], Run], export: Callable[[Path, Path], Path]
+) -> None:
+    """Export the run's weights if `options` say so, else train, anew or from the folder's checkpoint; say how it ended.
 
     Parameters
     ----------
@@ -53,12 +57,18 @@ def begin_or_resume(options: argparse.Namespace, defaults: Any, make: Callable[[
         The run's settings; the checkpoint's take precedence, and before those what `options` name.
     make : callable
         Settings -> run, at step 0.
+    export : callable
+        Folder of the run, folder to write -> what was written.
 
     Raises
     ------
     InputError
         If the folder holds a run and ``--resume`` was not given, or the reverse.
     """
+    if options.export:
+        require_own(options.export, CARD, "exported weights", "--export")
+        print(f"wrote {export(options.out, options.export)}")
+        return
     names = [field.name for field in fields(defaults)]
     given = {name: getattr(options, name) for name in names if getattr(options, name, None) is not None}
     state = load_checkpoint(options.out) if options.resume else None

@@ -5,7 +5,7 @@ SIGTERM and Ctrl-C save and end the run; ``--resume`` goes on. ``--export FOLDER
 
 from pathlib import Path
 
-from kokoro_nb.training.command import begin_or_resume, exit_with, run_parser, threads
+from kokoro_nb.training.command import carry_out, exit_with, run_parser, threads
 from kokoro_nb.training.corpus import build_corpus
 from kokoro_nb.training.learner import Learner
 from kokoro_nb.training.trainer import Settings, Trainer, load_checkpoint
@@ -27,15 +27,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--sentences", type=int, help="size of the corpus, a multiple of 100")
     parser.add_argument("--no-compile", dest="compiled", action="store_false", default=None)
     options = parser.parse_args(arguments)
+
+    def make(settings: Settings) -> Trainer:
+        return Trainer(settings, build_corpus(settings.sentences, settings.seed), options.device)
+
     with threads(options.threads):
-        if options.export:
-            print(f"wrote {export(options.out, options.export)}")
-        else:
-            begin_or_resume(options, Settings(), lambda chosen: _trainer(chosen, options.device))
-
-
-def _trainer(settings: Settings, device: str) -> Trainer:
-    return Trainer(settings, build_corpus(settings.sentences, settings.seed), device)
+        carry_out(options, Settings(), make, export)
 
 
 if __name__ == "__main__":

@@ -145,6 +145,20 @@ def test_bad_sizes_and_voices_are_refused_and_nothing_is_written(narrow, tmp_pat
     assert not (tmp_path / "none").exists()
 
 
+def test_a_folder_of_somebody_elses_is_not_replaced(narrow, tmp_path):
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(InputError, match="something else than a delivery and would be replaced; choose another folder"):
+        deliver(narrow, "onnxruntime", tmp_path)
+    assert (tmp_path / "thesis.txt").read_text() == "mine"
+
+
+def test_each_piece_is_predicted_once(speaker, monkeypatch):
+    asked, predict = [], TwoStages.predict
+    monkeypatch.setattr(TwoStages, "predict", lambda self, *given: asked.append(given[0]) or predict(self, *given))
+    speaker.speak(TEXT)
+    assert len(asked) == 1
+
+
 def test_eager_has_no_file_to_deliver(narrow, tmp_path):
     with pytest.raises(InputError, match="writes no file"):
         deliver(narrow, "eager", tmp_path / "none", tokens=8, seconds=(0.1,))

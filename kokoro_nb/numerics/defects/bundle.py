@@ -10,7 +10,7 @@ from safetensors.torch import save
 
 from kokoro_nb.numerics.defects import repro
 from kokoro_nb.numerics.defects.catalogue import Defect, Measured, measure
-from kokoro_nb.storage import atomic
+from kokoro_nb.storage import atomic, require_own
 
 SCRIPT, REPORT = "repro.py", "REPORT.md"
 
@@ -37,6 +37,7 @@ def write_bundle(defect: Defect, folder: str | Path, measured: Measured | None =
         If `folder` cannot be written.
     """
     measured = measured or measure(defect)
+    require_own(folder, SCRIPT, "a bundle", "folder")
     with atomic(folder) as draft:
         draft.mkdir()
         copies = {SCRIPT: repro, repro.CASE: defect.case, repro.RUNNER: defect.runner}

@@ -4,8 +4,10 @@ SIGTERM and Ctrl-C save and end the run; ``--resume`` goes on. ``--export FOLDER
 ``--judge MODEL`` measures how well any whisper model hears, ``mini`` or a path.
 """
 
+from pathlib import Path
+
 from kokoro_nb.listening.recogniser import load_whisper
-from kokoro_nb.training.command import begin_or_resume, exit_with, run_parser, threads
+from kokoro_nb.training.command import carry_out, exit_with, run_parser, threads
 from kokoro_nb.training.ear.corpus import build_clips
 from kokoro_nb.training.ear.export import export_ear
 from kokoro_nb.training.ear.judge import SENTENCES, verdicts
@@ -20,18 +22,19 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--sentences", type=int, default=SENTENCES, help="held-out sentences to measure on")
     parser.add_argument("--clips", type=int, help="size of the corpus, a multiple of 100")
     options = parser.parse_args(arguments)
+
+    def make(settings: EarSettings) -> EarTrainer:
+        return EarTrainer(settings, build_clips(settings.clips, settings.seed), options.device)
+
+    def export(run: Path, folder: Path) -> Path:
+        return export_ear(load_checkpoint(run), folder, options.sentences)
+
     with threads(options.threads):
         if options.judge:
             for verdict in verdicts(load_whisper(options.judge), options.sentences):
                 print(f"{verdict.signal:28} WER {verdict.word_error_rate:6.1%}  believed {verdict.heard:4.0%}")
-        elif options.export:
-            print(f"wrote {export_ear(load_checkpoint(options.out), options.export, options.sentences)}")
         else:
-            begin_or_resume(options, EarSettings(), lambda chosen: _trainer(chosen, options.device))
-
-
-def _trainer(settings: EarSettings, device: str) -> EarTrainer:
-    return EarTrainer(settings, build_clips(settings.clips, settings.seed), device)
+            carry_out(options, EarSettings(), make, export)
 
 
 if __name__ == "__main__":

@@ -30,10 +30,11 @@ def test_it_exits_with_1_and_its_control_with_0(name, tmp_path, measured):
     done = _run(folder, cwd=tmp_path)
     assert done.returncode == {"present": 1, "gone": 0}[found.state], done.stderr
     word = {"present": "there", "gone": "gone"}[found.state]
-    assert done.stdout.startswith(f"{word}: {100 * found.broken.wrong:.4g} % wrong")
+    # a tool may print a table of its own before it
+    assert any(line.startswith(f"{word}: {100 * found.broken.wrong:.4g} % wrong") for line in done.stdout.splitlines())
     mended = _run(folder, "--mended", cwd=tmp_path)
     assert mended.returncode == 0, mended.stderr
-    assert mended.stdout.startswith("gone: 0 % wrong")
+    assert "gone: 0 % wrong" in mended.stdout
 
 
 def _imported(source):
