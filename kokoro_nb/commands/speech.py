@@ -10,6 +10,8 @@ def add(commands: Any) -> None:
     say = commands.add_parser("say", help="speak a text with two exported stages alone")
     say.add_argument("text", help="American English, of any length")
     say.add_argument("--backend", default="onnxruntime", metavar="B", help="a backend that writes files and runs here")
+    say.add_argument("--host", default="onnxruntime", metavar="B", help="what runs before it (default: onnxruntime)")
+    say.add_argument("--at-har", action="store_true", help="leave the harmonic source to the host too")
     say.add_argument("--weights", default="mini", metavar="W", help="as in the notebooks (default: mini)")
     say.add_argument("--voice", default="", metavar="V", help="one of the weights' voices (default: their first)")
     say.add_argument("--speed", type=float, default=1.0, help="2 is twice as fast (default: 1)")
@@ -23,21 +25,24 @@ def add(commands: Any) -> None:
 
 
 def _say(arguments: argparse.Namespace) -> int:
-    from kokoro_nb.delivery.export import SECONDS, TOKENS, deliver, delivered_folder
+    from kokoro_nb.delivery.export import SECONDS, TOKENS, Delivery, deliver, delivered_folder
     from kokoro_nb.delivery.pipeline import TwoStages
     from kokoro_nb.listening.waveform import write_wav
     from kokoro_nb.models.kokoro import load_model
 
     kokoro = load_model(arguments.weights, arguments.seed)
-    settings = {
-        "voices": (arguments.voice,),
-        "tokens": TOKENS if arguments.tokens is None else arguments.tokens,
-        "seconds": arguments.seconds or SECONDS,
-        "g2p": arguments.g2p,
-    }
-    folder = arguments.folder or delivered_folder(kokoro, arguments.backend, **settings)
+    asked = Delivery(
+        arguments.backend,
+        arguments.host,
+        arguments.at_har,
+        (arguments.voice,),
+        TOKENS if arguments.tokens is None else arguments.tokens,
+        tuple(arguments.seconds or SECONDS),
+        arguments.g2p,
+    )
+    folder = arguments.folder or delivered_folder(kokoro, asked)
     if arguments.folder or not folder.exists():
-        deliver(kokoro, arguments.backend, folder, **settings)
+        deliver(kokoro, asked, folder)
     speaker = TwoStages(folder)
     audio = speaker.speak(arguments.text, speed=arguments.speed, seed=arguments.seed)
     write_wav(arguments.out, audio, speaker.contract.sample_rate)

@@ -10,7 +10,7 @@ from kokoro_nb.backends.signature import TensorSpec
 from kokoro_nb.errors import InputError
 from kokoro_nb.storage import read_json, write_json
 
-SCHEMA = 1
+SCHEMA = 2
 FILE = "contract.json"
 
 
@@ -20,12 +20,15 @@ class Part:
 
     Attributes
     ----------
+    backend : str
+        Name of the backend that it was made for.
     file : str
         Its model file, relative to the folder.
     inputs, outputs : tuple of TensorSpec
         In order.
     """
 
+    backend: str
     file: str
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
@@ -37,8 +40,8 @@ class Contract:
 
     Attributes
     ----------
-    backend, weights : str
-        Name of the backend, and label of the weights.
+    weights : str
+        Label of the weights.
     tokens : int
         Room of the first stage, the two pad tokens among them.
     buckets : dict
@@ -52,10 +55,10 @@ class Contract:
     voices : dict
         Voice -> file with its table, float32 of shape (510, 256): row i is the style for i + 1 phonemes.
     parts : dict
-        ``duration``, and ``prosody_3s`` and ``decoder_3s`` for each bucket.
+        ``duration``, and ``prosody_3s`` and ``decoder_3s`` for each bucket; where the decoder begins at `har`,
+        ``source_3s`` too.
     """
 
-    backend: str
     weights: str
     tokens: int
     buckets: Mapping[str, int]
@@ -66,10 +69,15 @@ class Contract:
     voices: Mapping[str, str]
     parts: Mapping[str, Part]
 
+    @property
+    def backends(self) -> tuple[str, ...]:
+        """The backends of all parts."""
+        return tuple(dict.fromkeys(part.backend for part in self.parts.values()))
+
     def artifact(self, name: str, folder: Path) -> Artifact:
         """Return the program `name` as its backend loads it."""
         part = self.parts[name]
-        return Artifact(self.backend, folder / part.file, part.inputs, tuple(spec.name for spec in part.outputs))
+        return Artifact(part.backend, folder / part.file, part.inputs, tuple(spec.name for spec in part.outputs))
 
 
 def write_contract(folder: Path, contract: Contract) -> Path:
@@ -105,4 +113,4 @@ def _part(about: Mapping[str, Any]) -> Part:
         tuple(TensorSpec(spec["name"], tuple(spec["shape"]), spec["dtype"]) for spec in about[side])
         for side in ("inputs", "outputs")
     )
-    return Part(about["file"], inputs, outputs)
+    return Part(about["backend"], about["file"], inputs, outputs)

@@ -29,9 +29,9 @@ class TwoStages:
 
     def __init__(self, folder: str | Path):
         self.folder, self.contract = Path(folder), read_contract(folder)
-        absent = backend(self.contract.backend).executes()
+        absent = [reason for name in self.contract.backends if (reason := backend(name).executes())]
         if absent:
-            raise InputError(absent)
+            raise InputError(absent[0])
         self._loaded: dict[str, Program] = {}
 
     def speak(self, text: str, voice: str = "", speed: float = 1.0, seed: int = 0) -> np.ndarray:
@@ -105,7 +105,7 @@ class TwoStages:
         ids[0, 1 : 1 + len(symbols)] = [self.contract.vocab[symbol] for symbol in symbols]
         count, ref_s = len(symbols) + 2, table[len(symbols) - 1][None]
         given = {"ids": ids, "length": np.array([count]), "ref_s": ref_s, "speed": np.array([speed], np.float32)}
-        made = self._program("duration").run(given)
+        made = self._run("duration", given)
         durations = made["pred_dur"][0, :count]
         token = np.repeat(np.arange(count), durations)
         return {
@@ -131,13 +131,27 @@ class TwoStages:
         """
         frames = features["asr"].shape[-1]
         name, room = self._bucket(frames)
-        length, ref_s = np.array([frames]), features["ref_s"]
-        en, asr = (_widened(features[part], room) for part in ("en", "asr"))
-        prosody = self._program(f"prosody_{name}").run({"en": en, "ref_s": ref_s, "length": length})
+        given = {"asr": _widened(features["asr"], room), "s": features["ref_s"][:, : self._sizes["s"]]}
+        given |= self.prosody(features) | {"length": np.array([frames])}
         drawn = _widened(noise(frames), room * self.contract.samples_per_frame, axis=1)
-        given = {"asr": asr, "s": ref_s[:, : self._sizes["s"]], "harmonic_noise": drawn, "length": length}
-        (audio,) = self._program(f"decoder_{name}").run(prosody | given).values()
+        given["harmonic_noise"] = drawn
+        if f"source_{name}" in self.contract.parts:
+            given |= self._run(f"source_{name}", given)
+        (audio,) = self._run(f"decoder_{name}", given).values()
         return audio.reshape(-1)[: frames * self.contract.samples_per_frame]
+
+    def prosody(self, features: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return pitch (Hz) and energy, ``f0`` and ``n``, (1, 2 * room of the bucket), zeros behind the text.
+
+        Parameters
+        ----------
+        features : dict
+            What `predict` returned.
+        """
+        frames = features["en"].shape[-1]
+        name, room = self._bucket(frames)
+        given = {"en": _widened(features["en"], room), "ref_s": features["ref_s"], "length": np.array([frames])}
+        return self._run(f"prosody_{name}", given)
 
     @cached_property
     def largest(self) -> int:
@@ -146,9 +160,8 @@ class TwoStages:
 
     @cached_property
     def _sizes(self) -> dict[str, int]:
-        """Last axis of each input of the decoder."""
-        name = next(iter(self.contract.buckets))
-        return {spec.name: spec.shape[-1] for spec in self.contract.parts[f"decoder_{name}"].inputs}
+        """Last axis of each input."""
+        return {spec.name: spec.shape[-1] for part in self.contract.parts.values() for spec in part.inputs}
 
     def _bucket(self, frames: int) -> tuple[str, int]:
         enough = [(room, name) for name, room in self.contract.buckets.items() if frames <= room]
@@ -164,11 +177,12 @@ class TwoStages:
             raise InputError(f"The folder has no voice '{name}'; use one of {known}, or deliver it with this one.")
         return np.load(self.folder / self.contract.voices[name])
 
-    def _program(self, name: str) -> Program:
+    def _run(self, name: str, known: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Run a program on those of `known` that it takes."""
         if name not in self._loaded:
             made = self.contract.artifact(name, self.folder)
-            self._loaded[name] = backend(self.contract.backend).load(made)
-        return self._loaded[name]
+            self._loaded[name] = backend(made.backend).load(made)
+        return self._loaded[name].run({spec.name: known[spec.name] for spec in self.contract.parts[name].inputs})
 
 
 def _widened(values: np.ndarray, room: int, axis: int = 2) -> np.ndarray:

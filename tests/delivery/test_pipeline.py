@@ -4,17 +4,21 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from kokoro_nb.__main__ import main
+from kokoro_nb.backends import BACKENDS
 from kokoro_nb.delivery.contract import read_contract
-from kokoro_nb.delivery.export import deliver, delivered_folder
+from kokoro_nb.delivery.export import Delivery, deliver, delivered_folder
 from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.waveform import read_wav
-from kokoro_nb.models.patches import EXPORT_PATCHES
+from kokoro_nb.models.padding import PaddedFromHarStage
+from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.numerics.effects import decode
 from kokoro_nb.numerics.parity import compare
 
@@ -24,7 +28,7 @@ TEXT = "Hello world."
 @pytest.fixture(scope="module")
 def folder(narrow, tmp_path_factory):
     place = tmp_path_factory.mktemp("delivered") / "narrow"
-    deliver(narrow, "onnxruntime", place, tokens=24, seconds=(3, 1))
+    deliver(narrow, Delivery("onnxruntime", tokens=24, seconds=(3, 1)), place)
     return place
 
 
@@ -141,14 +145,14 @@ def test_bad_input_is_one_sentence(speaker, asked, sentence):
 )
 def test_bad_sizes_and_voices_are_refused_and_nothing_is_written(narrow, tmp_path, settings, sentence):
     with pytest.raises(InputError, match=sentence):
-        deliver(narrow, "onnxruntime", tmp_path / "none", **settings)
+        deliver(narrow, Delivery("onnxruntime", **settings), tmp_path / "none")
     assert not (tmp_path / "none").exists()
 
 
 def test_a_folder_of_somebody_elses_is_not_replaced(narrow, tmp_path):
     (tmp_path / "thesis.txt").write_text("mine")
     with pytest.raises(InputError, match="something else than a delivery and would be replaced; choose another folder"):
-        deliver(narrow, "onnxruntime", tmp_path)
+        deliver(narrow, Delivery("onnxruntime"), tmp_path)
     assert (tmp_path / "thesis.txt").read_text() == "mine"
 
 
@@ -161,7 +165,7 @@ def test_each_piece_is_predicted_once(speaker, monkeypatch):
 
 def test_eager_has_no_file_to_deliver(narrow, tmp_path):
     with pytest.raises(InputError, match="writes no file"):
-        deliver(narrow, "eager", tmp_path / "none", tokens=8, seconds=(0.1,))
+        deliver(narrow, Delivery("eager", tokens=8, seconds=(0.1,)), tmp_path / "none")
 
 
 def test_a_folder_that_is_incomplete_is_refused(folder, tmp_path):
@@ -187,6 +191,44 @@ def test_say_writes_a_wav_file(folder, narrow, tmp_path, monkeypatch, capsys):
 
 
 def test_the_cache_tells_settings_apart(narrow):
-    settings = {"voices": ("",), "tokens": 24, "seconds": (1.0,), "g2p": "espeak"}
-    names = {delivered_folder(narrow, "onnxruntime", **(settings | change)) for change in ({}, {"tokens": 25})}
-    assert len(names | {delivered_folder(narrow, "tvm", **settings)}) == 3
+    asked = Delivery("onnxruntime", tokens=24, seconds=(1.0,))
+    changes = ({}, {"tokens": 25}, {"backend": "tvm"}, {"host": "tvm"}, {"at_har": True}, {"voices": ("other",)})
+    assert len({delivered_folder(narrow, replace(asked, **change)) for change in changes}) == len(changes)
+    assert delivered_folder(narrow, asked) == delivered_folder(narrow, replace(asked, voices=("seeded",)))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "onnxruntime",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("executorch-xnnpack", "tvm", "coreml-reference")),
+    ],
+)
+def test_from_har_the_decoder_of_any_backend_is_the_models(name, narrow, narrow_case, tmp_path):
+    if BACKENDS[name].executes():
+        pytest.skip(BACKENDS[name].executes())
+    seconds = (narrow_case.frames + 2) / 40
+    deliver(narrow, Delivery(name, "onnxruntime", True, tokens=24, seconds=(seconds,)), tmp_path / "made")
+    speaker = TwoStages(tmp_path / "made")
+    assert speaker.contract.backends == tuple(dict.fromkeys(("onnxruntime", name)))
+    bucket = next(iter(speaker.contract.buckets))
+    heard = {}
+
+    def run(part, known, own=speaker._run):
+        heard.update(known)
+        return own(part, known)
+
+    speaker._run = run
+    audio = speaker.decode(
+        speaker.predict(narrow_case.phonemes, speaker._table("")),
+        lambda frames: narrow_case.tensors["harmonic_noise"].numpy(),
+    )
+    assert f"source_{bucket}" in speaker.contract.parts
+    given = {n: torch.from_numpy(np.ascontiguousarray(heard[n])) for n in ("asr", "f0", "n", "s", "har")}
+    with torch.no_grad(), patched(narrow.model, EXPORT_PATCHES):
+        expected = PaddedFromHarStage(narrow.model.decoder)(**given, length=torch.tensor([narrow_case.frames]))
+    assert compare(expected[0, : audio.size].numpy(), audio).of_peak <= 1e-4
+    given["har"] = given["har"].roll(1, dims=-1)  # the control
+    with torch.no_grad(), patched(narrow.model, EXPORT_PATCHES):
+        late = PaddedFromHarStage(narrow.model.decoder)(**given, length=torch.tensor([narrow_case.frames]))
+    assert compare(late[0, : audio.size].numpy(), audio).of_peak > 1e-2

@@ -10,10 +10,12 @@ patches. One buffer serves every length from 1 token, or 2 frames, up to its siz
 - Over tokens: `PaddedBert`, `PaddedTextEncoder`, `PaddedDurationEncoder`, `PaddedDurations`, and `PaddedDurationStage`,
   which is the four in one.
 - Over frames: `PaddedProsody`, `PaddedSourceStage`, `PaddedFromHarStage`, `PaddedDecoderStage`.
+- Both, with the alignment between them: `PaddedCompleteStage`, the model in one graph.
 - `widened` puts inputs into longer buffers; `Valid`, `of_tokens`, `of_frames` and `within` make other modules exact.
 """
 
 from kokoro_nb.models.padding.buffers import widened
+from kokoro_nb.models.padding.complete import PaddedCompleteStage
 from kokoro_nb.models.padding.decoder import PaddedDecoderStage, PaddedFromHarStage, PaddedSourceStage
 from kokoro_nb.models.padding.layers import within
 from kokoro_nb.models.padding.lengths import Valid, of_frames, of_tokens
@@ -28,6 +30,7 @@ from kokoro_nb.models.padding.text import (
 
 __all__ = [
     "PaddedBert",
+    "PaddedCompleteStage",
     "PaddedDecoderStage",
     "PaddedDurationEncoder",
     "PaddedDurationStage",

@@ -48,6 +48,8 @@ class PaddedFromHarStage(stages.FromHarStage):
 class PaddedSourceStage(stages.SourceStage):
     """`stages.SourceStage`, exact in a buffer of static length."""
 
+    output_names = ("har",)
+
     def forward(self, f0: Tensor, harmonic_noise: Tensor, length: Tensor) -> Tensor:  # type: ignore[override]
         """Return `har`, (1, 22, 120 * frames + 1), zeros behind the valid ``120 * length + 1``.
 

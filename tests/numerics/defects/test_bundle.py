@@ -135,6 +135,6 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(InputError, match="Cannot write"):
         write_bundle(known, tmp_path / "file" / "bundle", Measured(known, absent="Not asked."))
-    with pytest.raises(InputError, match="there is a file of that name"):
+    with pytest.raises(InputError, match="something else than a bundle"):
         write_bundle(known, tmp_path / "file", Measured(known, absent="Not asked."))
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
