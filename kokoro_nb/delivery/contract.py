@@ -74,6 +74,10 @@ class Contract:
         """The backends of all parts."""
         return tuple(dict.fromkeys(part.backend for part in self.parts.values()))
 
+    def width(self, name: str) -> int:
+        """Return the last axis of the input `name` of any part."""
+        return next(s.shape[-1] for part in self.parts.values() for s in part.inputs if s.name == name)
+
     def artifact(self, name: str, folder: Path) -> Artifact:
         """Return the program `name` as its backend loads it."""
         part = self.parts[name]

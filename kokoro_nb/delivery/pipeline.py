@@ -63,10 +63,10 @@ class TwoStages:
         known = "".join(symbol for symbol in symbols if symbol in self.contract.vocab)
         if not any(symbol.isalpha() for symbol in known):
             raise InputError(f"Nothing in the text {text!r} can be pronounced; give at least one English word.")
-        table, draws = self._table(voice), np.random.default_rng(seed)
+        table, draws = self.table(voice), np.random.default_rng(seed)
 
         def noise(frames: int) -> np.ndarray:
-            shape = (1, frames * self.contract.samples_per_frame, self._sizes["harmonic_noise"])
+            shape = (1, frames * self.contract.samples_per_frame, self.contract.width("harmonic_noise"))
             return draws.standard_normal(shape, dtype=np.float32)
 
         predicted: dict[str, dict[str, np.ndarray]] = {}
@@ -100,12 +100,20 @@ class TwoStages:
         dict
             ``durations`` (tokens,) int64, frames; ``en`` (1, hidden + 128, frames), ``asr`` (1, hidden, frames):
             the features of each token repeated for as long as it lasts; ``ref_s`` (1, 256).
+
+        Raises
+        ------
+        InputError
+            If there is no room for so many phonemes.
         """
+        if len(symbols) + 2 > self.contract.tokens:
+            room = self.contract.tokens - 2
+            raise InputError(f"{len(symbols)} phonemes have no room where {room} have; cut the text.")
         ids = np.zeros((1, self.contract.tokens), dtype=np.int64)
         ids[0, 1 : 1 + len(symbols)] = [self.contract.vocab[symbol] for symbol in symbols]
         count, ref_s = len(symbols) + 2, table[len(symbols) - 1][None]
         given = {"ids": ids, "length": np.array([count]), "ref_s": ref_s, "speed": np.array([speed], np.float32)}
-        made = self._run("duration", given)
+        made = self.run("duration", given)
         durations = made["pred_dur"][0, :count]
         token = np.repeat(np.arange(count), durations)
         return {
@@ -130,59 +138,69 @@ class TwoStages:
         numpy.ndarray, shape (600 * frames,), float32
         """
         frames = features["asr"].shape[-1]
-        name, room = self._bucket(frames)
-        given = {"asr": _widened(features["asr"], room), "s": features["ref_s"][:, : self._sizes["s"]]}
-        given |= self.prosody(features) | {"length": np.array([frames])}
-        drawn = _widened(noise(frames), room * self.contract.samples_per_frame, axis=1)
-        given["harmonic_noise"] = drawn
-        if f"source_{name}" in self.contract.parts:
-            given |= self._run(f"source_{name}", given)
-        (audio,) = self._run(f"decoder_{name}", given).values()
+        (audio,) = self.run(f"decoder_{self.bucket(frames)[0]}", self.decoder_inputs(features, noise)).values()
         return audio.reshape(-1)[: frames * self.contract.samples_per_frame]
 
-    def prosody(self, features: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return pitch (Hz) and energy, ``f0`` and ``n``, (1, 2 * room of the bucket), zeros behind the text.
+    def decoder_inputs(
+        self, features: dict[str, np.ndarray], noise: Callable[[int], np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        """Return what the decoder is given in the smallest bucket that has room, zeros behind the text.
 
         Parameters
         ----------
-        features : dict
-            What `predict` returned.
+        features, noise
+            See `decode`.
+
+        Returns
+        -------
+        dict
+            ``asr``, ``f0`` (Hz) and ``n`` (1, 2 * room), ``s``, ``length`` in frames, ``harmonic_noise``, and ``har``
+            where the decoder begins there.
         """
-        frames = features["en"].shape[-1]
-        name, room = self._bucket(frames)
-        given = {"en": _widened(features["en"], room), "ref_s": features["ref_s"], "length": np.array([frames])}
-        return self._run(f"prosody_{name}", given)
+        frames = features["asr"].shape[-1]
+        name, room = self.bucket(frames)
+        known = {part: _widened(features[part], room) for part in ("asr", "en")}
+        known |= {"ref_s": features["ref_s"], "s": features["ref_s"][:, : self.contract.width("s")]}
+        known["length"] = np.array([frames])
+        known["harmonic_noise"] = _widened(noise(frames), room * self.contract.samples_per_frame, axis=1)
+        known |= self.run(f"prosody_{name}", known)
+        if f"source_{name}" in self.contract.parts:
+            known |= self.run(f"source_{name}", known)
+        return known
 
-    @cached_property
-    def largest(self) -> int:
-        """Frames of the largest bucket."""
-        return max(self.contract.buckets.values())
+    def run(self, name: str, known: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Run the part `name` on those of `known` that it takes; return its outputs by name."""
+        if name not in self._loaded:
+            made = self.contract.artifact(name, self.folder)
+            self._loaded[name] = backend(made.backend).load(made)
+        return self._loaded[name].run({spec.name: known[spec.name] for spec in self.contract.parts[name].inputs})
 
-    @cached_property
-    def _sizes(self) -> dict[str, int]:
-        """Last axis of each input."""
-        return {spec.name: spec.shape[-1] for part in self.contract.parts.values() for spec in part.inputs}
+    def bucket(self, frames: int) -> tuple[str, int]:
+        """Return name and room of the smallest bucket that has room for `frames`.
 
-    def _bucket(self, frames: int) -> tuple[str, int]:
+        Raises
+        ------
+        InputError
+            If none has.
+        """
         enough = [(room, name) for name, room in self.contract.buckets.items() if frames <= room]
         if not enough:
             raise InputError(f"{frames} frames have no room in the largest bucket, of {self.largest}; cut the text.")
         room, name = min(enough)
         return name, room
 
-    def _table(self, voice: str) -> np.ndarray:
+    @cached_property
+    def largest(self) -> int:
+        """Frames of the largest bucket."""
+        return max(self.contract.buckets.values())
+
+    def table(self, voice: str = "") -> np.ndarray:
+        """Return a voice, (510, 256) float32, the first by default: row i is the style for i + 1 phonemes."""
         name = voice or next(iter(self.contract.voices))
         if name not in self.contract.voices:
             known = ", ".join(self.contract.voices)
             raise InputError(f"The folder has no voice '{name}'; use one of {known}, or deliver it with this one.")
         return np.load(self.folder / self.contract.voices[name])
-
-    def _run(self, name: str, known: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Run a program on those of `known` that it takes."""
-        if name not in self._loaded:
-            made = self.contract.artifact(name, self.folder)
-            self._loaded[name] = backend(made.backend).load(made)
-        return self._loaded[name].run({spec.name: known[spec.name] for spec in self.contract.parts[name].inputs})
 
 
 def _widened(values: np.ndarray, room: int, axis: int = 2) -> np.ndarray:

@@ -51,13 +51,13 @@ def test_the_contract_says_what_is_in_the_folder(folder, narrow):
 
 
 def test_durations_and_decoder_inputs_are_the_models(speaker, narrow, narrow_case):
-    made = speaker.predict(narrow_case.phonemes, speaker._table(""))
+    made = speaker.predict(narrow_case.phonemes, speaker.table())
     assert np.array_equal(made["durations"], narrow_case.tensors["durations"].numpy())
     assert compare(narrow_case.tensors["asr"].numpy(), made["asr"]).of_peak <= 1e-5
 
 
 def test_the_audio_is_the_patched_models(speaker, narrow, narrow_case):
-    features = speaker.predict(narrow_case.phonemes, speaker._table(""))
+    features = speaker.predict(narrow_case.phonemes, speaker.table())
     audio = speaker.decode(features, lambda frames: narrow_case.tensors["harmonic_noise"].numpy())
     expected = decode(narrow.model, narrow_case, EXPORT_PATCHES)
     assert audio.shape == expected.shape
@@ -214,13 +214,13 @@ def test_from_har_the_decoder_of_any_backend_is_the_models(name, narrow, narrow_
     bucket = next(iter(speaker.contract.buckets))
     heard = {}
 
-    def run(part, known, own=speaker._run):
+    def run(part, known, own=speaker.run):
         heard.update(known)
         return own(part, known)
 
-    speaker._run = run
+    speaker.run = run
     audio = speaker.decode(
-        speaker.predict(narrow_case.phonemes, speaker._table("")),
+        speaker.predict(narrow_case.phonemes, speaker.table()),
         lambda frames: narrow_case.tensors["harmonic_noise"].numpy(),
     )
     assert f"source_{bucket}" in speaker.contract.parts
