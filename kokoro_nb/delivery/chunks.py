@@ -11,7 +11,7 @@ from kokoro_nb.errors import InputError
 FADE = 0.005  # s, at each side of a join: both are near silence there, and a step between them would click
 
 
-def pieces(symbols: str, fits: Callable[[str], bool]) -> list[str]:
+def cut(symbols: str, fits: Callable[[str], bool]) -> list[str]:
     """Return `symbols` in pieces that fit, cut behind pauses, and at spaces where what is between them does not fit.
 
     Parameters
@@ -28,13 +28,13 @@ def pieces(symbols: str, fits: Callable[[str], bool]) -> list[str]:
 
     Examples
     --------
-    >>> pieces("ab cd, ef gh. ij", lambda some: len(some) <= 9)
+    >>> cut("ab cd, ef gh. ij", lambda some: len(some) <= 9)
     ['ab cd,', 'ef gh. ij']
     """
     if fits(symbols):
         return [symbols]
-    for cut in (r"(?<=[.!?…])\s+", r"(?<=[,;:—.!?…])\s+", r"\s+"):
-        parts = re.split(cut, symbols)
+    for pause in (r"(?<=[.!?…])\s+", r"(?<=[,;:—.!?…])\s+", r"\s+"):
+        parts = re.split(pause, symbols)
         if len(parts) > 1:
             return _gathered(parts, fits)
     raise InputError(f"There is no room for the word '{symbols}'; deliver with more tokens or a longer bucket.")
@@ -48,7 +48,7 @@ def _gathered(parts: Sequence[str], fits: Callable[[str], bool]) -> list[str]:
         if found and fits(longer):
             found[-1] = longer
         else:
-            found += pieces(part, fits)
+            found += cut(part, fits)
     return found
 
 

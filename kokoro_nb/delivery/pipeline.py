@@ -1,6 +1,7 @@
 """Text to audio by the programs of a delivered folder, with NumPy between them and torch nowhere."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -8,9 +9,27 @@ import numpy as np
 
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Program
-from kokoro_nb.delivery.chunks import joined, pieces
+from kokoro_nb.delivery.chunks import cut, joined
 from kokoro_nb.delivery.contract import read_contract
 from kokoro_nb.errors import InputError
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What is spoken at once.
+
+    Attributes
+    ----------
+    symbols : str
+        Phonemes of the vocabulary.
+    durations : numpy.ndarray, shape (len(symbols) + 2,), int64, frames
+    audio : numpy.ndarray, shape (600 * frames,), float32
+        24 kHz, full scale 1.
+    """
+
+    symbols: str
+    durations: np.ndarray
+    audio: np.ndarray
 
 
 class TwoStages:
@@ -35,9 +54,14 @@ class TwoStages:
         self._loaded: dict[str, Program] = {}
 
     def speak(self, text: str, voice: str = "", speed: float = 1.0, seed: int = 0) -> np.ndarray:
-        """Return the speech, shape (samples,), float32, 24 kHz, full scale 1.
+        """Return the speech, shape (samples,), float32, 24 kHz, full scale 1: see `pieces`, joined."""
+        spoken = self.pieces(text, voice, speed, seed)
+        return joined([piece.audio for piece in spoken], self.contract.sample_rate)
 
-        A text that has no room is cut at its pauses, and at its spaces where that is not enough; nothing is left out.
+    def pieces(self, text: str, voice: str = "", speed: float = 1.0, seed: int = 0) -> tuple[Piece, ...]:
+        """Speak `text`, in one piece if it has room.
+
+        What has none is cut at its pauses, and at its spaces where that is not enough; nothing is left out.
 
         Parameters
         ----------
@@ -80,8 +104,9 @@ class TwoStages:
             predicted[some] = made
             return True
 
-        spoken = [self.decode(predicted[piece], noise) for piece in pieces(known, fits)]
-        return joined(spoken, self.contract.sample_rate)
+        return tuple(
+            Piece(some, predicted[some]["durations"], self.decode(predicted[some], noise)) for some in cut(known, fits)
+        )
 
     def predict(self, symbols: str, table: np.ndarray, speed: float = 1.0) -> dict[str, np.ndarray]:
         """Run the first stage.

@@ -1,15 +1,16 @@
-"""Figures with one curve per signal: pitch over time, power over frequency."""
+"""Figures with one curve per signal: pitch and level over time, power over frequency."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening import spectrum
+from kokoro_nb.listening.joins import Join, short_time_level
 from kokoro_nb.listening.pitch import f0_contour
 from kokoro_nb.listening.waveform import Signal, as_signal, finite_fraction, percent_finite
-from kokoro_nb.reporting.style import CANDIDATES, REFERENCE, WIDTH, legend_above, new_figure, style
+from kokoro_nb.reporting.style import CANDIDATES, FAINT, REFERENCE, WIDTH, legend_above, new_figure, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -86,6 +87,44 @@ def average_spectra(
         axes.grid(axis="y")
         axes.set(xlabel="frequency (kHz)", ylabel="power (dB)", xlim=(0, sr / 2000))
         legend_above(axes, axes.get_lines())
+    return figure
+
+
+def levels_at_joins(
+    y: Signal, sr: int, found: Sequence[Join], title: str = "Level around joins", weights: str = ""
+) -> "Figure":
+    """Draw the short-time level of a signal for 300 ms around each join.
+
+    Parameters
+    ----------
+    y : numpy.ndarray, shape (n,), float
+        Samples, full scale 1, without NaN.
+    sr : int
+        Sample rate in Hz.
+    found : sequence of Join
+        See `joins.joins`.
+    title, weights : str
+        Title, and label of the weights.
+
+    Raises
+    ------
+    InputError
+        If there is no join.
+    """
+    if not found:
+        raise InputError("There is no join to draw; give a text that is cut.")
+    level, reach = short_time_level(y, sr), 150
+    with style():
+        figure = new_figure(WIDTH, 3.2, title, weights)
+        axes = figure.subplots()
+        for index, join in enumerate(found):
+            at = np.arange(max(0, round(1000 * join.at) - reach), min(level.size, round(1000 * join.at) + reach))
+            look = _look(index, 1.3)
+            axes.plot(at - 1000 * join.at, np.maximum(level[at] - level.max(), -120), label=f"{join.at:.2f} s", **look)
+        axes.axvline(0, linestyle="--", linewidth=1, color=FAINT)
+        axes.grid(axis="y")
+        axes.set(xlabel="time from the join (ms)", ylabel="level (dB re the loudest)", xlim=(-reach, reach))
+        legend_above(axes, axes.get_lines()[:-1])
     return figure
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from kokoro_nb.delivery.chunks import joined, pieces
+from kokoro_nb.delivery.chunks import cut, joined
 from kokoro_nb.errors import InputError
 
 LONG = "ab cd ef, gh ij. kl mn? op"
@@ -14,21 +14,21 @@ def up_to(count):
 @pytest.mark.parametrize("room", [2, 3, 5, 6, 9, 12, 16, 20, 25, 26])
 def test_no_phoneme_is_lost_and_every_piece_fits(room):
     symbols = LONG.replace(",", "").replace(".", "").replace("?", "") if room == 2 else LONG
-    found = pieces(symbols, up_to(room))
+    found = cut(symbols, up_to(room))
     assert " ".join(found) == symbols
     assert max(map(len, found)) <= room
 
 
 def test_it_is_cut_at_the_longest_pauses_first():
-    assert pieces(LONG, up_to(26)) == [LONG]
-    assert pieces(LONG, up_to(16)) == ["ab cd ef, gh ij.", "kl mn? op"]
-    assert pieces(LONG, up_to(9)) == ["ab cd ef,", "gh ij.", "kl mn? op"]
-    assert pieces(LONG, up_to(6)) == ["ab cd", "ef,", "gh ij.", "kl mn?", "op"]
+    assert cut(LONG, up_to(26)) == [LONG]
+    assert cut(LONG, up_to(16)) == ["ab cd ef, gh ij.", "kl mn? op"]
+    assert cut(LONG, up_to(9)) == ["ab cd ef,", "gh ij.", "kl mn? op"]
+    assert cut(LONG, up_to(6)) == ["ab cd", "ef,", "gh ij.", "kl mn?", "op"]
 
 
 def test_a_word_without_room_is_refused():
     with pytest.raises(InputError, match="no room for the word 'abcdef'"):
-        pieces("ab abcdef", up_to(5))
+        cut("ab abcdef", up_to(5))
 
 
 def test_a_join_has_no_step_and_keeps_every_sample_but_at_its_sides():

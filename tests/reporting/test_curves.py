@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.reporting.curves import average_spectra, f0_contours
+from kokoro_nb.listening.joins import joins
+from kokoro_nb.reporting.curves import average_spectra, f0_contours, levels_at_joins
 
 SR = 24_000
 
@@ -37,3 +38,19 @@ def test_average_spectra_show_the_tone_where_it_is(voice, broken):
     assert legend(figure) == ["tone", "broken (75 % finite)", "silent (silent)"]
     with pytest.raises(InputError, match="no signals"):
         average_spectra({}, SR)
+
+
+def test_levels_at_joins(voice):
+    quiet = np.zeros(SR // 10)
+    whole = np.concatenate([voice, quiet, voice])
+    figure = levels_at_joins(
+        whole, SR, joins([whole[: voice.size + SR // 20], whole[voice.size + SR // 20 :]], whole, SR)
+    )
+    curve, zero = figure.axes[0].get_lines()
+    assert curve.get_ydata()[150] == -120  # silence, at the join
+    assert curve.get_ydata().max() > -30
+    assert legend(figure) == [f"{voice.size / SR + 0.05:.2f} s"]
+    assert set(zero.get_xdata()) == {0}
+    figure._repr_png_()
+    with pytest.raises(InputError, match="no join"):
+        levels_at_joins(whole, SR, ())
