@@ -6,9 +6,13 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import torch
 
 from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.errors import InputError
+from kokoro_nb.models.kokoro import Kokoro
+from kokoro_nb.models.padding import PaddedFromHarStage
+from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.phonemes import phonemise
 from kokoro_nb.numerics.parity import compare
 
@@ -61,19 +65,11 @@ def checklist(speaker: TwoStages, text: str, voice: str = "", seed: int = 0) -> 
     InputError
         If the text or the voice is no good.
     """
-    contract = speaker.contract
-    symbols = "".join(s for s in phonemise(text, contract.g2p)[0] if s in contract.vocab)  # type: ignore[arg-type]
-    features = speaker.predict(symbols, speaker.table(voice))
-    frames = features["asr"].shape[-1]
+    given = _given(speaker, text, voice, seed)
+    frames = int(given["length"][0])
     name, room = speaker.bucket(frames)
-
-    def noise(count: int) -> np.ndarray:
-        shape = (1, count * contract.samples_per_frame, contract.width("harmonic_noise"))
-        return np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
-
-    given = speaker.decoder_inputs(features, noise)
     (audio,) = speaker.run(f"decoder_{name}", given).values()
-    audio, end = audio.reshape(-1), frames * contract.samples_per_frame
+    audio, end, contract = audio.reshape(-1), frames * speaker.contract.samples_per_frame, speaker.contract
     return (
         *_interfaces(speaker),
         Check("finite", "Every sample is finite.", float(np.isfinite(audio).mean()), 1.0),
@@ -84,6 +80,48 @@ def checklist(speaker: TwoStages, text: str, voice: str = "", seed: int = 0) -> 
         *_edges(speaker),
         *_refusals(speaker),
     )
+
+
+def from_har_error(speaker: TwoStages, kokoro: Kokoro, text: str, voice: str = "", seed: int = 0) -> float:
+    """Return the largest error of the delivered decoder on its own inputs against eager, of the peak.
+
+    Parameters
+    ----------
+    speaker : TwoStages
+        A delivery whose decoder begins at `har`.
+    kokoro : Kokoro
+        What it was made from; without patches.
+    text, voice, seed
+        See `checklist`.
+
+    Raises
+    ------
+    InputError
+        If the decoder begins elsewhere, or the text or the voice is no good.
+    """
+    given = _given(speaker, text, voice, seed)
+    if "har" not in given:
+        raise InputError("The decoder of this delivery does not begin at har; deliver with at_har.")
+    frames = int(given["length"][0])
+    part = f"decoder_{speaker.bucket(frames)[0]}"
+    (audio,) = speaker.run(part, given).values()
+    inputs = {spec.name: torch.from_numpy(given[spec.name]) for spec in speaker.contract.parts[part].inputs}
+    with torch.no_grad(), patched(kokoro.model, EXPORT_PATCHES):
+        expected = PaddedFromHarStage(kokoro.model.decoder)(**inputs)
+    return compare(expected, audio).of_peak
+
+
+def _given(speaker: TwoStages, text: str, voice: str, seed: int) -> dict[str, np.ndarray]:
+    """Return what the delivered decoder is given for a text."""
+    contract = speaker.contract
+    symbols = "".join(s for s in phonemise(text, contract.g2p)[0] if s in contract.vocab)  # type: ignore[arg-type]
+    width = contract.width("harmonic_noise")
+
+    def noise(count: int) -> np.ndarray:
+        shape = (1, count * contract.samples_per_frame, width)
+        return np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
+
+    return speaker.decoder_inputs(speaker.predict(symbols, speaker.table(voice)), noise)
 
 
 def _interfaces(speaker: TwoStages) -> Iterator[Check]:
