@@ -140,7 +140,7 @@ def assignment(model: str | Path | Exported, backend: Qnn) -> Assignment | Failu
                 made = compile_onnx(named, Path(room) / "context.onnx", options)
                 with Worker() as worker:
                     worker.ask("optimise", model=str(named), path=str(Path(room) / "optimised.onnx"))
-                kept = {node.name for node in _nodes(_read(Path(room) / "optimised.onnx").graph)}
+                kept = {node.name for node in all_nodes(read_onnx(Path(room) / "optimised.onnx").graph)}
         except RungError as error:
             return error.failure(backend.name)
     return assigned(graph, made.nodes, made.log, kept)
@@ -161,7 +161,7 @@ def assigned(graph: Any, placed: Sequence[tuple[str, str, str, str]], log: str, 
         Names that ONNX Runtime's basic optimisations leave in the graph.
     """
     verdicts = validations(log)
-    nodes = [*_nodes(graph)]
+    nodes = [*all_nodes(graph)]
     own = {(node.name, node.op_type) for node in nodes}
     where: dict[str, str] = {}
     inserted: Counter[tuple[str, str]] = Counter()
@@ -177,7 +177,6 @@ def assigned(graph: Any, placed: Sequence[tuple[str, str, str, str]], log: str, 
 
 
 def _node(node: Any, provider: str | None, verdict: Validation | None, kept: bool) -> Node:
-    module = next((_module(entry.value) for entry in node.metadata_props if entry.key == SCOPES), "")
     reason = UNSEEN if verdict is None else ALONE if verdict.passed else verdict.reason
     place: Place = "unknown"
     if provider == PROVIDER:
@@ -188,29 +187,36 @@ def _node(node: Any, provider: str | None, verdict: Validation | None, kept: boo
         place, reason = "removed", MERGED
     elif verdict is None and not kept:
         place, reason = "removed", FOLDED
-    return Node(node.name, node.op_type, module, place, verdict.passed if verdict else None, reason)
+    return Node(node.name, node.op_type, module_path(node), place, verdict.passed if verdict else None, reason)
 
 
-def _module(scopes: str) -> str:
-    """Return the path of the module out of the scopes of a node, which end with the node itself.
+def module_path(node: Any) -> str:
+    """Return the path of the module that a node of an ONNX file was exported from, ``""`` where the file does not say.
 
-    >>> _module("['', 'decoder', 'decoder.encode', 'conv1d']")
+    >>> from onnx import helper
+    >>> node = helper.make_node("Conv", ["x", "weight"], ["y"])
+    >>> _ = node.metadata_props.add(key=SCOPES, value="['', 'decoder', 'decoder.encode', 'conv1d']")
+    >>> module_path(node)
     'decoder.encode'
     """
-    paths = literal_eval(scopes)[:-1]
+    scopes = next((entry.value for entry in node.metadata_props if entry.key == SCOPES), "[]")
+    try:
+        paths = literal_eval(scopes)[:-1]  # the last is the node itself
+    except (ValueError, SyntaxError):  # another exporter's
+        return ""
     return paths[-1] if paths else ""
 
 
-def _nodes(graph: Any) -> Iterator[Any]:
+def all_nodes(graph: Any) -> Iterator[Any]:
     """Yield the nodes of `graph`, those of branches and loop bodies after the node that holds them."""
     for node in graph.node:
         yield node
         for attribute in node.attribute:
             for part in (attribute.g, *attribute.graphs):
-                yield from _nodes(part)
+                yield from all_nodes(part)
 
 
-def _read(path: Path) -> Any:
+def read_onnx(path: Path) -> Any:
     """Read an ONNX file without weights kept beside it."""
     import onnx
     from google.protobuf.message import DecodeError
@@ -227,12 +233,12 @@ def _named(path: Path, copy: Path) -> tuple[Any, Path]:
     """Return the graph of the file at `path` and where it lies; in `copy`, where some nodes had to be given names."""
     import onnx
 
-    model = _read(path)
-    if len({node.name for node in _nodes(model.graph)} - {""}) == sum(1 for _ in _nodes(model.graph)):
+    model = read_onnx(path)
+    if len({node.name for node in all_nodes(model.graph)} - {""}) == sum(1 for _ in all_nodes(model.graph)):
         return model.graph, path
     model = onnx.load(path)
     taken: set[str] = {""}
-    for number, node in enumerate(_nodes(model.graph)):
+    for number, node in enumerate(all_nodes(model.graph)):
         if node.name in taken:
             node.name = f"{node.name or node.op_type}#{number}"
         taken.add(node.name)

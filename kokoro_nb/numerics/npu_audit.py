@@ -1,0 +1,242 @@
+"""Which operators of an ONNX file a table of Qualcomm's NPU takes, and where the real compiler says otherwise."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from kokoro_nb.backends.qnn.assignment import Assignment, Place, all_nodes, module_path, read_onnx
+from kokoro_nb.errors import InputError
+from kokoro_nb.storage import read_json
+
+Kind = Literal["supported", "fallback", "blocking", "unknown"]
+KINDS: tuple[Kind, ...] = ("supported", "fallback", "blocking", "unknown")
+TABLE = Path(__file__).parents[2] / "data" / "npu_operators.json"
+SCHEMA = 1
+LIMIT = 2**31  # bytes: no protobuf message is larger, and weights may lie in a file beside it
+NOTES = ("reason", "note", "published", "compiler")
+# what the compiler may do with a node of each class without contradicting the table; of an unknown one it tells news
+EXPECTED: Mapping[Kind, tuple[Place, ...]] = {
+    "supported": ("npu", "removed"),
+    "fallback": ("cpu", "removed"),
+    "blocking": ("cpu",),
+    "unknown": (),
+}
+
+
+@dataclass(frozen=True)
+class AuditedNode:
+    """One node of the file.
+
+    Attributes
+    ----------
+    name, op, domain : str
+        As in the file; the domain of ONNX's own operators is ``""``.
+    module : str
+        Path of the module that it was exported from, ``""`` where the file does not say.
+    kind : str
+        ``supported``: on the NPU; ``fallback``: the CPU computes it; ``blocking``: control flow, sequences, or a shape
+        that depends on the data; ``unknown``: not in the table.
+    reason : str
+        Why, with what the list of operators and the compiler say where that is more than the class.
+    removed_by : str
+        What takes such operators out of Kokoro: a key of `patches.PATCHES`, or ``two stages``; ``""`` where the table
+        names nothing.
+    """
+
+    name: str
+    op: str
+    domain: str
+    module: str
+    kind: Kind
+    reason: str = ""
+    removed_by: str = ""
+
+    def as_dict(self) -> dict[str, str]:
+        """Return the row of a table."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Dynamic:
+    """A value whose shape is not fixed.
+
+    Attributes
+    ----------
+    name, role : str
+        The value, and whether it is an ``input``, an ``output`` or a ``value`` between.
+    shape : str
+        Its dimensions, symbols by name and missing ones as ``?``; ``none`` where it has no shape at all.
+    """
+
+    name: str
+    role: str
+    shape: str
+
+    def as_dict(self) -> dict[str, str]:
+        """Return the row of a table."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class NpuAudit:
+    """What the table says of one ONNX file.
+
+    Attributes
+    ----------
+    nodes : tuple of AuditedNode
+        Each node of the file, those of branches and loop bodies after the node that holds them.
+    dynamic : tuple of Dynamic
+        Values with a symbolic or missing dimension: the NPU takes fixed shapes alone.
+    undescribed : int
+        Results of nodes of which the file states no shape: not known to be fixed.
+    """
+
+    nodes: tuple[AuditedNode, ...]
+    dynamic: tuple[Dynamic, ...]
+    undescribed: int
+
+    def of(self, kind: Kind) -> tuple[AuditedNode, ...]:
+        """Return the nodes of a class."""
+        return tuple(node for node in self.nodes if node.kind == kind)
+
+    def by_op(self) -> list[dict[str, Any]]:
+        """Return a row for each operator type that is not supported, the most frequent first."""
+        rows = Counter((n.op, n.domain, n.kind, n.reason, n.removed_by) for n in self.nodes if n.kind != "supported")
+        names = ("op", "domain", "kind", "reason", "removed_by")
+        return [{**dict(zip(names, row, strict=True)), "nodes": count} for row, count in rows.most_common()]
+
+    def as_dict(self) -> dict[str, int]:
+        """Return the row of a table."""
+        counts: dict[str, int] = {kind: len(self.of(kind)) for kind in KINDS}
+        shapes = {"dynamic shapes": len(self.dynamic), "shapes not stated": self.undescribed}
+        return {"nodes": len(self.nodes), **counts, **shapes}
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A node of which the compiler says something else than the table.
+
+    Attributes
+    ----------
+    name, op, module : str
+        As in `AuditedNode`.
+    table : str
+        Its class.
+    compiler : str
+        Where the compiler put it: see `assignment.Node`.
+    reason : str
+        The compiler's, as far as it gives one.
+    """
+
+    name: str
+    op: str
+    module: str
+    table: Kind
+    compiler: Place
+    reason: str
+
+    def as_dict(self) -> dict[str, str]:
+        """Return the row of a table."""
+        return asdict(self)
+
+
+def audit(path: str | Path) -> NpuAudit:
+    """Look each operator of an ONNX file up in the table of the NPU's, and look for shapes that are not fixed.
+
+    A call of a function that the file defines is unknown; its body is not looked at.
+
+    Parameters
+    ----------
+    path : path
+        An ONNX file of any origin; weights beside it are not read.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, it is no ONNX model, or larger than one can be.
+    """
+    path = Path(path)
+    if path.is_file() and path.stat().st_size >= LIMIT:
+        raise InputError(f"{path} has 2 GiB or more, which no ONNX file can; save its weights as external data.")
+    model = read_onnx(path)
+    if not model.ir_version or not model.graph.node:
+        raise InputError(f"{path} holds no ONNX graph; export it again.")
+    nodes = [*all_nodes(model.graph)]
+    graphs = [model.graph, *(part for node in nodes for part in _parts(node))]
+    stated = {value.name for graph in graphs for value in (*graph.input, *graph.output, *graph.value_info)}
+    results = [name for node in nodes for name in node.output if name]
+    dynamic = tuple(found for graph in graphs for found in _dynamic(graph))
+    return NpuAudit(tuple(map(_audited, nodes)), dynamic, sum(name not in stated for name in results))
+
+
+def disagreements(audited: NpuAudit, assignment: Assignment) -> tuple[Disagreement, ...]:
+    """Return every node of which table and compiler say different things, in the order of the file.
+
+    A node that the compiler did not place differs too, and so does one that the table does not know.
+
+    Raises
+    ------
+    InputError
+        If the two are not of the same file.
+    """
+    if [node.op for node in audited.nodes] != [node.op for node in assignment.nodes]:
+        raise InputError("The audit and the assignment are of different files; make both of the same one.")
+    return tuple(
+        Disagreement(placed.name, node.op, node.module, node.kind, placed.place, placed.reason)
+        for node, placed in zip(audited.nodes, assignment.nodes, strict=True)
+        if placed.place not in EXPECTED[node.kind]
+    )
+
+
+@cache
+def operator_table() -> Mapping[str, Any]:
+    """Return ``data/npu_operators.json``, with its source, checked.
+
+    Raises
+    ------
+    InputError
+        If it is absent, of another schema, or has a class that there is not.
+    """
+    table = read_json(TABLE, "table of the NPU's operators")
+    if not isinstance(table, dict) or table.get("schema") != SCHEMA:
+        raise InputError(f"{TABLE} is no table of schema {SCHEMA}; take the file of this version.")
+    wrong = [name for name, about in table["operators"].items() if about.get("class") not in KINDS[:3]]
+    if wrong:
+        raise InputError(f"{TABLE} gives {wrong[0]} no class; use one of {', '.join(KINDS[:3])}.")
+    return table
+
+
+def _audited(node: Any) -> AuditedNode:
+    domain = "" if node.domain == "ai.onnx" else node.domain
+    about = operator_table()["operators"].get(f"{domain}:{node.op_type}" if domain else node.op_type, {})
+    said = [f"{key}: {about[key]}" if key in ("published", "compiler") else about[key] for key in NOTES if key in about]
+    kind = about.get("class", "unknown")
+    return AuditedNode(
+        node.name, node.op_type, domain, module_path(node), kind, "; ".join(said), about.get("removed_by", "")
+    )
+
+
+def _parts(node: Any) -> Iterator[Any]:
+    """Yield the branches and the body of a node itself."""
+    for attribute in node.attribute:
+        yield from (attribute.g,) if attribute.HasField("g") else ()
+        yield from attribute.graphs
+
+
+def _dynamic(graph: Any) -> Iterator[Dynamic]:
+    for role, values in (("input", graph.input), ("output", graph.output), ("value", graph.value_info)):
+        for value in values:
+            shape = _shape(value.type)
+            if shape is None or not all(size.isdecimal() for size in shape):
+                yield Dynamic(value.name, role, "none" if shape is None else ", ".join(shape))
+
+
+def _shape(kind: Any) -> tuple[str, ...] | None:
+    """Return the dimensions of a value's type; None for a tensor without a shape, and for what is no tensor."""
+    if not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):
+        return None
+    dims = kind.tensor_type.shape.dim
+    return tuple(str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?" for dim in dims)
