@@ -1,17 +1,15 @@
-"""The command line: kokoro-nb doctor, run, report, localise, repair, validate-steps, study, bench."""
+"""The command line: `kokoro-nb --help` lists what there is."""
 
 import argparse
 import sys
 from typing import NoReturn
 
-from kokoro_nb.commands import decoder, notebooks, speech
+from kokoro_nb.commands import decoder, notebooks, speech, sweep
 from kokoro_nb.errors import InputError
 
 EPILOG = """\
 examples:
-  kokoro-nb doctor                      what can be used on this machine, and why not
   kokoro-nb run 01 03 -p weights narrow --jobs 2
-  kokoro-nb report                      run every notebook, then write outputs/report/index.html
   kokoro-nb localise --backend onnxruntime --fault sign_flip@decoder.decode.1.norm1:add
 
 exit status: 0 all passed, 1 a notebook failed or no proof that every operator is right, 2 bad input, 130 interrupted
@@ -54,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="command")
 
     notebooks.add(commands)
+    sweep.add(commands)
     decoder.add(commands)
     speech.add(commands)
     return parser

@@ -38,6 +38,11 @@ SMALL = {
     "audit_buckets": [12],
     "tokens_buckets": [32],
     "padding_backends": [],
+    "voices": ["seeded:1", "seeded:2"],
+    "accelerators": [],
+    "text_count": 1,
+    "bucket_seconds": [6.0],
+    "long_count": 3,
     "seed": 3,
 }
 

@@ -26,9 +26,7 @@ def add(commands: Any) -> None:
     localise.add_argument("--bundle", type=Path, metavar="DIR", help="write what reproduces the finding there")
     localise.set_defaults(command=_localise)
 
-    repair = commands.add_parser(
-        "repair", help="find the smallest set of patches with which the decoder's export works"
-    )
+    repair = commands.add_parser("repair", help="find the fewest patches that the decoder's export needs")
     repair.set_defaults(command=_repair)
     steps = commands.add_parser("validate-steps", help="check the whole pipeline step by step on a backend")
     steps.add_argument(

@@ -1,4 +1,4 @@
-"""kokoro-nb doctor, run, report: the machine and the notebooks."""
+"""kokoro-nb doctor, run, report, compare: the machine and the notebooks."""
 
 import argparse
 import json
@@ -39,6 +39,12 @@ def add(commands: Any) -> None:
         )
         command.add_argument("--fresh", action="store_true", help="execute again what passed and has not changed")
 
+    compare = commands.add_parser("compare", help="what changed between two runs, regressions first")
+    compare.add_argument("before", type=Path, metavar="RUN_A", help="folder of runs, such as a copy of outputs/run")
+    compare.add_argument("after", type=Path, metavar="RUN_B", help="the other one")
+    compare.add_argument("--json", action="store_true", help="as JSON")
+    compare.set_defaults(command=_compare)
+
 
 def _doctor(arguments: argparse.Namespace) -> int:
     from kokoro_nb.reporting.doctor import describe, doctor
@@ -66,6 +72,23 @@ def _report(arguments: argparse.Namespace) -> int:
         raise InputError("--render-only runs nothing; leave out the notebooks, -p and --fresh.")
     print(f"Report: {render_report(out / 'run', out / 'report')}")
     return int(any(run.status != "passed" for run in read_runs(out / "run")))
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    from kokoro_nb.reporting.compare import compare_runs
+
+    found = compare_runs(arguments.before, arguments.after)
+    rows = [change.as_dict() for change in found.changes]
+    if arguments.json:
+        print(json.dumps({"count": found.count(), "changes": rows, "settings": found.settings}, indent=2))
+        return int(found.regressed)
+    for row in rows:
+        where = ", ".join(filter(None, (row["notebook"], row["backend"], row["tap"])))
+        print(f"{row['change']}: {row['statement']} ({where})\n    {row['before']} -> {row['after']}")
+    for name, old, new in found.settings:
+        print(f"{name}: {old} -> {new}")
+    print(", ".join(f"{number} {kind}" for kind, number in found.count().items()))
+    return int(found.regressed)
 
 
 def _execute(arguments: argparse.Namespace, out: Path) -> "list[Outcome]":

@@ -6,4 +6,6 @@ for it (`kokoro_nb.models.padding`); what lies between them is NumPy.
 
 - `export.deliver` writes such a folder, with PyTorch; `contract.read_contract` says what is in it.
 - `pipeline.TwoStages` speaks from it, and imports no torch.
+- `snippets/` holds what lies between the programs in C++, Kotlin and Swift; `golden` records and checks what they must give.
+- `hub` hands a program to Qualcomm AI Hub.
 """

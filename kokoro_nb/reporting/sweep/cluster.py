@@ -1,0 +1,172 @@
+"""The cluster that a sweep runs on: processes of this machine or a scheduler's workers, and what they announce."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from kokoro_nb.errors import InputError
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from kokoro_nb.backends import Backend
+
+PRELOAD = "kokoro_nb.reporting.sweep.task"  # sets a worker process up before its first cell
+ALIASES = {"qnn": "onnxruntime-qnn"}  # resource -> the backend that shows it
+PATIENCE = 10  # seconds that a scheduler, and its first worker, is waited for
+
+
+def abilities(wanted: Collection[str] | None = None) -> dict[str, int]:
+    """Return the resources that a worker on this machine announces, one of each.
+
+    They are the backends that can export here and run what they exported, ``qnn`` for Qualcomm's among them, and
+    ``cuda`` where PyTorch sees such a device.
+
+    Parameters
+    ----------
+    wanted : collection of str, optional
+        Look for these alone; for all by default, which loads every runtime.
+    """
+    from kokoro_nb.backends.base import quietly
+
+    with quietly():
+        import torch
+
+        from kokoro_nb.backends import BACKENDS
+
+        sought = {**{name: name for name in BACKENDS}, **ALIASES}
+        asked = sought if wanted is None else [name for name in sought if name in wanted]
+        found = [name for name in asked if _runs(BACKENDS[sought[name]])]
+        if (wanted is None or "cuda" in wanted) and torch.cuda.is_available():
+            found.append("cuda")
+    return dict.fromkeys(found, 1)
+
+
+def _runs(backend: "Backend") -> bool:
+    return not (backend.available() or backend.executes())
+
+
+@contextmanager
+def connected(scheduler: str | None, workers: int, resources: Mapping[str, int]) -> "Iterator[Client]":
+    """Connect to a scheduler, or to a cluster on this machine that lasts as long as the connection.
+
+    Parameters
+    ----------
+    scheduler : str or None
+        Its address, ``tcp://host:port``; None for a cluster of this machine.
+    workers : int
+        How many processes that cluster has, each with one thread.
+    resources : mapping
+        What each of them announces.
+
+    Raises
+    ------
+    InputError
+        If no scheduler answers there, or it has no worker.
+    """
+    if scheduler is not None:
+        with _client(scheduler) as client:
+            _wait_for_a_worker(client, scheduler)
+            yield client
+        return
+    from distributed import Client, LocalCluster
+
+    with (
+        _own_environment(),
+        LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address=None,
+            silence_logs=logging.CRITICAL,  # a worker that dies is told as the reason for another attempt
+            memory_limit=0,
+            resources=dict(resources),
+            preload=[PRELOAD],
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+def announced(client: "Client") -> list[frozenset[str]]:
+    """Return what each connected worker announces; nothing where the scheduler does not answer."""
+    try:
+        workers = client.scheduler_info(n_workers=-1)["workers"]
+    except (OSError, TimeoutError):
+        return []
+    return [frozenset(worker["resources"]) for worker in workers.values()]
+
+
+def absent(needed: Collection[str], workers: Collection[frozenset[str]]) -> str:
+    """Return why no worker can run what needs these resources, ``""`` if one can.
+
+    >>> absent({"cuda"}, [frozenset({"eager", "tvm"}), frozenset()])
+    'No connected worker announces cuda; 2 are connected.'
+    >>> absent({"eager"}, [frozenset({"eager", "tvm"})])
+    ''
+    """
+    if any(found.issuperset(needed) for found in workers):
+        return ""
+    if not needed:
+        return "No worker is connected."
+    count = f"{len(workers)} are" if len(workers) != 1 else "one is"
+    return f"No connected worker announces {' and '.join(sorted(needed))}; {count} connected."
+
+
+def serve(scheduler: str) -> None:
+    """Be one worker of a scheduler, restarted if its process dies, until it is interrupted or the scheduler ends.
+
+    Raises
+    ------
+    InputError
+        If no scheduler answers there.
+    """
+    from distributed import Nanny
+
+    async def work() -> None:
+        options: dict[str, Any] = {"resources": resources, "preload": [PRELOAD], "silence_logs": logging.WARNING}
+        async with Nanny(scheduler, nthreads=1, memory_limit=0, dashboard=False, **options) as nanny:
+            print(f"Worker {nanny.worker_address} announces: {', '.join(resources)}", flush=True)
+            await nanny.finished()
+
+    with _client(scheduler):
+        pass
+    resources = abilities()
+    with _own_environment():
+        asyncio.run(work())
+
+
+@contextmanager
+def _client(scheduler: str) -> "Iterator[Client]":
+    from distributed import Client
+
+    try:
+        client = Client(scheduler, timeout=PATIENCE, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise InputError(f"No scheduler answers at {scheduler}; start one with: dask scheduler.") from error
+    with client:
+        yield client
+
+
+def _wait_for_a_worker(client: "Client", scheduler: str) -> None:
+    try:
+        client.wait_for_workers(1, timeout=PATIENCE)
+    except TimeoutError as error:
+        raise InputError(
+            f"The scheduler at {scheduler} has no worker; start one with: kokoro-nb worker --scheduler {scheduler}."
+        ) from error
+
+
+@contextmanager
+def _own_environment() -> Iterator[None]:
+    """Keep Dask from setting how many threads numerical libraries use: the notebooks' kernels would inherit it."""
+    import dask
+
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    given = {name: os.environ[name] for name in names if name in os.environ}
+    with dask.config.set({"distributed.nanny.pre-spawn-environ": given}):
+        yield

@@ -1,0 +1,131 @@
+"""What a worker does: one cell of a sweep, in a folder that appears whole or not at all."""
+
+import logging
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.reporting.logbook import now
+from kokoro_nb.reporting.runs import Run, package_digest, reusable, write_run
+from kokoro_nb.reporting.sweep.grid import Cell
+from kokoro_nb.reporting.worker import Job, execute
+from kokoro_nb.storage import atomic
+
+AGAIN = 0.2  # seconds after which what is still there is killed once more
+
+
+@dataclass(frozen=True)
+class Order:
+    """A cell as it is handed to a worker.
+
+    Attributes
+    ----------
+    cell : Cell
+        What is executed.
+    folder : Path
+        Where everything is written, on a file system that the sweep sees too.
+    package : str
+        `package_digest` of the package that the sweep was begun with.
+    topic : str
+        What the worker's messages go by.
+    threads : int or None
+        How many threads numerical libraries may use.
+    timeout : float or None
+        Seconds after which the cell is stopped.
+    """
+
+    cell: Cell
+    folder: Path
+    package: str
+    topic: str
+    threads: int | None = None
+    timeout: float | None = None
+
+
+def perform(order: Order) -> Run:
+    """Execute a cell on the worker that this is called on, and return its record.
+
+    The work is done in a folder beside `order.folder` that takes its place at the end. So what a killed worker leaves
+    is never read, and if a worker that was given up comes to its end all the same, one of the two results stays, whole.
+
+    Raises
+    ------
+    InputError
+        If this worker's package is another one, or the folder cannot be written.
+    """
+    from distributed import get_worker
+
+    worker, cell = get_worker(), order.cell
+    if package_digest() != order.package:
+        raise InputError(
+            f"The package on {worker.address} is not what the sweep was begun with; bring it in step and begin again."
+        )
+    kept = reusable(order.folder, cell.key)
+    if kept is not None:  # a worker ended between the end of this cell and the return of its result
+        return kept
+    worker.log_event(order.topic, {"cell": cell.name, "begun": worker.address})
+    with atomic(order.folder) as draft:
+        draft.mkdir()
+        told = {"out_dir": str(draft)} if cell.told else {}
+        run = Run(cell.name, "running", cell.key, cell.parameters, now())
+        job = Job(run, cell.source, draft, {**cell.parameters, **told}, cell.steps, order.threads)
+        start = time.monotonic()
+        with _stopped_after(order.timeout) as late:
+            error = execute(job, lambda step: worker.log_event(order.topic, {"cell": cell.name, "step": step}))
+        if error and late.is_set():
+            error = f"It was stopped after {order.timeout:g} s, the timeout of the sweep."
+        seconds = round(time.monotonic() - start, 2)
+        run = replace(run, status="failed" if error else "passed", seconds=seconds, error=error, files=_files(draft))
+        write_run(draft, run)
+    return run
+
+
+def dask_setup(worker: Any) -> None:
+    """Set a worker process up; Dask calls it there, on the main thread.
+
+    The terminal's interrupt reaches every process of the group at once: it is left to the sweep, which then ends its
+    workers. A handler that does nothing, for what is ignored the kernels would inherit.
+    """
+    import papermill  # noqa: F401  (now, not as part of the first cell)
+
+    signal.signal(signal.SIGINT, lambda *_: None)
+    for name in ("papermill", "traitlets", "asyncio"):  # all that they have to say is in the record
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+@contextmanager
+def _stopped_after(seconds: float | None) -> Iterator[Event]:
+    """Kill what this process starts meanwhile, which is the kernel, once `seconds` have gone by."""
+    import psutil
+
+    late, done = Event(), Event()
+    before = {child.pid for child in psutil.Process().children()}
+
+    def watch() -> None:
+        if done.wait(seconds):
+            return
+        late.set()
+        while not done.wait(AGAIN):  # the kernel may only just be starting
+            for child in psutil.Process().children():
+                if child.pid not in before:
+                    with suppress(psutil.NoSuchProcess):
+                        child.kill()
+
+    watcher = Thread(target=watch, daemon=True)
+    if seconds is not None:
+        watcher.start()
+    try:
+        yield late
+    finally:
+        done.set()
+
+
+def _files(folder: Path) -> tuple[str, ...]:
+    found = (path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file())
+    return tuple(path.as_posix() for path in found if not path.parts[0].startswith("."))

@@ -1,0 +1,101 @@
+import pytest
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.reporting.runs import content_key
+from kokoro_nb.reporting.selection import read_notebook
+from kokoro_nb.reporting.sweep.grid import expand
+
+SPEC = """
+notebook = "01"
+[grid]
+number = [1, 2]
+backend = ["eager", "coreml", "tvm"]
+[fixed]
+folder = "x"
+[requires]
+backend.coreml = "coreml"
+backend.tvm = ["tvm", "cuda"]
+"""
+
+
+def test_every_combination_is_a_cell_once(make_notebook, spec_of, tmp_path):
+    cells = expand(spec_of(tmp_path, SPEC), make_notebook(tmp_path))
+    assert [tuple(cell.parameters[name] for name in ("number", "backend")) for cell in cells] == [
+        (1, "eager"),
+        (1, "coreml"),
+        (1, "tvm"),
+        (2, "eager"),
+        (2, "coreml"),
+        (2, "tvm"),
+    ]
+    assert all(cell.parameters["folder"] == "x" for cell in cells)
+    assert len({cell.name for cell in cells}) == len({cell.key for cell in cells}) == 6
+    assert cells[1].label == "01_tiny: number 1, backend coreml"
+    assert cells[1].name.startswith("01_tiny-1-coreml-")
+    assert (cells[0].steps, cells[0].told) == (3, True)  # a heading, its parameters, and those of papermill
+
+
+def test_a_cell_is_keyed_as_a_run_is(make_notebook, spec_of, tmp_path):
+    folder = make_notebook(tmp_path)
+    (cell,) = expand(spec_of(tmp_path, 'notebook = "01"\n[fixed]\nnumber = 3'), folder)
+    notebook = read_notebook(folder / "01_tiny.ipynb")
+    assert cell.key == content_key(notebook, {"number": 3})
+    make_notebook(tmp_path, "1 + 1")
+    (changed,) = expand(spec_of(tmp_path, 'notebook = "01"\n[fixed]\nnumber = 3'), folder)
+    assert changed.name == cell.name
+    assert changed.key != cell.key
+
+
+def test_a_value_needs_its_resources_and_a_list_those_of_its_items(make_notebook, spec_of, tmp_path):
+    folder = make_notebook(tmp_path)
+    needed = {cell.parameters["backend"]: cell.resources for cell in expand(spec_of(tmp_path, SPEC), folder)}
+    assert needed == {"eager": set(), "coreml": {"coreml"}, "tvm": {"tvm", "cuda"}}
+    listed = SPEC.replace('["eager", "coreml", "tvm"]', '[["eager", "coreml"], ["tvm"], []]')
+    assert [cell.resources for cell in expand(spec_of(tmp_path, listed), folder)][:3] == [
+        {"coreml"},
+        {"tvm", "cuda"},
+        set(),
+    ]
+
+
+def test_a_number_and_a_truth_value_can_need_a_resource(make_notebook, spec_of, tmp_path):
+    text = 'notebook = "01"\n[grid]\nnumber = [3, true]\n[requires]\nnumber.3 = "three"\nnumber.true = "truth"'
+    cells = expand(spec_of(tmp_path, text), make_notebook(tmp_path))
+    assert [cell.resources for cell in cells] == [{"three"}, {"truth"}]
+
+
+def test_a_notebook_takes_what_it_declares_and_no_cell_comes_twice(make_notebook, spec_of, tmp_path):
+    folder = make_notebook(tmp_path)
+    make_notebook(tmp_path, parameters="number = 0", name="02_other")
+    cells = expand(spec_of(tmp_path, SPEC.replace('"01"', '["01", "02"]')), folder)
+    assert [cell.notebook for cell in cells].count("01_tiny") == 6
+    other = [cell for cell in cells if cell.notebook == "02_other"]
+    assert [cell.parameters for cell in other] == [{"number": 1}, {"number": 2}]
+    assert not any(cell.told for cell in other)
+
+
+def test_without_a_grid_there_is_one_cell(make_notebook, spec_of, tmp_path):
+    (cell,) = expand(spec_of(tmp_path, 'notebook = "01"'), make_notebook(tmp_path))
+    assert (cell.label, cell.parameters, cell.resources) == ("01_tiny", {}, set())
+
+
+@pytest.mark.parametrize("value", ["../up", "a/b", "ü" * 300, "", "."])
+def test_a_name_is_the_name_of_a_folder_whatever_the_value(make_notebook, spec_of, tmp_path, value):
+    (cell,) = expand(spec_of(tmp_path, f'notebook = "01"\n[grid]\nfolder = ["{value}"]'), make_notebook(tmp_path))
+    assert "/" not in cell.name
+    assert cell.name.isascii()
+    assert not cell.name.startswith(".")
+    assert len(cell.name) < 100
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('notebook = "01"\n[grid]\nnummer = [1]', "No selected notebook has a parameter 'nummer'; they have: number"),
+        ('notebook = "01"\n[fixed]\nnummer = 1', "No selected notebook has a parameter 'nummer'"),
+        ('notebook = "07"', "There is no notebook '07'; there are: 01_tiny."),
+    ],
+)
+def test_what_is_unknown_is_refused(make_notebook, spec_of, tmp_path, text, told):
+    with pytest.raises(InputError, match=told):
+        expand(spec_of(tmp_path, text), make_notebook(tmp_path))

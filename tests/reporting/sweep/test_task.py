@@ -1,0 +1,78 @@
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import nbformat
+import pytest
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.reporting.runs import package_digest, read_run
+from kokoro_nb.reporting.sweep.grid import expand
+from kokoro_nb.reporting.sweep.task import Order, _stopped_after, perform
+
+
+@pytest.fixture
+def heard(monkeypatch):
+    """What a worker that is only pretended was heard to say."""
+    said = []
+    worker = SimpleNamespace(address="tcp://here", log_event=lambda topic, message: said.append(message))
+    monkeypatch.setattr("distributed.get_worker", lambda: worker)
+    return said
+
+
+def order(folder, spec, root, **options):
+    (cell,) = expand(spec, folder)
+    return Order(cell, root / "cells" / cell.name, **{"package": package_digest(), "topic": "t", **options})
+
+
+def test_a_cell_is_executed_in_a_folder_that_appears_whole_and_only_once(
+    heard, make_notebook, measure, spec_of, tmp_path
+):
+    seen = "import os; assert os.path.samefile('.', out_dir); print(sorted(os.listdir('../..')))"
+    spec = spec_of(tmp_path, 'notebook = "01"\n[fixed]\nnumber = 7')
+    asked = order(make_notebook(tmp_path, seen, measure), spec, tmp_path)
+    run = perform(asked)
+    assert (run.status, run.error, run.notebook, run.parameters) == ("passed", "", asked.cell.name, {"number": 7})
+    assert run.files == (f"{run.notebook}.ipynb", "findings.json")
+    assert read_run(asked.folder) == run
+    copy = nbformat.read(asked.folder / run.executed, as_version=4)
+    (listed,) = (output.text for output in copy.cells[-2].outputs)
+    assert f"'{run.notebook}'" not in listed, "while it was executed its folder was not there"
+    assert [path.name for path in asked.folder.parent.iterdir()] == [run.notebook], "and nothing else is left"
+    assert heard[0] == {"cell": run.notebook, "begun": "tcp://here"}
+    assert [message["step"] for message in heard[1:]] == list(range(asked.cell.steps))
+    assert perform(asked) == run
+    assert len(heard) == 1 + asked.cell.steps, "what has passed is not begun again"
+
+
+def test_a_cell_that_takes_too_long_is_stopped(heard, make_notebook, spec_of, tmp_path):
+    folder = make_notebook(tmp_path, "import time; time.sleep(60)")
+    start = time.monotonic()
+    run = perform(order(folder, spec_of(tmp_path, 'notebook = "01"'), tmp_path, timeout=2.5))
+    assert time.monotonic() - start < 30
+    assert (run.status, run.error) == ("failed", "It was stopped after 2.5 s, the timeout of the sweep.")
+
+
+def test_another_package_is_refused_before_anything_runs(heard, make_notebook, spec_of, tmp_path):
+    asked = order(make_notebook(tmp_path), spec_of(tmp_path, 'notebook = "01"'), tmp_path, package="another")
+    with pytest.raises(InputError, match="The package on tcp://here is not what the sweep was begun with"):
+        perform(asked)
+    assert heard == []
+
+
+def test_only_what_was_started_meanwhile_is_killed():
+    command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    before = subprocess.Popen(command)
+    try:
+        with _stopped_after(0.1) as late:
+            meanwhile = subprocess.Popen(command)
+            assert meanwhile.wait(20) == -9
+        assert late.is_set()
+        assert before.poll() is None
+        with _stopped_after(60) as late:
+            pass
+        assert not late.is_set()
+    finally:
+        before.kill()
+        before.wait()
