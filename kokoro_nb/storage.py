@@ -1,6 +1,7 @@
 """Files that are whole or absent: atomic writes, the artefact cache, JSON that keeps NaN."""
 
 import errno
+import fcntl
 import hashlib
 import json
 import math
@@ -81,6 +82,36 @@ def require_own(folder: str | Path, marker: str, what: str, option: str) -> None
     folder = Path(folder)
     if folder.exists() and not (folder / marker).is_file() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} holds something else than {what} and would be replaced; choose another {option}.")
+
+
+@contextmanager
+def held(folder: str | Path, what: str) -> Iterator[None]:
+    """Hold a folder, made if need be, for this process.
+
+    Parameters
+    ----------
+    folder : path
+        Beside what is in it, a file named ``.lock``.
+    what : str
+        What is done in it, for the message.
+
+    Raises
+    ------
+    InputError
+        If another process holds it, or it cannot be written.
+    """
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / ".lock").open("w")
+    except OSError as error:
+        raise InputError(f"Cannot write {folder}: {error.strerror}; choose a folder that can be written.") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise InputError(f"Another {what} is using {folder}; wait for it, or choose another --out.") from error
+        yield
 
 
 def write_text(path: str | Path, text: str) -> Path:

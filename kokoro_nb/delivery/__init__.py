@@ -6,6 +6,7 @@ for it (`kokoro_nb.models.padding`); what lies between them is NumPy.
 
 - `export.deliver` writes such a folder, with PyTorch; `contract.read_contract` says what is in it.
 - `pipeline.TwoStages` speaks from it, and imports no torch.
-- `snippets/` holds what lies between the programs in C++, Kotlin and Swift; `golden` records and checks what they must give.
+- `snippets/` holds what lies between the programs in C++, Kotlin and Swift; `golden` records what they must give, and
+  checks it.
 - `hub` hands a program to Qualcomm AI Hub.
 """

@@ -1,6 +1,5 @@
 """Run notebooks headlessly, several at once where asked for; what passed before and has not changed is kept."""
 
-import fcntl
 import json
 import os
 import signal
@@ -23,7 +22,7 @@ from kokoro_nb.reporting.selection import (
     read_notebook,
 )
 from kokoro_nb.reporting.worker import Job, work
-from kokoro_nb.storage import atomic, require_own
+from kokoro_nb.storage import atomic, held, require_own
 
 PATIENCE = 20.0  # seconds that a worker is given to shut its kernel down
 
@@ -90,7 +89,7 @@ def run_notebooks(
     root = Path(out_dir).resolve()
     threads = max(1, (os.cpu_count() or 1) // jobs) if jobs > 1 else None
     outcomes, waiting = {}, []
-    with _alone(root):
+    with held(root, "run"):
         progress = Progress(len(notebooks))
         try:
             for name, notebook in notebooks.items():
@@ -167,28 +166,6 @@ def _ended(job: Job, status: Status, error: str) -> Run:
     run = replace(job.run, status=status, error=error)
     write_run(job.folder, run)
     return run
-
-
-@contextmanager
-def _alone(root: Path) -> Iterator[None]:
-    """Hold the folder of all runs for this process.
-
-    Raises
-    ------
-    InputError
-        If another process holds it, or it cannot be written.
-    """
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        lock = (root / ".lock").open("w")
-    except OSError as error:
-        raise InputError(f"Cannot write {root}: {error.strerror}; choose a folder that can be written.") from error
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise InputError(f"Another run is using {root}; wait for it, or choose another --out.") from error
-        yield
 
 
 @contextmanager

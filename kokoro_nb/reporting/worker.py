@@ -115,7 +115,7 @@ def work(job: Job, pipe: Connection) -> None:
     except (KeyboardInterrupt, BrokenPipeError):
         pass  # the parent stopped this process, or has gone itself
     seconds = round(time.monotonic() - start, 2)
-    files = () if status == "interrupted" else _files(job.folder)
+    files = () if status == "interrupted" else files_of(job.folder)
     write_run(job.folder, replace(job.run, status=status, seconds=seconds, error=error, files=files))
 
 
@@ -161,6 +161,7 @@ def execute(job: Job, report: Callable[[int], None]) -> str:
     return ""
 
 
-def _files(folder: Path) -> tuple[str, ...]:
+def files_of(folder: Path) -> tuple[str, ...]:
+    """Return what a run has left in its folder, relative to it, but for its record and what is hidden."""
     found = (path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file())
     return tuple(path.as_posix() for path in found if path.name != FILE and not path.parts[0].startswith("."))

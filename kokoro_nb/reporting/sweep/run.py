@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from shutil import rmtree
 
@@ -16,7 +15,7 @@ from kokoro_nb.reporting.sweep.report import write_report
 from kokoro_nb.reporting.sweep.result import Result, kept
 from kokoro_nb.reporting.sweep.spec import Spec
 from kokoro_nb.reporting.sweep.table import write_table
-from kokoro_nb.storage import require_own
+from kokoro_nb.storage import held, require_own
 
 TABLE, CELLS = "results.parquet", "cells"
 
@@ -58,7 +57,7 @@ def run_sweep(
         raise InputError(f"At least one worker is needed, not {workers}.")
     cells = expand(spec, folder)
     root = Path(out_dir).resolve()
-    with _alone(root):
+    with held(root, "sweep"):
         for cell in cells:
             require_own(root / CELLS / cell.name, FILE, "a run", "--out")
         found = (kept(root / CELLS / cell.name, cell) for cell in cells)
@@ -116,28 +115,3 @@ def _clear(root: Path) -> None:
     """Remove what workers that died have left half-written."""
     for draft in root.glob(".*"):
         rmtree(draft, ignore_errors=True)
-
-
-@contextmanager
-def _alone(root: Path) -> Iterator[None]:
-    """Hold the folder of the sweep for this process.
-
-    Raises
-    ------
-    InputError
-        If another process holds it, or it cannot be written.
-    """
-    from filelock import FileLock, Timeout
-
-    lock = FileLock(root / ".lock", timeout=0)
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
-    except Timeout as error:
-        raise InputError(f"Another sweep is using {root}; wait for it, or choose another --out.") from error
-    except OSError as error:
-        raise InputError(f"Cannot write {root}: {error.strerror}; choose a folder that can be written.") from error
-    try:
-        yield
-    finally:
-        lock.release()

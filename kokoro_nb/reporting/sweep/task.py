@@ -14,7 +14,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.reporting.logbook import now
 from kokoro_nb.reporting.runs import Run, package_digest, reusable, write_run
 from kokoro_nb.reporting.sweep.grid import Cell
-from kokoro_nb.reporting.worker import Job, execute
+from kokoro_nb.reporting.worker import Job, execute, files_of
 from kokoro_nb.storage import atomic
 
 AGAIN = 0.2  # seconds after which what is still there is killed once more
@@ -81,7 +81,7 @@ def perform(order: Order) -> Run:
         if error and late.is_set():
             error = f"It was stopped after {order.timeout:g} s, the timeout of the sweep."
         seconds = round(time.monotonic() - start, 2)
-        run = replace(run, status="failed" if error else "passed", seconds=seconds, error=error, files=_files(draft))
+        run = replace(run, status="failed" if error else "passed", seconds=seconds, error=error, files=files_of(draft))
         write_run(draft, run)
     return run
 
@@ -124,8 +124,3 @@ def _stopped_after(seconds: float | None) -> Iterator[Event]:
         yield late
     finally:
         done.set()
-
-
-def _files(folder: Path) -> tuple[str, ...]:
-    found = (path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file())
-    return tuple(path.as_posix() for path in found if not path.parts[0].startswith("."))
