@@ -4,7 +4,14 @@ In a module (`modules`), at one operator of an exported program (`planting`; the
 everybody's back in the file that a backend has written (`files`). `generator` draws many of them.
 """
 
-from kokoro_nb.numerics.faults.files import edit_mlpackage_weight, edit_onnx_weight, mlpackage_weights, onnx_weights
+from kokoro_nb.numerics.faults.files import (
+    edit_mlpackage_weight,
+    edit_onnx_weight,
+    mlpackage_reads,
+    mlpackage_weights,
+    onnx_reads,
+    onnx_weights,
+)
 from kokoro_nb.numerics.faults.generator import generate, possible
 from kokoro_nb.numerics.faults.kinds import KINDS
 from kokoro_nb.numerics.faults.modules import nearly_constant, planted
@@ -16,8 +23,10 @@ __all__ = [
     "edit_mlpackage_weight",
     "edit_onnx_weight",
     "generate",
+    "mlpackage_reads",
     "mlpackage_weights",
     "nearly_constant",
+    "onnx_reads",
     "onnx_weights",
     "plant",
     "planted",

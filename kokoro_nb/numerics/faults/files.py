@@ -1,7 +1,7 @@
 """Faults in the file that a backend has written, behind everybody's back: a weight that is not the model's."""
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,12 @@ def edit_onnx_weight(path: str | Path, name: str, change: Change) -> None:
         draft.write_bytes(model.SerializeToString())
 
 
+def onnx_reads(path: str | Path) -> dict[str, set[str]]:
+    """Return, for each value in the ONNX file at `path` that a node reads, the names of what such nodes give."""
+    nodes = _onnx(path).graph.node
+    return _reads((name, node.output) for node in nodes for name in node.input)
+
+
 def mlpackage_weights(path: str | Path) -> dict[str, tuple[int, ...]]:
     """Return name and shape of every float32 constant in the file of weights of the ``.mlpackage`` at `path`."""
     return {name: shape for name, (shape, _) in _blobs(Path(path)).items()}
@@ -84,6 +90,23 @@ def edit_mlpackage_weight(path: str | Path, name: str, change: Change) -> None:
         draft.write_bytes(raw)
 
 
+def mlpackage_reads(path: str | Path) -> dict[str, set[str]]:
+    """Return, for each value in the ``.mlpackage`` at `path` that an operation reads, what such operations give."""
+    return _reads(
+        (argument.name, [output.name for output in operation.outputs])
+        for operation in _operations(Path(path))
+        for given in operation.inputs.values()
+        for argument in given.arguments
+    )
+
+
+def _reads(pairs: Iterable[tuple[str, Iterable[str]]]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for name, outputs in pairs:
+        found.setdefault(name, set()).update(outputs)
+    return found
+
+
 def _onnx(path: str | Path) -> Any:
     import onnx
 
@@ -98,22 +121,29 @@ def _initialisers(model: Any) -> dict[str, Any]:
 
 def _blobs(path: Path) -> dict[str, tuple[tuple[int, ...], int]]:
     """Return shape of each constant and the place of its header in the file of weights."""
-    from coremltools.proto import MIL_pb2, Model_pb2
+    from coremltools.proto import MIL_pb2
+
+    found = {}
+    for operation in _operations(path):
+        value = operation.attributes["val"] if operation.type == "const" else None
+        if value is None or value.WhichOneof("value") != "blobFileValue":
+            continue
+        kind = value.type.tensorType
+        if kind.dataType == MIL_pb2.DataType.FLOAT32:
+            shape = tuple(dimension.constant.size for dimension in kind.dimensions)
+            found[operation.outputs[0].name] = shape, value.blobFileValue.offset
+    return found
+
+
+def _operations(path: Path) -> Iterator[Any]:
+    """Yield every operation of the program in an ``.mlpackage``."""
+    from coremltools.proto import Model_pb2
 
     model = Model_pb2.Model()
     model.ParseFromString((path / _MODEL).read_bytes())
-    found = {}
     for function in model.mlProgram.functions.values():
         for block in function.block_specializations.values():
-            for operation in block.operations:
-                value = operation.attributes["val"] if operation.type == "const" else None
-                if value is None or value.WhichOneof("value") != "blobFileValue":
-                    continue
-                kind = value.type.tensorType
-                if kind.dataType == MIL_pb2.DataType.FLOAT32:
-                    shape = tuple(dimension.constant.size for dimension in kind.dimensions)
-                    found[operation.outputs[0].name] = shape, value.blobFileValue.offset
-    return found
+            yield from block.operations
 
 
 def _known(weights: dict[str, Any], name: str, path: str | Path) -> Any:

@@ -13,8 +13,16 @@ import numpy as np
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Artifact, Failure
 from kokoro_nb.backends.specification import Specification
+from kokoro_nb.backends.taps import read_taps
 from kokoro_nb.errors import InputError
-from kokoro_nb.numerics.faults import edit_mlpackage_weight, edit_onnx_weight, mlpackage_weights, onnx_weights
+from kokoro_nb.numerics.faults import (
+    edit_mlpackage_weight,
+    edit_onnx_weight,
+    mlpackage_reads,
+    mlpackage_weights,
+    onnx_reads,
+    onnx_weights,
+)
 from kokoro_nb.numerics.localisation_study.methods import METHODS, Method, View
 from kokoro_nb.numerics.localisation_study.rows import Row
 from kokoro_nb.numerics.localisation_study.runs import Healthy, asked, difference, healthy_on, trace_of
@@ -22,7 +30,10 @@ from kokoro_nb.numerics.subject import Subject
 from kokoro_nb.traces.operators import CONSTANT
 
 EDITED = "edited@"
-_TOOLS = {".onnx": (onnx_weights, edit_onnx_weight), ".mlpackage": (mlpackage_weights, edit_mlpackage_weight)}
+_TOOLS = {
+    ".onnx": (onnx_weights, onnx_reads, edit_onnx_weight),
+    ".mlpackage": (mlpackage_weights, mlpackage_reads, edit_mlpackage_weight),
+}
 
 
 def study_files(
@@ -102,9 +113,11 @@ def _row(
 def _readers(path: Path, specification: Specification) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield each weight of the file that goes by the name of a parameter, with the operators that read it.
 
-    An operator that reads nothing but constants is left out: the file holds what it gives.
+    An operator that reads nothing but constants is left out: the file holds what it gives. So is one for which the
+    converter has written another constant, such as the reciprocal of a divisor.
     """
-    list_weights, _ = _TOOLS[path.suffix]
+    list_weights, list_reads, _ = _TOOLS[path.suffix]
+    places, reads = read_taps(path.parent).places, list_reads(path)
     nodes = {name: node for node, name in specification.program.graph_signature.inputs_to_parameters.items()}
     readers: dict[str, list[str]] = {}
     for operator in specification.operators:
@@ -116,7 +129,8 @@ def _readers(path: Path, specification: Specification) -> Iterator[tuple[str, tu
     for parameter, who in readers.items():
         for own in (parameter, nodes.get(parameter)):
             if own in inside:
-                yield own, tuple(who)
+                reading = tuple(one for one in who if one not in places or places[one] in reads.get(own, ()))
+                yield own, reading or tuple(who)
 
 
 @contextmanager
@@ -136,4 +150,4 @@ def _edit(artifact: Artifact, weight: str, random: Random) -> None:
         value.reshape(-1)[random.randrange(value.size)] += np.abs(value).max()
         return value
 
-    _TOOLS[artifact.path.suffix][1](artifact.path, weight, change)
+    _TOOLS[artifact.path.suffix][-1](artifact.path, weight, change)
