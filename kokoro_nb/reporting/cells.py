@@ -76,7 +76,7 @@ def render_cells(notebook: "NotebookNode", error: str = "") -> Body:
         elif cell.cell_type == "code" and cell.source.strip():
             parts.append(_code_cell(cell, index, body))
         elif cell.cell_type == "raw" and cell.source.strip():
-            parts.append(f'<pre class="stream">{escape(cell.source)}</pre>')
+            parts.append(f'<pre class="stream" tabindex="0">{escape(cell.source)}</pre>')
     body.html = "\n".join(parts)
     return body
 
@@ -184,7 +184,8 @@ def _markdown(source: str, body: Body) -> str:
 
     renderer = Renderer(escape=False, exclude_anchor_links=True)
     html = sanitise(MarkdownWithMath(renderer=renderer).render(source))
-    return html.replace("<table>", '<div class="knb-scroll"><table>').replace("</table>", "</table></div>")
+    html = html.replace("<table>", '<div class="knb-scroll" tabindex="0"><table>').replace("</table>", "</table></div>")
+    return html.replace("<pre>", '<pre tabindex="0">')
 
 
 def _terminal(text: str) -> str:

@@ -45,4 +45,6 @@ def _allowed(tag: str, name: str, value: str) -> bool:
         return tag == "a" and LINK.fullmatch(value) is not None
     if name == "id":
         return re.fullmatch("h[1-6]", tag) is not None and ANCHOR.fullmatch(value) is not None
+    if name == "tabindex":  # a place in the order of others' making is none
+        return value == "0"
     return name in PLAIN
