@@ -31,14 +31,16 @@ def test_the_artefact_is_a_shared_library_for_this_processor(tmp_path):
 
 
 def test_what_decides_the_content_decides_the_key(tmp_path, monkeypatch):
-    tvm, exported = Tvm("tvm"), export_program(Conv(), X)
-    first = tvm.export(exported, X, tmp_path)
-    assert tvm.export(exported, X, tmp_path).cached
+    given = {"input": X["x"]}
+    # no convolution: on an AMD EPYC, TVM 0.27's own schedule of one makes code that LLVM's verifier refuses
+    tvm, exported = Tvm("tvm"), export_program(nn.Sigmoid(), given)
+    first = tvm.export(exported, given, tmp_path)
+    assert tvm.export(exported, given, tmp_path).cached
     others = [replace(tvm, fused=False), replace(tvm, scheduled=False)]
-    paths = {made.path for made in (first, *(other.export(exported, X, tmp_path) for other in others))}
+    paths = {made.path for made in (first, *(other.export(exported, given, tmp_path) for other in others))}
     assert len(paths) == 3
     monkeypatch.setattr(backend, "source", lambda: "our own code was changed")
-    assert not tvm.export(exported, X, tmp_path).cached
+    assert not tvm.export(exported, given, tmp_path).cached
 
 
 def test_the_processor_is_named_with_its_cores():
