@@ -25,7 +25,7 @@ def add(commands: Any) -> None:
 
 
 def _say(arguments: argparse.Namespace) -> int:
-    from kokoro_nb.delivery.export import SECONDS, TOKENS, Delivery, deliver, delivered_folder
+    from kokoro_nb.delivery.export import SECONDS, TOKENS, Delivery, deliver, delivered
     from kokoro_nb.delivery.pipeline import TwoStages
     from kokoro_nb.listening.waveform import write_wav
     from kokoro_nb.models.kokoro import load_model
@@ -40,10 +40,9 @@ def _say(arguments: argparse.Namespace) -> int:
         tuple(arguments.seconds or SECONDS),
         arguments.g2p,
     )
-    folder = arguments.folder or delivered_folder(kokoro, asked)
-    if arguments.folder or not folder.exists():
-        deliver(kokoro, asked, folder)
-    speaker = TwoStages(folder)
+    if arguments.folder:
+        deliver(kokoro, asked, arguments.folder)
+    speaker = TwoStages(arguments.folder or delivered(kokoro, asked))
     audio = speaker.speak(arguments.text, speed=arguments.speed, seed=arguments.seed)
     write_wav(arguments.out, audio, speaker.contract.sample_rate)
     print(f"{arguments.out}: {len(audio) / speaker.contract.sample_rate:.2f} s, {speaker.contract.weights}")

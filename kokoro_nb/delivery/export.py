@@ -119,6 +119,14 @@ def deliver(kokoro: Kokoro, asked: Delivery, folder: str | Path) -> Contract:
     return contract
 
 
+def delivered(kokoro: Kokoro, asked: Delivery) -> Path:
+    """Return the folder in the cache with what `deliver` makes of this, made if it is not there yet."""
+    folder = delivered_folder(kokoro, asked)
+    if not folder.exists():
+        deliver(kokoro, asked, folder)
+    return folder
+
+
 def delivered_folder(kokoro: Kokoro, asked: Delivery) -> Path:
     """Return the folder in the cache for what `deliver` makes of this; its name changes with all of it."""
     voices = tuple(voice or kokoro.default_voice for voice in asked.voices)

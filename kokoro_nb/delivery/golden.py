@@ -113,11 +113,6 @@ def check(language: str, folder: str | Path = SNIPPETS) -> Checked | str:
     return Checked(tuple(name for name in asked if name in right), failed, told.stdout + told.stderr if failed else "")
 
 
-def check_cpp(folder: str | Path = SNIPPETS) -> Checked | str:
-    """Compile and run the C++ header: see `check`."""
-    return check("C++", folder)
-
-
 class _Rehearsal(TwoStages):
     """The pipeline with programs that tell what came to them: no folder, no runtime."""
 

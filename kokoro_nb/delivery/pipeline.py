@@ -79,20 +79,12 @@ class TwoStages:
         InputError
             If the text is empty, the voice or the speed is no good, or a single word has no room.
         """
-        from kokoro_nb.models.phonemes import phonemise
-
         if not 0 < speed < float("inf"):
             raise InputError(f"The speed must be a number above 0, it is {speed}; 1 is normal, 2 is twice as fast.")
-        symbols, _ = phonemise(text, self.contract.g2p)  # type: ignore[arg-type]
-        known = "".join(symbol for symbol in symbols if symbol in self.contract.vocab)
+        known = self.symbols(text)
         if not any(symbol.isalpha() for symbol in known):
             raise InputError(f"Nothing in the text {text!r} can be pronounced; give at least one English word.")
-        table, draws = self.table(voice), np.random.default_rng(seed)
-
-        def noise(frames: int) -> np.ndarray:
-            shape = (1, frames * self.contract.samples_per_frame, self.contract.width("harmonic_noise"))
-            return draws.standard_normal(shape, dtype=np.float32)
-
+        table, noise = self.table(voice), self.noise(seed)
         predicted: dict[str, dict[str, np.ndarray]] = {}
 
         def fits(some: str) -> bool:
@@ -107,6 +99,28 @@ class TwoStages:
         return tuple(
             Piece(some, predicted[some]["durations"], self.decode(predicted[some], noise)) for some in cut(known, fits)
         )
+
+    def symbols(self, text: str) -> str:
+        """Return the phonemes of a text, those of the vocabulary alone.
+
+        Raises
+        ------
+        InputError
+            If the text is empty.
+        """
+        from kokoro_nb.models.phonemes import phonemise
+
+        symbols, _ = phonemise(text, self.contract.g2p)  # type: ignore[arg-type]
+        return "".join(symbol for symbol in symbols if symbol in self.contract.vocab)
+
+    def noise(self, seed: int) -> Callable[[int], np.ndarray]:
+        """Return what draws the source's noise for so many frames: (1, 600 * frames, 9) float32, new at each call."""
+        draws, width = np.random.default_rng(seed), self.contract.width("harmonic_noise")
+
+        def drawn(frames: int) -> np.ndarray:
+            return draws.standard_normal((1, frames * self.contract.samples_per_frame, width), dtype=np.float32)
+
+        return drawn
 
     def predict(self, symbols: str, table: np.ndarray, speed: float = 1.0) -> dict[str, np.ndarray]:
         """Run the first stage.
@@ -162,9 +176,8 @@ class TwoStages:
         -------
         numpy.ndarray, shape (600 * frames,), float32
         """
-        frames = features["asr"].shape[-1]
-        (audio,) = self.run(f"decoder_{self.bucket(frames)[0]}", self.decoder_inputs(features, noise)).values()
-        return audio.reshape(-1)[: frames * self.contract.samples_per_frame]
+        samples = features["asr"].shape[-1] * self.contract.samples_per_frame
+        return self.sound(self.decoder_inputs(features, noise))[:samples]
 
     def decoder_inputs(
         self, features: dict[str, np.ndarray], noise: Callable[[int], np.ndarray]
@@ -192,6 +205,12 @@ class TwoStages:
         if f"source_{name}" in self.contract.parts:
             known |= self.run(f"source_{name}", known)
         return known
+
+    def sound(self, given: dict[str, np.ndarray]) -> np.ndarray:
+        """Run the decoder on what `decoder_inputs` returned; return the audio of the whole bucket, (600 * room,)."""
+        name, _ = self.bucket(int(given["length"][0]))
+        (audio,) = self.run(f"decoder_{name}", given).values()
+        return audio.reshape(-1)
 
     def run(self, name: str, known: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Run the part `name` on those of `known` that it takes; return its outputs by name."""

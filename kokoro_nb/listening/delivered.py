@@ -80,14 +80,13 @@ def against_model(
 
 def _told(speaker: TwoStages, kokoro: Kokoro, text: str, voice: str, seed: int) -> Told:
     case = capture(kokoro, text, voice, seed=seed, g2p=speaker.contract.g2p)  # type: ignore[arg-type]
-    symbols = "".join(symbol for symbol in case.phonemes if symbol in speaker.contract.vocab)
-    made = speaker.predict(symbols, speaker.table(voice))
+    made = speaker.predict(speaker.symbols(text), speaker.table(voice))
     if not np.array_equal(made["durations"], case.tensors["durations"].numpy()):
         return Told(text, voice, case.frames, False, *5 * (float("nan"),))
     given = speaker.decoder_inputs(made, lambda frames: case.tensors["harmonic_noise"].numpy())
     errors = {name: _error(case.tensors[name], given[name]) for name in ("asr", "f0", "n")}
-    audio = speaker.decode(made, lambda frames: case.tensors["harmonic_noise"].numpy())
     original, moved = decode(kokoro.model, case, EXPORT_PATCHES), _moved(kokoro, case, errors["f0"], seed)
+    audio = speaker.sound(given)[: original.size]
     distances = (log_spectral_distance(original, other) for other in (audio, moved))
     return Told(text, voice, case.frames, True, *errors.values(), *distances)
 

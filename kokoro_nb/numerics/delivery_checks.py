@@ -13,7 +13,6 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.padding import PaddedFromHarStage
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
-from kokoro_nb.models.phonemes import phonemise
 from kokoro_nb.numerics.parity import compare
 
 OVER_FRAMES = {"asr": 2, "en": 2, "f0": 1, "n": 1, "har": 2, "harmonic_noise": 1}  # the axis that is padded
@@ -68,15 +67,14 @@ def checklist(speaker: TwoStages, text: str, voice: str = "", seed: int = 0) -> 
     given = _given(speaker, text, voice, seed)
     frames = int(given["length"][0])
     name, room = speaker.bucket(frames)
-    (audio,) = speaker.run(f"decoder_{name}", given).values()
-    audio, end, contract = audio.reshape(-1), frames * speaker.contract.samples_per_frame, speaker.contract
+    audio, rate = speaker.sound(given), speaker.contract.samples_per_frame
     return (
         *_interfaces(speaker),
         Check("finite", "Every sample is finite.", float(np.isfinite(audio).mean()), 1.0),
-        Check("length", "There are 600 samples for each frame.", audio.size, room * contract.samples_per_frame),
-        Check("silence", "Behind the end there is silence.", float(np.abs(audio[end:]).max(initial=0)), 0.0),
-        *_leaks(speaker, name, given, audio[:end]),
-        *_repeated(speaker, name, given, audio),
+        Check("length", "There are 600 samples for each frame.", audio.size, room * rate),
+        Check("silence", "Behind the end there is silence.", float(np.abs(audio[frames * rate :]).max(initial=0)), 0.0),
+        *_leaks(speaker, name, given, audio[: frames * rate]),
+        *_repeated(speaker, given, audio),
         *_edges(speaker),
         *_refusals(speaker),
     )
@@ -103,25 +101,16 @@ def from_har_error(speaker: TwoStages, kokoro: Kokoro, text: str, voice: str = "
     if "har" not in given:
         raise InputError("The decoder of this delivery does not begin at har; deliver with at_har.")
     frames = int(given["length"][0])
-    part = f"decoder_{speaker.bucket(frames)[0]}"
-    (audio,) = speaker.run(part, given).values()
-    inputs = {spec.name: torch.from_numpy(given[spec.name]) for spec in speaker.contract.parts[part].inputs}
+    part = speaker.contract.parts[f"decoder_{speaker.bucket(frames)[0]}"]
+    inputs = {spec.name: torch.from_numpy(given[spec.name]) for spec in part.inputs}
     with torch.no_grad(), patched(kokoro.model, EXPORT_PATCHES):
         expected = PaddedFromHarStage(kokoro.model.decoder)(**inputs)
-    return compare(expected, audio).of_peak
+    return compare(expected.reshape(-1), speaker.sound(given)).of_peak
 
 
 def _given(speaker: TwoStages, text: str, voice: str, seed: int) -> dict[str, np.ndarray]:
     """Return what the delivered decoder is given for a text."""
-    contract = speaker.contract
-    symbols = "".join(s for s in phonemise(text, contract.g2p)[0] if s in contract.vocab)  # type: ignore[arg-type]
-    width = contract.width("harmonic_noise")
-
-    def noise(count: int) -> np.ndarray:
-        shape = (1, count * contract.samples_per_frame, width)
-        return np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
-
-    return speaker.decoder_inputs(speaker.predict(symbols, speaker.table(voice)), noise)
+    return speaker.decoder_inputs(speaker.predict(speaker.symbols(text), speaker.table(voice)), speaker.noise(seed))
 
 
 def _interfaces(speaker: TwoStages) -> Iterator[Check]:
@@ -155,8 +144,7 @@ def _leaks(speaker: TwoStages, name: str, given: dict[str, np.ndarray], audio: n
         ("padding", "What stands behind the end is not read.", filled, 1e-6, "<="),
         ("padding control", "What stands before it is.", changed, 1e-2, ">="),
     ):
-        (heard,) = speaker.run(f"decoder_{name}", inputs).values()
-        error = compare(audio, heard.reshape(-1)[: audio.size]).of_peak
+        error = compare(audio, speaker.sound(inputs)[: audio.size]).of_peak
         yield Check(kind, claim, error, limit, relation, "of peak")
 
 
@@ -167,14 +155,11 @@ def _from(values: np.ndarray, axis: int, begin: int) -> np.ndarray:
     return copy
 
 
-def _repeated(speaker: TwoStages, name: str, given: dict[str, np.ndarray], audio: np.ndarray) -> Iterator[Check]:
+def _repeated(speaker: TwoStages, given: dict[str, np.ndarray], audio: np.ndarray) -> Iterator[Check]:
     """The answer does not hang on what was asked before."""
-    part = f"decoder_{name}"
-    (again,) = speaker.run(part, given).values()
-    yield Check("repeated", "The second call gives the same.", float(np.sum(again.reshape(-1) != audio)), 0)
-    speaker.run(part, {key: _from(v, 0, 0) if v.dtype == np.float32 else v for key, v in given.items()})
-    (after,) = speaker.run(part, given).values()
-    yield Check("history", "After constant inputs too.", float(np.sum(after.reshape(-1) != audio)), 0)
+    yield Check("repeated", "The second call gives the same.", float(np.sum(speaker.sound(given) != audio)), 0)
+    speaker.sound({key: _from(v, 0, 0) if v.dtype == np.float32 else v for key, v in given.items()})
+    yield Check("history", "After constant inputs too.", float(np.sum(speaker.sound(given) != audio)), 0)
 
 
 def _edges(speaker: TwoStages) -> Iterator[Check]:

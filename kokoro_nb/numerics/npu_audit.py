@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from kokoro_nb.backends.qnn.assignment import Assignment, Place, all_nodes, module_path, read_onnx
+from kokoro_nb.backends.qnn.assignment import Assignment, Place, all_nodes, module_path, parts_of, read_onnx
 from kokoro_nb.errors import InputError
 from kokoro_nb.storage import read_json
 
@@ -165,7 +165,7 @@ def audit(path: str | Path) -> NpuAudit:
     if not model.ir_version or not model.graph.node:
         raise InputError(f"{path} holds no ONNX graph; export it again.")
     nodes = [*all_nodes(model.graph)]
-    graphs = [model.graph, *(part for node in nodes for part in _parts(node))]
+    graphs = [model.graph, *(part for node in nodes for part in parts_of(node))]
     stated = {value.name for graph in graphs for value in (*graph.input, *graph.output, *graph.value_info)}
     results = [name for node in nodes for name in node.output if name]
     dynamic = tuple(found for graph in graphs for found in _dynamic(graph))
@@ -217,13 +217,6 @@ def _audited(node: Any) -> AuditedNode:
     return AuditedNode(
         node.name, node.op_type, domain, module_path(node), kind, "; ".join(said), about.get("removed_by", "")
     )
-
-
-def _parts(node: Any) -> Iterator[Any]:
-    """Yield the branches and the body of a node itself."""
-    for attribute in node.attribute:
-        yield from (attribute.g,) if attribute.HasField("g") else ()
-        yield from attribute.graphs
 
 
 def _dynamic(graph: Any) -> Iterator[Dynamic]:

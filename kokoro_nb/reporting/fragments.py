@@ -120,7 +120,7 @@ def board(findings: Sequence[Finding], page: str | None = None) -> Fragment:
     caption = "" if len(labels) > 1 else f"<caption>Weights: {escape(labels[0])}</caption>"
     table = f'<table class="knb-board">{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
     lines = [tally(findings), *(repr(verdict_line(finding)) for _, finding in ordered)]
-    return Fragment(f'<div class="knb knb-scroll" tabindex="0">{table}</div>', "\n".join(lines))
+    return Fragment(_scrolling(table), "\n".join(lines))
 
 
 def _row(index: int, finding: Finding, backends: bool, weights: bool, page: str | None) -> str:
@@ -159,9 +159,12 @@ def table(rows: Sequence[Mapping[str, Any]], caption: str = "") -> Fragment:
     title = f"<caption>{escape(caption)}</caption>" if caption else ""
     html = f'<table class="knb-table">{title}<thead><tr>{"".join(heads)}</tr></thead><tbody>{body}</tbody></table>'
     lines = zip(*((name, *texts) for name, texts, _ in columns), strict=True)
-    return Fragment(
-        f'<div class="knb knb-scroll" tabindex="0">{html}</div>', "\n".join("\t".join(line) for line in lines)
-    )
+    return Fragment(_scrolling(html), "\n".join("\t".join(line) for line in lines))
+
+
+def _scrolling(html: str) -> str:
+    """Put what may be too wide for the page where it scrolls, by keyboard too."""
+    return f'<div class="knb knb-scroll" tabindex="0">{html}</div>'
 
 
 def _is_number(value: Any) -> bool:

@@ -4,6 +4,7 @@ import platform
 import re
 import subprocess
 import tomllib
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -43,6 +44,7 @@ def _requirement(line: str) -> str:
     return match.group()
 
 
+@cache  # a sweep asks for every cell, and each answer reads a file
 def _installed(name: str) -> str | None:
     try:
         return metadata.version(name)

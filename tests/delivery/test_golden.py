@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kokoro_nb.delivery import golden
-from kokoro_nb.delivery.golden import Checked, check, check_cpp, golden_vectors, write_golden
+from kokoro_nb.delivery.golden import Checked, check, golden_vectors, write_golden
 from kokoro_nb.delivery.languages import LANGUAGES, SNIPPETS, available
 from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.errors import InputError
@@ -67,7 +67,7 @@ def test_torch_is_not_imported():
 
 @pytest.mark.usefixtures("compiler")
 def test_the_cpp_header_computes_them(cases):
-    made = check_cpp()
+    made = check("C++")
     assert isinstance(made, Checked)
     assert (made.failed, made.said) == ((), "")
     assert len(made.passed) == 3 * len(cases)  # audio that has no room is not trimmed, and the program ends well
@@ -110,7 +110,7 @@ def test_a_wrong_header_fails(fault, tmp_path):
     source = (SNIPPETS / HEADER).read_text(encoding="utf-8")
     assert right in source
     (tmp_path / HEADER).write_text(source.replace(right, wrong), encoding="utf-8")
-    made = check_cpp(tmp_path)
+    made = check("C++", tmp_path)
     assert failing in made.failed
     assert made.said
     assert set(made.failed) & set(made.passed) == set()
@@ -131,13 +131,13 @@ def test_each_language_passes_or_says_why_it_cannot_be_tried(language):
 
 def test_a_compiler_that_is_absent_is_a_reason(monkeypatch):
     monkeypatch.setattr(golden.shutil, "which", lambda name: None)
-    assert check_cpp() == "C++ cannot be compiled here: there is no c++ or g++ or clang++."
+    assert check("C++") == "C++ cannot be compiled here: there is no c++ or g++ or clang++."
     assert check("Kotlin") == "Kotlin cannot be compiled here: there is no kotlinc and no java."
 
 
 def test_a_folder_without_the_snippet_and_an_unknown_language_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"no two_stages\.hpp in"):
-        check_cpp(tmp_path)
+        check("C++", tmp_path)
     with pytest.raises(InputError, match=r"use one of C\+\+, Kotlin, Swift"):
         check("Cobol")
 

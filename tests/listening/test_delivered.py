@@ -41,8 +41,8 @@ def test_other_durations_leave_no_figure(speaker, narrow, monkeypatch):
 
 
 def test_a_decoder_that_is_wrong_is_heard(speaker, narrow, monkeypatch):
-    decode = speaker.decode
-    monkeypatch.setattr(speaker, "decode", lambda *given: 0.5 * decode(*given))
+    sound = speaker.sound
+    monkeypatch.setattr(speaker, "sound", lambda given: 0.5 * sound(given))
     (told,) = against_model(speaker, narrow, [TEXT], ["seeded"])
     assert told.durations
     assert told.distance > 3

@@ -99,3 +99,4 @@ def test_the_board_leads_to_the_page_by_keyboard(report, open_page):
             break
     page.keyboard.press("Enter")
     page.wait_for_url("**/01_all.html*")
+    assert page.url.startswith((report / "01_all.html").as_uri())

@@ -211,9 +211,15 @@ def all_nodes(graph: Any) -> Iterator[Any]:
     """Yield the nodes of `graph`, those of branches and loop bodies after the node that holds them."""
     for node in graph.node:
         yield node
-        for attribute in node.attribute:
-            for part in (attribute.g, *attribute.graphs):
-                yield from all_nodes(part)
+        for part in parts_of(node):
+            yield from all_nodes(part)
+
+
+def parts_of(node: Any) -> Iterator[Any]:
+    """Yield the branches and the body of a node itself."""
+    for attribute in node.attribute:
+        yield from (attribute.g,) if attribute.HasField("g") else ()
+        yield from attribute.graphs
 
 
 def read_onnx(path: Path) -> Any:

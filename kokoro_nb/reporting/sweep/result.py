@@ -58,7 +58,7 @@ class Result:
 
 def keep(folder: Path, result: Result) -> Result:
     """Write what the record of a run does not hold, who executed it and how often, beside it; return `result`."""
-    if (folder / FILE).parent.is_dir() and result.run is not None:
+    if folder.is_dir() and result.run is not None:
         attempts = {"worker": result.worker, "attempts": result.attempts, "earlier": result.earlier}
         write_json(folder / FILE, attempts)
     return result
