@@ -1,6 +1,5 @@
 """All measures of one signal against another in one table."""
 
-import html
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ import numpy as np
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening import pitch, spectrum, waveform
 from kokoro_nb.listening.waveform import Signal, as_pair, percent, percent_finite
+from kokoro_nb.markup import Fragment, number, table
 
 Better = Literal["lower", "higher", "one", "zero"]
 FINITE = "finite fraction"
@@ -76,10 +76,17 @@ class Comparison:
         return {metric.name: metric.value for metric in self.values}
 
     def _repr_html_(self) -> str:
-        rows = "".join(_row(metric) for metric in self.values)
-        names = html.escape(f"{self.candidate} against {self.reference}")
-        head = "<th>metric</th><th>value</th><th>unit</th><th>better</th><th>note</th>"
-        return f"<table><caption>{names}</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+        rows = [
+            {
+                "metric": metric.name,
+                "value": _shown(metric),
+                "unit": metric.unit,
+                "better": _WORDS[metric.better],
+                "note": metric.note,
+            }
+            for metric in self.values
+        ]
+        return table(rows, f"{self.candidate} against {self.reference}")._repr_html_()
 
 
 def compare_audio(
@@ -160,11 +167,11 @@ def _why_undefined(first: Signal, second: Signal, names: tuple[str, str]) -> str
     return " and ".join(broken or silent)
 
 
-def _row(metric: Metric) -> str:
-    value = "NaN" if math.isnan(metric.value) else f"{metric.value:.4g}"
-    if metric.name == FINITE:
-        value = percent(metric.value / 100).removesuffix(" %")
-    cells = (metric.name, value, metric.unit, _WORDS[metric.better], metric.note)
-    broken = math.isnan(metric.value) or (metric.name == FINITE and metric.value < 100)
-    mark = ' style="color: #b00020"' if broken else ""
-    return f"<tr{mark}>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>"
+def _shown(metric: Metric) -> float | str | Fragment:
+    """Return the figure as a table takes it; a share of finite samples below 1 is marked, and never rounded to 1."""
+    if math.isinf(metric.value):
+        return number(metric.value)  # no error at all, or silence: not a figure that could not be computed
+    if metric.name != FINITE or not metric.value < 100:
+        return metric.value
+    text = percent(metric.value / 100).removesuffix(" %")
+    return Fragment(f'<strong class="knb-nonfinite">{text}</strong>', text)

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from kokoro_nb.errors import InputError
+from kokoro_nb.markup import Fragment, line, number
 from kokoro_nb.storage import read_json, write_json
 
 Verdict = Literal["pass", "fail", "unknown", "skip"]
 SCHEMA = 1
 RELATIONS = {"<=": operator.le, "<": operator.lt, ">=": operator.ge, ">": operator.gt, "==": operator.eq}
+SIGNS: Mapping[str, str] = {"<=": "≤ ", "<": "< ", ">=": "≥ ", ">": "> ", "==": "= ", "": ""}
 
 
 @dataclass(frozen=True)
@@ -60,13 +62,29 @@ class Finding:
 
     def __post_init__(self) -> None:
         if self.verdict not in get_args(Verdict):
-            raise InputError(f"'{self.verdict}' is no verdict; use one of {', '.join(get_args(Verdict))}.")
+            raise InputError(f"{self.verdict!r} is no verdict; use one of {', '.join(get_args(Verdict))}.")
         if self.verdict in ("skip", "unknown") and not self.reason:
             raise InputError(f"A finding with the verdict '{self.verdict}' needs a reason; say why.")
         if self.relation and self.relation not in RELATIONS:
-            raise InputError(f"'{self.relation}' is no relation; use one of {', '.join(RELATIONS)}.")
+            raise InputError(f"{self.relation!r} is no relation; use one of {', '.join(RELATIONS)}.")
         if self.verdict == "pass" and self.value is not None and math.isnan(self.value):
             raise InputError("A figure that is NaN is no pass; use 'fail' or 'unknown' with a reason.")
+
+    def _repr_html_(self) -> str:
+        return verdict_line(self)._repr_html_()
+
+
+def limit(finding: Finding) -> str:
+    """Return the limit and how the figure has to stand to it."""
+    return "" if finding.limit is None else f"{SIGNS[finding.relation]}{number(finding.limit)}"
+
+
+def verdict_line(finding: Finding) -> Fragment:
+    """Return one finding as a line: what a notebook shows below the cell that checked it."""
+    held = f" {limit(finding)}" if finding.verdict == "pass" else ""
+    figure = "" if finding.value is None else f"{number(finding.value)}{held} {finding.unit}".strip()
+    notes = [part for part in (finding.backend, figure, finding.reason) if part]
+    return line(finding.verdict, finding.statement, notes)
 
 
 def write_findings(path: str | Path, findings: Iterable[Finding], **about: Any) -> Path:
@@ -97,6 +115,15 @@ def read_findings(path: str | Path) -> tuple[tuple[Finding, ...], Mapping[str, A
         try:
             numbers = {key: float(row[key]) for key in ("value", "limit") if row.get(key) is not None}
             findings.append(Finding(**{**row, **numbers, "evidence": tuple(row.get("evidence", ()))}))
-        except (TypeError, ValueError) as error:
+            _require_texts(findings[-1])
+        except (TypeError, ValueError, OverflowError) as error:
             raise InputError(f"{path} holds a row that is no finding ({error}); run the notebook again.") from error
     return tuple(findings), about
+
+
+def _require_texts(finding: Finding) -> None:
+    """Raise a TypeError if a text is none."""
+    texts = (finding.kind, finding.statement, finding.weights, finding.unit, finding.reason, finding.relation)
+    perhaps = (text for text in (finding.backend, finding.tap) if text is not None)
+    if not all(isinstance(text, str) for text in (*texts, *finding.evidence, *perhaps)):
+        raise TypeError("a value is of another kind than it should be")

@@ -7,10 +7,12 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from kokoro_nb.errors import InputError
+from kokoro_nb.markup import number, table
 from kokoro_nb.traces.operators import Operator
 from kokoro_nb.traces.statistics import Statistics, describe
 
 Keep = Literal["stats", "full"]
+SHOWN = 8  # operators that a trace shows of itself
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +111,36 @@ class Trace:
     def values(self) -> dict[str, np.ndarray]:
         """The kept tensors, by the name of the operator."""
         return {tap.name: tap.value for tap in self.taps if tap.value is not None}
+
+    def _repr_html_(self) -> str:
+        bad = [tap for tap in self.taps if tap.statistics.finite < 1]
+        captured, kept = len(self.taps), len(self.values)
+        caption = ", ".join(
+            [
+                f"{self.backend}: {number(captured)} operator{'' if captured == 1 else 's'} captured",
+                f"{number(len(self.missing))} not",
+                f"{number(kept)} kept as whole tensors",
+                f"{number(len(bad))} not finite",
+            ]
+        )
+        which = "the first that are not finite" if bad else "the last"
+        shown = bad[:SHOWN] or self.taps[-SHOWN:]
+        caption += f"; {which}{f'. {self.how}' if self.how else ''}"
+        return table([_row(tap) for tap in shown], caption)._repr_html_()
+
+
+def _row(tap: Tap) -> dict[str, Any]:
+    measured = tap.statistics
+    return {
+        "operator": tap.name,
+        "op": tap.op,
+        "shape": " × ".join(map(str, measured.shape)),
+        "dtype": measured.dtype,
+        "finite": measured.pattern,
+        "minimum": measured.minimum,
+        "maximum": measured.maximum,
+        "rms": measured.rms,
+    }
 
 
 class Recorder:

@@ -82,17 +82,19 @@ def test_look_up():
 
 def test_the_table_is_escaped_and_marks_what_is_broken(broken):
     page = broken._repr_html_()
-    assert page.count("color: #b00020") == len(broken.values)
-    assert "<td>75</td>" in page
-    assert "<td>NaN</td>" in page
+    assert page.count('<strong class="knb-nonfinite">') == len(broken.values)
+    assert '<strong class="knb-nonfinite">75</strong>' in page
+    assert '<strong class="knb-nonfinite">NaN</strong>' in page
     wild = Comparison("<script>", "b&c", (Metric("<b>", 1.0, "<i>", "one", '"x"'),))
     page = wild._repr_html_()
     assert "<script>" not in page
     assert "<b>" not in page
-    assert "<td>&lt;b&gt;</td><td>1</td><td>&lt;i&gt;</td><td>close to 1</td><td>&quot;x&quot;</td>" in page
+    assert "<caption>b&amp;c against &lt;script&gt;</caption>" in page
+    row = '<td class="knb-number">1</td><td>&lt;i&gt;</td><td>close to 1</td><td>&quot;x&quot;</td>'
+    assert f"<td>&lt;b&gt;</td>{row}" in page
 
 
 def test_one_bad_sample_is_not_shown_as_100_percent(voice):
     voice[3] = np.inf
     page = compare_audio(voice, voice, SR)._repr_html_()
-    assert "<td>99.99</td>" in page
+    assert ">99.99<" in page

@@ -58,3 +58,12 @@ def test_a_file_that_is_none_is_refused(tmp_path, content):
 def test_an_absent_file(tmp_path):
     with pytest.raises(InputError, match="check the path"):
         read_findings(tmp_path / "findings.json")
+
+
+def test_a_finding_shows_itself_as_a_line_and_escapes_it():
+    assert "knb-chip knb-pass" in PASSED._repr_html_()
+    assert "1e-6 ≤ 1e-4 of peak" in Finding(**{**asdict(PASSED), "relation": "<="})._repr_html_()
+    bad = "<script>alert(1)</script>"
+    page = Finding("finite", "fail", bad, "narrow", bad, 1.0, unit=bad, reason=bad)._repr_html_()
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;") == 4

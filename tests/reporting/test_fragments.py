@@ -1,10 +1,9 @@
 import math
 
-import numpy as np
 import pytest
 
-from kokoro_nb.numerics.findings import Finding
-from kokoro_nb.reporting.fragments import board, number, overall, table, tally, verdict_line
+from kokoro_nb.numerics.findings import Finding, verdict_line
+from kokoro_nb.reporting.fragments import board, overall, tally
 
 BAD = "<script>alert(1)</script>"
 
@@ -12,25 +11,6 @@ BAD = "<script>alert(1)</script>"
 def finding(verdict="pass", statement="A claim.", **more):
     more.setdefault("reason", "because" if verdict in ("skip", "unknown") else "")
     return Finding("kind", verdict, statement, more.pop("weights", "narrow"), **more)
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0, "0"),
-        (0.00123456, "0.001235"),
-        (0.000123456, "1.235e-4"),
-        (123.456, "123.5"),
-        (52013.4, "52,013"),
-        (3.2e9, "3.2e9"),
-        (math.inf, "∞"),
-        (-math.inf, "-∞"),
-        (math.nan, "NaN"),
-        (np.float32(0.5), "0.5"),
-    ],
-)
-def test_number_keeps_four_digits_and_names_what_is_not_finite(value, text):
-    assert number(value) == text
 
 
 def test_board_puts_failures_first_and_keeps_the_order_of_the_rest():
@@ -96,21 +76,3 @@ def test_verdict_line_gives_figure_limit_and_backend():
     line = verdict_line(finding(value=110.2, limit=40, unit="dB", backend="onnxruntime", relation=">="))
     assert repr(line) == "PASS: A claim. · onnxruntime · 110.2 ≥ 40 dB"
     assert "<style>" in line._repr_html_()
-
-
-def test_table_escapes_names_and_values_and_aligns_figures():
-    shown = table([{BAD: BAD, "error": math.nan}, {"error": 0.5, "verdict": "fail"}], BAD)
-    assert "<script" not in shown.html
-    assert '<td class="knb-number"><strong class="knb-nonfinite">NaN</strong></td>' in shown.html
-    assert "knb-chip knb-fail" in shown.html
-
-
-def test_table_gives_figures_of_like_size_the_same_decimals():
-    lines = repr(table([{"s": 12.31}, {"s": 38.0}, {"s": 41.2}])).splitlines()
-    assert lines == ["s", "12.31", "38.00", "41.20"]
-    assert repr(table([{"s": 12.31}, {"s": 1e-7}])).splitlines()[2] == "1e-7", "never rounded to nothing"
-    assert repr(table([{"s": 0.6828}, {"s": 0.0}])).splitlines()[2] == "0", "what is exact looks exact"
-
-
-def test_table_of_no_rows_says_so():
-    assert repr(table([])) == "No rows."

@@ -68,3 +68,28 @@ def test_a_result_of_another_shape_is_something_else_under_this_name():
 def test_there_are_two_ways_to_keep_a_tap():
     with pytest.raises(InputError, match="'all' is no way to keep a tap; use 'stats' or 'full'"):
         Recorder(OPERATORS, "all")
+
+
+def test_a_trace_shows_what_is_not_finite_and_what_is_missing():
+    recorder = Recorder(OPERATORS, "full")
+    recorder.add("one", np.ones((2, 3)))
+    recorder.add("two", np.array([[1, np.nan, 1], [1, np.nan, 1]]))
+    page = recorder.trace("onnxruntime", {}, {}, "extra outputs")._repr_html_()
+    assert "onnxruntime: 2 operators captured, 1 not, 2 kept as whole tensors, 1 not finite" in page
+    assert "the first that are not finite. extra outputs</caption>" in page
+    assert "<td>1 of 3 channels wholly non-finite</td>" in page
+    assert "<td>one</td>" not in page
+    assert "<td>one</td>" in _recorded("stats", "one")._repr_html_(), "where all is finite, the last"
+
+
+def test_a_trace_without_taps_can_be_shown():
+    assert "0 operators captured, 3 not" in _recorded("stats")._repr_html_()
+
+
+def test_a_trace_escapes_every_name():
+    bad = "<script>alert(1)</script>"
+    recorder = Recorder([Operator(bad, bad, bad, (), (1,), "float32")])
+    recorder.add(bad, np.ones(1))
+    page = recorder.trace(bad, {}, {}, bad)._repr_html_()
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;") == 4

@@ -1,0 +1,138 @@
+"""Pieces of HTML that a notebook shows and a report shows again: figures, chips of verdicts, lines, tables.
+
+Everything that is shown is escaped: names of modules and messages of errors are other people's words.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+ORDER = ("fail", "unknown", "skip", "pass")
+"""Verdicts, as a reader wants to see them."""
+
+
+@cache
+def resource(path: str) -> str:
+    """Return the text of a style sheet, template or script of this package; `path` is relative to it."""
+    return files("kokoro_nb").joinpath(path).read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """A piece of HTML with the plain text that stands for it where HTML cannot be shown.
+
+    Attributes
+    ----------
+    html : str
+        The piece; whoever makes it escapes what it holds.
+    text : str
+        What is shown in its place.
+    style : str
+        What it needs of CSS beside ``markup.css``.
+    """
+
+    html: str
+    text: str
+    style: str = ""
+
+    def _repr_html_(self) -> str:
+        return f"<style>{resource('markup.css')}{self.style}</style>{self.html}"
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def number(value: Any) -> str:
+    """Return a figure as a reader wants it: four significant digits, thousands apart, NaN and infinity by name.
+
+    >>> number(0.99812), number(6.96e-7), number(-52013.0), number(float("nan")), number(24000)
+    ('0.9981', '6.96e-7', '-52,013', 'NaN', '24,000')
+    """
+    value = float(value)
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else f"{'-' if value < 0 else ''}∞"
+    if value == int(value) and abs(value) < 1e9:
+        return f"{int(value):,}"
+    if 1e-3 <= abs(value) < 1e6:
+        return f"{value:.4g}" if abs(value) < 9999.5 else f"{value:,.0f}"
+    mantissa, exponent = f"{value:.3e}".split("e")
+    return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
+
+
+def chip(verdict: str) -> str:
+    """Return the small coloured label of a verdict; the word carries the meaning, the colour repeats it."""
+    return f'<span class="knb-chip knb-{escape(verdict)}">{escape(verdict)}</span>'
+
+
+def line(verdict: str, statement: str, notes: Sequence[str] = ()) -> Fragment:
+    """Return a statement behind the chip of its verdict, and notes behind it."""
+    html = "".join(f' <span class="knb-note">{escape(note)}</span>' for note in notes)
+    html = f'<p class="knb knb-line">{chip(verdict)} {escape(statement)}{html}</p>'
+    return Fragment(html, " · ".join([f"{verdict.upper()}: {statement}", *notes]))
+
+
+def scrolling(html: str) -> str:
+    """Put what may be too wide for the page where it scrolls, by keyboard too."""
+    return f'<div class="knb knb-scroll" tabindex="0">{html}</div>'
+
+
+def table(rows: Sequence[Mapping[str, Any]], caption: str = "") -> Fragment:
+    """Return a table of `rows`: columns in the order in which they first appear, figures aligned right.
+
+    A verdict (``pass``, ``fail``, ``unknown``, ``skip``) becomes its chip, a fragment is shown as it is, None and an
+    absent cell stay empty.
+    """
+    if not rows:
+        text = f"{caption}. No rows." if caption else "No rows."
+        return Fragment(f'<p class="knb knb-note">{escape(text)}</p>', text)
+    heads, columns = [], []
+    for name in dict.fromkeys(name for row in rows for name in row):
+        values = [row.get(name) for row in rows]
+        kind = ' class="knb-number"' if any(map(_is_number, values)) else ""
+        texts = _texts(values)
+        heads.append(f'<th scope="col"{kind}>{escape(str(name))}</th>')
+        cells = (f"<td{kind}>{_cell(value, text)}</td>" for value, text in zip(values, texts, strict=True))
+        columns.append((str(name), texts, list(cells)))
+    body = "".join(f"<tr>{''.join(cells)}</tr>" for cells in zip(*(column[2] for column in columns), strict=True))
+    title = f"<caption>{escape(caption)}</caption>" if caption else ""
+    html = f'<table class="knb-table">{title}<thead><tr>{"".join(heads)}</tr></thead><tbody>{body}</tbody></table>'
+    lines = zip(*((name, *texts) for name, texts, _ in columns), strict=True)
+    return Fragment(scrolling(html), "\n".join(map("\t".join, lines)))
+
+
+def _is_number(value: Any) -> bool:
+    return hasattr(value, "__float__") and not isinstance(value, bool) and getattr(value, "ndim", 0) == 0
+
+
+def _texts(values: Sequence[Any]) -> list[str]:
+    """Return the text of each value of a column; figures of like size get as many decimals each, to stand aligned."""
+    sizes = [abs(float(value)) for value in values if _is_number(value) and math.isfinite(value) and value]
+    decimals = None
+    if sizes and min(sizes) >= 1e-3 and max(sizes) < 1e5 and max(sizes) / min(sizes) < 100:
+        whole = all(size == int(size) for size in sizes)
+        decimals = 0 if whole else max(0, 3 - math.floor(math.log10(max(sizes))))
+    return [_text(value, decimals) for value in values]
+
+
+def _text(value: Any, decimals: int | None) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if not _is_number(value):
+        return str(value)
+    fixed = decimals is not None and math.isfinite(value) and value  # what is exactly 0 must not look rounded
+    return f"{float(value):,.{decimals}f}" if fixed else number(value)
+
+
+def _cell(value: Any, text: str) -> str:
+    if isinstance(value, Fragment):
+        return value.html
+    if isinstance(value, str) and value in ORDER:
+        return chip(value)
+    bad = _is_number(value) and not math.isfinite(value)
+    return f'<strong class="knb-nonfinite">{escape(text)}</strong>' if bad else escape(text)

@@ -1,0 +1,180 @@
+"""What is known of each operator of a trace: what was captured, how wrong it is, what it read and who reads it."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.markup import number
+from kokoro_nb.traces.operators import Operator
+from kokoro_nb.traces.trace import Tap, Trace
+
+if TYPE_CHECKING:
+    from kokoro_nb.numerics.localise import Culprit
+    from kokoro_nb.numerics.localise.errors import LocalError
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """One operator.
+
+    Attributes
+    ----------
+    place : int
+        Its place in the order of execution, from 1.
+    operator : Operator
+        The operator.
+    tap : Tap or None
+        What was captured of it; None where nothing could be.
+    error : LocalError or None
+        What it did wrong by itself, where it was judged.
+    reference : numpy.ndarray, of the operator's shape, or None
+        What the reference gave, where both tensors were kept.
+    apart : float or None
+        Largest difference from it, of its peak: by the operator itself and by what it was given.
+    culprits : tuple of Culprit
+        What a localisation found in it.
+    """
+
+    place: int
+    operator: Operator
+    tap: Tap | None = None
+    error: "LocalError | None" = None
+    reference: np.ndarray | None = None
+    apart: float | None = None
+    culprits: "tuple[Culprit, ...]" = ()
+
+    @property
+    def name(self) -> str:
+        """Name of the operator."""
+        return self.operator.name
+
+    @property
+    def verdict(self) -> str:
+        """``fail``, ``unknown`` or ``pass``, and ``""`` of what was captured and neither judged nor found."""
+        verdicts = {culprit.verdict for culprit in self.culprits}
+        if "fail" in verdicts or (self.error is not None and self.error.ratio > 1):
+            return "fail"
+        if self.error is not None:
+            return "pass"
+        return "unknown" if self.tap is None or verdicts else ""
+
+    @property
+    def finite(self) -> float | None:
+        """Percent of the elements that are finite, below 100 unless all are; None of what was not captured."""
+        if self.tap is None:
+            return None
+        share = self.tap.statistics.finite
+        return min(100 * share, 99.99) if share < 1 else 100 * share
+
+    @property
+    def broken(self) -> bool:
+        """Whether it was captured and some of it is not finite."""
+        return self.tap is not None and self.tap.statistics.finite < 1
+
+    @property
+    def urgency(self) -> tuple[float, ...]:
+        """What sorts operators so that the one to look at first comes first."""
+        ratio = -math.inf if self.error is None else self.error.ratio
+        apart = -math.inf if self.apart is None else math.inf if math.isnan(self.apart) else self.apart
+        room = math.inf if self.tap is None or math.isnan(self.tap.statistics.margin) else self.tap.statistics.margin
+        return (-(self.verdict == "fail"), -self.broken, -(self.verdict == "unknown"), -ratio, -apart, room, self.place)
+
+
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """The operators of a trace, in the order of execution.
+
+    Attributes
+    ----------
+    trace : Trace
+        The trace.
+    all : tuple of Entry
+        Those that were captured, and those that were asked for.
+    """
+
+    trace: Trace
+    all: tuple[Entry, ...]
+    by_name: Mapping[str, Entry] = field(repr=False)
+
+    @cached_property
+    def readers(self) -> Mapping[str, tuple[str, ...]]:
+        """Names of the operators that read the result of an operator, by its name."""
+        found: dict[str, list[str]] = {}
+        for entry in self.all:
+            for name in dict.fromkeys(entry.operator.inputs):
+                found.setdefault(name, []).append(entry.name)
+        return {name: tuple(readers) for name, readers in found.items()}
+
+    @property
+    def summary(self) -> str:
+        """What was captured and found, in one line."""
+        counted = {
+            "captured": sum(entry.tap is not None for entry in self.all),
+            "not captured": sum(entry.tap is None for entry in self.all),
+            "not finite": sum(entry.broken for entry in self.all),
+        }
+        words = [f"{number(count)} {what}" for what, count in counted.items()]
+        judged = any(entry.error is not None or entry.culprits for entry in self.all)
+        wrong = sum(entry.verdict == "fail" for entry in self.all)
+        words += [f"{number(wrong)} wrong by {'itself' if wrong == 1 else 'themselves'}"] if judged else []
+        how = f" ({self.trace.how})" if self.trace.how else ""
+        return f"{self.trace.backend}{how}: {number(len(self.all))} operators, {', '.join(words)}"
+
+    def worst(self, count: int) -> tuple[Entry, ...]:
+        """Return so many operators, the one to look at first before the others."""
+        return tuple(sorted(self.all, key=lambda entry: entry.urgency)[:count])
+
+
+def collect(
+    trace: Trace,
+    findings: "Sequence[Culprit]" = (),
+    reference: Trace | None = None,
+    errors: "Sequence[LocalError]" = (),
+) -> Entries:
+    """Bring together what is known of each operator; the parameters are those of `explore`.
+
+    Raises
+    ------
+    InputError
+        If nothing was asked for or captured, or an error or a finding is of an operator that the trace does not have.
+    """
+    operators = trace.asked or tuple(tap.operator for tap in trace.taps)
+    if not operators:
+        raise InputError("The trace has no operators to explore; take it with some taps.")
+    taps = {tap.name: tap for tap in trace.taps}
+    judged = {error.operator.name: error for error in errors}
+    found: dict[str, list[Any]] = {}
+    for culprit in findings:
+        if culprit.tap is not None:
+            found.setdefault(culprit.tap.name, []).append(culprit)
+    strange = ({*judged} | {*found}) - {operator.name for operator in operators}
+    if strange:
+        raise InputError(f"The trace has no operator '{min(strange)}'; give what was found in this very trace.")
+    known = {} if reference is None else reference.values
+    entries = []
+    for place, operator in enumerate(operators, 1):
+        tap = taps.get(operator.name)
+        right = known.get(operator.name) if tap is not None and tap.value is not None else None
+        right = None if right is None or tap is None or right.shape != tap.statistics.shape else right
+        apart = None if right is None or tap is None else _apart(tap.value, right)
+        culprits = tuple(found.get(operator.name, ()))
+        entries.append(Entry(place, operator, tap, judged.get(operator.name), right, apart, culprits))
+    return Entries(trace, tuple(entries), {entry.name: entry for entry in entries})
+
+
+def _apart(given: Any, right: np.ndarray) -> float:
+    """Return the largest absolute difference of the reference's peak; NaN as soon as either is not finite."""
+    if not right.size:
+        return 0.0
+    kind = np.result_type(given, right, np.float32)  # integers and truth values must not wrap
+    with np.errstate(invalid="ignore", over="ignore"):
+        gap = float(np.abs(np.subtract(given, right, dtype=kind)).max())
+        peak = float(np.abs(right.astype(kind, copy=False)).max())
+    if gap == 0:
+        return 0.0
+    return gap / peak if peak else (math.nan if math.isnan(gap) else math.inf)

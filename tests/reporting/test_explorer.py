@@ -1,0 +1,347 @@
+import base64
+import io
+import json
+import math
+import re
+import time
+
+import numpy as np
+import pytest
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.numerics.localise import Culprit
+from kokoro_nb.numerics.localise.errors import LocalError
+from kokoro_nb.reporting.explorer import explore
+from kokoro_nb.reporting.explorer.columns import payload
+from kokoro_nb.reporting.explorer.detail import ONLY_STATISTICS, overview
+from kokoro_nb.reporting.explorer.entries import collect
+from kokoro_nb.reporting.explorer.images import HEIGHT, WIDTH, Strip, channel_statistics, histogram, pooled
+from kokoro_nb.reporting.explorer.widget import answer, still
+from kokoro_nb.reporting.sanitise import sanitise
+from kokoro_nb.traces.operators import Operator
+from kokoro_nb.traces.trace import Recorder
+
+BAD = "<script>alert(1)</script>"
+NOTHING = np.empty(0)
+SHAPE = (1, 6, 10)
+
+
+def operator(name, *inputs, module="encoder", shape=SHAPE):
+    return Operator(name, "aten.relu.default", module, inputs, shape, "float32")
+
+
+CHAIN = (operator("a:conv", "input:x", "constant:weight"), operator("b:relu", "a:conv"), operator("c:add", "b:relu"))
+
+
+def recorded(values, operators=CHAIN, keep="full"):
+    recorder = Recorder(operators, keep)
+    for name, value in values.items():
+        recorder.add(name, value)
+    return recorder.trace("onnxruntime", {}, {}, "by hand")
+
+
+@pytest.fixture
+def values():
+    source = np.random.default_rng(0)
+    found = {one.name: source.normal(size=SHAPE).astype(np.float32) for one in CHAIN}
+    found["b:relu"][0, 3] = np.nan
+    return found
+
+
+@pytest.fixture
+def trace(values):
+    return recorded(values)
+
+
+def error(name, ratio, wrong=NOTHING):
+    return LocalError(next(one for one in CHAIN if one.name == name), ratio, 2.0, ratio, wrong, NOTHING, NOTHING, ())
+
+
+def column(entries, head):
+    made = payload(entries)
+    place = [one["head"] for one in made["columns"]].index(head)
+    return [row[place] for row in made["rows"]]
+
+
+def pixels(html):
+    from PIL import Image
+
+    encoded = re.search(r"base64,([^\"]+)", html)[1]
+    return np.asarray(Image.open(io.BytesIO(base64.b64decode(encoded))))
+
+
+def test_the_table_has_the_operators_in_order_with_what_was_measured(trace):
+    entries = collect(trace)
+    assert column(entries, "operator") == ["a:conv", "b:relu", "c:add"]
+    assert column(entries, "finite %") == [100, pytest.approx(100 * 50 / 60, rel=1e-5), 100]
+    assert column(entries, "max")[0] == pytest.approx(trace["a:conv"].statistics.maximum, rel=1e-5)
+    assert column(entries, "shape") == ["1 × 6 × 10"] * 3
+    heads = [one["head"] for one in payload(entries)["columns"]]
+    assert not {"verdict", "× rounding", "own error", "with inherited"} & {*heads}, "nothing was compared"
+
+
+def test_what_was_not_captured_is_unknown_and_has_no_figures(values):
+    del values["b:relu"]
+    entries = collect(recorded(values))
+    assert column(entries, "verdict") == ["", "unknown", ""]
+    assert column(entries, "rms")[1] is None
+    assert "2 captured, 1 not captured, 0 not finite" in entries.summary
+    assert "It was not captured" in answer(entries, {"ask": "operator", "name": "b:relu"})
+
+
+def test_one_element_that_is_not_finite_never_reads_100_percent():
+    value = np.zeros((1, 1000, 1000), np.float32)
+    value[0, 0, 0] = np.inf
+    entries = collect(recorded({"a": value}, (operator("a", shape=value.shape),)))
+    assert column(entries, "finite %") == [99.99]
+    assert entries.all[0].broken
+
+
+def test_errors_give_verdicts_and_only_they_do(trace):
+    entries = collect(trace, errors=[error("a:conv", 0.5), error("c:add", math.inf)])
+    assert column(entries, "verdict") == ["pass", "", "fail"]
+    assert column(entries, "× rounding") == [0.5, None, "inf"]
+    assert column(entries, "own error")[0] == 0.25  # an error of 0.5 of a peak of 2
+    assert "1 wrong by itself" in entries.summary
+
+
+def test_a_finding_is_told_and_one_of_another_program_is_refused(trace):
+    culprit = Culprit("nonfinite", "fail", "onnxruntime", trace["b:relu"], channels="1 of 6 channels")
+    entries = collect(trace, [culprit])
+    assert column(entries, "verdict") == ["", "fail", ""]
+    assert culprit.statement in answer(entries, {"ask": "operator", "name": "b:relu"})
+    with pytest.raises(InputError, match="no operator 'b:relu'; give what was found in this very trace"):
+        collect(recorded({"c:add": np.zeros(SHAPE)}, CHAIN[2:]), [culprit])
+    unknown = Culprit("nonfinite", "unknown", "onnxruntime", trace["b:relu"], reason="its inputs")
+    assert collect(trace, [unknown]).by_name["b:relu"].verdict == "unknown"
+    assert collect(trace, [unknown], errors=[error("b:relu", 0.1)]).by_name["b:relu"].verdict == "pass"
+
+
+def test_the_reference_tells_how_far_each_is_with_what_it_inherited(trace, values):
+    other = {name: value.copy() for name, value in values.items()}
+    other["a:conv"][0, 2, 4] += 3
+    peak = float(np.abs(values["a:conv"]).max())
+    entries = collect(recorded(other), reference=trace)
+    apart = column(entries, "with inherited")
+    assert apart[0] == pytest.approx(3 / peak, rel=1e-3)
+    assert apart[1:] == ["nan", 0.0], "what is not finite is no match, not even of itself"
+    assert "difference, rms" in answer(entries, {"ask": "operator", "name": "a:conv"})
+    assert column(collect(recorded(other), reference=recorded(values, keep="stats")), "max")  # nothing to compare with
+    assert "with inherited" not in str(payload(collect(trace, reference=recorded(values, keep="stats"))))
+
+
+def test_the_worst_come_first(trace):
+    found = collect(trace, errors=[error("a:conv", 0.9), error("b:relu", 0.2), error("c:add", 7.0)])
+    assert [one.name for one in found.worst(9)] == ["c:add", "b:relu", "a:conv"]  # wrong, not finite, the rest
+    assert [one.name for one in collect(trace).worst(1)] == ["b:relu"]
+
+
+def test_neighbours_are_there_both_ways_and_can_be_pressed(trace):
+    entries = collect(trace)
+    shown = answer(entries, {"ask": "operator", "name": "b:relu"})
+    assert re.findall(r'data-operator="([^"]+)"', shown) == ["a:conv", "c:add"]
+    first = answer(entries, {"ask": "operator", "name": "a:conv"})
+    assert re.search(r"input</span> x<", first)
+    assert re.search(r"constant</span> weight<", first)
+    assert "1 of 6 channels wholly non-finite" in first, "b:relu, who reads it, is told to be broken"
+    assert "no operator that was asked for" in answer(entries, {"ask": "operator", "name": "c:add"})
+
+
+def test_a_question_that_is_none_has_no_answer(trace):
+    entries = collect(trace)
+    for question in (None, "x", {}, {"ask": "operator", "name": BAD}, {"ask": BAD, "name": "a:conv"}):
+        assert answer(entries, question) == ""
+
+
+def test_the_channel_that_is_not_finite_is_hatched_where_it_stands(trace):
+    strips = re.findall(r"<img[^>]*knb-strip[^>]*>", answer(collect(trace), {"ask": "operator", "name": "b:relu"}))
+    finite, mean, rms = map(pixels, strips)
+    assert finite.shape == (HEIGHT, WIDTH, 3)
+    fourth = slice(3 * WIDTH // 6, 4 * WIDTH // 6)
+    assert len(np.unique(finite[:, fourth].reshape(-1, 3), axis=0)) == 1, "none of it is finite: that is known"
+    assert (finite[0, 0] != finite[0, fourth][0]).any()
+    for picture in (mean, rms):
+        colours = [len(np.unique(part.reshape(-1, 3), axis=0)) for part in np.split(picture, 6, axis=1)]
+        assert colours == [1, 1, 1, 2, 1, 1]
+
+
+def test_of_statistics_alone_the_finite_channels_are_shown_and_the_rest_is_said(values):
+    values["b:relu"][0, 4, 0] = np.inf
+    entries = collect(recorded(values, keep="stats"))
+    shown = answer(entries, {"ask": "operator", "name": "b:relu"})
+    assert len(re.findall("knb-strip", shown)) == 1
+    assert shown.count("keep=&#x27;full&#x27;") == 2
+    assert "Wholly non-finite: 3." in shown
+    assert "Partly non-finite: 4." in shown
+    assert "data-histogram" not in shown
+    assert "keep=" in ONLY_STATISTICS
+    assert "keep=" in answer(entries, {"ask": "histogram", "name": "b:relu"})
+
+
+def test_wrong_elements_are_a_strip_of_their_own(trace):
+    wrong = np.zeros(SHAPE, bool)
+    wrong[0, 5] = True
+    shown = answer(collect(trace, errors=[error("a:conv", 9.0, wrong)]), {"ask": "operator", "name": "a:conv"})
+    picture = pixels(re.search(r'<img class="knb-strip" alt="wrong[^>]*>', shown)[0])
+    assert (picture[0, -1] != picture[0, 0]).any()
+    assert (picture[0, 0] == picture[0, 5 * WIDTH // 6 - 1]).all()
+
+
+def test_the_histogram_is_made_on_demand_and_says_what_it_leaves_out(trace):
+    entries = collect(trace)
+    assert "knb-histogram" not in answer(entries, {"ask": "operator", "name": "b:relu"})
+    shown = answer(entries, {"ask": "histogram", "name": "b:relu"})
+    assert "knb-histogram" in shown
+    assert "50 finite elements; 10 not finite are left out" in shown
+    nothing = collect(recorded({"a:conv": np.full(SHAPE, np.nan)}))
+    assert answer(nothing, {"ask": "histogram", "name": "a:conv"}) == "<p>No element is finite.</p>"
+
+
+def test_the_bars_are_as_high_as_the_logarithm_of_their_count():
+    picture = pixels(histogram(np.repeat([0.0, 1.0], [999, 31])))[..., 3] > 0
+    heights = picture.sum(axis=0)
+    assert heights[0] == picture.shape[0]
+    assert heights[-2] == math.ceil(picture.shape[0] * math.log(32) / math.log(1000))
+    assert heights[WIDTH // 2] == 0
+
+
+def test_statistics_by_channel_are_those_of_its_finite_elements():
+    value = np.array([[[3.0, 4.0], [np.nan, 2.0], [np.inf, -np.inf]]])
+    found = channel_statistics(value)
+    np.testing.assert_array_equal(found["finite"], [1, 0.5, 0])
+    np.testing.assert_array_equal(found["mean"], [3.5, 2, np.nan])
+    np.testing.assert_allclose(found["rms"], [math.sqrt(12.5), 2, np.nan])
+
+
+def test_many_channels_share_a_column_that_shows_the_worst():
+    values = np.ones(5000)
+    values[1234] = 0.0
+    assert pooled(values, WIDTH, high=False).min() == 0
+    assert pooled(values, WIDTH).min() == 1
+    assert Strip("finite", values, "finite").range == "0 to 1"
+    assert (
+        pixels(Strip("finite", values, "finite").image())[0] != pixels(Strip("x", np.ones(3), "finite").image())[0]
+    ).any()
+
+
+@pytest.mark.parametrize(
+    "value", [np.float32(3.0), np.zeros((2, 0), np.float32), np.arange(4), np.array([[True, False]])]
+)
+def test_any_tensor_can_be_shown(value):
+    value = np.asarray(value)
+    entries = collect(recorded({"a": value}, (operator("a", shape=value.shape),)), reference=None)
+    shown = answer(entries, {"ask": "operator", "name": "a"}) + answer(entries, {"ask": "histogram", "name": "a"})
+    assert "<h5>Channels</h5>" in shown
+    assert overview(entries, 3)
+
+
+def test_a_complex_tensor_is_shown_by_its_magnitude():
+    value = np.full((1, 2, 3), 3 + 4j, np.complex64)
+    entries = collect(recorded({"a": value}, (operator("a", shape=value.shape),)))
+    assert "magnitude" in answer(entries, {"ask": "histogram", "name": "a"})
+    assert "rms by channel: 5" in answer(entries, {"ask": "operator", "name": "a"})
+
+
+def test_every_name_is_escaped():
+    names = [operator(BAD, f"input:{BAD}", "constant:<i>", module=BAD), operator("b", BAD, "<b>")]
+    trace = recorded({BAD: np.zeros(SHAPE), "b": np.zeros(SHAPE)}, names)
+    culprit = Culprit("nonfinite", "fail", BAD, trace[BAD], channels=BAD)
+    entries = collect(trace, [culprit])
+    pages = [answer(entries, {"ask": ask, "name": name}) for ask in ("operator", "histogram") for name in (BAD, "b")]
+    for page in [*pages, overview(entries, 2)]:
+        assert not re.search("<script|<i>|<b>", page)
+    assert '&lt;script&gt;alert(1)&lt;/script&gt;">' in pages[1], "the button of what it read"
+
+
+def test_what_a_report_shows_survives_its_sanitising(trace):
+    entries = collect(trace, errors=[error("c:add", 7.0)])
+    html = still(entries).html
+    clean = sanitise(html)
+    for mark in ("<details", "knb-strip", "knb-histogram", "<dl", "knb-neighbours", "data:image/png;base64,"):
+        assert clean.count(mark) == html.count(mark) > 0, mark
+    assert "<button" not in html, "nothing that needs a script"
+
+
+def test_a_trace_without_operators_cannot_be_explored():
+    with pytest.raises(InputError, match="no operators to explore"):
+        collect(recorded({}, ()))
+
+
+@pytest.fixture(scope="module")
+def large():
+    """Return a trace of 1500 operators of 16384 elements each, and its reference."""
+    names = [f"decoder.generator.resblocks.{n // 20}.convs1.{n % 20}.parametrizations.weight:mul" for n in range(1500)]
+    operators = [operator(name, names[max(0, n - 1)], shape=(1, 256, 64)) for n, name in enumerate(names)]
+    source = np.random.default_rng(0)
+    value = {name: source.normal(size=(1, 256, 64)).astype(np.float32) for name in names}
+    return recorded(value, operators), recorded({name: one + 1e-6 for name, one in value.items()}, operators)
+
+
+def test_1500_operators_open_quickly_and_stay_small(large):
+    start = time.process_time()
+    trace, reference = large
+    errors = [LocalError(tap.operator, 1e-6, 3.0, 0.123456789, *[NOTHING] * 3, ()) for tap in trace.taps]
+    shown = explore(trace, reference=reference, errors=errors)
+    shown._ipython_display_()
+    seconds = time.process_time() - start
+    size = len(json.dumps(shown.operators))
+    assert seconds < 2
+    assert size < 350_000
+    assert len(still(collect(trace, reference=reference, errors=errors))._repr_html_()) < 150_000
+    assert shown.operators["rows"][7][0] == 8
+
+
+def test_the_widget_is_shown_and_with_it_what_needs_no_kernel(trace, monkeypatch):
+    said = []
+    monkeypatch.setattr("IPython.display.display", lambda one, **options: said.append((one, options)))
+    shown = explore(trace)
+    shown._ipython_display_()
+    (view, options), (page, _) = said
+    assert view["application/vnd.jupyter.widget-view+json"]["model_id"] == shown.model_id
+    assert options == {"raw": True}
+    assert "knb-operator" in page._repr_html_()
+    assert repr(page) == repr(shown) == collect(trace).summary
+
+
+def test_the_widget_answers(trace, monkeypatch):
+    shown, sent = explore(trace, errors=[error("c:add", 7.0)]), []
+    monkeypatch.setattr(type(shown), "send", lambda self, message: sent.append(message))
+    question = {"ask": "operator", "name": "a:conv"}
+    shown._reply(shown, question, [])
+    assert sent == [{"question": question, "html": answer(collect(trace, errors=[error("c:add", 7.0)]), question)}]
+    json.dumps(shown.get_state()["operators"], allow_nan=False)
+
+
+def test_an_investigation_brings_everything(narrow_investigation):
+    shown = explore(narrow_investigation)
+    heads = [one["head"] for one in shown.operators["columns"]]
+    assert {"verdict", "× rounding", "own error", "with inherited"} <= {*heads}
+    rows = shown.operators["rows"]
+    assert len(rows) == len(narrow_investigation.candidate.asked)
+    verdicts = {row[1]: row[heads.index("verdict")] for row in rows}
+    assert [name for name, verdict in verdicts.items() if verdict == "fail"] == [
+        narrow_investigation.faults[0].tap.name
+    ]
+
+
+@pytest.fixture(scope="module")
+def narrow_investigation():
+    """Return what is found on eager of a small module with a planted fault."""
+    import torch
+
+    from kokoro_nb.backends.exported import export_program
+    from kokoro_nb.numerics.faults import Fault, plant
+    from kokoro_nb.numerics.localise import investigate, reference_trace
+
+    class Small(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = torch.nn.Conv1d(2, 4, 3), torch.nn.Conv1d(4, 2, 3)
+
+        def forward(self, x):
+            return self.last(torch.relu(self.first(x)))
+
+    module, inputs = Small().eval(), {"x": torch.randn(1, 2, 16, generator=torch.Generator().manual_seed(0))}
+    healthy = export_program(module, inputs)
+    broken = plant(healthy, Fault.parse("sign_flip@first:conv1d"))
+    return investigate(broken, inputs, "eager", reference_trace(healthy, inputs))
