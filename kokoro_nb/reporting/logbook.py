@@ -1,22 +1,21 @@
 """What a notebook writes its results into: checks, figures, audio and tables, kept beside its executed copy."""
 
-import base64
 import re
-import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.waveform import write_wav
-from kokoro_nb.numerics.findings import RELATIONS, Finding, Verdict, write_findings
-from kokoro_nb.reporting.fragments import Fragment, board, number, table, verdict_line
+from kokoro_nb.markup import Fragment, number, table
+from kokoro_nb.numerics.findings import RELATIONS, Finding, Verdict, verdict_line, write_findings
+from kokoro_nb.reporting.fragments import board
+from kokoro_nb.reporting.picture import Picture, save
 from kokoro_nb.reporting.player import mono, player
-from kokoro_nb.reporting.style import DPI
+from kokoro_nb.reporting.side_by_side import side_by_side
 from kokoro_nb.reporting.versions import commit, project_folder, versions
-from kokoro_nb.storage import atomic, json_ready
+from kokoro_nb.storage import json_ready
 
 NOTEBOOK = re.compile(r"\w[\w.-]*")
 
@@ -24,21 +23,6 @@ NOTEBOOK = re.compile(r"\w[\w.-]*")
 def now() -> str:
     """Return the time, UTC, as ISO 8601 to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A saved figure; a cell that ends with it shows the PNG file, the same bytes as on disk."""
-
-    path: Path
-    alt: str
-    figure: Any = field(repr=False)
-
-    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
-        png = self.path.read_bytes()
-        width, height = struct.unpack(">II", png[16:24])  # the PNG header's first chunk
-        about = {"width": width // 2, "height": height // 2, "alt": self.alt}
-        return {"image/png": base64.b64encode(png).decode(), "text/plain": self.alt}, {"image/png": about}
 
 
 class Logbook:
@@ -173,14 +157,10 @@ class Logbook:
         alt : str, optional
             What it shows, for those who do not see it; `name` in words by default.
         """
-        from matplotlib import pyplot
-
         path = self.out_dir / f"{self._file_name(name, '.png')}.png"
-        with atomic(path) as draft:
-            fig.savefig(draft, format="png", dpi=DPI, bbox_inches="tight", metadata={"Description": self.weights})
-        pyplot.close(fig)
+        picture = save(fig, path, alt or name.replace("_", " "), self.weights)
         self._add("figures", {"name": name, "path": path.name})
-        return Picture(path, alt or name.replace("_", " "), fig)
+        return picture
 
     def audio(self, label: str, y: Any, sr: int) -> Fragment:
         """Save audio as a float WAV file and return a player for the cell to show.
@@ -200,9 +180,20 @@ class Logbook:
             If it is not one channel of floating-point audio.
         """
         y = mono(y, sr)
-        path = write_wav(self.out_dir / f"{self._file_name(label, '.wav')}.wav", y, sr)
-        self._add("audio", {"label": label, "path": path.name, "sr": int(sr), "samples": y.size})
+        self._keep(label, y, sr)
         return player(label, y, sr)
+
+    def side_by_side(
+        self, versions: Mapping[str, Any], sr: int, title: str = "Versions side by side", reference: str | None = None
+    ) -> Fragment:
+        """Save each version of one utterance as a float WAV file and return them as one figure for the cell to show.
+
+        Parameters and errors are those of `kokoro_nb.reporting.side_by_side.side_by_side`.
+        """
+        shown = side_by_side(versions, sr, reference, title)
+        for label, y in versions.items():
+            self._keep(label, mono(y, sr), sr)
+        return shown
 
     def table(self, rows: Sequence[Mapping[str, Any]], caption: str = "") -> Fragment:
         """Return a table of `rows` for the cell to show."""
@@ -219,6 +210,10 @@ class Logbook:
 
     def __repr__(self) -> str:
         return repr(board(self.findings))
+
+    def _keep(self, label: str, y: Any, sr: int) -> None:
+        path = write_wav(self.out_dir / f"{self._file_name(label, '.wav')}.wav", y, sr)
+        self._add("audio", {"label": label, "path": path.name, "sr": int(sr), "samples": y.size})
 
     def _save(self) -> None:
         write_findings(self.out_dir / "findings.json", self.findings, **self._about)

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.reporting.fragments import Fragment, number
+from kokoro_nb.markup import Fragment, number
+
+NOT_FINITE = '<span class="knb-chip knb-fail">not finite</span> '
 
 
 def mono(y: Any, sr: int) -> np.ndarray:
@@ -52,27 +54,38 @@ def player(label: str, y: np.ndarray, sr: int) -> Fragment:
     sr : int
         Sampling rate in Hz.
     """
-    import soundfile
-
     about = f"{y.size / sr:.2f} s · {number(sr)} Hz"
     finite = np.isfinite(y)
     if not finite.all():
         text = f"Not playable: {number(100 * (1 - finite.mean()))} % of {number(y.size)} samples are not finite."
-        return _figure(label, about, f'<p><span class="knb-chip knb-fail">not finite</span> {text}</p>', text)
+        return _figure(label, about, f"<p>{NOT_FINITE}{text}</p>", text)
     peak = float(np.abs(y.astype(np.float64)).max())
-    note = f"peak {number(peak)}" + (f" ({20 * np.log10(peak):.1f} dBFS)" if peak > 0 else " (digital silence)")
     played = y.astype(np.float64) / max(1.0, peak)
-    buffer = io.BytesIO()
-    soundfile.write(buffer, played, int(sr), format="FLAC", subtype="PCM_16")
-    sound = base64.b64encode(buffer.getvalue()).decode()
     gain = ""
     if peak > 1:
         gain = f"Beyond full scale: played {20 * np.log10(peak):.1f} dB down. The WAV file is untouched."
-    body = (
-        f'<audio controls preload="metadata" aria-label="{escape(label)}" src="data:audio/flac;base64,{sound}"></audio>'
-    )
-    body += f"<p>{gain}</p>" if gain else ""
-    return _figure(label, f"{about} · {note}", body, gain)
+    body = sound_element(label, played, sr) + (f"<p>{gain}</p>" if gain else "")
+    return _figure(label, f"{about} · {level(peak)}", body, gain)
+
+
+def level(peak: float) -> str:
+    """Return a peak in words, full scale being 1.
+
+    >>> level(0.5), level(0.0)
+    ('peak 0.5 (-6.0 dBFS)', 'peak 0 (digital silence)')
+    """
+    return f"peak {number(peak)}" + (f" ({20 * np.log10(peak):.1f} dBFS)" if peak > 0 else " (digital silence)")
+
+
+def sound_element(label: str, y: np.ndarray, sr: int) -> str:
+    """Return an audio element with `y`, shape (samples,), finite and within full scale, as 16-bit FLAC in it."""
+    import soundfile
+
+    buffer = io.BytesIO()
+    soundfile.write(buffer, y, int(sr), format="FLAC", subtype="PCM_16")
+    sound = base64.b64encode(buffer.getvalue()).decode()
+    source = f"data:audio/flac;base64,{sound}"
+    return f'<audio controls preload="metadata" aria-label="{escape(label)}" src="{source}"></audio>'
 
 
 def _figure(label: str, about: str, body: str, text: str) -> Fragment:

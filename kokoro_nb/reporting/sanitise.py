@@ -13,6 +13,11 @@ PLAIN = frozenset(ATTRIBUTES.split())
 SOUND = re.compile(r"data:audio/[\w.+-]+;base64,[A-Za-z0-9+/=\s]*")
 IMAGE = re.compile(r"data:image/(png|jpeg|gif|webp|svg\+xml);base64,[A-Za-z0-9+/=\s]*")
 LINK = re.compile(r"(#|https?://|mailto:).*", re.DOTALL)
+# what a figure of versions gives to its script: figures, and bytes as base64
+DATA = dict.fromkeys(
+    ("data-block", "data-gain", "data-hop", "data-peak", "data-rate", "data-samples"),
+    re.compile(r"\d{1,12}(\.\d{1,12})?(e[+-]\d{1,3})?"),
+) | {"data-values": re.compile(r"[A-Za-z0-9+/]*={0,2}")}
 ANCHOR = re.compile(r"section-[\w-]+")
 
 
@@ -45,6 +50,8 @@ def _allowed(tag: str, name: str, value: str) -> bool:
         return tag == "a" and LINK.fullmatch(value) is not None
     if name == "id":
         return re.fullmatch("h[1-6]", tag) is not None and ANCHOR.fullmatch(value) is not None
+    if name in DATA:
+        return tag in ("figure", "p") and DATA[name].fullmatch(value) is not None
     if name == "tabindex":  # a place in the order of others' making is none
         return value == "0"
     return name in PLAIN

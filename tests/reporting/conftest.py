@@ -1,9 +1,13 @@
-"""Sounds that the tests of the figures draw."""
+"""Sounds that the tests of the figures draw, and a browser for those of the pages."""
+
+import shutil
 
 import numpy as np
 import pytest
 
 SR = 24_000
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+SERIOUS = {"serious", "critical"}
 
 
 @pytest.fixture
@@ -19,3 +23,37 @@ def broken(voice):
     candidate = voice.copy()
     candidate[3000:6000] = np.nan
     return candidate
+
+
+@pytest.fixture(scope="module", params=["light", "dark"])
+def open_page(request):
+    """Return a function that opens a file, and gives the page and what it asked the network for or broke down at."""
+    sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if CHROMIUM is None:
+        pytest.skip("there is no Chromium here")
+    with sync.sync_playwright() as tool:
+        browser = tool.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        context = browser.new_context(color_scheme=request.param, offline=True)
+
+        def opened(path, before=""):
+            page, trouble = context.new_page(), []
+            page.add_init_script(before)
+            page.on("requestfailed", lambda asked: trouble.append(asked.url))
+            page.on("pageerror", lambda error: trouble.append(str(error)))
+            page.on("console", lambda said: trouble.append(said.text) if said.type in ("error", "warning") else None)
+            page.goto(path.as_uri())
+            return page, trouble
+
+        yield opened
+        browser.close()
+
+
+@pytest.fixture
+def violations():
+    """Return a function that names what axe finds serious or worse on a page."""
+    sync = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
+
+    def found(page):
+        return [one["id"] for one in sync.Axe().run(page).response["violations"] if one["impact"] in SERIOUS]
+
+    return found

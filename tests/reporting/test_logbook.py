@@ -117,6 +117,18 @@ def test_audio_is_kept_as_float_beside_the_findings(log):
     assert "not finite" in shown.html
 
 
+def test_versions_side_by_side_are_kept_as_float_each(log):
+    versions = {"eager": np.array([0, 0.5], np.float32), "tvm": np.array([3, np.nan], np.float32)}
+    shown = log.side_by_side(versions, 24000, "Heard")
+    entries = on_disk(log)[1]["audio"]
+    assert [entry["path"] for entry in entries] == ["eager.wav", "tvm.wav"]
+    np.testing.assert_array_equal(soundfile.read(log.out_dir / "tvm.wav", dtype="float32")[0], versions["tvm"])
+    assert "Heard" in shown.html
+    with pytest.raises(InputError, match="one length"):
+        log.side_by_side({"long": np.zeros(3), "short": np.zeros(2)}, 24000)
+    assert len(on_disk(log)[1]["audio"]) == 2, "what is refused leaves nothing"
+
+
 def test_a_cell_may_be_executed_again_but_two_labels_may_not_share_a_file(log):
     y = np.zeros(10)
     log.audio("a b", y, 100)

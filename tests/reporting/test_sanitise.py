@@ -39,10 +39,29 @@ def test_nothing_that_runs_or_loads_survives(html):
         '<a href="#cell-3">cell</a>',
         '<h2 id="section-effect">Effect</h2>',
         "1 &lt; 2 &amp; 3",
+        '<figure data-gain="1.5e-05" data-hop="128" data-rate="24000" data-samples="48000"></figure>',
+        '<p data-block="4" data-peak="0.25" data-values="gH8AAA=="></p>',
     ],
 )
 def test_what_is_harmless_stays_as_it_is(html):
     assert sanitise(html) == html
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        '<figure data-rate="javascript:x"></figure>',
+        '<figure data-rate="-1"></figure>',
+        '<figure data-samples="1e9999999"></figure>',
+        '<figure data-live="yes"></figure>',
+        '<p data-values="a b"></p>',
+        '<p data-values="https://example.org"></p>',
+        '<div data-values="AAAA"></div>',
+        '<p data-other="1"></p>',
+    ],
+)
+def test_data_that_is_no_figure_and_no_base64_is_dropped(html):
+    assert "data-" not in sanitise(html)
 
 
 def test_plain_text_is_escaped():

@@ -1,0 +1,155 @@
+"""Pictures and curves of sound, small enough to be embedded in a page once per version."""
+
+import base64
+import io
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kokoro_nb.listening import spectrum
+from kokoro_nb.listening.waveform import finite_fraction
+from kokoro_nb.markup import number
+from kokoro_nb.reporting.style import NAN_MARK
+
+MELS = 80
+N_FFT = 1024
+FLOOR_DB = -80.0
+SHADES = 64  # of the colour map: 1.3 dB each over 80 dB, a third fewer bytes than 256
+BROKEN = -128
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Spectrograms:
+    """Mel spectrograms of several versions on one scale, as PNG.
+
+    Attributes
+    ----------
+    images : mapping of str to bytes
+        PNG of each version, one pixel per mel band and frame.
+    columns : int
+        How many frames each has.
+    top_db : float
+        Upper end of the scale in dB re what `about` names; the lower end is `FLOOR_DB`.
+    about : str
+        What 0 dB is, in words.
+    legend : bytes
+        PNG of the colours from the lower end to the upper.
+    """
+
+    images: Mapping[str, bytes]
+    columns: int
+    top_db: float
+    about: str
+    legend: bytes
+
+
+def spectrograms(samples: Mapping[str, Floats], reference: str, sr: int, hop: int) -> Spectrograms:
+    """Draw the log-mel spectrogram of every version in the same colours.
+
+    0 dB is the largest power in the reference. Where it is silent or nowhere finite, it is the largest of all versions,
+    and where all are, a power of 1; the scale reaches up to a version that is louder. Frames that touch a sample which
+    is not finite are hatched.
+
+    Parameters
+    ----------
+    samples : mapping of str to numpy.ndarray, shape (n,), float64
+        The versions; full scale 1.
+    reference : str
+        Name of the one that the levels refer to.
+    sr : int
+        Sample rate in Hz.
+    hop : int
+        Samples from one frame to the next; frame ``t`` is centred at sample ``t * hop``.
+    """
+    powers = {name: spectrum.mel_spectrogram(y, sr, N_FFT, hop, MELS) for name, y in samples.items()}
+    maximum, about = _loudest(powers[reference]), f"the loudest of {reference}"
+    if not maximum > 0:
+        maximum, about = max(map(_loudest, powers.values())), "the loudest of all"
+    if not maximum > 0:
+        maximum, about = 1.0, "a power of 1"
+    levels = {name: spectrum.floored_db(power, maximum, FLOOR_DB) for name, power in powers.items()}
+    top = max(0.0, *(float(level[np.isfinite(level)].max(initial=0.0)) for level in levels.values()))
+    images = {name: _png(_shades(level, top)) for name, level in levels.items()}
+    return Spectrograms(images, powers[reference].shape[1], top, about, _png(np.arange(SHADES)[None]))
+
+
+def _loudest(power: Floats) -> float:
+    return float(power[np.isfinite(power)].max(initial=0.0))
+
+
+def _shades(level: Floats, top: float) -> NDArray[np.int_]:
+    """Return the colour of each pixel, the highest band first; what is not finite in two colours, as stripes."""
+    scaled = (level - FLOOR_DB) / (top - FLOOR_DB) * (SHADES - 1)
+    row, column = np.indices(level.shape)
+    stripes = SHADES + ((row + 2 * column) % 8 < 3)
+    return np.where(np.isfinite(scaled), np.rint(scaled), stripes)[::-1].astype(int)
+
+
+def _png(shades: NDArray[np.int_]) -> bytes:
+    import matplotlib
+    from matplotlib.colors import to_rgb
+    from PIL import Image
+
+    colours = matplotlib.colormaps["magma"](np.linspace(0, 1, SHADES))[:, :3]
+    marks = [to_rgb(NAN_MARK["facecolor"]), to_rgb(NAN_MARK["edgecolor"])]
+    palette = np.rint(255 * np.vstack([colours, marks])).astype(np.uint8)
+    image = Image.fromarray(shades.astype(np.uint8), "P")
+    image.putpalette(palette.tobytes())
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG", optimize=True)
+    return buffer.getvalue()
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """The smallest and the largest value of every block of a signal, in steps of 1/127 of its peak.
+
+    Attributes
+    ----------
+    values : numpy.ndarray, shape (2 * blocks,), int8
+        Smallest and largest of the first block, of the second...; `BROKEN` for a block in which anything is not finite.
+    block : int
+        Samples in a block; the last may be shorter.
+    peak : float
+        The largest finite magnitude, full scale 1: what 127 stands for.
+    finite : float
+        Fraction of the samples that are finite.
+    """
+
+    values: NDArray[np.int8]
+    block: int
+    peak: float
+    finite: float
+
+    @property
+    def text(self) -> str:
+        """The values as base64."""
+        return base64.b64encode(self.values.tobytes()).decode()
+
+    @property
+    def silent(self) -> bool:
+        """Whether all of the signal is 0."""
+        return not self.peak and self.finite == 1
+
+    @property
+    def extent(self) -> str:
+        """How large the signal is, in words."""
+        if not self.finite:
+            return "nowhere finite"
+        size = f"at most {number(self.peak)}" if self.peak else "exactly 0"
+        return size if self.finite == 1 else f"{size} where it is finite"
+
+
+def envelope(y: Floats, blocks: int) -> Envelope:
+    """Return the envelope of `y`, shape (n,), float64, in at most so many blocks of equal length."""
+    block = math.ceil(y.size / blocks)
+    starts = np.arange(0, y.size, block)
+    peak = float(np.abs(y[np.isfinite(y)]).max(initial=0.0))
+    edges = np.stack([np.minimum.reduceat(y, starts), np.maximum.reduceat(y, starts)], axis=1)
+    whole = np.isfinite(edges).all(axis=1, keepdims=True)  # both carry a NaN or an infinity on
+    scaled = np.divide(127 * edges, peak or 1.0, where=whole, out=np.full_like(edges, BROKEN))
+    return Envelope(np.rint(scaled).astype(np.int8).reshape(-1), block, peak, finite_fraction(y))

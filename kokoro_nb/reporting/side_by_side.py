@@ -1,0 +1,178 @@
+"""Versions of one utterance side by side: players at one gain, spectrograms on one scale, what differs beneath.
+
+What a notebook shows is complete without a script: the players stand one below the other. ``side_by_side.js`` makes one
+player of them that switches between the versions where it stands, and draws their waveforms.
+"""
+
+import base64
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.listening.waveform import finite_fraction, percent, rms_ratio_db
+from kokoro_nb.markup import Fragment, number
+from kokoro_nb.reporting.embedded import FLOOR_DB, MELS, Envelope, Spectrograms, envelope, spectrograms
+from kokoro_nb.reporting.fragments import resource
+from kokoro_nb.reporting.player import NOT_FINITE, level, mono, sound_element
+
+MARK = "knb-versions"
+HOP = 128  # samples between frames of short audio
+COLUMNS = 1000  # frames at most: a page is not wider
+BLOCKS = 6000  # of an envelope at most: 12 kB before base64
+STEP = 2.0**-15  # of 16 bits
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, repr=False)
+class SideBySide(Fragment):
+    """A figure of versions; in JupyterLab its script comes with it, in a report the page has it."""
+
+    def _repr_html_(self) -> str:
+        return f"{super()._repr_html_()}<script>{resource('side_by_side.js')}</script>"
+
+
+def side_by_side(
+    versions: Mapping[str, Any], sr: int, reference: str | None = None, title: str = "Versions side by side"
+) -> SideBySide:
+    """Return a figure in which several versions of one utterance are heard and seen on the same scales.
+
+    All are embedded as 16-bit FLAC at one gain, so that what is louder sounds louder: 1, or less where one is beyond
+    full scale. One that is not wholly finite cannot be played; it is drawn, hatched where it is not finite.
+
+    Parameters
+    ----------
+    versions : mapping of str to array or torch.Tensor, shape (samples,), float
+        The versions by name, full scale 1, all of one length.
+    sr : int
+        Sample rate in Hz.
+    reference : str, optional
+        The version that levels and differences refer to; the first by default.
+    title : str
+        What stands above.
+
+    Raises
+    ------
+    InputError
+        If there is no version, one is no audio, their lengths differ, or the reference is none of them.
+    """
+    samples = _checked(versions, sr)
+    reference = next(iter(samples)) if reference is None else reference
+    if reference not in samples:
+        raise InputError(f"The reference '{reference}' is no version; give one of {', '.join(samples)}.")
+    size = samples[reference].size
+    hop = max(HOP, math.ceil(size / COLUMNS))
+    drawn = spectrograms(samples, reference, sr, hop)
+    gain, governing = _gain(samples)
+    rows = [_version(name, y, samples[reference], reference, sr, gain, drawn) for name, y in samples.items()]
+    about = f"{number(size / sr)} s · {number(size)} samples at {number(sr)} Hz"
+    loudness = _loudness(gain, governing)
+    html = (
+        f'<figure class="knb {MARK}" data-rate="{sr}" data-samples="{size}" data-hop="{hop}" data-gain="{gain:.9g}">'
+        f'<figcaption>{escape(title)} <span class="knb-note">{about}</span></figcaption>'
+        f'<div class="knb-list">{"".join(row for row, _ in rows)}</div>'
+        f"{_axis(size / sr)}{_legend(drawn, sr, hop)}"
+        f'<p class="knb-note">{escape(loudness)}</p></figure>'
+    )
+    text = "\n".join([f"{title}: {about}", *(line for _, line in rows), loudness])
+    return SideBySide(html, text, resource("side_by_side.css"))
+
+
+def _checked(versions: Mapping[str, Any], sr: int) -> dict[str, Floats]:
+    if not versions:
+        raise InputError("There are no versions to set side by side; give one at least.")
+    samples = {name: mono(y, sr).astype(np.float64) for name, y in versions.items()}
+    sizes = {name: y.size for name, y in samples.items()}
+    if len(set(sizes.values())) > 1:
+        told = ", ".join(f"'{name}' has {number(size)}" for name, size in sizes.items())
+        raise InputError(f"Versions side by side must have one length, but {told} samples; cut them to what is valid.")
+    return samples
+
+
+def _gain(samples: Mapping[str, Floats]) -> tuple[float, str]:
+    """Return the gain at which the loudest playable version is within full scale, and which one that is."""
+    peaks = {name: float(np.abs(y).max()) for name, y in samples.items() if np.isfinite(y).all()}
+    governing = max(peaks, key=lambda name: peaks[name], default="")
+    return 1 / max(1.0, peaks.get(governing, 1.0)), governing
+
+
+def _loudness(gain: float, governing: str) -> str:
+    same = "One gain for all, so that differences in level are heard"
+    if gain == 1:
+        return f"{same}: none is turned up or down."
+    down = f"{-20 * math.log10(gain):.1f} dB down, for '{governing}' is beyond full scale"
+    return f"{same}: all are played {down}. The WAV files are untouched."
+
+
+def _version(
+    name: str, y: Floats, against: Floats, reference: str, sr: int, gain: float, drawn: Spectrograms
+) -> tuple[str, str]:
+    """Return one version as HTML, and as a line of text."""
+    finite = finite_fraction(y) == 1
+    notes = ["reference"] if name == reference else []
+    wave = envelope(y, BLOCKS)
+    notes += _measured(y, against, gain, name == reference) if finite else [_broken(y, sr), wave.extent]
+    picture = base64.b64encode(drawn.images[name]).decode()
+    parts = [
+        f'<p class="knb-name"><b>{escape(name)}</b> {"" if finite else NOT_FINITE}'
+        f'<span class="knb-note">{" · ".join(map(escape, notes))}</span></p>',
+        f'<img class="knb-spectrogram" alt="Mel spectrogram of {escape(name)}" width="{drawn.columns}" '
+        f'height="{MELS}" src="data:image/png;base64,{picture}">',
+    ]
+    parts += [sound_element(name, y * gain, sr)] if finite else []
+    parts.append(_curve("waveform", "Waveform", wave, not finite))
+    text = f"{name}: {' · '.join(notes)}"
+    if name != reference:
+        with np.errstate(invalid="ignore"):  # infinity less infinity is NaN, and hatched
+            difference = envelope(y - against, BLOCKS)
+        parts.append(_curve("difference", f"Difference to {reference}", difference, True))
+        text += f" · difference {difference.extent}"
+    return f'<div class="knb-version">{"".join(parts)}</div>', text
+
+
+def _measured(y: Floats, against: Floats, gain: float, is_reference: bool) -> list[str]:
+    peak = float(np.abs(y).max())
+    notes = [level(peak)]
+    ratio = rms_ratio_db(against, y)
+    if not is_reference and math.isfinite(ratio):
+        near = "equally loud" if not ratio else "within 0.01 dB in level"
+        notes.append(near if abs(ratio) < 0.01 else f"{ratio:+.2f} dB in level")
+    if 0 < peak * gain < STEP:
+        notes.append("below one step of 16 bits at this gain: plays as silence")
+    return notes
+
+
+def _broken(y: Floats, sr: int) -> str:
+    first = int(np.argmin(np.isfinite(y)))
+    share = percent(1 - finite_fraction(y))
+    return f"not playable: {share} of the samples are not finite, the first at {first / sr:.4f} s, sample {first:,}"
+
+
+def _curve(kind: str, what: str, curve: Envelope, embedded: bool) -> str:
+    """Return what a curve is, in words, and its values for the script to draw where the sound does not hold them."""
+    values = f' data-block="{curve.block}" data-values="{curve.text}"' if embedded and not curve.silent else ""
+    return (
+        f'<p class="knb-note knb-curve knb-{kind}" data-peak="{curve.peak:.9g}"{values}>'
+        f"{escape(what)}: {curve.extent}</p>"
+    )
+
+
+def _axis(seconds: float) -> str:
+    ticks = "".join(f"<span>{number(seconds * k / 4)}{' s' if k == 4 else ''}</span>" for k in range(5))
+    return f'<p class="knb-axis knb-note">{ticks}</p>'
+
+
+def _legend(drawn: Spectrograms, sr: int, hop: int) -> str:
+    """Return the colours of the spectrograms with their ends, and how they were made."""
+    colours = base64.b64encode(drawn.legend).decode()
+    return (
+        f'<p class="knb-legend knb-note">{number(FLOOR_DB)} dB '
+        f'<img alt="from dark to light" src="data:image/png;base64,{colours}"> {drawn.top_db:.3g} dB re '
+        f"{escape(drawn.about)} · {MELS} mel bands from 0 to {sr / 2000:g} kHz, "
+        f"a frame every {1000 * hop / sr:.3g} ms · striped where not finite</p>"
+    )

@@ -1,0 +1,147 @@
+import base64
+import io
+import re
+
+import numpy as np
+import pytest
+import soundfile
+from bs4 import BeautifulSoup
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.reporting.sanitise import sanitise
+from kokoro_nb.reporting.side_by_side import BLOCKS, side_by_side
+
+SR = 24_000
+BAD = "<script>alert(1)</script>"
+
+
+def figure(versions, **more):
+    return BeautifulSoup(side_by_side(versions, SR, **more).html, "html.parser").figure
+
+
+def sound(row):
+    data = row.audio["src"].removeprefix("data:audio/flac;base64,")
+    return soundfile.read(io.BytesIO(base64.b64decode(data)))[0]
+
+
+def test_every_version_has_its_spectrogram_player_and_curves(voice):
+    made = figure({"eager": voice, "tvm": 1.01 * voice}, title="Both")
+    assert made.figcaption.text == "Both 0.5 s · 12,000 samples at 24,000 Hz"
+    assert (made["data-rate"], made["data-samples"], made["data-gain"]) == ("24000", "12000", "1")
+    first, second = made(class_="knb-version")
+    assert [row.img["alt"] for row in (first, second)] == ["Mel spectrogram of eager", "Mel spectrogram of tvm"]
+    assert "reference" in first.text
+    assert first.find(class_="knb-difference") is None
+    assert "+0.09 dB in level" in second.text  # 20 log10(1.01)
+    difference = second.find(class_="knb-difference")
+    assert float(difference["data-peak"]) == pytest.approx(0.01 * np.abs(voice).max())
+    assert "Difference to eager: at most" in difference.text
+    assert np.abs(sound(second) - 1.01 * voice).max() <= 2**-15
+
+
+def test_one_gain_for_all_keeps_their_ratio_and_is_stated(voice):
+    loud = 4 * voice / np.abs(voice).max()
+    made = figure({"quiet": loud / 8, "loud": loud})
+    quiet, turned = (sound(row) for row in made(class_="knb-version"))
+    assert np.abs(turned).max() == pytest.approx(1, abs=1e-3)
+    assert np.abs(quiet).max() == pytest.approx(1 / 8, abs=1e-3)
+    # 20 log10(4)
+    assert "all are played 12.0 dB down, for 'loud' is beyond full scale" in made.text
+    assert "none is turned up or down" in figure({"quiet": loud / 8}).text
+
+
+def test_what_one_gain_leaves_nothing_of_is_told(voice):
+    made = figure({"quiet": voice, "mad": 1e9 * voice})
+    assert "plays as silence" in made.find(class_="knb-version").text
+    assert "plays as silence" not in made(class_="knb-version")[1].text
+
+
+def test_a_version_that_is_not_finite_is_drawn_and_has_no_player(voice, broken):
+    first, second = figure({"eager": voice, "portable": broken})(class_="knb-version")
+    assert second.audio is None
+    assert second.find(class_="knb-fail").text == "not finite"
+    assert "25 % of the samples are not finite, the first at 0.1250 s, sample 3,000" in second.text
+    for kind in ("waveform", "difference"):
+        curve = second.find(class_=f"knb-{kind}")
+        values = np.frombuffer(base64.b64decode(curve["data-values"]), np.int8).reshape(-1, 2)
+        block = int(curve["data-block"])
+        broken_blocks = np.flatnonzero(values[:, 0] == -128)
+        assert (broken_blocks[0] * block, (broken_blocks[-1] + 1) * block) == (3000, 6000), kind
+    assert first.audio is not None
+    assert "data-values" not in first.find(class_="knb-waveform").attrs, "the sound holds it"
+
+
+def test_versions_that_are_all_nan_or_silent_are_shown(voice):
+    nothing = np.full(voice.size, np.nan)
+    made = figure({"a": nothing, "b": nothing})
+    assert made("audio") == []
+    assert "nowhere finite" in made.text
+    assert "digital silence" in figure({"a": np.zeros(500)}).text
+
+
+def test_what_is_identical_says_so_and_carries_no_values(voice):
+    row = figure({"a": voice, "b": voice.copy()})(class_="knb-version")[1]
+    assert "equally loud" in row.text
+    difference = row.find(class_="knb-difference")
+    assert difference.text == "Difference to a: exactly 0"
+    assert "data-values" not in difference.attrs
+
+
+def test_another_reference_may_be_named(voice):
+    made = figure({"a": voice, "b": 2 * voice}, reference="b")
+    first, second = made(class_="knb-version")
+    assert "Difference to b" in first.text
+    assert "-6.02 dB in level" in first.text
+    assert "reference" in second.text
+
+
+def test_names_are_escaped_everywhere(voice):
+    shown = side_by_side({BAD: voice, '" onload="x': np.full(voice.size, np.nan)}, SR, title=BAD)
+    assert "<script" not in shown.html
+    page = BeautifulSoup(shown.html, "html.parser")
+    assert not [tag for tag in page(True) if "onload" in tag.attrs]
+    assert BAD in page.text
+    assert repr(shown).startswith(BAD)
+
+
+def test_the_sanitiser_leaves_it_as_it_is(voice, broken):
+    shown = side_by_side({"a": voice, "b": broken, "c": voice / 3}, SR)
+    clean = sanitise(shown._repr_html_())
+    assert (
+        BeautifulSoup(clean, "html.parser").figure.prettify()
+        == figure({"a": voice, "b": broken, "c": voice / 3}).prettify()
+    )
+    assert "<script" not in clean
+    assert "<script" in shown._repr_html_(), "in JupyterLab it comes along"
+
+
+def test_it_takes_tensors_and_its_script_cannot_end_early(voice):
+    import torch
+
+    shown = side_by_side({"a": torch.tensor(voice)[None]}, SR)
+    script = re.findall(r"<script>(.*?)</script>", shown._repr_html_(), re.DOTALL)
+    assert len(script) == 1
+    assert script[0].rstrip().endswith("})();")
+
+
+@pytest.mark.parametrize(
+    ("versions", "reference", "match"),
+    [
+        ({}, None, "no versions"),
+        ({"a": np.zeros(5), "b": np.zeros(6)}, None, "one length, but 'a' has 5, 'b' has 6 samples"),
+        ({"a": np.zeros(5)}, "b", "'b' is no version; give one of a"),
+        ({"a": np.zeros((2, 5))}, None, "one channel"),
+        ({"a": np.zeros(5, int)}, None, "floating-point"),
+    ],
+)
+def test_what_cannot_be_set_side_by_side_is_refused(versions, reference, match):
+    with pytest.raises(InputError, match=match):
+        side_by_side(versions, SR, reference)
+
+
+def test_long_audio_has_as_many_columns_and_blocks_as_short(voice):
+    long = np.tile(voice, 20)
+    made = figure({"a": long, "b": 0.5 * long})
+    assert int(made.img["width"]) <= 1001
+    values = made.find(class_="knb-difference")["data-values"]
+    assert len(base64.b64decode(values)) <= 2 * BLOCKS

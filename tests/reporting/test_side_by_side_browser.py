@@ -1,0 +1,275 @@
+"""Versions side by side in a real browser: what is heard while one switches, what is drawn while one zooms."""
+
+import shutil
+
+import nbformat
+import numpy as np
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from kokoro_nb.reporting.html import render_report
+from kokoro_nb.reporting.logbook import Logbook
+from kokoro_nb.reporting.runs import Run, write_run
+from kokoro_nb.storage import file_digest
+
+SR, LENGTH = 24_000, 60_000
+RISING = 0.1 + 0.8 * np.arange(LENGTH) / LENGTH  # whoever hears a sample of it knows which
+# everything that is heard passes through an analyser, whose last sample is what comes out of the loudspeaker
+TAP = """(() => {
+  const connect = AudioNode.prototype.connect;
+  AudioNode.prototype.connect = function (to, ...rest) {
+    if (!(to instanceof AudioDestinationNode)) return connect.call(this, to, ...rest);
+    if (window.tap?.context !== this.context) {
+      window.tap = new AnalyserNode(this.context, { fftSize: 32 });
+      connect.call(window.tap, to);
+    }
+    return connect.call(this, window.tap);
+  };
+})();"""
+# the last sample, its time on the audio clock, and which one the page says is heard: the loudspeaker comes later
+HEARD = """async () => {
+  await new Promise(requestAnimationFrame);
+  const samples = new Float32Array(32);
+  window.tap.getFloatTimeDomainData(samples);
+  const { currentTime, outputLatency, sampleRate } = window.tap.context;
+  const told = Number(document.querySelector(".knb-seek").value) / sampleRate;
+  return [samples[31], currentTime, told + (outputLatency || 0)];
+}"""
+INK = """(canvas) => {
+  const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+  return data.reduce((sum, value, n) => (sum * 31 + value * (n % 251)) % 1000003, 7);
+}"""
+
+
+def keep(folder, versions):
+    folder.mkdir(parents=True)
+    log = Logbook(folder.name, "narrow", {}, folder)
+    shown = log.side_by_side(versions, SR, "Four versions")
+    log.close()
+    outputs = [new_output("display_data", {"text/html": shown._repr_html_(), "text/plain": repr(shown)})]
+    code = new_code_cell("show()", outputs=outputs, execution_count=1)
+    name = f"{folder.name}.ipynb"
+    nbformat.write(new_notebook(cells=[new_markdown_cell("# Is it heard?\n\nA question."), code]), folder / name)
+    files = {name: file_digest(folder / name)}
+    write_run(folder, Run(folder.name, "passed", "k", {}, "2026-11-21T09:44:07+00:00", 1.0, files=files))
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    """Return a report with versions of which every sample is known: one rises, one falls, one is broken, one alike."""
+    root = tmp_path_factory.mktemp("made")
+    broken = RISING.copy()
+    broken[20_000:30_000] = np.nan
+    versions = {"rising": RISING, "falling <b>": -RISING, "broken": broken, "alike": RISING}
+    keep(root / "run" / "01_versions", versions)
+    keep(root / "run" / "02_silent", {"nowhere": np.full(LENGTH, np.nan), "broken": broken})
+    render_report(root / "run", root / "report")
+    moved = tmp_path_factory.mktemp("attachment") / "moved"
+    shutil.move(root / "report", moved)
+    return moved
+
+
+@pytest.fixture
+def opened(report, open_page):
+    """Return the page with the player alive, and its troubles."""
+    page, trouble = open_page(report / "01_versions.html", TAP)
+    page.wait_for_selector("figure[data-live=yes]")
+    yield page, trouble
+    page.close()
+
+
+def until(page, condition):
+    """Wait until `condition` holds; the page's own policy forbids playwright to evaluate it there again and again."""
+    for _ in range(200):
+        if condition():
+            return
+        page.wait_for_timeout(50)
+    pytest.fail("it never came true")
+
+
+def visible(page):
+    """Return the samples from which and to which the page says that it draws."""
+    words = page.inner_text(".knb-range").split("samples ")[1].rstrip(")").split(" to ")
+    return [int(word.replace(",", "")) for word in words]
+
+
+def place(page):
+    return int(page.input_value(".knb-seek"))
+
+
+def chosen(page):
+    return page.locator(".knb-chosen .knb-name b").inner_text()
+
+
+def test_switching_while_it_plays_goes_on_at_the_same_place(opened):
+    page, trouble = opened
+    page.click(".knb-play")
+    until(page, lambda: place(page) > 3000)
+    leads = []
+    for version, sign in (("1", 1), ("2", -1), ("1", 1), ("4", 1), ("2", -1)):
+        page.keyboard.press(version)
+        page.wait_for_timeout(80)
+        sample, clock, told = page.evaluate(HEARD)
+        assert np.sign(sample) == sign, version
+        at = (abs(sample) - 0.1) / 0.8 * LENGTH / SR
+        leads.append(at - clock)
+        assert told == pytest.approx(at, abs=0.05), "the head is where the sound is"
+    assert np.ptp(leads) < 0.05, "no switch loses or gains time against the audio clock"
+    assert trouble == []
+
+
+def test_what_plays_stops_and_goes_on_by_the_space_bar(opened):
+    page, _ = opened
+    page.focus(".knb-version input:enabled")
+    page.keyboard.press(" ")
+    until(page, lambda: place(page) > 1000)
+    page.keyboard.press(" ")
+    assert page.inner_text(".knb-play") == "Play"
+    stopped = place(page)
+    page.wait_for_timeout(100)
+    assert place(page) == stopped
+    page.keyboard.press(" ")
+    until(page, lambda: place(page) > stopped + 1000)
+
+
+def test_keys_switch_seek_zoom_and_move(opened):
+    page, _ = opened
+    page.focus(".knb-version input:enabled")
+    page.keyboard.press("2")
+    assert chosen(page) == "falling <b>"
+    assert "Version 2 of 4: falling <b>" in page.inner_text(".knb-heard")
+    page.keyboard.press("3")
+    assert chosen(page) == "falling <b>", "what cannot be played cannot be chosen"
+    page.keyboard.press("ArrowDown")
+    assert chosen(page) == "alike"
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowLeft")
+    assert place(page) == LENGTH / 40
+    page.keyboard.press("+")
+    first, last = visible(page)
+    assert last - first == LENGTH / 2
+    page.keyboard.press("Shift+ArrowRight")
+    assert visible(page) == [first + LENGTH / 8, last + LENGTH / 8]
+    page.keyboard.press("0")
+    assert visible(page) == [0, LENGTH]
+    page.keyboard.press("End")
+    assert place(page) == LENGTH
+
+
+def test_a_click_in_a_spectrogram_seeks_and_a_drag_moves(opened):
+    page, _ = opened
+    canvas = page.locator(".knb-lane-spectrogram canvas").nth(1)
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 4, box["y"] + 20)
+    assert place(page) == pytest.approx(LENGTH / 4, abs=2 * LENGTH / box["width"])
+    heads = page.locator(".knb-head").evaluate_all("all => all.map((head) => head.style.left)")
+    assert len(heads) == 4
+    assert len(set(heads)) == 1, "one place over all of them"
+    page.click("button[aria-label='Zoom in']")
+    before = visible(page)
+    page.mouse.move(box["x"] + 300, box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 200, box["y"] + 20, steps=3)
+    page.mouse.up()
+    moved = visible(page)[0] - before[0]
+    assert moved == pytest.approx(100 / box["width"] * LENGTH / 2, abs=100)
+    assert place(page) == pytest.approx(LENGTH / 4, abs=2 * LENGTH / box["width"]), "a drag is no click"
+
+
+def test_zoom_changes_what_every_lane_draws_down_to_samples(opened):
+    page, _ = opened
+    lanes = page.locator(".knb-lane canvas")
+    assert lanes.count() == 3 * 4 - 1, "the reference has no difference"
+    seen = [lanes.evaluate_all(f"all => all.map({INK})")]
+    for _ in range(2):
+        page.click("button[aria-label='Zoom in']")
+        seen.append(lanes.evaluate_all(f"all => all.map({INK})"))
+    for lane in (0, 1, 3, 4):  # spectrogram, rising, spectrogram, falling
+        assert len({inks[lane] for inks in seen}) == 3, lane
+    alike = lanes.count() - 1
+    assert len({inks[alike] for inks in seen}) == 1, "the difference is 0 at every zoom"
+    for _ in range(20):
+        page.keyboard.press("+")
+    first, last = visible(page)
+    assert last - first == 24
+    page.locator(".knb-track").first.hover()
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, 400)
+    page.keyboard.up("Control")
+    until(page, lambda: visible(page) != [first, last])
+    assert np.ptp(visible(page)) == 96, "a wheel with Ctrl by 400 is two steps of two"
+
+
+def test_the_wheel_alone_scrolls_the_page(opened):
+    page, _ = opened
+    page.locator(".knb-track").first.hover()
+    page.mouse.wheel(0, 100)
+    until(page, lambda: page.evaluate("window.scrollY") > 0)
+    assert visible(page) == [0, LENGTH]
+
+
+def test_it_is_told_to_a_screen_reader_and_axe_finds_nothing_serious(opened, violations):
+    page, trouble = opened
+    assert violations(page) == []
+    group = page.get_by_role("radiogroup", name="Version that is heard")
+    radios = group.get_by_role("radio")
+    assert radios.count() == 4
+    assert radios.nth(2).is_disabled()
+    assert "not finite" in page.locator(".knb-version").nth(2).inner_text()
+    assert page.get_by_role("slider", name="Position").get_attribute("aria-valuetext").startswith("0.00 seconds")
+    assert page.get_by_role("img", name="Mel spectrogram of rising").count() == 1
+    assert page.get_by_role("img", name="alike. Difference to rising: exactly 0").count() == 1
+    assert trouble == []
+
+
+def test_the_focus_can_be_seen(opened):
+    page, _ = opened
+    page.keyboard.press("Tab")
+    for _ in range(60):
+        if page.evaluate("document.activeElement.className") == "knb-play":
+            break
+        page.keyboard.press("Tab")
+    ring = page.evaluate("getComputedStyle(document.activeElement).outline")
+    assert "solid" in ring
+    assert "2px" in ring
+
+
+def test_a_sound_that_is_alike_is_embedded_once_and_heard_in_both_places(report, opened):
+    page, _ = opened
+    assert (report / "01_versions.html").read_text().count("data:audio/flac") == 2
+    page.focus(".knb-version input:enabled")
+    page.keyboard.press("4")
+    assert chosen(page) == "alike"
+
+
+def test_where_nothing_can_be_played_all_is_still_drawn(report, open_page):
+    page, trouble = open_page(report / "02_silent.html")
+    page.wait_for_selector("figure[data-live=yes]")
+    assert page.locator(".knb-play").is_disabled()
+    assert page.locator(".knb-version input:enabled").count() == 0
+    inks = page.locator(".knb-lane canvas").evaluate_all(f"all => all.map({INK})")
+    assert len(set(inks)) == len(inks) == 5
+    assert trouble == []
+    page.close()
+
+
+def test_on_paper_there_are_spectrograms_and_no_controls(opened):
+    page, _ = opened
+    page.emulate_media(media="print")
+    assert not page.locator(".knb-bar").is_visible()
+    assert not page.locator(".knb-track").first.is_visible()
+    assert all(image.is_visible() for image in page.locator(".knb-spectrogram").all())
+
+
+def test_without_the_script_players_stand_one_below_the_other(report, open_page, tmp_path):
+    text = (report / "01_versions.html").read_text()
+    (tmp_path / "static.html").write_text(text.replace("script-src 'sha256-", "script-src 'sha256-A"))
+    page, _ = open_page(tmp_path / "static.html")
+    assert page.locator("figure[data-live]").count() == 0, "the policy lets no other script run"
+    assert page.locator("audio").count() == 2
+    assert all(player.is_visible() for player in page.locator("audio").all())
+    assert page.locator(".knb-spectrogram").count() == 4
+    assert "Difference to rising: exactly 0" in page.inner_text("figure")
+    page.close()
