@@ -1,18 +1,22 @@
 """The command line: `kokoro-nb --help` lists what there is."""
 
 import argparse
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import current_thread, main_thread
 from typing import NoReturn
 
-from kokoro_nb.commands import decoder, notebooks, speech, sweep
-from kokoro_nb.errors import InputError
+from kokoro_nb.commands import bench, decoder, notebooks, speech, sweep
+from kokoro_nb.errors import InputError, Terminated
 
 EPILOG = """\
 examples:
   kokoro-nb run 01 03 -p weights narrow --jobs 2
   kokoro-nb localise --backend onnxruntime --fault sign_flip@decoder.decode.1.norm1:add
 
-exit status: 0 all passed, 1 a notebook failed or no proof that every operator is right, 2 bad input, 130 interrupted
+exit status: 0 all passed, 1 a notebook failed or no proof that all is right, 2 bad input, 130 interrupted, 143 ended
 """
 
 
@@ -26,13 +30,38 @@ def main(argv: list[str] | None = None) -> int:
     """
     try:
         arguments = _parser().parse_args(argv)
-        return arguments.command(arguments)
+        with _terminable():
+            return arguments.command(arguments)
     except InputError as error:
         print(f"kokoro-nb: {error}", file=sys.stderr)
         return 2
+    except Terminated as stop:
+        print(f"kokoro-nb: {stop}; the same command goes on from here.", file=sys.stderr)
+        return 128 + stop.number
     except KeyboardInterrupt:
         print("kokoro-nb: interrupted; the same command goes on from here.", file=sys.stderr)
         return 130
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Let a request to end interrupt what is done, as Ctrl-C does; one that is ignored, as under nohup, stays so."""
+    if current_thread() is not main_thread():  # where no signal is handled
+        yield
+        return
+
+    def stop(number: int, _: object) -> NoReturn:
+        raise Terminated(number)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    heard = [number for number, handler in before.items() if handler == signal.SIG_DFL]
+    for number in heard:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number in heard:
+            signal.signal(number, signal.SIG_DFL)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -54,6 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     notebooks.add(commands)
     sweep.add(commands)
     decoder.add(commands)
+    bench.add(commands)
     speech.add(commands)
     return parser
 

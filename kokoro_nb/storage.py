@@ -8,12 +8,18 @@ import math
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from kokoro_nb.errors import InputError
+
+LARGEST_JSON = 256 * 2**20  # bytes; what this package writes stays far below
+PATIENCE = 20.0  # seconds that what an ended process has left at work is waited for
+ENDED = "ended"  # what a process that held a folder leaves in its lock
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def cache_dir() -> Path:
@@ -31,14 +37,14 @@ def atomic(path: str | Path) -> Iterator[Path]:
     Raises
     ------
     InputError
-        If the parent folder cannot be written, or a file would replace a folder or a folder a file.
+        If the parent folder cannot be written or the disk is full, or a file would replace a folder or a folder a file.
     """
     path = Path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         room = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     except OSError as error:
-        raise InputError(f"Cannot write {path}: {error.strerror}; choose a folder that can be written.") from error
+        raise InputError(f"Cannot write {path}: {error.strerror}; {_remedy(error)}.") from error
     draft = room / path.name
     try:
         yield draft
@@ -48,8 +54,25 @@ def atomic(path: str | Path) -> Iterator[Path]:
         while not _moved(draft, path):  # a folder is in the way, perhaps put there by another process a moment ago
             with suppress(FileNotFoundError):
                 os.replace(path, tempfile.mkdtemp(dir=room))
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise InputError(f"Cannot write {path}: {error.strerror}; {_remedy(error)}.") from error
     finally:
         shutil.rmtree(room, ignore_errors=True)
+
+
+def _remedy(error: OSError) -> str:
+    return "make room, or choose another folder" if error.errno in FULL else "choose a folder that can be written"
+
+
+def clear_drafts(path: str | Path) -> None:
+    """Remove what processes that were killed have left half-written of `path`; for one who holds it alone."""
+    path = Path(path)
+    prefix = f".{path.name}."
+    for draft in path.parent.iterdir() if path.parent.is_dir() else ():
+        if draft.name.startswith(prefix) and "." not in draft.name.removeprefix(prefix) and draft.is_dir():
+            shutil.rmtree(draft, ignore_errors=True)
 
 
 def _moved(draft: Path, path: Path) -> bool:
@@ -85,8 +108,10 @@ def require_own(folder: str | Path, marker: str, what: str, option: str) -> None
 
 
 @contextmanager
-def held(folder: str | Path, what: str) -> Iterator[None]:
-    """Hold a folder, made if need be, for this process.
+def held(folder: str | Path, what: str) -> Iterator[int]:
+    """Hold a folder, made if need be, for this process and for those that inherit what this yields.
+
+    A process that was killed holds nothing; what it had begun may still be at work, and is waited for.
 
     Parameters
     ----------
@@ -94,6 +119,11 @@ def held(folder: str | Path, what: str) -> Iterator[None]:
         Beside what is in it, a file named ``.lock``.
     what : str
         What is done in it, for the message.
+
+    Yields
+    ------
+    int
+        File descriptor of the lock: the folder is held until it is closed in every process.
 
     Raises
     ------
@@ -103,15 +133,59 @@ def held(folder: str | Path, what: str) -> Iterator[None]:
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / ".lock").open("w")
+        lock = os.fdopen(os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+b", buffering=0)
     except OSError as error:
-        raise InputError(f"Cannot write {folder}: {error.strerror}; choose a folder that can be written.") from error
+        raise InputError(f"Cannot write {folder}: {error.strerror}; {_remedy(error)}.") from error
     with lock:
+        left = not _alive(lock.read(32))
+        until = time.monotonic() + (PATIENCE if left else 0)
+        while not _locked(lock.fileno()):
+            if time.monotonic() >= until:
+                who = f"What an earlier {what} has begun is still at work in" if left else f"Another {what} is using"
+                raise InputError(f"{who} {folder}; wait for it, or choose another --out.")
+            time.sleep(0.1)
+        _sign(lock.fileno(), str(os.getpid()))
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise InputError(f"Another {what} is using {folder}; wait for it, or choose another --out.") from error
-        yield
+            yield lock.fileno()
+        finally:
+            _sign(lock.fileno(), ENDED)
+
+
+def in_use(folder: str | Path) -> bool:
+    """Return whether a process holds `folder`: see `held`."""
+    try:
+        with (Path(folder) / ".lock").open("rb") as lock:
+            return not _locked(lock.fileno())
+    except OSError:
+        return False
+
+
+def _locked(number: int) -> bool:
+    """Lock the open file `number`, and return whether nobody else has; the lock ends with the last descriptor of it."""
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _sign(number: int, who: str) -> None:
+    """Write into the open file `number` who holds it, and nothing else; on a full disk, what there is room for."""
+    with suppress(OSError):
+        os.truncate(number, os.pwrite(number, who.encode(), 0))
+
+
+def _alive(holder: bytes) -> bool:
+    """Return whether the process of this number may be there."""
+    if holder == ENDED.encode():
+        return False
+    try:
+        os.kill(int(holder), 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except (ValueError, PermissionError):
+        return True  # nobody has said who holds it; it is somebody else's
+    return True
 
 
 def write_text(path: str | Path, text: str) -> Path:
@@ -135,13 +209,17 @@ def read_json(path: str | Path, what: str) -> Any:
     Raises
     ------
     InputError
-        If there is no such file, or it is not JSON.
+        If there is no such file, or it is not JSON, nested too deep, or larger than `LARGEST_JSON`.
     """
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        with Path(path).open("rb") as stream:
+            raw = stream.read(LARGEST_JSON + 1)
+        if len(raw) > LARGEST_JSON:
+            raise ValueError(f"it has more than {LARGEST_JSON} bytes")
+        return json.loads(raw.decode("utf-8"))
     except FileNotFoundError as error:
         raise InputError(f"There is no {what} at {path}; check the path.") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"The {what} at {path} cannot be read as JSON ({error}); make it again.") from error
 
 
@@ -172,3 +250,12 @@ def digest(*parts: str | bytes) -> str:
         total.update(len(raw).to_bytes(8, "little"))
         total.update(raw)
     return total.hexdigest()
+
+
+def file_digest(path: str | Path) -> str:
+    """Return the SHA-256 (hexadecimal) of the file at `path`; empty where it cannot be read."""
+    try:
+        with Path(path).open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError:
+        return ""

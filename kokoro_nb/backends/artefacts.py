@@ -15,7 +15,7 @@ from kokoro_nb.backends.exported import Exported, as_exported
 from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.backends.taps import TAPS, TapMap, write_taps
 from kokoro_nb.errors import InputError
-from kokoro_nb.storage import atomic, cache_dir, digest, json_ready, read_json, write_json
+from kokoro_nb.storage import atomic, cache_dir, clear_drafts, digest, json_ready, read_json, write_json
 
 SCHEMA = 3
 
@@ -75,6 +75,7 @@ class FileBackend(ABC):
         place = _folder(folder) / f"{self.name}-{about['key'][:16]}"
         seconds = {"exported": exported.seconds}
         with _alone(place):
+            clear_drafts(place)  # what a process that was killed has left
             meta = _sound(place, about)
             if meta is None:
                 try:

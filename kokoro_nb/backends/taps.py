@@ -58,7 +58,7 @@ def read_taps(folder: Path) -> TapMap:
             raise ValueError("it is of another schema")
         operators = tuple(_operator(*row) for row in about["operators"])
         places = dict(about["places"])
-    except (TypeError, KeyError, ValueError) as error:
+    except (TypeError, KeyError, ValueError, OverflowError) as error:
         raise InputError(f"{folder / TAPS} is no list of operators ({error}); export the artefact again.") from error
     return TapMap(operators, places)
 

@@ -37,6 +37,8 @@ def add(commands: Any) -> None:
         command.add_argument(
             "--out", type=Path, metavar="DIR", help="where results go (default: the project's outputs/)"
         )
+        command.add_argument("--timeout", type=float, metavar="S", help="stop a notebook after so many seconds")
+        command.add_argument("--memory", type=float, metavar="GB", help="stop a notebook that takes more memory")
         command.add_argument("--fresh", action="store_true", help="execute again what passed and has not changed")
 
     compare = commands.add_parser("compare", help="what changed between two runs, regressions first")
@@ -70,8 +72,9 @@ def _report(arguments: argparse.Namespace) -> int:
         _execute(arguments, out)
     elif arguments.notebooks or arguments.parameters or arguments.fresh:
         raise InputError("--render-only runs nothing; leave out the notebooks, -p and --fresh.")
-    print(f"Report: {render_report(out / 'run', out / 'report')}")
-    return int(any(run.status != "passed" for run in read_runs(out / "run")))
+    print(f"Report: {render_report(out / 'run', out / 'report', names := _names())}")
+    runs = [run for run in read_runs(out / "run") if names is None or run.notebook in names]
+    return int(any(run.status != "passed" for run in runs))
 
 
 def _compare(arguments: argparse.Namespace) -> int:
@@ -93,10 +96,23 @@ def _compare(arguments: argparse.Namespace) -> int:
 
 def _execute(arguments: argparse.Namespace, out: Path) -> "list[Outcome]":
     from kokoro_nb.reporting.execute import run_notebooks
+    from kokoro_nb.reporting.limits import Limits
     from kokoro_nb.reporting.selection import parse_value
 
     parameters: dict[str, Any] = {name: parse_value(value) for name, value in arguments.parameters}
-    return run_notebooks(arguments.notebooks, parameters, arguments.jobs, out / "run", arguments.fresh)
+    limits = Limits(arguments.timeout, arguments.memory)
+    chosen, jobs = arguments.notebooks, arguments.jobs
+    return run_notebooks(chosen, parameters, jobs, out / "run", arguments.fresh, limits=limits)
+
+
+def _names() -> set[str] | None:
+    """Return the names of the notebooks that there are; None away from any."""
+    from kokoro_nb.reporting.selection import find_notebooks, notebooks_folder
+
+    try:
+        return {path.stem for path in find_notebooks(notebooks_folder())}
+    except InputError:
+        return None
 
 
 def _out(arguments: argparse.Namespace) -> Path:

@@ -95,7 +95,7 @@ def read_contract(folder: str | Path) -> Contract:
     Raises
     ------
     InputError
-        If there is none, it is of another schema, or a file that it names is not there.
+        If there is none, it is of another schema, or a file that it names is not there, or lies outside of it.
     """
     path = Path(folder) / FILE
     about = read_json(path, "contract")
@@ -103,13 +103,33 @@ def read_contract(folder: str | Path) -> Contract:
         raise InputError(f"{path} is no contract of schema {SCHEMA}; deliver the folder again.")
     try:
         contract = Contract(**{**about, "parts": {name: _part(part) for name, part in about["parts"].items()}})
-    except (TypeError, KeyError, AttributeError) as error:
+        _require_kinds(contract)
+    except (TypeError, KeyError, AttributeError, ValueError) as error:
         raise InputError(f"{path} is no contract ({error}); deliver the folder again.") from error
     files = [part.file for part in contract.parts.values()] + list(contract.voices.values())
+    outside = [file for file in files if not (Path(folder) / file).resolve().is_relative_to(Path(folder).resolve())]
+    if outside:
+        raise InputError(f"{path} names {', '.join(outside)}, outside of its folder; use a folder that you trust.")
     missing = [file for file in files if not (Path(folder) / file).exists()]
     if missing:
         raise InputError(f"{folder} lacks {', '.join(missing)}; deliver the folder again.")
     return contract
+
+
+def _require_kinds(contract: Contract) -> None:
+    """Raise a TypeError if a value is of another kind than it should be."""
+    texts = [contract.weights, contract.g2p, *contract.voices.values(), *contract.voices, *contract.vocab]
+    texts += [text for part in contract.parts.values() for text in (part.backend, part.file)]
+    numbers = [contract.tokens, contract.sample_rate, contract.samples_per_frame, *contract.buckets.values()]
+    specs = [spec for part in contract.parts.values() for spec in (*part.inputs, *part.outputs)]
+    numbers += [*contract.vocab.values(), *(size for spec in specs for size in spec.shape)]
+    texts += [text for spec in specs for text in (spec.name, spec.dtype)]
+    if not all(isinstance(text, str) and "\0" not in text for text in texts) or not all(
+        type(number) is int and number >= 0 for number in numbers
+    ):
+        raise TypeError("a value is of another kind than it should be")
+    if not contract.buckets or not contract.voices or not contract.parts:
+        raise TypeError("it has no buckets, voices or parts")
 
 
 def _part(about: Mapping[str, Any]) -> Part:

@@ -13,6 +13,8 @@ from kokoro_nb.delivery.chunks import cut, joined
 from kokoro_nb.delivery.contract import read_contract
 from kokoro_nb.errors import InputError
 
+TABLE = (510, 256)  # a style for each number of phonemes
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -239,12 +241,35 @@ class TwoStages:
         return max(self.contract.buckets.values())
 
     def table(self, voice: str = "") -> np.ndarray:
-        """Return a voice, (510, 256) float32, the first by default: row i is the style for i + 1 phonemes."""
+        """Return a voice, (510, 256) float32, the first by default: row i is the style for i + 1 phonemes.
+
+        Raises
+        ------
+        InputError
+            If there is no such voice, or its file holds something else.
+        """
         name = voice or next(iter(self.contract.voices))
         if name not in self.contract.voices:
             known = ", ".join(self.contract.voices)
             raise InputError(f"The folder has no voice '{name}'; use one of {known}, or deliver it with this one.")
-        return np.load(self.folder / self.contract.voices[name])
+        return read_table(self.folder / self.contract.voices[name])
+
+
+def read_table(path: Path) -> np.ndarray:
+    """Read a voice's table, (510, 256) float32.
+
+    Raises
+    ------
+    InputError
+        If the file holds something else.
+    """
+    try:
+        table = np.lib.format.open_memmap(path, mode="r")  # which takes no memory for what the file only claims
+        if table.shape != TABLE or table.dtype != np.float32 or not np.isfinite(table).all():
+            raise ValueError(f"it holds {table.dtype} {table.shape}, or NaN")
+    except (OSError, ValueError, TypeError, SyntaxError, EOFError, OverflowError) as error:
+        raise InputError(f"{path} is no voice of {TABLE} float32 ({error}); deliver the folder again.") from error
+    return np.array(table)
 
 
 def _widened(values: np.ndarray, room: int, axis: int = 2) -> np.ndarray:

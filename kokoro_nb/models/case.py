@@ -214,17 +214,32 @@ def load(folder: str | Path) -> Case:
     try:
         tensors = load_file(Path(folder) / "tensors.safetensors")
         weights = Weights(**about.pop("weights"))
-    except (OSError, SafetensorError, TypeError) as error:
+        _require_kinds(about, weights)
+    except (OSError, SafetensorError, TypeError, ValueError) as error:
         raise InputError(f"The case in {folder} is damaged ({type(error).__name__}); capture it again.") from error
     case = Case(weights=weights, tensors=tensors, **about)
     _check(case, folder)
     return case
 
 
+def _require_kinds(about: Mapping[str, Any], weights: Weights) -> None:
+    """Raise a TypeError if a value is of another kind than it should be."""
+    texts = [about[name] for name in ("text", "phonemes", "g2p", "voice", "noise_kind")]
+    texts += [weights.name, weights.origin, weights.sha256]
+    speed = about["speed"]
+    if not (
+        all(isinstance(text, str) for text in texts)
+        and all(type(number) is int for number in (about["seed"], weights.parameters))
+        and isinstance(speed, int | float)
+        and 0 < speed < float("inf")
+    ):
+        raise TypeError("a value is of another kind than it should be")
+
+
 def _check(case: Case, folder: str | Path) -> None:
     """Refuse tensors that contradict each other."""
     t = case.tensors
-    if set(t) != set(TENSORS):
+    if set(t) != set(TENSORS) or t["durations"].dtype != torch.int64:
         raise InputError(f"The case in {folder} lacks tensors or has strange ones; capture it again.")
     tokens, frames, hidden = t["ids"].numel(), int(t["durations"].sum()), t["t_en"].numel() // max(1, t["ids"].numel())
     samples = frames * SAMPLES_PER_FRAME

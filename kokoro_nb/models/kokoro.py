@@ -86,7 +86,7 @@ def reachable_weights() -> dict[str, str | None]:
 
 
 def _load_hub(repo: str) -> Kokoro:
-    model = build(read_config(hub_file(repo, "config.json")))
+    model = _built(hub_file(repo, "config.json"))
     path = hub_file(repo, KModel.MODEL_NAMES.get(repo, KModel.MODEL_NAMES[PUBLISHED]))
     load_state(model, read_state(path), repo)
 
@@ -94,6 +94,17 @@ def _load_hub(repo: str) -> Kokoro:
         return hub_file(repo, f"voices/{voice}.pt")
 
     return Kokoro(model, _describe(model, repo, "published"), voice_file, "af_heart")
+
+
+def _built(config: Path) -> KModel:
+    asked = read_config(config)
+    try:
+        return build(asked)
+    except Exception as error:  # the constructors of three packages each refuse a wrong value in their own way
+        raise InputError(
+            f"No model can be built from {config} ({type(error).__name__}: {error}); use the one that belongs to the "
+            "weights."
+        ) from error
 
 
 def _load_local(path: Path, name: str = "", origin: str = "local file") -> Kokoro:
@@ -106,7 +117,7 @@ def _load_local(path: Path, name: str = "", origin: str = "local file") -> Kokor
                 "leave one there, or name the file itself."
             )
         path = found[0]
-    model = build(read_config(folder / "config.json"))
+    model = _built(folder / "config.json")
     load_state(model, read_state(path), path.name)
     voices = {p.stem: p for pattern in ("*.pt", "*.safetensors") for p in sorted((folder / "voices").glob(pattern))}
 

@@ -2,10 +2,11 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
+from zipfile import BadZipFile, ZipFile, is_zipfile
 
 import torch
 from kokoro.model import KModel
@@ -16,6 +17,7 @@ from kokoro_nb.models.architecture import STYLE
 
 PARTS = ("bert", "bert_encoder", "predictor", "decoder", "text_encoder")
 POSITION_IDS = "bert.embeddings.position_ids"  # 0, 1, 2 ...: a constant that older transformers stored as a weight
+WIDEST, DEEPEST = 4096, 64  # what a config.json may ask for: Kokoro's widest layer has 2048 channels
 MADE_HERE = "'mini' (a small trained voice), 'seeded' (random, full size), 'narrow' (random, small)"
 
 
@@ -91,7 +93,8 @@ def read_config(path: Path) -> dict[str, Any]:
     Raises
     ------
     InputError
-        If there is no such file, it is no JSON, a key that the model needs is missing, or the style has another width.
+        If there is no such file, it is no JSON, a key that the model needs is missing, the style has another width, or
+        a size is beyond any that this architecture is built in.
     """
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
@@ -99,7 +102,7 @@ def read_config(path: Path) -> dict[str, Any]:
         raise InputError(
             f"There is no config.json in {path.parent}; put the model's own beside its weights."
         ) from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path} is not JSON ({error}); put the model's own config.json there.") from error
     needed = ["vocab", "n_token", "hidden_dim", "style_dim", "n_layer", "max_dur", "n_mels", "dropout"]
     needed += ["text_encoder_kernel_size", "plbert", "istftnet"]
@@ -111,7 +114,25 @@ def read_config(path: Path) -> dict[str, Any]:
             f"{path} asks for styles of {config['style_dim']} numbers, Kokoro's have {STYLE}; "
             "use the config.json that belongs to the weights."
         )
+    parts = config["plbert"], config["istftnet"], config["vocab"]
+    sizes = list(_numbers({key: value for key, value in config.items() if key != "vocab"}))
+    layers = [config["n_layer"], parts[0].get("num_hidden_layers", 1) if isinstance(parts[0], dict) else None]
+    if (
+        not all(isinstance(part, dict) for part in parts)
+        or not all(0 <= size <= WIDEST for size in sizes)
+        or not all(type(number) is int and 0 < number <= DEEPEST for number in layers)
+    ):
+        raise InputError(f"{path} asks for sizes that no Kokoro has; use the config.json that belongs to the weights.")
     return config
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    """Yield every number in what JSON held."""
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _numbers(item)
+    elif isinstance(value, int | float):
+        yield value
 
 
 def read_state(path: Path) -> dict[str, Tensor]:
@@ -136,7 +157,7 @@ def read_state(path: Path) -> dict[str, Tensor]:
             return load_file(path)
         except FileNotFoundError as error:
             raise InputError(f"There is no file {path}; check the path.") from error
-        except (OSError, SafetensorError) as error:
+        except (OSError, SafetensorError, ValueError, RuntimeError) as error:
             raise InputError(f"{path.name} is no whole safetensors file ({error}); copy it again.") from error
     content = read_torch(path)
     if not isinstance(content, dict) or not all(isinstance(part, dict) for part in content.values()):
@@ -151,13 +172,14 @@ def read_state(path: Path) -> dict[str, Tensor]:
 
 
 def read_torch(path: Path) -> Any:
-    """Load a torch file with ``weights_only``.
+    """Load a torch file with ``weights_only``: nothing that it brings is executed, and nothing is unpacked.
 
     Raises
     ------
     InputError
-        If there is no such file, or it is damaged, or holds more than tensors.
+        If there is no such file, or it is damaged, holds more than tensors, or claims to hold more than it has bytes.
     """
+    _require_honest(path)
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:
@@ -166,6 +188,19 @@ def read_torch(path: Path) -> Any:
         raise InputError(
             f"{path.name} is not a whole file of tensors ({type(error).__name__}); copy it again."
         ) from error
+
+
+def _require_honest(path: Path) -> None:
+    """Refuse an archive with a path that leads out of it, or with more in it than it has bytes: torch packs nothing."""
+    try:
+        entries = ZipFile(path).infolist() if is_zipfile(path) else []
+    except (OSError, BadZipFile, ValueError, NotImplementedError, RuntimeError):
+        return  # torch says what is wrong with it
+    names = [PurePosixPath(entry.filename.replace("\\", "/")) for entry in entries]
+    if any(name.is_absolute() or ".." in name.parts for name in names):
+        raise InputError(f"{path.name} holds a path that leads out of it; use the published file.")
+    if entries and sum(entry.file_size for entry in entries) > path.stat().st_size:
+        raise InputError(f"{path.name} claims to hold more than it has bytes; use the published file.")
 
 
 def load_state(model: KModel, state: Mapping[str, Tensor], source: str) -> None:

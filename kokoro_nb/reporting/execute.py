@@ -8,12 +8,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing import connection, get_context
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import Any
 
-from kokoro_nb.errors import InputError
+from kokoro_nb.errors import InputError, Terminated
+from kokoro_nb.reporting.endings import Ending, Status, died, ending
+from kokoro_nb.reporting.limits import NONE, Limits
 from kokoro_nb.reporting.logbook import now
 from kokoro_nb.reporting.progress import Progress
-from kokoro_nb.reporting.runs import FILE, Run, Status, content_key, read_run, reusable, write_run
+from kokoro_nb.reporting.runs import FILE, Run, content_key, found_run, reusable, write_run
 from kokoro_nb.reporting.selection import (
     assign_parameters,
     declared_parameters,
@@ -21,10 +24,12 @@ from kokoro_nb.reporting.selection import (
     notebooks_folder,
     read_notebook,
 )
-from kokoro_nb.reporting.worker import Job, work
-from kokoro_nb.storage import atomic, held, require_own
+from kokoro_nb.reporting.worker import RESERVE, Hold, Job, work, write_end
+from kokoro_nb.storage import atomic, clear_drafts, held, require_own
 
 PATIENCE = 20.0  # seconds that a worker is given to shut its kernel down
+RESERVED = 2**16  # bytes that are kept free for the last record
+_STOPS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 
 @dataclass(frozen=True)
@@ -38,8 +43,8 @@ class Outcome:
         if self.unchanged:
             return f"unchanged (executed at {self.run.started})"
         took = "" if self.run.seconds is None else f" in {self.run.seconds:.1f} s"
-        error = self.run.error.strip().splitlines()
-        return f"{self.run.status}{took}" + (f": {error[0]}" if error else "")
+        told = self.run.told.strip().splitlines()
+        return f"{self.run.status}{took}" + (f": {told[0]}" if told else "")
 
 
 def run_notebooks(
@@ -49,6 +54,7 @@ def run_notebooks(
     out_dir: str | Path,
     fresh: bool = False,
     folder: str | Path | None = None,
+    limits: Limits = NONE,
 ) -> list[Outcome]:
     """Execute notebooks, each in ``<out_dir>/<name>``, and return how each fared.
 
@@ -69,6 +75,8 @@ def run_notebooks(
         Whether to execute again what has not changed.
     folder : path, optional
         Where the notebooks are; the project's by default.
+    limits : Limits, optional
+        What each notebook may take of time and memory; as much as there is by default.
 
     Raises
     ------
@@ -76,7 +84,7 @@ def run_notebooks(
         If a notebook or a parameter is unknown, a notebook cannot be read, `jobs` is not positive, or `out_dir` cannot
         be used.
     KeyboardInterrupt
-        After the running notebooks were stopped and recorded as interrupted.
+        After the running notebooks were stopped and recorded as interrupted, or as terminated.
     """
     if jobs < 1:
         raise InputError(f"At least one job is needed, not {jobs}.")
@@ -89,10 +97,11 @@ def run_notebooks(
     root = Path(out_dir).resolve()
     threads = max(1, (os.cpu_count() or 1) // jobs) if jobs > 1 else None
     outcomes, waiting = {}, []
-    with held(root, "run"):
+    with held(root, "run") as lock:
         progress = Progress(len(notebooks))
         try:
             for name, notebook in notebooks.items():
+                clear_drafts(root / name)
                 key = content_key(notebook, given[name])
                 kept = None if fresh else reusable(root / name, key)
                 if kept is not None:
@@ -103,25 +112,27 @@ def run_notebooks(
                 run = Run(name, "running", key, given[name], now())
                 require_own(root / name, FILE, "a run", "--out")
                 cells = len(notebook.cells) + bool(passed)  # papermill adds a cell with the parameters
-                waiting.append(Job(run, json.dumps(notebook), root / name, passed, cells, threads))
-            for run in _run_all(waiting, jobs, progress):
+                source = json.dumps(notebook)
+                waiting.append(Job(run, source, root / name, passed, cells, threads, limits))
+            for run in _run_all(waiting, jobs, progress, Hold(lock)):
                 outcomes[run.notebook] = Outcome(run, False)
         finally:
             progress.close()
     return [outcomes[name] for name in notebooks]
 
 
-def _run_all(jobs: Sequence[Job], at_once: int, progress: Progress) -> list[Run]:
+def _run_all(jobs: Sequence[Job], at_once: int, progress: Progress, hold: Hold) -> list[Run]:
     spawn = get_context("spawn")  # a fork would copy the parent's threads and locks
-    waiting, done = list(jobs), []
+    waiting, done = list(jobs), dict[str, Run]()
     running: dict[Any, tuple[Any, Job]] = {}  # receiving end of the pipe -> process and job
+    cause: Status = "abandoned"
     try:
         while waiting or running:
             while waiting and len(running) < at_once:
                 job = _begin(waiting.pop(0))
                 receiver, sender = spawn.Pipe(duplex=False)
-                process = spawn.Process(target=work, args=(job, sender), name=job.run.notebook)
-                with _interrupts_held():
+                process = spawn.Process(target=work, args=(job, sender, hold), name=job.run.notebook)
+                with _stops_held():
                     process.start()
                 sender.close()  # so that the end of the worker is the end of the pipe
                 running[receiver] = (process, job)
@@ -130,49 +141,79 @@ def _run_all(jobs: Sequence[Job], at_once: int, progress: Progress) -> list[Run]
             progress.refresh()
             for pipe in [pipe for pipe in running if pipe in ready]:
                 process, job = running[pipe]
+                name = job.run.notebook
                 try:
-                    progress.cell(job.run.notebook, pipe.recv())
-                except EOFError:
+                    said = pipe.recv()
+                except (EOFError, OSError):  # in the midst of a message, where it was killed
                     process.join()
                     del running[pipe]
-                    died = f"The worker process died with exit code {process.exitcode}."
-                    done.append(_ended(job, "failed", died))
-                    progress.end(job.run.notebook, str(Outcome(done[-1], False)))
+                    if name not in done:
+                        said = f"The worker process died with exit code {process.exitcode}."
+                        done[name] = _ended(job, died("worker process", process.exitcode, said, starved=False))
+                    progress.end(name, str(Outcome(done[name], False)))
+                else:
+                    if isinstance(said, Run):
+                        done[name] = said
+                    else:
+                        progress.cell(name, said)
+    except KeyboardInterrupt as stop:
+        cause = "terminated" if isinstance(stop, Terminated) else "interrupted"
+        raise
     finally:
-        for process, _ in running.values():
-            process.terminate()
-        for process, job in running.values():
-            process.join(PATIENCE)
-            if process.is_alive():
-                process.kill()
-                process.join()
-            _ended(job, "interrupted", "")
-    return done
+        with _deaf():
+            _stop(list(running.values()), ending(cause))
+    return list(done.values())
 
 
 def _begin(job: Job) -> Job:
     job = replace(job, run=replace(job.run, started=now()))
     with atomic(job.folder) as draft:  # takes the place of an earlier execution, whole
         draft.mkdir()
+        (draft / RESERVE).write_bytes(os.urandom(RESERVED))
         write_run(draft, job.run)
     return job
 
 
-def _ended(job: Job, status: Status, error: str) -> Run:
-    """Return the record that the worker left; write one with `status` where it did not live to do so."""
-    run = read_run(job.folder)
-    if run is not None and run.status != "running":
+def _stop(running: Sequence[tuple[Any, Job]], how: Ending) -> None:
+    for process, _ in running:
+        process.terminate()
+    for process, job in running:
+        process.join(PATIENCE)
+        if process.is_alive():
+            process.kill()
+            process.join()
+        _ended(job, how)
+
+
+def _ended(job: Job, how: Ending) -> Run:
+    """Return the record that the worker left of the notebook's end; write one where it did not live to see it."""
+    run = found_run(job.folder)
+    if run is not None and run.status not in ("running", "abandoned", "terminated", "damaged"):
         return run
-    run = replace(job.run, status=status, error=error)
-    write_run(job.folder, run)
+    run = job.run.ended(how, run.seconds if run else None)
+    write_end(job.folder, run)
     return run
 
 
 @contextmanager
-def _interrupts_held() -> Iterator[None]:
+def _stops_held() -> Iterator[None]:
     """Keep interrupts from a process that is just starting, until it knows what to do with them."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Let nothing interrupt what comes: an impatient second Ctrl-C would leave workers behind."""
+    if current_thread() is not main_thread():  # where no signal is handled
+        yield
+        return
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in _STOPS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

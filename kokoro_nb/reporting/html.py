@@ -2,23 +2,30 @@
 
 import base64
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from kokoro_nb import markup
 from kokoro_nb.errors import InputError
+from kokoro_nb.markup import ORDER, chip
 from kokoro_nb.numerics.findings import Finding, read_findings
 from kokoro_nb.reporting.cells import Body, render_cells
-from kokoro_nb.reporting.fragments import ORDER, board, chip, overall, resource, tally
+from kokoro_nb.reporting.endings import AGAIN
+from kokoro_nb.reporting.fragments import board, overall, resource, tally
 from kokoro_nb.reporting.logbook import now
-from kokoro_nb.reporting.runs import Run, read_runs
+from kokoro_nb.reporting.matrix import columns, tallies
+from kokoro_nb.reporting.runs import Run, changed_files, read_runs
 from kokoro_nb.reporting.selection import read_notebook
+from kokoro_nb.reporting.side_by_side import MARK
 from kokoro_nb.reporting.versions import commit, versions
 from kokoro_nb.storage import write_text
 
-STATES = {"passed": "completed", "failed": "stopped", "interrupted": "interrupted", "running": "interrupted"}
+STATES = {"passed": "completed", "failed": "stopped"}  # of what ended otherwise the status is the word itself
+NO_END = ("running", "damaged", "removed")  # how the execution itself ended is another matter
+GENERATOR = '<meta name="generator" content="kokoro_nb">'  # by which a page of an earlier report is known
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,12 @@ class Page:
     @property
     def state(self) -> str:
         """How the execution ended, in a word."""
-        return STATES[self.run.status]
+        return STATES.get(self.run.status, self.run.status)
+
+    @property
+    def ended(self) -> str:
+        """How the execution ended, where it did not come to its end."""
+        return self.state if self.run.status in NO_END else f"{self.state} before its end"
 
     @property
     def verdict(self) -> str:
@@ -76,7 +88,7 @@ class Page:
         return clock(self.run.started)
 
 
-def render_report(run_dir: str | Path, out_dir: str | Path) -> Path:
+def render_report(run_dir: str | Path, out_dir: str | Path, notebooks: Collection[str] | None = None) -> Path:
     """Render every notebook that was run and an index of them, and return the path of the index.
 
     Parameters
@@ -84,47 +96,100 @@ def render_report(run_dir: str | Path, out_dir: str | Path) -> Path:
     run_dir : path
         The folder with a folder per notebook, as `run_notebooks` leaves it.
     out_dir : path
-        Where ``<name>.html`` and ``index.html`` are written, each whole or not at all.
+        Where ``<name>.html`` and ``index.html`` are written, each whole or not at all. Pages of an earlier report for
+        which there is no run any more are removed.
+    notebooks : collection of str, optional
+        Names of those that there are: what was run under another one is shown, and counts for nothing.
 
     Raises
     ------
     InputError
-        If nothing has been run, or a record cannot be read.
+        If nothing has been run, or `out_dir` cannot be written.
     """
-    pages = [read_page(run, Path(run_dir) / run.notebook) for run in read_runs(run_dir)]
-    if not pages:
+    runs = [_current(run, notebooks) for run in read_runs(run_dir)]
+    if not runs:
         raise InputError(f"Nothing has been run in {run_dir}; run the notebooks first: kokoro-nb run.")
-    out_dir = Path(out_dir)
+    return write_pages([read_page(run, Path(run_dir) / run.notebook) for run in runs], Path(out_dir))
+
+
+def write_pages(pages: Sequence[Page], out_dir: Path) -> Path:
+    """Write a page each and the index, and remove what an earlier report left; return the path of the index."""
     sizes = {page.name: write_text(out_dir / page.file, render_page(page)).stat().st_size for page in pages}
-    return write_text(out_dir / "index.html", render_index(pages, sizes))
+    index = write_text(out_dir / "index.html", render_index(pages, sizes))
+    written = {index.name, *(page.file for page in pages)}
+    for path in out_dir.glob("*.html"):
+        if path.name not in written and GENERATOR.encode() in path.read_bytes()[:1000]:
+            path.unlink()
+    return index
+
+
+def _current(run: Run, notebooks: Collection[str] | None) -> Run:
+    if notebooks is None or run.notebook in notebooks:
+        return run
+    reason = (
+        f"There is no notebook {run.notebook} any more, it was renamed or removed after this run; delete its folder if "
+        "its results are no longer wanted."
+    )
+    return replace(run, status="removed", reason=reason)
 
 
 def read_page(run: Run, folder: Path) -> Page:
-    """Read what `run` left in `folder`; an executed copy that may be half-written is not opened."""
+    """Read what `run` left in `folder`; what is no longer as it left it, or may be half-written, is not opened."""
+    spoilt = changed_files(folder, run, ("findings.json", f"{run.notebook}.ipynb"))
     findings: tuple[Finding, ...] = ()
     about: Mapping[str, Any] = {}
-    if (folder / "findings.json").is_file():
-        findings, about = read_findings(folder / "findings.json")
-    copy = folder / run.executed if run.executed else None
-    body = render_cells(read_notebook(copy), run.error) if copy is not None and copy.is_file() else Body()
+    body = Body()
+    try:
+        if (folder / "findings.json").is_file() and "findings.json" not in spoilt:
+            findings, about = read_findings(folder / "findings.json")
+        if run.executed and run.executed not in spoilt:
+            body = read_body(folder / run.executed, run.error)
+    except InputError as error:
+        spoilt.append(str(error).removesuffix("."))
+    if spoilt and run.status == "passed":
+        reason = f"What it left was changed or damaged since; {AGAIN}."
+        run = replace(run, status="damaged", reason=reason, error="; ".join(spoilt))
     return Page(run, findings, about, body)
 
 
+def read_body(path: Path, error: str = "") -> Body:
+    """Render the cells of the executed notebook at `path`: see `cells.render_cells`.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or holds what no cell of a notebook yields.
+    """
+    notebook = read_notebook(path)
+    try:
+        return render_cells(notebook, error)
+    except (AttributeError, KeyError, TypeError, ValueError) as fault:
+        told = str(fault).encode("unicode_escape").decode()
+        raise InputError(f"{path} holds outputs that cannot be shown ({told}); run the notebook again.") from fault
+
+
 def render_page(page: Page) -> str:
-    """Return the HTML of one notebook."""
-    return _render("page.html.j2", page=page, board=board(page.findings).html, script=resource("page.js"))
+    """Return the HTML of one notebook; what a figure of versions needs is in the page where there is one."""
+    more = MARK in page.body.html
+    script = resource("page.js") + (resource("side_by_side.js") if more else "")
+    style = resource("side_by_side.css") if more else ""
+    style += resource("explorer/explorer.css") if "knb-explorer" in page.body.html else ""
+    return _render("page.html.j2", page=page, board=board(page.findings).html, script=script, style=style)
 
 
 def render_index(pages: Sequence[Page], sizes: Mapping[str, int]) -> str:
     """Return the HTML of the index; `sizes` gives the bytes of each page by the notebook's name."""
-    every = [finding for page in pages for finding in page.findings]
+    counted = [page for page in pages if page.run.status != "removed"]
+    every = [finding for page in counted for finding in page.findings]
     return _render(
         "index.html.j2",
         pages=pages,
         sizes={name: size_text(size) for name, size in sizes.items()},
         total=size_text(sum(sizes.values())),
-        verdict=overall(every, all(page.run.status == "passed" for page in pages)),
+        verdict=overall(every, all(page.run.status == "passed" for page in counted)),
         tally=tally(every),
+        columns=columns(every),
+        tallies={page.name: tallies(page.findings) for page in pages},
         boards={page.name: board(page.findings, page.file).html for page in pages},
         stopped=[page for page in pages if page.run.status != "passed"],
         labels=list(dict.fromkeys(page.weights for page in pages)),
@@ -135,7 +200,7 @@ def render_index(pages: Sequence[Page], sizes: Mapping[str, int]) -> str:
     )
 
 
-def _render(template: str, script: str, **values: Any) -> str:
+def _render(template: str, script: str, style: str = "", **values: Any) -> str:
     from jinja2 import DictLoader, Environment, StrictUndefined
     from markupsafe import Markup
 
@@ -148,7 +213,8 @@ def _render(template: str, script: str, **values: Any) -> str:
     environment.globals.update(
         order=ORDER,
         tally_of=tally,
-        css=Markup(resource("fragments.css") + resource("page.css")),
+        generator=Markup(GENERATOR),
+        css=Markup(markup.resource("markup.css") + style + resource("page.css")),
         script=Markup(script),
         script_hash=base64.b64encode(sha256(script.encode()).digest()).decode(),
     )

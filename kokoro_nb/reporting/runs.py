@@ -1,17 +1,18 @@
 """The record of a notebook's execution, ``run.json``: what was executed, how it ended, and whether it still counts."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from kokoro_nb.errors import InputError
+from kokoro_nb.reporting.endings import AGAIN, Ending, Status, ending
 from kokoro_nb.reporting.versions import PACKAGE, versions
-from kokoro_nb.storage import digest, json_ready, read_json, write_json
+from kokoro_nb.storage import digest, file_digest, in_use, json_ready, read_json, write_json
 
-Status = Literal["running", "passed", "failed", "interrupted"]
 FILE = "run.json"
 
 
@@ -24,7 +25,7 @@ class Run:
     notebook : str
         Its name, which is also the name of the folder.
     status : str
-        ``running``, ``passed``, ``failed`` or ``interrupted``. A run that was killed stays ``running``.
+        How it ended: ``passed``, or what stopped it (`endings.Status`). What was killed whole stays ``running``.
     key : str
         `content_key` of what was executed.
     parameters : dict
@@ -35,8 +36,11 @@ class Run:
         Wall time, once it ended.
     error : str
         What stopped it: class and message.
-    files : tuple of str
-        What lay in the folder when it ended, relative to it; the executed copy counts only if it is listed.
+    reason : str
+        What stopped it and how to go on, in one sentence.
+    files : dict
+        What lay in the folder when it ended, relative to it -> its SHA-256; the executed copy counts only if it is
+        listed.
     """
 
     notebook: str
@@ -46,13 +50,24 @@ class Run:
     started: str
     seconds: float | None = None
     error: str = ""
-    files: tuple[str, ...] = field(default=())
+    reason: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def executed(self) -> str | None:
         """Name of the executed copy, None while it is not whole."""
         name = f"{self.notebook}.ipynb"
         return name if name in self.files else None
+
+    @property
+    def told(self) -> str:
+        """What stopped it: the error of a cell, else the sentence."""
+        return self.error if self.error and self.status in ("failed", "refused") else self.reason
+
+    def ended(self, how: Ending, seconds: float | None = None) -> "Run":
+        """Return the record of this execution once it has ended like that; without `seconds`, those it has."""
+        took = self.seconds if seconds is None else seconds
+        return replace(self, status=how.status, reason=how.reason, error=how.error, seconds=took)
 
 
 def write_run(folder: str | Path, run: Run) -> Path:
@@ -72,28 +87,62 @@ def read_run(folder: str | Path) -> Run | None:
     if not path.is_file():
         return None
     row = read_json(path, "record of a run")
-    if (
-        not isinstance(row, dict)
-        or set(row) != {item.name for item in fields(Run)}
-        or row["status"] not in get_args(Status)
-    ):
+    if not isinstance(row, dict) or set(row) != {item.name for item in fields(Run)} or not _sound(row):
         raise InputError(f"{path} is no record of a run; delete its folder and run the notebook again.")
-    return Run(**{**row, "files": tuple(row["files"])})
+    return Run(**row)
+
+
+def _sound(row: Mapping[str, Any]) -> bool:
+    texts = [row[name] for name in ("notebook", "key", "started", "error", "reason")]
+    plain = all(isinstance(text, str) for text in texts) and Path(row["notebook"]).name == row["notebook"] != ""
+    seconds, files = row["seconds"], row["files"]
+    return (
+        plain
+        and row["status"] in get_args(Status)
+        and isinstance(row["parameters"], dict)
+        and (seconds is None or (isinstance(seconds, int | float) and not isinstance(seconds, bool)))
+        and isinstance(files, dict)
+        and all(isinstance(checksum, str) for checksum in files.values())
+    )
+
+
+def found_run(folder: str | Path) -> Run | None:
+    """Read the record in `folder` as `read_run` does; where it is damaged, return one that says so."""
+    folder = Path(folder)
+    try:
+        run = read_run(folder)
+        if run is None or run.notebook == folder.name:
+            return run
+        why = f"it is the record of {run.notebook}"
+    except InputError as error:
+        why = str(error).removesuffix(".")
+    changed = datetime.fromtimestamp((folder / FILE).stat().st_mtime, UTC).isoformat(timespec="seconds")
+    reason = f"Its record, {FILE}, is damaged; {AGAIN}."
+    return Run(folder.name, "damaged", "", {}, changed, error=why, reason=reason)
 
 
 def read_runs(root: str | Path) -> list[Run]:
-    """Read the records of all notebooks below `root`, by name; none if nothing has been run."""
-    found = (read_run(path.parent) for path in sorted(Path(root).glob(f"*/{FILE}")))
-    return [run for run in found if run is not None]
+    """Read the records of all notebooks below `root`, by name; none if nothing has been run.
+
+    What is still running by its record, while nobody is at work in `root`, was abandoned.
+    """
+    found = [found_run(path.parent) for path in sorted(Path(root).glob(f"*/{FILE}"))]
+    running = any(run is not None and run.status == "running" for run in found) and in_use(root)
+    given_up = ending("abandoned")
+    return [run.ended(given_up) if run.status == "running" and not running else run for run in found if run is not None]
+
+
+def changed_files(folder: str | Path, run: Run, names: Iterable[str]) -> list[str]:
+    """Return which of the files that `run` left in `folder` are gone, or no longer what they were."""
+    return [name for name in names if name in run.files and file_digest(Path(folder) / name) != run.files[name]]
 
 
 def reusable(folder: str | Path, key: str) -> Run | None:
-    """Return the record in `folder` if it passed with this very content and all its files are still there."""
-    folder = Path(folder)
-    run = read_run(folder)
+    """Return the record in `folder` if it passed with this very content and all its files are still what they were."""
+    run = found_run(folder)
     if run is None or run.status != "passed" or run.key != key:
         return None
-    return run if run.executed and all((folder / name).is_file() for name in run.files) else None
+    return run if run.executed and not changed_files(folder, run, run.files) else None
 
 
 def content_key(notebook: Mapping[str, Any], parameters: Mapping[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """Which notebooks there are, which parameters each declares, and what a value on the command line means."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,6 +56,23 @@ def find_notebooks(folder: str | Path, selection: Sequence[str] = ()) -> list[Pa
     return [path for path in found if path in chosen] if selection else found
 
 
+def import_nbformat() -> Any:
+    """Import nbformat, without what builds a grammar of addresses for its schemas at import, for one second or more.
+
+    No notebook has such an address in a place where the schema asks for one.
+    """
+    name = "rfc3987_syntax"
+    known = name in sys.modules
+    if not known:
+        sys.modules[name] = None  # type: ignore[assignment]  # what imports it takes it for not installed
+    try:
+        import nbformat
+    finally:
+        if not known:
+            del sys.modules[name]
+    return nbformat
+
+
 def read_notebook(path: str | Path) -> "NotebookNode":
     """Read a notebook.
 
@@ -63,12 +81,14 @@ def read_notebook(path: str | Path) -> "NotebookNode":
     InputError
         If it cannot be read as one.
     """
-    import nbformat
-
+    nbformat = import_nbformat()
     try:
-        return nbformat.read(Path(path), as_version=4)
-    except (OSError, ValueError, KeyError, AttributeError, nbformat.ValidationError) as error:
-        raise InputError(f"{path} cannot be read as a notebook ({error}); check the file.") from error
+        notebook = nbformat.read(Path(path), as_version=4)
+        nbformat.validate(notebook)  # reading tells of what is wrong in a log alone
+    except Exception as error:  # whatever its conversion from other versions stumbles over
+        first = next(iter(str(error).splitlines()), type(error).__name__)[:200]
+        raise InputError(f"{path} cannot be read as a notebook ({first}); check the file.") from error
+    return notebook
 
 
 def declared_parameters(notebook: "NotebookNode") -> tuple[str, ...]:

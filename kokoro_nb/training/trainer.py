@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import torch
 
 from kokoro_nb.errors import InputError
+from kokoro_nb.models.weights import read_torch
 from kokoro_nb.storage import atomic
 from kokoro_nb.training.corpus import Utterance
 from kokoro_nb.training.learner import Learner, draw_batch, total
@@ -201,12 +202,12 @@ def load_checkpoint(folder: Path) -> dict[str, Any]:
     Raises
     ------
     InputError
-        If there is none.
+        If there is none, or it is damaged or holds more than tensors and numbers.
     """
     path = folder / "checkpoint.pt"
     if not path.exists():
         raise InputError(f"There is no checkpoint in {folder}; leave out --resume, or name the folder with --out.")
-    return torch.load(path, map_location="cpu", weights_only=True)
+    return read_torch(path)
 
 
 def train(trainer: Run, folder: Path) -> bool:

@@ -10,10 +10,11 @@ from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from kokoro_nb.errors import InputError
+from kokoro_nb.markup import resource
 from kokoro_nb.numerics.findings import Finding, write_findings
-from kokoro_nb.reporting.fragments import resource
 from kokoro_nb.reporting.html import render_report
 from kokoro_nb.reporting.runs import Run, write_run
+from kokoro_nb.storage import file_digest
 
 BAD = "<script>alert(1)</script><img src=http://example.org/x onerror=alert(1)>"
 SOUND = '<audio controls src="data:audio/flac;base64,QUJD"></audio>'
@@ -29,7 +30,8 @@ def keep(folder, name, notebook_cells, findings, status="passed", error=""):
     nbformat.write(new_notebook(cells=notebook_cells), folder / f"{name}.ipynb")
     about = {"weights": "narrow", "parameters": {"text": BAD}, "versions": {"torch": "2"}, "commit": "abc"}
     write_findings(folder / "findings.json", findings, notebook=name, **about)
-    run = Run(name, status, "key", {}, "2026-11-21T09:44:07+00:00", 72.4, error, (f"{name}.ipynb",))
+    files = {f"{name}.ipynb": file_digest(folder / f"{name}.ipynb")}
+    run = Run(name, status, "key", {}, "2026-11-21T09:44:07+00:00", 72.4, error, files=files)
     write_run(folder, run)
     return run
 
@@ -54,7 +56,7 @@ def report(tmp_path):
     bad_cells = cells(new_code_cell("check()", outputs=outputs, execution_count=1), new_code_cell("later()"))
     keep(run, "03_bad", bad_cells, findings, "failed", f"AssertionError: {BAD}")
     stopped = keep(run, "05_stopped", cells(), [], "interrupted")
-    write_run(run / "05_stopped", replace(stopped, files=(), seconds=None))
+    write_run(run / "05_stopped", replace(stopped, files={}, seconds=None))
     (run / "05_stopped" / "05_stopped.ipynb").write_text('{"cells": [')  # half-written: must not be opened
     index = render_report(run, tmp_path / "report")
     return {path.name: path.read_text(encoding="utf-8") for path in index.parent.iterdir()}
@@ -71,7 +73,7 @@ def test_there_is_a_page_for_each_notebook_and_an_index(report):
 def test_nothing_hostile_survives_on_any_page(report):
     for name, text in report.items():
         page = parsed(text)
-        assert all(script.string == resource("page.js") for script in page("script")), name
+        assert all(script.string == resource("reporting/page.js") for script in page("script")), name
         assert not [tag for tag in page(True) if any(key.startswith("on") for key in tag.attrs)], name
         assert "<script>alert" not in text, name
     assert "&lt;script&gt;alert(1)" in report["03_bad.html"]
@@ -159,6 +161,13 @@ def test_the_index_has_every_verdict_with_its_figure_and_its_link(report):
         ("fail", "stopped", "1", "0", "1", "1"),
         ("fail", "interrupted", "0", "0", "0", "0"),
     ]
+    matrix = page.find(class_="matrix")
+    assert [head.text for head in matrix.thead("th")] == ["Notebook", "all", BAD, "coreml", "eager"]
+    told = {row.th.a.text: [cell.text.strip() for cell in row("td")] for row in matrix.tbody("tr")}
+    assert told["01_good"] == ["1 passed", "", "", "1 passed"]
+    assert told["03_bad"] == ["1 failed1 skipped1 passed", "1 failed", "1 skipped", ""]
+    assert told["05_stopped"] == ["", "", "", ""]
+    assert matrix.find("a", string="1 skipped")["href"] == "03_bad.html#finding-2"
     links = {link["href"] for link in page("a")}
     assert {f"03_bad.html#finding-{n}" for n in (1, 2, 3)} <= links
     assert "NaN" in page.find(id="03_bad").text
@@ -172,7 +181,7 @@ def test_without_any_run_there_is_one_sentence(tmp_path):
     assert not (tmp_path / "report").exists()
 
 
-@pytest.mark.parametrize("name", ["page.css", "fragments.css"])
+@pytest.mark.parametrize("name", ["reporting/page.css", "reporting/side_by_side.css", "markup.css"])
 def test_every_rule_of_a_style_sheet_is_closed(name):
     depths, depth = [], 0
     for character in resource(name):
@@ -200,7 +209,7 @@ def test_the_contrast_measure_knows_black_on_white_and_rejects_grey():
 
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
 def test_text_meets_wcag_aa_in_both_schemes(scheme):
-    block = re.findall(r":root \{(.*?)\}", resource("page.css"), re.DOTALL)[scheme]
+    block = re.findall(r":root \{(.*?)\}", resource("reporting/page.css"), re.DOTALL)[scheme]
     colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block))
     on_paper = [(name, "paper") for name in ("ink", "muted", "link", "alarm", "name", "literal", "string", "keyword")]
     on_wash = [(name, "wash") for name in ("ink", "muted", "comment", "name", "literal", "string", "keyword")]
@@ -210,6 +219,6 @@ def test_text_meets_wcag_aa_in_both_schemes(scheme):
 
 
 def test_chips_meet_wcag_aa():
-    chips = dict(re.findall(r"\.knb-(\w+) \{ background: (#[0-9a-f]{6})", resource("fragments.css")))
+    chips = dict(re.findall(r"\.knb-(\w+) \{ background: (#[0-9a-f]{6})", resource("markup.css")))
     assert set(chips) == {"pass", "fail", "unknown", "skip"}
     assert all(contrast("#ffffff", colour) >= 4.5 for colour in chips.values())

@@ -1,54 +1,124 @@
+import json
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting import runs
-from kokoro_nb.reporting.runs import Run, content_key, read_run, read_runs, reusable, write_run
+from kokoro_nb.reporting.endings import Status, ending
+from kokoro_nb.reporting.runs import (
+    Run,
+    changed_files,
+    content_key,
+    found_run,
+    read_run,
+    read_runs,
+    reusable,
+    write_run,
+)
+from kokoro_nb.storage import file_digest, held
 
 
 @pytest.fixture
 def passed(tmp_path):
-    run = Run("01_a", "passed", "key", {"seed": 1}, "2026-11-21T09:44:07+00:00", 3.5, "", ("01_a.ipynb", "f/x.png"))
-    (tmp_path / "f").mkdir()
-    for name in run.files:
-        (tmp_path / name).touch()
-    write_run(tmp_path, run)
+    folder = tmp_path / "01_a"
+    (folder / "f").mkdir(parents=True)
+    for name in ("01_a.ipynb", "f/x.png"):
+        (folder / name).write_text(name)
+    files = {name: file_digest(folder / name) for name in ("01_a.ipynb", "f/x.png")}
+    run = Run("01_a", "passed", "key", {"seed": 1}, "2026-11-21T09:44:07+00:00", 3.5, files=files)
+    write_run(folder, run)
     return run
 
 
-def test_a_record_is_read_as_it_was_written(tmp_path, passed):
-    assert read_run(tmp_path) == passed
-    assert read_run(tmp_path / "f") is None
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "01_a"
 
 
-def test_what_passed_unchanged_is_reused(tmp_path, passed):
-    assert reusable(tmp_path, "key") == passed
+def test_a_record_is_read_as_it_was_written(folder, passed):
+    assert read_run(folder) == found_run(folder) == passed
+    assert read_run(folder / "f") is None
 
 
-@pytest.mark.parametrize("status", ["running", "failed", "interrupted"])
-def test_what_did_not_pass_is_never_reused(tmp_path, passed, status):
-    write_run(tmp_path, replace(passed, status=status))
-    assert reusable(tmp_path, "key") is None
+def test_what_passed_unchanged_is_reused(folder, passed):
+    assert reusable(folder, "key") == passed
 
 
-def test_another_key_or_a_missing_file_is_not_reused(tmp_path, passed):
-    assert reusable(tmp_path, "other") is None
-    (tmp_path / "f" / "x.png").unlink()
-    assert reusable(tmp_path, "key") is None
+@pytest.mark.parametrize("status", set(get_args(Status)) - {"passed"})
+def test_what_did_not_pass_is_never_reused(folder, passed, status):
+    write_run(folder, replace(passed, status=status))
+    assert reusable(folder, "key") is None
 
 
-def test_a_record_without_its_executed_copy_is_not_reused(tmp_path, passed):
-    write_run(tmp_path, replace(passed, files=()))
-    assert reusable(tmp_path, "key") is None
+def test_another_key_or_a_missing_file_is_not_reused(folder, passed):
+    assert reusable(folder, "other") is None
+    (folder / "f" / "x.png").unlink()
+    assert reusable(folder, "key") is None
 
 
-@pytest.mark.parametrize("text", ["{}", "[]", '{"status": "passed"}'])
-def test_a_foreign_record_is_an_input_error(tmp_path, text):
-    (tmp_path / "run.json").write_text(text)
+def test_a_file_of_which_one_byte_changed_is_not_reused(folder, passed):
+    (folder / "f" / "x.png").write_text("f/x.pnG")
+    assert changed_files(folder, passed, passed.files) == ["f/x.png"]
+    assert reusable(folder, "key") is None
+
+
+def test_a_record_without_its_executed_copy_is_not_reused(folder, passed):
+    write_run(folder, replace(passed, files={}))
+    assert reusable(folder, "key") is None
+
+
+FOREIGN = ["{}", "[]", '{"status": "passed"}', '{"status":']
+
+
+@pytest.mark.parametrize("text", FOREIGN)
+def test_a_foreign_record_is_an_input_error_and_told_as_damaged(folder, passed, text):
+    (folder / "run.json").write_text(text)
+    with pytest.raises(InputError, match="no record of a run" if text != FOREIGN[-1] else "cannot be read as JSON"):
+        read_run(folder)
+    found = found_run(folder)
+    assert (found.notebook, found.status) == ("01_a", "damaged")
+    assert "the same command executes it again" in found.reason
+    assert reusable(folder, "key") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("notebook", "../../01_a"),
+        ("notebook", ""),
+        ("notebook", 1),
+        ("status", "fine"),
+        ("status", []),
+        ("parameters", []),
+        ("seconds", "1"),
+        ("seconds", True),
+        ("files", ["01_a.ipynb"]),
+        ("files", {"01_a.ipynb": 1}),
+        ("reason", None),
+    ],
+)
+def test_a_record_with_a_value_of_another_kind_is_none(folder, passed, name, value):
+    row = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**row, name: value}))
     with pytest.raises(InputError, match="no record of a run"):
-        read_run(tmp_path)
+        read_run(folder)
+
+
+def test_the_record_of_another_notebook_is_damage(folder, passed):
+    folder.rename(folder.with_name("02_b"))
+    found = found_run(folder.with_name("02_b"))
+    assert (found.notebook, found.status, found.error) == ("02_b", "damaged", "it is the record of 01_a")
+
+
+def test_what_still_runs_where_nobody_is_at_work_was_abandoned(tmp_path, folder, passed):
+    write_run(folder, replace(passed, status="running"))
+    with held(tmp_path, "run"):
+        assert [run.status for run in read_runs(tmp_path)] == ["running"]
+    (run,) = read_runs(tmp_path)
+    assert (run.status, run.reason) == ("abandoned", ending("abandoned").reason)
 
 
 def test_records_are_listed_by_name(tmp_path, passed):

@@ -72,6 +72,7 @@ def load_program(path: str | Path) -> SavedProgram:
             from coremltools.converters.mil.frontend.milproto.load import load
 
             program = load(spec, spec.specificationVersion, str(path / WEIGHTS))
+            SavedProgram(path, spec, program).function  # noqa: B018  (that it is there)
     except Exception as error:
         raise InputError(f"The program of {path} cannot be read ({_said(error)}); export it again.") from error
     return SavedProgram(path, spec, program)

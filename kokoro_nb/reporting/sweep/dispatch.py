@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting.progress import Progress
-from kokoro_nb.reporting.runs import Run, package_digest, read_run
+from kokoro_nb.reporting.runs import Run, found_run, package_digest
 from kokoro_nb.reporting.sweep.cluster import absent, announced
 from kokoro_nb.reporting.sweep.grid import Cell
 from kokoro_nb.reporting.sweep.result import Result, keep
@@ -166,20 +166,20 @@ class Dispatch:
             raise error
         course.running = False
         run = None if error else course.future.result()
-        told = f"{type(error).__name__}: {error}" if run is None else run.error
+        told = f"{type(error).__name__}: {error}" if run is None else run.told
         if run is not None and not self._seen(run):
             run, told = None, f"What {course.worker} wrote is not seen here; choose an --out on a common file system."
-        elif not told:
+        elif run is not None and run.status == "passed":
             return course.result("passed", run, "")
         if course.failures == self._terms.retries:
-            return course.result("failed", run, told)
+            return course.result("failed" if run is None else run.status, run, told)
         course.failures += 1
         course.earlier.append(told)
         self._submit(course)
         return None
 
     def _seen(self, run: Run) -> bool:
-        record = read_run(self._terms.root / run.notebook)
+        record = found_run(self._terms.root / run.notebook)
         return record is not None and (record.key, record.started) == (run.key, run.started)
 
     def _given_up(self) -> list[Result]:

@@ -6,11 +6,10 @@ from pathlib import Path
 
 from kokoro_nb.numerics.findings import Finding
 from kokoro_nb.reporting.cells import Body
-from kokoro_nb.reporting.html import Page, read_page, render_index, render_page
+from kokoro_nb.reporting.html import Page, read_page, write_pages
 from kokoro_nb.reporting.logbook import now
-from kokoro_nb.reporting.runs import Run, Status
+from kokoro_nb.reporting.runs import Run
 from kokoro_nb.reporting.sweep.result import Result
-from kokoro_nb.storage import write_text
 
 
 @dataclass(frozen=True)
@@ -35,10 +34,7 @@ def write_report(out_dir: str | Path, results: Sequence[Result], root: str | Pat
     root : path
         The folder of the cells' folders.
     """
-    pages = [_page(result, Path(root)) for result in results]
-    out_dir = Path(out_dir)
-    sizes = {page.name: write_text(out_dir / page.file, render_page(page)).stat().st_size for page in pages}
-    return write_text(out_dir / "index.html", render_index(pages, sizes))
+    return write_pages([_page(result, Path(root)) for result in results], Path(out_dir))
 
 
 def _page(result: Result, root: Path) -> Page:
@@ -51,5 +47,5 @@ def _page(result: Result, root: Path) -> Page:
         finding = Finding("runs", "skip", f"{cell.label} is executed.", str(about["weights"]), reason=result.error)
         run = Run(cell.name, "passed", cell.key, cell.parameters, now())  # it stopped nowhere: it did not begin
         return SkippedPage(run, (finding,), about, body)
-    status: Status = "failed" if result.status == "failed" else "interrupted"
-    return Page(Run(cell.name, status, cell.key, cell.parameters, now(), error=result.error), (), about, body)
+    run = Run(cell.name, result.status, cell.key, cell.parameters, now(), error=result.error)
+    return Page(run, (), about, body)

@@ -4,11 +4,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from kokoro_nb.errors import InputError
+from kokoro_nb.reporting.endings import Status
 from kokoro_nb.reporting.runs import Run, reusable
 from kokoro_nb.reporting.sweep.grid import Cell
 from kokoro_nb.storage import read_json, write_json
 
-State = Literal["passed", "failed", "skipped", "interrupted"]
+State = Status | Literal["skipped"]
 FILE = "attempts.json"
 
 
@@ -21,7 +23,8 @@ class Result:
     cell : Cell
         The cell.
     status : str
-        ``passed``, ``failed``, ``skipped`` (no worker can run it) or ``interrupted`` (it did not come to its end).
+        ``passed``, ``skipped`` (no worker can run it), ``interrupted`` (it did not come to its end), or what
+        stopped it.
     run : Run or None
         The record in its folder, None if there is none.
     error : str
@@ -69,7 +72,10 @@ def kept(folder: Path, cell: Cell) -> Result | None:
     run = reusable(folder, cell.key)
     if run is None:
         return None
-    if not (folder / FILE).is_file():  # that sweep ended between the end of the cell and its hearing of it
+    try:
+        row = read_json(folder / FILE, "count of attempts")
+        worker, attempts, earlier = row["worker"], int(row["attempts"]), tuple(map(str, row["earlier"]))
+    except (InputError, KeyError, TypeError, ValueError):
+        # damaged, or that sweep ended between the end of the cell and its hearing of it: the result itself is whole
         return Result(cell, "passed", run, unchanged=True, attempts=1)
-    row = read_json(folder / FILE, "count of attempts")
-    return Result(cell, "passed", run, "", row["worker"], row["attempts"], tuple(row["earlier"]), unchanged=True)
+    return Result(cell, "passed", run, "", worker if worker is None else str(worker), attempts, earlier, unchanged=True)

@@ -57,7 +57,7 @@ def read_spec(path: str | Path) -> Spec:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise InputError(f"There is no sweep at {path}; check the path.") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"The sweep at {path} cannot be read as TOML ({error}); correct it.") from error
     for key in given:
         if key not in KEYS:

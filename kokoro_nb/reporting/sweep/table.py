@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from kokoro_nb.errors import InputError
 from kokoro_nb.numerics.findings import Finding, read_findings
 from kokoro_nb.reporting.sweep.result import Result
 from kokoro_nb.reporting.sweep.spec import value_text
@@ -53,7 +54,10 @@ def _findings(result: Result, root: Path) -> Sequence[Finding | None]:
     path = root / result.cell.name / "findings.json"
     if result.run is None or not path.is_file():
         return (None,)
-    return read_findings(path)[0] or (None,)
+    try:
+        return read_findings(path)[0] or (None,)
+    except InputError:  # the cell was stopped while it wrote, or wrote something else: its page says so
+        return (None,)
 
 
 def _ended(result: Result) -> dict[str, Any]:

@@ -3,21 +3,17 @@
 import logging
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 
 from kokoro_nb.errors import InputError
+from kokoro_nb.reporting.limits import Limits
 from kokoro_nb.reporting.logbook import now
 from kokoro_nb.reporting.runs import Run, package_digest, reusable, write_run
 from kokoro_nb.reporting.sweep.grid import Cell
 from kokoro_nb.reporting.worker import Job, execute, files_of
 from kokoro_nb.storage import atomic
-
-AGAIN = 0.2  # seconds after which what is still there is killed once more
 
 
 @dataclass(frozen=True)
@@ -74,14 +70,12 @@ def perform(order: Order) -> Run:
         draft.mkdir()
         told = {"out_dir": str(draft)} if cell.told else {}
         run = Run(cell.name, "running", cell.key, cell.parameters, now())
-        job = Job(run, cell.source, draft, {**cell.parameters, **told}, cell.steps, order.threads)
+        given, limits = {**cell.parameters, **told}, Limits(order.timeout)
+        job = Job(run, cell.source, draft, given, cell.steps, order.threads, limits)
         start = time.monotonic()
-        with _stopped_after(order.timeout) as late:
-            error = execute(job, lambda step: worker.log_event(order.topic, {"cell": cell.name, "step": step}))
-        if error and late.is_set():
-            error = f"It was stopped after {order.timeout:g} s, the timeout of the sweep."
-        seconds = round(time.monotonic() - start, 2)
-        run = replace(run, status="failed" if error else "passed", seconds=seconds, error=error, files=files_of(draft))
+        how = execute(job, lambda step: worker.log_event(order.topic, {"cell": cell.name, "step": step}))
+        run = run.ended(how, round(time.monotonic() - start, 2))
+        run = replace(run, files=files_of(draft, run.notebook))
         write_run(draft, run)
     return run
 
@@ -97,30 +91,3 @@ def dask_setup(worker: Any) -> None:
     signal.signal(signal.SIGINT, lambda *_: None)
     for name in ("papermill", "traitlets", "asyncio"):  # all that they have to say is in the record
         logging.getLogger(name).setLevel(logging.CRITICAL)
-
-
-@contextmanager
-def _stopped_after(seconds: float | None) -> Iterator[Event]:
-    """Kill what this process starts meanwhile, which is the kernel, once `seconds` have gone by."""
-    import psutil
-
-    late, done = Event(), Event()
-    before = {child.pid for child in psutil.Process().children()}
-
-    def watch() -> None:
-        if done.wait(seconds):
-            return
-        late.set()
-        while not done.wait(AGAIN):  # the kernel may only just be starting
-            for child in psutil.Process().children():
-                if child.pid not in before:
-                    with suppress(psutil.NoSuchProcess):
-                        child.kill()
-
-    watcher = Thread(target=watch, daemon=True)
-    if seconds is not None:
-        watcher.start()
-    try:
-        yield late
-    finally:
-        done.set()

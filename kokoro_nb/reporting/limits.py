@@ -1,0 +1,112 @@
+"""Limits of one execution, time and memory: what passes one is killed, and it is said which."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from threading import Event, Thread
+from typing import TYPE_CHECKING
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.reporting.endings import AGAIN, Ending
+
+if TYPE_CHECKING:
+    from psutil import Process
+
+LOOK = 0.1  # seconds between two looks
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one execution may take.
+
+    Attributes
+    ----------
+    seconds : float or None
+        Wall time; None for no limit.
+    memory : float or None
+        Resident memory in GB (10**9 bytes) of all that is executed, together; None for no limit. It is looked at ten
+        times a second, so that what grows fast is stopped somewhat above it.
+
+    Raises
+    ------
+    InputError
+        If one is not positive.
+    """
+
+    seconds: float | None = None
+    memory: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, value, unit in (("time", self.seconds, "seconds"), ("memory", self.memory, "GB")):
+            if value is not None and not value > 0:
+                raise InputError(f"A limit of {name} has to be above 0 {unit}, not {value}; leave it out for none.")
+
+    def __bool__(self) -> bool:
+        return self.seconds is not None or self.memory is not None
+
+
+NONE = Limits()
+
+
+@contextmanager
+def watched(limits: Limits) -> Iterator[list[Ending]]:
+    """Kill what this process starts meanwhile, which is the kernel with what it began, once a limit is passed.
+
+    Yields
+    ------
+    list of Ending
+        Empty until a limit was passed, then with the ending that this is.
+    """
+    import psutil
+
+    done, passed = Event(), list[Ending]()
+    this, start = psutil.Process(), time.monotonic()
+    before = {child.pid for child in this.children()} if limits else set()
+
+    def watch() -> None:
+        while not done.wait(LOOK):
+            begun = [child for child in this.children(recursive=True) if not _within(child, before)]
+            if not passed:
+                passed.extend(_passed(limits, time.monotonic() - start, begun))
+            for child in begun if passed else ():  # again and again: the kernel may only just be starting
+                with suppress(psutil.NoSuchProcess, ProcessLookupError):
+                    os.kill(child.pid, signal.SIGKILL)
+
+    watcher = Thread(target=watch, daemon=True)
+    if limits:
+        watcher.start()
+    try:
+        yield passed
+    finally:
+        done.set()
+
+
+def _within(process: "Process", others: set[int]) -> bool:
+    """Return whether a process, or one that it comes from, was there before."""
+    import psutil
+
+    try:
+        return process.pid in others or any(parent.pid in others for parent in process.parents())
+    except psutil.NoSuchProcess:
+        return True  # it has ended
+
+
+def _passed(limits: Limits, seconds: float, begun: "list[Process]") -> Iterator[Ending]:
+    if limits.seconds is not None and seconds > limits.seconds:
+        reason = f"It was stopped after {limits.seconds:g} s, its limit of time; allow it more, and {AGAIN}."
+        yield Ending("timed out", reason)
+    elif limits.memory is not None and sum(map(_resident, begun)) > limits.memory * 1e9:
+        reason = f"It was stopped above {limits.memory:g} GB, its limit of memory; allow it more, and {AGAIN}."
+        yield Ending("out of memory", reason)
+
+
+def _resident(process: "Process") -> int:
+    import psutil
+
+    try:
+        return int(process.memory_info().rss)
+    except psutil.NoSuchProcess:
+        return 0

@@ -1,0 +1,195 @@
+"""A project with two tiny notebooks, a workshop in which one fault at a time befalls it, and what was observed."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import nbformat
+import pytest
+from bs4 import BeautifulSoup
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from kokoro_nb.reporting.execute import run_notebooks
+from kokoro_nb.reporting.html import render_report
+from kokoro_nb.reporting.runs import package_digest
+
+HEAD = "| fault | injected | state reported | sentence | what the next run recovered |"
+PARAMETERS = "out_dir = None"
+# Each execution is counted outside of its folder; a fault is a script that is there, or not.
+COUNT = """\
+import json, os, pathlib, signal, sys, time
+with open(os.environ["KOKORO_NB_TALLY"], "a") as tally: tally.write(pathlib.Path(out_dir).name + "\\n")
+rows = [dict(kind="size", verdict="pass", statement="It is small.", weights="none")]
+pathlib.Path(out_dir, "findings.json").write_text(json.dumps({"schema": 1, "findings": rows}))"""
+FAULT = """\
+script = pathlib.Path(os.environ["KOKORO_NB_FAULT"])
+if script.exists() and "02" in pathlib.Path(out_dir).name: exec(script.read_text())"""
+RESULT = "pathlib.Path(out_dir, 'result.txt').write_text('whole')"
+OBSERVED: dict[str, tuple[str, ...]] = {}
+# the command, of one version however the package is edited meanwhile
+COMMAND = (
+    "import sys; from kokoro_nb.reporting import runs; runs.package_digest = lambda: {!r}; "
+    "from kokoro_nb.__main__ import main; sys.exit(main())"
+)
+
+
+class Workshop:
+    """One copy of what the project has run, and everything that can be done with it."""
+
+    def __init__(self, project, folder):
+        self.project, self.root = project, folder
+        self.run_dir, self.hit = folder / "run", folder / "run" / "02_hit"
+        self.notebooks = project / "notebooks"
+        self.script, self.counted = folder / "fault.py", folder / "tally.txt"
+
+    def plan(self, source):
+        """Have the second notebook execute `source` in its second cell, from now on."""
+        self.script.write_text(source)
+
+    def run(self, **options):
+        """Run both notebooks in this process."""
+        outcomes = run_notebooks([], {}, 1, self.run_dir, folder=self.notebooks, **options)
+        return {outcome.run.notebook: outcome for outcome in outcomes}
+
+    def command(self, *arguments, **options):
+        """Begin the command line in a process group of its own, which hears Ctrl-C."""
+        command = [sys.executable, "-c", COMMAND.format(package_digest()), *arguments, "--out", str(self.root)]
+        pipes = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        return subprocess.Popen(command, cwd=self.project, **pipes, process_group=0, **options)
+
+    def wait_for(self, name):
+        """Return what stands in the file `name` that the second notebook writes in its folder."""
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if (self.hit / name).is_file() and (self.hit / name).read_text():
+                return (self.hit / name).read_text()
+            time.sleep(0.05)
+        raise TimeoutError(f"no {name} in {self.hit}")
+
+    def report(self, name="02_hit", **options):
+        """Render the report and return what it says of a notebook: its state, and its sentence."""
+        index = render_report(self.run_dir, self.root / "report", **options)
+        page = BeautifulSoup(index.read_text(encoding="utf-8"), "html.parser")
+        row = next(row for row in page.find(id="notebooks").tbody("tr") if row.find(class_="knb-tap").text == name)
+        sentence = ""
+        for banner in page(class_="banner"):
+            if banner.a.text == name:
+                for part in banner(["strong", "span"]):
+                    part.extract()
+                sentence = " ".join(banner.text.split())
+        own = BeautifulSoup((self.root / "report" / f"{name}.html").read_text(encoding="utf-8"), "html.parser")
+        assert sentence in " ".join(own.text.split()), "the page says the same"
+        return row.find("td", {"data-label": "Run"}).text, sentence
+
+    def tally(self):
+        """Return how often each notebook was begun."""
+        return Counter(self.counted.read_text().split() if self.counted.exists() else [])
+
+    def resume(self, kept=("01_done",), done=("02_hit",)):
+        """Run again without the fault, and return in words what was kept and what was executed."""
+        self.script.unlink(missing_ok=True)
+        before = self.tally()
+        outcomes = self.run()
+        assert {name: outcome.run.status for name, outcome in outcomes.items()} == dict.fromkeys(outcomes, "passed")
+        assert sorted(name for name, outcome in outcomes.items() if outcome.unchanged) == sorted(kept)
+        assert self.tally() - before == Counter(done), "what was whole is not done again, and the rest once"
+        assert all((self.run_dir / name / "result.txt").read_text() == "whole" for name in outcomes)
+        assert not list(self.run_dir.glob(".0*")), "nothing half-written is left"
+        states = {name: self.report(name)[0] for name in outcomes}
+        assert states == dict.fromkeys(outcomes, "completed")
+        return "; ".join(f"{what} {', '.join(names)}" for what, names in (("executed", done), ("kept", kept)) if names)
+
+
+@pytest.fixture(scope="session")
+def project(tmp_path_factory):
+    """Two notebooks, and beside them `both`, in which both passed, and `first`, in which one did."""
+    root = tmp_path_factory.mktemp("project")
+    (root / "pyproject.toml").write_text('[project]\nname = "kokoro_nb"\n')
+    (root / "notebooks").mkdir()
+    for name in ("01_done", "02_hit"):
+        cells = [new_markdown_cell(f"# {name}"), new_code_cell(PARAMETERS, metadata={"tags": ["parameters"]})]
+        cells += [new_code_cell(source) for source in (COUNT, FAULT, RESULT)]
+        nbformat.write(new_notebook(cells=cells), root / "notebooks" / f"{name}.ipynb")
+    package_digest.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KOKORO_NB_TALLY", str(root / "tally.txt"))
+        patch.setenv("KOKORO_NB_FAULT", str(root / "none.py"))
+        run_notebooks([], {}, 1, root / "both" / "run", folder=root / "notebooks")
+    shutil.copytree(root / "both", root / "first")
+    shutil.rmtree(root / "first" / "run" / "02_hit")
+    return root
+
+
+@pytest.fixture
+def workshop(project, tmp_path, monkeypatch):
+    """Return a function that opens a workshop on a copy of ``both`` or ``first``, in another folder if need be."""
+
+    def opened(which, folder=tmp_path):
+        shutil.copytree(project / which, folder, dirs_exist_ok=True)
+        shop = Workshop(project, folder)
+        shop.script, shop.counted = tmp_path / "fault.py", tmp_path / "tally.txt"
+        monkeypatch.setenv("KOKORO_NB_TALLY", str(shop.counted))
+        monkeypatch.setenv("KOKORO_NB_FAULT", str(shop.script))
+        return shop
+
+    return opened
+
+
+@pytest.fixture
+def mounted(tmp_path):
+    """Return a function that mounts a small file system in memory, and skips where that is not allowed."""
+    places = []
+
+    def mount(name, size="1m"):
+        place = tmp_path / name
+        place.mkdir()
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place)], capture_output=True, text=True
+        )
+        if done.returncode:
+            pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
+        places.append(place)
+        return place
+
+    if shutil.which("mount") is None or os.geteuid() != 0:
+        pytest.skip("only root can mount a file system")
+    yield mount
+    for place in places:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+@pytest.fixture
+def observe():
+    """Return what notes a row of the table: what was seen, not what was expected."""
+
+    def note(fault, injected, state, sentence, recovered):
+        OBSERVED[fault] = (fault, injected, state, sentence, recovered)
+
+    return note
+
+
+def pytest_sessionfinish(session):
+    """Write the table of what was observed to ``$KOKORO_NB_FAULTS``, joined with what is there, or print it."""
+    if not OBSERVED:
+        return
+    path = os.environ.get("KOKORO_NB_FAULTS")
+    rows = {fault: "| " + " | ".join(_plain(text) for text in row) + " |" for fault, row in OBSERVED.items()}
+    if path and Path(path).exists():
+        lines = [line for line in Path(path).read_text(encoding="utf-8").splitlines()[2:] if line.startswith("| ")]
+        rows = {line.split(" | ")[0].removeprefix("| "): line for line in lines} | rows
+    table = "\n".join([HEAD, "|" + " --- |" * 5, *rows.values()]) + "\n"
+    if path:
+        Path(path).write_text(table, encoding="utf-8")
+    else:
+        print(f"\n{table}")
+
+
+def _plain(text):
+    """Return `text` for one cell of the table, with no folder of this machine in it."""
+    short = re.sub(r"(?<![\w.])/\S*/([^/\s;,:]+)", r"\1", str(text))
+    return " ".join(short.replace("|", "\\|").split())

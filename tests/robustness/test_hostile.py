@@ -1,0 +1,327 @@
+"""Files from outside: refused in one sentence, never executed, never let out of their folder, not taken at their word.
+
+And the artefacts of the cache: what is damaged there is made again.
+"""
+
+import json
+import pickle
+import resource
+import struct
+import time
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from kokoro_nb.backends.artefacts import FileBackend
+from kokoro_nb.backends.base import Artifact
+from kokoro_nb.backends.exported import export_program
+from kokoro_nb.backends.signature import TensorSpec
+from kokoro_nb.backends.taps import read_taps
+from kokoro_nb.delivery.contract import Contract, Part, read_contract, write_contract
+from kokoro_nb.delivery.pipeline import read_table
+from kokoro_nb.errors import InputError
+from kokoro_nb.listening.waveform import read_wav, write_wav
+from kokoro_nb.models.voices import SHAPE, load_voice
+from kokoro_nb.models.weights import read_config, read_state
+
+REFUSED = "refused"
+SPEC = TensorSpec("x", (1, 2), "float32")
+CONFIG = json.loads((Path(read_state.__code__.co_filename).parent / "kokoro_82m.json").read_text())
+
+
+def voice(path):
+    return load_voice(SimpleNamespace(default_voice=""), str(path))
+
+
+def delivery(folder):
+    """Write a delivery of one program, and return its folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    np.save(folder / "voice_0.npy", np.zeros((510, 256), np.float32))
+    (folder / "model.onnx").write_bytes(b"model")
+    part = Part("onnxruntime", "model.onnx", (SPEC,), (SPEC,))
+    write_contract(
+        folder, Contract("w", 8, {"3s": 120}, 24_000, 600, "espeak", {"a": 1}, {"v": "voice_0.npy"}, {"p": part})
+    )
+    return folder
+
+
+class Payload:
+    """What leaves a file behind when it is unpickled."""
+
+    def __init__(self, marker):
+        self.marker = str(marker)
+
+    def __reduce__(self):
+        return (open, (self.marker, "w"))
+
+
+def pickled(path):
+    torch.save({"bert": {"x": Payload(path.with_name("executed"))}}, path)
+
+
+def bare_pickle(path):
+    path.write_bytes(pickle.dumps(Payload(path.with_name("executed"))))
+
+
+def object_array(path):
+    np.save(path, np.array([Payload(path.with_name("executed"))], dtype=object), allow_pickle=True)
+
+
+def escape(path):
+    torch.save({"bert": {"x": torch.zeros(2)}}, path)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("../../executed", "out")
+
+
+def bomb(path):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("archive/data.pkl", bytes(50_000_000))
+
+
+def halved(path):
+    save_file({"bert.x": torch.zeros(4, 4)}, path)
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def long_header(path):
+    path.write_bytes(struct.pack("<Q", 2**62) + b"{}")
+
+
+def large_tensor(path):
+    header = json.dumps({"x": {"dtype": "F32", "shape": [2**40, 2**20], "data_offsets": [0, 2**62]}}).encode()
+    path.write_bytes(struct.pack("<Q", len(header)) + header)
+
+
+def large_table(path):
+    with path.open("wb") as stream:
+        about = {"descr": "<f4", "fortran_order": False, "shape": (2**40, 256)}
+        np.lib.format.write_array_header_1_0(stream, about)
+
+
+def large_flac(path):
+    import soundfile
+
+    soundfile.write(path, np.zeros(4096), 24_000, format="FLAC")
+    raw = bytearray(path.read_bytes())
+    raw[21:26] = bytes([raw[21] | 0x0F, 0xFF, 0xFF, 0xFF, 0xFF])  # the 36 bits of its length, RFC 9639, 8.2
+    path.write_bytes(raw)
+
+
+def outside(file):
+    def write(path):
+        delivery(path)
+        about = json.loads((path / "contract.json").read_text())
+        about["parts"]["p"]["file"] = str(path.parent / "x") if file == "/" else file
+        (path / "contract.json").write_text(json.dumps(about))
+        (path.parent / "x").write_text("secret")
+
+    return write
+
+
+def linked(path):
+    delivery(path)
+    (path.parent / "x").write_text("secret")
+    (path / "voice_0.npy").unlink()
+    (path / "voice_0.npy").symlink_to(path.parent / "x")
+
+
+def whole_voice(path):
+    torch.save(torch.zeros(SHAPE), path)
+
+
+@dataclass(frozen=True)
+class Hostile:
+    """A file that is not what it should be, what reads it, the words of the refusal, and a sound one."""
+
+    injected: str
+    file: str
+    make: object
+    read: object
+    words: str
+    sound: object
+
+
+def state(path):
+    torch.save({"bert": {"x": torch.zeros(2)}}, path)
+
+
+def tensors(path):
+    save_file({"bert.x": torch.zeros(2)}, path)
+
+
+def config(path, **values):
+    path.write_text(json.dumps({**CONFIG, **values}))
+
+
+def table(path):
+    np.save(path, np.zeros((510, 256), np.float32))
+
+
+OUT = "outside of its folder"
+HOSTILE = {
+    "weights that execute code": Hostile(
+        "a .pth whose pickle opens a file", "w.pth", pickled, read_state, "not a whole file of tensors", state
+    ),
+    "weights that are a bare pickle": Hostile(
+        "the same without an archive", "w.pth", bare_pickle, read_state, "not a whole file of tensors", state
+    ),
+    "weights with a path out of them": Hostile(
+        "a .pth with an entry `../../executed`", "w.pth", escape, read_state, "a path that leads out of it", state
+    ),
+    "weights that unpack to 50 MB": Hostile(
+        "a packed .pth of 49 kB", "w.pth", bomb, read_state, "claims to hold more than it has bytes", state
+    ),
+    "weights cut": Hostile("a .safetensors cut", "w.safetensors", halved, read_state, "no whole safetensors", tensors),
+    "weights with a header of 2^62 bytes": Hostile(
+        "a .safetensors of 10 bytes", "w.safetensors", long_header, read_state, "no whole safetensors", tensors
+    ),
+    "weights with a tensor of 2^62 bytes": Hostile(
+        "a .safetensors without data", "w.safetensors", large_tensor, read_state, "no whole safetensors", tensors
+    ),
+    "architecture of any size": Hostile(
+        "`hidden_dim` 1,000,000,000 in config.json",
+        *("config.json", lambda path: config(path, hidden_dim=10**9), read_config, "sizes that no Kokoro has", config),
+    ),
+    "voice that executes code": Hostile("a .pt as above", "v.pt", pickled, voice, "not a whole file", whole_voice),
+    "voice of another shape": Hostile(
+        "(256,)", "v.pt", lambda path: torch.save(torch.zeros(256), path), voice, "must hold one float", whole_voice
+    ),
+    "delivered voice that executes code": Hostile(
+        "a .npy of pickled objects", "v.npy", object_array, read_table, "is no voice of", table
+    ),
+    "delivered voice of 1 PB": Hostile(
+        "a .npy of 128 bytes", "v.npy", large_table, read_table, "is no voice of", table
+    ),
+    "delivery that names a file above it": Hostile(
+        "`../x` in contract.json", "delivered", outside("../x"), read_contract, OUT, delivery
+    ),
+    "delivery that names a file by its full path": Hostile(
+        "`/.../x` in contract.json", "delivered", outside("/"), read_contract, OUT, delivery
+    ),
+    "delivery with a link out of it": Hostile(
+        "a voice that is a link", "delivered", linked, read_contract, OUT, delivery
+    ),
+    "sound of 32 days": Hostile(
+        "a FLAC that claims 2^36 samples",
+        "s.flac",
+        large_flac,
+        read_wav,
+        "claims to have",
+        lambda path: write_wav(path, np.zeros(9), 24_000),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_file_is_refused(observe, tmp_path, name):
+    fault = HOSTILE[name]
+    path = tmp_path / "in" / fault.file
+    path.parent.mkdir()
+    fault.make(path)
+    size, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
+    with pytest.raises(InputError, match=fault.words) as caught:
+        fault.read(path)
+    assert time.monotonic() - start < 5
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - size < 200_000, "kB"
+    assert not list(tmp_path.rglob("executed")), "nothing in it was executed or unpacked"
+    sentence = str(caught.value)
+    assert sentence.endswith(".")
+    assert "\n" not in sentence
+    sound = tmp_path / "sound" / fault.file
+    sound.parent.mkdir()
+    fault.sound(sound)
+    fault.read(sound)
+    observe(name, fault.injected, REFUSED, sentence, "a sound file in its place is read")
+
+
+def test_the_payload_is_alive(tmp_path):
+    bare_pickle(tmp_path / "a.pth")
+    pickle.loads((tmp_path / "a.pth").read_bytes())
+    assert (tmp_path / "executed").exists()
+
+
+@dataclass(frozen=True)
+class Toy(FileBackend):
+    """A backend whose file says how often it was written."""
+
+    file = "model.toy"
+    packages = ()
+
+    def available(self):
+        return None
+
+    def write(self, exported, path, seconds):
+        MADE.append(path)
+        path.write_bytes(b"model" * 1000)
+        seconds["serialised"] = 0.0
+
+    def load(self, artifact):
+        raise NotImplementedError
+
+
+MADE: list[Path] = []
+GIVEN = {"input": torch.zeros(1, 2)}
+
+
+@pytest.fixture(scope="module")
+def exported():
+    return export_program(torch.nn.Identity(), GIVEN)
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def flip(path):
+    raw = bytearray(path.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    path.write_bytes(raw)
+
+
+def draft(folder):
+    left = folder.with_name(f".{folder.name}.k1ll3d_x") / folder.name
+    left.mkdir(parents=True)
+    (left / "model.toy").write_bytes(b"mod")
+
+
+CACHED = {
+    "artefact cut": ("its model file cut in half", lambda folder: cut(folder / "model.toy"), "made again"),
+    "artefact, one byte": (
+        "one bit of its model file flipped",
+        lambda folder: flip(folder / "model.toy"),
+        "made again",
+    ),
+    "artefact without meta": ("`meta.json` removed", lambda folder: (folder / "meta.json").unlink(), "made again"),
+    "artefact with half a meta": ("`meta.json` cut in half", lambda folder: cut(folder / "meta.json"), "made again"),
+    "artefact's list of operators cut": ("`taps.json` cut", lambda folder: cut(folder / "taps.json"), "made again"),
+    "half-written artefact of a killed process": ("a draft beside it", draft, "kept, the draft removed"),
+    "artefact's lock of a dead process": (
+        "its lock file is there, nobody holds it",
+        lambda folder: folder.with_name(f".{folder.name}.lock").touch(),
+        "kept",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CACHED)
+def test_a_damaged_artefact_of_the_cache_is_made_again(observe, exported, tmp_path, name):
+    injected, damage, expected = CACHED[name]
+    backend = Toy("toy")
+    first = backend.export(exported, GIVEN, tmp_path)
+    assert isinstance(first, Artifact)
+    damage(first.folder)
+    made = len(MADE)
+    again = backend.export(exported, GIVEN, tmp_path)
+    assert again.cached == (expected != "made again")
+    assert len(MADE) - made == (expected == "made again")
+    assert again.path.read_bytes() == b"model" * 1000
+    assert read_taps(again.folder).operators == ()
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [again.folder.name], "no draft is left"
+    assert backend.export(exported, GIVEN, tmp_path).cached
+    observe(name, injected, "kept" if again.cached else "not sound", "", expected)

@@ -1,0 +1,262 @@
+"""What befalls the processes: each cause has its own state in the report, and the next run goes on from there."""
+
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.reporting.limits import NONE, Limits
+from kokoro_nb.reporting.runs import read_run
+from kokoro_nb.storage import in_use
+
+AGAIN = "the same command executes it again"
+SLEEP = "pathlib.Path(out_dir, 'pid').write_text(f'{os.getpid()} {os.getppid()}'); time.sleep(99)"
+LIMITED = "import resource; resource.setrlimit(resource.{}, ({}, {}))\n"
+
+
+@dataclass(frozen=True)
+class Inside:
+    """A fault that a cell brings about, with what is expected to be reported of it."""
+
+    injected: str
+    source: str
+    state: str
+    words: str
+    limits: Limits = NONE
+    slow: bool = False
+
+
+INSIDE = {
+    "a cell raises an error": Inside("`raise ValueError`", "raise ValueError('no')", "stopped", "mend what it names"),
+    "a cell is given bad input": Inside(
+        "`raise InputError`",
+        "from kokoro_nb.errors import InputError\nraise InputError('There is no voice; use another.')",
+        "refused",
+        "was given what it cannot use",
+    ),
+    "kernel killed": Inside(
+        "SIGKILL to the kernel, from its own cell",
+        "os.kill(os.getpid(), signal.SIGKILL)",
+        "killed",
+        f"The kernel was killed from outside by SIGKILL; {AGAIN}.",
+    ),
+    "kernel terminated": Inside(
+        "SIGTERM to the kernel",
+        "signal.signal(signal.SIGTERM, signal.SIG_DFL); os.kill(os.getpid(), signal.SIGTERM)",
+        "killed",
+        "The kernel was killed from outside by SIGTERM",
+        slow=True,
+    ),
+    "kernel crashes": Inside(
+        "a read of address 0 in native code",
+        "import ctypes; ctypes.string_at(0)",
+        "crashed",
+        "The kernel was ended by SIGSEGV, by itself",
+    ),
+    "kernel exits": Inside("`os._exit(3)` in a cell", "os._exit(3)", "crashed", "ended with exit status 3", slow=True),
+    "out of time": Inside(
+        "a cell sleeps 99 s under `--timeout 3`",
+        "time.sleep(99)",
+        "timed out",
+        f"It was stopped after 3 s, its limit of time; allow it more, and {AGAIN}.",
+        Limits(seconds=3),
+    ),
+    "out of memory, the limit of the run": Inside(
+        "a cell takes 600 MB under `--memory 0.3`",
+        "taken = [bytearray(b'x' * 20_000_000) for _ in range(30)]; time.sleep(99)",
+        "out of memory",
+        "It was stopped above 0.3 GB, its limit of memory",
+        Limits(memory=0.3),
+    ),
+    "out of memory, a limit of the system": Inside(
+        "a cell takes 8 GB under `RLIMIT_AS` of 4 GB",
+        LIMITED.format("RLIMIT_AS", "4 << 30", "4 << 30") + "bytearray(8 << 30)",
+        "out of memory",
+        "There was no memory left for it",
+    ),
+    "file too large": Inside(
+        "a cell writes 1 MB under `RLIMIT_FSIZE` of 10 kB",
+        LIMITED.format("RLIMIT_FSIZE", 10_000, 10_000) + "pathlib.Path(out_dir, 'big').write_bytes(bytes(1_000_000))",
+        "disk full",
+        "There was no room left to write; make room or choose another --out",
+    ),
+    "worker killed": Inside(
+        "SIGKILL to the process that runs papermill",
+        "os.kill(os.getppid(), signal.SIGKILL); time.sleep(99)",
+        "killed",
+        "The worker process was killed from outside by SIGKILL",
+    ),
+}
+NAMES = [pytest.param(name, marks=[pytest.mark.slow] if fault.slow else []) for name, fault in INSIDE.items()]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_fault_in_a_cell(workshop, observe, name):
+    fault, shop = INSIDE[name], workshop("first")
+    shop.plan(fault.source)
+    outcome = shop.run(limits=fault.limits)["02_hit"]
+    state, sentence = shop.report()
+    assert read_run(shop.hit) == outcome.run, "the record on disk is the one returned"
+    assert (state, sentence) == (fault.state, outcome.run.reason)
+    assert fault.words in sentence
+    observe(name, fault.injected, state, sentence, shop.resume())
+
+
+def test_every_cause_has_its_own_word():
+    states = {name: fault.state for name, fault in INSIDE.items()}
+    assert set(states.values()) == {
+        *("stopped", "refused", "killed", "crashed", "timed out", "out of memory", "disk full"),
+    }
+    sentences = {fault.words for fault in INSIDE.values()}
+    assert len(sentences) == len(INSIDE)
+
+
+def _memory_group():
+    """Return where a memory group of this process's own can be made, and the names of its limits: version 1 or 2."""
+    own = dict(line.split(":", 2)[1:] for line in Path("/proc/self/cgroup").read_text().splitlines())
+    if "memory" in own:
+        return Path("/sys/fs/cgroup/memory") / own["memory"].strip("/"), "memory.limit_in_bytes"
+    return Path("/sys/fs/cgroup") / own.get("", "").strip("/"), "memory.max"
+
+
+@pytest.fixture
+def starved():
+    """Return the command that puts a cell into a memory group of 300 MB, and skips where there is none to be had."""
+    try:
+        parent, limit = _memory_group()
+        group = parent / "kokoro_nb_test"
+        assert (parent / "cgroup.procs").exists()
+        group.mkdir()
+        (group / limit).write_text("300000000")
+    except (OSError, AssertionError) as error:
+        with suppress(OSError, UnboundLocalError):
+            group.rmdir()
+        pytest.skip(f"no memory group can be made here: {error}")
+    yield f"pathlib.Path({str(group / 'cgroup.procs')!r}).write_text(str(os.getpid()))\n"
+    deadline = time.monotonic() + 20
+    while group.exists() and time.monotonic() < deadline:
+        with suppress(OSError):
+            group.rmdir()
+        time.sleep(0.1)
+
+
+def test_the_system_kills_what_takes_too_much(workshop, observe, starved):
+    shop = workshop("first")
+    shop.plan(starved + "taken = [bytearray(b'x' * 20_000_000) for _ in range(50)]")
+    assert shop.run()["02_hit"].run.status == "out of memory"
+    state, sentence = shop.report()
+    assert state == "out of memory"
+    injected = "a cell takes 1 GB in a memory group of 300 MB: the system's own killer"
+    observe("out of memory, the killer of the system", injected, state, sentence, shop.resume())
+
+
+@dataclass(frozen=True)
+class Signal:
+    """A signal to the run while a cell sleeps, with what is expected of it."""
+
+    injected: str
+    number: int
+    to: str  # the run alone, its process group as a terminal does it, or every process of it
+    status: int
+    state: str
+    words: str
+    slow: bool = False
+
+
+SIGNALS = {
+    "Ctrl-C": Signal("SIGINT to the process group", signal.SIGINT, "group", 130, "interrupted", "stopped by Ctrl-C"),
+    "Ctrl-C for the run alone": Signal(
+        *("SIGINT to `kokoro-nb run`", signal.SIGINT, "run", 130, "interrupted", "stopped by Ctrl-C"), slow=True
+    ),
+    "request to end": Signal("SIGTERM to `kokoro-nb run`", signal.SIGTERM, "run", 143, "terminated", "SIGTERM"),
+    "terminal closed": Signal(
+        "SIGHUP to the process group", signal.SIGHUP, "group", 129, "terminated", "SIGHUP", slow=True
+    ),
+    "run killed": Signal(
+        "SIGKILL to `kokoro-nb run` alone", signal.SIGKILL, "run", -9, "abandoned", "The run ended before it did"
+    ),
+    "everything killed": Signal(
+        *("SIGKILL to the run, its worker and its kernel at once", signal.SIGKILL, "all", -9, "abandoned"),
+        "The run ended before it did",
+    ),
+}
+SENT = [pytest.param(name, marks=[pytest.mark.slow] if fault.slow else []) for name, fault in SIGNALS.items()]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize("name", SENT)
+def test_a_signal_from_outside(workshop, observe, name):
+    fault, shop = SIGNALS[name], workshop("first")
+    shop.plan(SLEEP)
+    run = shop.command("run")
+    kernel, worker = map(int, shop.wait_for("pid").split())
+    with pytest.raises(InputError, match="Another run is using"):
+        shop.run()
+    assert shop.report()[0] == "running"
+    if fault.to == "group":
+        os.killpg(run.pid, fault.number)
+    else:
+        for number in (run.pid, worker, kernel) if fault.to == "all" else (run.pid,):
+            os.kill(number, fault.number)
+    _, said = run.communicate(timeout=60)
+    assert run.returncode == fault.status
+    assert "Traceback" not in said
+    _wait_until(lambda: not in_use(shop.run_dir))
+    assert not any(map(_lives, (kernel, worker))), "nobody is left behind"
+    state, sentence = shop.report()
+    assert state == fault.state
+    assert fault.words in sentence
+    assert AGAIN in sentence
+    observe(name, fault.injected, state, sentence, shop.resume())
+
+
+def test_a_run_that_comes_at_once_waits_for_what_a_killed_one_has_left_at_work(workshop, observe):
+    shop = workshop("first")
+    shop.plan("signal.signal(signal.SIGINT, signal.SIG_IGN)\n" + SLEEP)
+    run = shop.command("run")
+    kernel, _ = map(int, shop.wait_for("pid").split())
+    os.kill(run.pid, signal.SIGKILL)
+    run.wait(60)
+    assert _lives(kernel), "it is still there"
+    assert in_use(shop.run_dir)
+    state, sentence = shop.report()
+    recovered = shop.resume()
+    assert not _lives(kernel)
+    injected = "`kokoro-nb run` again while the kernel of a killed run still ends"
+    observe("run killed, and begun again at once", injected, state, sentence, recovered)
+
+
+def test_two_runs_at_once(workshop, observe):
+    shop = workshop("first")
+    shop.plan("time.sleep(4)")
+    first = shop.command("run")
+    shop.wait_for("findings.json")
+    second = shop.command("run")
+    _, said = second.communicate(timeout=60)
+    assert second.returncode == 2
+    assert "Another run is using" in said
+    state, _ = shop.report()
+    assert state == "running"
+    assert first.wait(60) == 0, "the first is not disturbed"
+    assert shop.report() == ("completed", "")
+    injected = "`kokoro-nb run` while another one is at work in the folder"
+    observe("two runs at once", injected, f"{state}; the second: refused", said, shop.resume(("01_done", "02_hit"), ()))
+
+
+def _lives(number):
+    """Return whether a process is there, and more than an entry that nobody has asked for."""
+    return psutil.pid_exists(number) and psutil.Process(number).status() != psutil.STATUS_ZOMBIE
+
+
+def _wait_until(holds):
+    deadline = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

@@ -1,0 +1,341 @@
+"""Every reader of files, given hundreds of damaged ones: it returns, or says in one sentence why not, and soon."""
+
+import json
+import math
+import resource
+import shutil
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+
+import nbformat
+import numpy as np
+import onnx
+import pytest
+import torch
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from onnx import TensorProto, helper
+from safetensors.torch import save_file
+
+from kokoro_nb.backends.mil.program import load_program, operator_types
+from kokoro_nb.backends.qnn.assignment import all_nodes, read_onnx
+from kokoro_nb.backends.signature import TensorSpec
+from kokoro_nb.backends.taps import TapMap, read_taps, write_taps
+from kokoro_nb.delivery.contract import Contract, Part, read_contract, write_contract
+from kokoro_nb.delivery.pipeline import read_table
+from kokoro_nb.errors import InputError
+from kokoro_nb.listening.waveform import read_wav, write_wav
+from kokoro_nb.models import case
+from kokoro_nb.models.architecture import HARMONICS, SAMPLES_PER_FRAME, STYLE
+from kokoro_nb.models.kokoro import load_model
+from kokoro_nb.models.voices import SHAPE, load_voice
+from kokoro_nb.models.weights import Weights, read_config, read_state
+from kokoro_nb.numerics.findings import Finding, read_findings, write_findings
+from kokoro_nb.numerics.localisation_study.rows import Row, read_rows, write_rows
+from kokoro_nb.numerics.replay.record import read_replay, recorded, write_replay
+from kokoro_nb.reporting.fragments import board
+from kokoro_nb.reporting.html import read_body
+from kokoro_nb.reporting.runs import Run, found_run, read_run, write_run
+from kokoro_nb.reporting.sweep.spec import read_spec
+from kokoro_nb.traces.operators import Operator
+
+ROUNDS = 120
+LONG = 20.0  # seconds for one file, on a busy machine
+MEMORY = 1_500_000  # kB that a whole test may add, the imports of its libraries among it
+SPEC = TensorSpec("x", (1, 2), "float32")
+# What a value of JSON is replaced with, as it is written.
+ODD = (
+    *("null", "true", "-1", "0", "3.5", "1e308", "NaN", "-Infinity", "1" + "0" * 400, "9" * 5000, '""', '"\\u0000"'),
+    *('"../../x"', '"nan"', '"\\ud800"', "[]", "{}", "[[1, 2], [3]]", '{"a": {"b": []}}', "[" * 500 + "]" * 500),
+    *('"' + "x" * 10_000 + '"', '"<script>"', '"a\\nb"'),
+)
+
+
+def _frames(frames=2, tokens=3, hidden=8):
+    samples = frames * SAMPLES_PER_FRAME
+    shapes = {
+        **{"ref_s": (1, 2 * STYLE), "s": (1, STYLE), "d": (1, tokens, hidden + STYLE), "t_en": (1, hidden, tokens)},
+        **{"asr": (1, hidden, frames), "f0": (1, 2 * frames), "n": (1, 2 * frames), "audio": (samples,)},
+        **{"initial_phase": (1, HARMONICS), "harmonic_noise": (1, samples, HARMONICS), "branch_noise": (1, samples, 1)},
+    }
+    whole = {"ids": torch.zeros(1, tokens, dtype=torch.int64), "durations": torch.tensor([1, 1, 0])}
+    return {**{name: torch.zeros(shape) for name, shape in shapes.items()}, **whole}
+
+
+def make_case(folder):
+    about = ("Hi.", "ha", "espeak", "seeded", 1.0, 0, "gaussian", Weights("narrow", "random", 1, "0" * 64))
+    case.save(case.Case(*about, _frames()), folder)
+
+
+def make_contract(folder):
+    folder.mkdir()
+    read_table_file(folder / "v.npy")
+    (folder / "m.onnx").write_bytes(b"model")
+    part = Part("onnxruntime", "m.onnx", (SPEC,), (SPEC,))
+    vocab, parts = {"a": 1, "b": 2}, {"duration": part}
+    write_contract(folder, Contract("w", 8, {"3s": 120}, 24_000, 600, "espeak", vocab, {"v": "v.npy"}, parts))
+
+
+def read_table_file(path):
+    np.save(path, np.zeros((510, 256), np.float32))
+
+
+def make_run(folder):
+    folder.mkdir()
+    write_run(
+        folder, Run("in", "failed", "key", {"a": [1]}, "2026-11-21T09:44:07+00:00", 1.5, "E: x", "R.", {"a": "0"})
+    )
+
+
+def use_run(folder):
+    assert found_run(folder) is not None, "the report never stops at one"
+    return read_run(folder)
+
+
+def make_findings(path):
+    row = Finding("size", "pass", "It is small.", "w", "eager", 1.0, 2.0, "s", "a:b", "why", ("a.png",), "<=")
+    write_findings(path, [row, row], notebook="in", weights="w")
+
+
+def make_notebook(path):
+    outputs = [
+        new_output("stream", name="stdout", text="a\n"),
+        new_output("display_data", {"image/png": "QUJD", "text/plain": "a"}, metadata={"image/png": {"width": 3}}),
+        new_output("error", ename="E", evalue="v", traceback=["t"]),
+    ]
+    code = new_code_cell("1", outputs=outputs, execution_count=1, metadata={"tags": ["a"]})
+    nbformat.write(new_notebook(cells=[new_markdown_cell("# T\n\n## A\n\na | b"), code]), path)
+
+
+def make_onnx(path):
+    node = helper.make_node("Relu", ["x"], ["y"], name="n")
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy"]
+    weight = helper.make_tensor("w", TensorProto.FLOAT, [2], [1.0, 2.0])
+    onnx.save(helper.make_model(helper.make_graph([node], "g", values[:1], values[1:], [weight])), path)
+
+
+def make_package(path):
+    import coremltools as ct
+    from coremltools.converters.mil import Builder as mb
+
+    @mb.program(input_specs=[mb.TensorSpec((2, 30))], opset_version=ct.target.iOS17)
+    def program(x):
+        return mb.add(x=mb.relu(x=x), y=np.arange(60, dtype=np.float32).reshape(2, 30), name="sum")
+
+    ct.convert(program, minimum_deployment_target=ct.target.iOS17, compute_precision=ct.precision.FLOAT32).save(path)
+
+
+def use_package(path):
+    assert operator_types(path)
+    return load_program(path).outputs
+
+
+def make_taps(folder):
+    folder.mkdir()
+    operators = (Operator("a", "add", "m", ("x",), (1, 2), "float32"), Operator("b", "mul", "m", ("a",), (1,), "int64"))
+    write_taps(folder / "taps.json", TapMap(operators, {"a": "t1"}))
+
+
+def make_rows(path):
+    row = Row("eager", ("f",), (("a",),), {"m": ("a",)}, math.nan, 0.1, (), "", {"export": 1.0})
+    write_rows(path, [row, row])
+
+
+def make_sweep(path):
+    path.write_text(
+        'notebook = ["01"]\nretries = 1\ntimeout = 2.5\n[grid]\na = [1, 2]\nb = ["x"]\n[requires]\na.1 = "c"\n'
+    )
+
+
+def make_config(path):
+    source = Path(read_state.__code__.co_filename).with_name("kokoro_82m.json")
+    config = json.loads(source.read_text())
+    path.write_text(json.dumps({**config, "vocab": dict(list(config["vocab"].items())[:3])}))
+
+
+@dataclass(frozen=True)
+class Reader:
+    """What writes a sound file or folder, which file of it is damaged, and what reads it and looks at all of it."""
+
+    make: object
+    read: object
+    name: str = "in"
+    file: str = ""
+    rounds: int = ROUNDS
+
+
+READERS = {
+    "run record": Reader(make_run, use_run, file="run.json"),
+    "findings": Reader(make_findings, lambda path: board(read_findings(path)[0])),
+    "executed notebook": Reader(make_notebook, read_body, "in.ipynb"),
+    "case": Reader(make_case, case.load, file="case.json"),
+    "case's tensors": Reader(make_case, case.load, file="tensors.safetensors"),
+    "contract": Reader(make_contract, read_contract, file="contract.json"),
+    "delivered voice": Reader(read_table_file, read_table, "in.npy"),
+    "list of operators": Reader(make_taps, read_taps, file="taps.json"),
+    "rows of a study": Reader(make_rows, read_rows),
+    "replay": Reader(lambda path: write_replay(path, recorded()), read_replay, rounds=40),
+    "sweep": Reader(make_sweep, read_spec, "in.toml"),
+    "ONNX": Reader(make_onnx, lambda path: list(all_nodes(read_onnx(path).graph)), "in.onnx"),
+    "Core ML package": Reader(make_package, use_package, "in.mlpackage", "Data/com.apple.CoreML/model.mlmodel", 15),
+    "Core ML manifest": Reader(make_package, use_package, "in.mlpackage", "Manifest.json", 20),
+    "Core ML weights": Reader(
+        make_package, use_package, "in.mlpackage", "Data/com.apple.CoreML/weights/weight.bin", 20
+    ),
+    "safetensors": Reader(lambda path: save_file({"a.b": torch.zeros(2, 3)}, path), read_state, "in.safetensors"),
+    "checkpoint": Reader(lambda path: torch.save({"a": {"b": torch.zeros(2, 3)}}, path), read_state, "in.pth"),
+    "configuration": Reader(make_config, read_config, "config.json"),
+    "voice": Reader(
+        lambda path: torch.save(torch.zeros(SHAPE), path),
+        lambda path: load_voice(SimpleNamespace(default_voice=""), str(path)),
+        "in.pt",
+    ),
+    "WAV": Reader(lambda path: write_wav(path, np.zeros(50), 24_000), read_wav, "in.wav"),
+}
+
+
+def damaged(raw, source, rng):
+    """Return `raw` with one damage, or a few, and what was done: bytes, or where it is JSON a value of it."""
+    kind = rng.choice(["cut", "flip", "insert", "zero", "ones", "swap", *(["value"] * 6 if source else [])])
+    at = int(rng.integers(0, max(1, len(raw))))
+    size = int(rng.integers(1, 9))
+    if kind == "cut":
+        return raw[:at]
+    if kind == "flip":
+        out = bytearray(raw)
+        for place in rng.integers(0, len(raw), size):
+            out[place] ^= 1 << int(rng.integers(0, 8))
+        return bytes(out)
+    if kind == "insert":
+        return raw[:at] + rng.bytes(size) + raw[at:]
+    if kind == "zero":
+        return raw[:at] + bytes(size) + raw[at + size :]
+    if kind == "ones":
+        return raw[:at] + b"\xff" * size + raw[at + size :]
+    if kind == "swap":
+        return raw[at:] + raw[:at]
+    return _replaced(source, rng)
+
+
+def _replaced(source, rng):
+    """Return JSON in which one value, at any depth, is something else, or has gone, or has company."""
+    value = json.loads(json.dumps(source))
+    places = list(_places(value))
+    holder, key = places[int(rng.integers(0, len(places)))]
+    mark = "knb-odd"
+    what = rng.choice(["replace", "replace", "replace", "remove", "add"])
+    if what == "remove":
+        del holder[key]
+    elif what == "add" and isinstance(holder, dict):
+        holder[mark] = 1
+    else:
+        holder[key] = mark
+    return json.dumps(value).replace(f'"{mark}"', str(rng.choice(ODD)), 1).encode("utf-8", "replace")
+
+
+def _places(value):
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+        yield value, key
+        if isinstance(item, dict | list):
+            yield from _places(item)
+
+
+def told(error):
+    """Return an error that is not one line of bearable length with a full stop at its end."""
+    text = str(error)
+    return [] if text.endswith(".") and "\n" not in text and len(text) < 1500 else [text]
+
+
+def _json(raw):
+    try:
+        return json.loads(raw)
+    except ValueError:
+        return None
+
+
+def fuzz(reader, folder, rounds, seed):
+    """Return how many damaged files were read and how many refused; anything else is an error."""
+    sound = folder / "sound" / reader.name
+    sound.parent.mkdir()
+    reader.make(sound)
+    reader.read(sound)
+    raw = (sound / reader.file).read_bytes() if reader.file else sound.read_bytes()
+    source = _json(raw)
+    rng = np.random.default_rng(seed)
+    counts, faults = {"read": 0, "refused": 0}, []
+    path = folder / reader.name
+    if reader.file:
+        shutil.copytree(sound, path)
+    for number in range(rounds):
+        content = damaged(raw, source, rng)
+        (path / reader.file if reader.file else path).write_bytes(content)
+        start = time.monotonic()
+        try:
+            reader.read(path)
+            counts["read"] += 1
+        except InputError as error:
+            counts["refused"] += 1
+            faults += told(error)
+        except BaseException as error:
+            (folder / "culprit").write_bytes(content)
+            raise AssertionError(f"round {number}: {type(error).__name__}: {error} at {content[:300]!r}") from error
+        assert time.monotonic() - start < LONG, number
+    assert faults == []
+    return counts
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_reader_returns_or_refuses(tmp_path, name):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        counts = fuzz(READERS[name], tmp_path, READERS[name].rounds, seed=0)
+    assert counts["refused"] > READERS[name].rounds / 10, "the damage is felt"
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MEMORY
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 6))
+@pytest.mark.parametrize("name", READERS)
+def test_a_reader_returns_or_refuses_many_more(tmp_path, name, seed):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fuzz(READERS[name], tmp_path, 10 * READERS[name].rounds, seed)
+
+
+def test_a_reader_that_raises_anything_else_is_seen(tmp_path):
+    careless = Reader(make_findings, lambda path: json.loads(path.read_text()))
+    with pytest.raises(AssertionError, match=r"round \d+: JSONDecodeError"):
+        fuzz(careless, tmp_path, 50, seed=0)
+
+
+def test_json_nested_deep_is_refused(tmp_path):
+    for name in ("run record", "findings", "case", "contract", "list of operators", "configuration", "rows of a study"):
+        reader = READERS[name]
+        path = tmp_path / name / reader.name
+        path.parent.mkdir()
+        reader.make(path)
+        (path / reader.file if reader.file else path).write_text("[" * 200_000)
+        with pytest.raises(InputError) as caught:
+            reader.read(path)
+        assert told(caught.value) == []
+
+
+def test_a_model_of_a_damaged_configuration_is_refused(published, tmp_path):
+    shutil.copytree(published, tmp_path / "weights")
+    path = tmp_path / "weights" / "config.json"
+    source = json.loads(path.read_text())
+    source["vocab"] = dict(list(source["vocab"].items())[:3])
+    rng = np.random.default_rng(0)
+    faults, refused = [], 0
+    for _ in range(12):
+        path.write_bytes(_replaced(source, rng))
+        try:
+            load_model(tmp_path / "weights")
+        except InputError as error:
+            refused += 1
+            faults += told(error)
+    assert faults == []
+    assert refused > 5
