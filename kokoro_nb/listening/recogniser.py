@@ -99,14 +99,12 @@ def _unreachable(url: str) -> str | None:
 
 
 def _load_checkpoint(path: Path) -> Any:
-    import pickle
-
     import torch
     from whisper.model import ModelDimensions, Whisper
 
     try:
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
+    except Exception as error:  # torch raises unpickling, zip, runtime and end-of-file errors alike
         first = str(error).strip().partition("\n")[0]
         raise InputError(f"{path} cannot be read as a file of tensors ({first}); give a whisper checkpoint.") from error
     if not isinstance(checkpoint, dict) or not {"dims", "model_state_dict"} <= set(checkpoint):

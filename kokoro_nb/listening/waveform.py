@@ -15,6 +15,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.storage import atomic
 
 Signal = NDArray[np.floating]
+LONGEST = 2**28  # samples of a file that is read, three hours at 24 kHz; a header can claim any number
 
 
 def as_signal(y: Any, name: str = "signal") -> NDArray[np.float64]:
@@ -244,13 +245,16 @@ def read_wav(path: str | Path) -> tuple[NDArray[np.float32], int]:
     Raises
     ------
     InputError
-        If the file is absent, is no sound file, or has more than one channel.
+        If the file is absent, is no sound file, has more than one channel, or claims to last longer than `LONGEST`.
     """
     import soundfile
 
     if not Path(path).is_file():
         raise InputError(f"There is no sound file at {path}; check the path.")
     try:
+        claimed = soundfile.info(path)
+        if claimed.frames * claimed.channels > LONGEST:  # before memory is taken for it
+            raise InputError(f"{path} claims to have {claimed.frames} samples; give a sound of at most {LONGEST}.")
         samples, sr = soundfile.read(path, dtype="float32", always_2d=True)
     except soundfile.LibsndfileError as error:
         raise InputError(f"{path} cannot be read as a sound file ({error.error_string}).") from error

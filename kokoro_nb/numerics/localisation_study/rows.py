@@ -81,7 +81,7 @@ def read_rows(path: Path) -> list[Row]:
         return []
     try:
         return [_row(json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
-    except (ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
         raise InputError(f"{path} holds no rows of a study ({error}); remove it.") from error
 
 

@@ -188,7 +188,7 @@ def read_replay(path: str | Path, recorded: bool = True) -> Replay:
         values["predicted"] = tuple({key: float(value) for key, value in row.items()} for row in values["predicted"])
         found = Replay(**values, recorded=recorded)
         found.versions["executorch"]
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise InputError(
             f"The replay in {path} is damaged ({type(error).__name__}); `make replay` makes one."
         ) from error
