@@ -1,18 +1,23 @@
 """Two delivered stages against the model that they were made from, text by text and voice by voice."""
 
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from kokoro.model import KModel
 
 from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.listening.spectrum import log_spectral_distance
 from kokoro_nb.models.case import Case, capture
 from kokoro_nb.models.kokoro import Kokoro
-from kokoro_nb.models.patches import EXPORT_PATCHES
+from kokoro_nb.models.padding import PaddedDurationStage, PaddedProsody
+from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.numerics.effects import decode
 from kokoro_nb.numerics.parity import compare
+
+INPUTS = ("asr", "f0", "n")  # of the decoder, that are predicted
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,8 @@ class Told:
         Whether the duration of every token is the original's.
     asr, f0, n : float
         Largest error of what the decoder is given, of the peak; NaN where the durations differ.
+    rounding : float
+        The largest of the same three of the original itself, in float32 against float64.
     distance : float
         Log-spectral distance of the audio to the original's on the same noise, dB.
     floor : float
@@ -42,6 +49,7 @@ class Told:
     asr: float
     f0: float
     n: float
+    rounding: float
     distance: float
     floor: float
 
@@ -74,21 +82,34 @@ def against_model(
     """
     from tqdm.auto import tqdm
 
+    with patched(kokoro.model, EXPORT_PATCHES):  # one that has computed cannot be copied before its weights are folded
+        precise = deepcopy(kokoro.model).double()
     for text, voice in tqdm([(text, voice) for voice in voices for text in texts], desc="texts", unit="text"):
-        yield _told(speaker, kokoro, text, voice, seed)
+        yield _told(speaker, kokoro, precise, text, voice, seed)
 
 
-def _told(speaker: TwoStages, kokoro: Kokoro, text: str, voice: str, seed: int) -> Told:
+def _told(speaker: TwoStages, kokoro: Kokoro, precise: KModel, text: str, voice: str, seed: int) -> Told:
     case = capture(kokoro, text, voice, seed=seed, g2p=speaker.contract.g2p)  # type: ignore[arg-type]
     made = speaker.predict(speaker.symbols(text), speaker.table(voice))
     if not np.array_equal(made["durations"], case.tensors["durations"].numpy()):
-        return Told(text, voice, case.frames, False, *5 * (float("nan"),))
+        return Told(text, voice, case.frames, False, *6 * (float("nan"),))
     given = speaker.decoder_inputs(made, lambda frames: case.tensors["harmonic_noise"].numpy())
-    errors = {name: _error(case.tensors[name], given[name]) for name in ("asr", "f0", "n")}
+    errors = {name: _error(case.tensors[name], given[name]) for name in INPUTS}
+    rounding = max(compare(exact, case.tensors[name]).of_peak for name, exact in _exact(precise, case).items())
     original, moved = decode(kokoro.model, case, EXPORT_PATCHES), _moved(kokoro, case, errors["f0"], seed)
     audio = speaker.sound(given)[: original.size]
-    distances = (log_spectral_distance(original, other) for other in (audio, moved))
-    return Told(text, voice, case.frames, True, *errors.values(), *distances)
+    distance, floor = (log_spectral_distance(original, other) for other in (audio, moved))
+    return Told(text, voice, case.frames, True, **errors, rounding=rounding, distance=distance, floor=floor)
+
+
+def _exact(precise: KModel, case: Case) -> dict[str, torch.Tensor]:
+    """Return what the decoder is given by the model in float64, for durations as they are in float32."""
+    ids, ref_s, lasting = case.tensors["ids"], case.tensors["ref_s"].double(), case.tensors["durations"]
+    count, frames, speed = torch.tensor([ids.shape[1]]), torch.tensor([case.frames]), torch.tensor([case.speed])
+    with torch.no_grad(), patched(precise, EXPORT_PATCHES):
+        _, d, t_en = PaddedDurationStage(precise)(ids, count, ref_s, speed.double())
+        f0, n = PaddedProsody(precise)(d.repeat_interleave(lasting, 1).transpose(1, 2), ref_s, frames)
+    return dict(zip(INPUTS, (t_en.repeat_interleave(lasting, 2), f0, n), strict=True))
 
 
 def _error(expected: torch.Tensor, found: np.ndarray) -> float:

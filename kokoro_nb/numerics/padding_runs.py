@@ -1,7 +1,6 @@
 """The decoder without padding, in a longer buffer, and in one that it is told the length of, for each kind of noise."""
 
-import time
-from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, cast, get_args
 
@@ -14,7 +13,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.models import noise, stages
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
 from kokoro_nb.models.case import Case
-from kokoro_nb.models.padding import PaddedDecoderStage, widened
+from kokoro_nb.models.padding import PaddedDecoderStage, PaddedFromHarStage, PaddedSourceStage, widened
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.numerics.parity import Parity, compare
 
@@ -24,7 +23,11 @@ KINDS = (*get_args(noise.NoiseKind), SIGNAL)
 
 @dataclass(frozen=True)
 class PaddedRun:
-    """The valid audio of one decoder, three times.
+    """The valid audio of one decoder without padding, and in a buffer.
+
+    Between the source's spectrum and what is made of its phase there is atan2, which turns any rounding, even that of
+    another order of summation, into another waveform. So both sides of it are compared by themselves, and the whole
+    decoder stands beside them.
 
     Attributes
     ----------
@@ -34,8 +37,13 @@ class PaddedRun:
         How many frames are valid, and for how many there is room.
     plain, naive, exact : numpy.ndarray, shape (600 * frames,), float32, full scale 1
         Without padding; in the buffer, zeros behind the valid frames; in the buffer, with the length as an input.
-    seconds : dict
-        Wall time of the one call for each of the three.
+    source : Parity
+        The source's spectrum in the buffer, with the length as an input, against the one without padding; as complex
+        numbers, so that a phase counts by how much there is of it.
+    floor : Parity
+        That spectrum without padding, in float32 against float64: it is made of phases of thousands of radians.
+    from_har : Parity
+        The audio of the decoder from `har` on, likewise, both given the `har` without padding.
     """
 
     kind: str
@@ -44,7 +52,9 @@ class PaddedRun:
     plain: np.ndarray
     naive: np.ndarray
     exact: np.ndarray
-    seconds: dict[str, float]
+    source: Parity
+    floor: Parity
+    from_har: Parity
 
     @property
     def leaking(self) -> Parity:
@@ -53,7 +63,7 @@ class PaddedRun:
 
     @property
     def kept(self) -> Parity:
-        """The exact run against the one without padding."""
+        """The whole decoder told the length against the one without padding."""
         return compare(self.plain, self.exact)
 
     def as_dict(self) -> dict[str, Any]:
@@ -62,7 +72,13 @@ class PaddedRun:
         for name, audio, parity in (("naive", self.naive, self.leaking), ("exact", self.exact, self.kept)):
             row[f"{name}: amplitude ratio"] = float(np.max(np.abs(audio)) / parity.peak)
             row[f"{name}: correlation"] = parity.correlation
-        return {**row, "exact: error (of peak)": self.kept.of_peak}
+        errors = {
+            "exact": self.kept,
+            "exact source": self.source,
+            "its floor": self.floor,
+            "exact from har": self.from_har,
+        }
+        return row | {f"{part}: error (of peak)": parity.of_peak for part, parity in errors.items()}
 
 
 def padded_run(model: KModel, case: Case, frames: int, bucket: int, kind: str, seed: int = 0) -> PaddedRun:
@@ -94,23 +110,26 @@ def padded_run(model: KModel, case: Case, frames: int, bucket: int, kind: str, s
     patches = [name for name in EXPORT_PATCHES if name != "explicit_noise"]
     inputs = {**case.decoder_inputs(frames), "harmonic_noise": drawn[:, : SAMPLES_PER_FRAME * frames]}
     wide = {**widened(inputs, bucket), "harmonic_noise": drawn}
-    length = torch.tensor([frames])
+    length, decoder = torch.tensor([frames]), model.decoder
     with torch.no_grad(), patched(model, [*patches, "signal_noise" if kind == SIGNAL else "explicit_noise"]):
-        plain, exact = stages.DecoderStage(model.decoder), PaddedDecoderStage(model.decoder)
-        calls = {
-            "plain": lambda: plain(**inputs),
-            "naive": lambda: plain(**wide),
-            "exact": lambda: exact(**wide, length=length),
-        }
-        heard, seconds = _timed(calls)
-    cut = {name: audio[0, : SAMPLES_PER_FRAME * frames].numpy() for name, audio in heard.items()}
-    return PaddedRun(kind, frames, bucket, cut["plain"], cut["naive"], cut["exact"], seconds)
+        bare = stages.from_har_inputs(decoder, inputs)
+        precise = deepcopy(stages.SourceStage(decoder)).double()(
+            inputs["f0"].double(), inputs["harmonic_noise"].double()
+        )
+        har = PaddedSourceStage(decoder)(wide["f0"], drawn, length)[..., : bare["har"].shape[-1]]
+        heard = [
+            stages.DecoderStage(decoder)(**inputs),
+            stages.DecoderStage(decoder)(**wide),
+            PaddedDecoderStage(decoder)(**wide, length=length),
+            stages.FromHarStage(decoder)(**bare),
+            PaddedFromHarStage(decoder)(**widened(bare, bucket), length=length),
+        ]
+    plain, naive, exact, alone, padded = (audio[0, : SAMPLES_PER_FRAME * frames].numpy() for audio in heard)
+    floor, source = compare(_complex(precise), _complex(bare["har"])), compare(_complex(bare["har"]), _complex(har))
+    return PaddedRun(kind, frames, bucket, plain, naive, exact, source, floor, compare(alone, padded))
 
 
-def _timed(calls: dict[str, Callable[[], Tensor]]) -> tuple[dict[str, Tensor], dict[str, float]]:
-    results, seconds = {}, {}
-    for name, call in calls.items():
-        start = time.perf_counter()
-        results[name] = call()
-        seconds[name] = time.perf_counter() - start
-    return results, seconds
+def _complex(har: Tensor) -> Tensor:
+    """Return the real and the imaginary parts of a source's spectrum: (1, 11, positions, 2)."""
+    magnitude, phase = har.chunk(2, dim=1)
+    return torch.view_as_real(torch.polar(magnitude, phase))

@@ -20,6 +20,7 @@ def test_the_delivery_says_what_the_model_says(speaker, narrow):
     assert told.durations
     assert told.inputs <= 1e-5
     assert told.inputs == max(told.asr, told.f0, told.n)
+    assert 0 < told.rounding <= 1e-5
     assert told.distance <= 1
     assert told.floor > 0
 
