@@ -15,7 +15,7 @@ PACKAGE = ROOT / "kokoro_nb"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 LAYERS = (
-    {"errors", "storage"},
+    {"errors", "storage", "markup"},
     {"models"},
     {"traces"},
     {"backends"},
@@ -23,6 +23,7 @@ LAYERS = (
     {"numerics"},
     {"listening"},
     {"training"},
+    {"benchmarks"},
     {"reporting"},
     {"commands"},
     {"__main__"},

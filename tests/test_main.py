@@ -1,4 +1,5 @@
 import json
+import signal
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from kokoro_nb.__main__ import main
 from kokoro_nb.reporting import execute
 from kokoro_nb.reporting.execute import Outcome
+from kokoro_nb.reporting.limits import Limits
 from kokoro_nb.reporting.runs import Run, write_run
 
 
@@ -29,8 +31,8 @@ def calls(monkeypatch):
     """What `run_notebooks` was called with; it leaves a record of the status that is wanted."""
     seen = {"status": "passed"}
 
-    def pretend(selection, parameters, jobs, out_dir, fresh):
-        seen.update(selection=selection, parameters=parameters, jobs=jobs, out_dir=out_dir, fresh=fresh)
+    def pretend(selection, parameters, jobs, out_dir, fresh, limits):
+        seen.update(selection=selection, parameters=parameters, jobs=jobs, out_dir=out_dir, fresh=fresh, limits=limits)
         run = Run("01_a", seen["status"], "key", {}, "2026-11-21T09:44:07+00:00", 1.0)
         write_run(out_dir / "01_a", run)
         return [Outcome(run, False)]
@@ -41,7 +43,7 @@ def calls(monkeypatch):
 
 def test_run_passes_on_what_was_asked_for(project, calls, capsys):
     arguments = ["run", "01", "02", "-p", "weights", "narrow", "-p", "backends", "[eager]", "--jobs", "2", "--fresh"]
-    assert main(arguments) == 0
+    assert main([*arguments, "--timeout", "60", "--memory", "1.5"]) == 0
     assert calls == {
         "status": "passed",
         "selection": ["01", "02"],
@@ -49,6 +51,7 @@ def test_run_passes_on_what_was_asked_for(project, calls, capsys):
         "jobs": 2,
         "out_dir": project / "outputs" / "run",
         "fresh": True,
+        "limits": Limits(60, 1.5),
     }
     assert str(project / "outputs" / "run") in capsys.readouterr().out
 
@@ -77,6 +80,7 @@ def test_report_runs_and_renders(project, calls, capsys):
             "No selected notebook has a parameter 'wieghts'; they have: weights, backends.",
         ),
         (["run", "-p", "backends", "[eager"], "no YAML list"),
+        (["run", "--timeout", "0"], "A limit of time has to be above 0 seconds, not 0.0; leave it out for none."),
         (["run", "--jobs", "0"], "At least one job is needed, not 0."),
         (["run", "--jobs", "two"], "invalid int value: 'two'; see kokoro-nb run --help."),
         (["report", "--render-only"], "Nothing has been run in"),
@@ -95,12 +99,20 @@ def test_bad_input_is_one_sentence_and_exit_status_2(project, capsys, arguments,
 
 
 def test_an_interrupt_is_exit_status_130(project, monkeypatch, capsys):
-    def interrupted(*_):
+    def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(execute, "run_notebooks", interrupted)
     assert main(["run"]) == 130
     assert "goes on from here" in capsys.readouterr().err
+
+
+def test_a_request_to_end_is_exit_status_143(project, monkeypatch, capsys):
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(execute, "run_notebooks", lambda *_, **__: signal.raise_signal(signal.SIGTERM))
+    assert main(["run"]) == 143
+    assert "ended by SIGTERM; the same command goes on from here" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 def test_doctor_prints_text_or_json(monkeypatch, capsys):

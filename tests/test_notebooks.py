@@ -43,6 +43,9 @@ SMALL = {
     "text_count": 1,
     "bucket_seconds": [6.0],
     "long_count": 3,
+    "bench_backends": ["onnxruntime"],
+    "bench_rounds": 3,
+    "bench_tokens": 32,
     "seed": 3,
 }
 

@@ -1,4 +1,4 @@
-"""kokoro-nb localise, repair, validate-steps, study, bench: the decoder on one backend."""
+"""kokoro-nb localise, repair, validate-steps, study: the decoder on one backend."""
 
 import argparse
 import json
@@ -45,13 +45,6 @@ def add(commands: Any) -> None:
             "--frames", type=int, default=frames, help="length, 40 to the second (default: %(default)s)"
         )
         command.add_argument("--json", action="store_true", help="as JSON")
-
-    bench = commands.add_parser("bench", help="measure what looking into the decoder costs, in one run")
-    bench.add_argument("--backends", nargs="+", default=["eager", "onnxruntime", "coreml-reference"], metavar="B")
-    bench.add_argument("--weights", default="seeded", metavar="W", help="as in the notebooks (default: seeded)")
-    bench.add_argument("--frames", type=int, default=24, help="length, 40 to the second (default: 24)")
-    bench.add_argument("--calls", type=int, default=5, help="calls of each kind, in turn (default: 5)")
-    bench.set_defaults(command=_bench)
 
     study = commands.add_parser("study", help="plant many faults, and count how often each is named")
     study.add_argument("--backends", nargs="+", default=["eager"], metavar="B", help="which to look into")
@@ -115,18 +108,6 @@ def _study(arguments: argparse.Namespace) -> int:
     folder = arguments.out or cache_dir() / "study"
     rows = study(faults, arguments.backends, decoder, folder, together=arguments.together)
     _print(summarise(rows))
-    return 0
-
-
-def _bench(arguments: argparse.Namespace) -> int:
-    _import_models()
-    from kokoro_nb.numerics.subject import decoder_from_har
-    from kokoro_nb.numerics.trace_cost import trace_cost
-
-    decoder = decoder_from_har(arguments.weights, frames=arguments.frames)
-    rows = trace_cost(decoder.exported, decoder.inputs, arguments.backends, arguments.calls)
-    print(f"decoder from har, {arguments.frames} frames, weights {decoder.label}")
-    _print([row.as_dict() for row in rows])
     return 0
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from kokoro_nb.__main__ import main
 from kokoro_nb.commands import decoder
-from kokoro_nb.numerics import decoder_search, localisation_study, repair, steps, subject, trace_cost
+from kokoro_nb.numerics import decoder_search, localisation_study, repair, steps, subject
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_validate_steps_fails_at_the_first_wrong_step(captured, monkeypatch, hol
     assert capsys.readouterr().out == "step text; error 0.25\n"
 
 
-def test_study_and_bench_print_a_line_for_each_row(monkeypatch, capsys, tmp_path):
+def test_study_prints_a_line_for_each_row(monkeypatch, capsys, tmp_path):
     program = SimpleNamespace(specification=None, exported=None, inputs=None, label="narrow (random)")
     monkeypatch.setattr(subject, "decoder_from_har", lambda weights, frames: program)
     monkeypatch.setattr("kokoro_nb.numerics.faults.generate", lambda specification, number, seed: [number, seed])
@@ -74,6 +74,3 @@ def test_study_and_bench_print_a_line_for_each_row(monkeypatch, capsys, tmp_path
     monkeypatch.setattr(localisation_study, "summarise", lambda rows: [{"faults": rows[0][0], "backends": rows[1]}])
     assert main(["study", "--backends", "eager", "tvm-unfused", "--faults", "7", "--out", str(tmp_path)]) == 0
     assert capsys.readouterr().out == "faults 7; backends ['eager', 'tvm-unfused']\n"
-    monkeypatch.setattr(trace_cost, "trace_cost", lambda *arguments: [SimpleNamespace(as_dict=lambda: {"ratio": 1.5})])
-    assert main(["bench", "--weights", "narrow"]) == 0
-    assert capsys.readouterr().out.endswith("ratio 1.5\n")

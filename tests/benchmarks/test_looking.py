@@ -4,9 +4,9 @@ import torch
 from torch import nn
 
 from kokoro_nb.backends.exported import export_program
+from kokoro_nb.benchmarks import looking as module
+from kokoro_nb.benchmarks.looking import trace_cost
 from kokoro_nb.errors import InputError
-from kokoro_nb.numerics import trace_cost as module
-from kokoro_nb.numerics.trace_cost import trace_cost
 
 
 class Small(nn.Module):

@@ -1,0 +1,193 @@
+"""What a program takes of memory, each in a process of its own that has never seen anything else.
+
+Run as ``python -m kokoro_nb.benchmarks.memory FOLDER`` it is that process: it reads ``request.json`` there and writes
+``answer.json``.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.backends.base import Artifact
+from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
+
+REQUEST, INPUTS, ANSWER, PROGRAM = "request.json", "inputs.npz", "answer.json", "program.pt"
+CALLS = 2
+_STATUS = Path("/proc/self/status")
+_RUNTIMES = (
+    *(("onnxruntime", ("onnxruntime",)), ("executorch", ("executorch.runtime",)), ("tvm", ("tvm.relax",))),
+    *(("coreml", ("coremltools",)), ("eager", ("torch", "kokoro.istftnet")), ("", ("torch",))),
+)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """How far a process had grown at most, MB (10⁶ bytes), above the Python interpreter that it began as.
+
+    Attributes
+    ----------
+    imported : float
+        When the runtime was imported.
+    loaded : float
+        When the program was loaded.
+    run : float
+        When it had run twice.
+    process : float
+        At the end, the interpreter included: what a system shows as its peak.
+    """
+
+    imported: float
+    loaded: float
+    run: float
+    process: float
+
+    def as_dict(self) -> dict[str, float]:
+        """Return the figures by name."""
+        return asdict(self)
+
+
+def of_artifact(artifact: Artifact, inputs: Arrays) -> Memory:
+    """Measure loading an artefact and running it.
+
+    Parameters
+    ----------
+    artifact : Artifact
+        Of a backend that writes files, or eager's own.
+    inputs : mapping
+        Name -> tensor or array.
+
+    Raises
+    ------
+    RuntimeError
+        If the process fails; with what it printed.
+    """
+    about = {"backend": artifact.backend, "inputs": [asdict(spec) for spec in artifact.inputs]}
+    about |= {"outputs": artifact.outputs}
+    arrays = checked(inputs, artifact.inputs)
+    if artifact.path is not None:
+        return _measured({"kind": "artefact", "path": str(artifact.path.resolve()), **about}, arrays)
+    program = artifact.program
+    more = {"declared": program.declared, "patches": program.patches, "double": program.double}
+    return _measured({"kind": "eager", **about, **more}, arrays, program.module)
+
+
+def of_speaking(text: str, folder: str | Path | None, weights: str = "", seed: int = 0) -> Memory:
+    """Measure loading the two stages of a delivered folder, or without one the model in PyTorch, and speaking."""
+    if folder is None:
+        return _measured({"kind": "model", "backend": "eager", "weights": weights, "seed": seed, "text": text})
+    return _measured({"kind": "stages", "backend": "", "folder": str(Path(folder).resolve()), "text": text})
+
+
+def _measured(request: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None, module: Any = None) -> Memory:
+    with tempfile.TemporaryDirectory() as room:
+        folder = Path(room)
+        (folder / REQUEST).write_text(json.dumps(request), encoding="utf-8")
+        np.savez(folder / INPUTS, *(arrays or {}).values())
+        if module is not None:
+            import torch
+
+            torch.save(module, folder / PROGRAM)
+        command = [sys.executable, "-P", "-m", __name__, room]
+        # the same copy of this package, whether it is installed or not
+        found = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
+        environment = {**os.environ, "PYTHONPATH": found}
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"The process that was measured ended with {done.returncode}: {done.stderr.strip()}")
+        return Memory(**json.loads((folder / ANSWER).read_text(encoding="utf-8")))
+
+
+def peak() -> float:
+    """Return the most resident memory that this process has had, MB."""
+    try:
+        line = next(line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
+        return int(line.split()[1]) * 1024 / 1e6
+    except (OSError, StopIteration):
+        import resource
+
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return most / 1e6 if sys.platform == "darwin" else most * 1024 / 1e6
+
+
+def _serve(folder: Path) -> None:
+    """Answer the request in `folder`."""
+    request = json.loads((folder / REQUEST).read_text(encoding="utf-8"))
+    marks = [peak()]
+    for module in next(modules for prefix, modules in _RUNTIMES if request["backend"].startswith(prefix)):
+        import_module(module)
+    marks.append(peak())
+    call = _KINDS[request["kind"]](request, folder)
+    marks.append(peak())
+    for _ in range(CALLS):
+        call()
+    imported, loaded, run = (mark - marks[0] for mark in (*marks[1:], peak()))
+    (folder / ANSWER).write_text(json.dumps(Memory(imported, loaded, run, peak()).as_dict()), encoding="utf-8")
+
+
+def _artefact(request: Mapping[str, Any], folder: Path) -> Callable[[], Any]:
+    from kokoro_nb.backends import backend
+
+    specs = _specs(request)
+    artifact = Artifact(request["backend"], Path(request["path"]), specs, tuple(request["outputs"]))
+    program, inputs = backend(request["backend"]).load(artifact), _inputs(specs, folder)
+    return lambda: program.run(inputs)
+
+
+def _eager(request: Mapping[str, Any], folder: Path) -> Callable[[], Any]:
+    import torch
+
+    from kokoro_nb.backends.base import quietly
+    from kokoro_nb.backends.eager import EagerProgram
+
+    if request["patches"]:
+        import kokoro_nb.models.patches  # noqa: F401
+    with quietly():
+        module = torch.load(folder / PROGRAM, weights_only=False, mmap=True)  # written by `_measured` a moment ago
+    specs, declared = _specs(request), request["declared"]
+    program = EagerProgram(module, specs, declared and tuple(declared), tuple(request["patches"]), request["double"])
+    inputs = _inputs(specs, folder)
+    return lambda: program.run(inputs)
+
+
+def _stages(request: Mapping[str, Any], _folder: Path) -> Callable[[], Any]:
+    from kokoro_nb.delivery.pipeline import TwoStages
+
+    speaker = TwoStages(request["folder"])
+    return lambda: speaker.speak(request["text"])
+
+
+def _model(request: Mapping[str, Any], _folder: Path) -> Callable[[], Any]:
+    from kokoro_nb.benchmarks.speaking import eager_speaker
+    from kokoro_nb.models.kokoro import load_model
+
+    speak = eager_speaker(load_model(request["weights"], request["seed"]))
+    return lambda: speak(request["text"])
+
+
+def _specs(request: Mapping[str, Any]) -> tuple[TensorSpec, ...]:
+    return tuple(TensorSpec(spec["name"], tuple(spec["shape"]), spec["dtype"]) for spec in request["inputs"])
+
+
+def _inputs(specs: tuple[TensorSpec, ...], folder: Path) -> dict[str, np.ndarray]:
+    with np.load(folder / INPUTS) as stored:
+        return dict(zip((spec.name for spec in specs), (stored[name] for name in stored.files), strict=True))
+
+
+_KINDS: Mapping[str, Callable[[Mapping[str, Any], Path], Callable[[], Any]]] = {
+    "artefact": _artefact,
+    "eager": _eager,
+    "stages": _stages,
+    "model": _model,
+}
+
+if __name__ == "__main__":
+    _serve(Path(sys.argv[1]))

@@ -1,0 +1,189 @@
+"""What is measured in one run, in sections, and what a stored result shows as tables."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from kokoro_nb.backends.base import quietly
+from kokoro_nb.benchmarks import decoders, speaking
+from kokoro_nb.benchmarks.decoders import BACKENDS, ROUNDS, Decoders, frames_of
+from kokoro_nb.benchmarks.families import shares
+from kokoro_nb.benchmarks.profiles import Profile, profile
+from kokoro_nb.benchmarks.timing import LIMIT
+from kokoro_nb.delivery.export import TOKENS
+from kokoro_nb.errors import InputError
+
+Part = Literal["exports", "floor", "families", "looking"]
+PARTS: tuple[Part, ...] = ("exports", "floor", "families", "looking")
+LOOKED = ("eager", "onnxruntime", "coreml-reference")  # backends that show their operators
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be measured.
+
+    Attributes
+    ----------
+    parts : sequence of str
+        ``exports``: time and memory of the decoder and of text to audio on every backend. ``floor``: how far each is
+        from what the machine can do. ``families``: where each spends its time. ``looking``: what a trace of all
+        operators costs.
+    weights : str
+        See `models.kokoro.load_model`.
+    lengths : sequence of float
+        Seconds of audio; families and looking take the first.
+    backends : sequence of str
+        Keys of `BACKENDS`; by default `decoders.BACKENDS`, and `LOOKED` for looking.
+    rounds, limit
+        See `timing.in_turn`.
+    seed : int
+        Of random weights and of the source's noise.
+    tokens : int
+        Room of the first of the two stages.
+    folder : path, optional
+        Where the decoders' artefacts are kept.
+    """
+
+    parts: Sequence[Part] = ("exports", "floor", "families")
+    weights: str = "mini"
+    lengths: Sequence[float] = (1.0, 3.0)
+    backends: Sequence[str] | None = None
+    rounds: int = ROUNDS
+    limit: float = LIMIT
+    seed: int = 0
+    tokens: int = TOKENS
+    folder: str | Path | None = field(default=None, compare=False)
+
+
+def run(asked: Asked) -> tuple[str, dict[str, Any]]:
+    """Measure what is asked for.
+
+    Returns
+    -------
+    str, dict
+        Label of the weights; the sections of a result, ready for `store.record`: ``decoders`` and ``speaking``, each a
+        list with an entry for each length; ``families``; ``looking``.
+
+    Raises
+    ------
+    InputError
+        If a part, a backend, a length or the weights are unknown.
+    """
+    unknown = ", ".join(part for part in asked.parts if part not in PARTS)
+    if unknown or not asked.parts or not asked.lengths:
+        raise InputError(f"'{unknown or 'nothing'}' cannot be measured; ask for {', '.join(PARTS)} of some seconds.")
+    for length in asked.lengths:
+        frames_of(length)
+    from kokoro_nb.models.kokoro import load_model
+
+    with quietly():
+        kokoro = load_model(asked.weights, asked.seed)
+    sections: dict[str, Any] = {}
+    if {"exports", "floor", "families"} & set(asked.parts):
+        sections |= _decoders(kokoro, asked)
+    if "exports" in asked.parts:
+        sections["speaking"] = list(_speaking(kokoro, asked))
+    if "looking" in asked.parts:
+        sections["looking"] = _looking(asked)
+    return kokoro.weights.label, sections
+
+
+def profiles(measured: Decoders) -> tuple[dict[str, Profile], dict[str, str]]:
+    """Return where each timed program spends its time, and why of some it is not known."""
+    told = {name: profile(program, measured.inputs) for name, program in measured.programs.items()}
+    known = {name: each for name, each in told.items() if isinstance(each, Profile)}
+    return known, {name: each for name, each in told.items() if isinstance(each, str)}
+
+
+def _decoders(kokoro: Any, asked: Asked) -> dict[str, Any]:
+    backends, slow = asked.backends or BACKENDS, dict[str, float]()
+    timing = {"exports", "floor"} & set(asked.parts)
+    sections: dict[str, Any] = {"decoders": []} if timing else {}
+    for place, length in enumerate(asked.lengths if timing else asked.lengths[:1]):
+        given = (kokoro, length, backends, asked.rounds if timing else 1, asked.seed, asked.limit)
+        measured = decoders.measure(*given, "exports" in asked.parts, slow, asked.folder)
+        slow |= {row.program: row.real_time for row in measured.rows}
+        if timing:
+            sections["decoders"].append(measured.as_dict())
+        if place == 0 and "families" in asked.parts:
+            known, skipped = profiles(measured)
+            told = {name: each.as_dict() for name, each in known.items()}
+            sections["families"] = {"length": length, "profiles": told, "skipped": {**measured.skipped, **skipped}}
+    return sections
+
+
+def _speaking(kokoro: Any, asked: Asked) -> Iterator[dict[str, Any]]:
+    slow: dict[str, float] = {}
+    for length in asked.lengths:
+        given = (kokoro, length, asked.backends or BACKENDS, asked.rounds, asked.seed, asked.limit)
+        measured = speaking.measure(*given, slow=slow, tokens=asked.tokens)
+        slow |= {row.program: row.real_time for row in measured.rows}
+        yield measured.as_dict()
+
+
+def _looking(asked: Asked) -> Rows:
+    from kokoro_nb.benchmarks.looking import trace_cost
+    from kokoro_nb.numerics.subject import decoder_from_har
+
+    frames = frames_of(asked.lengths[0])
+    decoder = decoder_from_har(asked.weights, asked.seed, decoders.text_of(frames), frames)
+    rows = trace_cost(decoder.exported, decoder.inputs, asked.backends or LOOKED, asked.rounds, asked.folder)
+    return [row.as_dict() for row in rows]
+
+
+def tables(result: Mapping[str, Any], parts: Sequence[Part] = PARTS) -> Iterator[tuple[str, Rows]]:
+    """Yield caption and rows of each table of a result, as it was measured or as it was stored."""
+    if "exports" in parts:
+        for section, what in (("decoders", "Decoder from har"), ("speaking", "Text to audio")):
+            for part in result.get(section, []):
+                if part["rows"]:
+                    length = part["rows"][0].get("room", part["rows"][0]["length"])
+                    yield f"{what}, {length:g} s", [*map(_timed, part["rows"]), *_skipped(part["skipped"])]
+    if "floor" in parts:
+        for part in result.get("decoders", []):
+            yield _floor_caption(part), [_over_floor(row, part) for row in part["rows"]]
+            kinds = part["work"]["families"].items()
+            yield f"Work of the decoder from har, {part['length']:g} s", [{"family": k, **v} for k, v in kinds]
+    if "families" in parts and "families" in result:
+        part = result["families"]
+        rows = [_families(name, each) for name, each in part["profiles"].items()]
+        yield (
+            f"Share of the time in each family (%), decoder, {part['length']:g} s",
+            [*rows, *_skipped(part["skipped"])],
+        )
+    if "looking" in parts and result.get("looking"):
+        yield "What looking into every operator costs", list(result["looking"])
+
+
+def _timed(row: Mapping[str, Any]) -> dict[str, Any]:
+    ratio, memory = row["ratio"], row.get("memory", {})
+    told = {"program": row["program"], "run (s)": float(row["seconds"]["median"])}
+    told |= {"real-time factor": float(row["real_time_factor"]), "x eager": float(ratio["median"])}
+    told |= {"from": float(ratio["low"]), "to": float(ratio["high"]), "rounds": ratio["rounds"]}
+    if "error" in row:
+        told |= {"error (of peak)": float(row["error"]), "size (MB)": row["size"] / 1e6}
+    return told | {f"memory {name} (MB)": each for name, each in memory.items()}
+
+
+def _floor_caption(part: Mapping[str, Any]) -> str:
+    roofs, work = part["ceilings"], part["work"]
+    told = f"Decoder from har, {part['length']:g} s: {work['flops'] / 1e9:.3g} GFLOP, "
+    told += f"{work['least_bytes'] / 1e6:.3g} MB at least, {work['moved_bytes'] / 1e6:.3g} MB operator by operator; "
+    return told + f"{roofs['gflops']:.3g} GFLOP/s and {roofs['gbytes']:.3g} GB/s on {roofs['threads']} threads"
+
+
+def _over_floor(row: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
+    seconds, floors = float(row["seconds"]["median"]), part["floor_seconds"]
+    told = {"program": row["program"], "run (s)": seconds, "x floor": seconds / floors["least"]}
+    return {**told, "x floor, operators apart": seconds / floors["separate"]}
+
+
+def _families(name: str, about: Mapping[str, Any]) -> dict[str, Any]:
+    told = {kind: 100 * share for kind, share in shares(about["seconds"]).items()}
+    return {"program": name, "told of": about["total"] / about["wall"], **told}
+
+
+def _skipped(reasons: Mapping[str, str]) -> Rows:
+    return [{"program": name, "skipped": reason} for name, reason in reasons.items()]

@@ -1,0 +1,138 @@
+"""Programs timed in turn, so that what slows the machine for a while slows all of them, and told as ratios."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.errors import InputError
+
+Call = Callable[[], Any]
+DRAWS = 1000  # of the bootstrap
+COVERED = 0.95
+LIMIT = 60.0  # seconds that one program may take in all, warm-up aside
+PAUSE = 0.05  # seconds before each call: the threads of the program before may still be waiting for work at full speed
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Several figures by their middle.
+
+    Attributes
+    ----------
+    median, low, high : float
+        Of times, the quartiles; of ratios, the bounds of `COVERED` of the medians of as many rounds drawn again.
+    rounds : int
+        How many figures there were.
+    """
+
+    median: float
+    low: float
+    high: float
+    rounds: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures by name."""
+        return asdict(self)
+
+    @property
+    def text(self) -> str:
+        """The middle, and from where to where: ``1.23 (1.20 to 1.31)``."""
+        return f"{self.median:.3g} ({self.low:.3g} to {self.high:.3g})"
+
+    def holds(self, value: float) -> bool:
+        """Say whether `value` lies within."""
+        return self.low <= value <= self.high
+
+
+def in_turn(
+    calls: Mapping[str, Call],
+    rounds: int,
+    limit: float = LIMIT,
+    clock: Callable[[], float] = time.perf_counter,
+    sleep: Callable[[float], None] = time.sleep,
+) -> dict[str, tuple[float, ...]]:
+    """Time each of `calls` once a round, in the order in which they are given.
+
+    Each is called once before, to warm up. One so slow that it would take longer than `limit` takes part in the first
+    rounds alone, as many as fit and one at least.
+
+    Parameters
+    ----------
+    calls : mapping of str to callable
+        The first is what the others are held against.
+    rounds : int
+        At least 1.
+    limit : float
+        Seconds for one program in all rounds together.
+    clock : callable
+        Seconds since whenever.
+    sleep : callable
+        Waits for `PAUSE` before each call.
+
+    Returns
+    -------
+    dict
+        Name -> seconds of each round.
+
+    Raises
+    ------
+    InputError
+        If there is nothing to call, or no round.
+    """
+    if not calls or rounds < 1:
+        raise InputError(f"{len(calls)} programs in {rounds} rounds cannot be timed; give one or more of each.")
+    enough = {name: min(rounds, max(1, int(limit / max(_seconds(call, clock), 1e-9)))) for name, call in calls.items()}
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for number in range(rounds):
+        for name, call in calls.items():
+            if number < enough[name]:
+                sleep(PAUSE)
+                times[name].append(_seconds(call, clock))
+    return {name: tuple(each) for name, each in times.items()}
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Return median and quartiles.
+
+    >>> spread([4.0, 1.0, 2.0, 3.0, 5.0])
+    Spread(median=3.0, low=2.0, high=4.0, rounds=5)
+    """
+    low, median, high = np.quantile(np.asarray(values, np.float64), (0.25, 0.5, 0.75)).tolist()
+    return Spread(median, low, high, len(values))
+
+
+def ratio(candidate: Sequence[float], base: Sequence[float], seed: int = 0) -> Spread:
+    """Return how many times as long the candidate took as the base: each round by itself, then the median.
+
+    The bounds are those of a percentile bootstrap over the rounds (Efron 1979, "Bootstrap Methods: Another Look at the
+    Jackknife"): the rounds are drawn again with replacement, `DRAWS` times. Of one round there is nothing to draw, and
+    the bounds are NaN.
+
+    Parameters
+    ----------
+    candidate, base : sequence of float
+        Seconds of each round; rounds that the candidate did not take part in are left out.
+    seed : int
+        Of the draws.
+
+    Examples
+    --------
+    >>> ratio([2.0, 4.0, 6.0], [1.0, 2.0, 3.0])
+    Spread(median=2.0, low=2.0, high=2.0, rounds=3)
+    """
+    paired = min(len(candidate), len(base))
+    each = np.asarray(candidate[:paired], np.float64) / np.asarray(base[:paired], np.float64)
+    if paired < 2:
+        return Spread(float(each[0]), float("nan"), float("nan"), paired)
+    drawn = np.random.default_rng(seed).integers(0, paired, (DRAWS, paired))
+    low, high = np.quantile(np.median(each[drawn], axis=1), ((1 - COVERED) / 2, (1 + COVERED) / 2)).tolist()
+    return Spread(float(np.median(each)), low, high, paired)
+
+
+def _seconds(call: Call, clock: Callable[[], float]) -> float:
+    start = clock()
+    call()
+    return clock() - start

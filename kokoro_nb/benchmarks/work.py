@@ -1,0 +1,186 @@
+"""How much work a program is: operations and bytes of every operator, as PyTorch calls them one after the other."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from kokoro_nb.benchmarks.ceilings import Ceilings
+from kokoro_nb.benchmarks.families import FAMILIES, family
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operator that computes something.
+
+    Attributes
+    ----------
+    op : str
+        As PyTorch calls it: ``aten.convolution.default``.
+    family : str
+        One of `FAMILIES`.
+    flops : int
+        Additions and multiplications of convolutions, matrix products and LSTMs; 0 for all others.
+    moved : int
+        Bytes of what it reads and writes, each tensor once.
+    """
+
+    op: str
+    family: str
+    flops: int
+    moved: int
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a program has to do.
+
+    Attributes
+    ----------
+    operations : tuple of Operation
+        In the order of execution; views are none.
+    weights : int
+        Bytes of the parameters, buffers and constants that are read, each once.
+    given : int
+        Bytes of the inputs and outputs.
+    """
+
+    operations: tuple[Operation, ...]
+    weights: int
+    given: int
+
+    @cached_property
+    def flops(self) -> int:
+        """Operations of all together."""
+        return sum(each.flops for each in self.operations)
+
+    @property
+    def least(self) -> int:
+        """Bytes that have to pass even where no operator's result leaves the caches: weights, inputs, outputs."""
+        return self.weights + self.given
+
+    @cached_property
+    def moved(self) -> int:
+        """Bytes that pass where every operator reads and writes memory by itself."""
+        return sum(each.moved for each in self.operations)
+
+    def families(self) -> dict[str, dict[str, int]]:
+        """Return number, operations and bytes of each family that there is."""
+        found = {}
+        for name in FAMILIES:
+            some = [each for each in self.operations if each.family == name]
+            if some:
+                sums = {"flops": sum(each.flops for each in some), "bytes": sum(each.moved for each in some)}
+                found[name] = {"operators": len(some), **sums}
+        return found
+
+    def floor(self, ceilings: Ceilings) -> float:
+        """Return the seconds that no program beats which computes these sums as they are written.
+
+        An algorithm with fewer operations, Winograd's or a fast Fourier transform, could.
+        """
+        return ceilings.seconds(self.flops, self.least)
+
+    def separate_floor(self, ceilings: Ceilings) -> float:
+        """Return the seconds of the same operators one after the other, each against its own roof.
+
+        It is the floor of what joins no operators; what joins them may lie below, and what fits the caches too.
+        """
+        return sum(ceilings.seconds(each.flops, each.moved) for each in self.operations)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the sums by name."""
+        sums = {"flops": self.flops, "weights_bytes": self.weights, "given_bytes": self.given}
+        return {**sums, "least_bytes": self.least, "moved_bytes": self.moved, "families": self.families()}
+
+
+def count(module: Any, inputs: Mapping[str, Any]) -> Work:
+    """Count what `module` does in one call, without computing anything.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        What is counted is what it does in inference mode, patches that are on included.
+    inputs : mapping
+        Name of a parameter of its forward -> tensor.
+    """
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.utils._pytree import tree_leaves
+
+    operations: list[Operation] = []
+    weights: dict[int, int] = {}
+    made: set[int] = set()  # storages of inputs and results; what is read and not among them is a weight
+    alive: list[Any] = []  # a storage's number may be given again as soon as it is let go
+
+    class Counting(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs = kwargs or {}
+            result = func(*args, **kwargs)
+            read, written = _distinct(tree_leaves((args, kwargs))), _distinct(tree_leaves(result))
+            alive.extend((*read.values(), *written.values()))
+            weights.update({at: _bytes(tensor) for at, tensor in read.items() if at not in made})
+            if func._schema.is_mutable or not written.keys() <= read.keys():  # the rest are views
+                made.update(written)
+                moved = sum(map(_bytes, (*read.values(), *written.values())))
+                kind = family(str(func), _kernel(args))
+                operations.append(Operation(str(func), kind, _flops(func, args, kwargs, result), moved))
+            return result
+
+    # tensors without data: nothing is computed, and nothing of it takes room
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode, torch.no_grad():
+        stand_ins = {name: mode.from_tensor(tensor) for name, tensor in inputs.items()}
+        made.update(map(_storage, stand_ins.values()))
+        with Counting():
+            results = module(**stand_ins)
+    ends = sum(map(_bytes, (*stand_ins.values(), *_tensors(tree_leaves(results)))))
+    return Work(tuple(operations), sum(weights.values()), ends)
+
+
+def _kernel(args: Any) -> tuple[int, ...]:
+    """Return the shape of the second argument, which of a convolution is the kernel."""
+    return tuple(getattr(args[1], "shape", ())) if len(args) > 1 else ()
+
+
+def _flops(func: Any, args: Any, kwargs: Any, result: Any) -> int:
+    """Count by PyTorch's own formulas, and those of `_LSTM`, which it does not have."""
+    from torch.utils.flop_counter import flop_registry
+
+    packet = func._overloadpacket
+    if str(packet) in _LSTM:
+        return _LSTM[str(packet)](args)
+    return int(flop_registry[packet](*args, **kwargs, out_val=result)) if packet in flop_registry else 0
+
+
+def _one_direction(args: Any) -> int:
+    """Return the operations of a layer of an LSTM in one direction: its input and its state by two matrices a step."""
+    x, into, again = args[:3]
+    return 2 * x.shape[0] * x.shape[1] * (into.numel() + again.numel())
+
+
+_LSTM: Mapping[str, Callable[[Any], int]] = {"aten.mkldnn_rnn_layer": _one_direction}
+
+
+def _distinct(values: Any) -> dict[int, Any]:
+    """Return the tensors among `values` by their storage, the largest of each."""
+    found: dict[int, Any] = {}
+    for tensor in _tensors(values):
+        at = _storage(tensor)
+        if at not in found or _bytes(tensor) > _bytes(found[at]):
+            found[at] = tensor
+    return found
+
+
+def _tensors(values: Any) -> Iterator[Any]:
+    import torch
+
+    return (value for value in values if isinstance(value, torch.Tensor))
+
+
+def _storage(tensor: Any) -> int:
+    return tensor.untyped_storage()._cdata
+
+
+def _bytes(tensor: Any) -> int:
+    """Return how much memory a tensor reads: where it repeats its elements, each once."""
+    return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())

@@ -1,0 +1,93 @@
+"""kokoro-nb bench: how fast, how far from the floor, where the time goes, what looking costs; and since when."""
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+PARTS = ("exports", "floor", "families", "looking")  # benchmarks.suite.PARTS, which is not imported for --help
+FOLDER = Path("outputs") / "bench"
+
+
+def add(commands: Any) -> None:
+    """Add the subcommand to what `ArgumentParser.add_subparsers` returned."""
+    bench = commands.add_parser("bench", help="measure exports, and what looking costs")
+    bench.add_argument(
+        "--what", nargs="+", choices=PARTS, default=list(PARTS[:3]), metavar="PART", help=f"some of {', '.join(PARTS)}"
+    )
+    bench.add_argument("--backends", nargs="+", metavar="B", help="doctor lists them (default: all that run here)")
+    bench.add_argument("--weights", default="mini", metavar="W", help="as in the notebooks (default: mini)")
+    bench.add_argument("--seconds", type=float, nargs="+", default=[1.0, 3.0], metavar="S", help="of audio (1 3)")
+    bench.add_argument("--rounds", type=int, default=7, help="each program once in every round (default: 7)")
+    bench.add_argument("--limit", type=float, default=60.0, help="seconds for one program in all (default: 60)")
+    bench.add_argument("--tokens", type=int, default=256, metavar="N", help="room of the first stage (default: 256)")
+    bench.add_argument("--seed", type=int, default=0, help="of random weights and of the noise (default: 0)")
+    bench.add_argument("--against", type=Path, metavar="FILE", help="hold it against a stored result")
+    bench.add_argument(
+        "--out", type=Path, metavar="DIR", help="where results go (default: the project's outputs/bench)"
+    )
+    bench.add_argument("--json", action="store_true", help="as JSON")
+    bench.set_defaults(command=_bench)
+
+
+def _bench(arguments: argparse.Namespace) -> int:
+    from kokoro_nb.backends.base import quietly
+    from kokoro_nb.benchmarks import store
+
+    with quietly():
+        from kokoro_nb.benchmarks.suite import Asked, run
+    from kokoro_nb.reporting.versions import commit, project_folder, versions
+
+    then = store.load(arguments.against) if arguments.against else None
+    what = ("weights", "backends", "rounds", "limit", "seed", "tokens")
+    given = {name: getattr(arguments, name) for name in what}
+    label, sections = run(Asked(arguments.what, lengths=arguments.seconds, **given))
+    parameters = {"what": arguments.what, "seconds": arguments.seconds, **given}
+    result = store.record(label, parameters, versions(), commit(), **sections)
+    path = store.save(result, arguments.out or (project_folder() or Path.cwd()) / FOLDER)
+    if then is not None:
+        result |= {"against": {"rows": store.against(result, then), "differences": store.differences(result, then)}}
+    print(json.dumps(result, indent=2) if arguments.json else _told(result, path))
+    return 0
+
+
+def _told(result: Mapping[str, Any], path: Path) -> str:
+    from kokoro_nb.benchmarks.suite import tables
+
+    machine = result["machine"]
+    lines = [f"{machine['processor']}, {machine['cores']} cores; weights {result['weights']}"]
+    for caption, rows in tables(result, result["parameters"]["what"]):
+        lines += ["", caption, *_lines(rows)]
+    if "against" in result:
+        lines += ["", "Held against the stored result", *_lines(result["against"]["rows"])]
+        lines += [f"differs: {each}" for each in result["against"]["differences"]]
+    return "\n".join([*lines, "", f"Result: {path}"])
+
+
+def _lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the rows below the names of their columns, text to the left and figures to the right."""
+    names = list(dict.fromkeys(name for row in rows for name in row if name != "skipped"))
+    cells = [[_cell(row.get(name)) for name in names] for row in rows if "skipped" not in row]
+    widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
+    figures = [any(isinstance(row.get(name), int | float) for row in rows) for name in names]
+    told = [
+        "  ".join(
+            text.rjust(width) if right else text.ljust(width)
+            for text, width, right in zip(line, widths, figures, strict=True)
+        ).rstrip()
+        for line in ([names, *cells] if cells else [])
+    ]
+    return [*told, *(f"skipped {row['program']}: {row['skipped']}" for row in rows if "skipped" in row)]
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return (
+        f"{value:.3g}"
+        if isinstance(value, float) and abs(value) < 1000
+        else f"{value:,.0f}"
+        if isinstance(value, float)
+        else str(value)
+    )

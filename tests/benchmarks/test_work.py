@@ -1,0 +1,113 @@
+"""The work in small modules against arithmetic spelled out."""
+
+import pytest
+import torch
+from torch import nn
+
+from kokoro_nb.benchmarks.architecture import convolution_flops
+from kokoro_nb.benchmarks.ceilings import Ceilings
+from kokoro_nb.benchmarks.families import CONV, ELEMENTWISE, LSTM, MATMUL, STFT, family
+from kokoro_nb.benchmarks.work import count
+from kokoro_nb.models import stages
+from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+
+
+class Layers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv1d(3, 4, 5, padding=2)
+        self.up = nn.ConvTranspose1d(4, 4, 5, stride=3, groups=4)
+        self.linear = nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.linear(torch.sin(self.up(self.conv(x)))[:, :, :8])
+
+
+def test_each_layer_is_counted():
+    found = count(Layers(), {"x": torch.zeros(1, 3, 10)})
+    flops = {kind: each["flops"] for kind, each in found.families().items()}
+    # 10 positions, 4 x 3 x 5 weights; 10 positions that go in, 4 groups of 1 x 5 weights; 4 rows of 8 by 8 x 2
+    assert flops[CONV] == 2 * (10 * 4 * 3 * 5 + 10 * 4 * 5)
+    assert flops[MATMUL] == 2 * 4 * 8 * 2
+    assert flops[ELEMENTWISE] == 0
+    assert found.flops == sum(flops.values())
+    # weights and biases of the three layers, 4 bytes each
+    assert found.weights == 4 * ((60 + 4) + (20 + 4) + (16 + 2))
+    # 3 x 10 go in, 4 x 2 come out
+    assert found.given == 4 * (30 + 8)
+    assert found.least == found.weights + found.given
+
+
+def test_bytes_are_read_and_written_once_by_each_operator_and_views_move_none():
+    found = count(nn.Sequential(nn.Flatten(0), nn.ReLU(), nn.Unflatten(0, (2, 5))), {"input": torch.zeros(1, 10)})
+    assert [each.moved for each in found.operations] == [4 * (10 + 10)]
+    assert found.moved == 80
+    assert found.weights == 0
+
+
+def test_a_tensor_that_repeats_its_elements_is_read_once():
+    class Repeated(nn.Module):
+        def forward(self, x):
+            return x.expand(100, 4) + 1
+
+    (operation,) = count(Repeated(), {"x": torch.zeros(1, 4)}).operations
+    assert operation.moved == 4 * (4 + 400)
+
+
+def test_an_lstm_is_counted():
+    class Recurrent(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lstm = nn.LSTM(6, 5, batch_first=True, bidirectional=True)
+
+        def forward(self, x):
+            return self.lstm(x)[0]
+
+    found = count(Recurrent(), {"x": torch.zeros(1, 7, 6)})
+    # two directions, 7 steps, four gates of 5, each from 6 inputs and 5 states
+    assert found.families()[LSTM]["flops"] == 2 * 2 * 7 * 4 * 5 * (6 + 5)
+
+
+def test_the_decoder_is_what_its_layers_add_up_to(narrow, narrow_case):
+    decoder, frames = narrow.model.decoder, 6
+    with patched(narrow.model, EXPORT_PATCHES):
+        inputs = stages.from_har_inputs(decoder, narrow_case.decoder_inputs(frames))
+        found = count(stages.FromHarStage(decoder), inputs)
+    assert found.families()[CONV]["flops"] == convolution_flops(decoder, frames) == spelled_out(frames)
+    assert found.families()[STFT]["operators"] == 2  # the inverse alone: real and imaginary part
+    assert found.moved > found.least
+
+
+def spelled_out(frames):
+    """Return the weights of each of the narrow decoder's convolutions times its positions, two operations each."""
+    # 144 channels, 80 of text, 24 of its residual, 128 into the generator; three taps
+    encode = 3 * 82 * 144 + 3 * 144 * 144 + 82 * 144
+    inner = 3 * 170 * 144 + 3 * 144 * 144 + 170 * 144
+    last = 3 * 170 * 128 + 3 * 128 * 128 + 170 * 128
+    trunk = frames * (2 * 3 + 80 * 24 + encode + 3 * inner + 3 * 170 + 2 * last)
+    # blocks of six convolutions: the source's, then those of 3, 7 and 11 taps
+    first = 2 * frames * 128 * 64 * 20 + 20 * frames * (22 * 64 * 12 + 6 * 64 * 64 * (7 + 3 + 7 + 11))
+    second = 20 * frames * 64 * 32 * 12 + (120 * frames + 1) * (22 * 32 + 6 * 32 * 32 * (11 + 3 + 7 + 11))
+    return 2 * (trunk + first + second + (120 * frames + 1) * (32 * 22 * 7 + 20))
+
+
+@pytest.mark.parametrize(
+    ("name", "kernel", "kind"),
+    [
+        ("aten.convolution.default", (11, 1, 20), STFT),
+        ("aten.convolution.default", (512, 1, 3), CONV),
+        ("NhwcFusedConv", (), CONV),
+        ("fused_conv1d_transpose_add", (), CONV),
+        ("aten.atan2.default", (), ELEMENTWISE),
+    ],
+)
+def test_families(name, kernel, kind):
+    assert family(name, kernel) == kind
+
+
+def test_the_floor_is_the_higher_of_two_roofs():
+    found = count(Layers(), {"x": torch.zeros(1, 3, 10)})
+    slow_memory, slow_products = Ceilings(1e6, 1e-9, 1, {}), Ceilings(1e-9, 1e6, 1, {})
+    assert found.floor(slow_memory) == pytest.approx(found.least)
+    assert found.floor(slow_products) == pytest.approx(found.flops)
+    assert found.separate_floor(slow_memory) == pytest.approx(found.moved)
