@@ -19,7 +19,7 @@ from kokoro_nb.reporting.logbook import now
 from kokoro_nb.reporting.matrix import columns, tallies
 from kokoro_nb.reporting.runs import Run, changed_files, read_runs
 from kokoro_nb.reporting.selection import read_notebook
-from kokoro_nb.reporting.side_by_side import MARK
+from kokoro_nb.reporting.side_by_side import MARK, player_script
 from kokoro_nb.reporting.versions import commit, versions
 from kokoro_nb.storage import write_text
 
@@ -171,8 +171,8 @@ def read_body(path: Path, error: str = "") -> Body:
 def render_page(page: Page) -> str:
     """Return the HTML of one notebook; what a figure of versions needs is in the page where there is one."""
     more = MARK in page.body.html
-    script = resource("page.js") + (resource("side_by_side.js") if more else "")
-    style = resource("side_by_side.css") if more else ""
+    script = resource("page.js") + (player_script() if more else "")
+    style = resource("side_by_side/side_by_side.css") if more else ""
     style += resource("explorer/explorer.css") if "knb-explorer" in page.body.html else ""
     return _render("page.html.j2", page=page, board=board(page.findings).html, script=script, style=style)
 

@@ -181,7 +181,7 @@ def test_without_any_run_there_is_one_sentence(tmp_path):
     assert not (tmp_path / "report").exists()
 
 
-@pytest.mark.parametrize("name", ["reporting/page.css", "reporting/side_by_side.css", "markup.css"])
+@pytest.mark.parametrize("name", ["reporting/page.css", "reporting/side_by_side/side_by_side.css", "markup.css"])
 def test_every_rule_of_a_style_sheet_is_closed(name):
     depths, depth = [], 0
     for character in resource(name):

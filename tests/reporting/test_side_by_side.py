@@ -1,6 +1,7 @@
 import base64
 import io
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,8 +9,9 @@ import soundfile
 from bs4 import BeautifulSoup
 
 from kokoro_nb.errors import InputError
+from kokoro_nb.reporting import side_by_side as package
 from kokoro_nb.reporting.sanitise import sanitise
-from kokoro_nb.reporting.side_by_side import BLOCKS, side_by_side
+from kokoro_nb.reporting.side_by_side import BLOCKS, PARTS, player_script, side_by_side
 
 SR = 24_000
 BAD = "<script>alert(1)</script>"
@@ -122,6 +124,17 @@ def test_it_takes_tensors_and_its_script_cannot_end_early(voice):
     script = re.findall(r"<script>(.*?)</script>", shown._repr_html_(), re.DOTALL)
     assert len(script) == 1
     assert script[0].rstrip().endswith("})();")
+
+
+def test_the_script_is_all_its_parts_in_one_strict_function():
+    parts = {path.stem: path.read_text() for path in Path(package.__file__).parent.glob("*.js")}
+    assert sorted(parts) == sorted(PARTS)
+    script = player_script()
+    assert script.startswith('(() => {\n"use strict";\n')
+    assert all(script.count(part) == 1 for part in parts.values())
+    declared = re.findall(r"^(?:const|let|class|function) (\w+)", script, re.MULTILINE)
+    assert len(declared) > len(parts)
+    assert len(set(declared)) == len(declared), "a name that two parts declare is an error of the whole"
 
 
 @pytest.mark.parametrize(

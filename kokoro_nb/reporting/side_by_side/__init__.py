@@ -1,7 +1,7 @@
 """Versions of one utterance side by side: players at one gain, spectrograms on one scale, what differs beneath.
 
-What a notebook shows is complete without a script: the players stand one below the other. ``side_by_side.js`` makes one
-player of them that switches between the versions where it stands, and draws their waveforms.
+What a notebook shows is complete without a script: the players stand one below the other. The script makes one player
+of them that switches between the versions where it stands, and draws their waveforms.
 """
 
 import base64
@@ -26,6 +26,7 @@ HOP = 128  # samples between frames of short audio
 COLUMNS = 1000  # frames at most: a page is not wider
 BLOCKS = 6000  # of an envelope at most: 12 kB before base64
 STEP = 2.0**-15  # of 16 bits
+PARTS = ("basics", "view", "sound", "drawing", "lanes", "version", "bar", "ruler", "input", "player", "start")
 Floats = NDArray[np.float64]
 
 
@@ -34,7 +35,13 @@ class SideBySide(Fragment):
     """A figure of versions; in JupyterLab its script comes with it, in a report the page has it."""
 
     def _repr_html_(self) -> str:
-        return f"{super()._repr_html_()}<script>{resource('side_by_side.js')}</script>"
+        return f"{super()._repr_html_()}<script>{player_script()}</script>"
+
+
+def player_script() -> str:
+    """Return the parts of the script as one; nothing that they declare is seen outside, or twice on a page."""
+    parts = "\n".join(resource(f"side_by_side/{part}.js") for part in PARTS)
+    return f'(() => {{\n"use strict";\n\n{parts}}})();\n'
 
 
 def side_by_side(
@@ -80,7 +87,7 @@ def side_by_side(
         f'<p class="knb-note">{escape(loudness)}</p></figure>'
     )
     text = "\n".join([f"{title}: {about}", *(line for _, line in rows), loudness])
-    return SideBySide(html, text, resource("side_by_side.css"))
+    return SideBySide(html, text, resource("side_by_side/side_by_side.css"))
 
 
 def _checked(versions: Mapping[str, Any], sr: int) -> dict[str, Floats]:
