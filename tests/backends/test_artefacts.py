@@ -63,7 +63,9 @@ def _files(artifact):
     return sorted(found, key=lambda path: -path.stat().st_size)
 
 
-@pytest.mark.parametrize("damage", ["half", "flipped", "gone", "meta", "swapped"])
+@pytest.mark.parametrize(
+    "damage", ["half", "flipped", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("gone", "meta", "swapped"))]
+)
 def test_a_damaged_artefact_is_made_again(file_backend, damage, exported, sound, tmp_path):
     whole = sound(file_backend).path.parent
     shutil.copytree(whole, tmp_path / whole.name)

@@ -33,7 +33,8 @@ RESULT = "pathlib.Path(out_dir, 'result.txt').write_text('whole')"
 OBSERVED: dict[str, tuple[str, ...]] = {}
 # the command, of one version however the package is edited meanwhile
 COMMAND = (
-    "import sys; from kokoro_nb.reporting import runs; runs.package_digest = lambda: {!r}; "
+    "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "  # a shell's background ignores it
+    "from kokoro_nb.reporting import runs; runs.package_digest = lambda: {!r}; "
     "from kokoro_nb.__main__ import main; sys.exit(main())"
 )
 
