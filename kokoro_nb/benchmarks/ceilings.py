@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kokoro_nb.benchmarks.timing import Call, in_turn, spread
+from kokoro_nb.benchmarks.timing import Call, spread
 
 SIZES = (256, 512, 1024, 1536)  # of square matrices: the smallest fit a core's own cache, the largest do not
 COPIED = 128  # MB, some times the largest last-level cache that is common
@@ -77,12 +77,6 @@ def ceiling_calls(
         return Ceilings(max(by_size.values()), moved / spread(times["copy"]).median, number, by_size)
 
     return calls, read
-
-
-def ceilings(number: int | None = None, rounds: int = 7) -> Ceilings:
-    """Measure both roofs alone: see `ceiling_calls`."""
-    calls, read = ceiling_calls(number)
-    return read(in_turn(calls, rounds))
 
 
 @contextmanager

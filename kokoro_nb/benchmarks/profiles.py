@@ -91,10 +91,10 @@ def gathered(how: str, events: Iterable[Event], calls: int, wall: float) -> Prof
     return Profile(how, {kind: sum(each.values()) for kind, each in ordered.items()}, wall / calls, ordered)
 
 
-def _timed(program: Any, inputs: Arrays, calls: int) -> float:
+def _timed(call: Callable[[], Any], calls: int) -> float:
     start = time.perf_counter()
     for _ in range(calls):
-        program.run(inputs)
+        call()
     return time.perf_counter() - start
 
 
@@ -104,7 +104,7 @@ def _eager(program: Any, inputs: Arrays, calls: int) -> Profile:
 
     program.run(inputs)
     with quietly(), watch(activities=[ProfilerActivity.CPU], record_shapes=True) as seen:
-        wall = _timed(program, inputs, calls)
+        wall = _timed(lambda: program.run(inputs), calls)
     # of operators that call each other, each without those that it calls
     events = ((each.name, _second(each.input_shapes), each.self_cpu_time_total / 1e6) for each in seen.events())
     return gathered("torch.profiler", events, calls, wall)
@@ -126,10 +126,7 @@ def _onnx(program: OnnxProgram, inputs: Arrays, calls: int) -> Profile:
         session = onnxruntime.InferenceSession(str(program.path), options, providers=["CPUExecutionProvider"])
         fed = dict(zip((node.name for node in session.get_inputs()), arrays.values(), strict=True))
         session.run(None, fed)
-        start = time.perf_counter()
-        for _ in range(calls):
-            session.run(None, fed)
-        wall = time.perf_counter() - start
+        wall = _timed(lambda: session.run(None, fed), calls)
         told = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
     return gathered("ONNX Runtime's profile", _onnx_events(told), calls, wall)
 
@@ -157,10 +154,7 @@ def _executorch(program: ExecutorchProgram, inputs: Arrays, calls: int) -> Profi
     with tempfile.TemporaryDirectory() as room, quietly():
         module = _load_for_executorch(str(program.path), enable_etdump=True)
         module.run_method("forward", tensors)
-        start = time.perf_counter()
-        for _ in range(calls):
-            module.run_method("forward", tensors)
-        wall = time.perf_counter() - start
+        wall = _timed(lambda: module.run_method("forward", tensors), calls)
         path = Path(room) / "events.etdump"
         module.write_etdump_result_to_file(str(path))
         told = deserialize_from_etdump_flatcc(path.read_bytes()).run_data
@@ -200,7 +194,7 @@ def _tvm(program: TvmProgram, inputs: Arrays, calls: int) -> Profile:
     program.run(inputs)
     program.machine.set_instrument(watch)
     try:
-        wall = _timed(program, inputs, calls)
+        wall = _timed(lambda: program.run(inputs), calls)
     finally:
         program.machine.set_instrument(lambda *_arguments: None)
     return gathered("TVM's virtual machine, call by call", events, calls, wall)

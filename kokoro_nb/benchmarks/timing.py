@@ -42,10 +42,6 @@ class Spread:
         """The middle, and from where to where: ``1.23 (1.20 to 1.31)``."""
         return f"{self.median:.3g} ({self.low:.3g} to {self.high:.3g})"
 
-    def holds(self, value: float) -> bool:
-        """Say whether `value` lies within."""
-        return self.low <= value <= self.high
-
 
 def in_turn(
     calls: Mapping[str, Call],
