@@ -82,28 +82,49 @@ def run_fresh(name: str, artifact: Artifact | Failure, inputs: Arrays, calls: in
         raise InputError(f"{calls} calls are too few; give 1 or more.")
     arrays = checked(inputs, artifact.inputs)
     with tempfile.TemporaryDirectory() as room:
-        folder = Path(room)
-        request = {
-            "backend": artifact.backend,
-            "path": str(artifact.path.resolve()),
-            "inputs": [asdict(spec) for spec in artifact.inputs],
-            "outputs": artifact.outputs,
-            "calls": calls,
-        }
-        (folder / REQUEST).write_text(json.dumps(request), encoding="utf-8")
-        np.savez(folder / INPUTS, *arrays.values())
-        command = [sys.executable, "-P", "-m", __name__, room]
-        # the same copy of this package, whether it is installed or not
-        found = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
-        environment = {**os.environ, "PYTHONPATH": found}
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment, check=False)
-        if done.returncode != 0:
-            raise RuntimeError(f"The process that ran {name} ended with {done.returncode}: {done.stderr.strip()}")
-        answer = json.loads((folder / ANSWER).read_text(encoding="utf-8"))
-        outputs = dict(zip(artifact.outputs, _stored(folder / OUTPUTS), strict=True))
+        request = {**request_for(artifact), "path": str(artifact.path.resolve()), "calls": calls}
+        answer = ask(__name__, Path(room), request, arrays, f"ran {name}")
+        outputs = dict(zip(artifact.outputs, _stored(Path(room) / OUTPUTS), strict=True))
     times = tuple(answer["calls"])
     seconds = {"loaded": answer["loaded"], "run": times[0]}
     return FreshRun(outputs, seconds, times, frozenset(answer["modules"]))
+
+
+def request_for(artifact: Artifact) -> dict[str, Any]:
+    """Return what a request says of an artefact, wherever it lies."""
+    specs = [asdict(spec) for spec in artifact.inputs]
+    return {"backend": artifact.backend, "inputs": specs, "outputs": artifact.outputs}
+
+
+def ask(module: str, folder: Path, request: Mapping[str, Any], arrays: Mapping[str, np.ndarray], did: str) -> Any:
+    """Run `module` of this package in a new Python process on a request in `folder`; return its answer.
+
+    Raises
+    ------
+    RuntimeError
+        If the process, which `did` something, fails; with what it printed.
+    """
+    (folder / REQUEST).write_text(json.dumps(request), encoding="utf-8")
+    np.savez(folder / INPUTS, *arrays.values())
+    command = [sys.executable, "-P", "-m", module, str(folder)]
+    # the same copy of this package, whether it is installed or not
+    found = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": found}
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"The process that {did} ended with {done.returncode}: {done.stderr.strip()}")
+    return json.loads((folder / ANSWER).read_text(encoding="utf-8"))
+
+
+def asked(folder: Path) -> Any:
+    """Return the request in `folder`, for the process that is to answer it."""
+    return json.loads((folder / REQUEST).read_text(encoding="utf-8"))
+
+
+def given(request: Mapping[str, Any], folder: Path) -> tuple[tuple[TensorSpec, ...], dict[str, np.ndarray]]:
+    """Return the inputs that a request in `folder` names: what they are declared as, and the arrays by name."""
+    specs = tuple(TensorSpec(spec["name"], tuple(spec["shape"]), spec["dtype"]) for spec in request["inputs"])
+    return specs, dict(zip((spec.name for spec in specs), _stored(folder / INPUTS), strict=True))
 
 
 def _stored(path: Path) -> list[np.ndarray]:
@@ -113,10 +134,9 @@ def _stored(path: Path) -> list[np.ndarray]:
 
 def _serve(folder: Path) -> None:
     """Answer the request in `folder`."""
-    request = json.loads((folder / REQUEST).read_text(encoding="utf-8"))
-    specs = tuple(TensorSpec(s["name"], tuple(s["shape"]), s["dtype"]) for s in request["inputs"])
+    request = asked(folder)
+    specs, inputs = given(request, folder)
     artifact = Artifact(request["backend"], Path(request["path"]), specs, tuple(request["outputs"]))
-    inputs: dict[str, Any] = dict(zip((spec.name for spec in specs), _stored(folder / INPUTS), strict=True))
     from kokoro_nb.backends import backend
 
     start = time.perf_counter()

@@ -5,8 +5,6 @@ Run as ``python -m kokoro_nb.benchmarks.memory FOLDER`` it is that process: it r
 """
 
 import json
-import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -18,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.backends.base import Artifact
-from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
+from kokoro_nb.backends.fresh_process import ANSWER, ask, asked, given, request_for
+from kokoro_nb.backends.signature import Arrays, checked
 
-REQUEST, INPUTS, ANSWER, PROGRAM = "request.json", "inputs.npz", "answer.json", "program.pt"
+PROGRAM = "program.pt"
 CALLS = 2
 _STATUS = Path("/proc/self/status")
 _RUNTIMES = (
@@ -70,8 +69,7 @@ def of_artifact(artifact: Artifact, inputs: Arrays) -> Memory:
     RuntimeError
         If the process fails; with what it printed.
     """
-    about = {"backend": artifact.backend, "inputs": [asdict(spec) for spec in artifact.inputs]}
-    about |= {"outputs": artifact.outputs}
+    about = request_for(artifact)
     arrays = checked(inputs, artifact.inputs)
     if artifact.path is not None:
         return _measured({"kind": "artefact", "path": str(artifact.path.resolve()), **about}, arrays)
@@ -90,20 +88,11 @@ def of_speaking(text: str, folder: str | Path | None, weights: str = "", seed: i
 def _measured(request: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None, module: Any = None) -> Memory:
     with tempfile.TemporaryDirectory() as room:
         folder = Path(room)
-        (folder / REQUEST).write_text(json.dumps(request), encoding="utf-8")
-        np.savez(folder / INPUTS, *(arrays or {}).values())
         if module is not None:
             import torch
 
             torch.save(module, folder / PROGRAM)
-        command = [sys.executable, "-P", "-m", __name__, room]
-        # the same copy of this package, whether it is installed or not
-        found = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
-        environment = {**os.environ, "PYTHONPATH": found}
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment, check=False)
-        if done.returncode != 0:
-            raise RuntimeError(f"The process that was measured ended with {done.returncode}: {done.stderr.strip()}")
-        return Memory(**json.loads((folder / ANSWER).read_text(encoding="utf-8")))
+        return Memory(**ask(__name__, folder, request, arrays or {}, "was measured"))
 
 
 def peak() -> float:
@@ -120,7 +109,7 @@ def peak() -> float:
 
 def _serve(folder: Path) -> None:
     """Answer the request in `folder`."""
-    request = json.loads((folder / REQUEST).read_text(encoding="utf-8"))
+    request = asked(folder)
     marks = [peak()]
     for module in next(modules for prefix, modules in _RUNTIMES if request["backend"].startswith(prefix)):
         import_module(module)
@@ -136,9 +125,9 @@ def _serve(folder: Path) -> None:
 def _artefact(request: Mapping[str, Any], folder: Path) -> Callable[[], Any]:
     from kokoro_nb.backends import backend
 
-    specs = _specs(request)
+    specs, inputs = given(request, folder)
     artifact = Artifact(request["backend"], Path(request["path"]), specs, tuple(request["outputs"]))
-    program, inputs = backend(request["backend"]).load(artifact), _inputs(specs, folder)
+    program = backend(request["backend"]).load(artifact)
     return lambda: program.run(inputs)
 
 
@@ -152,9 +141,8 @@ def _eager(request: Mapping[str, Any], folder: Path) -> Callable[[], Any]:
         import kokoro_nb.models.patches  # noqa: F401
     with quietly():
         module = torch.load(folder / PROGRAM, weights_only=False, mmap=True)  # written by `_measured` a moment ago
-    specs, declared = _specs(request), request["declared"]
+    (specs, inputs), declared = given(request, folder), request["declared"]
     program = EagerProgram(module, specs, declared and tuple(declared), tuple(request["patches"]), request["double"])
-    inputs = _inputs(specs, folder)
     return lambda: program.run(inputs)
 
 
@@ -171,15 +159,6 @@ def _model(request: Mapping[str, Any], _folder: Path) -> Callable[[], Any]:
 
     speak = eager_speaker(load_model(request["weights"], request["seed"]))
     return lambda: speak(request["text"])
-
-
-def _specs(request: Mapping[str, Any]) -> tuple[TensorSpec, ...]:
-    return tuple(TensorSpec(spec["name"], tuple(spec["shape"]), spec["dtype"]) for spec in request["inputs"])
-
-
-def _inputs(specs: tuple[TensorSpec, ...], folder: Path) -> dict[str, np.ndarray]:
-    with np.load(folder / INPUTS) as stored:
-        return dict(zip((spec.name for spec in specs), (stored[name] for name in stored.files), strict=True))
 
 
 _KINDS: Mapping[str, Callable[[Mapping[str, Any], Path], Callable[[], Any]]] = {
