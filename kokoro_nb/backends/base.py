@@ -274,6 +274,11 @@ def quietly() -> Iterator[None]:
             os.close(standard_error)
 
 
+def absence(backend: Backend) -> str | None:
+    """Return why `backend` cannot export here and run what it exports; None if it can."""
+    return backend.available() or backend.executes()
+
+
 def running(backend: Backend) -> Backend:
     """Return `backend` if it can export here and run what it exports.
 
@@ -282,7 +287,7 @@ def running(backend: Backend) -> Backend:
     InputError
         If it cannot.
     """
-    absent = backend.available() or backend.executes()
+    absent = absence(backend)
     if absent:
         raise InputError(f"{backend.name} cannot run here: {absent}")
     return backend

@@ -4,10 +4,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.base import Artifact, Failure, Program, quietly
+from kokoro_nb.backends.base import Artifact, Failure, Program, absence, quietly
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.benchmarks.ceilings import Ceilings, ceiling_calls, threads
@@ -26,6 +26,7 @@ TEXT = "Hello world, this is a test of the exports."
 BASE, ONE_THREAD, PATCHED, AGAIN = "eager", "eager, 1 thread", "eager, patched", "eager, again"
 BACKENDS = ("onnxruntime", "executorch-xnnpack", "executorch-portable", "aot-inductor", "tvm")
 ROUNDS = 7
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -157,14 +158,9 @@ def measure(
         If the length is no good, or a backend is unknown.
     """
     inputs, artifacts, work = _subject(kokoro, frames_of(length), seed)
-    exported, skipped = artifacts[PATCHED].program.source, {}
-    for name in backends:
-        expected = (slow or {}).get(name, 0.0) * length
-        made = too_slow(expected) if expected > limit else _made(name, exported, inputs, folder)
-        if isinstance(made, str):
-            skipped[name] = made
-        else:
-            artifacts[name] = made
+    exported = artifacts[PATCHED].program.source
+    exports, skipped = made_of(backends, lambda name: _made(name, exported, inputs, folder), slow or {}, length, limit)
+    artifacts |= exports
     with quietly():
         programs = {name: backend(each.backend).load(each) for name, each in artifacts.items()}
     own, read = ceiling_calls()
@@ -221,16 +217,30 @@ def _of_eager(module: Any, inputs: Arrays) -> Artifact:
 def _made(name: str, exported: Any, inputs: Arrays, folder: str | Path | None) -> Artifact | str:
     """Return what a backend exported, or why there is nothing."""
     runtime = backend(name)
-    absent = runtime.available() or runtime.executes()
+    absent = absence(runtime)
     if absent:
         return absent
     made = runtime.export(exported, inputs, folder)
     return str(made) if isinstance(made, Failure) else made
 
 
-def too_slow(seconds: float) -> str:
-    """Return why a program is not timed whose single call would take so many seconds."""
-    return f"One call would take some {seconds:.0f} s; raise the limit to wait for it."
+def made_of(
+    backends: Sequence[str], make: Callable[[str], Made | str], slow: Mapping[str, float], length: float, limit: float
+) -> tuple[dict[str, Made], dict[str, str]]:
+    """Return what `make` makes for each backend, and the reason for each for which there is nothing to time.
+
+    One whose single call would take longer than `limit`, by what `slow` tells for a second of audio, is not made.
+    """
+    made, skipped = {}, {}
+    for name in backends:
+        expected = slow.get(name, 0.0) * length
+        late = f"One call would take some {expected:.0f} s; raise the limit to wait for it."
+        one = late if expected > limit else make(name)
+        if isinstance(one, str):
+            skipped[name] = one
+        else:
+            made[name] = one
+    return made, skipped
 
 
 def _calls(programs: Mapping[str, Program], inputs: Arrays) -> dict[str, Callable[[], Any]]:

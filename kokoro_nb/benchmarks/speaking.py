@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.backends import backend
-from kokoro_nb.benchmarks.decoders import BASE, ROUNDS, TEXT, too_slow
+from kokoro_nb.backends.base import absence
+from kokoro_nb.benchmarks.decoders import BASE, ROUNDS, TEXT, made_of
 from kokoro_nb.benchmarks.memory import Memory, of_speaking
 from kokoro_nb.benchmarks.timing import LIMIT, Spread, in_turn, ratio, spread
 from kokoro_nb.delivery.export import TOKENS, Delivery, delivered
@@ -108,14 +109,7 @@ def measure(
     InputError
         If a backend is unknown.
     """
-    folders, skipped = {}, {}
-    for name in backends:
-        expected = (slow or {}).get(name, 0.0) * room
-        made = too_slow(expected) if expected > limit else _made(name, kokoro, room, tokens)
-        if isinstance(made, str):
-            skipped[name] = made
-        else:
-            folders[name] = made
+    folders, skipped = made_of(backends, lambda name: _made(name, kokoro, room, tokens), slow or {}, room, limit)
     if not folders:
         return Speaking("", (), skipped)
     speakers = {name: TwoStages(folder) for name, folder in folders.items()}
@@ -167,7 +161,7 @@ def longest(speaker: TwoStages) -> str:
 
 def _made(name: str, kokoro: Kokoro, room: float, tokens: int) -> Path | str:
     """Return the folder of a delivery, or why there is none."""
-    absent = backend(name).available() or backend(name).executes()
+    absent = absence(backend(name))
     if absent:
         return absent
     try:

@@ -10,7 +10,7 @@ import torch
 from kokoro.model import KModel
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.base import Failure
+from kokoro_nb.backends.base import Failure, absence
 from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.errors import InputError
@@ -85,7 +85,7 @@ def _speak(
     name: str, exported: Exported | Failure, cases: Sequence[Case], given: Sequence[Arrays], folder: str | Path | None
 ) -> Speaker:
     runtime = backend(name)
-    absent = runtime.available() or runtime.executes()
+    absent = absence(runtime)
     artifact = absent or runtime.export(exported, given[0], folder)
     if isinstance(artifact, str | Failure):
         return Speaker(name, (), str(artifact))

@@ -10,7 +10,7 @@ from pocket_tts import TTSModel
 from torch import Tensor, nn
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.base import Failure, RungError, on_rung, quietly
+from kokoro_nb.backends.base import Failure, RungError, absence, on_rung, quietly
 from kokoro_nb.backends.coreml.converters import own_converters
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.models.gelu import tanh_gelu_written_out
@@ -71,7 +71,7 @@ class PackageStep(nn.Module):
 
 def converted(name: str, module: nn.Module, call: Call, folder: str | Path | None = None) -> Converted:
     """Convert `module` to the backend `name` and run it on the inputs of `call`, against eager PyTorch on the same."""
-    absent = backend(name).available() or backend(name).executes()
+    absent = absence(backend(name))
     if absent:
         return Converted(absent=absent)
     with tanh_gelu_written_out():

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.base import Failure, Program, RungError, on_rung
+from kokoro_nb.backends.base import Failure, Program, RungError, absence, on_rung
 from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.models.gelu import tanh_gelu_written_out
 from kokoro_nb.models.pocket.generation import Steps, speak
@@ -148,7 +148,7 @@ def loop_on(
     folder : path, optional
         Where artefacts are kept.
     """
-    absent = backend(name).available() or backend(name).executes()
+    absent = absence(backend(name))
     if absent:
         return Loop(name, absent)
     programs = {step: _program(name, made, right.modules[step], folder) for step, made in exported.items()}

@@ -12,7 +12,6 @@ from kokoro_nb.errors import InputError
 if TYPE_CHECKING:
     from distributed import Client
 
-    from kokoro_nb.backends import Backend
 
 PRELOAD = "kokoro_nb.reporting.sweep.task"  # sets a worker process up before its first cell
 ALIASES = {"qnn": "onnxruntime-qnn"}  # resource -> the backend that shows it
@@ -30,7 +29,7 @@ def abilities(wanted: Collection[str] | None = None) -> dict[str, int]:
     wanted : collection of str, optional
         Look for these alone; for all by default, which loads every runtime.
     """
-    from kokoro_nb.backends.base import quietly
+    from kokoro_nb.backends.base import absence, quietly
 
     with quietly():
         import torch
@@ -39,14 +38,10 @@ def abilities(wanted: Collection[str] | None = None) -> dict[str, int]:
 
         sought = {**{name: name for name in BACKENDS}, **ALIASES}
         asked = sought if wanted is None else [name for name in sought if name in wanted]
-        found = [name for name in asked if _runs(BACKENDS[sought[name]])]
+        found = [name for name in asked if not absence(BACKENDS[sought[name]])]
         if (wanted is None or "cuda" in wanted) and torch.cuda.is_available():
             found.append("cuda")
     return dict.fromkeys(found, 1)
-
-
-def _runs(backend: "Backend") -> bool:
-    return not (backend.available() or backend.executes())
 
 
 @contextmanager
