@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -159,7 +160,8 @@ def measure(
     """
     inputs, artifacts, work = _subject(kokoro, frames_of(length), seed)
     exported = artifacts[PATCHED].program.source
-    exports, skipped = made_of(backends, lambda name: _made(name, exported, inputs, folder), slow or {}, length, limit)
+    export = partial(export_to, exported=exported, inputs=inputs, folder=folder)
+    exports, skipped = made_of(backends, export, slow or {}, length, limit)
     artifacts |= exports
     with quietly():
         programs = {name: backend(each.backend).load(each) for name, each in artifacts.items()}
@@ -195,26 +197,32 @@ def text_of(frames: int) -> str:
     return " ".join([TEXT] * (1 + math.ceil(frames / FRAMES_PER_SECOND)))
 
 
-def _subject(kokoro: Kokoro, frames: int, seed: int) -> tuple[Arrays, dict[str, Artifact], Work]:
-    """Return the decoder's inputs, eager's two programs, and the work in what is exported."""
+def decoder_inputs(kokoro: Kokoro, frames: int, seed: int = 0) -> Arrays:
+    """Return what the decoder from `har` is given: so many frames of a sentence."""
     with quietly():
         given = capture(kokoro, text_of(frames), seed=seed, g2p="espeak").decoder_inputs(frames)
-    module = stages.FromHarStage(kokoro.model.decoder)
     with patched(kokoro.model, EXPORT_PATCHES):
-        inputs = stages.from_har_inputs(kokoro.model.decoder, given)
+        return stages.from_har_inputs(kokoro.model.decoder, given)
+
+
+def _subject(kokoro: Kokoro, frames: int, seed: int) -> tuple[Arrays, dict[str, Artifact], Work]:
+    """Return the decoder's inputs, eager's two programs, and the work in what is exported."""
+    inputs, module = decoder_inputs(kokoro, frames, seed), stages.FromHarStage(kokoro.model.decoder)
+    with patched(kokoro.model, EXPORT_PATCHES):
         exported = export_program(module, inputs)
         work = count(module, inputs)
-    return inputs, {BASE: _of_eager(module, inputs), PATCHED: _of_eager(exported, inputs)}, work
+    return inputs, {BASE: eager_artifact(module, inputs), PATCHED: eager_artifact(exported, inputs)}, work
 
 
-def _of_eager(module: Any, inputs: Arrays) -> Artifact:
+def eager_artifact(module: Any, inputs: Arrays) -> Artifact:
+    """Return a module or an exported program as eager PyTorch runs it."""
     made = backend("eager").export(module, inputs)
     if isinstance(made, Failure):
         raise InputError(f"The decoder cannot be timed: {made}")
     return made
 
 
-def _made(name: str, exported: Any, inputs: Arrays, folder: str | Path | None) -> Artifact | str:
+def export_to(name: str, exported: Any, inputs: Arrays, folder: str | Path | None) -> Artifact | str:
     """Return what a backend exported, or why there is nothing."""
     runtime = backend(name)
     absent = absence(runtime)

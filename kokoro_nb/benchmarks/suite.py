@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kokoro_nb.backends.base import quietly
-from kokoro_nb.benchmarks import decoders, speaking
+from kokoro_nb.benchmarks import changes, decoders, speaking
 from kokoro_nb.benchmarks.decoders import BACKENDS, ROUNDS, Decoders, frames_of
 from kokoro_nb.benchmarks.families import shares
 from kokoro_nb.benchmarks.profiles import Profile, profile
@@ -14,8 +14,8 @@ from kokoro_nb.benchmarks.timing import LIMIT
 from kokoro_nb.delivery.export import TOKENS
 from kokoro_nb.errors import InputError
 
-Part = Literal["exports", "floor", "families", "looking"]
-PARTS: tuple[Part, ...] = ("exports", "floor", "families", "looking")
+Part = Literal["exports", "floor", "families", "changes", "looking"]
+PARTS: tuple[Part, ...] = ("exports", "floor", "families", "changes", "looking")
 LOOKED = ("eager", "onnxruntime", "coreml-reference")  # backends that show their operators
 Rows = list[dict[str, Any]]
 
@@ -28,14 +28,14 @@ class Asked:
     ----------
     parts : sequence of str
         ``exports``: time and memory of the decoder and of text to audio on every backend. ``floor``: how far each is
-        from what the machine can do. ``families``: where each spends its time. ``looking``: what a trace of all
-        operators costs.
+        from what the machine can do. ``families``: where each spends its time. ``changes``: what other patches bring.
+        ``looking``: what a trace of all operators costs.
     weights : str
         See `models.kokoro.load_model`.
     lengths : sequence of float
-        Seconds of audio; families and looking take the first.
+        Seconds of audio; families, changes and looking take the first.
     backends : sequence of str
-        Keys of `BACKENDS`; by default `decoders.BACKENDS`, and `LOOKED` for looking.
+        Keys of `BACKENDS`; by default `decoders.BACKENDS`, `changes.BACKENDS` for changes and `LOOKED` for looking.
     rounds, limit
         See `timing.in_turn`.
     seed : int
@@ -64,7 +64,7 @@ def run(asked: Asked) -> tuple[str, dict[str, Any]]:
     -------
     str, dict
         Label of the weights; the sections of a result, ready for `store.record`: ``decoders`` and ``speaking``, each a
-        list with an entry for each length; ``families``; ``looking``.
+        list with an entry for each length; ``families``; ``changes``; ``looking``.
 
     Raises
     ------
@@ -85,6 +85,8 @@ def run(asked: Asked) -> tuple[str, dict[str, Any]]:
         sections |= _decoders(kokoro, asked)
     if "exports" in asked.parts:
         sections["speaking"] = list(_speaking(kokoro, asked))
+    if "changes" in asked.parts:
+        sections["changes"] = _changes(kokoro, asked)
     if "looking" in asked.parts:
         sections["looking"] = _looking(asked)
     return kokoro.weights.label, sections
@@ -123,6 +125,13 @@ def _speaking(kokoro: Any, asked: Asked) -> Iterator[dict[str, Any]]:
         yield measured.as_dict()
 
 
+def _changes(kokoro: Any, asked: Asked) -> dict[str, Any]:
+    length, names = asked.lengths[0], asked.backends or changes.BACKENDS
+    given = (kokoro, length, names, asked.rounds, asked.seed, asked.limit)
+    rows, skipped = changes.measure(*given, folder=asked.folder)
+    return {"length": length, "rows": [row.as_dict() for row in rows], "skipped": skipped}
+
+
 def _looking(asked: Asked) -> Rows:
     from kokoro_nb.benchmarks.looking import trace_cost
     from kokoro_nb.numerics.subject import decoder_from_har
@@ -153,6 +162,9 @@ def tables(result: Mapping[str, Any], parts: Sequence[Part] = PARTS) -> Iterator
             f"Share of the time in each family (%), decoder, {part['length']:g} s",
             [*rows, *_skipped(part["skipped"])],
         )
+    if "changes" in parts and "changes" in result:
+        part = result["changes"]
+        yield f"Decoder from har, {part['length']:g} s, with other patches", [*part["rows"], *_skipped(part["skipped"])]
     if "looking" in parts and result.get("looking"):
         yield "What looking into every operator costs", list(result["looking"])
 

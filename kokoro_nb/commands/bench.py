@@ -1,4 +1,4 @@
-"""kokoro-nb bench: how fast, how far from the floor, where the time goes, what looking costs; and since when."""
+"""kokoro-nb bench: how fast, how far from the floor, where the time goes, what patches bring, what looking costs."""
 
 import argparse
 import json
@@ -6,7 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-PARTS = ("exports", "floor", "families", "looking")  # benchmarks.suite.PARTS, which is not imported for --help
+PARTS = (
+    "exports",
+    "floor",
+    "families",
+    "changes",
+    "looking",
+)  # those of benchmarks.suite, late
 FOLDER = Path("outputs") / "bench"
 
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from kokoro.custom_stft import CustomSTFT
-from kokoro.istftnet import AdainResBlk1d, AdaINResBlock1, SineGen, SourceModuleHnNSF, TorchSTFT
+from kokoro.istftnet import AdaIN1d, AdainResBlk1d, AdaINResBlock1, SineGen, SourceModuleHnNSF, TorchSTFT
 from torch import nn
 from torch.nn.utils import remove_weight_norm
 from torch.nn.utils.weight_norm import WeightNorm
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models import rewrites
+from kokoro_nb.models import im2col, rewrites
 
 Rewrite = tuple[type, str, Callable[..., Any]]
 Undo = Callable[[], None]
@@ -283,8 +283,32 @@ _CATALOGUE = (
         requires=("custom_stft",),
         install=_make_contiguous,
     ),
+    Patch(
+        "plane_mean",
+        "XNNPACK takes the mean over two axes of four alone: that of a channel, in the norm written out, is given a "
+        "second axis of one.",
+        (),
+        1e-5,
+        rewrites=((nn.InstanceNorm1d, "forward", rewrites.instance_norm),),
+    ),
+    Patch(
+        "sliced_style",
+        "XNNPACK has no split, and the integer of 1 + gamma becomes a copy outside it: two slices and 1.0 stay inside.",
+        (),
+        0.0,
+        rewrites=((AdaIN1d, "forward", rewrites.adaptive_norm),),
+    ),
+    Patch(
+        "im2col",
+        "XNNPACK multiplies matrices faster than it convolves: a convolution of stride 1 becomes such a product, for "
+        "some memory.",
+        (),
+        1e-5,
+        install=im2col.install,
+    ),
 )
 
 PATCHES: dict[str, Patch] = {patch.name: patch for patch in _CATALOGUE}
-EXPORT_PATCHES: tuple[str, ...] = tuple(name for name in PATCHES if name != "signal_noise")
+FAST_PATCHES: tuple[str, ...] = ("plane_mean", "sliced_style", "im2col")  # no export needs them
+EXPORT_PATCHES: tuple[str, ...] = tuple(name for name in PATCHES if name not in ("signal_noise", *FAST_PATCHES))
 _ORIGINALS = {row[:2]: row[0].__dict__.get(row[1]) for patch in _CATALOGUE for row in patch.rewrites}

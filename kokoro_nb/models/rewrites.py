@@ -10,7 +10,7 @@ import math
 import torch
 import torch.nn.functional as F
 from kokoro.custom_stft import CustomSTFT
-from kokoro.istftnet import AdainResBlk1d, AdaINResBlock1, SineGen, SourceModuleHnNSF
+from kokoro.istftnet import AdaIN1d, AdainResBlk1d, AdaINResBlock1, SineGen, SourceModuleHnNSF
 from torch import Tensor, nn
 
 from kokoro_nb.models import noise
@@ -110,11 +110,29 @@ def stft_inverse(self: CustomSTFT, magnitude: Tensor, phase: Tensor, length: int
 
 def instance_norm(self: nn.InstanceNorm1d, x: Tensor) -> Tensor:
     """Stand in for `InstanceNorm1d.forward`: mean, then the variance of the centred signal, in plain operators."""
-    centred = x - x.mean(-1, keepdim=True)
-    normed = centred * torch.rsqrt((centred * centred).mean(-1, keepdim=True) + self.eps)
+    centred = x - _mean(x)
+    normed = centred * torch.rsqrt(_mean(centred * centred) + self.eps)
     if self.affine:
         normed = normed * self.weight[:, None] + self.bias[:, None]
     return normed
+
+
+def _mean(x: Tensor) -> Tensor:
+    """Return the mean of each channel, (batch, channels, frames) -> (batch, channels, 1)."""
+    if "plane_mean" in ON:
+        return x.unsqueeze(-1).mean((2, 3), keepdim=True).view(x.shape[0], x.shape[1], 1)
+    return x.mean(-1, keepdim=True)
+
+
+def adaptive_norm(self: AdaIN1d, x: Tensor, s: Tensor) -> Tensor:
+    """Stand in for `AdaIN1d.forward`: (1, channels, frames), (1, 128) -> (1, channels, frames)."""
+    h = self.fc(s)
+    h = h.view(h.size(0), h.size(1), 1)
+    if "sliced_style" in ON:
+        half = h.size(1) // 2
+        return (h[:, :half] + 1.0) * self.norm(x) + h[:, half:]
+    gamma, beta = torch.chunk(h, chunks=2, dim=1)
+    return (1 + gamma) * self.norm(x) + beta
 
 
 def residual_block(self: AdainResBlk1d, x: Tensor, s: Tensor) -> Tensor:

@@ -3,13 +3,13 @@ import copy
 import pytest
 import torch
 from kokoro.custom_stft import CustomSTFT
-from kokoro.istftnet import AdainResBlk1d, AdaINResBlock1, SineGen, SourceModuleHnNSF, TorchSTFT
+from kokoro.istftnet import AdaIN1d, AdainResBlk1d, AdaINResBlock1, SineGen, SourceModuleHnNSF, TorchSTFT
 from torch import nn
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import noise
 from kokoro_nb.models.kokoro import load_model
-from kokoro_nb.models.patches import EXPORT_PATCHES, PATCHES, active, class_patches, patched
+from kokoro_nb.models.patches import EXPORT_PATCHES, FAST_PATCHES, PATCHES, active, class_patches, patched
 
 FRAMES = 12
 EVERY = tuple(PATCHES)
@@ -24,6 +24,7 @@ METHODS = {
         (CustomSTFT, "inverse"),
         (AdainResBlk1d, "forward"),
         (AdaINResBlock1, "forward"),
+        (AdaIN1d, "forward"),
         (nn.InstanceNorm1d, "forward"),
     ]
 }
@@ -65,7 +66,7 @@ def test_the_catalogue_says_why():
         assert patch.reason.endswith(".")
         assert bool(patch.rewrites) != bool(patch.install)
         assert set(patch.requires) < set(PATCHES)
-    assert set(PATCHES) - set(EXPORT_PATCHES) == {"signal_noise"}
+    assert set(PATCHES) - set(EXPORT_PATCHES) == {"signal_noise", *FAST_PATCHES}
 
 
 def test_the_methods_that_are_checked_are_all_that_are_patched():
