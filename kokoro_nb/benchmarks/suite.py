@@ -14,9 +14,10 @@ from kokoro_nb.benchmarks.timing import LIMIT
 from kokoro_nb.delivery.export import TOKENS
 from kokoro_nb.errors import InputError
 
-Part = Literal["exports", "floor", "families", "changes", "looking"]
-PARTS: tuple[Part, ...] = ("exports", "floor", "families", "changes", "looking")
+Part = Literal["exports", "floor", "families", "changes", "looking", "locating"]
+PARTS: tuple[Part, ...] = ("exports", "floor", "families", "changes", "looking", "locating")
 LOOKED = ("eager", "onnxruntime", "coreml-reference")  # backends that show their operators
+LOCATED = ("onnxruntime",)  # the quickest to compile
 Rows = list[dict[str, Any]]
 
 
@@ -29,13 +30,15 @@ class Asked:
     parts : sequence of str
         ``exports``: time and memory of the decoder and of text to audio on every backend. ``floor``: how far each is
         from what the machine can do. ``families``: where each spends its time. ``changes``: what other patches bring.
-        ``looking``: what a trace of all operators costs.
+        ``looking``: what a trace of all operators costs. ``locating``: what finding a wrong operator costs, against the
+        size of the program.
     weights : str
         See `models.kokoro.load_model`.
     lengths : sequence of float
         Seconds of audio; families, changes and looking take the first.
     backends : sequence of str
-        Keys of `BACKENDS`; by default `decoders.BACKENDS`, `changes.BACKENDS` for changes and `LOOKED` for looking.
+        Keys of `BACKENDS`; by default `decoders.BACKENDS`, `changes.BACKENDS` for changes, `LOOKED` for looking and
+        `LOCATED` for locating.
     rounds, limit
         See `timing.in_turn`.
     seed : int
@@ -64,7 +67,7 @@ def run(asked: Asked) -> tuple[str, dict[str, Any]]:
     -------
     str, dict
         Label of the weights; the sections of a result, ready for `store.record`: ``decoders`` and ``speaking``, each a
-        list with an entry for each length; ``families``; ``changes``; ``looking``.
+        list with an entry for each length; ``families``; ``changes``; ``looking``; ``locating``.
 
     Raises
     ------
@@ -89,6 +92,8 @@ def run(asked: Asked) -> tuple[str, dict[str, Any]]:
         sections["changes"] = _changes(kokoro, asked)
     if "looking" in asked.parts:
         sections["looking"] = _looking(asked)
+    if "locating" in asked.parts:
+        sections["locating"] = {name: _locating(name, asked) for name in asked.backends or LOCATED}
     return kokoro.weights.label, sections
 
 
@@ -142,6 +147,12 @@ def _looking(asked: Asked) -> Rows:
     return [row.as_dict() for row in rows]
 
 
+def _locating(name: str, asked: Asked) -> Rows:
+    from kokoro_nb.benchmarks.locating import measure
+
+    return [row.as_dict() for row in measure(name, seed=asked.seed)]
+
+
 def tables(result: Mapping[str, Any], parts: Sequence[Part] = PARTS) -> Iterator[tuple[str, Rows]]:
     """Yield caption and rows of each table of a result, as it was measured or as it was stored."""
     if "exports" in parts:
@@ -167,6 +178,9 @@ def tables(result: Mapping[str, Any], parts: Sequence[Part] = PARTS) -> Iterator
         yield f"Decoder from har, {part['length']:g} s, with other patches", [*part["rows"], *_skipped(part["skipped"])]
     if "looking" in parts and result.get("looking"):
         yield "What looking into every operator costs", list(result["looking"])
+    if "locating" in parts:
+        for name, rows in result.get("locating", {}).items():
+            yield f"What finding a wrong operator costs on {name}", list(rows)
 
 
 def _timed(row: Mapping[str, Any]) -> dict[str, Any]:
