@@ -7,9 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from torch import Tensor, cat
+
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Artifact, Failure, Program, absence, quietly
-from kokoro_nb.backends.exported import export_program
+from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.benchmarks.ceilings import Ceilings, ceiling_calls, threads
 from kokoro_nb.benchmarks.memory import Memory, of_artifact
@@ -17,7 +19,7 @@ from kokoro_nb.benchmarks.timing import LIMIT, Spread, in_turn, ratio, spread
 from kokoro_nb.benchmarks.work import Work, count
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import stages
-from kokoro_nb.models.architecture import FRAMES_PER_SECOND
+from kokoro_nb.models.architecture import FRAMES_PER_SECOND, SAMPLES_PER_FRAME
 from kokoro_nb.models.case import capture
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
@@ -192,24 +194,42 @@ def frames_of(length: float) -> int:
     return round(length * FRAMES_PER_SECOND)
 
 
-def text_of(frames: int) -> str:
-    """Return a text that lasts so many frames and more: a sentence takes a second at least."""
-    return " ".join([TEXT] * (1 + math.ceil(frames / FRAMES_PER_SECOND)))
-
-
 def decoder_inputs(kokoro: Kokoro, frames: int, seed: int = 0) -> Arrays:
-    """Return what the decoder from `har` is given: so many frames of a sentence."""
+    """Return what the decoder from `har` is given: so many frames of a sentence, said again where it is shorter."""
     with quietly():
-        given = capture(kokoro, text_of(frames), seed=seed, g2p="espeak").decoder_inputs(frames)
+        case = capture(kokoro, TEXT, seed=seed, g2p="espeak")
+    once = case.decoder_inputs(min(frames, case.frames))
+    rates = {"asr": (2, 1), "f0": (1, 2), "n": (1, 2), "harmonic_noise": (1, SAMPLES_PER_FRAME)}  # axis, per frame
+    given = {name: _repeated(once[name], axis, frames * rate) for name, (axis, rate) in rates.items()}
     with patched(kokoro.model, EXPORT_PATCHES):
-        return stages.from_har_inputs(kokoro.model.decoder, given)
+        return stages.from_har_inputs(kokoro.model.decoder, {**given, "s": once["s"]})
+
+
+def _repeated(tensor: Tensor, axis: int, size: int) -> Tensor:
+    times = math.ceil(size / tensor.shape[axis])
+    return cat([tensor] * times, axis).narrow(axis, 0, size).contiguous()
+
+
+def exported_decoder(kokoro: Kokoro, inputs: Arrays) -> Exported:
+    """Return the decoder from `har`, patched for export.
+
+    Raises
+    ------
+    InputError
+        If it cannot be exported.
+    """
+    with patched(kokoro.model, EXPORT_PATCHES):
+        exported = export_program(stages.FromHarStage(kokoro.model.decoder), inputs)
+    if isinstance(exported, Failure):
+        raise InputError(f"The decoder cannot be exported: {exported}")
+    return exported
 
 
 def _subject(kokoro: Kokoro, frames: int, seed: int) -> tuple[Arrays, dict[str, Artifact], Work]:
     """Return the decoder's inputs, eager's two programs, and the work in what is exported."""
     inputs, module = decoder_inputs(kokoro, frames, seed), stages.FromHarStage(kokoro.model.decoder)
+    exported = exported_decoder(kokoro, inputs)
     with patched(kokoro.model, EXPORT_PATCHES):
-        exported = export_program(module, inputs)
         work = count(module, inputs)
     return inputs, {BASE: eager_artifact(module, inputs), PATCHED: eager_artifact(exported, inputs)}, work
 

@@ -91,7 +91,7 @@ def run(asked: Asked) -> tuple[str, dict[str, Any]]:
     if "changes" in asked.parts:
         sections["changes"] = _changes(kokoro, asked)
     if "looking" in asked.parts:
-        sections["looking"] = _looking(asked)
+        sections["looking"] = _looking(kokoro, asked)
     if "locating" in asked.parts:
         sections["locating"] = {name: _locating(name, asked) for name in asked.backends or LOCATED}
     return kokoro.weights.label, sections
@@ -137,13 +137,12 @@ def _changes(kokoro: Any, asked: Asked) -> dict[str, Any]:
     return {"length": length, "rows": [row.as_dict() for row in rows], "skipped": skipped}
 
 
-def _looking(asked: Asked) -> Rows:
+def _looking(kokoro: Any, asked: Asked) -> Rows:
     from kokoro_nb.benchmarks.looking import trace_cost
-    from kokoro_nb.numerics.subject import decoder_from_har
 
-    frames = frames_of(asked.lengths[0])
-    decoder = decoder_from_har(asked.weights, asked.seed, decoders.text_of(frames), frames)
-    rows = trace_cost(decoder.exported, decoder.inputs, asked.backends or LOOKED, asked.rounds, asked.folder)
+    inputs = decoders.decoder_inputs(kokoro, frames_of(asked.lengths[0]), asked.seed)
+    exported = decoders.exported_decoder(kokoro, inputs)
+    rows = trace_cost(exported, inputs, asked.backends or LOOKED, asked.rounds, asked.folder)
     return [row.as_dict() for row in rows]
 
 

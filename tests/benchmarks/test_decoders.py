@@ -60,6 +60,20 @@ def test_families_add_up_to_what_the_runtime_tells(measured):
         assert each.seconds.get("other", 0) < 0.1 * each.total
 
 
+def test_a_sentence_that_is_too_short_is_said_again(narrow):
+    inputs = decoders.decoder_inputs(narrow, 2000)
+    assert {name: tuple(each.shape[1:]) for name, each in inputs.items() if name != "s"} == {
+        "asr": (narrow.model.bert_encoder.out_features, 2000),
+        "f0": (4000,),
+        "n": (4000,),
+        "har": (22, 240_001),
+    }
+    f0 = inputs["f0"][0]
+    once = next(size for size in range(2, 4000, 2) if (f0[size : 2 * size] == f0[:size]).all())
+    assert f0[:once].unique().numel() > 20  # it is a sentence that is repeated, not a number
+    assert once < 2000
+
+
 def test_events_are_gathered_for_each_call():
     events = [
         ("Conv", (11, 1, 20), 1.0),
