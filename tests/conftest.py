@@ -96,3 +96,8 @@ def cache_repo(hub_cache):
             link.symlink_to(blob)
 
     return put
+
+
+def pytest_collection_modifyitems(items):
+    """Run the notebooks first: no file is longer, and with two workers the other one runs the rest meanwhile."""
+    items.sort(key=lambda item: item.path.name != "test_notebooks.py")
