@@ -12,6 +12,7 @@ def add(commands: Any) -> None:
     say.add_argument("--backend", default="onnxruntime", metavar="B", help="a backend that writes files and runs here")
     say.add_argument("--host", default="onnxruntime", metavar="B", help="what runs before it (default: onnxruntime)")
     say.add_argument("--at-har", action="store_true", help="leave the harmonic source to the host too")
+    say.add_argument("--fast", action="store_true", help="on XNNPACK: a faster decoder, for more memory")
     say.add_argument("--weights", default="mini", metavar="W", help="as in the notebooks (default: mini)")
     say.add_argument("--voice", default="", metavar="V", help="one of the weights' voices (default: their first)")
     say.add_argument("--speed", type=float, default=1.0, help="2 is twice as fast (default: 1)")
@@ -39,6 +40,7 @@ def _say(arguments: argparse.Namespace) -> int:
         TOKENS if arguments.tokens is None else arguments.tokens,
         tuple(arguments.seconds or SECONDS),
         arguments.g2p,
+        arguments.fast,
     )
     if arguments.folder:
         deliver(kokoro, asked, arguments.folder)

@@ -24,7 +24,7 @@ from kokoro_nb.models.padding import (
     PaddedProsody,
     PaddedSourceStage,
 )
-from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.models.patches import EXPORT_PATCHES, FAST_PATCHES, patched
 from kokoro_nb.models.phonemes import G2P
 from kokoro_nb.models.voices import load_voice
 from kokoro_nb.storage import atomic, cache_dir, digest, require_own
@@ -56,6 +56,8 @@ class Delivery:
         Room of the second stage, a bucket for each; 0.05 at least.
     g2p : str
         See `phonemes.phonemise`; the contract keeps it.
+    fast : bool
+        Export the decoder with `FAST_PATCHES` too: for XNNPACK, faster for more memory.
     """
 
     backend: str
@@ -65,6 +67,7 @@ class Delivery:
     tokens: int = TOKENS
     seconds: tuple[float, ...] = SECONDS
     g2p: G2P = "espeak"
+    fast: bool = False
 
     @property
     def buckets(self) -> dict[str, int]:
@@ -74,6 +77,10 @@ class Delivery:
     def runtime(self, part: str) -> Backend:
         """Return the backend of a part."""
         return backend(self.backend if part.startswith("decoder_") or not self.host else self.host)
+
+    def patches(self, part: str) -> tuple[str, ...]:
+        """Return the patches that a part is exported with."""
+        return (*EXPORT_PATCHES, *(FAST_PATCHES if self.fast and part.startswith("decoder_") else ()))
 
 
 def deliver(kokoro: Kokoro, asked: Delivery, folder: str | Path) -> Contract:
@@ -104,7 +111,7 @@ def deliver(kokoro: Kokoro, asked: Delivery, folder: str | Path) -> Contract:
         draft.mkdir(parents=True)
         for part, module, inputs in tqdm(list(_stages(kokoro.model, asked)), desc=asked.backend, unit="program"):
             runtime = asked.runtime(part)
-            with patched(kokoro.model, EXPORT_PATCHES):
+            with patched(kokoro.model, asked.patches(part)):
                 exported = export_program(module, inputs)
             artifact = exported if isinstance(exported, Failure) else runtime.export(exported, inputs)
             if isinstance(artifact, Failure) or isinstance(exported, Failure):
@@ -130,7 +137,9 @@ def delivered(kokoro: Kokoro, asked: Delivery) -> Path:
 def delivered_folder(kokoro: Kokoro, asked: Delivery) -> Path:
     """Return the folder in the cache for what `deliver` makes of this; its name changes with all of it."""
     voices = tuple(voice or kokoro.default_voice for voice in asked.voices)
-    key = digest(kokoro.weights.label, repr(replace(asked, voices=voices)), repr(EXPORT_PATCHES), str(SCHEMA))
+    key = digest(
+        kokoro.weights.label, repr(replace(asked, voices=voices)), repr((EXPORT_PATCHES, FAST_PATCHES)), str(SCHEMA)
+    )
     return cache_dir() / "delivered" / key[:16]
 
 

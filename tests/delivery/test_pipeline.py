@@ -16,7 +16,7 @@ from kokoro_nb.delivery.export import Delivery, deliver, delivered_folder
 from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.waveform import read_wav
-from kokoro_nb.models.patches import EXPORT_PATCHES
+from kokoro_nb.models.patches import EXPORT_PATCHES, FAST_PATCHES
 from kokoro_nb.numerics.delivery_checks import from_har_error
 from kokoro_nb.numerics.effects import decode
 from kokoro_nb.numerics.parity import compare
@@ -191,9 +191,35 @@ def test_say_writes_a_wav_file(folder, narrow, tmp_path, monkeypatch, capsys):
 
 def test_the_cache_tells_settings_apart(narrow):
     asked = Delivery("onnxruntime", tokens=24, seconds=(1.0,))
-    changes = ({}, {"tokens": 25}, {"backend": "tvm"}, {"host": "tvm"}, {"at_har": True}, {"voices": ("other",)})
+    changes = (
+        {},
+        {"tokens": 25},
+        {"backend": "tvm"},
+        {"host": "tvm"},
+        {"at_har": True},
+        {"voices": ("other",)},
+        {"fast": True},
+    )
     assert len({delivered_folder(narrow, replace(asked, **change)) for change in changes}) == len(changes)
     assert delivered_folder(narrow, asked) == delivered_folder(narrow, replace(asked, voices=("seeded",)))
+
+
+def test_only_a_fast_decoder_has_patches_that_no_export_needs():
+    asked = Delivery("executorch-xnnpack", host="onnxruntime", fast=True)
+    assert asked.patches("duration") == asked.patches("source_3s") == EXPORT_PATCHES
+    assert set(asked.patches("decoder_3s")) - set(EXPORT_PATCHES) == set(FAST_PATCHES)
+    assert replace(asked, fast=False).patches("decoder_3s") == EXPORT_PATCHES
+
+
+@pytest.mark.slow
+def test_a_fast_decoder_speaks_the_same(narrow, tmp_path):
+    audio = {}
+    for fast in (False, True):
+        folder = tmp_path / str(fast)
+        deliver(narrow, Delivery("onnxruntime", at_har=True, tokens=24, seconds=(1.0,), fast=fast), folder)
+        audio[fast] = TwoStages(folder).speak("Hi.")
+    assert compare(audio[False], audio[True]).of_peak < 1e-4
+    assert not np.array_equal(audio[False], audio[True])  # they are two programs
 
 
 def _late(known):
