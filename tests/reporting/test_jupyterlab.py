@@ -16,7 +16,6 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from kokoro_nb.markup import number, resource
-from kokoro_nb.reporting.selection import read_notebook
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "03_decoder_nan.ipynb"
@@ -268,11 +267,12 @@ def test_figures_read_as_they_do_in_python(browser):
 
 @pytest.mark.slow
 def test_the_decoder_notebook_in_jupyterlab(lab, browser, tmp_path):
+    from papermill.iorw import load_notebook_node
     from papermill.parameterize import parameterize_notebook
 
     small = {"weights": "narrow", "frames": 8, "trace_backends": ["onnxruntime"], "out_dir": str(tmp_path)}
     small |= {"part_backends": ["onnxruntime"]}
-    notebook = parameterize_notebook(read_notebook(NOTEBOOK), small)
+    notebook = parameterize_notebook(load_notebook_node(str(NOTEBOOK)), small)
     nbformat.write(notebook, lab[2] / NOTEBOOK.name)
     page, beyond = _opened(browser, lab, NOTEBOOK.name)
     _run_all(page, 300)
