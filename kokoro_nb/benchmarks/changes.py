@@ -14,7 +14,7 @@ from kokoro_nb.benchmarks.timing import LIMIT, Spread, in_turn, ratio, spread
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import stages
 from kokoro_nb.models.kokoro import Kokoro
-from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.models.patches import EXPORT_PATCHES, FAST_PATCHES, patched
 from kokoro_nb.numerics.parity import compare
 
 CHANGES: tuple[tuple[str, ...], ...] = (
@@ -22,7 +22,7 @@ CHANGES: tuple[tuple[str, ...], ...] = (
     ("-two_pass_norm",),
     ("+plane_mean", "+sliced_style"),
     ("+im2col",),
-    ("+plane_mean", "+sliced_style", "+im2col"),
+    tuple(f"+{name}" for name in FAST_PATCHES),
 )
 BACKENDS = ("onnxruntime", "executorch-xnnpack", "aot-inductor")
 

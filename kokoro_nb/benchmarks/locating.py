@@ -1,6 +1,5 @@
 """What it costs to find a wrong operator, against the size of the program that it is in."""
 
-import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -92,12 +91,14 @@ def measure(name: str = "onnxruntime", sizes: Sequence[int] = SIZES, seed: int =
         If the backend is not here, cannot export the program, or a size is below 20.
     """
     running(backend(name))
+    with quietly():
+        of_one = len(_program(1, seed)[0].specification.operators)
     for size in sizes:
         if size < 20:
             raise InputError(f"{size} operators are too few to search; give 20 or more.")
         with TemporaryDirectory() as room:
             with quietly():
-                rows = _located(name, *_program(round(size / _size(1, seed)), seed), seed, Path(room))
+                rows = _located(name, *_program(round(size / of_one), seed), seed, Path(room))
             yield from rows
 
 
@@ -109,10 +110,6 @@ def _program(blocks: int, seed: int) -> tuple[Exported, dict[str, Tensor]]:
     if isinstance(healthy, Failure):
         raise InputError(f"There is nothing to search: {healthy}")
     return healthy, given
-
-
-def _size(blocks: int, seed: int) -> int:
-    return len(_program(blocks, seed)[0].specification.operators)
 
 
 def _located(name: str, healthy: Exported, given: dict[str, Tensor], seed: int, room: Path) -> list[Located]:
@@ -128,10 +125,10 @@ def _located(name: str, healthy: Exported, given: dict[str, Tensor], seed: int, 
     if isinstance(seen, Failure):
         raise InputError(f"There is nothing to search: {seen}")
     cut, long = _timed(lambda: bisect(backend(name), faulty, given, room / "parts", progress=False))
-    limit = math.ceil(math.log2(cut.units)) + 2
+    search = cut.searches[0]
     return [
         Located(count, TRACE, seen.divergence.candidates == (place,), 1, 1, export, took),
-        Located(count, BISECTION, cut.culprits == (place,), cut.searches[0].compilations, limit, export, long),
+        Located(count, BISECTION, cut.culprits == (place,), search.compilations, search.limit, export, long),
     ]
 
 
