@@ -151,6 +151,8 @@ ROWS = {
     "instance norm": (lambda x: F.instance_norm(x), (), (2, 5, 97)),
     "sum of two axes": (lambda x: x.sum((-1, -2)), (), (6, 5, 80)),
     "snake": (lambda x, a: x + torch.sin(a * x) ** 2 / a, ((7, 1),), (1, 7, 130)),
+    "weighted mean": (lambda x, w: x - x @ w / w.sum(), ((131, 1),), (1, 9, 131)),
+    "weighted square": (lambda x, w: x / ((x * x) @ w.abs()), ((70, 1),), (1, 9, 70)),
     "cosine": (lambda x: torch.cos(x), (), (3, 33)),
 }
 

@@ -21,10 +21,20 @@ def blocked(function: Any, machine: Machine, constants: Collection[int]) -> Any 
     function = phased(function) or function
     reducing = [nest for nest in nests(function) or [] if not nest.injective]
     work = contraction(reducing[0]) if len(reducing) == 1 else None
-    if work is None:
+    if work is None or _along_rows(work, [function.params[i] for i in constants]):
         return None
     shape = tile(machine, 1 if work.row is None else work.extents[work.row], work.extents[work.column])
     return _scheduled(rebuilt(function, work, shape), shape, constants)
+
+
+def _along_rows(work: Contraction, fixed: Collection[Any]) -> bool:
+    """Return whether it is a matrix times a vector, summed as the matrix lies in memory: blocks would turn it round.
+
+    A matrix that is constant is turned round before the program runs.
+    """
+    plain = work.row is None and not work.taps and len(work.summed) == 1
+    constant_matrix = any(same(work.columns.source, buffer) for buffer in fixed)
+    return plain and not constant_matrix and same(work.columns.indices[-1], work.summed[0])
 
 
 def rebuilt(function: Any, work: Contraction, shape: Tile) -> Any:
