@@ -1,7 +1,6 @@
 """What it costs to find a wrong operator, against the size of the program that it is in."""
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -14,6 +13,7 @@ from torch import Tensor, nn
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Failure, quietly, running
 from kokoro_nb.backends.exported import Exported, export_program
+from kokoro_nb.benchmarks.timing import timed
 from kokoro_nb.errors import InputError
 from kokoro_nb.numerics.bisection import bisect
 from kokoro_nb.numerics.faults import Fault, plant
@@ -116,22 +116,17 @@ def _located(name: str, healthy: Exported, given: dict[str, Tensor], seed: int, 
     places = [operator.name for operator in healthy.specification.operators]
     place = Random(seed).choice(places[len(places) // 4 : 3 * len(places) // 4])
     faulty, count = plant(healthy, Fault.parse(f"{KIND}@{place}")), len(places)
-    export = _timed(lambda: backend(name).export(faulty, given, room / "one"))[1]
+    export = timed(lambda: backend(name).export(faulty, given, room / "one"))[1]
 
     def by_trace() -> Any:
         return investigate(faulty, given, name, reference_trace(healthy, given), room / "trace")
 
-    seen, took = _timed(by_trace)
+    seen, took = timed(by_trace)
     if isinstance(seen, Failure):
         raise InputError(f"There is nothing to search: {seen}")
-    cut, long = _timed(lambda: bisect(backend(name), faulty, given, room / "parts", progress=False))
+    cut, long = timed(lambda: bisect(backend(name), faulty, given, room / "parts", progress=False))
     search = cut.searches[0]
     return [
         Located(count, TRACE, seen.divergence.candidates == (place,), 1, 1, export, took),
         Located(count, BISECTION, cut.culprits == (place,), search.compilations, search.limit, export, long),
     ]
-
-
-def _timed(call: Callable[[], Any]) -> tuple[Any, float]:
-    start = time.perf_counter()
-    return call(), time.perf_counter() - start

@@ -11,11 +11,12 @@ from kokoro_nb.benchmarks.decoders import BACKENDS, ROUNDS, Decoders, frames_of
 from kokoro_nb.benchmarks.families import shares
 from kokoro_nb.benchmarks.profiles import Profile, profile
 from kokoro_nb.benchmarks.timing import LIMIT
+from kokoro_nb.benchmarks.waiting import MODULES, Kept, imports, kept
 from kokoro_nb.delivery.export import TOKENS
 from kokoro_nb.errors import InputError
 
-Part = Literal["exports", "floor", "families", "changes", "looking", "locating"]
-PARTS: tuple[Part, ...] = ("exports", "floor", "families", "changes", "looking", "locating")
+Part = Literal["exports", "floor", "families", "changes", "looking", "locating", "waiting"]
+PARTS: tuple[Part, ...] = ("exports", "floor", "families", "changes", "looking", "locating", "waiting")
 LOOKED = ("eager", "onnxruntime", "coreml-reference")  # backends that show their operators
 LOCATED = ("onnxruntime",)  # the quickest to compile
 Rows = list[dict[str, Any]]
@@ -31,11 +32,11 @@ class Asked:
         ``exports``: time and memory of the decoder and of text to audio on every backend. ``floor``: how far each is
         from what the machine can do. ``families``: where each spends its time. ``changes``: what other patches bring.
         ``looking``: what a trace of all operators costs. ``locating``: what finding a wrong operator costs, against the
-        size of the program.
+        size of the program. ``waiting``: what imports take, and exports that are made again or found again.
     weights : str
         See `models.kokoro.load_model`.
     lengths : sequence of float
-        Seconds of audio; families, changes and looking take the first.
+        Seconds of audio; families, changes, looking and waiting take the first.
     backends : sequence of str
         Keys of `BACKENDS`; by default `decoders.BACKENDS`, `changes.BACKENDS` for changes, `LOOKED` for looking and
         `LOCATED` for locating.
@@ -45,6 +46,8 @@ class Asked:
         Of random weights and of the source's noise.
     tokens : int
         Room of the first of the two stages.
+    modules : sequence of str
+        Whose imports are waited for.
     folder : path, optional
         Where the decoders' artefacts are kept.
     """
@@ -57,6 +60,7 @@ class Asked:
     limit: float = LIMIT
     seed: int = 0
     tokens: int = TOKENS
+    modules: Sequence[str] = MODULES
     folder: str | Path | None = field(default=None, compare=False)
 
 
@@ -67,7 +71,7 @@ def run(asked: Asked) -> tuple[str, dict[str, Any]]:
     -------
     str, dict
         Label of the weights; the sections of a result, ready for `store.record`: ``decoders`` and ``speaking``, each a
-        list with an entry for each length; ``families``; ``changes``; ``looking``; ``locating``.
+        list with an entry for each length; ``families``; ``changes``; ``looking``; ``locating``; ``waiting``.
 
     Raises
     ------
@@ -94,6 +98,8 @@ def run(asked: Asked) -> tuple[str, dict[str, Any]]:
         sections["looking"] = _looking(kokoro, asked)
     if "locating" in asked.parts:
         sections["locating"] = {name: _locating(name, asked) for name in asked.backends or LOCATED}
+    if "waiting" in asked.parts:
+        sections["waiting"] = _waiting(kokoro, asked)
     return kokoro.weights.label, sections
 
 
@@ -152,6 +158,17 @@ def _locating(name: str, asked: Asked) -> Rows:
     return [row.as_dict() for row in measure(name, seed=asked.seed)]
 
 
+def _waiting(kokoro: Any, asked: Asked) -> dict[str, Any]:
+    inputs = decoders.decoder_inputs(kokoro, frames_of(asked.lengths[0]), asked.seed)
+    exports = list(kept(decoders.exported_decoder(kokoro, inputs), inputs, asked.backends or BACKENDS))
+    return {
+        "length": asked.lengths[0],
+        "imports": [row.as_dict() for row in imports(asked.modules, asked.rounds)],
+        "exports": [row.as_dict() for row in exports if isinstance(row, Kept)],
+        "skipped": dict(row for row in exports if not isinstance(row, Kept)),
+    }
+
+
 def tables(result: Mapping[str, Any], parts: Sequence[Part] = PARTS) -> Iterator[tuple[str, Rows]]:
     """Yield caption and rows of each table of a result, as it was measured or as it was stored."""
     if "exports" in parts:
@@ -180,6 +197,11 @@ def tables(result: Mapping[str, Any], parts: Sequence[Part] = PARTS) -> Iterator
     if "locating" in parts:
         for name, rows in result.get("locating", {}).items():
             yield f"What finding a wrong operator costs on {name}", list(rows)
+    if "waiting" in parts and "waiting" in result:
+        part = result["waiting"]
+        yield "What the imports of a notebook take, package by package", list(part["imports"])
+        caption = f"Exports of the decoder, {part['length']:g} s, made and found again"
+        yield caption, [*part["exports"], *_skipped(part["skipped"])]
 
 
 def _timed(row: Mapping[str, Any]) -> dict[str, Any]:

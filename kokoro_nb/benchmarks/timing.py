@@ -3,13 +3,14 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from kokoro_nb.errors import InputError
 
 Call = Callable[[], Any]
+Made = TypeVar("Made")
 DRAWS = 1000  # of the bootstrap
 COVERED = 0.95
 LIMIT = 60.0  # seconds that one program may take in all, warm-up aside
@@ -88,6 +89,12 @@ def in_turn(
                 sleep(PAUSE)
                 times[name].append(_seconds(call, clock))
     return {name: tuple(each) for name, each in times.items()}
+
+
+def timed(call: Callable[[], Made]) -> tuple[Made, float]:
+    """Return what a call returned, and its wall time in seconds."""
+    start = time.perf_counter()
+    return call(), time.perf_counter() - start
 
 
 def spread(values: Sequence[float]) -> Spread:

@@ -1,4 +1,4 @@
-"""kokoro-nb bench: how fast, how far from the floor, where the time goes, what patches bring and looking costs."""
+"""kokoro-nb bench: how fast, how far from the floor, where time goes; what patches bring, looking and waiting cost."""
 
 import argparse
 import json
@@ -6,8 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-PARTS = ("exports", "floor", "families", "changes", "looking", "locating")  # those of benchmarks.suite
+PARTS = ("exports", "floor", "families", "changes", "looking", "locating", "waiting")  # those of benchmarks.suite
 FOLDER = Path("outputs") / "bench"
+IMPORTED = (
+    *("kokoro_nb.models.kokoro", "kokoro_nb.models.stages", "kokoro_nb.models.case"),
+    *("kokoro_nb.numerics.localise", "kokoro_nb.reporting.logbook", "kokoro_nb.reporting.explorer"),
+)  # by most notebooks
 
 
 def add(commands: Any) -> None:
@@ -42,7 +46,7 @@ def _bench(arguments: argparse.Namespace) -> int:
     then = store.load(arguments.against) if arguments.against else None
     what = ("weights", "backends", "rounds", "limit", "seed", "tokens")
     given = {name: getattr(arguments, name) for name in what}
-    label, sections = run(Asked(arguments.what, lengths=arguments.seconds, **given))
+    label, sections = run(Asked(arguments.what, lengths=arguments.seconds, modules=IMPORTED, **given))
     parameters = {"what": arguments.what, "seconds": arguments.seconds, **given}
     result = store.record(label, parameters, versions(), commit(), **sections)
     path = store.save(result, arguments.out or (project_folder() or Path.cwd()) / FOLDER)
