@@ -194,10 +194,10 @@ def frames_of(length: float) -> int:
     return round(length * FRAMES_PER_SECOND)
 
 
-def decoder_inputs(kokoro: Kokoro, frames: int, seed: int = 0) -> Arrays:
+def decoder_inputs(kokoro: Kokoro, frames: int, seed: int = 0, text: str = TEXT) -> Arrays:
     """Return what the decoder from `har` is given: so many frames of a sentence, said again where it is shorter."""
     with quietly():
-        case = capture(kokoro, TEXT, seed=seed, g2p="espeak")
+        case = capture(kokoro, text, seed=seed, g2p="espeak")
     once = case.decoder_inputs(min(frames, case.frames))
     rates = {"asr": (2, 1), "f0": (1, 2), "n": (1, 2), "harmonic_noise": (1, SAMPLES_PER_FRAME)}  # axis, per frame
     given = {name: _repeated(once[name], axis, frames * rate) for name, (axis, rate) in rates.items()}

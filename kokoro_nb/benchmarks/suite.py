@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kokoro_nb.backends.base import quietly
-from kokoro_nb.benchmarks import changes, decoders, speaking
+from kokoro_nb.benchmarks import changes, decoders, precisions, speaking
 from kokoro_nb.benchmarks.decoders import BACKENDS, ROUNDS, Decoders, frames_of
 from kokoro_nb.benchmarks.families import shares
 from kokoro_nb.benchmarks.profiles import Profile, profile
@@ -15,8 +15,8 @@ from kokoro_nb.benchmarks.waiting import MODULES, Kept, imports, kept
 from kokoro_nb.delivery.export import TOKENS
 from kokoro_nb.errors import InputError
 
-Part = Literal["exports", "floor", "families", "changes", "looking", "locating", "waiting"]
-PARTS: tuple[Part, ...] = ("exports", "floor", "families", "changes", "looking", "locating", "waiting")
+Part = Literal["exports", "floor", "families", "changes", "precisions", "looking", "locating", "waiting"]
+PARTS: tuple[Part, ...] = ("exports", "floor", "families", "changes", "precisions", "looking", "locating", "waiting")
 LOOKED = ("eager", "onnxruntime", "coreml-reference")  # backends that show their operators
 LOCATED = ("onnxruntime",)  # the quickest to compile
 Rows = list[dict[str, Any]]
@@ -31,12 +31,13 @@ class Asked:
     parts : sequence of str
         ``exports``: time and memory of the decoder and of text to audio on every backend. ``floor``: how far each is
         from what the machine can do. ``families``: where each spends its time. ``changes``: what other patches bring.
-        ``looking``: what a trace of all operators costs. ``locating``: what finding a wrong operator costs, against the
-        size of the program. ``waiting``: what imports take, and exports that are made again or found again.
+        ``precisions``: what numbers of fewer bits bring, on ONNX Runtime and in eager. ``looking``: what a trace of all
+        operators costs. ``locating``: what finding a wrong operator costs, against the size of the program.
+        ``waiting``: what imports take, and exports that are made again or found again.
     weights : str
         See `models.kokoro.load_model`.
     lengths : sequence of float
-        Seconds of audio; families, changes, looking and waiting take the first.
+        Seconds of audio; all but exports and floor take the first.
     backends : sequence of str
         Keys of `BACKENDS`; by default `decoders.BACKENDS`, `changes.BACKENDS` for changes, `LOOKED` for looking and
         `LOCATED` for locating.
@@ -71,7 +72,7 @@ def run(asked: Asked) -> tuple[str, dict[str, Any]]:
     -------
     str, dict
         Label of the weights; the sections of a result, ready for `store.record`: ``decoders`` and ``speaking``, each a
-        list with an entry for each length; ``families``; ``changes``; ``looking``; ``locating``; ``waiting``.
+        list with an entry for each length, and one for each other part, by its name.
 
     Raises
     ------
@@ -94,6 +95,8 @@ def run(asked: Asked) -> tuple[str, dict[str, Any]]:
         sections["speaking"] = list(_speaking(kokoro, asked))
     if "changes" in asked.parts:
         sections["changes"] = _changes(kokoro, asked)
+    if "precisions" in asked.parts:
+        sections["precisions"] = _precisions(kokoro, asked)
     if "looking" in asked.parts:
         sections["looking"] = _looking(kokoro, asked)
     if "locating" in asked.parts:
@@ -141,6 +144,12 @@ def _changes(kokoro: Any, asked: Asked) -> dict[str, Any]:
     given = (kokoro, length, names, asked.rounds, asked.seed, asked.limit)
     rows, skipped = changes.measure(*given, folder=asked.folder)
     return {"length": length, "rows": [row.as_dict() for row in rows], "skipped": skipped}
+
+
+def _precisions(kokoro: Any, asked: Asked) -> dict[str, Any]:
+    given = (precisions.PRECISIONS, asked.rounds, asked.seed, asked.limit, asked.folder)
+    rows = precisions.measure(kokoro, asked.lengths[0], *given)
+    return {"length": asked.lengths[0], "rows": [row.as_dict() for row in rows]}
 
 
 def _looking(kokoro: Any, asked: Asked) -> Rows:
@@ -192,6 +201,9 @@ def tables(result: Mapping[str, Any], parts: Sequence[Part] = PARTS) -> Iterator
     if "changes" in parts and "changes" in result:
         part = result["changes"]
         yield f"Decoder from har, {part['length']:g} s, with other patches", [*part["rows"], *_skipped(part["skipped"])]
+    if "precisions" in parts and "precisions" in result:
+        part = result["precisions"]
+        yield f"Decoder from har, {part['length']:g} s, in other precisions", list(part["rows"])
     if "looking" in parts and result.get("looking"):
         yield "What looking into every operator costs", list(result["looking"])
     if "locating" in parts:

@@ -6,7 +6,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-PARTS = ("exports", "floor", "families", "changes", "looking", "locating", "waiting")  # those of benchmarks.suite
+PARTS = (
+    "exports",
+    "floor",
+    "families",
+    "changes",
+    "precisions",
+    "looking",
+    "locating",
+    "waiting",
+)  # those of benchmarks.suite
 FOLDER = Path("outputs") / "bench"
 IMPORTED = (
     *("kokoro_nb.models.kokoro", "kokoro_nb.models.stages", "kokoro_nb.models.case"),
