@@ -9,7 +9,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -259,3 +259,16 @@ def file_digest(path: str | Path) -> str:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError:
         return ""
+
+
+def checksums(folder: str | Path, but: Collection[str] = ()) -> dict[str, dict[str, Any]]:
+    """Return size and SHA-256 of every file in `folder`, by its path there, but for those of the names `but`."""
+    root = Path(folder)
+    paths = (path for path in sorted(root.rglob("*")) if path.is_file() and path.name not in but)
+    return {path.relative_to(root).as_posix(): checksum(path) for path in paths}
+
+
+def checksum(path: Path) -> dict[str, Any]:
+    """Return size and SHA-256 of a file."""
+    with path.open("rb") as stream:
+        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(stream, "sha256").hexdigest()}

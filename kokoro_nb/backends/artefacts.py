@@ -1,6 +1,5 @@
 """Artefacts on disk, found again by what is in them; the base of every backend that writes a file."""
 
-import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -15,7 +14,7 @@ from kokoro_nb.backends.exported import Exported, as_exported
 from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.backends.taps import TAPS, TapMap, write_taps
 from kokoro_nb.errors import InputError
-from kokoro_nb.storage import atomic, cache_dir, clear_drafts, digest, json_ready, read_json, write_json
+from kokoro_nb.storage import atomic, cache_dir, checksums, clear_drafts, digest, json_ready, read_json, write_json
 
 SCHEMA = 3
 
@@ -83,7 +82,11 @@ class FileBackend(ABC):
                         draft.mkdir()
                         places = self.write(exported, draft / self.file, seconds)
                         write_taps(draft / TAPS, TapMap(exported.specification.operators, places or {}))
-                        made = {"weights": _labels(exported.module), "seconds": seconds, "files": _files(draft)}
+                        made = {
+                            "weights": _labels(exported.module),
+                            "seconds": seconds,
+                            "files": checksums(draft, (META,)),
+                        }
                         write_json(draft / META, {**about, **made})
                 except RungError as error:
                     return error.failure(self.name)
@@ -160,18 +163,7 @@ def _sound(place: Path, about: Mapping[str, Any]) -> Mapping[str, Any] | None:
         return None
     if not isinstance(meta, dict) or {key: meta.get(key) for key in about} != about:
         return None
-    return meta if isinstance(meta.get("seconds"), dict) and meta.get("files") == _files(place) else None
-
-
-def _files(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return size and SHA-256 of every file in `folder` but its meta, by its path there."""
-    found = {}
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.name != META:
-            with path.open("rb") as stream:
-                checksum = hashlib.file_digest(stream, "sha256").hexdigest()
-            found[path.relative_to(folder).as_posix()] = {"bytes": path.stat().st_size, "sha256": checksum}
-    return found
+    return meta if isinstance(meta.get("seconds"), dict) and meta.get("files") == checksums(place, (META,)) else None
 
 
 def _version(package: str) -> str:

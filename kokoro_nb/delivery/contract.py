@@ -1,16 +1,16 @@
 """What a delivered folder holds, as a JSON file that an integrator can read: ``contract.json``."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict, dataclass, field
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from kokoro_nb.backends.base import Artifact
 from kokoro_nb.backends.signature import TensorSpec
 from kokoro_nb.errors import InputError
-from kokoro_nb.storage import read_json, write_json
+from kokoro_nb.storage import checksum, checksums, read_json, write_json
 
-SCHEMA = 2
+SCHEMA = 3
 FILE = "contract.json"
 
 
@@ -57,6 +57,8 @@ class Contract:
     parts : dict
         ``duration``, and ``prosody_3s`` and ``decoder_3s`` for each bucket; where the decoder begins at `har`,
         ``source_3s`` too.
+    files : dict
+        Every file of the folder but the contract -> its size (``bytes``) and ``sha256``, as it was written.
     """
 
     weights: str
@@ -68,6 +70,7 @@ class Contract:
     vocab: Mapping[str, int]
     voices: Mapping[str, str]
     parts: Mapping[str, Part]
+    files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def backends(self) -> tuple[str, ...]:
@@ -79,14 +82,49 @@ class Contract:
         return next(s.shape[-1] for part in self.parts.values() for s in part.inputs if s.name == name)
 
     def artifact(self, name: str, folder: Path) -> Artifact:
-        """Return the program `name` as its backend loads it."""
+        """Return the program `name` as its backend loads it.
+
+        Raises
+        ------
+        InputError
+            If it is not as it was delivered.
+        """
         part = self.parts[name]
+        self.require_whole(part.file, folder)
         return Artifact(part.backend, folder / part.file, part.inputs, tuple(spec.name for spec in part.outputs))
+
+    def require_whole(self, file: str, folder: Path) -> None:
+        """Refuse a file of the folder that was cut off or changed since it was written, and what stands beside it.
+
+        Parameters
+        ----------
+        file : str
+            Of a part, which has a folder of its own, or of a voice.
+        folder : Path
+            What was delivered.
+
+        Raises
+        ------
+        InputError
+            If it is not as it was delivered.
+        """
+        first = PurePosixPath(file).parts[0]
+        wanted = {name: about for name, about in self.files.items() if PurePosixPath(name).parts[0] == first}
+        changed = [name for name, about in wanted.items() if not _is(folder / name, about)]
+        if changed or not wanted:
+            raise InputError(f"{', '.join(changed) or file} in {folder} is not as it was delivered; deliver it again.")
+
+
+def _is(path: Path, about: Mapping[str, Any]) -> bool:
+    try:
+        return path.stat().st_size == about["bytes"] and checksum(path) == about
+    except OSError:
+        return False
 
 
 def write_contract(folder: Path, contract: Contract) -> Path:
-    """Write ``contract.json`` into `folder`."""
-    return write_json(folder / FILE, {"schema": SCHEMA, **asdict(contract)})
+    """Write ``contract.json`` into `folder`, with what every other file there is."""
+    return write_json(folder / FILE, {"schema": SCHEMA, **asdict(contract), "files": checksums(folder, (FILE,))})
 
 
 def read_contract(folder: str | Path) -> Contract:
@@ -106,7 +144,7 @@ def read_contract(folder: str | Path) -> Contract:
         _require_kinds(contract)
     except (TypeError, KeyError, AttributeError, ValueError) as error:
         raise InputError(f"{path} is no contract ({error}); deliver the folder again.") from error
-    files = [part.file for part in contract.parts.values()] + list(contract.voices.values())
+    files = sorted({*(part.file for part in contract.parts.values()), *contract.voices.values(), *contract.files})
     outside = [file for file in files if not (Path(folder) / file).resolve().is_relative_to(Path(folder).resolve())]
     if outside:
         raise InputError(f"{path} names {', '.join(outside)}, outside of its folder; use a folder that you trust.")
@@ -114,6 +152,17 @@ def read_contract(folder: str | Path) -> Contract:
     if missing:
         raise InputError(f"{folder} lacks {', '.join(missing)}; deliver the folder again.")
     return contract
+
+
+def is_whole(folder: Path) -> bool:
+    """Return whether `folder` is a delivery, and every file in it is as it was written."""
+    try:
+        contract = read_contract(folder)
+        for first in {PurePosixPath(file).parts[0] for file in contract.files}:
+            contract.require_whole(first, folder)
+    except InputError:
+        return False
+    return True
 
 
 def _require_kinds(contract: Contract) -> None:
@@ -124,6 +173,8 @@ def _require_kinds(contract: Contract) -> None:
     specs = [spec for part in contract.parts.values() for spec in (*part.inputs, *part.outputs)]
     numbers += [*contract.vocab.values(), *(size for spec in specs for size in spec.shape)]
     texts += [text for spec in specs for text in (spec.name, spec.dtype)]
+    texts += [*contract.files, *(about["sha256"] for about in contract.files.values())]
+    numbers += [about["bytes"] for about in contract.files.values()]
     if not all(isinstance(text, str) and "\0" not in text for text in texts) or not all(
         type(number) is int and number >= 0 for number in numbers
     ):

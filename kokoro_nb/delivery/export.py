@@ -13,7 +13,7 @@ from torch import Tensor
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import META, TAPS, Artifact, Backend, Failure
 from kokoro_nb.backends.exported import export_program, output_specs
-from kokoro_nb.delivery.contract import FILE, SCHEMA, Contract, Part, write_contract
+from kokoro_nb.delivery.contract import FILE, SCHEMA, Contract, Part, is_whole, write_contract
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import HARMONICS, MAX_PHONEMES, SAMPLE_RATE, SAMPLES_PER_FRAME, STYLE
 from kokoro_nb.models.kokoro import Kokoro
@@ -127,9 +127,10 @@ def deliver(kokoro: Kokoro, asked: Delivery, folder: str | Path) -> Contract:
 
 
 def delivered(kokoro: Kokoro, asked: Delivery) -> Path:
-    """Return the folder in the cache with what `deliver` makes of this, made if it is not there yet."""
+    """Return the folder in the cache with what `deliver` makes of this, made if it is not there yet, or not whole."""
     folder = delivered_folder(kokoro, asked)
-    if not folder.exists():
+    if not is_whole(folder):
+        shutil.rmtree(folder, ignore_errors=True)
         deliver(kokoro, asked, folder)
     return folder
 

@@ -246,12 +246,13 @@ class TwoStages:
         Raises
         ------
         InputError
-            If there is no such voice, or its file holds something else.
+            If there is no such voice, or its file holds something else than was delivered.
         """
         name = voice or next(iter(self.contract.voices))
         if name not in self.contract.voices:
             known = ", ".join(self.contract.voices)
             raise InputError(f"The folder has no voice '{name}'; use one of {known}, or deliver it with this one.")
+        self.contract.require_whole(self.contract.voices[name], self.folder)
         return read_table(self.folder / self.contract.voices[name])
 
 

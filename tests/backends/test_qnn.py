@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from kokoro_nb.backends.base import Artifact, Failure
+from kokoro_nb.backends.base import Artifact, Failure, absence
 from kokoro_nb.backends.qnn import Qnn, backend, compilation
 from kokoro_nb.backends.qnn.compilation import Effect, arithmetic, compile_checked, compile_onnx, option_effects
 from kokoro_nb.backends.qnn.process import QnnError
@@ -32,7 +32,7 @@ class Conv(nn.Module):
 
 @pytest.fixture
 def wheel():
-    reason = QNN.available() or QNN.executes()
+    reason = absence(QNN)
     if reason is not None:
         pytest.skip(reason)
 

@@ -8,7 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import nn
 
 from kokoro_nb.backends import BACKENDS
-from kokoro_nb.backends.base import Failure
+from kokoro_nb.backends.base import Failure, absence
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.qnn import Qnn
 from kokoro_nb.backends.qnn.assignment import (
@@ -30,7 +30,7 @@ NPU, CPU = "QNNExecutionProvider", "CPUExecutionProvider"
 
 @pytest.fixture
 def wheel():
-    reason = QNN.available() or QNN.executes()
+    reason = absence(QNN)
     if reason is not None:
         pytest.skip(reason)
 

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from kokoro_nb.backends import BACKENDS
-from kokoro_nb.backends.base import Artifact
+from kokoro_nb.backends.base import Artifact, absence
 from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.numerics.faults import edit_mlpackage_weight, edit_onnx_weight, mlpackage_weights, onnx_weights
@@ -83,7 +83,7 @@ def loaded(exported, tmp_path_factory):
 
 
 def _here(backend):
-    reason = backend.available() or backend.executes()
+    reason = absence(backend)
     return backend if reason is None else pytest.skip(reason)
 
 

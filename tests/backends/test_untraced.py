@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from kokoro_nb.backends import BACKENDS
+from kokoro_nb.backends.base import absence
 from kokoro_nb.errors import InputError
 
 X = {"x": torch.linspace(-1, 1, 12).reshape(1, 3, 4)}
@@ -17,7 +18,7 @@ class Waves(nn.Module):
 @pytest.mark.parametrize("name", ["torchscript", "torchscript-lite", "aot-inductor", "onnxruntime-qnn"])
 def test_a_runtime_without_a_tracer_says_that_everything_is_missing(name, tmp_path):
     backend = BACKENDS[name]
-    reason = backend.available() or backend.executes()
+    reason = absence(backend)
     if reason is not None:
         pytest.skip(reason)
     program = backend.load(backend.export(Waves(), X, tmp_path))

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from kokoro_nb.backends import BACKENDS
+from kokoro_nb.backends.base import absence
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.snapshot import snapshot
 from kokoro_nb.errors import InputError
@@ -222,7 +223,7 @@ SLOW = ("executorch-xnnpack", "executorch-portable", "coreml-reference", "tvm", 
 @pytest.mark.parametrize("name", ["onnxruntime", *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
 def test_the_features_come_out_of_a_runtime_the_same(name, short, tmp_path):
     backend = BACKENDS[name]
-    reason = backend.available() or backend.executes()
+    reason = absence(backend)
     if reason:
         pytest.skip(reason)
     stage, given = short

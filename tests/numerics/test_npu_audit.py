@@ -9,7 +9,7 @@ import pytest
 import torch
 from onnx import TensorProto, helper
 
-from kokoro_nb.backends.base import Failure
+from kokoro_nb.backends.base import Failure, absence
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.onnx import OnnxRuntime
 from kokoro_nb.backends.qnn import Qnn
@@ -222,7 +222,7 @@ def test_where_phase_removes_the_data_dependent_index(names, found, narrow, narr
 @pytest.fixture
 def wheel():
     qnn = Qnn("onnxruntime-qnn")
-    reason = qnn.available() or qnn.executes()
+    reason = absence(qnn)
     if reason is not None:
         pytest.skip(reason)
     return qnn

@@ -124,6 +124,16 @@ def outside(file):
     return write
 
 
+def flipped(folder):
+    program = delivery(folder) / "model.onnx"
+    raw = program.read_bytes()
+    program.write_bytes(bytes([raw[0] ^ 1]) + raw[1:])
+
+
+def first_program(folder):
+    return read_contract(folder).artifact("p", Path(folder))
+
+
 def linked(path):
     delivery(path)
     (path.parent / "x").write_text("secret")
@@ -206,6 +216,9 @@ HOSTILE = {
     ),
     "delivery with a link out of it": Hostile(
         "a voice that is a link", "delivered", linked, read_contract, OUT, delivery
+    ),
+    "delivered program, one byte": Hostile(
+        "one bit of a program flipped", "delivered", flipped, first_program, "not as it was delivered", delivery
     ),
     "sound of 32 days": Hostile(
         "a FLAC that claims 2^36 samples",

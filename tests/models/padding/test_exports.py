@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from kokoro_nb.backends import BACKENDS
+from kokoro_nb.backends.base import absence
 from kokoro_nb.models import stages, steps
 from kokoro_nb.models.padding import PaddedDurations, PaddedFromHarStage, PaddedProsody, widened
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
@@ -45,7 +46,7 @@ def _errors(name, folder, plain, exact, given, room):
 
 
 def _skip_if_absent(name):
-    reason = BACKENDS[name].available() or BACKENDS[name].executes()
+    reason = absence(BACKENDS[name])
     if reason:
         pytest.skip(reason)
 

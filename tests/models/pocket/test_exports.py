@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from kokoro_nb.backends import BACKENDS
+from kokoro_nb.backends.base import absence
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.models.gelu import tanh_gelu_written_out
 from kokoro_nb.models.pocket import flow_lm, mimi, state
@@ -48,7 +49,7 @@ def _expected(step, inputs):
 
 def _errors(name, step, inputs, folder):
     backend = BACKENDS[name]
-    reason = backend.available() or backend.executes()
+    reason = absence(backend)
     if reason:
         pytest.skip(reason)
     found = backend.load(backend.export(step, inputs, folder)).run(inputs)

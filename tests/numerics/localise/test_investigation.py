@@ -5,7 +5,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from kokoro_nb.backends import BACKENDS
-from kokoro_nb.backends.base import Failure
+from kokoro_nb.backends.base import Failure, absence
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.onnx import OnnxRuntime
 from kokoro_nb.errors import InputError
@@ -44,7 +44,7 @@ def reference(exported):
 
 
 def _here(name):
-    reason = BACKENDS[name].available() or BACKENDS[name].executes()
+    reason = absence(BACKENDS[name])
     return name if reason is None else pytest.skip(reason)
 
 
