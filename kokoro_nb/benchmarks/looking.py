@@ -6,7 +6,6 @@ The memory of a run is how far the process grew while it ran: Linux keeps the hi
 
 import ctypes
 import gc
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,12 +18,14 @@ from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.onnx import OnnxProgram
 from kokoro_nb.backends.signature import Arrays, checked
 from kokoro_nb.backends.taps import read_taps
+from kokoro_nb.benchmarks.memory import resident
+from kokoro_nb.benchmarks.timing import timed
 from kokoro_nb.errors import InputError
 
 Call = Callable[[], Any]
 HOOKS = "DebugUnderflowOverflow (modules)"
 OUTPUTS = "results as outputs, no statistics"
-_STATUS, _MARK = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+_MARK = Path("/proc/self/clear_refs")
 
 
 @dataclass(frozen=True)
@@ -147,14 +148,8 @@ def _cost(
 ) -> Cost:
     memory = [_grown(lambda way=way: way(load(), inputs)()) for way in (plain, looked)]  # type: ignore[misc]
     bare, tapped = plain(load(), inputs), looked(load(), inputs)
-    pairs = [(_seconds(bare), _seconds(tapped)) for _ in range(calls + 1)][1:]  # the first call warms up
+    pairs = [(timed(bare)[1], timed(tapped)[1]) for _ in range(calls + 1)][1:]  # the first call warms up
     return Cost(what, seen, *(min(times) for times in zip(*pairs, strict=True)), *memory)
-
-
-def _seconds(call: Call) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
 
 
 def _grown(call: Call) -> float:
@@ -162,13 +157,8 @@ def _grown(call: Call) -> float:
     gc.collect()
     try:
         ctypes.CDLL(None).malloc_trim(0)
-        before = _MARK.write_text("5") and _resident("VmRSS")
+        before = _MARK.write_text("5") and resident("VmRSS")
         call()
-        return _resident("VmHWM") - before
+        return resident("VmHWM") - before
     except (OSError, AttributeError):
         return float("nan")
-
-
-def _resident(key: str) -> float:
-    line = next(line for line in _STATUS.read_text().splitlines() if line.startswith(f"{key}:"))
-    return int(line.split()[1]) / 1e3

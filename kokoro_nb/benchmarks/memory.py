@@ -98,13 +98,26 @@ def _measured(request: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | Non
 def peak() -> float:
     """Return the most resident memory that this process has had, MB."""
     try:
-        line = next(line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
-        return int(line.split()[1]) * 1024 / 1e6
-    except (OSError, StopIteration):
+        return resident("VmHWM")
+    except OSError:
         import resource
 
         most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return most / 1e6 if sys.platform == "darwin" else most * 1024 / 1e6
+
+
+def resident(key: str) -> float:
+    """Return what Linux tells of this process's memory, MB: ``VmRSS`` now, ``VmHWM`` at most, see proc(5).
+
+    Raises
+    ------
+    OSError
+        If the system does not tell.
+    """
+    for line in _STATUS.read_text().splitlines():
+        if line.startswith(f"{key}:"):
+            return int(line.split()[1]) * 1024 / 1e6
+    raise OSError(f"{_STATUS} has no {key}")
 
 
 def _serve(folder: Path) -> None:

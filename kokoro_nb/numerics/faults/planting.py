@@ -116,6 +116,9 @@ def _copy(program: Any) -> Any:
     from torch.export import ExportedProgram
 
     graph_module = copy.deepcopy(program.graph_module)
+    for before, after in zip(program.graph.nodes, graph_module.graph.nodes, strict=True):
+        after.name = before.name  # the copy renames what is called as a builtin is, `input` or `type`
+    graph_module.recompile()
     return ExportedProgram(
         graph_module,
         graph_module.graph,

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.exported import content
+from kokoro_nb.backends.exported import content, export_program
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.errors import InputError
 from kokoro_nb.numerics.faults import KINDS, Fault, plant, possible
@@ -82,8 +82,6 @@ def test_a_fault_at_an_output_is_seen_there(exported, inputs):
 
 
 def test_output_names_are_kept(inputs):
-    from kokoro_nb.backends.exported import export_program
-
     class Named(torch.nn.Module):
         output_names = ("first", "second")
 
@@ -95,6 +93,19 @@ def test_output_names_are_kept(inputs):
     outputs = backend("eager").load(backend("eager").export(planted, x)).run(x)
     assert list(outputs) == ["first", "second"]
     assert (outputs["first"] == -x["x"].sin().numpy()).all()
+
+
+class Builtin(torch.nn.Module):
+    def forward(self, input, type):  # as many layers of PyTorch call theirs
+        return torch.sin(input) * type
+
+
+def test_inputs_may_be_called_as_builtins_are():
+    given = {"input": torch.ones(1, 3), "type": torch.full((1, 3), 2.0)}
+    planted = _planted(export_program(Builtin(), given), "sign_flip@:sin")
+    made = backend("eager").export(planted, given)
+    (found,) = backend("eager").load(made).run(given).values()
+    assert torch.equal(torch.from_numpy(found), -torch.sin(given["input"]) * 2)
 
 
 @pytest.mark.parametrize("kind", KINDS)
