@@ -1,6 +1,6 @@
 """What numbers of fewer bits bring, and what they cost: the decoder in int8, int4 and bfloat16 beside float32."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Artifact, Program, quietly
 from kokoro_nb.backends.onnx import OnnxRuntime
 from kokoro_nb.backends.signature import Arrays, checked
+from kokoro_nb.backends.taps import read_taps
 from kokoro_nb.benchmarks.decoders import BASE, ROUNDS, decoder_inputs, export_to, exported_decoder, frames_of
+from kokoro_nb.benchmarks.integers import Borne, bearing, effects, rounded, sound, weight_bits
 from kokoro_nb.benchmarks.timing import LIMIT, Spread, in_turn, ratio, spread
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.spectrum import log_spectral_distance
@@ -27,8 +29,9 @@ from kokoro_nb.numerics.parity import compare
 
 RUNTIME = "onnxruntime"
 STATIC, DYNAMIC = f"{RUNTIME}, int8, static", f"{RUNTIME}, int8, dynamic"
+BORNE = f"{RUNTIME}, int8, static, where it is borne"
 INT8, INT4, BFLOAT16 = f"{BASE}, int8 weights", f"{BASE}, int4 weights", f"{BASE}, bfloat16 products"
-PRECISIONS = (RUNTIME, STATIC, DYNAMIC, INT8, INT4, BFLOAT16)
+PRECISIONS = (RUNTIME, STATIC, BORNE, DYNAMIC, INT8, INT4, BFLOAT16)
 CALIBRATION = "The quick brown fox jumps over the lazy dog."  # not what is measured
 GROUP = 32  # weights that share a scale of int4
 _BITS = {INT8: (8, None), INT4: (4, GROUP)}
@@ -51,6 +54,8 @@ class Reduced:
         Largest difference from eager in float32, of its peak.
     distance : float
         Log-spectral distance from it, dB; below 1 dB is called transparent (Paliwal and Atal, 1993).
+    layers : int or None
+        How many convolutions compute in int8, of static int8.
     """
 
     program: str
@@ -58,12 +63,14 @@ class Reduced:
     ratio: Spread
     error: float
     distance: float
+    layers: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row of a table, with units in its keys."""
         told = {"program": self.program, "run (s)": self.seconds.median, "x eager": self.ratio.median}
         told |= {"from": self.ratio.low, "to": self.ratio.high, "rounds": self.ratio.rounds}
-        return {**told, "error (of peak)": self.error, "log-spectral distance (dB)": self.distance}
+        told |= {"error (of peak)": self.error, "log-spectral distance (dB)": self.distance}
+        return told if self.layers is None else {**told, "layers in int8": self.layers}
 
 
 def measure(
@@ -74,11 +81,12 @@ def measure(
     seed: int = 0,
     limit: float = LIMIT,
     folder: str | Path | None = None,
-) -> tuple[Reduced, ...]:
+) -> tuple[tuple[Reduced, ...], tuple[Borne, ...]]:
     """Time the decoder from `har` in each precision, eager in float32 first in each round.
 
     Static int8 is that of ONNX Runtime's own tools: convolutions, weights per channel, activations by their range over
-    another sentence; dynamic int8, of products too, takes the range of each call. Weights of 8 and 4 bits are rounded
+    another sentence; once of all of them, and once of those that `integers.bearing` chooses by that sentence. Dynamic
+    int8, of products too, takes the range of each call. Weights of 8 and 4 bits are rounded
     and computed with in float32, which tells what they cost and not what a kernel for them brings: 8 bits have a scale
     for each channel, 4 bits one for each `GROUP` of weights. bfloat16 is PyTorch's autocast.
 
@@ -89,6 +97,11 @@ def measure(
     precisions : sequence of str
         Of `PRECISIONS`.
 
+    Returns
+    -------
+    tuple of Reduced, tuple of Borne
+        In the order of `precisions`; and what int8 makes of each convolution, where one of them asks for it.
+
     Raises
     ------
     InputError
@@ -97,79 +110,80 @@ def measure(
     if unknown := ", ".join(name for name in precisions if name not in PRECISIONS):
         raise InputError(f"There is no precision '{unknown}'; there are: {'; '.join(PRECISIONS)}.")
     inputs = decoder_inputs(kokoro, frames_of(length), seed)
-    calls = {BASE: _eager(kokoro, BASE, inputs)}
+    calls, layers = {BASE: _eager(kokoro, BASE, inputs)}, dict[str, int]()
+    borne: tuple[Borne, ...] = ()
     with TemporaryDirectory() as room:
         if any(name.startswith(RUNTIME) for name in precisions):
             other = decoder_inputs(kokoro, frames_of(length), seed, CALIBRATION)
-            calls |= _on_runtime(kokoro, inputs, other, precisions, Path(room), folder)
+            made = _exported(kokoro, inputs, folder)
+            borne = effects(_folded(kokoro), other) if BORNE in precisions else ()
+            for name in precisions:
+                if name.startswith(RUNTIME):
+                    chosen = _chosen(kokoro, name, made, other, borne)
+                    layers |= {} if chosen is None else {name: len(chosen)}
+                    program = made if name == RUNTIME else _quantised(made, name, other, chosen, Path(room))
+                    calls[name] = partial(_sounded, backend(RUNTIME).load(program), inputs)
         calls |= {name: _eager(kokoro, name, inputs) for name in precisions if name.startswith(BASE)}
         audio = {name: call() for name, call in calls.items()}
         times = in_turn(calls, rounds, limit)
     rows = []
     for name in precisions:
         told = compare(audio[BASE], audio[name]).of_peak, log_spectral_distance(audio[BASE][0], audio[name][0])
-        rows.append(Reduced(name, spread(times[name]), ratio(times[name], times[BASE]), *told))
-    return tuple(rows)
+        rows.append(Reduced(name, spread(times[name]), ratio(times[name], times[BASE]), *told, layers.get(name)))
+    return tuple(rows), borne
 
 
-def rounded(weight: Tensor, bits: int, group: int | None = None) -> Tensor:
-    """Return weights rounded to whole multiples of a scale, the largest of those that share it at the end of the range.
-
-    Parameters
-    ----------
-    weight : torch.Tensor, shape (outputs, ...), float32
-        Of a convolution or a linear layer.
-    bits : int
-        Of a weight; the range is symmetric, from ``1 - 2 ** (bits - 1)`` on.
-    group : int, optional
-        How many neighbours share a scale; by default all of an output.
-    """
-    rows = weight.reshape(len(weight), -1)
-    count = rows.shape[1]
-    size = count if group is None else min(group, count)
-    groups = nn.functional.pad(rows, (0, -count % size)).reshape(len(weight), -1, size)
-    scale = groups.abs().amax(-1, keepdim=True).clamp(min=torch.finfo(weight.dtype).tiny) / (2 ** (bits - 1) - 1)
-    return ((groups / scale).round() * scale).reshape(len(weight), -1)[:, :count].reshape(weight.shape)
+def _folded(kokoro: Kokoro) -> stages.FromHarStage:
+    """Return a copy of the decoder, its weights ready to be rounded."""
+    with patched(kokoro.model, ("fold_weight_norm",)):
+        return stages.FromHarStage(deepcopy(kokoro.model.decoder))
 
 
 def _eager(kokoro: Kokoro, name: str, inputs: Arrays) -> Call:
     """Return the decoder in PyTorch; what rounds its weights does so in a copy."""
-    decoder, bits = kokoro.model.decoder, _BITS.get(name)
-    if bits is not None:
-        with patched(kokoro.model, ("fold_weight_norm",)):
-            decoder = deepcopy(decoder)
-        for layer in decoder.modules():
+    if name not in _BITS:
+        module = stages.FromHarStage(kokoro.model.decoder)
+    else:
+        module = _folded(kokoro)
+        for layer in module.modules():
             if isinstance(layer, nn.Conv1d | nn.ConvTranspose1d | nn.Linear):
                 turned = isinstance(layer, nn.ConvTranspose1d)  # its inputs come first
                 weight = layer.weight.data.transpose(0, 1) if turned else layer.weight.data
-                made = rounded(weight, *bits)
+                made = rounded(weight, *_BITS[name])
                 layer.weight.data = made.transpose(0, 1).contiguous() if turned else made
-    module = stages.FromHarStage(decoder)
 
     def run() -> np.ndarray:
-        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=name == BFLOAT16):
-            return np.asarray(module(**inputs).float().numpy())
+        with torch.autocast("cpu", torch.bfloat16, enabled=name == BFLOAT16):
+            return sound(module, inputs)
 
     return run
 
 
-def _on_runtime(
-    kokoro: Kokoro, inputs: Arrays, other: Arrays, names: Sequence[str], room: Path, folder: str | Path | None
-) -> Iterator[tuple[str, Call]]:
+def _exported(kokoro: Kokoro, inputs: Arrays, folder: str | Path | None) -> Artifact:
     made = export_to(RUNTIME, exported_decoder(kokoro, inputs), inputs, folder)
     if isinstance(made, str):
         raise InputError(f"There is nothing to reduce: {made}")
-    for name in names:
-        if name.startswith(RUNTIME):
-            program = backend(RUNTIME).load(made if name == RUNTIME else _quantised(made, name, other, room))
-            yield name, partial(_sounded, program, inputs)
+    return made
+
+
+def _chosen(kokoro: Kokoro, name: str, made: Artifact, other: Arrays, borne: Sequence[Borne]) -> tuple[str, ...] | None:
+    """Return the ONNX file's names of the convolutions that static int8 is to compute, None if it is another."""
+    import onnx
+
+    nodes = {node.output[0]: node for node in onnx.load(str(made.path), load_external_data=False).graph.node}
+    if name == STATIC:
+        return tuple(node.name for node in nodes.values() if node.op_type == "Conv")
+    if name != BORNE:
+        return None
+    places = read_taps(made.folder).places
+    return tuple(nodes[places[f"{layer}:conv1d"]].name for layer in bearing(_folded(kokoro), other, borne))
 
 
 def _sounded(program: Program, inputs: Arrays) -> np.ndarray:
     return program.run(inputs)["output"]
 
 
-def _quantised(made: Artifact, name: str, other: Arrays, room: Path) -> Artifact:
+def _quantised(made: Artifact, name: str, other: Arrays, chosen: Sequence[str] | None, room: Path) -> Artifact:
     """Return what ONNX Runtime's tools make of an ONNX file."""
     import onnx
     from onnxruntime import quantization as tools
@@ -177,13 +191,16 @@ def _quantised(made: Artifact, name: str, other: Arrays, room: Path) -> Artifact
 
     with quietly():
         ready, path = room / "ready.onnx", room / f"{PRECISIONS.index(name)}.onnx"
-        if name == DYNAMIC:
+        if chosen is None:
             onnx.save(_without_shapes(onnx.load(str(made.path))), str(ready))
             tools.quantize_dynamic(str(ready), str(path), per_channel=True, weight_type=tools.QuantType.QInt8)
+        elif not chosen:
+            return made
         else:
-            quant_pre_process(str(made.path), str(ready), skip_symbolic_shape=True)
+            quant_pre_process(str(made.path), str(ready), skip_optimization=True, skip_symbolic_shape=True)
             types = {"activation_type": tools.QuantType.QUInt8, "weight_type": tools.QuantType.QInt8}
-            given = {"op_types_to_quantize": ["Conv"], "per_channel": True, "quant_format": tools.QuantFormat.QDQ}
+            given = {"nodes_to_quantize": list(chosen), "per_channel": True, "quant_format": tools.QuantFormat.QDQ}
+            given |= {"reduce_range": weight_bits() == 7}
             tools.quantize_static(str(ready), str(path), _reader(made, other), **given, **types)
     return replace(made, path=path)
 

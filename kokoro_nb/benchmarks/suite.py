@@ -19,6 +19,7 @@ Part = Literal["exports", "floor", "families", "changes", "precisions", "looking
 PARTS: tuple[Part, ...] = ("exports", "floor", "families", "changes", "precisions", "looking", "locating", "waiting")
 LOOKED = ("eager", "onnxruntime", "coreml-reference")  # backends that show their operators
 LOCATED = ("onnxruntime",)  # the quickest to compile
+SHOWN = 10  # layers
 Rows = list[dict[str, Any]]
 
 
@@ -148,8 +149,9 @@ def _changes(kokoro: Any, asked: Asked) -> dict[str, Any]:
 
 def _precisions(kokoro: Any, asked: Asked) -> dict[str, Any]:
     given = (precisions.PRECISIONS, asked.rounds, asked.seed, asked.limit, asked.folder)
-    rows = precisions.measure(kokoro, asked.lengths[0], *given)
-    return {"length": asked.lengths[0], "rows": [row.as_dict() for row in rows]}
+    rows, layers = precisions.measure(kokoro, asked.lengths[0], *given)
+    worst = [row.as_dict() for row in layers[: -SHOWN - 1 : -1]]
+    return {"length": asked.lengths[0], "rows": [row.as_dict() for row in rows], "layers": worst}
 
 
 def _looking(kokoro: Any, asked: Asked) -> Rows:
@@ -204,6 +206,7 @@ def tables(result: Mapping[str, Any], parts: Sequence[Part] = PARTS) -> Iterator
     if "precisions" in parts and "precisions" in result:
         part = result["precisions"]
         yield f"Decoder from har, {part['length']:g} s, in other precisions", list(part["rows"])
+        yield "Convolutions that bear int8 least", list(part["layers"])
     if "looking" in parts and result.get("looking"):
         yield "What looking into every operator costs", list(result["looking"])
     if "locating" in parts:
