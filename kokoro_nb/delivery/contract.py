@@ -144,7 +144,8 @@ def read_contract(folder: str | Path) -> Contract:
         _require_kinds(contract)
     except (TypeError, KeyError, AttributeError, ValueError) as error:
         raise InputError(f"{path} is no contract ({error}); deliver the folder again.") from error
-    files = sorted({*(part.file for part in contract.parts.values()), *contract.voices.values(), *contract.files})
+    named = [*(part.file for part in contract.parts.values()), *contract.voices.values(), *contract.files]
+    files = list(dict.fromkeys(named))
     outside = [file for file in files if not (Path(folder) / file).resolve().is_relative_to(Path(folder).resolve())]
     if outside:
         raise InputError(f"{path} names {', '.join(outside)}, outside of its folder; use a folder that you trust.")

@@ -35,7 +35,8 @@ def asked(monkeypatch):
 def test_it_passes_on_what_was_asked_for_and_keeps_the_result(asked, tmp_path, capsys):
     given = ["bench", "--what", "exports", "--weights", "narrow", "--seconds", "1", "10", "--rounds", "3"]
     assert main([*given, "--backends", "onnxruntime", "tvm", "--out", str(tmp_path)]) == 0
-    assert asked == [suite.Asked(["exports"], "narrow", [1.0, 10.0], ["onnxruntime", "tvm"], 3)]
+    wanted = suite.Asked(["exports"], "narrow", [1.0, 10.0], ["onnxruntime", "tvm"], 3, modules=bench.IMPORTED)
+    assert asked == [wanted]
     told = capsys.readouterr().out
     (path,) = tmp_path.glob("*/*.json")
     assert store.load(path)["decoders"][0]["rows"][0]["program"] == "onnxruntime"
