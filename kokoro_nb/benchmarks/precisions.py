@@ -86,9 +86,9 @@ def measure(
 
     Static int8 is that of ONNX Runtime's own tools: convolutions, weights per channel, activations by their range over
     another sentence; once of all of them, and once of those that `integers.bearing` chooses by that sentence. Dynamic
-    int8, of products too, takes the range of each call. Weights of 8 and 4 bits are rounded
-    and computed with in float32, which tells what they cost and not what a kernel for them brings: 8 bits have a scale
-    for each channel, 4 bits one for each `GROUP` of weights. bfloat16 is PyTorch's autocast.
+    int8, of products too, takes the range of each call. Weights of 8 and 4 bits are rounded and computed with in
+    float32, which tells what they cost and not what a kernel for them brings: 8 bits have a scale for each channel, 4
+    bits one for each `GROUP` of weights. bfloat16 is PyTorch's autocast.
 
     Parameters
     ----------
@@ -110,19 +110,18 @@ def measure(
     if unknown := ", ".join(name for name in precisions if name not in PRECISIONS):
         raise InputError(f"There is no precision '{unknown}'; there are: {'; '.join(PRECISIONS)}.")
     inputs = decoder_inputs(kokoro, frames_of(length), seed)
+    on_runtime = [name for name in precisions if name.startswith(RUNTIME)]
     calls, layers = {BASE: _eager(kokoro, BASE, inputs)}, dict[str, int]()
     borne: tuple[Borne, ...] = ()
     with TemporaryDirectory() as room:
-        if any(name.startswith(RUNTIME) for name in precisions):
+        if on_runtime:
             other = decoder_inputs(kokoro, frames_of(length), seed, CALIBRATION)
             made = _exported(kokoro, inputs, folder)
-            borne = effects(_folded(kokoro), other) if BORNE in precisions else ()
-            for name in precisions:
-                if name.startswith(RUNTIME):
-                    chosen = _chosen(kokoro, name, made, other, borne)
-                    layers |= {} if chosen is None else {name: len(chosen)}
-                    program = made if name == RUNTIME else _quantised(made, name, other, chosen, Path(room))
-                    calls[name] = partial(_sounded, backend(RUNTIME).load(program), inputs)
+            borne = effects(_folded(kokoro), other) if BORNE in on_runtime else ()
+            for name in on_runtime:
+                program, count = _reduced(kokoro, name, made, other, borne, Path(room))
+                calls[name] = partial(_sounded, backend(RUNTIME).load(program), inputs)
+                layers |= {} if count is None else {name: count}
         calls |= {name: _eager(kokoro, name, inputs) for name in precisions if name.startswith(BASE)}
         audio = {name: call() for name, call in calls.items()}
         times = in_turn(calls, rounds, limit)
@@ -166,17 +165,23 @@ def _exported(kokoro: Kokoro, inputs: Arrays, folder: str | Path | None) -> Arti
     return made
 
 
-def _chosen(kokoro: Kokoro, name: str, made: Artifact, other: Arrays, borne: Sequence[Borne]) -> tuple[str, ...] | None:
-    """Return the ONNX file's names of the convolutions that static int8 is to compute, None if it is another."""
+def _reduced(
+    kokoro: Kokoro, name: str, made: Artifact, other: Arrays, borne: Sequence[Borne], room: Path
+) -> tuple[Artifact, int | None]:
+    """Return ONNX Runtime's program of one precision, and of static int8 how many convolutions compute in it."""
     import onnx
 
+    if name == RUNTIME:
+        return made, None
+    if name == DYNAMIC:
+        return _quantised(made, name, other, None, room), None
     nodes = {node.output[0]: node for node in onnx.load(str(made.path), load_external_data=False).graph.node}
     if name == STATIC:
-        return tuple(node.name for node in nodes.values() if node.op_type == "Conv")
-    if name != BORNE:
-        return None
-    places = read_taps(made.folder).places
-    return tuple(nodes[places[f"{layer}:conv1d"]].name for layer in bearing(_folded(kokoro), other, borne))
+        chosen = [node.name for node in nodes.values() if node.op_type == "Conv"]
+    else:
+        places = read_taps(made.folder).places
+        chosen = [nodes[places[f"{layer}:conv1d"]].name for layer in bearing(_folded(kokoro), other, borne)]
+    return (_quantised(made, name, other, chosen, room) if chosen else made), len(chosen)
 
 
 def _sounded(program: Program, inputs: Arrays) -> np.ndarray:
@@ -194,8 +199,6 @@ def _quantised(made: Artifact, name: str, other: Arrays, chosen: Sequence[str] |
         if chosen is None:
             onnx.save(_without_shapes(onnx.load(str(made.path))), str(ready))
             tools.quantize_dynamic(str(ready), str(path), per_channel=True, weight_type=tools.QuantType.QInt8)
-        elif not chosen:
-            return made
         else:
             quant_pre_process(str(made.path), str(ready), skip_optimization=True, skip_symbolic_shape=True)
             types = {"activation_type": tools.QuantType.QUInt8, "weight_type": tools.QuantType.QInt8}
