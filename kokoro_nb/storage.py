@@ -270,5 +270,4 @@ def checksums(folder: str | Path, but: Collection[str] = ()) -> dict[str, dict[s
 
 def checksum(path: Path) -> dict[str, Any]:
     """Return size and SHA-256 of a file."""
-    with path.open("rb") as stream:
-        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(stream, "sha256").hexdigest()}
+    return {"bytes": path.stat().st_size, "sha256": file_digest(path)}

@@ -87,13 +87,13 @@ def effects(module: nn.Module, inputs: Arrays) -> tuple[Borne, ...]:
     inputs : mapping
         Name -> tensor, for ``module(**inputs)``.
     """
-    exact, found = sound(module, inputs), []
+    exact, bits, found = sound(module, inputs), weight_bits(), []
     for name, part in module.named_modules():
         if isinstance(part, nn.Conv1d):
             local: list[float] = []
 
             def watch(conv: nn.Conv1d, given: tuple[Tensor], result: Tensor, local: list[float] = local) -> Tensor:
-                made, size = _in_int8(conv, given[0]), torch.linalg.vector_norm(result)
+                made, size = _in_int8(conv, given[0], bits), torch.linalg.vector_norm(result)
                 local.append(float(torch.linalg.vector_norm(made - result) / size) if size else 0.0)
                 return made
 
@@ -134,7 +134,8 @@ def in_int8(module: nn.Module, names: Sequence[str]) -> Iterator[None]:
 
     Weights have a scale for each output and `weight_bits`.
     """
-    with _hooked(module, {name: lambda conv, given, _result: _in_int8(conv, given[0]) for name in names}):
+    bits = weight_bits()
+    with _hooked(module, {name: lambda conv, given, _result: _in_int8(conv, given[0], bits) for name in names}):
         yield
 
 
@@ -144,8 +145,8 @@ def sound(module: nn.Module, inputs: Arrays) -> np.ndarray:
         return np.asarray(module(**inputs).float().numpy())
 
 
-def _in_int8(conv: nn.Conv1d, x: Tensor) -> Tensor:
-    return stepped(conv._conv_forward(stepped(x), rounded(conv.weight, weight_bits()), conv.bias))
+def _in_int8(conv: nn.Conv1d, x: Tensor, bits: int) -> Tensor:
+    return stepped(conv._conv_forward(stepped(x), rounded(conv.weight, bits), conv.bias))
 
 
 @contextmanager

@@ -117,9 +117,13 @@ def measure(
         if on_runtime:
             other = decoder_inputs(kokoro, frames_of(length), seed, CALIBRATION)
             made = _exported(kokoro, inputs, folder)
-            borne = effects(_folded(kokoro), other) if BORNE in on_runtime else ()
+            bearers: tuple[str, ...] = ()
+            if BORNE in on_runtime:
+                module = _folded(kokoro)
+                borne = effects(module, other)
+                bearers = bearing(module, other, borne)
             for name in on_runtime:
-                program, count = _reduced(kokoro, name, made, other, borne, Path(room))
+                program, count = _reduced(name, made, other, bearers, Path(room))
                 calls[name] = partial(_sounded, backend(RUNTIME).load(program), inputs)
                 layers |= {} if count is None else {name: count}
         calls |= {name: _eager(kokoro, name, inputs) for name in precisions if name.startswith(BASE)}
@@ -166,7 +170,7 @@ def _exported(kokoro: Kokoro, inputs: Arrays, folder: str | Path | None) -> Arti
 
 
 def _reduced(
-    kokoro: Kokoro, name: str, made: Artifact, other: Arrays, borne: Sequence[Borne], room: Path
+    name: str, made: Artifact, other: Arrays, bearers: Sequence[str], room: Path
 ) -> tuple[Artifact, int | None]:
     """Return ONNX Runtime's program of one precision, and of static int8 how many convolutions compute in it."""
     import onnx
@@ -180,7 +184,7 @@ def _reduced(
         chosen = [node.name for node in nodes.values() if node.op_type == "Conv"]
     else:
         places = read_taps(made.folder).places
-        chosen = [nodes[places[f"{layer}:conv1d"]].name for layer in bearing(_folded(kokoro), other, borne)]
+        chosen = [nodes[places[f"{layer}:conv1d"]].name for layer in bearers]
     return (_quantised(made, name, other, chosen, room) if chosen else made), len(chosen)
 
 
