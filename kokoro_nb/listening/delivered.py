@@ -32,9 +32,10 @@ class Told:
     durations : bool
         Whether the duration of every token is the original's.
     asr, f0, n : float
-        Largest error of what the decoder is given, of the peak; NaN where the durations differ.
+        Largest error of what the decoder is given, of the peak, against the original in float64: two runtimes that
+        round differently are further from each other than either is from the truth. NaN where the durations differ.
     rounding : float
-        The largest of the same three of the original itself, in float32 against float64.
+        The largest of the same three of the original itself, in float32.
     distance : float
         Log-spectral distance of the audio to the original's on the same noise, dB.
     floor : float
@@ -57,11 +58,6 @@ class Told:
     def inputs(self) -> float:
         """The largest of the three errors of the decoder's inputs."""
         return float(np.max([self.asr, self.f0, self.n]))
-
-    @property
-    def inputs_limit(self) -> float:
-        """What `inputs` may be: 1e-5, or twice what float32 does to the model itself."""
-        return max(1e-5, 2 * self.rounding)
 
     @property
     def distance_limit(self) -> float:
@@ -104,9 +100,11 @@ def _told(speaker: TwoStages, kokoro: Kokoro, precise: KModel, text: str, voice:
     if not np.array_equal(made["durations"], case.tensors["durations"].numpy()):
         return Told(text, voice, case.frames, False, *6 * (float("nan"),))
     given = speaker.decoder_inputs(made, lambda frames: case.tensors["harmonic_noise"].numpy())
-    errors = {name: _error(case.tensors[name], given[name]) for name in INPUTS}
-    rounding = max(compare(exact, case.tensors[name]).of_peak for name, exact in _exact(precise, case).items())
-    original, moved = decode(kokoro.model, case, EXPORT_PATCHES), _moved(kokoro, case, errors["f0"], seed)
+    exact = _exact(precise, case)
+    errors = {name: _error(exact[name], given[name]) for name in INPUTS}
+    rounding = max(_error(exact[name], case.tensors[name].numpy()) for name in INPUTS)
+    original = decode(kokoro.model, case, EXPORT_PATCHES)
+    moved = _moved(kokoro, case, _error(case.tensors["f0"], given["f0"]), seed)
     audio = speaker.sound(given)[: original.size]
     distance, floor = (log_spectral_distance(original, other) for other in (audio, moved))
     return Told(text, voice, case.frames, True, **errors, rounding=rounding, distance=distance, floor=floor)
