@@ -210,8 +210,10 @@ def _repeated(tensor: Tensor, axis: int, size: int) -> Tensor:
     return cat([tensor] * times, axis).narrow(axis, 0, size).contiguous()
 
 
-def exported_decoder(kokoro: Kokoro, inputs: Arrays) -> Exported:
-    """Return the decoder from `har`, patched for export.
+def exported_decoder(
+    kokoro: Kokoro, inputs: Arrays, stage: type[stages.FromHarStage] = stages.FromHarStage
+) -> Exported:
+    """Return the decoder from `har`, or its padded version, patched for export.
 
     Raises
     ------
@@ -219,7 +221,7 @@ def exported_decoder(kokoro: Kokoro, inputs: Arrays) -> Exported:
         If it cannot be exported.
     """
     with patched(kokoro.model, EXPORT_PATCHES):
-        exported = export_program(stages.FromHarStage(kokoro.model.decoder), inputs)
+        exported = export_program(stage(kokoro.model.decoder), inputs)
     if isinstance(exported, Failure):
         raise InputError(f"The decoder cannot be exported: {exported}")
     return exported

@@ -3,20 +3,21 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from kokoro_nb.backends.base import quietly
-from kokoro_nb.benchmarks import changes, decoders, precisions, speaking
+from kokoro_nb.benchmarks import changes, decoders, precisions, speaking, understood
 from kokoro_nb.benchmarks.decoders import BACKENDS, ROUNDS, Decoders, frames_of
 from kokoro_nb.benchmarks.families import shares
 from kokoro_nb.benchmarks.profiles import Profile, profile
 from kokoro_nb.benchmarks.timing import LIMIT
+from kokoro_nb.benchmarks.understood import COUNT
 from kokoro_nb.benchmarks.waiting import MODULES, Kept, imports, kept
 from kokoro_nb.delivery.export import TOKENS
 from kokoro_nb.errors import InputError
 
-Part = Literal["exports", "floor", "families", "changes", "precisions", "looking", "locating", "waiting"]
-PARTS: tuple[Part, ...] = ("exports", "floor", "families", "changes", "precisions", "looking", "locating", "waiting")
+Part = Literal["exports", "floor", "families", "changes", "precisions", "hearing", "looking", "locating", "waiting"]
+PARTS: tuple[Part, ...] = get_args(Part)
 LOOKED = ("eager", "onnxruntime", "coreml-reference")  # backends that show their operators
 LOCATED = ("onnxruntime",)  # the quickest to compile
 SHOWN = 10  # layers
@@ -32,9 +33,9 @@ class Asked:
     parts : sequence of str
         ``exports``: time and memory of the decoder and of text to audio on every backend. ``floor``: how far each is
         from what the machine can do. ``families``: where each spends its time. ``changes``: what other patches bring.
-        ``precisions``: what numbers of fewer bits bring, on ONNX Runtime and in eager. ``looking``: what a trace of all
-        operators costs. ``locating``: what finding a wrong operator costs, against the size of the program.
-        ``waiting``: what imports take, and exports that are made again or found again.
+        ``precisions``: what numbers of fewer bits bring, on ONNX Runtime and in eager. ``hearing``: what Whisper makes
+        of them. ``looking``: what a trace of all operators costs. ``locating``: what finding a wrong operator costs,
+        against the size of the program. ``waiting``: what imports take, and exports that are made again or found again.
     weights : str
         See `models.kokoro.load_model`.
     lengths : sequence of float
@@ -46,6 +47,8 @@ class Asked:
         See `timing.in_turn`.
     seed : int
         Of random weights and of the source's noise.
+    phrases : int
+        How many are heard in each precision.
     tokens : int
         Room of the first of the two stages.
     modules : sequence of str
@@ -61,6 +64,7 @@ class Asked:
     rounds: int = ROUNDS
     limit: float = LIMIT
     seed: int = 0
+    phrases: int = COUNT
     tokens: int = TOKENS
     modules: Sequence[str] = MODULES
     folder: str | Path | None = field(default=None, compare=False)
@@ -98,6 +102,9 @@ def run(asked: Asked) -> tuple[str, dict[str, Any]]:
         sections["changes"] = _changes(kokoro, asked)
     if "precisions" in asked.parts:
         sections["precisions"] = _precisions(kokoro, asked)
+    if "hearing" in asked.parts:
+        rows = understood.measure(kokoro, count=asked.phrases, seed=asked.seed, folder=asked.folder)
+        sections["hearing"] = [row.as_dict() for row in rows]
     if "looking" in asked.parts:
         sections["looking"] = _looking(kokoro, asked)
     if "locating" in asked.parts:
@@ -207,6 +214,8 @@ def tables(result: Mapping[str, Any], parts: Sequence[Part] = PARTS) -> Iterator
         part = result["precisions"]
         yield f"Decoder from har, {part['length']:g} s, in other precisions", list(part["rows"])
         yield "Convolutions that bear int8 least", list(part["layers"])
+    if "hearing" in parts and result.get("hearing"):
+        yield "What Whisper makes of other precisions, decoder from har", list(result["hearing"])
     if "looking" in parts and result.get("looking"):
         yield "What looking into every operator costs", list(result["looking"])
     if "locating" in parts:

@@ -7,14 +7,8 @@ from pathlib import Path
 from typing import Any
 
 PARTS = (
-    "exports",
-    "floor",
-    "families",
-    "changes",
-    "precisions",
-    "looking",
-    "locating",
-    "waiting",
+    *("exports", "floor", "families", "changes", "precisions", "hearing"),
+    *("looking", "locating", "waiting"),
 )  # those of benchmarks.suite
 FOLDER = Path("outputs") / "bench"
 IMPORTED = (
@@ -34,6 +28,7 @@ def add(commands: Any) -> None:
     bench.add_argument("--seconds", type=float, nargs="+", default=[1.0, 3.0], metavar="S", help="of audio (1 3)")
     bench.add_argument("--rounds", type=int, default=7, help="each program once in every round (default: 7)")
     bench.add_argument("--limit", type=float, default=60.0, help="seconds for one program in all (default: 60)")
+    bench.add_argument("--phrases", type=int, default=50, metavar="N", help="of hearing (default: 50, all)")
     bench.add_argument("--tokens", type=int, default=256, metavar="N", help="room of the first stage (default: 256)")
     bench.add_argument("--seed", type=int, default=0, help="of random weights and of the noise (default: 0)")
     bench.add_argument("--against", type=Path, metavar="FILE", help="hold it against a stored result")
@@ -53,7 +48,7 @@ def _bench(arguments: argparse.Namespace) -> int:
     from kokoro_nb.reporting.versions import commit, project_folder, versions
 
     then = store.load(arguments.against) if arguments.against else None
-    what = ("weights", "backends", "rounds", "limit", "seed", "tokens")
+    what = ("weights", "backends", "rounds", "limit", "seed", "phrases", "tokens")
     given = {name: getattr(arguments, name) for name in what}
     label, sections = run(Asked(arguments.what, lengths=arguments.seconds, modules=IMPORTED, **given))
     parameters = {"what": arguments.what, "seconds": arguments.seconds, **given}

@@ -3,7 +3,7 @@
 import pytest
 
 from kokoro_nb.benchmarks import precisions
-from kokoro_nb.benchmarks.precisions import BFLOAT16, BORNE, DYNAMIC, INT4, INT8, RUNTIME, STATIC
+from kokoro_nb.benchmarks.reduction import BFLOAT16, BORNE, DYNAMIC, INT4, INT8, RUNTIME, STATIC
 from kokoro_nb.errors import InputError
 
 LENGTH = 0.2
