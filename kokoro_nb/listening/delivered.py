@@ -60,6 +60,11 @@ class Told:
         return float(np.max([self.asr, self.f0, self.n]))
 
     @property
+    def inputs_limit(self) -> float:
+        """What `inputs` may be: 1e-5, or twice what float32 does to the model itself on this text."""
+        return max(1e-5, 2 * self.rounding)
+
+    @property
     def distance_limit(self) -> float:
         """What `distance` may be, dB: 1 (transparent: Paliwal and Atal, 1993), or twice the floor."""
         return max(1.0, 2 * self.floor)

@@ -49,7 +49,15 @@ def test_a_decoder_that_is_wrong_is_heard(speaker, narrow, monkeypatch):
     assert found.distance > found.distance_limit
 
 
+@pytest.mark.parametrize(("rounding", "limit"), [(1e-6, 1e-5), (5e-6, 1e-5), (7e-6, 1.4e-5)])
+def test_inputs_are_held_to_what_float32_does_where_that_is_more(rounding, limit):
+    assert told(rounding=rounding).inputs_limit == pytest.approx(limit)
+
+
 @pytest.mark.parametrize(("floor", "limit"), [(0.2, 1.0), (0.5, 1.0), (2.0, 4.0)])
 def test_the_spectrum_is_held_to_the_floor_where_that_is_more(floor, limit):
-    told = Told(TEXT, "seeded", 34, True, asr=1e-6, f0=1e-6, n=1e-6, rounding=1e-6, distance=0.1, floor=floor)
-    assert told.distance_limit == pytest.approx(limit)
+    assert told(floor=floor).distance_limit == pytest.approx(limit)
+
+
+def told(rounding=1e-6, floor=0.1) -> Told:
+    return Told(TEXT, "seeded", 34, True, asr=1e-6, f0=1e-6, n=1e-6, rounding=rounding, distance=0.1, floor=floor)
