@@ -194,15 +194,21 @@ def frames_of(length: float) -> int:
     return round(length * FRAMES_PER_SECOND)
 
 
-def decoder_inputs(kokoro: Kokoro, frames: int, seed: int = 0, text: str = TEXT) -> Arrays:
+def decoder_inputs(kokoro: Kokoro, frames: int, seed: int = 0, text: str = TEXT) -> dict[str, Tensor]:
     """Return what the decoder from `har` is given: so many frames of a sentence, said again where it is shorter."""
+    given = whole_inputs(kokoro, frames, seed, text)
+    with patched(kokoro.model, EXPORT_PATCHES):
+        return stages.from_har_inputs(kokoro.model.decoder, given)
+
+
+def whole_inputs(kokoro: Kokoro, frames: int, seed: int = 0, text: str = TEXT) -> dict[str, Tensor]:
+    """Return what the decoder with its source is given, see `decoder_inputs`."""
     with quietly():
         case = capture(kokoro, text, seed=seed, g2p="espeak")
     once = case.decoder_inputs(min(frames, case.frames))
     rates = {"asr": (2, 1), "f0": (1, 2), "n": (1, 2), "harmonic_noise": (1, SAMPLES_PER_FRAME)}  # axis, per frame
     given = {name: _repeated(once[name], axis, frames * rate) for name, (axis, rate) in rates.items()}
-    with patched(kokoro.model, EXPORT_PATCHES):
-        return stages.from_har_inputs(kokoro.model.decoder, {**given, "s": once["s"]})
+    return {**given, "s": once["s"]}
 
 
 def _repeated(tensor: Tensor, axis: int, size: int) -> Tensor:

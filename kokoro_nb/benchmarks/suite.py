@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from kokoro_nb.backends.base import quietly
-from kokoro_nb.benchmarks import changes, decoders, precisions, speaking, understood
+from kokoro_nb.benchmarks import changes, decoders, fewer, precisions, speaking, understood
 from kokoro_nb.benchmarks.decoders import BACKENDS, ROUNDS, Decoders, frames_of
 from kokoro_nb.benchmarks.families import shares
 from kokoro_nb.benchmarks.profiles import Profile, profile
@@ -16,10 +16,12 @@ from kokoro_nb.benchmarks.waiting import MODULES, Kept, imports, kept
 from kokoro_nb.delivery.export import TOKENS
 from kokoro_nb.errors import InputError
 
-Part = Literal["exports", "floor", "families", "changes", "precisions", "hearing", "looking", "locating", "waiting"]
+Part = Literal[
+    "exports", "floor", "families", "changes", "fewer", "precisions", "hearing", "looking", "locating", "waiting"
+]
 PARTS: tuple[Part, ...] = get_args(Part)
 LOOKED = ("eager", "onnxruntime", "coreml-reference")  # backends that show their operators
-LOCATED = ("onnxruntime",)  # the quickest to compile
+QUICK = ("onnxruntime",)  # to compile
 SHOWN = 10  # layers
 Rows = list[dict[str, Any]]
 
@@ -33,6 +35,7 @@ class Asked:
     parts : sequence of str
         ``exports``: time and memory of the decoder and of text to audio on every backend. ``floor``: how far each is
         from what the machine can do. ``families``: where each spends its time. ``changes``: what other patches bring.
+        ``fewer``: what can be left out, and how soon a first part is there.
         ``precisions``: what numbers of fewer bits bring, on ONNX Runtime and in eager. ``hearing``: what Whisper makes
         of them. ``looking``: what a trace of all operators costs. ``locating``: what finding a wrong operator costs,
         against the size of the program. ``waiting``: what imports take, and exports that are made again or found again.
@@ -42,7 +45,7 @@ class Asked:
         Seconds of audio; all but exports and floor take the first.
     backends : sequence of str
         Keys of `BACKENDS`; by default `decoders.BACKENDS`, `changes.BACKENDS` for changes, `LOOKED` for looking and
-        `LOCATED` for locating.
+        `QUICK` for fewer and locating.
     rounds, limit
         See `timing.in_turn`.
     seed : int
@@ -100,6 +103,8 @@ def run(asked: Asked) -> tuple[str, dict[str, Any]]:
         sections["speaking"] = list(_speaking(kokoro, asked))
     if "changes" in asked.parts:
         sections["changes"] = _changes(kokoro, asked)
+    if "fewer" in asked.parts:
+        sections["fewer"] = _fewer(kokoro, asked)
     if "precisions" in asked.parts:
         sections["precisions"] = _precisions(kokoro, asked)
     if "hearing" in asked.parts:
@@ -108,7 +113,7 @@ def run(asked: Asked) -> tuple[str, dict[str, Any]]:
     if "looking" in asked.parts:
         sections["looking"] = _looking(kokoro, asked)
     if "locating" in asked.parts:
-        sections["locating"] = {name: _locating(name, asked) for name in asked.backends or LOCATED}
+        sections["locating"] = {name: _locating(name, asked) for name in asked.backends or QUICK}
     if "waiting" in asked.parts:
         sections["waiting"] = _waiting(kokoro, asked)
     return kokoro.weights.label, sections
@@ -151,6 +156,12 @@ def _changes(kokoro: Any, asked: Asked) -> dict[str, Any]:
     length, names = asked.lengths[0], asked.backends or changes.BACKENDS
     given = (kokoro, length, names, asked.rounds, asked.seed, asked.limit)
     rows, skipped = changes.measure(*given, folder=asked.folder)
+    return {"length": length, "rows": [row.as_dict() for row in rows], "skipped": skipped}
+
+
+def _fewer(kokoro: Any, asked: Asked) -> dict[str, Any]:
+    length, names = asked.lengths[0], asked.backends or QUICK
+    rows, skipped = fewer.measure(kokoro, length, names, asked.rounds, asked.seed, asked.limit, folder=asked.folder)
     return {"length": length, "rows": [row.as_dict() for row in rows], "skipped": skipped}
 
 
@@ -210,6 +221,9 @@ def tables(result: Mapping[str, Any], parts: Sequence[Part] = PARTS) -> Iterator
     if "changes" in parts and "changes" in result:
         part = result["changes"]
         yield f"Decoder from har, {part['length']:g} s, with other patches", [*part["rows"], *_skipped(part["skipped"])]
+    if "fewer" in parts and "fewer" in result:
+        part = result["fewer"]
+        yield f"Decoder, {part['length']:g} s, with less to do", [*part["rows"], *_skipped(part["skipped"])]
     if "precisions" in parts and "precisions" in result:
         part = result["precisions"]
         yield f"Decoder from har, {part['length']:g} s, in other precisions", list(part["rows"])
