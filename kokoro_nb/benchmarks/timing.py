@@ -91,6 +91,12 @@ def in_turn(
     return {name: tuple(each) for name, each in times.items()}
 
 
+def paired(candidate: Call, base: Call, rounds: int) -> Spread:
+    """Return how many times as long one call takes as another, both in turn: see `in_turn` and `ratio`."""
+    times = in_turn({"base": base, "candidate": candidate}, rounds)
+    return ratio(times["candidate"], times["base"])
+
+
 def timed(call: Callable[[], Made]) -> tuple[Made, float]:
     """Return what a call returned, and its wall time in seconds."""
     start = time.perf_counter()

@@ -151,6 +151,17 @@ class NormVariance:
     padding: float
     ratio: np.ndarray
 
+    @property
+    def low(self) -> float:
+        """What the ratio of one channel in twenty is below, of those that vary."""
+        return float(np.nanquantile(self.ratio, 0.05))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row of a table: the spread over the channels that vary."""
+        middle, high = np.nanquantile(self.ratio, (0.5, 0.95)).tolist()
+        told = {"norm": self.norm, "padding": self.padding, "5 % of channels": self.low}
+        return {**told, "median": middle, "95 %": high}
+
 
 def norm_variances(
     module: nn.Module, inputs: Mapping[str, Tensor], valid: int, buckets: Sequence[int], widen: Widen = widened

@@ -2,7 +2,8 @@ import math
 
 import pytest
 
-from kokoro_nb.benchmarks.timing import PAUSE, in_turn, ratio, spread
+from kokoro_nb.benchmarks import timing
+from kokoro_nb.benchmarks.timing import PAUSE, in_turn, paired, ratio, spread
 from kokoro_nb.errors import InputError
 
 
@@ -66,3 +67,10 @@ def test_one_round_has_no_bounds():
 def test_nothing_to_time_is_one_sentence(calls, rounds):
     with pytest.raises(InputError, match="cannot be timed"):
         in_turn(calls, rounds)
+
+
+def test_a_pair_is_timed_in_turn(monkeypatch):
+    called, times = [], {"base": (1.0, 2.0), "candidate": (3.0, 6.0)}
+    monkeypatch.setattr(timing, "in_turn", lambda calls, rounds: called.append((list(calls), rounds)) or times)
+    assert paired(list, dict, 2).median == 3
+    assert called == [(["base", "candidate"], 2)]

@@ -5,7 +5,7 @@ from torch import nn
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.padding import of_tokens, within
-from kokoro_nb.numerics.padding_audit import norm_variances, padding_audit
+from kokoro_nb.numerics.padding_audit import NormVariance, norm_variances, padding_audit
 
 VALID = 6
 
@@ -102,3 +102,9 @@ def test_the_variance_of_a_norm_falls_with_the_share_of_padding(inputs):
         between = share * (1 - share) * (valid.mean(-1) - tail) ** 2
         expected = share + between / valid.var(-1, correction=0)
         np.testing.assert_allclose(row.ratio, expected.numpy(), rtol=1e-6)
+
+
+def test_a_norm_is_told_by_the_spread_of_its_channels():
+    ratio = np.array([*np.linspace(0, 1, 21), np.nan])  # one that is constant without padding
+    row = NormVariance("norm", 12, 0.5, ratio).as_dict()
+    assert row == {"norm": "norm", "padding": 0.5, "5 % of channels": 0.05, "median": 0.5, "95 %": pytest.approx(0.95)}
