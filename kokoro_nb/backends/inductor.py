@@ -60,9 +60,9 @@ class AotInductor(FileBackend):
     The package holds a shared library for the processor and the number of threads that it was compiled for. Both are
     part of the artefact's key; torch checks neither when it loads a package on another machine.
 
-    Inductor writes ``x % 1`` as ``x - floor(x / 1)`` where it vectorises: PyTorch's -0 becomes +0. Its ``gelu(inf)`` is inf, where
-    PyTorch's own is NaN on some processors. Of 24 elementwise operators and reductions nothing else came out otherwise
-    on NaN, infinities, zeros of either sign and numbers near either end of float32.
+    Inductor writes ``x % 1`` as ``x - floor(x / 1)`` where it vectorises: PyTorch's -0 becomes +0. Its ``gelu(inf)`` is
+    inf, where PyTorch's own is NaN on some processors. Of 24 elementwise operators and reductions nothing else came out
+    otherwise on NaN, infinities, zeros of either sign and numbers near either end of float32.
     """
 
     fold_constants: bool = False
