@@ -109,7 +109,7 @@ def measure(
     InputError
         If a length is no good, or a backend is unknown.
     """
-    frames = frames_of(length)
+    frames, runtimes = frames_of(length), {name: backend(name) for name in backends}
     modules = _modules(kokoro, frames, seed)
     parts = {_named(part): part for part in first if frames_of(sum(part)) < frames}
     for name, part in parts.items():
@@ -117,7 +117,7 @@ def measure(
         modules[name] = (module, begun(given, frames_of(sum(part))))
     made, skipped = _exported(kokoro, modules, backends, folder)
     with quietly():
-        programs = {key: backend(key[0]).load(one) for key, one in made.items()}
+        programs = {key: runtimes[key[0]].load(one) for key, one in made.items()}
     calls: dict[tuple[str, str], Callable[[], Mapping[str, np.ndarray]]] = {
         key: partial(program.run, modules[key[1]][1]) for key, program in programs.items()
     }
@@ -125,6 +125,7 @@ def measure(
     exact, rows = sound(*modules[FROM_HAR]), []
     for (name, program), call in calls.items():
         if (name, WHOLE) not in calls:
+            skipped[f"{name} {program}"] = f"There is no '{WHOLE}' to hold it against."
             continue
         took, audio = times[f"{name} {program}"], call()["output"]
         told = spread(took), ratio(took, times[f"{name} {WHOLE}"])

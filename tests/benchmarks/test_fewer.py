@@ -62,3 +62,23 @@ def test_a_first_part_is_given_what_the_whole_is_given_there(narrow):
 def test_too_little_audio_is_one_sentence(narrow):
     with pytest.raises(InputError, match="cannot be timed"):
         fewer.measure(narrow, 0.01, ["onnxruntime"])
+
+
+def test_an_unknown_backend_is_one_sentence(narrow):
+    with pytest.raises(InputError, match="There is no backend 'nothing'"):
+        fewer.measure(narrow, LENGTH, ["nothing"])
+
+
+def test_what_has_nothing_to_be_held_against_is_told(narrow, monkeypatch):
+    export = fewer.export_to
+
+    def without_the_source(name, exported, inputs, folder):
+        return "It has no sine." if "harmonic_noise" in inputs else export(name, exported, inputs, folder)
+
+    monkeypatch.setattr(fewer, "export_to", without_the_source)
+    rows, skipped = fewer.measure(narrow, LENGTH, ["eager"], rounds=1, first=())
+    assert rows == ()
+    assert skipped.pop(f"eager {WHOLE}") == "It has no sine."
+    assert skipped == dict.fromkeys(
+        [f"eager {FROM_HAR}", f"eager {ONE_VOICE}"], f"There is no '{WHOLE}' to hold it against."
+    )
