@@ -196,9 +196,13 @@ def frames_of(length: float) -> int:
 
 def decoder_inputs(kokoro: Kokoro, frames: int, seed: int = 0, text: str = TEXT) -> dict[str, Tensor]:
     """Return what the decoder from `har` is given: so many frames of a sentence, said again where it is shorter."""
-    given = whole_inputs(kokoro, frames, seed, text)
+    return at_har(kokoro, whole_inputs(kokoro, frames, seed, text))
+
+
+def at_har(kokoro: Kokoro, inputs: Arrays) -> dict[str, Tensor]:
+    """Return what the decoder from `har` is given where that with its source is given `inputs`."""
     with patched(kokoro.model, EXPORT_PATCHES):
-        return stages.from_har_inputs(kokoro.model.decoder, given)
+        return stages.from_har_inputs(kokoro.model.decoder, inputs)
 
 
 def whole_inputs(kokoro: Kokoro, frames: int, seed: int = 0, text: str = TEXT) -> dict[str, Tensor]:

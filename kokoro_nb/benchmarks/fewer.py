@@ -13,7 +13,7 @@ from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Artifact, Failure, quietly
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.signature import Arrays
-from kokoro_nb.benchmarks.decoders import ROUNDS, decoder_inputs, export_to, frames_of, whole_inputs
+from kokoro_nb.benchmarks.decoders import ROUNDS, at_har, export_to, frames_of, whole_inputs
 from kokoro_nb.benchmarks.integers import sound
 from kokoro_nb.benchmarks.timing import LIMIT, Spread, in_turn, ratio, spread
 from kokoro_nb.listening.spectrum import log_spectral_distance
@@ -152,7 +152,7 @@ def begun(inputs: Mapping[str, Tensor], frames: int) -> dict[str, Tensor]:
 def _modules(kokoro: Kokoro, frames: int, seed: int) -> dict[str, tuple[nn.Module, dict[str, Tensor]]]:
     """Return the three programs of the whole speech, each with its inputs."""
     decoder, whole = kokoro.model.decoder, whole_inputs(kokoro, frames, seed)
-    given = decoder_inputs(kokoro, frames, seed)
+    given = at_har(kokoro, whole)
     rest = {name: each for name, each in given.items() if name != "s"}
     return {
         WHOLE: (stages.DecoderStage(decoder), whole),

@@ -7,10 +7,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.benchmarks.decoders import BASE, ROUNDS, decoder_inputs, frames_of
-from kokoro_nb.benchmarks.integers import Borne, bearing, effects
-from kokoro_nb.benchmarks.reduction import BORNE, CALIBRATION, PRECISIONS, Reduction, folded, require_known
+from kokoro_nb.benchmarks.integers import Borne
+from kokoro_nb.benchmarks.reduction import BORNE, CALIBRATION, PRECISIONS, Reduction, borne_by, require_known
 from kokoro_nb.benchmarks.timing import LIMIT, Spread, in_turn, ratio, spread
 from kokoro_nb.listening.spectrum import log_spectral_distance
 from kokoro_nb.models import stages
@@ -96,10 +95,3 @@ def measure(
         told = compare(audio[BASE], audio[name]).of_peak, log_spectral_distance(audio[BASE][0], audio[name][0])
         rows.append(Reduced(name, spread(times[name]), ratio(times[name], times[BASE]), *told, made[name][1]))
     return tuple(rows), borne
-
-
-def borne_by(kokoro: Kokoro, calibration: Arrays) -> tuple[tuple[str, ...], tuple[Borne, ...]]:
-    """Return which convolutions bear int8 together by that sentence, and what it makes of each alone."""
-    module = folded(kokoro)
-    borne = effects(module, calibration)
-    return bearing(module, calibration, borne), borne

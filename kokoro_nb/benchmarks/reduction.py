@@ -17,7 +17,7 @@ from kokoro_nb.backends.onnx import OnnxRuntime
 from kokoro_nb.backends.signature import Arrays, checked
 from kokoro_nb.backends.taps import read_taps
 from kokoro_nb.benchmarks.decoders import BASE, export_to, exported_decoder
-from kokoro_nb.benchmarks.integers import rounded, sound, weight_bits
+from kokoro_nb.benchmarks.integers import Borne, bearing, effects, rounded, sound, weight_bits
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import stages
 from kokoro_nb.models.kokoro import Kokoro
@@ -160,6 +160,13 @@ def folded(kokoro: Kokoro, stage: type[stages.FromHarStage] = stages.FromHarStag
     """Return a copy of the decoder, its weights ready to be rounded."""
     with patched(kokoro.model, ("fold_weight_norm",)):
         return stage(deepcopy(kokoro.model.decoder))
+
+
+def borne_by(kokoro: Kokoro, calibration: Arrays) -> tuple[tuple[str, ...], tuple[Borne, ...]]:
+    """Return which convolutions bear int8 together by that sentence, and what it makes of each alone."""
+    module = folded(kokoro)
+    borne = effects(module, calibration)
+    return bearing(module, calibration, borne), borne
 
 
 def _without_shapes(model: Any) -> Any:

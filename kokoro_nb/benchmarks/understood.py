@@ -11,18 +11,15 @@ import torch
 
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.signature import Arrays
-from kokoro_nb.benchmarks.decoders import BASE, decoder_inputs
-from kokoro_nb.benchmarks.precisions import borne_by
-from kokoro_nb.benchmarks.reduction import BORNE, CALIBRATION, PRECISIONS, Call, Reduction, require_known
-from kokoro_nb.listening.phrases import heard_in, phrase_error_rate, phrases
+from kokoro_nb.benchmarks.decoders import BASE, at_har, decoder_inputs
+from kokoro_nb.benchmarks.reduction import BORNE, CALIBRATION, PRECISIONS, Reduction, borne_by, require_known
+from kokoro_nb.listening.phrases import heard_in, phrase_error_rate, phrases, valid
 from kokoro_nb.listening.recogniser import load_whisper
 from kokoro_nb.listening.spectrum import log_spectral_distance
-from kokoro_nb.models import stages
-from kokoro_nb.models.architecture import FRAMES_PER_SECOND, SAMPLE_RATE, SAMPLES_PER_FRAME
+from kokoro_nb.models.architecture import FRAMES_PER_SECOND, SAMPLE_RATE
 from kokoro_nb.models.case import Case, capture
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.padding import PaddedFromHarStage, widened
-from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 
 EAR = "mini"
 COUNT = 50  # phrases; all that there are
@@ -105,15 +102,15 @@ def measure(
         cases = [capture(kokoro, text, seed=seed, g2p="espeak") for text in texts]
     room = max(case.frames for case in cases)
     given = [_inputs(kokoro, case, room) for case in cases]
-    whole = {"length": torch.tensor([room])}
     bearers, _ = borne_by(kokoro, _calibration(kokoro, FRAMES_PER_SECOND, seed)) if BORNE in precisions else ((), ())
     rows: list[Understood] = []
     reference: list[np.ndarray] = []
     with TemporaryDirectory() as place:
-        calibration = {**_calibration(kokoro, room, seed), **whole}
+        calibration = {**_calibration(kokoro, room, seed), "length": torch.tensor([room])}
         reduction = Reduction(kokoro, PaddedFromHarStage, given[0], calibration, bearers, Path(place), folder)
         for name in tqdm(list(dict.fromkeys([BASE, *precisions])), desc="precisions", unit="program"):
-            audio = _decoded(reduction.call(name)[0], cases, given)
+            call, _ = reduction.call(name)
+            audio = [valid(call(inputs), case) for case, inputs in zip(cases, given, strict=True)]
             reference = reference or audio
             rate = phrase_error_rate(texts, heard_in(listener, audio, SAMPLE_RATE))
             apart = [log_spectral_distance(one, other) for one, other in zip(reference, audio, strict=True)]
@@ -127,12 +124,4 @@ def _calibration(kokoro: Kokoro, frames: int, seed: int) -> Arrays:
 
 
 def _inputs(kokoro: Kokoro, case: Case, room: int) -> dict[str, torch.Tensor]:
-    with patched(kokoro.model, EXPORT_PATCHES):
-        given = stages.from_har_inputs(kokoro.model.decoder, case.decoder_inputs())
-    return {**widened(given, room), "length": torch.tensor([case.frames])}
-
-
-def _decoded(call: Call, cases: Sequence[Case], given: Sequence[Arrays]) -> list[np.ndarray]:
-    """Return what is said of each phrase, (600 * frames,) float32."""
-    pairs = zip(cases, given, strict=True)
-    return [call(inputs).reshape(-1)[: SAMPLES_PER_FRAME * case.frames].astype(np.float32) for case, inputs in pairs]
+    return {**widened(at_har(kokoro, case.decoder_inputs()), room), "length": torch.tensor([case.frames])}

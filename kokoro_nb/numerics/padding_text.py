@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from kokoro.model import KModel
 
@@ -36,7 +37,7 @@ class PaddedText:
     @property
     def worst(self) -> float:
         """The larger of the two changes."""
-        return max(self.d, self.t_en)
+        return float(np.max([self.d, self.t_en]))  # a NaN is the worst
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row of a table, with units in its keys."""
