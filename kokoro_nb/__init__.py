@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kokoro_nb.backends import BACKENDS
+    from kokoro_nb.locate import first_divergence, first_nonfinite
     from kokoro_nb.models.kokoro import load_model
-    from kokoro_nb.numerics.localise import first_divergence, first_nonfinite
 
 __all__ = ["BACKENDS", "first_divergence", "first_nonfinite", "load_model"]
 
 _HOMES = {
     "BACKENDS": "kokoro_nb.backends",
-    "first_divergence": "kokoro_nb.numerics.localise",
-    "first_nonfinite": "kokoro_nb.numerics.localise",
+    "first_divergence": "kokoro_nb.locate",
+    "first_nonfinite": "kokoro_nb.locate",
     "load_model": "kokoro_nb.models.kokoro",
 }
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from threading import current_thread, main_thread
 from typing import NoReturn
 
-from kokoro_nb.commands import bench, decoder, notebooks, speech, sweep
+from kokoro_nb.commands import bench_command, localisation_command, notebooks, say_command, sweep_command
 from kokoro_nb.errors import InputError, Terminated
 
 EPILOG = """\
@@ -81,10 +81,10 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="command")
 
     notebooks.add(commands)
-    sweep.add(commands)
-    decoder.add(commands)
-    bench.add(commands)
-    speech.add(commands)
+    sweep_command.add(commands)
+    localisation_command.add(commands)
+    bench_command.add(commands)
+    say_command.add(commands)
     return parser
 
 

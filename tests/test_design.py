@@ -15,15 +15,18 @@ PACKAGE = ROOT / "kokoro_nb"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 LAYERS = (
-    {"errors", "storage", "markup"},
-    {"models"},
+    {"errors", "storage", "markup", "findings"},
     {"traces"},
     {"backends"},
-    {"delivery"},
-    {"numerics"},
     {"listening"},
-    {"training"},
+    {"models"},
+    {"faults"},
+    {"defects"},
+    {"locate"},
+    {"delivery"},
     {"benchmarks"},
+    {"training"},
+    {"studies"},
     {"reporting"},
     {"commands"},
     {"__main__"},
@@ -145,7 +148,7 @@ def test_every_module_has_a_layer():
     [
         "from kokoro_nb.backends.base import Artifact",
         "import kokoro_nb.reporting.html as html",
-        "from kokoro_nb import numerics",
+        "from kokoro_nb import studies",
         "from ..backends import base",
         "def late():\n    from kokoro_nb.listening import pitch",
         "import importlib\nimportlib.import_module('kokoro_nb.training.voice')",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kokoro_nb.numerics.findings import read_findings
+from kokoro_nb.findings import read_findings
 from kokoro_nb.reporting.execute import run_notebooks
 from kokoro_nb.reporting.html import render_report
 from kokoro_nb.reporting.selection import declared_parameters, find_notebooks, read_notebook

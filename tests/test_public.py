@@ -22,8 +22,8 @@ def test_the_package_is_there_without_torch_and_numpy():
 
 def test_the_public_names_are_the_ones_of_their_modules():
     from kokoro_nb.backends import BACKENDS
+    from kokoro_nb.locate import first_divergence, first_nonfinite
     from kokoro_nb.models.kokoro import load_model
-    from kokoro_nb.numerics.localise import first_divergence, first_nonfinite
 
     assert kokoro_nb.BACKENDS is BACKENDS
     assert kokoro_nb.load_model is load_model

@@ -5,8 +5,8 @@ from kokoro_nb.backends.coreml import CoreMl
 from kokoro_nb.backends.eager import Eager
 from kokoro_nb.backends.executorch import Executorch
 from kokoro_nb.backends.inductor import AotInductor
-from kokoro_nb.backends.mil.arithmetic import STRICT
 from kokoro_nb.backends.mil.reference import CoreMlReference
+from kokoro_nb.backends.mil.rounding import STRICT
 from kokoro_nb.backends.onnx import OnnxRuntime
 from kokoro_nb.backends.qnn import Qnn
 from kokoro_nb.backends.torchscript import TorchScript

@@ -13,8 +13,8 @@ import numpy as np
 
 from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import Artifact, Failure, on_rung, quietly
+from kokoro_nb.backends.called_operators import require_own
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.operators import require_own
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.backends.untraced import Untraced
 from kokoro_nb.storage import cache_dir

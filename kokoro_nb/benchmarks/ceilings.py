@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kokoro_nb.benchmarks.timing import Call, spread
+from kokoro_nb.benchmarks.interleaved import Call, spread
 
 SIZES = (256, 512, 1024, 1536)  # of square matrices: the smallest fit a core's own cache, the largest do not
 COPIED = 128  # MB, some times the largest last-level cache that is common

@@ -14,8 +14,8 @@ from kokoro_nb.backends.base import Artifact, Failure, Program, absence, quietly
 from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.benchmarks.ceilings import Ceilings, ceiling_calls, threads
+from kokoro_nb.benchmarks.interleaved import LIMIT, Spread, in_turn, ratio, spread
 from kokoro_nb.benchmarks.memory import Memory, of_artifact
-from kokoro_nb.benchmarks.timing import LIMIT, Spread, in_turn, ratio, spread
 from kokoro_nb.benchmarks.work import Work, count
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import stages
@@ -23,7 +23,7 @@ from kokoro_nb.models.architecture import FRAMES_PER_SECOND, SAMPLES_PER_FRAME
 from kokoro_nb.models.case import capture
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
-from kokoro_nb.numerics.parity import compare
+from kokoro_nb.traces.parity import compare
 
 TEXT = "Hello world, this is a test of the exports."
 BASE, ONE_THREAD, PATCHED, AGAIN = "eager", "eager, 1 thread", "eager, patched", "eager, again"

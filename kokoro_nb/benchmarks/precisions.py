@@ -9,12 +9,12 @@ from typing import Any
 
 from kokoro_nb.benchmarks.decoders import BASE, ROUNDS, decoder_inputs, frames_of
 from kokoro_nb.benchmarks.integers import Borne
+from kokoro_nb.benchmarks.interleaved import LIMIT, Spread, in_turn, ratio, spread
 from kokoro_nb.benchmarks.reduction import BORNE, CALIBRATION, PRECISIONS, Reduction, borne_by, require_known
-from kokoro_nb.benchmarks.timing import LIMIT, Spread, in_turn, ratio, spread
 from kokoro_nb.listening.spectrum import log_spectral_distance
 from kokoro_nb.models import stages
 from kokoro_nb.models.kokoro import Kokoro
-from kokoro_nb.numerics.parity import compare
+from kokoro_nb.traces.parity import compare
 
 
 @dataclass(frozen=True)

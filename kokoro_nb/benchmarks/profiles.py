@@ -12,7 +12,7 @@ from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.executorch import ExecutorchProgram
 from kokoro_nb.backends.onnx import OnnxProgram
 from kokoro_nb.backends.signature import Arrays, checked
-from kokoro_nb.backends.tvm.program import TvmProgram
+from kokoro_nb.backends.tvm.compiled_program import TvmProgram
 from kokoro_nb.benchmarks.families import FAMILIES, family
 
 Event = tuple[str, tuple[int, ...], float]  # name of an operator, shape of its kernel if it is told, seconds

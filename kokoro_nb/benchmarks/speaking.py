@@ -11,8 +11,8 @@ import numpy as np
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import absence
 from kokoro_nb.benchmarks.decoders import BASE, ROUNDS, TEXT, made_of
+from kokoro_nb.benchmarks.interleaved import LIMIT, Spread, in_turn, ratio, spread
 from kokoro_nb.benchmarks.memory import Memory, of_speaking
-from kokoro_nb.benchmarks.timing import LIMIT, Spread, in_turn, ratio, spread
 from kokoro_nb.delivery.export import TOKENS, Delivery, delivered
 from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.errors import InputError

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from kokoro_nb.backends.base import quietly
-from kokoro_nb.benchmarks import changes, decoders, fewer, precisions, speaking, understood
+from kokoro_nb.benchmarks import decoders, graph_patches, omissions, precisions, speaking, word_errors
 from kokoro_nb.benchmarks.decoders import BACKENDS, ROUNDS, Decoders, frames_of
 from kokoro_nb.benchmarks.families import shares
+from kokoro_nb.benchmarks.interleaved import LIMIT
 from kokoro_nb.benchmarks.profiles import Profile, profile
-from kokoro_nb.benchmarks.timing import LIMIT
-from kokoro_nb.benchmarks.understood import COUNT
-from kokoro_nb.benchmarks.waiting import MODULES, Kept, imports, kept
+from kokoro_nb.benchmarks.startup import MODULES, Kept, imports, kept
+from kokoro_nb.benchmarks.word_errors import COUNT
 from kokoro_nb.delivery.export import TOKENS
 from kokoro_nb.errors import InputError
 
@@ -108,7 +108,7 @@ def run(asked: Asked) -> tuple[str, dict[str, Any]]:
     if "precisions" in asked.parts:
         sections["precisions"] = _precisions(kokoro, asked)
     if "hearing" in asked.parts:
-        rows = understood.measure(kokoro, count=asked.phrases, seed=asked.seed, folder=asked.folder)
+        rows = word_errors.measure(kokoro, count=asked.phrases, seed=asked.seed, folder=asked.folder)
         sections["hearing"] = [row.as_dict() for row in rows]
     if "looking" in asked.parts:
         sections["looking"] = _looking(kokoro, asked)
@@ -153,15 +153,15 @@ def _speaking(kokoro: Any, asked: Asked) -> Iterator[dict[str, Any]]:
 
 
 def _changes(kokoro: Any, asked: Asked) -> dict[str, Any]:
-    length, names = asked.lengths[0], asked.backends or changes.BACKENDS
+    length, names = asked.lengths[0], asked.backends or graph_patches.BACKENDS
     given = (kokoro, length, names, asked.rounds, asked.seed, asked.limit)
-    rows, skipped = changes.measure(*given, folder=asked.folder)
+    rows, skipped = graph_patches.measure(*given, folder=asked.folder)
     return {"length": length, "rows": [row.as_dict() for row in rows], "skipped": skipped}
 
 
 def _fewer(kokoro: Any, asked: Asked) -> dict[str, Any]:
     length, names = asked.lengths[0], asked.backends or QUICK
-    rows, skipped = fewer.measure(kokoro, length, names, asked.rounds, asked.seed, asked.limit, folder=asked.folder)
+    rows, skipped = omissions.measure(kokoro, length, names, asked.rounds, asked.seed, asked.limit, folder=asked.folder)
     return {"length": length, "rows": [row.as_dict() for row in rows], "skipped": skipped}
 
 
@@ -173,7 +173,7 @@ def _precisions(kokoro: Any, asked: Asked) -> dict[str, Any]:
 
 
 def _looking(kokoro: Any, asked: Asked) -> Rows:
-    from kokoro_nb.benchmarks.looking import trace_cost
+    from kokoro_nb.benchmarks.trace_overhead import trace_cost
 
     inputs = decoders.decoder_inputs(kokoro, frames_of(asked.lengths[0]), asked.seed)
     exported = decoders.exported_decoder(kokoro, inputs)
@@ -182,7 +182,7 @@ def _looking(kokoro: Any, asked: Asked) -> Rows:
 
 
 def _locating(name: str, asked: Asked) -> Rows:
-    from kokoro_nb.benchmarks.locating import measure
+    from kokoro_nb.benchmarks.localisation_cost import measure
 
     return [row.as_dict() for row in measure(name, seed=asked.seed)]
 

@@ -78,7 +78,7 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    from kokoro_nb.reporting.compare import compare_runs
+    from kokoro_nb.reporting.run_differences import compare_runs
 
     found = compare_runs(arguments.before, arguments.after)
     rows = [change.as_dict() for change in found.changes]

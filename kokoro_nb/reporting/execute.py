@@ -15,6 +15,7 @@ from kokoro_nb.errors import InputError, Terminated
 from kokoro_nb.reporting.endings import Ending, Status, died, ending
 from kokoro_nb.reporting.limits import NONE, Limits
 from kokoro_nb.reporting.logbook import now
+from kokoro_nb.reporting.notebook_process import RESERVE, Hold, Job, work, write_end
 from kokoro_nb.reporting.progress import Progress
 from kokoro_nb.reporting.runs import FILE, Run, content_key, found_run, reusable, write_run
 from kokoro_nb.reporting.selection import (
@@ -24,7 +25,6 @@ from kokoro_nb.reporting.selection import (
     notebooks_folder,
     read_notebook,
 )
-from kokoro_nb.reporting.worker import RESERVE, Hold, Job, work, write_end
 from kokoro_nb.storage import atomic, clear_drafts, held, require_own
 
 PATIENCE = 20.0  # seconds that a worker is given to shut its kernel down

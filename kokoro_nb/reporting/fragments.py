@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from kokoro_nb import markup
+from kokoro_nb.findings import Finding, limit, verdict_line
 from kokoro_nb.markup import ORDER, Fragment, chip, number, scrolling
-from kokoro_nb.numerics.findings import Finding, limit, verdict_line
 
 WORDS: Mapping[str, str] = {"fail": "failed", "unknown": "unknown", "skip": "skipped", "pass": "passed"}
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from kokoro_nb import markup
 from kokoro_nb.errors import InputError
+from kokoro_nb.findings import Finding, read_findings
 from kokoro_nb.markup import ORDER, chip
-from kokoro_nb.numerics.findings import Finding, read_findings
 from kokoro_nb.reporting.cells import Body, render_cells
 from kokoro_nb.reporting.endings import AGAIN
 from kokoro_nb.reporting.fragments import board, overall, resource, tally

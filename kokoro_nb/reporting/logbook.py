@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from kokoro_nb.errors import InputError
+from kokoro_nb.findings import RELATIONS, Finding, Verdict, verdict_line, write_findings
 from kokoro_nb.listening.waveform import write_wav
 from kokoro_nb.markup import Fragment, number, table
-from kokoro_nb.numerics.findings import RELATIONS, Finding, Verdict, verdict_line, write_findings
 from kokoro_nb.reporting.fragments import board
 from kokoro_nb.reporting.picture import Picture, save
 from kokoro_nb.reporting.player import mono, player

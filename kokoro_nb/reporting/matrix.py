@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from kokoro_nb.findings import Finding
 from kokoro_nb.markup import ORDER
-from kokoro_nb.numerics.findings import Finding
 from kokoro_nb.reporting.fragments import WORDS
 
 ALL = "all"

@@ -12,9 +12,9 @@ from kokoro_nb.training.trainer import Settings, Trainer, load_checkpoint
 
 
 def export(run: Path, folder: Path) -> Path:
-    """Write the averaged weights of the run's checkpoint to `folder`; see `kokoro_nb.training.export`."""
-    from kokoro_nb.training.export import export_voice
+    """Write the averaged weights of the run's checkpoint to `folder`; see `kokoro_nb.training.voice_export`."""
     from kokoro_nb.training.samples import voice_of
+    from kokoro_nb.training.voice_export import export_voice
 
     state = load_checkpoint(run)
     config = Learner(0, state["settings"]["width"]).config

@@ -7,7 +7,7 @@ from torch import nn
 
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.executorch.tracing import ROOM
-from kokoro_nb.backends.executorch.withholding import Withholding
+from kokoro_nb.backends.executorch.withheld_partition import Withholding
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 

@@ -5,7 +5,7 @@ from torch import nn
 
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.exported import export_program
-from kokoro_nb.numerics.faults import Fault, plant
+from kokoro_nb.faults import Fault, plant
 
 INPUTS = {"x": torch.randn(1, 4, 6, generator=torch.Generator().manual_seed(0))}
 

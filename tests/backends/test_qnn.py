@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from kokoro_nb.backends.base import Artifact, Failure, absence
-from kokoro_nb.backends.qnn import Qnn, backend, compilation
+from kokoro_nb.backends.qnn import Qnn, compilation, qnn_backend
 from kokoro_nb.backends.qnn.compilation import Effect, arithmetic, compile_checked, compile_onnx, option_effects
 from kokoro_nb.backends.qnn.process import QnnError
 from kokoro_nb.backends.qnn.target import RECORD
@@ -44,7 +44,7 @@ def test_without_the_wheel_it_says_so(monkeypatch):
 
 
 def test_without_onnx_runtime_it_gives_that_reason(monkeypatch):
-    monkeypatch.setattr(backend, "find_spec", lambda name: object())
+    monkeypatch.setattr(qnn_backend, "find_spec", lambda name: object())
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     assert "ONNX Runtime cannot be used here" in QNN.available()
 

@@ -7,7 +7,7 @@ from torch.nn import functional as F
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.errors import InputError
-from kokoro_nb.numerics.faults import Fault, plant
+from kokoro_nb.faults import Fault, plant
 
 
 class Block(nn.Module):

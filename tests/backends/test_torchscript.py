@@ -8,8 +8,8 @@ from torch import nn
 
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.base import Artifact, Failure, quietly
+from kokoro_nb.backends.called_operators import calls, require_own
 from kokoro_nb.backends.exported import export_program
-from kokoro_nb.backends.operators import calls, require_own
 from kokoro_nb.backends.torchscript import TorchScript, traced
 from kokoro_nb.models.patches import active, patched
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from kokoro_nb.benchmarks.architecture import convolution_flops
 from kokoro_nb.benchmarks.ceilings import Ceilings
+from kokoro_nb.benchmarks.convolution_count import convolution_flops
 from kokoro_nb.benchmarks.families import CONV, ELEMENTWISE, LSTM, MATMUL, STFT, family
 from kokoro_nb.benchmarks.work import count
 from kokoro_nb.models import stages

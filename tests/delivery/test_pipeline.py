@@ -17,9 +17,9 @@ from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.waveform import read_wav
 from kokoro_nb.models.patches import EXPORT_PATCHES, FAST_PATCHES
-from kokoro_nb.numerics.delivery_checks import from_har_error
-from kokoro_nb.numerics.effects import decode
-from kokoro_nb.numerics.parity import compare
+from kokoro_nb.studies.patching.patch_effects import decode
+from kokoro_nb.studies.two_stage_npu.checklist import from_har_error
+from kokoro_nb.traces.parity import compare
 
 TEXT = "Hello world."
 

@@ -9,7 +9,7 @@ from kokoro_nb.listening.phrases import believed, heard_in, phrase_error_rate, p
 from kokoro_nb.listening.transcript import Transcript
 from kokoro_nb.models.case import capture
 from kokoro_nb.models.patches import EXPORT_PATCHES
-from kokoro_nb.numerics.effects import decode
+from kokoro_nb.studies.patching.patch_effects import decode
 from kokoro_nb.training.sentences import VOCABULARY, is_held_out
 
 SURE = Transcript("Two cats!", -0.1, 0.0, 0.9)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kokoro_nb.numerics.localisation_study import View
+from kokoro_nb.studies.localisation import View
 from kokoro_nb.traces.operators import Operator
 from kokoro_nb.traces.statistics import describe
 from kokoro_nb.traces.trace import Tap, Trace

@@ -11,7 +11,7 @@ from torch import nn
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.onnx import onnx_program
-from kokoro_nb.numerics.faults import edit_onnx_weight
+from kokoro_nb.faults import edit_onnx_weight
 
 _SPEC = importlib.util.spec_from_file_location("peers_tools", Path(__file__).with_name("tools.py"))
 tools = importlib.util.module_from_spec(_SPEC)

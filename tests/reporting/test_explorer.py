@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.numerics.localise import Culprit
-from kokoro_nb.numerics.localise.errors import LocalError
+from kokoro_nb.locate import Culprit
+from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.reporting.explorer import explore
-from kokoro_nb.reporting.explorer.columns import payload
 from kokoro_nb.reporting.explorer.detail import ONLY_STATISTICS, overview
 from kokoro_nb.reporting.explorer.entries import collect
+from kokoro_nb.reporting.explorer.explorer_columns import payload
 from kokoro_nb.reporting.explorer.images import HEIGHT, WIDTH, Strip, channel_statistics, histogram, pooled
 from kokoro_nb.reporting.explorer.widget import answer, still
 from kokoro_nb.reporting.sanitise import sanitise
@@ -330,8 +330,8 @@ def narrow_investigation():
     import torch
 
     from kokoro_nb.backends.exported import export_program
-    from kokoro_nb.numerics.faults import Fault, plant
-    from kokoro_nb.numerics.localise import investigate, reference_trace
+    from kokoro_nb.faults import Fault, plant
+    from kokoro_nb.locate import investigate, reference_trace
 
     class Small(torch.nn.Module):
         def __init__(self):

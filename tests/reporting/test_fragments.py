@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from kokoro_nb.numerics.findings import Finding, verdict_line
+from kokoro_nb.findings import Finding, verdict_line
 from kokoro_nb.reporting.fragments import board, overall, tally
 
 BAD = "<script>alert(1)</script>"

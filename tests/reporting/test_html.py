@@ -10,8 +10,8 @@ from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from kokoro_nb.errors import InputError
+from kokoro_nb.findings import Finding, write_findings
 from kokoro_nb.markup import resource
-from kokoro_nb.numerics.findings import Finding, write_findings
 from kokoro_nb.reporting.html import render_report
 from kokoro_nb.reporting.runs import Run, write_run
 from kokoro_nb.storage import file_digest

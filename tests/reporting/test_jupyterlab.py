@@ -21,7 +21,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "03_decoder_nan.ipynb"
 MADE = """
 import numpy as np
-from kokoro_nb.numerics.localise.errors import LocalError
+from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.reporting.explorer import explore
 from kokoro_nb.traces.operators import Operator
 from kokoro_nb.traces.trace import Recorder

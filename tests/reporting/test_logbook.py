@@ -7,7 +7,7 @@ import pytest
 import soundfile
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.numerics.findings import Finding, read_findings
+from kokoro_nb.findings import Finding, read_findings
 from kokoro_nb.reporting import logbook
 from kokoro_nb.reporting.logbook import Logbook
 

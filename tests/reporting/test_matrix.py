@@ -1,4 +1,4 @@
-from kokoro_nb.numerics.findings import Finding
+from kokoro_nb.findings import Finding
 from kokoro_nb.reporting.matrix import ALL, columns, tallies
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from kokoro_nb.reporting.runs import package_digest
 from kokoro_nb.reporting.sweep.grid import expand
-from kokoro_nb.reporting.sweep.run import run_sweep
 from kokoro_nb.reporting.sweep.spec import read_spec
+from kokoro_nb.reporting.sweep.sweep_run import run_sweep
 from kokoro_nb.reporting.sweep.task import Order, perform
 
 AGAIN = "the same command executes it again"

@@ -19,26 +19,26 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from onnx import TensorProto, helper
 from safetensors.torch import save_file
 
-from kokoro_nb.backends.mil.program import load_program, operator_types
+from kokoro_nb.backends.mil.saved_program import load_program, operator_types
 from kokoro_nb.backends.qnn.assignment import all_nodes, read_onnx
 from kokoro_nb.backends.signature import TensorSpec
 from kokoro_nb.backends.taps import TapMap, read_taps, write_taps
 from kokoro_nb.delivery.contract import Contract, Part, read_contract, write_contract
 from kokoro_nb.delivery.pipeline import read_table
 from kokoro_nb.errors import InputError
+from kokoro_nb.findings import Finding, read_findings, write_findings
 from kokoro_nb.listening.waveform import read_wav, write_wav
 from kokoro_nb.models import case
 from kokoro_nb.models.architecture import HARMONICS, SAMPLES_PER_FRAME, STYLE
 from kokoro_nb.models.kokoro import load_model
 from kokoro_nb.models.voices import SHAPE, load_voice
 from kokoro_nb.models.weights import Weights, read_config, read_state
-from kokoro_nb.numerics.findings import Finding, read_findings, write_findings
-from kokoro_nb.numerics.localisation_study.rows import Row, read_rows, write_rows
-from kokoro_nb.numerics.replay.record import read_replay, recorded, write_replay
 from kokoro_nb.reporting.fragments import board
 from kokoro_nb.reporting.html import read_body
 from kokoro_nb.reporting.runs import Run, found_run, read_run, write_run
 from kokoro_nb.reporting.sweep.spec import read_spec
+from kokoro_nb.studies.executorch_0_7.replay_record import read_replay, recorded, write_replay
+from kokoro_nb.studies.localisation.study_rows import Row, read_rows, write_rows
 from kokoro_nb.traces.operators import Operator
 
 ROUNDS = 120

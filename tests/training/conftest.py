@@ -2,8 +2,8 @@ import pytest
 
 from kokoro_nb.models.architecture import full_config
 from kokoro_nb.training.corpus import VOICES, utterance
-from kokoro_nb.training.ear.corpus import TRAINED, make_clip
-from kokoro_nb.training.ear.trainer import EarSettings
+from kokoro_nb.training.ear.ear_corpus import TRAINED, make_clip
+from kokoro_nb.training.ear.ear_trainer import EarSettings
 from kokoro_nb.training.trainer import Settings
 
 TEXTS = ("john sings", "the old dog is happy", "where is my hat?", "she found the yellow box", "open a window")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kokoro_nb.backends.base import quietly
-from kokoro_nb.backends.coreml.converters import own_converters
+from kokoro_nb.backends.coreml.coreml_converters import own_converters
 from kokoro_nb.backends.coreml.interface import INTERFACE, feature_names, require_lossless
 from kokoro_nb.backends.coreml.naming import name_of, settle, settling_pipeline
 from kokoro_nb.backends.exported import Exported, output_specs

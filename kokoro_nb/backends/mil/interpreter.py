@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.backends.mil.arithmetic import FLOAT32, Arithmetic
+from kokoro_nb.backends.mil.rounding import FLOAT32, Arithmetic
 from kokoro_nb.errors import InputError
 
 Observer = Callable[[str, str, Mapping[str, Any], Mapping[str, Any]], None]
@@ -41,7 +41,7 @@ class Interpreter:
     """
 
     def __init__(self, program: Any, arithmetic: Arithmetic = FLOAT32, seed: int = 0, function: str = "main"):
-        from kokoro_nb.backends.mil.plan import planned
+        from kokoro_nb.backends.mil.execution_plan import planned
         from kokoro_nb.backends.mil.values import is_state
 
         self.arithmetic, self.seed = arithmetic, seed

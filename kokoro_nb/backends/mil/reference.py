@@ -12,10 +12,10 @@ from kokoro_nb.backends.coreml import CoreMl
 from kokoro_nb.backends.coreml.conversion import mil_program
 from kokoro_nb.backends.coreml.interface import Interface, interface
 from kokoro_nb.backends.exported import Exported, output_specs
-from kokoro_nb.backends.mil.arithmetic import FLOAT32, Arithmetic
 from kokoro_nb.backends.mil.graph import MilGraph
 from kokoro_nb.backends.mil.interpreter import Interpreter, Observer
-from kokoro_nb.backends.mil.program import load_program
+from kokoro_nb.backends.mil.rounding import FLOAT32, Arithmetic
+from kokoro_nb.backends.mil.saved_program import load_program
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.backends.taps import read_taps
 from kokoro_nb.traces.operators import Taps

@@ -12,8 +12,8 @@ import numpy as np
 
 from kokoro_nb.backends.qnn.log import complaints, validations
 from kokoro_nb.backends.qnn.process import QnnError, Worker
+from kokoro_nb.backends.qnn.qnn_worker import PROVIDER
 from kokoro_nb.backends.qnn.target import require_taken
-from kokoro_nb.backends.qnn.worker import PROVIDER
 
 PROBE = np.array([1 + 2.0**-12, 1 + 2.0**-9], "float32")  # float16 keeps the second alone, bfloat16 neither
 

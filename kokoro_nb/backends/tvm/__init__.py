@@ -1,6 +1,6 @@
 """TVM, for this processor and for others."""
 
-from kokoro_nb.backends.tvm.backend import Tvm
 from kokoro_nb.backends.tvm.cross import TvmCross
+from kokoro_nb.backends.tvm.tvm_backend import Tvm
 
 __all__ = ["Tvm", "TvmCross"]

@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Literal
 from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import Artifact, Failure, Program, on_rung, quietly
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.tvm import pipeline, targets
-from kokoro_nb.backends.tvm.backend import source, unavailable
+from kokoro_nb.backends.tvm import targets, tvm_passes
 from kokoro_nb.backends.tvm.importer import relax_module
+from kokoro_nb.backends.tvm.tvm_backend import source, unavailable
 from kokoro_nb.errors import InputError
 
 Machine = Literal["aarch64-linux", "arm64-macos", "metal", "opencl"]
@@ -69,7 +69,7 @@ class TvmCross(FileBackend):
         kernels = _SOURCES.get(self.machine)
         with on_rung("lowered", seconds), quietly():
             module = relax_module(exported, host=kernels is None)
-            built = pipeline.compiled(module, targets.target(_TARGETS[self.machine]))
+            built = tvm_passes.compiled(module, targets.target(_TARGETS[self.machine]))
         with on_rung("serialised", seconds), quietly():
             built.export_library(str(path))
             if kernels is not None:

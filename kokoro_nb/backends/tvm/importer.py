@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+from kokoro_nb.backends.called_operators import calls
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.operators import calls
 from kokoro_nb.backends.tvm.calls import Call, bound, dtype_name
-from kokoro_nb.backends.tvm.converters import CONVERTERS, FOR_PROCESSORS
+from kokoro_nb.backends.tvm.tvm_converters import CONVERTERS, FOR_PROCESSORS
 
 Observer = Callable[[Any, Any, Any], Any]
 

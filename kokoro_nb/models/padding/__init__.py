@@ -14,19 +14,19 @@ patches. One buffer serves every length from 1 token, or 2 frames, up to its siz
 - `widened` puts inputs into longer buffers; `Valid`, `of_tokens`, `of_frames` and `within` make other modules exact.
 """
 
-from kokoro_nb.models.padding.buffers import widened
-from kokoro_nb.models.padding.complete import PaddedCompleteStage
-from kokoro_nb.models.padding.decoder import PaddedDecoderStage, PaddedFromHarStage, PaddedSourceStage
 from kokoro_nb.models.padding.layers import within
 from kokoro_nb.models.padding.lengths import Valid, of_frames, of_tokens
-from kokoro_nb.models.padding.prosody import PaddedProsody
-from kokoro_nb.models.padding.text import (
+from kokoro_nb.models.padding.padded_complete import PaddedCompleteStage
+from kokoro_nb.models.padding.padded_decoder_stage import PaddedDecoderStage, PaddedFromHarStage, PaddedSourceStage
+from kokoro_nb.models.padding.padded_encoders import (
     PaddedBert,
     PaddedDurationEncoder,
     PaddedDurations,
     PaddedDurationStage,
     PaddedTextEncoder,
 )
+from kokoro_nb.models.padding.padded_prosody import PaddedProsody
+from kokoro_nb.models.padding.widening import widened
 
 __all__ = [
     "PaddedBert",

@@ -7,7 +7,7 @@ from pocket_tts.modules.conv import StreamingConv1d, StreamingConvTranspose1d
 from pocket_tts.modules.seanet import SEANetDecoder, SEANetResnetBlock
 from torch import Tensor, nn
 
-from kokoro_nb.models.pocket.state import STREAMS, streams
+from kokoro_nb.models.pocket.stream_state import STREAMS, streams
 from kokoro_nb.models.pocket.transformer import Write, run
 
 

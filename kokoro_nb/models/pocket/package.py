@@ -13,9 +13,9 @@ from pocket_tts import TTSModel
 from pocket_tts.modules.stateful_module import ModelState, increment_steps, init_states
 from torch import Tensor, nn
 
-from kokoro_nb.models.pocket.architecture import without_warnings
 from kokoro_nb.models.pocket.generation import Speech, Utterance
-from kokoro_nb.models.pocket.state import flow_lm_state, mimi_state
+from kokoro_nb.models.pocket.pocket_architecture import without_warnings
+from kokoro_nb.models.pocket.stream_state import flow_lm_state, mimi_state
 
 
 @torch.no_grad()

@@ -6,7 +6,7 @@ import yaml
 from pocket_tts import TTSModel
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.pocket.architecture import DEFAULT, labelled, packaged_config, without_warnings
+from kokoro_nb.models.pocket.pocket_architecture import DEFAULT, labelled, packaged_config, without_warnings
 from kokoro_nb.models.weights import hub_file
 
 HUB = "kyutai/pocket-tts"  # the repository of the package's default model

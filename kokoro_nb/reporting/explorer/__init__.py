@@ -8,8 +8,8 @@ from kokoro_nb.reporting.explorer.widget import widget
 from kokoro_nb.traces.trace import Trace
 
 if TYPE_CHECKING:
-    from kokoro_nb.numerics.localise import Culprit, Investigation
-    from kokoro_nb.numerics.localise.errors import LocalError
+    from kokoro_nb.locate import Culprit, Investigation
+    from kokoro_nb.locate.local_error import LocalError
 
 __all__ = ["explore"]
 
@@ -34,7 +34,7 @@ def explore(
     reference : Trace, optional
         What is right, with its tensors: each operator is told how far it is from it, inherited error included.
     errors : sequence of LocalError, optional
-        What `numerics.localise.judged` returned: the own error of each operator.
+        What `locate.verdicts.judged` returned: the own error of each operator.
 
     Raises
     ------

@@ -14,8 +14,8 @@ from kokoro_nb.traces.operators import Operator
 from kokoro_nb.traces.trace import Tap, Trace
 
 if TYPE_CHECKING:
-    from kokoro_nb.numerics.localise import Culprit
-    from kokoro_nb.numerics.localise.errors import LocalError
+    from kokoro_nb.locate import Culprit
+    from kokoro_nb.locate.local_error import LocalError
 
 
 @dataclass(frozen=True, eq=False)

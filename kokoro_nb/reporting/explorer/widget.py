@@ -5,9 +5,9 @@ from html import escape
 from typing import Any
 
 from kokoro_nb.markup import Fragment, resource
-from kokoro_nb.reporting.explorer.columns import payload
 from kokoro_nb.reporting.explorer.detail import ONLY_STATISTICS, detail, histogram_of, overview
 from kokoro_nb.reporting.explorer.entries import Entries
+from kokoro_nb.reporting.explorer.explorer_columns import payload
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 WORST = 8  # operators in the form that needs no kernel

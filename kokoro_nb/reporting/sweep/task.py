@@ -10,9 +10,9 @@ from typing import Any
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting.limits import Limits
 from kokoro_nb.reporting.logbook import now
+from kokoro_nb.reporting.notebook_process import Job, execute, files_of
 from kokoro_nb.reporting.runs import Run, package_digest, reusable, write_run
 from kokoro_nb.reporting.sweep.grid import Cell
-from kokoro_nb.reporting.worker import Job, execute, files_of
 from kokoro_nb.storage import atomic
 
 

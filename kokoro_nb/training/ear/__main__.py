@@ -8,10 +8,10 @@ from pathlib import Path
 
 from kokoro_nb.listening.recogniser import load_whisper
 from kokoro_nb.training.command import carry_out, exit_with, run_parser, threads
-from kokoro_nb.training.ear.corpus import build_clips
-from kokoro_nb.training.ear.export import export_ear
-from kokoro_nb.training.ear.judge import SENTENCES, verdicts
-from kokoro_nb.training.ear.trainer import EarSettings, EarTrainer
+from kokoro_nb.training.ear.ear_corpus import build_clips
+from kokoro_nb.training.ear.ear_export import export_ear
+from kokoro_nb.training.ear.ear_judge import SENTENCES, verdicts
+from kokoro_nb.training.ear.ear_trainer import EarSettings, EarTrainer
 from kokoro_nb.training.trainer import load_checkpoint
 
 

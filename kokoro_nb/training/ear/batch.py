@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from kokoro_nb.models.architecture import full_config
-from kokoro_nb.training.ear.corpus import MEL_SECONDS, Clip
+from kokoro_nb.training.ear.ear_corpus import MEL_SECONDS, Clip
 from kokoro_nb.training.ear.tokens import trained_tokens
 from kokoro_nb.training.sentences import VOCABULARY
 

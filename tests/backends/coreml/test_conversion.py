@@ -11,7 +11,7 @@ from kokoro_nb.backends import backend
 from kokoro_nb.backends.coreml import conversion
 from kokoro_nb.backends.coreml.precision import Mixed
 from kokoro_nb.backends.exported import export_program
-from kokoro_nb.numerics.faults import Fault, plant
+from kokoro_nb.faults import Fault, plant
 
 ROUTES = ("export", "trace")
 X = {"x": torch.linspace(-1, 1, 12).reshape(1, 3, 4)}

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from kokoro_nb.backends.coreml.naming import Result, before_float16, name_of, settle
-from kokoro_nb.backends.mil.program import load_program
+from kokoro_nb.backends.mil.saved_program import load_program
 
 
 class Renamed(nn.Module):

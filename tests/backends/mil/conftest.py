@@ -18,8 +18,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from kokoro_nb.backends.mil.arithmetic import FLOAT32, FLOAT64, STRICT
 from kokoro_nb.backends.mil.interpreter import Interpreter
+from kokoro_nb.backends.mil.rounding import FLOAT32, FLOAT64, STRICT
 
 HALF_STEP = 2.0**-11  # half the distance of float16 numbers, relative
 HALF_FLOOR = 2.0**-25  # and absolute, below the smallest normal one

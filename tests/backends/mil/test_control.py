@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from kokoro_nb.backends.mil.arithmetic import FLOAT64, STRICT
 from kokoro_nb.backends.mil.interpreter import Interpreter
+from kokoro_nb.backends.mil.rounding import FLOAT64, STRICT
 from kokoro_nb.errors import InputError
 
 # Executed by the programs below, which a table of single operators cannot hold.

@@ -128,7 +128,7 @@ def test_minus_zero_keeps_its_sign(mil):
 
 
 def test_strict_arithmetic_is_numpys_float16(mil):
-    from kokoro_nb.backends.mil.arithmetic import STRICT
+    from kokoro_nb.backends.mil.rounding import STRICT
 
     x, y = np.random.default_rng(0).normal(size=(2, 4096)).astype(np.float16)
     for kind, function in {"add": np.add, "mul": np.multiply, "sub": np.subtract, "real_div": np.divide}.items():

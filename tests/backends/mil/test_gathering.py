@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kokoro_nb.backends.mil.arithmetic import STRICT
+from kokoro_nb.backends.mil.rounding import STRICT
 from kokoro_nb.errors import InputError
 
 X = np.random.default_rng(0).normal(size=(3, 4, 5)).astype("float32")

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from kokoro_nb.backends.mil.arithmetic import FLOAT64, STRICT
 from kokoro_nb.backends.mil.interpreter import Interpreter
+from kokoro_nb.backends.mil.rounding import FLOAT64, STRICT
 from kokoro_nb.errors import InputError
 
 X = np.array([[1.0, -2.0, 3.0]], "float32")

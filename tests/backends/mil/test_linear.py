@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from kokoro_nb.backends.mil.arithmetic import STRICT
+from kokoro_nb.backends.mil.rounding import STRICT
 from kokoro_nb.errors import InputError
 
 GENERATOR = np.random.default_rng(0)

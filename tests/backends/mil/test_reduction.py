@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from kokoro_nb.backends.mil.arithmetic import STRICT
+from kokoro_nb.backends.mil.rounding import STRICT
 
 X = np.random.default_rng(0).normal(size=(2, 3, 4)).astype("float32")
 WHOLE = np.arange(-11, 13, dtype="int32").reshape(2, 3, 4)

@@ -8,10 +8,10 @@ from torch import nn
 from kokoro_nb.backends.base import Artifact, Failure, quietly
 from kokoro_nb.backends.coreml import CoreMl
 from kokoro_nb.backends.exported import export_program
-from kokoro_nb.backends.mil.arithmetic import FLOAT64, STRICT
 from kokoro_nb.backends.mil.interpreter import Interpreter
-from kokoro_nb.backends.mil.program import load_program, operator_types
 from kokoro_nb.backends.mil.reference import CoreMlReference
+from kokoro_nb.backends.mil.rounding import FLOAT64, STRICT
+from kokoro_nb.backends.mil.saved_program import load_program, operator_types
 
 REFERENCE = CoreMlReference("coreml-reference", CoreMl("coreml"))
 HALF = CoreMlReference("coreml-reference-float16", CoreMl("coreml-float16", precision="float16"))

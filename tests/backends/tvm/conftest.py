@@ -2,9 +2,9 @@ import pytest
 
 from kokoro_nb.backends.exported import Exported, as_exported
 from kokoro_nb.backends.taps import TapMap
-from kokoro_nb.backends.tvm import Tvm, pipeline, targets
+from kokoro_nb.backends.tvm import Tvm, targets, tvm_passes
+from kokoro_nb.backends.tvm.compiled_program import TvmProgram
 from kokoro_nb.backends.tvm.importer import relax_module
-from kokoro_nb.backends.tvm.program import TvmProgram
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def run(here):
 
         exported = as_exported(module, inputs, "tvm")
         assert isinstance(exported, Exported), str(exported)
-        built = pipeline.compiled(relax_module(exported, observer=observer), here, fused=fused, scheduled=False)
+        built = tvm_passes.compiled(relax_module(exported, observer=observer), here, fused=fused, scheduled=False)
         machine = tvm.relax.VirtualMachine(built, tvm.cpu())
         program = TvmProgram("tvm", machine, exported.inputs, exported.outputs, lambda: TapMap((), {}))
         return program.run(inputs)
@@ -46,7 +46,7 @@ def run_bare(here):
         from tvm.relax.frontend.torch import from_exported_program
 
         imported = from_exported_program(exported.program)
-        built = pipeline.compiled(imported, here, scheduled=False)
+        built = tvm_passes.compiled(imported, here, scheduled=False)
         machine = tvm.relax.VirtualMachine(built, tvm.cpu())
         return [output.numpy() for output in machine["main"](*(tvm.runtime.tensor(x.numpy()) for x in inputs.values()))]
 

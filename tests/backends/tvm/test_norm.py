@@ -8,10 +8,10 @@ from torch import nn
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.tvm import Tvm
+from kokoro_nb.faults import nearly_constant
 from kokoro_nb.models import stages
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
-from kokoro_nb.numerics.faults import nearly_constant
-from kokoro_nb.numerics.parity import compare
+from kokoro_nb.traces.parity import compare
 
 
 class Norm(nn.Module):

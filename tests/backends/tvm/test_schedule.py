@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from kokoro_nb.backends.exported import export_program
-from kokoro_nb.backends.tvm import pipeline
+from kokoro_nb.backends.tvm import tvm_passes
 from kokoro_nb.backends.tvm.importer import relax_module
 from kokoro_nb.backends.tvm.schedule import plan, scheduled
 
@@ -21,7 +21,7 @@ def taken(here):
     import tvm
 
     def taken(module, inputs, fused=True):
-        passes = [*pipeline.legalisation(), *(pipeline.fusion() if fused else [])]
+        passes = [*tvm_passes.legalisation(), *(tvm_passes.fusion() if fused else [])]
         with here:
             return tvm.transform.Sequential(passes)(relax_module(export_program(module.eval(), inputs)))
 
@@ -35,7 +35,7 @@ def run(here):
 
     def run(lowered, inputs, target=here):
         with target:
-            ready = tvm.transform.Sequential(pipeline.lowering())(lowered)
+            ready = tvm.transform.Sequential(tvm_passes.lowering())(lowered)
             built = tvm.relax.build(ready, target, relax_pipeline=None)
         results = tvm.relax.VirtualMachine(built, tvm.cpu())["main"](*map(tvm.runtime.tensor, inputs))
         return [result.numpy() for result in results]

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from kokoro_nb.backends.tvm.schedule.contraction import contraction
-from kokoro_nb.backends.tvm.schedule.loops import schedule_of
-from kokoro_nb.backends.tvm.schedule.machine import Machine, Tile, tile
+from kokoro_nb.backends.tvm.schedule.loop_rules import schedule_of
 from kokoro_nb.backends.tvm.schedule.phases import phased
+from kokoro_nb.backends.tvm.schedule.processor import Machine, Tile, tile
 from kokoro_nb.backends.tvm.schedule.rows import rowwise
 from kokoro_nb.backends.tvm.schedule.structure import nests, spliced
 from kokoro_nb.backends.tvm.schedule.sums import with_lanes

@@ -6,7 +6,7 @@ from kokoro_nb.backends.base import absence
 from kokoro_nb.models import stages, steps
 from kokoro_nb.models.padding import PaddedDurations, PaddedFromHarStage, PaddedProsody, widened
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
-from kokoro_nb.numerics.parity import compare
+from kokoro_nb.traces.parity import compare
 
 SLOW = ("executorch-xnnpack", "tvm", "coreml-reference")
 RUNTIMES = ["onnxruntime", *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from kokoro_nb.models.pocket.architecture import load_pocket
 from kokoro_nb.models.pocket.generation import speak
 from kokoro_nb.models.pocket.package import package_speech
-from kokoro_nb.models.pocket.steps import draw_noise, eager_steps, host_of, step_modules, utterance
+from kokoro_nb.models.pocket.pocket_architecture import load_pocket
+from kokoro_nb.models.pocket.pocket_steps import draw_noise, eager_steps, host_of, step_modules, utterance
 
 TEXT = "Hello world, this is a test."
 VOICE = 5  # embeddings of a voice, which come before the text

@@ -7,7 +7,7 @@ import pytest
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.pocket.bugs import BUGS, attempt, bug
-from kokoro_nb.models.pocket.steps import eager_steps, step_modules
+from kokoro_nb.models.pocket.pocket_steps import eager_steps, step_modules
 
 FRAMES = 3
 

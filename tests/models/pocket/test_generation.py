@@ -11,7 +11,7 @@ import torch
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.pocket.generation import embed, speak
 from kokoro_nb.models.pocket.package import given_noise, package_speech
-from kokoro_nb.models.pocket.steps import draw_noise, eager_steps, host_of, step_modules, utterance, voice_prompt
+from kokoro_nb.models.pocket.pocket_steps import draw_noise, eager_steps, host_of, step_modules, utterance, voice_prompt
 
 FRAMES = 24
 

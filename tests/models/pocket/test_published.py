@@ -4,7 +4,7 @@ import yaml
 from safetensors.torch import save_file
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.pocket.architecture import LEARNT, load_pocket, small_config, train_tokenizer
+from kokoro_nb.models.pocket.pocket_architecture import LEARNT, load_pocket, small_config, train_tokenizer
 from kokoro_nb.models.pocket.published import HUB, is_published, load_published
 
 

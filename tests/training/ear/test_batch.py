@@ -5,7 +5,7 @@ from whisper.audio import N_FRAMES, log_mel_spectrogram, pad_or_trim
 
 from kokoro_nb.training.ear import batch as batches
 from kokoro_nb.training.ear.batch import IGNORED, Heard, collate, draw_ear_batch, plain, warp
-from kokoro_nb.training.ear.corpus import make_clip, mel_of
+from kokoro_nb.training.ear.ear_corpus import make_clip, mel_of
 from kokoro_nb.training.ear.tokens import tokenizer, trained_tokens
 from kokoro_nb.training.espeak import speak
 from kokoro_nb.training.sentences import VOCABULARY

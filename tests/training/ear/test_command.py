@@ -7,11 +7,10 @@ import whisper
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.recogniser import load_whisper
 from kokoro_nb.training import trainer
-from kokoro_nb.training.ear import __main__ as command
-from kokoro_nb.training.ear import export
+from kokoro_nb.training.ear import __main__, ear_export
 from kokoro_nb.training.ear.__main__ import main
-from kokoro_nb.training.ear.judge import Verdict
-from kokoro_nb.training.ear.trainer import EarSettings
+from kokoro_nb.training.ear.ear_judge import Verdict
+from kokoro_nb.training.ear.ear_trainer import EarSettings
 from kokoro_nb.training.trainer import load_checkpoint
 
 HEARD = [Verdict("espeak en-us", 50, 0.125, 0.9)]
@@ -20,8 +19,8 @@ HEARD = [Verdict("espeak en-us", 50, 0.125, 0.9)]
 @pytest.fixture
 def small(tiny_ear, tiny_clips, monkeypatch):
     """Let the command line train the tiny ear on the tiny corpus."""
-    monkeypatch.setattr(command, "EarSettings", lambda **given: EarSettings(**(asdict(tiny_ear) | given)))
-    monkeypatch.setattr(command, "build_clips", lambda count, seed: tiny_clips)
+    monkeypatch.setattr(__main__, "EarSettings", lambda **given: EarSettings(**(asdict(tiny_ear) | given)))
+    monkeypatch.setattr(__main__, "build_clips", lambda count, seed: tiny_clips)
     monkeypatch.setattr(trainer, "REPORT_EVERY", 2)
 
 
@@ -39,7 +38,7 @@ def test_the_command_trains_stops_resumes_and_exports(small, tmp_path, capsys, m
     assert lines == state["history"]
 
     judged = []
-    monkeypatch.setattr(export, "verdicts", lambda model, count: judged.append((model, count)) or iter(HEARD))
+    monkeypatch.setattr(ear_export, "verdicts", lambda model, count: judged.append((model, count)) or iter(HEARD))
     mini = tmp_path / "whisper_mini"
     main([*out, "--export", str(mini), "--sentences", "7"])
     assert judged[0][1] == 7
@@ -54,19 +53,19 @@ def test_the_command_trains_stops_resumes_and_exports(small, tmp_path, capsys, m
 def test_an_ear_that_is_too_large_or_not_finite_is_not_written(small, tmp_path, monkeypatch):
     out = ["--out", str(tmp_path / "run")]
     main([*out, "--steps", "2"])
-    monkeypatch.setattr(export, "MOST_BYTES", 1000)
+    monkeypatch.setattr(ear_export, "MOST_BYTES", 1000)
     with pytest.raises(InputError, match="1000 are allowed"):
         main([*out, "--export", str(tmp_path / "mini")])
     state = load_checkpoint(tmp_path / "run")
     state["average"]["whisper.decoder.ln.bias"][3] = 1e6
     with pytest.raises(InputError, match="does not fit into float16"):
-        export.export_ear(state, tmp_path / "mini")
+        ear_export.export_ear(state, tmp_path / "mini")
     assert not (tmp_path / "mini").exists()
 
 
 def test_any_whisper_model_can_be_judged(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(command, "load_whisper", lambda name: name)
-    monkeypatch.setattr(command, "verdicts", lambda model, count: iter(HEARD) if model == "mini" else iter(()))
+    monkeypatch.setattr(__main__, "load_whisper", lambda name: name)
+    monkeypatch.setattr(__main__, "verdicts", lambda model, count: iter(HEARD) if model == "mini" else iter(()))
     main(["--judge", "mini"])
     assert "espeak en-us" in capsys.readouterr().out
 

@@ -3,23 +3,23 @@
 `OPERATORS` gives the implementation of each type; `SUPPORTED` is the set of types that can be executed.
 """
 
-from kokoro_nb.backends.mil.operators import (  # noqa: F401  # each registers its operators
+from kokoro_nb.backends.mil.operators import (  # noqa: F401
     activation,
     compression,
     control,
     convolution,
     elementwise,
     gathering,
-    indexing,
     linear,
     normalisation,
     pooling,
     random,
     rearranging,
     recurrent,
-    reduction,
+    reductions,
     resampling,
     shape,
+    slicing,
     sorting,
 )
 from kokoro_nb.backends.mil.operators.registry import OPERATORS

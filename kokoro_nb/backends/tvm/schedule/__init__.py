@@ -7,7 +7,7 @@ recognise functions by their structure, never by a name.
 
 from typing import Any
 
-from kokoro_nb.backends.tvm.schedule.machine import Machine
+from kokoro_nb.backends.tvm.schedule.processor import Machine
 from kokoro_nb.backends.tvm.schedule.rules import Decision, described, scheduled_by
 from kokoro_nb.backends.tvm.schedule.sites import call_sites, constants, prepared
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from kokoro_nb.backends.tvm.schedule.contraction import Contraction, contraction
-from kokoro_nb.backends.tvm.schedule.loops import blocks, inline, name_of, schedule_of, share
-from kokoro_nb.backends.tvm.schedule.machine import Machine, Tile, tile
+from kokoro_nb.backends.tvm.schedule.loop_rules import blocks, inline, name_of, schedule_of, share
 from kokoro_nb.backends.tvm.schedule.phases import KERNELS, phased
+from kokoro_nb.backends.tvm.schedule.processor import Machine, Tile, tile
 from kokoro_nb.backends.tvm.schedule.sites import mark
 from kokoro_nb.backends.tvm.schedule.structure import Values, constant, nests, same, spliced, substituted, uses
 

@@ -3,8 +3,8 @@
 from collections.abc import Collection
 from typing import Any
 
-from kokoro_nb.backends.tvm.schedule.loops import blocks, inline, name_of, schedule_of, share
-from kokoro_nb.backends.tvm.schedule.machine import Machine
+from kokoro_nb.backends.tvm.schedule.loop_rules import blocks, inline, name_of, schedule_of, share
+from kokoro_nb.backends.tvm.schedule.processor import Machine
 from kokoro_nb.backends.tvm.schedule.sine import SINE, with_sines
 from kokoro_nb.backends.tvm.schedule.structure import Nest, nests
 from kokoro_nb.backends.tvm.schedule.sums import PARTIAL, with_lanes

@@ -7,8 +7,8 @@ from typing import Any
 from kokoro_nb.backends.tvm.schedule.blocked import blocked
 from kokoro_nb.backends.tvm.schedule.contraction import contraction
 from kokoro_nb.backends.tvm.schedule.elements import elementwise
-from kokoro_nb.backends.tvm.schedule.machine import Machine
 from kokoro_nb.backends.tvm.schedule.phases import phased
+from kokoro_nb.backends.tvm.schedule.processor import Machine
 from kokoro_nb.backends.tvm.schedule.rows import rowwise
 from kokoro_nb.backends.tvm.schedule.structure import nests
 

@@ -1,0 +1,183 @@
+"""Fewer operations: what can be left out of the decoder or computed once, and how soon a first part is there."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor, nn
+
+from kokoro_nb.backends import backend
+from kokoro_nb.backends.base import Artifact, Failure, quietly
+from kokoro_nb.backends.exported import export_program
+from kokoro_nb.backends.signature import Arrays
+from kokoro_nb.benchmarks.decoders import ROUNDS, at_har, export_to, frames_of, whole_inputs
+from kokoro_nb.benchmarks.integers import sound
+from kokoro_nb.benchmarks.interleaved import LIMIT, Spread, in_turn, ratio, spread
+from kokoro_nb.listening.spectrum import log_spectral_distance
+from kokoro_nb.models import stages
+from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
+from kokoro_nb.models.kokoro import Kokoro
+from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.models.static_buffers import EXTENTS
+from kokoro_nb.traces.parity import compare
+
+WHOLE, FROM_HAR, ONE_VOICE = "source and decoder", "from har", "from har, for one voice"
+FIRST = ((0.25, 0.0), (0.5, 0.0), (0.5, 0.25), (1.0, 0.25))  # seconds of a first part, and looked ahead
+
+
+class OneVoiceStage(nn.Module):
+    """`stages.FromHarStage` for one style: what follows from it alone, gamma and beta, can be computed beforehand."""
+
+    def __init__(self, decoder: nn.Module, s: Tensor):
+        super().__init__()
+        self.stage = stages.FromHarStage(decoder)
+        self.register_buffer("s", s)
+
+    def forward(self, asr: Tensor, f0: Tensor, n: Tensor, har: Tensor) -> Tensor:
+        """Return the audio, (1, 600 * frames); see `stages.FromHarStage`."""
+        return self.stage(asr, f0, n, self.s, har)
+
+
+@dataclass(frozen=True)
+class Fewer:
+    """One program on one runtime.
+
+    Attributes
+    ----------
+    backend : str
+        Key of `BACKENDS`.
+    program : str
+        ``source and decoder``; ``from har``, the harmonic source and its STFT left to whoever calls;
+        ``from har, for one voice``, gamma and beta of every norm in it as numbers; or a first part of the speech.
+    seconds : Spread
+        Of a call: median and quartiles.
+    ratio : Spread
+        To ``source and decoder`` on the same runtime, in the same round.
+    error : float or None
+        Largest difference from eager from `har`, of its peak; None where the source is in the program (atan2 makes
+        another waveform of any rounding), and of a first part.
+    distance : float or None
+        Of a first part: log-spectral distance from the same part of the whole, dB.
+    """
+
+    backend: str
+    program: str
+    seconds: Spread
+    ratio: Spread
+    error: float | None = None
+    distance: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row of a table, with units in its keys."""
+        told: dict[str, Any] = {"backend": self.backend, "program": self.program, "run (s)": self.seconds.median}
+        told |= {"x source and decoder": self.ratio.median, "from": self.ratio.low, "to": self.ratio.high}
+        told |= {"rounds": self.ratio.rounds, "error (of peak)": self.error}
+        return {**told, "log-spectral distance (dB)": self.distance}
+
+
+def measure(
+    kokoro: Kokoro,
+    length: float,
+    backends: Sequence[str],
+    rounds: int = ROUNDS,
+    seed: int = 0,
+    limit: float = LIMIT,
+    first: Sequence[tuple[float, float]] = FIRST,
+    folder: str | Path | None = None,
+) -> tuple[tuple[Fewer, ...], dict[str, str]]:
+    """Time the decoder with more and with less in it, all programs in turn.
+
+    Parameters
+    ----------
+    kokoro, length, backends, rounds, seed, limit, folder
+        See `decoders.measure`.
+    first : sequence of (float, float)
+        First parts of the speech: their seconds, and those that are decoded behind them and thrown away. Every norm
+        takes its statistics from what it is given, so that a part is not what the whole makes of it; the source is the
+        whole's. Those that do not fit into `length` are left out.
+
+    Returns
+    -------
+    tuple of Fewer, dict
+        Backend by backend; and program -> why it is not among them.
+
+    Raises
+    ------
+    InputError
+        If a length is no good, or a backend is unknown.
+    """
+    frames, runtimes = frames_of(length), {name: backend(name) for name in backends}
+    modules = _modules(kokoro, frames, seed)
+    parts = {_named(part): part for part in first if frames_of(sum(part)) < frames}
+    for name, part in parts.items():
+        module, given = modules[FROM_HAR]
+        modules[name] = (module, begun(given, frames_of(sum(part))))
+    made, skipped = _exported(kokoro, modules, backends, folder)
+    with quietly():
+        programs = {key: runtimes[key[0]].load(one) for key, one in made.items()}
+    calls: dict[tuple[str, str], Callable[[], Mapping[str, np.ndarray]]] = {
+        key: partial(program.run, modules[key[1]][1]) for key, program in programs.items()
+    }
+    times = in_turn({" ".join(key): call for key, call in calls.items()}, rounds, limit) if calls else {}
+    exact, rows = sound(*modules[FROM_HAR]), []
+    for (name, program), call in calls.items():
+        if (name, WHOLE) not in calls:
+            skipped[f"{name} {program}"] = f"There is no '{WHOLE}' to hold it against."
+            continue
+        took, audio = times[f"{name} {program}"], call()["output"]
+        told = spread(took), ratio(took, times[f"{name} {WHOLE}"])
+        if program in parts:
+            samples = frames_of(parts[program][0]) * SAMPLES_PER_FRAME
+            apart = log_spectral_distance(exact[0, :samples], audio[0, :samples])
+            rows.append(Fewer(name, program, *told, distance=apart))
+        else:
+            error = None if program == WHOLE else compare(exact, audio).of_peak
+            rows.append(Fewer(name, program, *told, error=error))
+    return tuple(rows), skipped
+
+
+def begun(inputs: Mapping[str, Tensor], frames: int) -> dict[str, Tensor]:
+    """Return the first frames of a stage's inputs."""
+    cut = {}
+    for name, tensor in inputs.items():
+        for extent in EXTENTS[name]:
+            tensor = tensor.narrow(extent.axis, 0, extent.length({"frames": frames}))
+        cut[name] = tensor.contiguous()
+    return cut
+
+
+def _modules(kokoro: Kokoro, frames: int, seed: int) -> dict[str, tuple[nn.Module, dict[str, Tensor]]]:
+    """Return the three programs of the whole speech, each with its inputs."""
+    decoder, whole = kokoro.model.decoder, whole_inputs(kokoro, frames, seed)
+    given = at_har(kokoro, whole)
+    rest = {name: each for name, each in given.items() if name != "s"}
+    return {
+        WHOLE: (stages.DecoderStage(decoder), whole),
+        FROM_HAR: (stages.FromHarStage(decoder), given),
+        ONE_VOICE: (OneVoiceStage(decoder, given["s"]), rest),
+    }
+
+
+def _named(part: tuple[float, float]) -> str:
+    seconds, ahead = part
+    return f"first {seconds:g} s, {ahead:g} s ahead"
+
+
+def _exported(
+    kokoro: Kokoro, modules: Mapping[str, tuple[nn.Module, Arrays]], backends: Sequence[str], folder: str | Path | None
+) -> tuple[dict[tuple[str, str], Artifact], dict[str, str]]:
+    made: dict[tuple[str, str], Artifact] = {}
+    skipped: dict[str, str] = {}
+    for program, (module, inputs) in modules.items():
+        with patched(kokoro.model, EXPORT_PATCHES):
+            exported = export_program(module, inputs)
+        for name in backends:
+            one = str(exported) if isinstance(exported, Failure) else export_to(name, exported, inputs, folder)
+            if isinstance(one, str):
+                skipped[f"{name} {program}"] = one
+            else:
+                made[name, program] = one
+    return {key: made[key] for key in sorted(made, key=lambda key: backends.index(key[0]))}, skipped

@@ -1,0 +1,45 @@
+"""kokoro-nb sweep, worker: a notebook over a grid of parameters, on a cluster."""
+
+import argparse
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+
+def add(commands: Any) -> None:
+    """Add the subcommands to what `ArgumentParser.add_subparsers` returned."""
+    sweep = commands.add_parser("sweep", help="execute a notebook over a grid of parameters")
+    sweep.add_argument("spec", type=Path, metavar="FILE", help="TOML: notebook, [grid], [fixed], [requires] ...")
+    where = sweep.add_mutually_exclusive_group()
+    where.add_argument("--workers", type=int, default=2, metavar="N", help="processes of this machine (default: 2)")
+    where.add_argument("--scheduler", metavar="ADDR", help="a Dask scheduler's address instead: tcp://host:8786")
+    sweep.add_argument(
+        "--out", type=Path, metavar="DIR", help="its folder (default: the project's outputs/sweeps/<name>)"
+    )
+    sweep.set_defaults(command=_sweep)
+
+    worker = commands.add_parser("worker", help="be one worker of a sweep's scheduler")
+    worker.add_argument("--scheduler", required=True, metavar="ADDR", help="its address: tcp://host:8786")
+    worker.set_defaults(command=_worker)
+
+
+def _sweep(arguments: argparse.Namespace) -> int:
+    from kokoro_nb.reporting.selection import notebooks_folder
+    from kokoro_nb.reporting.sweep.spec import read_spec
+    from kokoro_nb.reporting.sweep.sweep_run import TABLE, run_sweep
+
+    spec = read_spec(arguments.spec)
+    out = (arguments.out or notebooks_folder().parent / "outputs" / "sweeps" / spec.name).resolve()
+    results = run_sweep(spec, out, arguments.workers, arguments.scheduler)
+    counts = Counter(result.status for result in results)
+    print(f"{len(results)} cells: {', '.join(f'{count} {status}' for status, count in counts.items())}")
+    print(f"Table: {out / TABLE}")
+    print(f"Report: {out / 'report' / 'index.html'}")
+    return int(any(status not in ("passed", "skipped") for status in counts))
+
+
+def _worker(arguments: argparse.Namespace) -> int:
+    from kokoro_nb.reporting.sweep.cluster import serve
+
+    serve(arguments.scheduler)
+    return 0

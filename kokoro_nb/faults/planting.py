@@ -1,0 +1,146 @@
+"""One named fault at one operator of an exported program."""
+
+import copy
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kokoro_nb.backends.base import quietly
+from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.specification import Specification
+from kokoro_nb.errors import InputError
+from kokoro_nb.faults.kinds import KINDS
+from kokoro_nb.faults.planting_site import Site
+
+_SPEC = re.compile(r"(?P<kind>\w+)(?:/(?P<seed>\d+))?@(?P<operator>.+)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault.
+
+    Attributes
+    ----------
+    kind : str
+        Key of `KINDS`.
+    operator : str
+        Name of the operator: see `traces.operators.Operator`.
+    seed : int
+        Decides what the kind leaves open: which channel, which element.
+
+    Raises
+    ------
+    InputError
+        If there is no such kind.
+    """
+
+    kind: str
+    operator: str
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise InputError(f"'{self.kind}' is no kind of fault; the kinds are {', '.join(KINDS)}.")
+
+    def __str__(self) -> str:
+        seed = f"/{self.seed}" if self.seed else ""
+        return f"{self.kind}{seed}@{self.operator}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Fault":
+        """Read a fault as `str` writes it.
+
+        Raises
+        ------
+        InputError
+            If it is of no such form, or of no kind that there is.
+
+        Examples
+        --------
+        >>> Fault.parse("nan_channel/3@decoder.encode.norm1.norm:rsqrt")
+        Fault(kind='nan_channel', operator='decoder.encode.norm1.norm:rsqrt', seed=3)
+        >>> str(Fault.parse("sign_flip@:cat"))
+        'sign_flip@:cat'
+        """
+        found = _SPEC.fullmatch(text)
+        if not found:
+            raise InputError(f"'{text}' is no fault; write kind@operator or kind/seed@operator.")
+        return cls(found["kind"], found["operator"], int(found["seed"] or 0))
+
+
+def plant(exported: Exported, fault: Fault) -> Exported:
+    """Return a copy of an exported program with one fault in it, its operators named as in the healthy one.
+
+    The program that is changed is the one without writes in place, whose operators have the names. Tensors that are
+    not changed are shared; `exported` itself stays as it is. Plant again to have several faults in one program.
+
+    Raises
+    ------
+    InputError
+        If the program has no such operator, or this kind of fault cannot be planted there.
+    """
+    import torch
+
+    before = exported.specification
+    healthy = before.named_by or before
+    program = _copy(before.program)
+    place = _node(before, fault.operator).name
+    node = next(node for node in program.graph.nodes if node.name == place)
+    site = Site(program, node, str(fault))
+    kind = KINDS[fault.kind]
+    if not kind.fits(site):
+        raise InputError(f"There can be no {fault.kind} at '{fault.operator}' ({site.op}); see the `fits` of the kind.")
+    kind.apply(site)
+    if not site.fits():
+        raise InputError(f"A {fault.kind} would change shape or dtype of '{fault.operator}'; choose another operator.")
+    _settle(program, node)
+    with quietly(), torch.no_grad():
+        module = program.module()
+    _name_outputs(module, exported)
+    changed = replace(exported, module=module, program=program, patches=(), named_by=healthy)
+    # the program has no writes in place already: to rewrite it once more would take seconds and change nothing
+    changed.__dict__["specification"] = Specification(program, before.inputs, before.outputs, healthy)
+    return changed
+
+
+def _node(specification: Specification, operator: str) -> Any:
+    """Return the node that holds the result of an operator."""
+    results = specification.results(specification.program.graph.nodes)
+    if operator not in results:
+        raise InputError(f"The program has no operator '{operator}'; see its `operators`.")
+    return results[operator]
+
+
+def _copy(program: Any) -> Any:
+    """Return a copy of an `ExportedProgram` that shares its tensors."""
+    from torch.export import ExportedProgram
+
+    graph_module = copy.deepcopy(program.graph_module)
+    for before, after in zip(program.graph.nodes, graph_module.graph.nodes, strict=True):
+        after.name = before.name  # the copy renames what is called as a builtin is, `input` or `type`
+    graph_module.recompile()
+    return ExportedProgram(
+        graph_module,
+        graph_module.graph,
+        copy.deepcopy(program.graph_signature),
+        dict(program.state_dict),
+        program.range_constraints,
+        copy.deepcopy(program.module_call_graph),
+        program.example_inputs,
+        dict(program.constants),
+        verifiers=program.verifiers,
+    )
+
+
+def _settle(program: Any, node: Any) -> None:
+    """Take the falsified operator out if nobody reads it any more, and check that the program is a sound one."""
+    if not node.users:
+        node.graph.erase_node(node)
+    program.graph_module.recompile()
+    program.graph.lint()
+    program.validate()
+
+
+def _name_outputs(module: Any, exported: Exported) -> None:
+    """Have the module's outputs be named as before."""
+    module.output_names = exported.outputs

@@ -1,0 +1,238 @@
+"""Find the wrong operator of a program that cannot be looked into: cut it, compile a part alone, and halve.
+
+A part is fed with what went into it in a run that is known to be right, so an error in what comes out arose in it. The
+parts shrink, and with them the time that each takes to compile.
+"""
+
+import math
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.backends.base import Backend, Failure, RungError, on_rung, running
+from kokoro_nb.backends.cuts import Cuts
+from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.segment import Part
+from kokoro_nb.backends.signature import Arrays, checked
+from kokoro_nb.backends.specification import Specification
+from kokoro_nb.errors import InputError
+from kokoro_nb.findings import Verdict
+from kokoro_nb.locate.halving import Bisection, Search, Step
+from kokoro_nb.locate.local_error import Judge, LocalError
+from kokoro_nb.traces.trace import Recorder
+
+
+def bisect(
+    backend: Backend,
+    candidate: Exported,
+    inputs: Arrays,
+    folder: str | Path | None = None,
+    most: int = 1,
+    progress: bool = True,
+) -> Bisection:
+    """Find the operators that `backend` gets wrong, by cutting the program.
+
+    A search that was broken off goes on where it was: the artefacts of its parts are in `folder`.
+
+    Parameters
+    ----------
+    backend : Backend
+        Any one that can run what it exports.
+    candidate : Exported
+        The program, or a copy with faults in it: then what is right comes from the program that it was changed from.
+    inputs : mapping
+        Array of each input by its name.
+    folder : path, optional
+        Where artefacts are kept; ``artefacts`` in the cache by default.
+    most : int
+        How many faults to look for at most, at least 1.
+    progress : bool
+        Show a bar, on a terminal.
+
+    Raises
+    ------
+    InputError
+        If the inputs do not fit, the backend cannot run here, or `most` is below 1.
+    """
+    if most < 1:
+        raise InputError(f"{most} faults are too few to look for; give 1 or more.")
+    run = _Run(running(backend), candidate, checked(inputs, candidate.inputs), folder, progress)
+    found: list[Search] = []
+    while not found or (found[-1].verdict == "fail" and len(found) < most):
+        found.append(run.search({search.operators[0] for search in found}))
+    return Bisection(backend.name, len(run.cuts), tuple(found))
+
+
+@dataclass(eq=False)
+class _Run:
+    """What all searches in one program share."""
+
+    backend: Backend
+    candidate: Exported
+    inputs: dict[str, np.ndarray]
+    folder: str | Path | None
+    progress: bool
+    steps: list[Step] = field(default_factory=list)
+    bar: Any = None
+
+    @cached_property
+    def cuts(self) -> Cuts:
+        return Cuts(self.candidate)
+
+    @cached_property
+    def healthy(self) -> Specification:
+        specification = self.candidate.specification
+        return specification.named_by or specification
+
+    @cached_property
+    def captured(self) -> dict[str, np.ndarray]:
+        """Result of every operator of the healthy program, in float32."""
+        found: dict[str, np.ndarray] = {}
+
+        def observe(name: str, result: Any) -> None:
+            found[name] = result.numpy().copy()
+
+        self.healthy.run(self.inputs, observe)
+        return found
+
+    def search(self, given: Collection[str]) -> Search:
+        """Look for one fault, with the results of `given` replaced by what is right."""
+        from tqdm import tqdm
+
+        self.steps = []
+        about = f"bisection on {self.backend.name}"
+        with tqdm(total=self.limit, desc=about, unit="part", disable=None if self.progress else True) as self.bar:
+            whole = self.step(0, len(self.cuts), given)
+            if whole.failure or not whole.wrong:
+                return self._unknown(whole, whole.failure) if whole.failure else self._told("pass", ())
+            return self._halve(whole, given)
+
+    def _halve(self, failing: Step, given: Collection[str]) -> Search:
+        first, stop = failing.first, failing.stop
+        while stop - first > 1:
+            middle = (first + stop) // 2
+            step = self.step(first, middle, given, inside=middle - first == 1)
+            if step.failure:
+                return self._unknown(failing, step.failure)
+            if step.wrong:
+                stop, failing = middle, step
+            else:
+                first = middle
+        alone = len(self.cuts) > 1 and (failing.first, failing.stop) == (first, stop)
+        last = failing if alone else self.step(first, stop, given, inside=True)
+        if last.failure:
+            return self._unknown(failing, last.failure)
+        if last.wrong:
+            error = last.wrong[0]
+            return self._told("fail", (error.operator.name,), error)
+        suspect = ", ".join(self.cuts.names(first, stop))
+        reason = f"what was left, {suspect}, is right when it is compiled alone"
+        return self._unknown(self._smallest(failing, given), reason)
+
+    def _smallest(self, failing: Step, given: Collection[str]) -> Step:
+        """Return the smallest part that still fails: it ends no later than it must, and then begins no earlier."""
+        first, stop = failing.first, failing.stop
+        enough = first
+        while stop - enough > 1:
+            step = self.step(first, (enough + stop) // 2, given)
+            if step.wrong:
+                failing, stop = step, step.stop
+            else:
+                enough = step.stop
+        right = stop
+        while right - first > 1:
+            step = self.step((first + right) // 2, stop, given)
+            if step.wrong:
+                failing, first = step, step.first
+            else:
+                right = step.first
+        return failing
+
+    def step(self, first: int, stop: int, given: Collection[str], inside: bool = False) -> Step:
+        """Compile units, run them on right inputs, and hold every output against what is right."""
+        start = time.perf_counter()
+        cut = self.cuts.part(first, stop, given, inside)
+        wrong: tuple[LocalError, ...] = ()
+        failure, cached = "", False
+        if cut is not None:
+            try:
+                results, cached = self._ran(cut)
+                wrong = self._judged(cut, results)
+            except RungError as error:
+                failure = str(error.failure(self.backend.name))
+        step = Step(first, stop, wrong, failure, time.perf_counter() - start, cached)
+        self.steps.append(step)
+        self.bar.update()
+        return step
+
+    def _ran(self, cut: Part) -> tuple[dict[str, np.ndarray], bool]:
+        fed = cut.inputs(self.inputs, self.captured)
+        made = self.backend.export(cut.exported, fed, self.folder)
+        if isinstance(made, Failure):
+            raise _Fallen(made)
+        with on_rung("loaded"):
+            program = self.backend.load(made)
+        with on_rung("run"):
+            return cut.taken(program.run(fed)), made.cached
+
+    def _judged(self, cut: Part, results: dict[str, np.ndarray]) -> tuple[LocalError, ...]:
+        return wrong_results(
+            self.healthy, self.inputs, {name: self.captured[name] for name in cut.fed.values()}, results
+        )
+
+    @property
+    def limit(self) -> int:
+        return math.ceil(math.log2(len(self.cuts))) + 2
+
+    def _told(
+        self, verdict: Verdict, operators: tuple[str, ...], error: LocalError | None = None, reason: str = ""
+    ) -> Search:
+        return Search(verdict, operators, error, reason, tuple(self.steps), self.limit)
+
+    def _unknown(self, failing: Step, reason: str) -> Search:
+        return self._told("unknown", self.cuts.names(failing.first, failing.stop), reason=reason)
+
+
+def wrong_results(
+    healthy: Specification,
+    inputs: Mapping[str, np.ndarray],
+    fed: Mapping[str, np.ndarray],
+    results: Mapping[str, np.ndarray],
+) -> tuple[LocalError, ...]:
+    """Return those of `results` that rounding does not explain.
+
+    Each is held against all operators from what is known to it, computed in float64: the inputs of the program, what
+    was `fed`, and other results.
+
+    Parameters
+    ----------
+    healthy : Specification
+        What the operators compute.
+    inputs : mapping
+        Array of each input of the program by its name.
+    fed, results : mapping
+        Arrays by the name of the operator: what the part was fed with, and what it gave.
+    """
+    known = {**fed, **results}
+    recorder = Recorder([one for one in healthy.operators if one.name in known], "full")
+    for name, value in known.items():
+        recorder.add(name, value)
+    judge = Judge(healthy, recorder.trace("", inputs, {}, "parts compiled alone"))
+    errors = [judge.error(name) for name in results]
+    return tuple(error for error in errors if error.ratio > 1)
+
+
+class _Fallen(RungError):
+    """An export that failed, with the record of it."""
+
+    def __init__(self, record: Failure):
+        super().__init__(record.rung)
+        self._record = record
+
+    def failure(self, backend: str) -> Failure:
+        return self._record

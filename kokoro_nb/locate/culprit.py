@@ -1,0 +1,98 @@
+"""What a localisation found: the operator, how wrong it is by itself and by what it was given, and possible causes."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from kokoro_nb.findings import Finding, Verdict
+from kokoro_nb.locate.suspects import Suspect
+from kokoro_nb.traces.trace import Tap
+
+Kind = Literal["nonfinite", "divergence"]
+
+
+@dataclass(frozen=True)
+class Culprit:
+    """One operator that is wrong, or the statement that none is.
+
+    Attributes
+    ----------
+    kind : str
+        ``nonfinite`` or ``divergence``.
+    verdict : str
+        ``fail``: an operator is wrong; ``pass``: none is; ``unknown``: none of those that were captured is, and others
+        were not captured, or it cannot be told which of several it is.
+    backend : str
+        Whose run it was.
+    tap : Tap or None
+        The operator, with what was captured of it.
+    candidates : tuple of str
+        Operators of which one is wrong: the tap alone, or with those that were not captured before it.
+    channels : str
+        Where it is wrong, in words.
+    local_error, inherited_error : float or None
+        Largest difference, of the peak of what is right: by the operator itself on its own inputs, and by what it was
+        given, against the reference. None where it was not measured.
+    ratio : float or None
+        The local error, as a multiple of what rounding explains.
+    upstream : tuple of str
+        What it was computed from, as far as captured.
+    reaches_output : bool or None
+        Whether the outputs of the run are wrong as well; None where that was not looked at.
+    suspects : tuple of Suspect
+        What may be the cause.
+    reason : str
+        Why the verdict is ``unknown``.
+    """
+
+    kind: Kind
+    verdict: Verdict
+    backend: str
+    tap: Tap | None = None
+    candidates: tuple[str, ...] = ()
+    channels: str = ""
+    local_error: float | None = None
+    inherited_error: float | None = None
+    ratio: float | None = None
+    upstream: tuple[str, ...] = ()
+    reaches_output: bool | None = None
+    suspects: tuple[Suspect, ...] = ()
+    reason: str = ""
+
+    @property
+    def statement(self) -> str:
+        """The finding in one sentence."""
+        what = "not finite" if self.kind == "nonfinite" else "wrong"
+        if self.tap is None:
+            seen = f"No captured operator is {what} on {self.backend}"
+            return f"{seen}; {self.reason}." if self.reason else f"{seen}."
+        unseen = len(self.candidates) - 1
+        others = f", or one of {unseen + 1} of which it is the last that was captured," if unseen else ""
+        where = f": {self.channels}" if self.channels else ""
+        masked = "; the output does not show it" if self.reaches_output is False else ""
+        return f"On {self.backend} {self.tap.name}{others} is the first operator that is {what}{where}{masked}."
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the finding as plain values, as of a table or JSON."""
+        return {
+            "kind": self.kind,
+            "verdict": self.verdict,
+            "backend": self.backend,
+            "tap": self.tap and self.tap.name,
+            "op": self.tap and self.tap.op,
+            "module path": self.tap and self.tap.module_path,
+            "candidates": list(self.candidates),
+            "channels": self.channels,
+            "local error (of peak)": self.local_error,
+            "inherited error (of peak)": self.inherited_error,
+            "local error / rounding": self.ratio,
+            "upstream": list(self.upstream),
+            "reaches the output": self.reaches_output,
+            "suspects": [suspect.cause for suspect in self.suspects],
+            "reason": self.reason,
+        }
+
+    def finding(self, weights: str) -> Finding:
+        """Return it as a row of ``findings.json``."""
+        tap = self.tap and f"{self.tap.name} ({self.tap.op})"
+        about = {"backend": self.backend, "value": self.local_error, "tap": tap, "reason": self.reason}
+        return Finding(self.kind, self.verdict, self.statement, weights, **about)  # type: ignore[arg-type]

@@ -1,0 +1,114 @@
+"""A finding as a folder that reproduces it without this package: the one operator, its inputs and weights, a script."""
+
+import importlib.metadata
+import inspect
+import platform
+import shutil
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import save
+
+from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.segment import part
+from kokoro_nb.backends.signature import as_array
+from kokoro_nb.defects import finding_case, repro
+from kokoro_nb.defects.defect_bundle import REPORT, SCRIPT
+from kokoro_nb.defects.runners import coremltools, onnxruntime, tvm, xnnpack
+from kokoro_nb.errors import InputError
+from kokoro_nb.locate import Culprit
+from kokoro_nb.storage import atomic, require_own, write_json
+from kokoro_nb.traces.operators import CONSTANT, INPUT
+from kokoro_nb.traces.trace import Trace
+
+RUNNERS = {
+    "onnxruntime": (onnxruntime, ("onnx", "onnxscript", "onnxruntime")),
+    "executorch-xnnpack": (xnnpack, ("executorch",)),
+    "tvm": (tvm, ("apache-tvm",)),
+    "tvm-unfused": (tvm, ("apache-tvm",)),
+    "coreml-reference": (coremltools, ("coremltools",)),
+}
+INFINITE_LIMIT = 1e-5  # of the peak, where the finding is of something that is not finite
+
+
+def write_finding_bundle(
+    culprit: Culprit, candidate: Exported, healthy: Exported, reference: Trace, folder: str | Path
+) -> Path:
+    """Cut the operator of a finding out of its program, and write what reproduces it, whole or not at all.
+
+    The folder holds ``repro.py``, which needs torch, numpy, safetensors and the runtime, and exits with 1 while the
+    runtime is wrong, 0 when it is right, 2 where the case itself breaks and 3 where the runtime is not installed; with
+    ``--mended`` it runs PyTorch on the program as it should be. What goes in is what went into the operator in the
+    reference, so that nothing before it has a part in it.
+
+    Parameters
+    ----------
+    culprit : Culprit
+        With an operator.
+    candidate, healthy : Exported
+        The program that the backend was given, and the one that it should have computed; the same for a fault of the
+        backend itself.
+    reference : Trace
+        What `locate.reference_trace` returned of the latter.
+    folder : path
+        A folder of that name is replaced.
+
+    Raises
+    ------
+    InputError
+        If the finding names no operator, its backend has no script of its own, or `folder` cannot be written.
+    """
+    if culprit.tap is None:
+        raise InputError("The finding names no operator; there is nothing to cut out.")
+    if culprit.backend not in RUNNERS:
+        raise InputError(f"No script runs {culprit.backend} by itself; the backends are {', '.join(RUNNERS)}.")
+    runner, packages = RUNNERS[culprit.backend]
+    name, given = culprit.tap.name, [one for one in culprit.upstream if not one.startswith((INPUT, CONSTANT))]
+    cuts = {finding_case.PROGRAM: part(candidate, given, [name]), finding_case.RIGHT: part(healthy, given, [name])}
+    assert reference.meaning is not None
+    captured = {one: reference.values[one] for one in given}
+    right = np.ascontiguousarray(reference.meaning.recompute(name, reference.inputs, captured).numpy())
+    fed = cuts[finding_case.PROGRAM].inputs(reference.inputs, reference.values)
+    tensors = {key: torch.from_numpy(np.ascontiguousarray(as_array(key, value))) for key, value in fed.items()}
+    limit = _limit(culprit)
+    require_own(folder, SCRIPT, "a bundle", "folder")
+    with atomic(folder) as draft:
+        draft.mkdir()
+        for file, module in {SCRIPT: repro, repro.CASE: finding_case, repro.RUNNER: runner}.items():
+            shutil.copyfile(inspect.getfile(module), draft / file)
+        for file, cut in cuts.items():
+            torch.export.save(cut.exported.program, draft / file)
+        (draft / repro.INPUTS).write_bytes(save(tensors, {repro.ORDER: ",".join(tensors)}))
+        (draft / finding_case.EXPECTED).write_bytes(save({"expected": torch.from_numpy(right)}))
+        about = {"packages": packages, "runner": culprit.backend, "limit": limit}
+        write_json(draft / finding_case.ABOUT, {**about, "finding": culprit.as_dict()})
+        (draft / REPORT).write_text(_report(culprit, packages, limit), encoding="utf-8")
+    return Path(folder)
+
+
+def _limit(culprit: Culprit) -> float:
+    """Return what rounding explains of the error, of the peak."""
+    known = culprit.local_error and culprit.ratio and np.isfinite(culprit.local_error) and np.isfinite(culprit.ratio)
+    return culprit.local_error / culprit.ratio if known else INFINITE_LIMIT  # type: ignore[operator]
+
+
+def _report(culprit: Culprit, packages: tuple[str, ...], limit: float) -> str:
+    """Return the bug report, in Markdown."""
+    assert culprit.tap is not None
+    versions = [f"- {name} {importlib.metadata.version(name)}" for name in (*packages, "torch", "numpy")]
+    suspects = [f"- {one.cause}: {'; '.join(one.speaks_for)}" for one in culprit.suspects]
+    lines = [
+        f"# {culprit.tap.op} is wrong on {culprit.backend}",
+        culprit.statement,
+        "## Versions",
+        "\n".join([*versions, f"- Python {platform.python_version()}, {platform.system()} {platform.machine()}"]),
+        "## What is expected and what is seen",
+        f"Expected is the operator in float64 on the same inputs, to {limit:.3g} of the peak, which is what rounding "
+        f"explains. Seen in the whole model: an error of {culprit.local_error} of the peak, {culprit.channels}.",
+        *(["## What may be the cause", "\n".join(suspects)] if suspects else []),
+        "## How to run it",
+        "    python repro.py\n    python repro.py --mended",
+        "The first exits with 1 while the runtime is wrong and with 0 when it is right; the second runs PyTorch.",
+    ]
+    return "\n\n".join(lines) + "\n"

@@ -1,0 +1,121 @@
+"""What a search by bisection did and found."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kokoro_nb.findings import Verdict
+from kokoro_nb.locate.local_error import LocalError
+
+
+@dataclass(frozen=True)
+class Step:
+    """One part that was compiled alone and run.
+
+    Attributes
+    ----------
+    first, stop : int
+        Its units, the last one excluded, counted from 0.
+    wrong : tuple of LocalError
+        Those of its results that rounding does not explain, in the order of execution.
+    failure : str
+        Why it could not be compiled or run; empty if it could.
+    seconds : float
+        Wall time of compiling it, running it and computing what is right.
+    cached : bool
+        Whether its artefact was there already.
+    """
+
+    first: int
+    stop: int
+    wrong: tuple[LocalError, ...] = ()
+    failure: str = ""
+    seconds: float = 0.0
+    cached: bool = False
+
+
+@dataclass(frozen=True)
+class Search:
+    """The search for one fault.
+
+    Attributes
+    ----------
+    verdict : str
+        ``fail``: one operator is wrong, alone and on right inputs. ``unknown``: the whole is wrong, and no single
+        operator by itself. ``pass``: the whole is right.
+    operators : tuple of str
+        The operator; or, where that is unknown, those of the smallest part that was seen to be wrong.
+    error : LocalError or None
+        Of the operator, on right inputs.
+    reason : str
+        Why it is unknown.
+    steps : tuple of Step
+        What was compiled.
+    limit : int
+        How many compilations it may take to find an operator: ceil(log2(units)) + 2. Where none is wrong by itself, up
+        to twice ceil(log2(units)) more go into finding the smallest part that is.
+    """
+
+    verdict: Verdict
+    operators: tuple[str, ...]
+    error: LocalError | None
+    reason: str
+    steps: tuple[Step, ...]
+    limit: int
+
+    @property
+    def compilations(self) -> int:
+        """How many parts were compiled, those included whose artefacts were there already."""
+        return len(self.steps)
+
+    @property
+    def seconds(self) -> float:
+        """Wall time of all steps."""
+        return sum(step.seconds for step in self.steps)
+
+    @property
+    def statement(self) -> str:
+        """What was found, in one sentence."""
+        if self.verdict == "pass":
+            return "The whole program is right on these inputs."
+        told = f"after {self.compilations} compilations"
+        if self.error is not None:
+            size = _size(self.error)
+            return f"{self.operators[0]} is wrong, alone and on right inputs, by {size}, {told} (at most {self.limit})."
+        part = f"{len(self.operators)} operators from {self.operators[0]} to {self.operators[-1]}"
+        return f"No operator is seen to be wrong by itself, {told}: {self.reason}; the smallest wrong part is {part}."
+
+
+@dataclass(frozen=True)
+class Bisection:
+    """The searches in one program, one after another, each with the faults found before it replaced by what is right.
+
+    Attributes
+    ----------
+    backend : str
+        Name of the backend.
+    units : int
+        Number of operators that compute, each with the views that follow it.
+    searches : tuple of Search
+        In the order in which they were made; the last is a ``pass`` if nothing more is wrong.
+    """
+
+    backend: str
+    units: int
+    searches: tuple[Search, ...]
+
+    @property
+    def culprits(self) -> tuple[str, ...]:
+        """The operators that were found wrong."""
+        return tuple(search.operators[0] for search in self.searches if search.verdict == "fail")
+
+    @property
+    def verdict(self) -> Verdict:
+        """``pass`` if the whole is right, ``fail`` if an operator was found, else ``unknown``."""
+        return self.searches[0].verdict
+
+
+def _size(error: LocalError) -> str:
+    if np.isinf(error.ratio):
+        return f"{int(error.wrong.sum())} of {error.wrong.size} elements that are of another kind or value"
+    return f"{error.of_peak:.2g} of the peak, {error.ratio:.2g} times what rounding explains"

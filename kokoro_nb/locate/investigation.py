@@ -1,0 +1,146 @@
+"""One program on one backend, looked into from end to end: what was captured, what is wrong, and by how much."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from kokoro_nb.backends import backend
+from kokoro_nb.backends.base import Failure, running
+from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.signature import Arrays, checked
+from kokoro_nb.locate.culprit import Culprit
+from kokoro_nb.locate.history import History, history
+from kokoro_nb.locate.local_error import LocalError
+from kokoro_nb.locate.tapping import ProbeEffect, probe_effect, with_extra_outputs
+from kokoro_nb.locate.verdicts import divergences, first_nonfinite, first_of, judged
+from kokoro_nb.traces.parity import Parity, compare
+from kokoro_nb.traces.trace import Trace
+
+
+@dataclass(frozen=True)
+class Investigation:
+    """What was found on one backend.
+
+    Attributes
+    ----------
+    backend : str
+        Its name.
+    reference, candidate : Trace
+        The eager program and the one on the backend, on the same inputs, with their tensors.
+    nonfinite, divergence : Culprit
+        The first operator of either kind, or the statement that there is none.
+    faults : tuple of Culprit
+        Every operator that is wrong by itself, in the order of execution.
+    errors : tuple of LocalError
+        Of every captured operator, in that order.
+    probe : ProbeEffect
+        What looking into it did to its outputs.
+    history : History
+        Whether its answer depends on what it was asked before.
+    """
+
+    backend: str
+    reference: Trace
+    candidate: Trace
+    nonfinite: Culprit
+    divergence: Culprit
+    faults: tuple[Culprit, ...]
+    errors: tuple[LocalError, ...]
+    probe: ProbeEffect
+    history: History
+
+    @property
+    def culprit(self) -> Culprit:
+        """What to look at first: what is not finite, else what is wrong."""
+        return self.nonfinite if self.nonfinite.verdict == "fail" or self.divergence.tap is None else self.divergence
+
+    @property
+    def compared(self) -> Parity:
+        """The first output against the reference."""
+        name = next(iter(self.reference.outputs))
+        return compare(self.reference.outputs[name], self.candidate.outputs[name])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row of a table, with units in its keys."""
+        worst = max(self.errors, key=lambda error: error.ratio, default=None)
+        return {
+            "backend": self.backend,
+            "captured": len(self.candidate.taps),
+            "not captured": len(self.candidate.missing),
+            "tapping changed the output by (of peak)": self.probe.of_peak,
+            "largest local error (of what rounding explains)": worst and worst.ratio,
+            "of": worst and worst.operator.name,
+            "wrong by themselves": len(self.faults),
+            "depends on history": self.history.depends,
+            "how": self.candidate.how,
+        }
+
+
+def reference_trace(healthy: Exported, inputs: Arrays, name: str = "eager") -> Trace:
+    """Return what every operator of a program gives in PyTorch, with the tensors and what they should compute.
+
+    Parameters
+    ----------
+    healthy : Exported
+        The program.
+    inputs : mapping
+        Name -> tensor. They are told as the program declares them, so that any backend can be given the same.
+    name : str
+        ``eager`` or ``eager-float64``.
+    """
+    eager = backend(name)
+    found = eager.load(eager.export(healthy, inputs)).trace(inputs, keep="full")
+    return replace(found, inputs=checked(inputs, healthy.inputs))
+
+
+def investigate(
+    candidate: Exported, inputs: Arrays, name: str, reference: Trace | None = None, folder: str | Path | None = None
+) -> Investigation | Failure:
+    """Export a program to the backend `name`, run it with and without taps, and hold each operator against eager.
+
+    Parameters
+    ----------
+    candidate : Exported
+        The program.
+    inputs : mapping
+        Name -> tensor.
+    name : str
+        Key of `BACKENDS`.
+    reference : Trace, optional
+        What `reference_trace` returned of the program as it should be; of `candidate` itself by default.
+    folder : path, optional
+        Where artefacts are kept.
+
+    Returns
+    -------
+    Investigation or Failure
+        The failure if the export did not come about.
+
+    Raises
+    ------
+    InputError
+        If there is no such backend, or it is not here.
+    """
+    runtime = running(backend(name))
+    artifact = runtime.export(candidate, inputs, folder)
+    if isinstance(artifact, Failure):
+        return artifact
+    program = runtime.load(artifact)
+    past = history(program, inputs)
+    trace = program.trace(inputs, keep="full")
+    if not trace.taps:
+        trace = with_extra_outputs(runtime, candidate, inputs, "all", "full", folder)
+    reference = reference_trace(candidate, inputs) if reference is None else reference
+    errors = judged(reference, trace)
+    faults = divergences(reference, trace, errors)
+    return Investigation(
+        name,
+        reference,
+        trace,
+        first_nonfinite(trace, reference),
+        first_of(faults, reference, trace),
+        faults,
+        errors,
+        probe_effect(past.first, trace),
+        past,
+    )

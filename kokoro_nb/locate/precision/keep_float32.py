@@ -1,0 +1,197 @@
+"""Which operators of a Core ML model must stay float32: searched for, then proven by converting with them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.backends.coreml.conversion import lowered_precision
+from kokoro_nb.backends.coreml.naming import name_of
+from kokoro_nb.backends.coreml.precision import Mixed, compute_precision
+from kokoro_nb.backends.mil.interpreter import Interpreter
+from kokoro_nb.backends.mil.rounding import FLOAT32, Arithmetic
+from kokoro_nb.backends.mil.saved_program import load_program
+from kokoro_nb.backends.signature import Arrays
+from kokoro_nb.errors import InputError
+from kokoro_nb.locate.minimise import minimised
+from kokoro_nb.locate.precision.degradation import INPUT, Lens, OperatorPrecision, worst
+from kokoro_nb.locate.precision.lens import converted, examine
+from kokoro_nb.locate.precision.matching import arguments, operations, read
+from kokoro_nb.traces.parity import Parity, compare
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round of the search: what was float32 in it, and what came of it.
+
+    Attributes
+    ----------
+    kept : int
+        Operators that were float32.
+    outcome : Parity
+        The output that is furthest from the float32 file.
+    sources : tuple of OperatorPrecision
+        Where the trouble began: see `Lens.sources`.
+    """
+
+    kept: int
+    outcome: Parity
+    sources: tuple[OperatorPrecision, ...]
+
+
+@dataclass(frozen=True)
+class Repair:
+    """A set of operators that makes a float16 model good, and what was done to find it.
+
+    Attributes
+    ----------
+    mixed : Mixed
+        The operators that stay float32, in the order of execution: a precision for `CoreMl`, and code to paste.
+    operators : int
+        How many there are to choose from.
+    tolerance : float
+        Largest error that was allowed, as a share of the peak of the float32 file's output.
+    before, after : Parity
+        The float16 file, and the file converted with `mixed`, against the float32 file; the furthest output of each.
+    rounds : tuple of Round
+        How the set grew.
+    trials : int
+        How many sets were tried.
+    minimal : bool
+        Whether it was tried that no single operator can be left out. A smaller set of others may exist.
+    """
+
+    mixed: Mixed
+    operators: int
+    tolerance: float
+    before: Parity
+    after: Parity
+    rounds: tuple[Round, ...]
+    trials: int
+    minimal: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row of a table, with units in its keys."""
+        return {
+            "operators": self.operators,
+            "float32": len(self.mixed.keep),
+            "tolerance (of peak)": self.tolerance,
+            "float16: error (of peak)": self.before.of_peak,
+            "float16: finite (%)": 100 * self.before.finite,
+            "mixed: error (of peak)": self.after.of_peak,
+            "mixed: finite (%)": 100 * self.after.finite,
+            "sets tried": self.trials,
+            "none can be left out": self.minimal,
+        }
+
+
+def repair(
+    module: Any,
+    inputs: Arrays,
+    tolerance: float = 1e-2,
+    folder: str | Path | None = None,
+    shrink: bool = True,
+    arithmetic: Arithmetic = FLOAT32,
+) -> Repair:
+    """Search for a small set of operators that must stay float32, and convert the module with it.
+
+    The set grows from where the trouble begins, the first of `Lens.sources`, by that operator and all that it is
+    computed from, until the outputs are good. It shrinks by leaving out halves, quarters and at last single operators,
+    as long as the outputs stay good. Every set is tried on the saved float32 program with coremltools' own passes.
+
+    Parameters
+    ----------
+    module : torch.nn.Module or Exported
+        The module, patched as it is to be exported.
+    inputs : mapping
+        Name of a parameter of its forward -> tensor. The set is good for these values.
+    tolerance : float
+        Largest error of any output against the float32 file, as a share of its peak.
+    folder : path, optional
+        Where artefacts are kept.
+    shrink : bool
+        Whether to make the set small; without, it is what it grew to.
+    arithmetic : Arithmetic
+        Of the float16 file: float32 accumulation, or strict.
+
+    Raises
+    ------
+    InputError
+        If the module cannot be converted, or is not good even with every operator in float32.
+    """
+    full = converted(module, inputs, folder)
+    bench = _Bench(full.saved.path, full.arrays, tolerance, arithmetic)
+    before = bench.outcome(())
+    keep, rounds = _grown(bench)
+    if shrink:
+        keep = list(minimised(keep, lambda names: bench.good(bench.outcome(names))))
+    mixed = Mixed(tuple(keep))
+    proof = converted(full.exported, inputs, folder, mixed).saved.program
+    outcomes = (before, bench.compared(proof))
+    return Repair(mixed, len(bench.names), tolerance, *outcomes, tuple(rounds), bench.trials, shrink)
+
+
+class _Bench:
+    """The saved float32 program, on which sets of operators are tried."""
+
+    def __init__(self, path: Path, arrays: Mapping[str, np.ndarray], tolerance: float, arithmetic: Arithmetic):
+        self.path, self.arrays, self.tolerance, self.arithmetic = path, arrays, tolerance, arithmetic
+        self.full = load_program(path).program
+        self.names = [name_of(operation) for operation in operations(self.full)]
+        self.expected = Interpreter(self.full).run(arrays)
+        self.trials = 0
+
+    def program(self, keep: Iterable[str]) -> Any:
+        """Return the float16 program in which the operators `keep` are float32."""
+        self.trials += 1
+        program = load_program(self.path).program
+        lowered_precision(program, compute_precision(Mixed(tuple(keep))))
+        return program
+
+    def compared(self, program: Any) -> Parity:
+        """Return the output of a program that is furthest from the float32 program's."""
+        outputs = Interpreter(program, self.arithmetic).run(self.arrays)
+        return worst([compare(self.expected[name], value) for name, value in outputs.items()])
+
+    def outcome(self, keep: Iterable[str]) -> Parity:
+        """Return what comes of the operators `keep` being float32."""
+        return self.compared(self.program(keep))
+
+    def good(self, outcome: Parity) -> bool:
+        """Return whether an outcome is finite and within the tolerance."""
+        return outcome.finite == 1 and outcome.of_peak <= self.tolerance
+
+    def upstream(self, row: OperatorPrecision) -> set[str]:
+        """Return the operators that a result comes from; of an input of the program, those that read it."""
+        if row.type == INPUT:
+            return {name_of(operation) for operation in operations(self.full) if row.name in read(operation)}
+        made = {variable: operation for operation in operations(self.full) for variable in operation.outputs}
+        queue = [operation for variable, operation in made.items() if variable.name == row.name]
+        found: set[str] = set()
+        while queue:
+            operation = queue.pop()
+            if name_of(operation) not in found:
+                found.add(name_of(operation))
+                queue += [made[variable] for variable in arguments(operation) if variable in made]
+        return found
+
+
+def _grown(bench: _Bench) -> tuple[list[str], list[Round]]:
+    """Return a set that is good, in the order of execution, and the rounds to it."""
+    keep: set[str] = set()
+    rounds: list[Round] = []
+    while True:
+        seen: Lens = examine(bench.full, bench.program(keep), bench.arrays, bench.arithmetic)
+        rounds.append(Round(len(keep), seen.worst, seen.sources))
+        if bench.good(seen.worst):
+            return [name for name in bench.names if name in keep], rounds
+        if len(keep) == len(bench.names):
+            raise InputError(
+                f"With every operator in float32 the error is still {seen.worst.of_peak:.1e} of the peak, above "
+                f"{bench.tolerance:.1e}: it comes from elsewhere; allow more, or patch the model."
+            )
+        # the first that adds any; where there is none it is ordinary rounding, anywhere
+        additions = (bench.upstream(row) - keep for row in seen.sources)
+        keep |= next(filter(None, additions), set(bench.names))

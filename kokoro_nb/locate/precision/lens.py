@@ -1,0 +1,199 @@
+"""The runs behind the precision lens: every value of the float32 file and of the float16 file, side by side."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.backends.base import Failure
+from kokoro_nb.backends.coreml import CoreMl, Target
+from kokoro_nb.backends.coreml.conversion import origins
+from kokoro_nb.backends.coreml.interface import interface
+from kokoro_nb.backends.coreml.naming import name_of
+from kokoro_nb.backends.coreml.precision import Precision
+from kokoro_nb.backends.exported import Exported, as_exported
+from kokoro_nb.backends.mil.interpreter import Interpreter
+from kokoro_nb.backends.mil.rounding import FLOAT32, FLOAT64, Arithmetic
+from kokoro_nb.backends.mil.saved_program import SavedProgram, load_program
+from kokoro_nb.backends.signature import Arrays, checked
+from kokoro_nb.errors import InputError
+from kokoro_nb.locate.precision.degradation import INPUT, PHASES, Lens, OperatorPrecision
+from kokoro_nb.locate.precision.float64 import exact
+from kokoro_nb.locate.precision.matching import Origin, matched, read
+from kokoro_nb.traces.parity import compare
+
+TARGET: Target = "iOS17"
+
+
+def examine(
+    full: Any,
+    half: Any,
+    inputs: Mapping[str, np.ndarray],
+    arithmetic: Arithmetic = FLOAT32,
+    where: Mapping[str, str] | None = None,
+) -> Lens:
+    """Hold a float16 program against the float32 program of the same module, result by result.
+
+    Parameters
+    ----------
+    full, half : coremltools.converters.mil.Program
+        The two, with settled names: as `backends.coreml` saves them.
+    inputs : mapping
+        Array of each input, by the name and in the dtype that the programs have.
+    arithmetic : Arithmetic
+        Of the float16 program: float32 accumulation, or strict.
+    where : mapping, optional
+        Name of an operator -> path of its submodule: see `backends.coreml.conversion.origins`.
+    """
+    reference = _Reference(full, inputs)
+    matching = matched(full, half)
+    opset, rows = int(full.functions["main"].opset_version), []
+
+    def look(_type: str, _name: str, given: Mapping[str, Any], results: Mapping[str, np.ndarray]) -> None:
+        for place, (name, value) in enumerate(results.items()):
+            origin = matching.origins.get(name)
+            if origin is not None and value.dtype != bool and value.size:
+                rows.append(_row(reference, origin, place, value, given, opset, where or {}))
+
+    outputs = Interpreter(half, arithmetic).run(inputs, look)
+    return Lens(
+        tuple(rows),
+        {name: compare(reference.outputs[name], value) for name, value in outputs.items()},
+        reference.floors,
+        matching.inserted,
+        matching.unmatched,
+    )
+
+
+def lens(
+    module: Any,
+    inputs: Arrays,
+    folder: str | Path | None = None,
+    precision: Precision = "float16",
+    arithmetic: Arithmetic = FLOAT32,
+) -> Lens:
+    """Convert a module to float32 and to `precision`, and hold the two files against each other.
+
+    Parameters
+    ----------
+    module : torch.nn.Module or Exported
+        The module, patched as it is to be exported.
+    inputs : mapping
+        Name of a parameter of its forward -> tensor. What is found holds for these values.
+    folder : path, optional
+        Where artefacts are kept.
+    precision : str or Mixed
+        ``float16``, or what `precision_repair.repair` found.
+    arithmetic : Arithmetic
+        Of the float16 file: float32 accumulation, or strict.
+
+    Raises
+    ------
+    InputError
+        If the module cannot be converted.
+    """
+    full = converted(module, inputs, folder)
+    half = converted(full.exported, inputs, folder, precision)
+    where = origins(full.exported, TARGET)
+    return examine(full.saved.program, half.saved.program, full.arrays, arithmetic, where)
+
+
+@dataclass(frozen=True)
+class Converted:
+    """A module as a Core ML file.
+
+    Attributes
+    ----------
+    exported : Exported
+        The module.
+    saved : SavedProgram
+        The file.
+    arrays : dict
+        The inputs as the file takes them.
+    """
+
+    exported: Exported
+    saved: SavedProgram
+    arrays: dict[str, np.ndarray]
+
+
+def converted(
+    module: Any, inputs: Arrays, folder: str | Path | None = None, precision: Precision = "float32"
+) -> Converted:
+    """Convert a module, on the route ``export``, or take it from the cache.
+
+    Raises
+    ------
+    InputError
+        If it cannot be converted.
+    """
+    exported = as_exported(module, inputs, "coreml")
+    made = CoreMl("coreml", precision=precision, target=TARGET).export(exported, inputs, folder)
+    if isinstance(exported, Failure) or isinstance(made, Failure):
+        raise InputError(f"There is nothing to look at, for {made}")
+    assert made.path is not None
+    saved = load_program(made.path)
+    return Converted(exported, saved, interface(saved.spec).to_file(checked(inputs, exported.inputs)))
+
+
+class _Reference:
+    """What the float32 program computes, in float32, and how far that is from float64."""
+
+    def __init__(self, program: Any, inputs: Mapping[str, np.ndarray]) -> None:
+        self.inputs = inputs
+        self.values: dict[str, np.ndarray] = {}
+        self.floor: dict[str, float] = {}
+        self.phase: dict[str, float] = {}
+        doubles: dict[str, np.ndarray] = {}
+
+        def keep(_type: str, _name: str, _given: Any, results: Mapping[str, np.ndarray]) -> None:
+            doubles.update({name: value for name, value in results.items() if value.dtype != bool})
+
+        def measure(kind: str, _name: str, given: Mapping[str, Any], results: Mapping[str, np.ndarray]) -> None:
+            for name, value in results.items():
+                if value.dtype != bool and value.size:
+                    self.values[name] = value
+                    self.floor[name] = compare(doubles.pop(name), value).of_peak
+                    if kind in PHASES:
+                        self.phase[name] = float(np.abs(given["x"]).max())
+
+        exactly = Interpreter(program, FLOAT64).run(inputs, keep)
+        self.outputs = Interpreter(program, FLOAT32).run(inputs, measure)
+        self.floors = {name: compare(exactly[name], value) for name, value in self.outputs.items()}
+
+
+def _row(
+    reference: _Reference,
+    origin: Origin,
+    place: int,
+    value: np.ndarray,
+    given: Mapping[str, Any],
+    opset: int,
+    where: Mapping[str, str],
+) -> OperatorPrecision:
+    name, operation = origin.result, origin.operation
+    results: list[np.ndarray] | None
+    if operation is None:  # an input, rounded: its cast is all there is
+        expected, results = reference.inputs[name], [reference.inputs[name]]
+    else:
+        expected, results = reference.values[name], exact(operation, given, opset)
+    whole = compare(expected, value)
+    alone = None if results is None else compare(results[place], value)
+    return OperatorPrecision(
+        name=name,
+        type=INPUT if operation is None else operation.op_type,
+        dtype=str(value.dtype),
+        shape=value.shape,
+        peak=whole.peak,
+        floor=reference.floor.get(name, 0.0),
+        error=whole.of_peak,
+        local=None if alone is None else replace(alone, peak=whole.peak).of_peak,
+        inherited=None if results is None else compare(expected, results[place]).of_peak,
+        finite=whole.finite,
+        comparable=bool(np.isfinite(expected).all()),
+        phase=reference.phase.get(name),
+        reads=() if operation is None else tuple(read(operation)),
+        origin="" if operation is None else where.get(name_of(operation), ""),
+    )

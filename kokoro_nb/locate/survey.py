@@ -1,0 +1,150 @@
+"""One module taken up the ladder of several backends and held against float64, with the noise floor beside it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kokoro_nb.backends import backend
+from kokoro_nb.backends.base import Arrays, Failure
+from kokoro_nb.backends.exported import export_program
+from kokoro_nb.backends.ladder import Climb, climb
+from kokoro_nb.findings import Verdict
+from kokoro_nb.traces.parity import Parity, compare
+
+
+@dataclass(frozen=True)
+class Row:
+    """One backend's result.
+
+    Attributes
+    ----------
+    backend : str
+        Its name.
+    absent : str or None
+        Why it cannot run here; then nothing was measured.
+    climb : Climb or None
+        How far it came.
+    eager32 : Parity or None
+        The first output against eager float32.
+    eager64 : Parity or None
+        The first output against eager float64.
+    floor : Parity or None
+        Eager float32 against eager float64: no float32 runtime can be held to less.
+    eager_seconds : float
+        One call of the patched module in eager float32.
+    """
+
+    backend: str
+    absent: str | None = None
+    climb: Climb | None = None
+    eager32: Parity | None = None
+    eager64: Parity | None = None
+    floor: Parity | None = None
+    eager_seconds: float = float("nan")
+
+    @property
+    def failure(self) -> Failure | None:
+        """Where the export or the run fell; None if it runs or was not tried."""
+        return self.climb.failure if self.climb else None
+
+    @property
+    def unexecuted(self) -> str:
+        """Why the artefact was built and not run; empty if it was run, or not built."""
+        return self.climb.unexecuted if self.climb else ""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether it runs: ``pass``, ``fail``, or ``skip`` where the runtime is absent or only builds here."""
+        if self.absent or self.unexecuted:
+            return "skip"
+        return "fail" if self.failure else "pass"
+
+    @property
+    def outcome(self) -> str:
+        """``runs``, the rung it fell from with the first line of the error, or why it was not built or not run."""
+        if self.absent:
+            return f"SKIP: {self.absent}"
+        if self.unexecuted:
+            return f"built, and not run: {self.unexecuted}"
+        return str(self.failure).partition("fell from the ")[2] if self.failure else "runs"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row of a table, with units in its keys."""
+        row: dict[str, Any] = {"backend": self.backend, "outcome": self.outcome}
+        if self.climb is None or self.climb.failure:
+            return row
+        taken = dict(self.climb.seconds)
+        row |= {
+            "size (MB)": self.climb.size / 1e6,
+            "export (s)": sum(taken.get(rung, 0.0) for rung in ("exported", "lowered", "serialised")),
+        }
+        if self.unexecuted:
+            return row
+        row |= {
+            "load (s)": taken.get("loaded", float("nan")),
+            "run (s)": min(self.climb.calls),
+            "run / eager": min(self.climb.calls) / self.eager_seconds,
+        }
+        if self.eager32 and self.eager64 and self.floor:
+            row |= {
+                "finite (%)": 100 * self.eager32.finite,
+                "to eager (of peak)": self.eager32.of_peak,
+                "to float64 (of peak)": self.eager64.of_peak,
+                "floor (of peak)": self.floor.of_peak,
+            }
+        row["later calls differ by"] = self.climb.drift
+        return row
+
+
+def survey(
+    module: Any,
+    inputs: Arrays,
+    backends: Sequence[str],
+    calls: int = 3,
+    folder: str | Path | None = None,
+) -> tuple[Row, ...]:
+    """Take `module` up the ladder of each of `backends`; what fails is a row with its error.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Patched as it is to be exported. Its first output is the one that is compared.
+    inputs : mapping
+        Name -> tensor.
+    backends : sequence of str
+        Keys of `BACKENDS`.
+    calls : int
+        Calls on each loaded program.
+    folder : path, optional
+        Where artefacts are kept.
+    """
+    double = climb(backend("eager-float64"), module, inputs, folder, calls=1)
+    single = climb(backend("eager"), module, inputs, folder, calls=2)
+    shared = export_program(module, inputs)
+    rows = []
+    for name in backends:
+        absent = backend(name).available()
+        if absent:
+            rows.append(Row(name, absent=absent))
+            continue
+        source = module if name.startswith("eager") else shared
+        taken = climb(backend(name), source, inputs, folder, calls)
+        rows.append(_measure(name, taken, single, double))
+    return tuple(rows)
+
+
+def _measure(name: str, taken: Climb, single: Climb, double: Climb) -> Row:
+    fast = min(single.calls) if single.calls else float("nan")
+    if taken.outputs is None or single.outputs is None or double.outputs is None:
+        return Row(name, climb=taken, eager_seconds=fast)
+    first = next(iter(single.outputs))
+    audio, reference, exact = taken.outputs[first], single.outputs[first], double.outputs[first]
+    return Row(
+        name,
+        climb=taken,
+        eager32=compare(reference, audio),
+        eager64=compare(exact, audio),
+        floor=compare(exact, reference),
+        eager_seconds=fast,
+    )

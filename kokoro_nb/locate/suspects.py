@@ -1,0 +1,267 @@
+"""What may be the cause, by rules that can be read and extended; each with what speaks for it and against it.
+
+A suspect is never a fact: `explained` says how much of the error is gone if the suspicion is right, as far as it can be
+computed; where it cannot, it is NaN.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from kokoro_nb.locate.local_error import FEW, LocalError
+from kokoro_nb.locate.patterns import Pattern
+
+HALF = 65504.0  # largest finite float16
+_EXPLAINED = 0.99  # share of the error, beyond which an explanation is taken up
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a rule may look at.
+
+    Attributes
+    ----------
+    error : LocalError
+        The operator, what it gave and what is right.
+    pattern : Pattern
+        Where it is wrong.
+    inputs : dict
+        Name -> what went into it.
+    """
+
+    error: LocalError
+    pattern: Pattern
+    inputs: dict[str, np.ndarray]
+
+    @property
+    def op(self) -> str:
+        """The operator without namespace and overload: ``instance_norm``."""
+        return self.error.operator.op.split(".")[1] if "." in self.error.operator.op else self.error.operator.op
+
+    @property
+    def first(self) -> np.ndarray | None:
+        """The first of its inputs that is a float tensor, in float64."""
+        return next((v.astype(np.float64) for v in self.inputs.values() if v.dtype.kind == "f"), None)
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """One possible cause.
+
+    Attributes
+    ----------
+    cause : str
+        In a few words.
+    speaks_for, speaks_against : tuple of str
+        Observations.
+    explained : float
+        Share of the error that is gone where what the suspicion says is computed, 0 to 1; NaN where it cannot be.
+    """
+
+    cause: str
+    speaks_for: tuple[str, ...]
+    speaks_against: tuple[str, ...] = ()
+    explained: float = float("nan")
+
+
+Rule = Callable[[Evidence], Suspect | None]
+RULES: list[Rule] = []
+
+
+def rule(function: Rule) -> Rule:
+    """Add a rule to those that `suspects` asks."""
+    RULES.append(function)
+    return function
+
+
+def suspects(evidence: Evidence) -> tuple[Suspect, ...]:
+    """Return every suspect, the best explained first."""
+    with np.errstate(all="ignore"):  # what is not finite is looked at, too
+        found = [suspect for suspect in (ask(evidence) for ask in RULES) if suspect is not None]
+    return tuple(sorted(found, key=lambda suspect: (np.isnan(suspect.explained), -suspect.explained)))
+
+
+@rule
+def one_pass_variance(evidence: Evidence) -> Suspect | None:
+    """E[x²] - E[x]² loses all digits where the mean is large beside the deviation."""
+    x = evidence.first
+    if evidence.op not in ("instance_norm", "batch_norm", "group_norm", "layer_norm", "var", "rsqrt") or x is None:
+        return None
+    if x.ndim < 3 or not evidence.pattern.channels or x.shape[1] != evidence.pattern.channels:
+        return None
+    with np.errstate(divide="ignore", invalid="ignore"):
+        flat = np.moveaxis(x, 1, 0).reshape(x.shape[1], -1)
+        steep = flat.mean(axis=1) ** 2 / flat.var(axis=1)
+    whole = [channel for channel in evidence.pattern.whole if not np.isfinite(evidence.error.given[:, channel]).all()]
+    # the worst of them: a channel that is off by a few digits may have lost them to a smaller mean
+    bad = whole or list(evidence.pattern.whole or evidence.pattern.partly)
+    good = [
+        channel for channel in range(x.shape[1]) if channel not in {*evidence.pattern.whole, *evidence.pattern.partly}
+    ]
+    lowest = float(steep[bad].min())
+    if not lowest > 1e4:
+        return None
+    text: tuple[str, ...] = (f"mean² / variance of its input is {lowest:.2g} or more in the wrong channels",)
+    against: tuple[str, ...] = ()
+    if good and float(steep[good].max()) > lowest:
+        against = (f"a channel that is right has {float(steep[good].max()):.2g}",)
+    elif good:
+        text += (f"and {float(steep[good].max()):.2g} at most in the others",)
+    return Suspect("a variance in one pass, E[x²] - E[x]²", text, against)
+
+
+@rule
+def overflow_of_exponential(evidence: Evidence) -> Suspect | None:
+    """An exponential leaves the range of its dtype."""
+    x = evidence.first
+    if evidence.op not in ("exp", "expm1", "softplus", "sinh", "cosh") or x is None:
+        return None
+    limit = float(np.log(np.finfo(evidence.error.given.dtype).max))
+    top = float(x.max())
+    if not top > limit:
+        return None
+    return Suspect("an exponential that overflows", (f"its largest argument is {top:.4g}, the limit {limit:.4g}",))
+
+
+@rule
+def branch_cut(evidence: Evidence) -> Suspect | None:
+    """atan2 of a negative x turns by 2 pi where y changes its sign, or is a zero of the other sign."""
+    error = evidence.error
+    if evidence.op not in ("atan2", "angle") or not error.wrong.any():
+        return None
+    turns = (error.given.astype(np.float64) - error.right)[error.wrong] / (2 * np.pi)
+    whole = float(np.mean(np.abs(np.abs(turns) - 1) < 1e-3))
+    return Suspect(
+        "atan2 on the branch cut", (f"{100 * whole:.3g} % of the wrong elements are off by 2 pi",), (), whole
+    )
+
+
+@rule
+def zero_argument(evidence: Evidence) -> Suspect | None:
+    """Division by zero, or the logarithm or inverse root of zero."""
+    if evidence.op not in ("div", "reciprocal", "rsqrt", "log", "log2", "log10", "pow"):
+        return None
+    error = evidence.error
+    bad = error.wrong & ~(np.isfinite(error.given) & np.isfinite(error.right))
+    found = []
+    for name, value in evidence.inputs.items():
+        if value.dtype.kind == "f" and _broadcasts(value.shape, bad.shape):
+            count = int((bad & (value == 0)).sum())
+            found += [f"at {count} of {int(bad.sum())} elements that are not finite, {name} is 0"] if count else []
+    return Suspect(f"{evidence.op} of zero", tuple(found)) if found else None
+
+
+@rule
+def half_range(evidence: Evidence) -> Suspect | None:
+    """A value beyond the range of float16 on its way."""
+    error = evidence.error
+    if error.peak <= HALF or np.isfinite(error.given).all():
+        return None
+    text = (f"the largest right value is {error.peak:.4g}, above {HALF:.0f}",)
+    within = int((~np.isfinite(error.given) & (np.abs(error.right) <= HALF)).sum())
+    against = (f"{within} elements that are not finite should be within it",) if within else ()
+    return Suspect("the range of float16", text, against)
+
+
+@rule
+def half_rounding(evidence: Evidence) -> Suspect | None:
+    """What was given is what float16 can hold."""
+    error = evidence.error
+    if error.given.dtype != np.float32 or not np.isfinite(error.given).all() or not error.wrong.any():
+        return None
+    with np.errstate(over="ignore"):
+        kept = float(np.mean(error.given.astype(np.float16).astype(np.float32) == error.given))
+    if kept < 1 or len(np.unique(error.given)) < 16:
+        return None
+    return Suspect("a result rounded to float16", ("every element is a float16 number",))
+
+
+@rule
+def turned_sign(evidence: Evidence) -> Suspect | None:
+    """What was given is the opposite of what is right."""
+    opposite = -evidence.error.right.astype(np.float64)
+    return _explained("a turned sign", evidence, opposite, "the opposite of what is right")
+
+
+@rule
+def scaled(evidence: Evidence) -> Suspect | None:
+    """What was given is a multiple of what is right."""
+    given, right = _finite(evidence)
+    energy = float(np.sum(right**2))
+    factor = float(np.sum(given * right)) / energy if energy else 0.0
+    if not factor or abs(factor + 1) < 1e-3 or given.size < FEW:
+        return None  # of a few numbers some factor always comes near
+    return _explained("a factor", evidence, factor * evidence.error.right, f"{factor:.6g} times what is right")
+
+
+@rule
+def shifted(evidence: Evidence) -> Suspect | None:
+    """What was given is what is right, one position later or earlier along the last axis."""
+    right = evidence.error.right
+    if not right.ndim or right.shape[-1] < 8:
+        return None
+    for step, inside in ((1, slice(1, None)), (-1, slice(None, -1))):  # what comes in at the end is not known
+        instead = np.roll(right, step, axis=-1)
+        found = _explained("a shift by one, as of padding", evidence, instead, f"shifted by {step:+d}", inside)
+        if found is not None:
+            return found
+    return None
+
+
+@rule
+def offset(evidence: Evidence) -> Suspect | None:
+    """What was given is off by one number in each channel: a bias."""
+    error = evidence.error
+    if not evidence.pattern.constant or error.right.ndim < 3 or error.right.shape[-1] < 2:
+        return None
+    off = (error.given.astype(np.float64) - error.right).mean(axis=-1, keepdims=True)
+    return _explained("a bias dropped, doubled or wrong", evidence, error.right + off, "off by a number per channel")
+
+
+@rule
+def edge(evidence: Evidence) -> Suspect | None:
+    """Wrong at the beginning or the end alone."""
+    found = evidence.pattern
+    span = found.end - found.begin
+    if not found.length >= 16 or not 0 < span <= found.length // 4:
+        return None
+    if found.begin == 0 or found.end == found.length:
+        side = "beginning" if found.begin == 0 else "end"
+        return Suspect("padding that leaks in", (f"wrong at the {side} alone: {span} of {found.length} positions",))
+    return None
+
+
+def _explained(
+    cause: str, evidence: Evidence, instead: np.ndarray, words: str, inside: slice = slice(None)
+) -> Suspect | None:
+    """Return a suspect if `instead` comes much nearer to what was given than what is right does.
+
+    Only the positions `inside` of the last axis are looked at.
+    """
+    error = evidence.error
+    usable = np.isfinite(error.given) & np.isfinite(error.right) & np.isfinite(instead)
+    if usable.mean() < 1:
+        return None
+    tensors = (error.given, error.right, instead)
+    given, right, instead = (np.atleast_1d(one).astype(np.float64)[..., inside] for one in tensors)
+    before, after = float(np.sum((given - right) ** 2)), float(np.sum((given - instead) ** 2))
+    share = float(1 - np.sqrt(after / before)) if before else 0.0
+    return (
+        Suspect(cause, (f"what was given is {words}, to {100 * share:.4g} %",), (), share)
+        if share > _EXPLAINED
+        else None
+    )
+
+
+def _broadcasts(shape: tuple[int, ...], result: tuple[int, ...]) -> bool:
+    try:
+        return np.broadcast_shapes(shape, result) == result
+    except ValueError:  # they do not go together: what was not captured lies between them
+        return False
+
+
+def _finite(evidence: Evidence) -> Iterator[np.ndarray]:
+    usable = np.isfinite(evidence.error.given) & np.isfinite(evidence.error.right)
+    yield evidence.error.given[usable].astype(np.float64)
+    yield evidence.error.right[usable]

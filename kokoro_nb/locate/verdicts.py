@@ -1,0 +1,276 @@
+"""Which operator went wrong first, and which others did so by themselves."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.locate.culprit import Culprit, Kind
+from kokoro_nb.locate.local_error import Judge, LocalError, parts
+from kokoro_nb.locate.patterns import pattern
+from kokoro_nb.locate.suspects import Evidence, suspects
+from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
+from kokoro_nb.traces.trace import Trace
+
+# what these give is there already in what they are given: a fault in them shows in what reads them
+VIEWS = frozenset(
+    (
+        *(
+            "alias",
+            "chunk",
+            "clone",
+            "contiguous",
+            "detach",
+            "expand",
+            "flatten",
+            "permute",
+            "reshape",
+            "select",
+            "slice",
+        ),
+        *("split", "split_with_sizes", "squeeze", "t", "transpose", "unbind", "unflatten", "unsqueeze", "view"),
+    )
+)
+
+
+def first_nonfinite(trace: Trace, reference: Trace | None = None) -> Culprit:
+    """Return the first operator whose result is not finite although all that went into it is.
+
+    Parameters
+    ----------
+    trace : Trace
+        Of any backend; statistics are enough.
+    reference : Trace, optional
+        Of the eager program: what is as little finite there is not held against the backend, and it tells which of the
+        operators that were not captured compute nothing of their own.
+
+    Returns
+    -------
+    Culprit
+        Verdict ``unknown`` if every captured result is finite and some could not be captured, and if what is not finite
+        comes from operators that were not captured: those are its candidates.
+    """
+    expected = {tap.name: tap.statistics.finite for tap in reference.taps} if reference else {}
+    state = {
+        tap.name: tap.statistics.finite == expected.get(tap.name, 1) or tap.statistics.shape.count(0) > 0
+        for tap in trace.taps
+    }
+    bad = [tap for tap in trace.taps if not state[tap.name]]
+    reaches = _output_shows(trace, reference)
+    if not bad and reaches:
+        return Culprit("nonfinite", "unknown", trace.backend, reaches_output=True, reason="an output is not finite")
+    if not bad:
+        return _nothing("nonfinite", trace, _uncovered(reference, trace) if reference else trace.missing)
+    known = {operator.name: operator for operator in trace.asked}
+    source = next((tap for tap in bad if all(_finite(trace, one, state, known) for one in tap.operator.inputs)), None)
+    tap = source or bad[0]
+    unseen = () if source else _unseen(tap.operator, state, known)
+    reason = "" if source else "what went into it was not captured" if unseen else "its inputs are not finite either"
+    return Culprit(
+        "nonfinite",
+        "fail" if source else "unknown",
+        trace.backend,
+        tap,
+        candidates=(tap.name, *unseen),
+        channels=tap.statistics.pattern,
+        upstream=tap.operator.inputs,
+        reaches_output=reaches,
+        reason=reason,
+    )
+
+
+def _output_shows(trace: Trace, reference: Trace | None) -> bool | None:
+    """Return whether an output is not finite where it should be; None if no output was kept."""
+    if not trace.outputs:
+        return None
+    right = reference.outputs if reference else {}
+    return any((~np.isfinite(given) & np.isfinite(right.get(name, 0.0))).any() for name, given in trace.outputs.items())
+
+
+def first_divergence(reference: Trace, candidate: Trace) -> Culprit:
+    """Return the first operator that is wrong by itself, whatever it was given: see `divergences`."""
+    return first_of(divergences(reference, candidate), reference, candidate)
+
+
+def first_of(found: Sequence[Culprit], reference: Trace, candidate: Trace) -> Culprit:
+    """Return the first of what `divergences` found, or the statement that it found nothing."""
+    return found[0] if found else _nothing("divergence", candidate, _uncovered(reference, candidate))
+
+
+def judged(reference: Trace, candidate: Trace) -> tuple[LocalError, ...]:
+    """Return the local error of every captured operator of `candidate`, in the order of execution.
+
+    Of those that are right the figures alone are kept.
+
+    Parameters
+    ----------
+    reference : Trace
+        Of ``eager`` or ``eager-float64``, on the same inputs. It says what the operators should compute.
+    candidate : Trace
+        Of the backend, with its tensors kept.
+
+    Raises
+    ------
+    InputError
+        If the reference does not say what its operators compute, the candidate holds statistics alone, or the two runs
+        were given different inputs.
+    """
+    judge = _judge(reference, candidate)
+    errors = (judge.error(tap.name) for tap in candidate.taps)
+    return tuple(error if error.ratio > 1 else error.without_tensors() for error in errors)
+
+
+def divergences(reference: Trace, candidate: Trace, errors: Sequence[LocalError] | None = None) -> tuple[Culprit, ...]:
+    """Return every operator that is wrong by itself, in the order of execution: each is a fault of its own.
+
+    Parameters
+    ----------
+    reference, candidate : Trace
+        As for `judged`; what the inherited error is measured against are the tensors that the reference kept.
+    errors : sequence of LocalError, optional
+        What `judged` returned of the two.
+
+    Raises
+    ------
+    InputError
+        As `judged`.
+    """
+    judge = _judge(reference, candidate)
+    errors = judged(reference, candidate) if errors is None else errors
+    wrong = [error for error in errors if error.ratio > 1]
+    sound = {one for error in errors if not error.ratio > 1 for one in error.along}
+    groups = [_candidates(error, wrong, sound) for error in wrong]
+    return tuple(
+        _culprit(reference, candidate, judge, error, group)
+        for place, (error, group) in enumerate(zip(wrong, groups, strict=True))
+        if group not in groups[:place]
+    )
+
+
+def _judge(reference: Trace, candidate: Trace) -> Judge:
+    if reference.meaning is None:
+        raise InputError("The reference does not say what its operators compute; trace the eager program for it.")
+    _require_same_inputs(reference, candidate)
+    return Judge(reference.meaning, candidate)
+
+
+def _nothing(kind: Kind, trace: Trace, unseen: Sequence[str]) -> Culprit:
+    """Return the statement that no captured operator is to blame; what was not captured is unknown."""
+    reason = f"{len(unseen)} were not captured, from {unseen[0]} on" if unseen else ""
+    return Culprit(kind, "unknown" if unseen else "pass", trace.backend, reason=reason)
+
+
+def _candidates(error: LocalError, wrong: Sequence[LocalError], sound: Collection[str]) -> tuple[str, ...]:
+    """Return the operators of which one is wrong: those computed along, if other wrong operators share them.
+
+    What an operator that is right was computed from as well is not held to be what two wrong ones have in common.
+    """
+    mine = (error.operator.name, *error.along)
+    for other in wrong:
+        shared = tuple(one for one in error.along if one in other.along and one not in sound)
+        if other is not error and shared:
+            mine = tuple(one for one in mine if one in shared)
+    return mine or (error.operator.name,)
+
+
+def _culprit(
+    reference: Trace, candidate: Trace, judge: Judge, error: LocalError, candidates: tuple[str, ...]
+) -> Culprit:
+    with np.errstate(invalid="ignore"):
+        found = pattern(error.wrong, np.asarray(error.given, np.float64) - np.asarray(error.right, np.float64))
+    name = error.operator.name
+    upstream = judge.upstream(name)
+    evidence = Evidence(error, found, {one: judge.value(one) for one in upstream})
+    return Culprit(
+        "divergence",
+        "fail",
+        candidate.backend,
+        candidate[name],
+        candidates=candidates,
+        channels=found.words,
+        local_error=error.of_peak,
+        inherited_error=_inherited(reference, error),
+        ratio=error.ratio,
+        upstream=(*upstream, *(f"{CONSTANT}{one}" for one in judge.constants(name))),
+        reaches_output=_reaches(reference, candidate),
+        suspects=suspects(evidence),
+    )
+
+
+def _inherited(reference: Trace, error: LocalError) -> float | None:
+    """Return how far what is right on the candidate's inputs is from the reference, of the reference's peak."""
+    known = reference.values.get(error.operator.name)
+    if known is None or not known.size:
+        return None
+    right, known = np.asarray(error.right, np.float64), np.asarray(parts(known), np.float64)
+    with np.errstate(invalid="ignore"):
+        gap, peak = float(np.max(np.abs(right - known))), float(np.max(np.abs(known)))
+    return gap / peak if peak else (0.0 if gap == 0 else float("inf"))
+
+
+def _reaches(reference: Trace, candidate: Trace) -> bool:
+    """Return whether any output differs by more than 1e-5 of its peak, or is not finite where the reference is."""
+    for name, expected in reference.outputs.items():
+        given, right = (parts(np.asarray(one)).astype(np.float64) for one in (candidate.outputs[name], expected))
+        finite = np.isfinite(right)
+        if not np.array_equal(given[~finite], right[~finite], equal_nan=True):
+            return True
+        limit = 1e-5 * float(np.max(np.abs(right[finite]), initial=0.0))
+        if not float(np.max(np.abs(given[finite] - right[finite]), initial=0.0)) <= limit:
+            return True
+    return False
+
+
+def _uncovered(reference: Trace, candidate: Trace) -> tuple[str, ...]:
+    """Return the operators that were not captured, asked for or not, that compute something and have no twin."""
+    if reference.meaning is None:
+        return candidate.missing
+    captured = {tap.name for tap in candidate.taps}
+    twins = {_work(tap.operator) for tap in candidate.taps}
+    folded: set[str] = set()
+    found = []
+    for operator in reference.meaning.operators:
+        if all(one.startswith(CONSTANT) or one in folded for one in operator.inputs):
+            folded.add(operator.name)
+        elif operator.name not in captured and _kind(operator) not in VIEWS and _work(operator) not in twins:
+            found.append(operator.name)
+    return tuple(found)
+
+
+def _work(operator: Operator) -> tuple[str, tuple[str, ...], tuple[int, ...]]:
+    """Return what two operators have in common that a backend may compute once."""
+    return operator.op, operator.inputs, operator.shape
+
+
+def _kind(operator: Operator) -> str:
+    return operator.op.split(".")[1] if "." in operator.op else operator.op
+
+
+def _finite(trace: Trace, name: str, state: Mapping[str, bool], known: Mapping[str, Operator]) -> bool:
+    """Return whether what was read is known to be finite; a view that was not captured, if what it is a view of is."""
+    if name.startswith(INPUT):
+        return bool(np.isfinite(trace.inputs[name.removeprefix(INPUT)]).all())
+    if name.startswith(CONSTANT) or name in state:
+        return state.get(name, True)
+    if name not in known or _kind(known[name]) not in VIEWS:
+        return False
+    return all(_finite(trace, one, state, known) for one in known[name].inputs)
+
+
+def _unseen(operator: Operator, state: Mapping[str, bool], known: Mapping[str, Operator]) -> tuple[str, ...]:
+    """Return the operators that were not captured between this one and what was captured before it, nearest first."""
+    found: dict[str, None] = {}
+    pending = [one for one in operator.inputs if not one.startswith((INPUT, CONSTANT))]
+    while pending:
+        name = pending.pop(0)
+        if name not in state and name not in found:
+            found[name] = None
+            further = known[name].inputs if name in known else ()
+            pending += [one for one in further if not one.startswith((INPUT, CONSTANT))]
+    return tuple(found)
+
+
+def _require_same_inputs(reference: Trace, candidate: Trace) -> None:
+    for name, value in reference.inputs.items():
+        if name not in candidate.inputs or not np.array_equal(value, candidate.inputs[name], equal_nan=True):
+            raise InputError(f"The two runs were given different inputs ('{name}'); run both on the same.")

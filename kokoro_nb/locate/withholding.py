@@ -1,0 +1,155 @@
+"""Find what a delegate gets wrong by withholding operators from it: what then runs in other kernels is right.
+
+Unlike cutting, it tells a wrong delegate from a wrong program: a wrong program stays wrong wherever it runs.
+"""
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.backends.base import Failure, running
+from kokoro_nb.backends.cuts import Cuts
+from kokoro_nb.backends.executorch.withheld_partition import Withholding
+from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.extra_outputs import output_of
+from kokoro_nb.backends.signature import Arrays, checked
+from kokoro_nb.errors import InputError
+from kokoro_nb.findings import Verdict
+from kokoro_nb.locate.bisection import wrong_results
+
+
+@dataclass(frozen=True)
+class Mending:
+    """What has to be withheld from a delegate for the answer to be right.
+
+    Attributes
+    ----------
+    verdict : str
+        ``pass``: the answer is right with nothing withheld. ``fail``: the delegate is wrong at `operators`.
+        ``unknown``: the answer is wrong with everything withheld as well, or a build failed.
+    operators : tuple of str
+        The smallest set that was found whose withholding mends the answer, in the order of execution: an operator that
+        computes, with the views that follow it.
+    compilations : int
+        How many builds it took, those included whose artefacts were there already.
+    limit : int
+        How many it may take for one fault: ceil(log2(units)) + 3.
+    reason : str
+        Why it is unknown.
+    """
+
+    verdict: Verdict
+    operators: tuple[str, ...]
+    compilations: int
+    limit: int
+    reason: str = ""
+
+
+def mending(
+    backend: Withholding, candidate: Exported, inputs: Arrays, folder: str | Path | None = None, progress: bool = True
+) -> Mending:
+    """Find the smallest set of operators whose withholding from the delegate mends the answer.
+
+    Withholding more is taken to mend no less; the set that comes out has been seen to mend the answer by itself. A
+    search that was broken off goes on where it was: the builds are in `folder`.
+
+    Parameters
+    ----------
+    backend : Withholding
+        Withholds nothing yet.
+    candidate : Exported
+        The program, or a copy with faults in it: then what is right comes from the program that it was changed from.
+    inputs : mapping
+        Array of each input by its name.
+    folder : path, optional
+        Where artefacts are kept; ``artefacts`` in the cache by default.
+    progress : bool
+        Show a bar, on a terminal.
+
+    Raises
+    ------
+    InputError
+        If the inputs do not fit, or the backend is not `Withholding` or cannot run here.
+    """
+    from tqdm import tqdm
+
+    if not isinstance(backend, Withholding):
+        raise InputError(f"From {backend.name} nothing can be withheld; take a Withholding backend.")
+    running(backend)
+    run = _Run(backend, candidate, checked(inputs, candidate.inputs), folder)
+    about = f"withholding from {backend.delegate}"
+    with tqdm(total=run.limit, desc=about, unit="build", disable=None if progress else True) as run.bar:
+        try:
+            return run.search()
+        except _NotBuiltError as error:
+            return run.told("unknown", (), str(error))
+
+
+class _NotBuiltError(Exception):
+    """A build failed."""
+
+
+@dataclass(eq=False)
+class _Run:
+    backend: Withholding
+    candidate: Exported
+    inputs: dict[str, np.ndarray]
+    folder: str | Path | None
+    compilations: int = 0
+    bar: Any = None
+
+    @cached_property
+    def cuts(self) -> Cuts:
+        return Cuts(self.candidate)
+
+    @property
+    def limit(self) -> int:
+        return math.ceil(math.log2(len(self.cuts))) + 3
+
+    def search(self) -> Mending:
+        if self.right(()):
+            return self.told("pass", ())
+        everything = range(len(self.cuts))
+        if not self.right(everything):
+            return self.told("unknown", (), "the answer is wrong with nothing delegated as well: so is the program")
+        found: list[int] = []
+        stop = len(everything)
+        while not found or not self.right(found):
+            if found and found[0] == 0:
+                return self.told("unknown", (), "no set of operators was found whose withholding mends the answer")
+            found.insert(0, self._last_needed(stop, found))
+            stop = found[0]
+        return self.told("fail", tuple(name for unit in found for name in self.cuts.names(unit, unit + 1)))
+
+    def _last_needed(self, stop: int, found: list[int]) -> int:
+        """Return the last unit of the shortest row, from the first unit on, that mends the answer beside `found`."""
+        short, enough = 0, stop
+        while enough - short > 1:
+            middle = (short + enough) // 2
+            if self.right([*range(middle), *found]):
+                enough = middle
+            else:
+                short = middle
+        return enough - 1
+
+    def right(self, units: Collection[int]) -> bool:
+        """Build with the operators of `units` withheld, run, and return whether every output is right."""
+        names = tuple(name for unit in units for name in self.cuts.names(unit, unit + 1))
+        backend = replace(self.backend, withheld=names)
+        made = backend.export(self.candidate, self.inputs, self.folder)
+        self.compilations += 1
+        self.bar.update()
+        if isinstance(made, Failure):
+            raise _NotBuiltError(str(made))
+        outputs = backend.load(made).run(self.inputs)
+        specification = self.candidate.specification
+        results = {name: outputs[output] for name, output in output_of(self.candidate).items()}
+        return not wrong_results(specification.named_by or specification, self.inputs, {}, results)
+
+    def told(self, verdict: Verdict, operators: tuple[str, ...], reason: str = "") -> Mending:
+        return Mending(verdict, operators, self.compilations, self.limit, reason)

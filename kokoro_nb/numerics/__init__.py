@@ -1,1 +1,0 @@
-"""Measuring tensors, and what was found."""

@@ -1,0 +1,1 @@
+"""03: what a probe of slices would have reported."""

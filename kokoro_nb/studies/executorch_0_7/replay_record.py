@@ -1,0 +1,234 @@
+"""What a replay found, as statistics that can be kept: neither weights nor audio."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.locate.history import History
+from kokoro_nb.storage import read_json, write_json
+from kokoro_nb.studies.executorch_0_7.replay_plan import Trial
+
+SCHEMA, WHAT = 1, "replay of ExecuTorch"
+RIGHT = (
+    1e-3  # of the peak: float32 runtimes agree with eager to 1e-4 from `har` on, the fault moves it by 1e-2 and more
+)
+_RECORD = Path(__file__).parents[3] / "data" / "replay" / "executorch_0_7.json"
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call on the inputs of the trial.
+
+    Attributes
+    ----------
+    after : str
+        What the freshly loaded program had been called with before, besides these inputs: one of `plan.SEQUENCES`.
+    number : int
+        0 for the first call after loading; then those after `after`.
+    finite : float
+        Share of the output that is finite.
+    of_peak, snr_db : float
+        Largest difference to eager in float64 as a share of its peak, and the energies' ratio, dB.
+    change : float
+        Largest absolute difference to the call with number 0; NaN where one of the two only is not finite.
+    """
+
+    after: str
+    number: int
+    finite: float
+    of_peak: float
+    snr_db: float
+    change: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one trial.
+
+    Attributes
+    ----------
+    trial : Trial
+        The trial.
+    eager_finite : float
+        Share of eager's output that is finite, of the PyTorch beside that ExecuTorch.
+    error : str
+        Where it fell from the ladder and why; empty if it did not.
+    calls : tuple of Call
+        In order.
+    norms, used_before : int
+        See `arena.NormMemory`.
+    """
+
+    trial: Trial
+    eager_finite: float
+    error: str
+    calls: tuple[Call, ...]
+    norms: int
+    used_before: int
+
+    @property
+    def first(self) -> Call | None:
+        """The very first call; None if none came about."""
+        return self.calls[0] if self.calls else None
+
+    @property
+    def history(self) -> History:
+        """Whether later calls gave another answer, by what had been run before."""
+        changes: dict[str, float] = {}
+        for call in self.calls:
+            if call.number:  # a fault that stays shows on each later call; NaN is the worst
+                changes[call.after] = max(changes.get(call.after, 0.0), call.change, key=_size)
+        return History(changes)
+
+    @property
+    def verdict(self) -> str:
+        """``no result``; ``not finite`` or ``wrong`` at the first call; ``depends on history``; or ``right``."""
+        if self.first is None:
+            return "no result"
+        if self.first.finite < 1:
+            return "not finite"
+        if not self.first.of_peak <= RIGHT:
+            return "wrong"
+        return "depends on history" if self.history.depends else "right"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row of a table, with units in its keys."""
+        figures: dict[str, Any] = {}
+        if self.first is not None:
+            figures = {
+                "finite (%)": 100 * self.first.finite,
+                "error (of peak)": self.first.of_peak,
+                "SNR (dB)": self.first.snr_db,
+                "later calls differ by": float(max(self.history.changes.values(), key=_size)),
+            }
+        return {"verdict": self.verdict, **figures, "why": self.error}
+
+    def call(self, after: str, number: int) -> Call | None:
+        """Return one call; None if it did not come about."""
+        return next((call for call in self.calls if (call.after, call.number) == (after, number)), None)
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Everything that one interpreter gave.
+
+    Attributes
+    ----------
+    versions : dict
+        Package -> version there.
+    machine, date : str
+        Kind of the machine, and day on which it was executed.
+    weights : str
+        Label of the weights.
+    frames : int
+        Length of the decoder, 40 to the second.
+    outcomes : tuple of Outcome
+        One per trial, in order.
+    predicted : tuple of dict
+        Of the norm alone, per call: its error against eager, and against `kernel.Accumulating`, of the peak.
+    search : dict
+        Norms of the block of `plan.SYMPTOM`, and which is the first wrong one: see `search.search`.
+    recorded : bool
+        Whether it was read from a file, not executed now.
+    """
+
+    versions: Mapping[str, str]
+    machine: str
+    date: str
+    weights: str
+    frames: int
+    outcomes: tuple[Outcome, ...]
+    predicted: tuple[Mapping[str, float], ...]
+    search: Mapping[str, Any]
+    recorded: bool = False
+
+    @property
+    def label(self) -> str:
+        """Version, and whether it was executed now: what stands beside every figure."""
+        told = f"ExecuTorch {self.versions['executorch']}"
+        return f"{told} (recorded on {self.date}, {self.machine})" if self.recorded else told
+
+    def outcome(self, trial: Trial) -> Outcome:
+        """Return what came of `trial`.
+
+        Raises
+        ------
+        InputError
+            If it was not replayed.
+        """
+        for outcome in self.outcomes:
+            if outcome.trial == trial:
+                return outcome
+        raise InputError(f"'{trial.name}' was not replayed on {self.label}; execute the replay again.")
+
+
+def write_replay(path: str | Path, found: Replay) -> Path:
+    """Write a replay as JSON in which a NaN stays one."""
+    values = asdict(found)
+    del values["recorded"]
+    return write_json(path, {"schema": SCHEMA, "what": WHAT, **values})
+
+
+def read_replay(path: str | Path, recorded: bool = True) -> Replay:
+    """Read what `write_replay` wrote.
+
+    Raises
+    ------
+    InputError
+        If the file is absent, damaged, or no replay.
+    """
+    values = _numbers(read_json(path, "recorded replay"))
+    if not isinstance(values, dict) or (values.pop("schema", 0), values.pop("what", "")) != (SCHEMA, WHAT):
+        raise InputError(f"{path} is no replay of schema {SCHEMA}; `make replay` makes one.")
+    try:
+        values["outcomes"] = tuple(_outcome(row) for row in values["outcomes"])
+        values["predicted"] = tuple({key: float(value) for key, value in row.items()} for row in values["predicted"])
+        found = Replay(**values, recorded=recorded)
+        found.versions["executorch"]
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+        raise InputError(
+            f"The replay in {path} is damaged ({type(error).__name__}); `make replay` makes one."
+        ) from error
+    return found
+
+
+def recorded() -> Replay:
+    """Return the replay of ExecuTorch 0.7.0 that comes with the project.
+
+    Raises
+    ------
+    InputError
+        If it is not there, or damaged.
+    """
+    return read_replay(_RECORD)
+
+
+def _numbers(value: Any) -> Any:
+    """Return what JSON held with the numbers that it has no word for, which `storage.write_json` wrote as text."""
+    if isinstance(value, dict):
+        return {key: _numbers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_numbers(item) for item in value]
+    return float(value) if value in ("nan", "inf", "-inf") else value
+
+
+def _size(change: float) -> float:
+    """Return a change for comparison: none is larger than NaN."""
+    return math.inf if math.isnan(change) else change
+
+
+def _outcome(row: Mapping[str, Any]) -> Outcome:
+    trial = Trial(**{**row["trial"], "patches": tuple(row["trial"]["patches"])})
+    calls = tuple(_call(call) for call in row["calls"])
+    return Outcome(**{**row, "trial": trial, "calls": calls, "eager_finite": float(row["eager_finite"])})
+
+
+def _call(row: Mapping[str, Any]) -> Call:
+    if set(row) != {field.name for field in fields(Call)}:
+        raise ValueError("no call")
+    return Call(
+        row["after"], int(row["number"]), *(float(row[key]) for key in ("finite", "of_peak", "snr_db", "change"))
+    )

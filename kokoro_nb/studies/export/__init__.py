@@ -1,0 +1,1 @@
+"""02: the export ladder, with a figure on every rung."""

@@ -1,0 +1,135 @@
+"""The decoder without padding, in a longer buffer, and in one that it is told the length of, for each kind of noise."""
+
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, cast, get_args
+
+import numpy as np
+import torch
+from kokoro.model import KModel
+from torch import Tensor
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.models import noise, stages
+from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
+from kokoro_nb.models.case import Case
+from kokoro_nb.models.padding import PaddedDecoderStage, PaddedFromHarStage, PaddedSourceStage, widened
+from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.traces.parity import Parity, compare
+
+SIGNAL = "signal"  # sin(137 x) cos(211 x) of the harmonic signal x, which an older port took for noise
+KINDS = (*get_args(noise.NoiseKind), SIGNAL)
+
+
+@dataclass(frozen=True)
+class PaddedRun:
+    """The valid audio of one decoder without padding, and in a buffer.
+
+    Between the source's spectrum and what is made of its phase there is atan2, which turns any rounding, even that of
+    another order of summation, into another waveform. So both sides of it are compared by themselves, and the whole
+    decoder stands beside them.
+
+    Attributes
+    ----------
+    kind : str
+        Of the source's noise: see `KINDS`.
+    frames, bucket : int
+        How many frames are valid, and for how many there is room.
+    plain, naive, exact : numpy.ndarray, shape (600 * frames,), float32, full scale 1
+        Without padding; in the buffer, zeros behind the valid frames; in the buffer, with the length as an input.
+    source : Parity
+        The source's spectrum in the buffer, with the length as an input, against the one without padding; as complex
+        numbers, so that a phase counts by how much there is of it.
+    floor : Parity
+        That spectrum without padding, in float32 against float64: it is made of phases of thousands of radians.
+    from_har : Parity
+        The audio of the decoder from `har` on, likewise, both given the `har` without padding.
+    """
+
+    kind: str
+    frames: int
+    bucket: int
+    plain: np.ndarray
+    naive: np.ndarray
+    exact: np.ndarray
+    source: Parity
+    floor: Parity
+    from_har: Parity
+
+    @property
+    def leaking(self) -> Parity:
+        """The naive run against the one without padding."""
+        return compare(self.plain, self.naive)
+
+    @property
+    def kept(self) -> Parity:
+        """The whole decoder told the length against the one without padding."""
+        return compare(self.plain, self.exact)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row of a table, with units in its keys."""
+        row: dict[str, Any] = {"noise": self.kind, "valid (frames)": self.frames, "bucket (frames)": self.bucket}
+        for name, audio, parity in (("naive", self.naive, self.leaking), ("exact", self.exact, self.kept)):
+            row[f"{name}: amplitude ratio"] = float(np.max(np.abs(audio)) / parity.peak)
+            row[f"{name}: correlation"] = parity.correlation
+        errors = {
+            "exact": self.kept,
+            "exact source": self.source,
+            "its floor": self.floor,
+            "exact from har": self.from_har,
+        }
+        return row | {f"{part}: error (of peak)": parity.of_peak for part, parity in errors.items()}
+
+
+def padded_run(model: KModel, case: Case, frames: int, bucket: int, kind: str, seed: int = 0) -> PaddedRun:
+    """Run the whole decoder on the first `frames` of an utterance, without padding and in a buffer of `bucket` frames.
+
+    The source's noise goes on through the padding, as it does in a port that draws it for the whole buffer.
+
+    Parameters
+    ----------
+    model : kokoro.model.KModel
+        Without patches; it runs with those of an export.
+    case : Case
+        The utterance.
+    frames, bucket : int
+        See `PaddedRun`.
+    kind : str
+        See `KINDS`.
+    seed : int
+        Seed of the Gaussian noise.
+
+    Raises
+    ------
+    InputError
+        If the kind is unknown, the utterance has no such frames, or the bucket is smaller.
+    """
+    if kind not in KINDS:
+        raise InputError(f"There is no noise '{kind}'; use one of {', '.join(KINDS)}.")
+    drawn = noise.draw(bucket, seed, "zero" if kind == SIGNAL else cast(noise.NoiseKind, kind)).harmonic
+    patches = [name for name in EXPORT_PATCHES if name != "explicit_noise"]
+    inputs = {**case.decoder_inputs(frames), "harmonic_noise": drawn[:, : SAMPLES_PER_FRAME * frames]}
+    wide = {**widened(inputs, bucket), "harmonic_noise": drawn}
+    length, decoder = torch.tensor([frames]), model.decoder
+    with torch.no_grad(), patched(model, [*patches, "signal_noise" if kind == SIGNAL else "explicit_noise"]):
+        bare = stages.from_har_inputs(decoder, inputs)
+        precise = deepcopy(stages.SourceStage(decoder)).double()(
+            inputs["f0"].double(), inputs["harmonic_noise"].double()
+        )
+        har = PaddedSourceStage(decoder)(wide["f0"], drawn, length)[..., : bare["har"].shape[-1]]
+        heard = [
+            stages.DecoderStage(decoder)(**inputs),
+            stages.DecoderStage(decoder)(**wide),
+            PaddedDecoderStage(decoder)(**wide, length=length),
+            stages.FromHarStage(decoder)(**bare),
+            PaddedFromHarStage(decoder)(**widened(bare, bucket), length=length),
+        ]
+    plain, naive, exact, alone, padded = (audio[0, : SAMPLES_PER_FRAME * frames].numpy() for audio in heard)
+    floor, source = compare(_complex(precise), _complex(bare["har"])), compare(_complex(bare["har"]), _complex(har))
+    return PaddedRun(kind, frames, bucket, plain, naive, exact, source, floor, compare(alone, padded))
+
+
+def _complex(har: Tensor) -> Tensor:
+    """Return the real and the imaginary parts of a source's spectrum: (1, 11, positions, 2)."""
+    magnitude, phase = har.chunk(2, dim=1)
+    return torch.view_as_real(torch.polar(magnitude, phase))

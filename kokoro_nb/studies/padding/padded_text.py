@@ -1,0 +1,72 @@
+"""The text in a longer buffer: durations and features of the encoders, told the length and not."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from kokoro.model import KModel
+
+from kokoro_nb.models.case import Case
+from kokoro_nb.models.padding import PaddedDurationStage, widened
+from kokoro_nb.traces.parity import compare
+
+
+@dataclass(frozen=True)
+class PaddedText:
+    """What the first stage makes of a text in a buffer, against the package's own, which packs its sequences.
+
+    Attributes
+    ----------
+    bucket : int
+        Room, tokens.
+    told : bool
+        Whether the stage is told the length; untold, it takes the whole buffer for text.
+    durations : bool
+        Whether the duration of every token is the package's.
+    d, t_en : float
+        Largest change of the features for the prosody and for the decoder, of their peak.
+    """
+
+    bucket: int
+    told: bool
+    durations: bool
+    d: float
+    t_en: float
+
+    @property
+    def worst(self) -> float:
+        """The larger of the two changes."""
+        return float(np.max([self.d, self.t_en]))  # a NaN is the worst
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row of a table, with units in its keys."""
+        told: dict[str, Any] = {"bucket (tokens)": self.bucket, "program": "told the length" if self.told else "untold"}
+        return {**told, "durations identical": self.durations, "d (of peak)": self.d, "t_en (of peak)": self.t_en}
+
+
+def padded_text(model: KModel, case: Case, bucket: int, told: bool = True) -> PaddedText:
+    """Run the first stage on the text of `case` in a buffer of `bucket` tokens.
+
+    Parameters
+    ----------
+    model : kokoro.model.KModel
+        Without patches; it runs as it is.
+    case : Case
+        The utterance.
+    bucket, told
+        See `PaddedText`.
+
+    Raises
+    ------
+    InputError
+        If the text has no room.
+    """
+    ids = case.tensors["ids"]
+    count, wide = ids.shape[1], widened({"ids": ids}, bucket)["ids"]
+    length, speed = torch.tensor([count if told else bucket]), torch.tensor([case.speed])
+    with torch.no_grad():
+        lasting, d, t_en = PaddedDurationStage(model)(wide, length, case.tensors["ref_s"], speed)
+    same = torch.equal(lasting[0, :count], case.tensors["durations"])
+    changes = compare(case.tensors["d"], d[:, :count]).of_peak, compare(case.tensors["t_en"], t_en[..., :count]).of_peak
+    return PaddedText(bucket, told, same, *changes)

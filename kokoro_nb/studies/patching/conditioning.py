@@ -1,0 +1,64 @@
+"""How the kind of source noise decides what a comparison of waveforms can show at all."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from kokoro.model import KModel
+
+from kokoro_nb.backends import backend
+from kokoro_nb.models import noise, stages
+from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
+from kokoro_nb.models.case import Case
+from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.traces.parity import Parity, compare
+
+KINDS = ("gaussian", "signal", "tonal", "zero")
+
+
+@dataclass(frozen=True)
+class Conditioning:
+    """One kind of source noise.
+
+    Attributes
+    ----------
+    kind : str
+        ``gaussian``, ``tonal`` and ``zero`` as in `noise.draw`; ``signal`` is the patch ``signal_noise``.
+    added : numpy.ndarray, shape (samples,), float32
+        The noise of the fundamental as the source adds it, scaled by voicing.
+    floor : Parity
+        Decoder in float32 against float64, both eager.
+    """
+
+    kind: str
+    added: np.ndarray
+    floor: Parity
+
+
+def conditioning(model: KModel, case: Case, kind: str, frames: int) -> Conditioning:
+    """Run the patched decoder with one kind of noise, in float32 and float64, and keep the noise that it added."""
+    inputs = case.decoder_inputs(frames)
+    names = EXPORT_PATCHES
+    if kind == "signal":
+        names = (*(name for name in EXPORT_PATCHES if name != "explicit_noise"), "signal_noise")
+    else:
+        inputs["harmonic_noise"] = noise.draw(frames, case.seed, kind).harmonic  # type: ignore[arg-type]
+    seen: dict[str, np.ndarray] = {}
+
+    def keep(_module: Any, _args: Any, output: Any) -> None:
+        seen["added"] = output[2][0, :, 0].numpy()
+
+    sines = model.decoder.generator.m_source.l_sin_gen
+    with patched(model, names):
+        stage = stages.DecoderStage(model.decoder)
+        hook = sines.register_forward_hook(keep)
+        try:
+            stage(**inputs)
+        finally:
+            hook.remove()
+        audio = {}
+        for name in ("eager", "eager-float64"):
+            runtime = backend(name)
+            audio[name] = runtime.load(runtime.export(stage, inputs)).run(inputs)["output"]
+    assert seen["added"].size == frames * SAMPLES_PER_FRAME
+    return Conditioning(kind, seen["added"], compare(audio["eager-float64"], audio["eager"]))

@@ -1,0 +1,144 @@
+"""Two runs of the loop held against each other call by call: the first tensor that differs, found and not told."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from kokoro_nb.backends.base import Failure
+from kokoro_nb.backends.eager import Eager
+from kokoro_nb.backends.exported import export_program
+from kokoro_nb.errors import InputError
+from kokoro_nb.models.pocket.bugs import Attempt, Bug
+from kokoro_nb.models.pocket.generation import Speech, Step, Steps, Values
+from kokoro_nb.models.pocket.pocket_steps import StepModule
+
+_EAGER = Eager("eager")
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a step, as the step itself saw it."""
+
+    place: str
+    step: str
+    inputs: Values
+    outputs: Values
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where two runs part.
+
+    Attributes
+    ----------
+    place : str
+        The first call that differs; empty if none does.
+    given : tuple of str
+        Its inputs that differ.
+    operator : str
+        The first operator in it whose result differs.
+    made : tuple of str
+        Its outputs that differ.
+    """
+
+    place: str = ""
+    given: tuple[str, ...] = ()
+    operator: str = ""
+    made: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row of a table."""
+        return {
+            "first call": self.place or "none",
+            "given": ", ".join(self.given),
+            "first operator": self.operator,
+            "made": ", ".join(self.made),
+        }
+
+
+def recorded(attempt: Attempt, bug: Bug | None = None) -> tuple[Speech, tuple[Call, ...]]:
+    """Say it, with a mistake in it or without, and keep every call.
+
+    The mistake may be in what the host does or within a step: a call is kept as the step without it was called.
+    """
+    kept = Kept(attempt.steps)
+    listened = replace(attempt, steps=kept.steps)
+    speech = (bug.apply(listened) if bug else listened).speak(kept.place)
+    return speech, tuple(kept.calls)
+
+
+class Kept:
+    """Steps that keep each of their calls.
+
+    Parameters
+    ----------
+    steps : mapping
+        Name -> step.
+
+    Attributes
+    ----------
+    steps : dict
+        The same, listened to.
+    calls : list of Call
+        In order; the place is the step's name until `place` is told of it.
+    """
+
+    def __init__(self, steps: Steps):
+        self.calls: list[Call] = []
+        self.steps = {name: self._listened(name, step) for name, step in steps.items()}
+
+    def place(self, place: str, _step: str, _inputs: Values, _outputs: Values) -> None:
+        """Give the last call its place: to be handed to `generation.speak` as `watch`."""
+        self.calls[-1] = replace(self.calls[-1], place=place)
+
+    def _listened(self, name: str, step: Step) -> Step:
+        def run(inputs: Values) -> Values:
+            start = time.perf_counter()
+            outputs = step(inputs)
+            self.calls.append(Call(name, name, inputs, outputs, time.perf_counter() - start))
+            return outputs
+
+        return run
+
+
+def first_difference(right: tuple[Call, ...], wrong: tuple[Call, ...], modules: Mapping[str, StepModule]) -> Origin:
+    """Return where `wrong` parts from `right`, two runs of the same programs on one machine: any bit counts.
+
+    Parameters
+    ----------
+    right, wrong : tuple of Call
+        See `recorded`.
+    modules : mapping
+        The steps, whose operators are then looked into on both inputs.
+
+    Raises
+    ------
+    InputError
+        If the two do not call the same steps up to there.
+    """
+    for one, other in zip(right, wrong, strict=False):
+        if one.place != other.place:
+            raise InputError(f"One run calls '{one.place}' where the other calls '{other.place}'; compare like runs.")
+        given, made = _differing(one.inputs, other.inputs), _differing(one.outputs, other.outputs)
+        if given or made:
+            return Origin(one.place, given, _first_operator(modules[one.step].module, one, other), made)
+    return Origin()
+
+
+def _first_operator(module: nn.Module, one: Call, other: Call) -> str:
+    """Return the name of the first operator that gives another result on the inputs of `other`."""
+    exported = export_program(module, one.inputs)
+    if isinstance(exported, Failure):
+        raise InputError(f"The step at '{one.place}' cannot be looked into: {exported}")
+    program = _EAGER.load(_EAGER.export(exported, one.inputs))
+    right, wrong = (program.trace(call.inputs, keep="full").values for call in (one, other))
+    return next((name for name, value in right.items() if not np.array_equal(value, wrong[name])), "")
+
+
+def _differing(one: Values, other: Values) -> tuple[str, ...]:
+    return tuple(name for name in one if not np.array_equal(one[name], other[name]))

@@ -1,0 +1,120 @@
+"""An utterance by the package's own code and by the steps in eager PyTorch: what runtimes are held against."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from pocket_tts import TTSModel
+
+from kokoro_nb.models.pocket.generation import Host, Speech, Steps, Utterance, Values, speak
+from kokoro_nb.models.pocket.package import package_speech
+from kokoro_nb.models.pocket.pocket_steps import StepModule, eager_steps, host_of, step_modules
+from kokoro_nb.studies.pockettts.call_by_call import Call, Kept
+from kokoro_nb.traces.parity import compare
+
+
+@dataclass(frozen=True)
+class Reference:
+    """An utterance by the package's own code and by the steps in eager PyTorch.
+
+    Attributes
+    ----------
+    modules, host, utterance
+        What it was said with; the host does not listen to the end of speech.
+    stop_above : float
+        Logit above which speech ends for a host that does.
+    package : Speech
+        The package's own, a frame for each row of the noise.
+    ended : Speech
+        The package's own, ended where the model says so.
+    steps : Speech
+        The steps'.
+    calls : tuple of Call
+        Every call of a step in that, and in reading the same one embedding at a time.
+    """
+
+    modules: Mapping[str, StepModule]
+    host: Host
+    utterance: Utterance
+    stop_above: float
+    package: Speech
+    ended: Speech
+    steps: Speech
+    calls: tuple[Call, ...]
+
+    @property
+    def apart(self) -> dict[str, float]:
+        """How far the steps are from the package's own code, by tensor: largest difference, of that tensor's peak.
+
+        Of the language model's caches what is written.
+        """
+        theirs, mine = self.package, self.steps
+        read, end = (int(state["position"][0]) for state in (theirs.read, theirs.language))
+        pairs = {
+            "position after reading": (theirs.read["position"], mine.read["position"]),
+            "KV cache after reading": tuple(one.read["cache"][:, :, :read] for one in (theirs, mine)),
+            "latents": (theirs.latents, mine.latents),
+            "logits of the stop": (theirs.stops, mine.stops),
+            "audio": (theirs.frames, mine.frames),
+            "position": (theirs.language["position"], mine.language["position"]),
+            "KV cache": tuple(one.language["cache"][:, :, :end] for one in (theirs, mine)),
+            **{f"Mimi: {name}": (value, mine.decoder[name]) for name, value in theirs.decoder.items()},
+        }
+        return {name: compare(*pair).of_peak for name, pair in pairs.items()}
+
+
+def reference(model: TTSModel, utterance: Utterance, room: int, spare: int = 0) -> Reference:
+    """Say `utterance` by the package's own code and by the steps in eager PyTorch.
+
+    Parameters
+    ----------
+    model : pocket_tts.TTSModel
+        See `architecture.load_pocket`.
+    utterance : Utterance
+        A frame is made for each row of its noise.
+    room : int
+        Tokens that one call of a step takes.
+    spare : int
+        Positions of the language model's cache that stay unused.
+    """
+    frames = len(utterance.noise)
+    capacity = utterance.voice.shape[1] + utterance.ids.shape[1] + frames + spare
+    host = host_of(model, capacity, frames, room)
+    modules = step_modules(model, host)
+    endless = replace(host, stop_above=float("inf"))
+    found, calls, _ = said(eager_steps(modules), endless, utterance)
+    return Reference(
+        modules,
+        endless,
+        utterance,
+        host.stop_above,
+        package_speech(model, utterance, stop=False),
+        package_speech(model, utterance),
+        found,
+        calls,
+    )
+
+
+def said(steps: Steps, host: Host, utterance: Utterance) -> tuple[Speech, tuple[Call, ...], float]:
+    """Say it, then read it once more one embedding at a time.
+
+    Returns
+    -------
+    Speech, tuple of Call, float
+        What came out of the former, every call of both, and seconds spent in the steps of the former.
+    """
+    kept = Kept(steps)
+    speech = speak(kept.steps, host, utterance, watch=kept.place)
+    seconds = sum(call.seconds for call in kept.calls)
+    speak(kept.steps, host, replace(utterance, noise=utterance.noise[:1]), one_by_one=True, watch=kept.place)
+    return speech, tuple(kept.calls), seconds
+
+
+def largest(expected: Values, found: Values) -> float:
+    """Return the largest difference of any output, of that output's peak; NaN if there is one."""
+    return float(np.max([compare(expected[name], found[name]).of_peak for name in expected]))
+
+
+def last_calls(calls: Sequence[Call]) -> dict[str, Call]:
+    """Return the last call of each step."""
+    return {call.step: call for call in calls}

@@ -1,0 +1,262 @@
+"""The eleven trials that a port of PocketTTS took, each executed: what its log says, and what happens today.
+
+The log is that of a Core ML port (FluidInference/mobius, ``models/tts/pocket_tts/coreml/TRIALS.md``, trials 1 to 11; it
+goes on from there). It was written on pocket-tts 1.0, on a Mac, with published weights; what it ran is built here from
+its description, on this version of the package and on random weights.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pocket_tts import TTSModel
+
+from kokoro_nb.models.pocket import flow_lm
+from kokoro_nb.models.pocket.bugs import BUGS, Attempt, attempt
+from kokoro_nb.models.pocket.generation import speak
+from kokoro_nb.models.pocket.other_attention import OtherConditioningStep
+from kokoro_nb.models.pocket.pocket_steps import StepModule, eager_steps
+from kokoro_nb.studies.pockettts.bug_effects import effect
+from kokoro_nb.studies.pockettts.conversions import PackageStep, converted, flexible
+from kokoro_nb.studies.pockettts.package_reference import Reference, largest, last_calls
+from kokoro_nb.studies.pockettts.padded_conditioning import padding
+from kokoro_nb.studies.pockettts.whole_model import Whole
+from kokoro_nb.traces.parity import compare
+
+SAMPLER = 8  # the log's
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial.
+
+    Attributes
+    ----------
+    number : int
+        In the log.
+    tried, log : str
+        What was tried, and what the log says came of it, in our words.
+    today : str
+        What comes of it today.
+    agrees : bool
+        Whether that is what the log says.
+    mended : str
+        What mends it, or corrects the log.
+    """
+
+    number: int
+    tried: str
+    log: str
+    today: str
+    agrees: bool
+    mended: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row of a table."""
+        return {
+            "trial": self.number,
+            "tried": self.tried,
+            "the log": self.log,
+            "today": self.today,
+            "as logged": "yes" if self.agrees else "no",
+            "what mends or corrects it": self.mended,
+        }
+
+
+def trials(
+    model: TTSModel,
+    right: Reference,
+    whole: Sequence[Whole],
+    name: str = "coreml-reference",
+    folder: str | Path | None = None,
+) -> tuple[Trial, ...]:
+    """Execute all of them.
+
+    Parameters
+    ----------
+    model : pocket_tts.TTSModel
+        Left as it is.
+    right : Reference
+        An utterance with a voice and spare room in the last call of ``conditioning``.
+    whole : sequence of Whole
+        What `whole.whole_model` returned.
+    name : str
+        Backend to which single steps are converted: the log's is Core ML.
+    folder : path, optional
+        Where artefacts are kept.
+    """
+    said = attempt(eager_steps(right.modules), right.host, right.utterance)
+    return (
+        _trace(whole),
+        _onnx(model, right, whole, folder),
+        _submodels(model, right, name, folder),
+        _backbone(4, model, right, name, right.host.room, folder),
+        _range_dim(model, right),
+        _backbone(6, model, right, name, _roomy(right), folder),
+        _times(said),
+        _padding(model, right, said),
+        _other_attention(model, right, said),
+        _same_attention(model, said),
+        _order(said),
+    )
+
+
+def _trace(whole: Sequence[Whole]) -> Trial:
+    traced = whole[0]
+    return Trial(
+        1,
+        "the whole model, by torch.jit.trace",
+        "fails: tracing cannot capture the loop and its end",
+        traced.outcome,
+        traced.failure is not None,
+        "a trace keeps the loop of its example: compare the number of frames on other noise, and export steps instead",
+    )
+
+
+def _onnx(model: TTSModel, right: Reference, whole: Sequence[Whole], folder: str | Path | None) -> Trial:
+    step = flow_lm.FlowLmStep(model, "scatter")
+    scattered = converted("onnxruntime", step, last_calls(right.calls)["language"], folder)
+    return Trial(
+        2,
+        "the whole model to ONNX",
+        "fails on the same control flow, and on the scatter of the cache",
+        f"tracing exporter: {whole[1].outcome}; torch.export: {whole[2].outcome}; a step with scatter: {scattered}",
+        whole[1].failure is not None and scattered.failure is not None,
+        "as 1; the scatter by itself is no obstacle",
+    )
+
+
+def _submodels(model: TTSModel, right: Reference, name: str, folder: str | Path | None) -> Trial:
+    calls = last_calls(right.calls)
+    parts = {part: converted(name, right.modules[part].module, calls[part], folder) for part in ("text", "flow")}
+    stateful = converted(name, PackageStep(model), calls["conditioning step"], folder)
+    told = "; ".join(f"{part}: {found}" for part, found in parts.items())
+    return Trial(
+        3,
+        "text encoder, flow, Mimi and stop as models of their own",
+        "parts convert; caches and order stay in PyTorch",
+        f"{told}; the package's own transformer with its state: {stateful}",
+        stateful.failure is not None and all(found.failure is None for found in parts.values()),
+        "state as inputs and outputs, position as a tensor, the whole cache read under a mask",
+    )
+
+
+def _backbone(number: int, model: TTSModel, right: Reference, name: str, room: int, folder: str | Path | None) -> Trial:
+    call = last_calls(right.calls)["conditioning"]
+    spare = room - call.inputs["embeddings"].shape[1]
+    roomy = np.pad(call.inputs["embeddings"], [(0, 0), (0, spare), (0, 0)])
+    given = replace(call, inputs={**call.inputs, "embeddings": roomy})
+    found = converted(name, flow_lm.ConditioningBackbone(model), given, folder)
+    return Trial(
+        number,
+        f"many tokens at once, room for {'some' if number == 4 else 'all'} ({room})",
+        "converts; shorter input has to be padded with zeros, which spoils the cache (trial 8)",
+        f"{int(call.inputs['length'][0])} tokens in room for {room}: {found}",
+        found.failure is None,
+        "the true length as an input, by which alone the position moves: padding is exact",
+    )
+
+
+def _range_dim(model: TTSModel, right: Reference) -> Trial:
+    call = last_calls(right.calls)["conditioning"]
+    scatter, one_hot = (flexible(flow_lm.ConditioningBackbone(model, write), call) for write in ("scatter", "one_hot"))
+    return Trial(
+        5,
+        "the same with coremltools' RangeDim",
+        "fails with an AssertionError in scatter_along_axis",
+        f"scatter: {scatter}; product with a one-hot matrix: {one_hot}",
+        "AssertionError" in scatter and one_hot == "converts",
+        "write the cache by a product with a one-hot matrix",
+    )
+
+
+def _times(said: Attempt) -> Trial:
+    many = replace(said, utterance=replace(said.utterance, sampler=SAMPLER))
+    one = replace(said, utterance=replace(said.utterance, sampler=1))
+    zero, single = (effect(BUGS["start_at_zero"], given, "") for given in (many, one))
+    early = effect(BUGS["end_off_by_one"], many, "")
+    return Trial(
+        7,
+        "times of the flow: start fixed at 0, end one step early",
+        "gibberish, though the transformer's outputs match",
+        f"latents off by {zero.latents.of_peak:.2g} and {early.latents.of_peak:.2g} of peak at {SAMPLER} steps, "
+        f"the cache after reading by {zero.read.of_peak:.2g}; the first by {single.latents.of_peak:.2g} at 1",
+        zero.latents.of_peak > 1e-3 and early.latents.of_peak > 1e-3 and zero.read.max_error == 0,
+        "both times as inputs of the step; compare at more than one sampler step",
+    )
+
+
+def _padding(model: TTSModel, right: Reference, said: Attempt) -> Trial:
+    found = padding(model, said)
+    exact = compare(right.package.latents, right.steps.latents).of_peak
+    return Trial(
+        8,
+        "conditioning padded with zeros",
+        "cannot work: LayerNorm and feed-forward offsets make keys and values of zeros",
+        f"first latent off by {found.counted:.2g} of peak with the position advanced, all by {exact:.2g} without; "
+        f"{found.offsets} offsets in the projections and the feed-forward layers; a zero token writes up to "
+        f"{found.written:.2g}, without LayerNorm's offsets {found.written_without:.2g}, and the latent is still off by "
+        f"{found.counted_without:.2g}",
+        exact > 1e-5 or found.offsets > 0 or found.counted_without < 1e-3,
+        "it can: the position moves by the true length; there are no feed-forward offsets, and without any the "
+        "advanced position is wrong all the same",
+    )
+
+
+def _other_attention(model: TTSModel, right: Reference, said: Attempt) -> Trial:
+    call = last_calls(right.calls)["conditioning step"]
+    equal = _apart(OtherConditioningStep(model), call)
+    spoilt = BUGS["nan_cache"].apply(replace(said, host=replace(said.host, stop_above=right.stop_above))).speak()
+    limit = len(right.utterance.noise)
+    return Trial(
+        9,
+        "one token at a time, attention written another way, no NaN handling",
+        "speaks the wrong words and stops after 21 frames: NaN from the cache",
+        f"on a finite cache equal to {equal:.2g} of peak; on a cache of NaN {np.isnan(spoilt.stops).mean():.0%} of the "
+        f"logits are NaN and it never stops ({len(spoilt.latents)} of {limit} frames)",
+        equal > 1e-5 or not np.isnan(spoilt.stops).all(),
+        "what stops and says words had no NaN in it: it was the order (trial 11)",
+    )
+
+
+def _same_attention(model: TTSModel, said: Attempt) -> Trial:
+    brief = replace(said.utterance, noise=said.utterance.noise[:1])
+    other = eager_steps({"conditioning step": StepModule(OtherConditioningStep(model), {})})
+    first, second = (
+        speak(steps, said.host, brief, said.embeddings, one_by_one=True).read["cache"]
+        for steps in (said.steps, {**said.steps, **other})
+    )
+    found = compare(first, second).of_peak
+    return Trial(
+        10,
+        "the same with the attention of the step that was right",
+        "speaks the same wrong words",
+        f"after all of voice and text the two forms have written the same cache: {found:.2g} of peak apart",
+        found < 1e-5,
+        "so attention was not it, as the log finds one trial later",
+    )
+
+
+def _order(said: Attempt) -> Trial:
+    found = effect(BUGS["text_first"], said, "")
+    return Trial(
+        11,
+        "voice before text, not after",
+        "text first: cache off by 4.3 to 9.1, cosine 0.60 to 0.90; voice first 7e-6, and speech",
+        f"text first: cache off by {found.read.max_error:.2g}, correlation {found.read.correlation:.2f}; latents "
+        f"{found.latents.of_peak:.2g} of peak",
+        found.read.max_error > 1,
+        "voice, then text; compare the cache after reading with the package's",
+    )
+
+
+def _apart(module: Any, call: Any) -> float:
+    step = eager_steps({"step": StepModule(module, {})})["step"]
+    return largest(call.outputs, step(call.inputs))
+
+
+def _roomy(right: Reference) -> int:
+    """Return room for all that is read."""
+    return right.utterance.voice.shape[1] + right.utterance.ids.shape[1] + 9  # as many to spare as in the log

@@ -1,0 +1,1 @@
+"""14: the smallest set of patches that a backend needs."""

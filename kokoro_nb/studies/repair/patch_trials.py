@@ -1,0 +1,249 @@
+"""Whether a set of patches makes the decoder's export work on a backend: one trial, stage by stage, kept on disk.
+
+Faithful is judged where the numbers are well conditioned. The phase in the middle of the decoder is an atan2 of bins
+that hold little but rounding, so the source is judged before its transform, the transform in the complex plane, and the
+rest from the reference's own `har` on; of the whole decoder it is asked that it exports, runs, is finite and repeats
+itself. The reference is the model without any patch, in eager float64, on the same noise.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from kokoro.model import KModel
+from torch import nn
+
+from kokoro_nb.backends import backend
+from kokoro_nb.backends.base import Backend
+from kokoro_nb.backends.exported import export_program
+from kokoro_nb.backends.ladder import Climb, climb
+from kokoro_nb.errors import InputError
+from kokoro_nb.models.case import Case
+from kokoro_nb.models.patches import PATCHES, active, patched
+from kokoro_nb.storage import cache_dir, digest, read_json, write_json
+from kokoro_nb.studies.repair.trial_stages import Stage, largest_error, trial_stages
+from kokoro_nb.traces.parity import compare
+
+SCHEMA = 1
+WORKS, FELL, SHAPE = "works", "fell", "another shape"
+NONFINITE, UNSTEADY, UNFAITHFUL = "non-finite", "not repeatable", "unfaithful"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one stage.
+
+    Attributes
+    ----------
+    stage : str
+        Its name.
+    kind : str
+        ``works``, or the first that is wrong: ``fell``, ``another shape``, ``non-finite``, ``not repeatable``,
+        ``unfaithful``.
+    how : str
+        The same with its figure or its error, as the end of a sentence; empty if it works.
+    finite : float or None
+        Share of finite elements of the output, 0 to 1; None where nothing was run.
+    of_peak : float or None
+        Largest error against the reference as a share of its peak. Of the whole decoder it is not judged.
+    drift : float or None
+        Largest difference of a later call.
+    seconds : float or None
+        Fastest call.
+    """
+
+    stage: str
+    kind: str
+    how: str = ""
+    finite: float | None = None
+    of_peak: float | None = None
+    drift: float | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One set of patches, and what became of the stages in turn, up to the first that does not work."""
+
+    patches: tuple[str, ...]
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def works(self) -> bool:
+        """Whether every stage that was tried works."""
+        return all(outcome.kind == WORKS for outcome in self.outcomes)
+
+    @property
+    def kind(self) -> str:
+        """``works``, or what is wrong with the first stage that does not."""
+        return next((outcome.kind for outcome in self.outcomes if outcome.kind != WORKS), WORKS)
+
+    @property
+    def how(self) -> str:
+        """How it fails, with the stage before it; empty if it works."""
+        return next((f"{one.stage}: {one.how}" for one in self.outcomes if one.kind != WORKS), "")
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Fastest call of each stage that was run."""
+        return {outcome.stage: outcome.seconds for outcome in self.outcomes if outcome.seconds is not None}
+
+
+class Bench:
+    """The stages of one utterance, on which sets of patches are tried.
+
+    Parameters
+    ----------
+    model : kokoro.model.KModel
+        Without patches; left so.
+    case : Case
+        Captured from it.
+    name : str
+        Key of `BACKENDS`.
+    frames : int
+        How much of the utterance.
+    limit : float
+        Largest error as a share of the peak.
+    calls : int
+        Calls on each loaded program.
+    folder : path, optional
+        Where outcomes and artefacts are kept; ``repair`` in the cache by default.
+
+    Raises
+    ------
+    InputError
+        If patches are on, or float32 in eager PyTorch is itself further than `limit` from float64.
+    """
+
+    def __init__(
+        self,
+        model: KModel,
+        case: Case,
+        name: str,
+        frames: int = 8,
+        limit: float = 1e-3,
+        calls: int = 3,
+        folder: str | Path | None = None,
+    ):
+        if active():
+            raise InputError(f"The patch '{active()[0]}' is on; give the model as it is, patches are switched here.")
+        self.model, self.name, self.limit, self.calls = model, name, limit, calls
+        self.folder = Path(folder) if folder is not None else cache_dir() / "repair"
+        self.stages = trial_stages(model, case, frames)
+        for stage in self.stages:
+            if stage.floor is not None and not stage.floor <= limit:
+                raise InputError(
+                    f"Of '{stage.name}' eager float32 is {stage.floor:.1e} of the peak from float64, above the limit "
+                    f"of {limit:.1e}: no runtime can be held to it; allow more, or take fewer frames."
+                )
+
+    def trial(self, names: Sequence[str], confirm: bool = False) -> Trial:
+        """Try the patches `names` on each stage in turn, on the largest ones only where `confirm` says so."""
+        ordered = tuple(name for name in PATCHES if name in names)
+        outcomes: list[Outcome] = []
+        with patched(self.model, ordered):
+            for stage in self.stages:
+                if stage.confirming and not confirm:
+                    continue
+                outcomes.append(self._outcome(stage))
+                if outcomes[-1].kind != WORKS:
+                    break
+        return Trial(ordered, tuple(outcomes))
+
+    def _outcome(self, stage: Stage) -> Outcome:
+        """Return the outcome of a stage under the patches that are on; from disk, if it was tried before."""
+        module = stage.make(self.model)
+        path = self.folder / "outcomes" / f"{self._key(stage, module)[:24]}.json"
+        if path.exists():
+            return _recorded(path)
+        source = module if self.name.startswith("eager") else export_program(module, stage.inputs)
+        taken = climb(backend(self.name), source, stage.inputs, self.folder / "artefacts", self.calls)
+        outcome = judged(stage, taken, self.limit)
+        write_json(path, {"schema": SCHEMA, "backend": self.name, **asdict(outcome)})
+        return outcome
+
+    def _key(self, stage: Stage, module: nn.Module) -> str:
+        inputs = [
+            f"{name} {tuple(t.shape)}".encode() + t.contiguous().numpy().tobytes() for name, t in stage.inputs.items()
+        ]
+        expected = [name.encode() + array.tobytes() for name, array in stage.expected.items()]
+        judge = json.dumps([SCHEMA, stage.name, self.limit, self.calls, *_environment(backend(self.name))])
+        return digest(judge, *structure(module), *inputs, *expected)
+
+
+def judged(stage: Stage, taken: Climb, limit: float) -> Outcome:
+    """Say what became of a stage.
+
+    Parameters
+    ----------
+    stage : Stage
+        With the reference.
+    taken : Climb
+        How far it came.
+    limit : float
+        Largest error as a share of the peak.
+    """
+    if taken.failure is not None:
+        return Outcome(stage.name, FELL, f"fell from the {str(taken.failure).partition('fell from the ')[2]}")
+    if taken.outputs is None:  # built for another machine: that it was built is all that can be asked
+        return Outcome(stage.name, WORKS)
+    shapes = {name: array.shape for name, array in taken.outputs.items()}
+    if shapes != {name: array.shape for name, array in stage.expected.items()}:
+        return Outcome(stage.name, SHAPE, f"gives {shapes}")
+    found, expected = stage.read(taken.outputs), stage.read(stage.expected)
+    finite = min(compare(expected[name], found[name]).finite for name in expected)
+    error = largest_error(expected, found)
+    figures = (finite, error, taken.drift, min(taken.calls))
+    if finite < 1:
+        return Outcome(stage.name, NONFINITE, f"only {100 * finite:.3g} % finite", *figures)
+    if taken.drift is not None and taken.drift != 0:
+        return Outcome(stage.name, UNSTEADY, f"a later call differs by {taken.drift:.2g}", *figures)
+    if stage.floor is not None and not error <= limit:
+        return Outcome(stage.name, UNFAITHFUL, f"error {error:.2g} of the peak, above {limit:.2g}", *figures)
+    return Outcome(stage.name, WORKS, "", *figures)
+
+
+def structure(module: nn.Module) -> Iterator[bytes]:
+    """Yield all that decides what a module computes under the patches that are on: classes, tensors, hooks, patches.
+
+    Of the patches only those count that replace a method of a class that the module holds: two sets of patches that do
+    the same to it yield the same.
+    """
+    on = [PATCHES[name] for name in active()]
+    held = tuple(type(part) for part in module.modules())
+    touching = [p.name for p in on if any(issubclass(kind, owner) for owner, *_ in p.rewrites for kind in held)]
+    yield json.dumps(touching).encode()
+    for path, part in module.named_modules():
+        hooks = [type(hook).__qualname__ for hook in part._forward_pre_hooks.values()]
+        yield f"{path} {type(part).__module__}.{type(part).__qualname__} {hooks} {part.extra_repr()}".encode()
+        tensors = (*part.named_parameters(recurse=False), *part.named_buffers(recurse=False))
+        for name, tensor in tensors:
+            array = tensor.detach().contiguous().numpy()
+            yield f"{name} {array.dtype} {array.shape} {tensor.stride()}".encode() + array.tobytes()
+
+
+def _environment(runtime: Backend) -> list[str]:
+    """Return what else an outcome hangs on: the backend's settings, versions, and our own code."""
+    converter = getattr(runtime, "converter", runtime)
+    versions = []
+    for package in ("torch", *getattr(converter, "packages", ())):
+        try:
+            versions.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            versions.append(f"{package} absent")
+    options: dict[str, Any] = getattr(converter, "options", dict)()
+    ours = Path(__file__).parents[1]
+    files = sorted(path for part in ("models", "backends") for path in (ours / part).rglob("*.py"))
+    return [repr(runtime), repr(options), *versions, digest(*(path.read_bytes() for path in files))]
+
+
+def _recorded(path: Path) -> Outcome:
+    about = read_json(path, "recorded outcome")
+    known = set(Outcome.__dataclass_fields__)
+    if not isinstance(about, dict) or about.get("schema") != SCHEMA or not known <= set(about):
+        raise InputError(f"{path} is no outcome of schema {SCHEMA}; delete it, and it is tried again.")
+    numbers = {name: None if about[name] is None else float(about[name]) for name in known - {"stage", "kind", "how"}}
+    return Outcome(about["stage"], about["kind"], about["how"], **numbers)

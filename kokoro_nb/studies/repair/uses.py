@@ -1,0 +1,144 @@
+"""What each patch is for on a backend, as it was tried, and where the catalogue says something else."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kokoro_nb.backends import backend
+from kokoro_nb.findings import Verdict
+from kokoro_nb.models.patches import PATCHES
+from kokoro_nb.studies.repair.patch_trials import Trial
+
+NEEDED, ONE_WAY, HARMLESS, HARMFUL, UNKNOWN = "needed", "one of several ways", "harmless", "fails with it", "unknown"
+
+
+@dataclass(frozen=True)
+class Use:
+    """What one patch is for on one backend, as it was tried.
+
+    Attributes
+    ----------
+    patch : str
+        Its name.
+    kind : str
+        ``needed``: in the minimal set, and neither that set nor the full one works without it. ``one of several ways``:
+        the minimal set fails without it, and the full set does not. ``harmless``: the minimal set works with it as well
+        as without. ``fails with it``. ``unknown``: no set works, so that nothing can be told.
+    outcome, how : str
+        How it fails, without it or with it: in a word, and with its figure or its error.
+    speed : float or None
+        For a patch that is harmless, time of a call with it over time without it, summed over the parts that were run.
+    """
+
+    patch: str
+    kind: str
+    outcome: str = ""
+    how: str = ""
+    speed: float | None = None
+
+    @property
+    def cell(self) -> str:
+        """What a table of verdicts shows of it."""
+        if self.kind == HARMLESS:
+            return f"pass: {HARMLESS}"
+        said = {HARMFUL: "fail: with it", UNKNOWN: "unknown: nothing works"}.get(self.kind, self.kind)
+        return f"{said}: {self.outcome}"
+
+
+@dataclass(frozen=True)
+class Repair:
+    """What was found for one backend.
+
+    Attributes
+    ----------
+    backend : str
+        Its name.
+    absent : str
+        Why nothing was tried; empty if it was.
+    unexecuted : str
+        Why what was built was not run: then the set makes the export succeed, and of the numbers nothing is known.
+    start, unpatched : Trial or None
+        The full set, and no patch at all, in the smaller parts.
+    found : Trial or None
+        The minimal set, in every stage; None if no set was found that works.
+    left_out : tuple of Trial
+        For each patch of the minimal set, in order, the set without it: the proof.
+    uses : tuple of Use
+        One for every patch of the catalogue.
+    trials : int
+        Sets that were tried.
+    """
+
+    backend: str
+    absent: str = ""
+    unexecuted: str = ""
+    start: Trial | None = None
+    unpatched: Trial | None = None
+    found: Trial | None = None
+    left_out: tuple[Trial, ...] = ()
+    uses: tuple[Use, ...] = ()
+    trials: int = 0
+
+    @property
+    def minimal(self) -> tuple[str, ...] | None:
+        """The minimal set; None if there is none."""
+        return self.found.patches if self.found else None
+
+    @property
+    def proven(self) -> bool:
+        """Whether the set works in every stage and fails as soon as any one patch is left out."""
+        return self.found is not None and self.found.works and not any(trial.works for trial in self.left_out)
+
+    @property
+    def verdict(self) -> Verdict:
+        """``pass`` if the set is found and proven, ``skip`` if the runtime is absent, else ``fail``."""
+        return "skip" if self.absent else "pass" if self.proven else "fail"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row of a table."""
+        row: dict[str, Any] = {"backend": self.backend, "verdict": self.verdict}
+        if self.absent:
+            return {**row, "how": self.absent}
+        row["patches"] = "none works" if self.minimal is None else ", ".join(self.minimal) or "none is needed"
+        return {**row, "all of them": self.start.how or "works" if self.start else "", "sets tried": self.trials}
+
+    def proof(self) -> list[dict[str, Any]]:
+        """Return the rows of a table: each patch of the set that is left out, and how the rest fails."""
+        if self.minimal is None:
+            return []
+        return [
+            {"backend": self.backend, "left out": patch, "outcome": trial.kind, "how": trial.how}
+            for patch, trial in zip(self.minimal, self.left_out, strict=True)
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it, for a machine to read."""
+        return {**asdict(self), "minimal": self.minimal, "proven": self.proven, "verdict": self.verdict}
+
+
+def uses_table(repairs: Sequence[Repair]) -> list[dict[str, str]]:
+    """Return the rows of the table patches by backends: what each patch is for on each, as it was tried."""
+    tried = [one for one in repairs if not one.absent]
+    rows = []
+    for number, patch in enumerate(PATCHES):
+        rows.append({"patch": patch, **{one.backend: one.uses[number].cell for one in tried}})
+    return rows
+
+
+def disagreements(repairs: Sequence[Repair]) -> list[dict[str, str]]:
+    """Return where the catalogue's `needed_by` says something else than was tried.
+
+    The catalogue also names a backend that is only slow without a patch: there the speed is given. An interpreter of a
+    file, such as ``coreml-reference``, is held to what is said of the backend that writes the file.
+    """
+    rows = []
+    for one in repairs:
+        named = getattr(getattr(backend(one.backend), "converter", None), "name", one.backend)
+        for use in one.uses:
+            written = {one.backend, named} & set(PATCHES[use.patch].needed_by)
+            if use.kind != UNKNOWN and bool(written) != (use.kind in (NEEDED, ONE_WAY)):
+                says = "needed" if written else "not needed"
+                speed = "" if use.speed is None else f", a call takes {use.speed:.2g} times as long with it"
+                row = {"backend": one.backend, "patch": use.patch, "catalogue": says, "tried": f"{use.kind}{speed}"}
+                rows.append({**row, "how": use.how})
+    return rows

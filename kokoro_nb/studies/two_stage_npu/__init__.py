@@ -1,0 +1,1 @@
+"""06: two exported stages of static shape, and whether an NPU takes them."""

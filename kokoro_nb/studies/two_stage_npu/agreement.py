@@ -1,0 +1,137 @@
+"""Two delivered stages against the model that they were made from, text by text and voice by voice."""
+
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from kokoro.model import KModel
+
+from kokoro_nb.delivery.pipeline import TwoStages
+from kokoro_nb.listening.spectrum import log_spectral_distance
+from kokoro_nb.models.case import Case, capture
+from kokoro_nb.models.kokoro import Kokoro
+from kokoro_nb.models.padding import PaddedDurationStage, PaddedProsody
+from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.studies.patching.patch_effects import decode
+from kokoro_nb.traces.parity import compare
+
+INPUTS = ("asr", "f0", "n")  # of the decoder, that are predicted
+
+
+@dataclass(frozen=True)
+class Told:
+    """One text in one voice.
+
+    Attributes
+    ----------
+    text, voice : str
+    frames : int
+        How long the original model makes it.
+    durations : bool
+        Whether the duration of every token is the original's.
+    asr, f0, n : float
+        Largest error of what the decoder is given, of the peak, against the original in float64: two runtimes that
+        round differently are further from each other than either is from the truth. NaN where the durations differ.
+    rounding : float
+        The largest of the same three of the original itself, in float32.
+    distance : float
+        Log-spectral distance of the audio to the original's on the same noise, dB.
+    floor : float
+        The same of the original itself, after its pitch was moved up or down by as much as that of the delivery
+        differs at most: atan2 in the source makes as much of any rounding of that size.
+    """
+
+    text: str
+    voice: str
+    frames: int
+    durations: bool
+    asr: float
+    f0: float
+    n: float
+    rounding: float
+    distance: float
+    floor: float
+
+    @property
+    def inputs(self) -> float:
+        """The largest of the three errors of the decoder's inputs."""
+        return float(np.max([self.asr, self.f0, self.n]))
+
+    @property
+    def inputs_limit(self) -> float:
+        """What `inputs` may be: 1e-5, or twice what float32 does to the model itself on this text."""
+        return max(1e-5, 2 * self.rounding)
+
+    @property
+    def distance_limit(self) -> float:
+        """What `distance` may be, dB: 1 (transparent: Paliwal and Atal, 1993), or twice the floor."""
+        return max(1.0, 2 * self.floor)
+
+
+def against_model(
+    speaker: TwoStages, kokoro: Kokoro, texts: Sequence[str], voices: Sequence[str], seed: int = 0
+) -> Iterator[Told]:
+    """Speak each text in each voice with both, on the same noise.
+
+    Parameters
+    ----------
+    speaker : TwoStages
+        The delivered folder.
+    kokoro : Kokoro
+        What it was made from; without patches.
+    texts, voices : sequence of str
+        Each text has room in one piece; the voices are the folder's.
+    seed : int
+        Seed of the noise.
+
+    Raises
+    ------
+    InputError
+        If a voice or a text is no good, or has no room.
+    """
+    from tqdm.auto import tqdm
+
+    with patched(kokoro.model, EXPORT_PATCHES):  # one that has computed cannot be copied before its weights are folded
+        precise = deepcopy(kokoro.model).double()
+    for text, voice in tqdm([(text, voice) for voice in voices for text in texts], desc="texts", unit="text"):
+        yield _told(speaker, kokoro, precise, text, voice, seed)
+
+
+def _told(speaker: TwoStages, kokoro: Kokoro, precise: KModel, text: str, voice: str, seed: int) -> Told:
+    case = capture(kokoro, text, voice, seed=seed, g2p=speaker.contract.g2p)  # type: ignore[arg-type]
+    made = speaker.predict(speaker.symbols(text), speaker.table(voice))
+    if not np.array_equal(made["durations"], case.tensors["durations"].numpy()):
+        return Told(text, voice, case.frames, False, *6 * (float("nan"),))
+    given = speaker.decoder_inputs(made, lambda frames: case.tensors["harmonic_noise"].numpy())
+    exact = _exact(precise, case)
+    errors = {name: _error(exact[name], given[name]) for name in INPUTS}
+    rounding = max(_error(exact[name], case.tensors[name].numpy()) for name in INPUTS)
+    original = decode(kokoro.model, case, EXPORT_PATCHES)
+    moved = _moved(kokoro, case, _error(case.tensors["f0"], given["f0"]), seed)
+    audio = speaker.sound(given)[: original.size]
+    distance, floor = (log_spectral_distance(original, other) for other in (audio, moved))
+    return Told(text, voice, case.frames, True, **errors, rounding=rounding, distance=distance, floor=floor)
+
+
+def _exact(precise: KModel, case: Case) -> dict[str, torch.Tensor]:
+    """Return what the decoder is given by the model in float64, for durations as they are in float32."""
+    ids, ref_s, lasting = case.tensors["ids"], case.tensors["ref_s"].double(), case.tensors["durations"]
+    count, frames, speed = torch.tensor([ids.shape[1]]), torch.tensor([case.frames]), torch.tensor([case.speed])
+    with torch.no_grad(), patched(precise, EXPORT_PATCHES):
+        _, d, t_en = PaddedDurationStage(precise)(ids, count, ref_s, speed.double())
+        f0, n = PaddedProsody(precise)(d.repeat_interleave(lasting, 1).transpose(1, 2), ref_s, frames)
+    return dict(zip(INPUTS, (t_en.repeat_interleave(lasting, 2), f0, n), strict=True))
+
+
+def _error(expected: torch.Tensor, found: np.ndarray) -> float:
+    return compare(expected.numpy(), found[..., : expected.shape[-1]]).of_peak
+
+
+def _moved(kokoro: Kokoro, case: Case, error: float, seed: int) -> np.ndarray:
+    """Decode with every pitch `error` of the peak higher or lower."""
+    f0 = case.tensors["f0"]
+    sign = torch.randn(f0.shape, generator=torch.Generator().manual_seed(seed)).sign()
+    moved = {**case.tensors, "f0": f0 + error * f0.abs().max() * sign}
+    return decode(kokoro.model, replace(case, tensors=moved), EXPORT_PATCHES)

@@ -1,0 +1,1 @@
+"""13: the pipeline on a runtime, step by step."""

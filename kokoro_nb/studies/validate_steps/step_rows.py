@@ -1,0 +1,112 @@
+"""What is known of one step of the pipeline on one runtime: a row of the table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kokoro_nb.backends.base import Failure
+from kokoro_nb.studies.validate_steps.tails import Tail
+from kokoro_nb.traces.parity import Parity
+
+# an atan2 of bins that hold little but rounding: two right runtimes differ here by whole turns
+ILL_CONDITIONED = ("har_phase",)
+FLOORS = 4  # a right runtime rounds elsewhere than eager float32, and so may be off by a few times as much
+
+
+@dataclass(frozen=True)
+class Step:
+    """One output of one step on the candidate.
+
+    Attributes
+    ----------
+    step, output : str
+        Names of the step and of its output: see `models.steps.chain`.
+    shape : tuple of int
+        Of the whole buffer.
+    low, high : float
+        Smallest and largest finite value of the valid part of what the candidate's own chain gives; of the step on the
+        reference's inputs where the chain broke before. NaN where there is none.
+    own : Parity or None
+        On the reference's inputs, against the reference.
+    chained : Parity or None
+        On what the candidate gave before, against the reference.
+    tail : Tail or None
+        Of the same buffer as `low`; None where nothing is padded.
+    expected_tail : Tail or None
+        The reference's.
+    failure : Failure or None
+        Where the export or the run of the step fell.
+    reason : str
+        Why there is no chained figure, where there is none.
+    floor, chained_floor : Parity or None
+        `own` and `chained` of eager float32 against eager float64, where they were asked for: what follows the phase of
+        `har` has a chained floor so high that a chained error below it means nothing.
+    """
+
+    step: str
+    output: str
+    shape: tuple[int, ...] = ()
+    low: float = float("nan")
+    high: float = float("nan")
+    own: Parity | None = None
+    chained: Parity | None = None
+    tail: Tail | None = None
+    expected_tail: Tail | None = None
+    failure: Failure | None = None
+    reason: str = ""
+    floor: Parity | None = None
+    chained_floor: Parity | None = None
+
+    @property
+    def judged(self) -> bool:
+        """Whether its numbers can be held to a limit: see `ILL_CONDITIONED`."""
+        return self.output not in ILL_CONDITIONED
+
+    @property
+    def over_floor(self) -> float | None:
+        """How many times its own error is that of eager float32; None where that is 0 or not known."""
+        if self.own is None or self.floor is None or self.floor.max_error == 0:
+            return None
+        return self.own.max_error / self.floor.max_error
+
+    def holds(self, limit: float) -> bool:
+        """Say whether the step by itself is finite and, where it can be judged, within `limit` of the peak.
+
+        Where the floor is known, it may be off by `FLOORS` times that.
+        """
+        if self.own is None or self.own.finite < 1:
+            return False
+        allowed = limit if self.floor is None else max(limit, FLOORS * self.floor.of_peak)
+        return not self.judged or self.own.of_peak <= allowed
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row of a table, with units in its keys."""
+        row: dict[str, Any] = {"step": self.step, "output": self.output}
+        if self.failure:
+            return {**row, "own error (of peak)": str(self.failure)}
+        row |= {"shape": "×".join(map(str, self.shape)), "lowest": self.low, "highest": self.high}
+        each = (("own", self.own, self.floor), ("chained", self.chained, self.chained_floor))
+        for name, parity, floor in each:
+            if parity is not None:
+                row |= {f"{name}: finite (%)": 100 * parity.finite, f"{name} error (of peak)": parity.of_peak}
+                row |= {f"{name} floor (of peak)": floor.of_peak} if floor else {}
+                row[f"{name} correlation"] = parity.correlation
+        if self.over_floor is not None:
+            row["own over floor"] = self.over_floor
+        if self.reason:
+            row["chained error (of peak)"] = self.reason
+        if self.tail is not None:
+            row |= {"tail: non-zero (%)": 100 * self.tail.nonzero, "tail: peak": self.tail.peak}
+        return row
+
+
+def first_wrong(steps: Sequence[Step], limit: float = 1e-3) -> Step | None:
+    """Return the first step that is wrong by itself: fell, not finite, or further than `limit` of the peak."""
+    return next((step for step in steps if not step.holds(limit)), None)
+
+
+def with_floor(steps: Sequence[Step], floor: Sequence[Step]) -> tuple[Step, ...]:
+    """Return `steps` with what `floor`, the same steps of eager float32 against eager float64, says beside them."""
+    return tuple(
+        replace(step, floor=under.own, chained_floor=under.chained) for step, under in zip(steps, floor, strict=True)
+    )

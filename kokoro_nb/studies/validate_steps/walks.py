@@ -1,0 +1,68 @@
+"""The pipeline as one backend ran it, and what padding changes of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from kokoro_nb.backends.ladder import Outputs
+from kokoro_nb.studies.validate_steps.tails import valid_part
+from kokoro_nb.traces.parity import compare
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The pipeline as the reference ran it.
+
+    Attributes
+    ----------
+    backend : str
+        Name of the backend.
+    inputs : dict
+        What the pipeline was given, in its static buffers: see `models.buffers.static_inputs`.
+    values : dict
+        Every output by name, as it was computed.
+    tokens, frames : int
+        How much of the buffers is valid: tokens of the text, and the frames that they last, or all there is room for.
+    room : int
+        Frames that there is room for.
+    patches : tuple of str
+        Patches that were on.
+    """
+
+    backend: str
+    inputs: Mapping[str, Tensor]
+    values: Outputs = field(repr=False)
+    tokens: int
+    frames: int
+    room: int
+    patches: tuple[str, ...]
+
+    @property
+    def valid(self) -> dict[str, int]:
+        """Valid length of the two axes that can be padded."""
+        return {"tokens": self.tokens, "frames": self.frames}
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of what the pipeline computed, in its order."""
+        return tuple(name for name in self.values if name not in self.inputs)
+
+
+def leaks(padded: Walk, plain: Walk) -> list[dict[str, Any]]:
+    """Return the rows of a table: how far the padding changes what is valid, output by output.
+
+    Parameters
+    ----------
+    padded, plain : Walk
+        The same utterance in buffers that are longer than it, and in buffers that it fills, on one backend.
+    """
+    rows: list[dict[str, Any]] = []
+    for name in plain.outputs:
+        found, expected = (valid_part(name, one.values[name], one.valid) for one in (padded, plain))
+        row: dict[str, Any] = {"output": name, "plain": expected.shape, "padded": found.shape}
+        same = found.shape == expected.shape
+        error = compare(expected, found).of_peak if same else "durations differ, and so the length"
+        rows.append({**row, "change (of peak)": error})
+    return rows

@@ -1,0 +1,1 @@
+"""05: which audible faults a transcript shows, and which it does not."""

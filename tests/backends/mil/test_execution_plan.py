@@ -1,0 +1,53 @@
+"""Programs prepared for execution."""
+
+import pytest
+
+from kokoro_nb.backends.mil.execution_plan import planned
+
+
+@pytest.fixture(scope="module")
+def function():
+    import coremltools as ct
+    from coremltools.converters.mil.mil import Builder as mb
+    from coremltools.converters.mil.mil import Function, Placeholder, types
+
+    with Function({"x": Placeholder((2,), types.fp32, name="x")}, opset_version=ct.target.iOS17) as made:
+        x = made.inputs["x"]
+        outer = mb.exp(x=x, name="outer")
+        unread = mb.sin(x=x, name="unread")
+        branch = mb.cond(
+            pred=mb.greater(x=mb.reduce_sum(x=x, name="sum"), y=0.0, name="positive"),
+            _true_fn=lambda: mb.mul(x=mb.tanh(x=outer, name="inner"), y=2.0, name="twice"),
+            _false_fn=lambda: mb.identity(x=outer, name="same"),
+        )
+        made.set_outputs([mb.add(x=branch, y=1.0, name="result")])
+    assert unread is not None
+    return made
+
+
+def _done(steps):
+    return {step.operation.name: sorted(variable.name for variable in step.done_with) for step in steps}
+
+
+def test_a_value_is_done_with_after_its_last_reader_nested_ones_included(function):
+    plan = planned(function)
+    outer = _done(plan.steps[function])
+    (name,) = set(outer) - {"outer", "unread", "sum", "positive", "result"}
+    assert outer == {
+        "outer": [],
+        "unread": ["unread"],
+        "sum": [],
+        "positive": ["sum"],
+        name: ["outer", "positive"],  # both branches read `outer`
+        "result": [name],
+    }
+    first, _ = (block for block in plan.steps if block is not function)
+    assert _done(plan.steps[first]) == {"inner": [], "twice": ["inner"]}
+
+
+def test_constants_are_no_steps(function):
+    plan = planned(function)
+    assert {step.operation.op_type for step in plan.all_steps()} == {
+        *("exp", "sin", "reduce_sum", "greater", "cond", "tanh", "mul", "identity", "add")
+    }
+    assert len(plan.constants) >= 3

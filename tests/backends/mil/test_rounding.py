@@ -1,0 +1,66 @@
+"""What enters an operator, and what is kept of its result."""
+
+import pytest
+import torch
+
+from kokoro_nb.backends.mil.rounding import FLOAT32, FLOAT64, STRICT
+
+HALF, SINGLE, WHOLE = torch.ones(2).half(), torch.ones(2), torch.ones(2, dtype=torch.int32)
+
+
+@pytest.mark.parametrize(
+    ("arithmetic", "half", "single"),
+    [
+        (FLOAT32, torch.float32, torch.float32),
+        (STRICT, torch.float16, torch.float32),
+        (FLOAT64, torch.float64, torch.float64),
+    ],
+)
+def test_dtypes(arithmetic, half, single):
+    assert arithmetic.entering(arithmetic.constant(HALF)).dtype == half
+    assert arithmetic.entering(arithmetic.constant(SINGLE)).dtype == single
+    assert arithmetic.entering(arithmetic.constant(WHOLE)) is not None
+    assert arithmetic.constant(WHOLE).dtype == torch.int32
+    assert arithmetic.entering("text") == arithmetic.constant("text") == "text"
+
+
+def test_a_result_is_kept_in_the_declared_dtype():
+    third = torch.tensor([1 / 3], dtype=torch.float64)
+    assert FLOAT32.kept(third, torch.float16).item() == torch.tensor(1 / 3).half().item()
+    assert STRICT.kept(third, torch.float32).item() == torch.tensor(1 / 3).item()
+    assert FLOAT64.kept(third, torch.float16).item() == 1 / 3
+    assert FLOAT64.kept(torch.tensor([7]), torch.int32).dtype == torch.int32
+
+
+@pytest.mark.parametrize(
+    ("value", "declared"),
+    [
+        (SINGLE, torch.int32),
+        (WHOLE, torch.float32),
+        (WHOLE, torch.bool),
+        (torch.ones(2, dtype=torch.bool), torch.int32),
+    ],
+)
+def test_a_result_of_another_kind_is_an_error(value, declared):
+    with pytest.raises(TypeError, match=f"the file declares {declared}, the operator gave {value.dtype}"):
+        FLOAT32.kept(value, declared)
+
+
+@pytest.mark.parametrize(
+    ("arithmetic", "value", "declared", "admitted"),
+    [
+        (FLOAT32, SINGLE, torch.float32, True),
+        (FLOAT32, SINGLE.double(), torch.float32, False),
+        (FLOAT32, SINGLE, torch.float16, False),
+        (FLOAT64, SINGLE.double(), torch.float32, True),
+        (FLOAT64, WHOLE, torch.float32, False),
+        (FLOAT32, torch.tensor([2**31 - 1]), torch.int32, True),
+        (FLOAT32, torch.tensor([2**31]), torch.int32, False),
+        (FLOAT32, torch.tensor([], dtype=torch.int64), torch.int32, True),
+        (FLOAT32, SINGLE, torch.int32, False),
+        (FLOAT32, WHOLE, torch.bool, False),
+        (FLOAT32, torch.tensor([True]), torch.int32, False),
+    ],
+)
+def test_what_an_input_may_be(arithmetic, value, declared, admitted):
+    assert arithmetic.admits(value, declared) == admitted

@@ -1,0 +1,133 @@
+"""Files: read back, and refused."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from kokoro_nb.backends.base import quietly
+from kokoro_nb.backends.mil.interpreter import Interpreter
+from kokoro_nb.backends.mil.saved_program import load_program, operator_types
+from kokoro_nb.errors import InputError
+
+WEIGHT = np.random.default_rng(0).normal(size=(40, 30)).astype("float32")
+X = np.random.default_rng(1).normal(size=(2, 30)).astype("float32")
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    """Return a saved program with a weight in a file of its own, a condition and texts."""
+    import coremltools as ct
+    from coremltools.converters.mil import Builder as mb
+
+    @mb.program(input_specs=[mb.TensorSpec((2, 30))], opset_version=ct.target.iOS17)
+    def program(x):
+        x = mb.linear(x=x, weight=WEIGHT, bias=WEIGHT[:, 0])
+        x = mb.gelu(x=x, mode="TANH_APPROXIMATION")
+        return mb.cond(
+            pred=mb.greater(x=mb.reduce_max(x=x), y=0.0),
+            _true_fn=lambda: mb.mul(x=x, y=2.0),
+            _false_fn=lambda: mb.identity(x=x),
+            name="result",
+        )
+
+    path = tmp_path_factory.mktemp("package") / "model.mlpackage"
+    with quietly():
+        model = ct.convert(
+            program,
+            convert_to="mlprogram",
+            minimum_deployment_target=ct.target.iOS17,
+            compute_precision=ct.precision.FLOAT32,
+            skip_model_load=True,
+            pass_pipeline=ct.PassPipeline.EMPTY,
+        )
+        model.save(str(path))
+    return path
+
+
+def test_a_file_computes_what_was_written(package):
+    import torch
+
+    saved = load_program(package)
+    assert (saved.inputs, saved.outputs) == (("x",), ("result",))
+    assert saved.function is saved.program.functions["main"]
+    x, weight = torch.tensor(X).double(), torch.tensor(WEIGHT).double()
+    expected = 2 * torch.nn.functional.gelu(x @ weight.T + weight[:, 0], approximate="tanh")
+    np.testing.assert_allclose(Interpreter(saved.program).run({"x": X})["result"], expected, atol=1e-5)
+
+
+def test_operators_are_counted_without_constants(package):
+    kinds = ("linear", "gelu", "reduce_max", "greater", "cond", "mul", "identity")
+    assert operator_types(package) == dict.fromkeys(kinds, 1)
+
+
+def test_a_file_with_a_state(tmp_path):
+    import coremltools as ct
+    from coremltools.converters.mil import Builder as mb
+    from coremltools.converters.mil.mil import types
+
+    specs = [mb.TensorSpec((2,), dtype=types.fp16), mb.StateTensorSpec((2,), dtype=types.fp16)]
+
+    @mb.program(input_specs=specs, opset_version=ct.target.iOS18)
+    def program(x, total):
+        more = mb.add(x=mb.read_state(input=total), y=x)
+        return mb.mul(x=mb.coreml_update_state(state=total, value=more), y=np.float16(2), name="twice")
+
+    with quietly():
+        model = ct.convert(
+            program, convert_to="mlprogram", minimum_deployment_target=ct.target.iOS18, skip_model_load=True
+        )
+        model.save(str(tmp_path / "model.mlpackage"))
+    saved = load_program(tmp_path / "model.mlpackage")
+    assert operator_types(saved.path)["write_state"] == 1  # read back, it is one operator with the reading of it
+    assert saved.inputs == ("x",)
+    interpreter, state = Interpreter(saved.program), {"total": np.zeros(2, "float16")}
+    x = np.array([1.0, 2.0], "float16")
+    assert [interpreter.run({"x": x}, state=state)["twice"].tolist() for _ in range(3)] == [[2, 4], [4, 8], [6, 12]]
+    assert state["total"].tolist() == [3.0, 6.0]
+
+
+def _copy(package, tmp_path):
+    return shutil.copytree(package, tmp_path / "copy.mlpackage")
+
+
+@pytest.mark.parametrize("read", [load_program, operator_types])
+def test_refuses_what_is_no_package(read, tmp_path):
+    file = tmp_path / "model.mlmodel"
+    file.write_bytes(b"text")
+    for path in (file, tmp_path, tmp_path / "absent.mlpackage"):
+        with pytest.raises(InputError, match=r"is no Core ML package; give a folder that ends in \.mlpackage"):
+            read(path)
+
+
+@pytest.mark.parametrize("read", [load_program, operator_types])
+@pytest.mark.parametrize("spoil", ["Manifest.json", "Data/com.apple.CoreML/model.mlmodel"])
+def test_refuses_a_package_that_was_cut_off(read, package, tmp_path, spoil):
+    path = _copy(package, tmp_path)
+    content = (path / spoil).read_bytes()
+    (path / spoil).write_bytes(content[: len(content) // 2])
+    with pytest.raises(InputError, match=r"is damaged .*; export it again"):
+        read(path)
+
+
+@pytest.mark.parametrize("left", [None, 0, 1000])
+def test_refuses_weights_that_were_cut_off_or_lost(package, tmp_path, left):
+    path = _copy(package, tmp_path)
+    weights = path / "Data" / "com.apple.CoreML" / "weights" / "weight.bin"
+    content = weights.read_bytes()
+    weights.unlink() if left is None else weights.write_bytes(content[:left])
+    with pytest.raises(InputError, match=r"cannot be read .*; export it again"):
+        load_program(path)
+
+
+def test_refuses_a_neural_network(tmp_path):
+    import coremltools as ct
+
+    spec = ct.proto.Model_pb2.Model()
+    spec.specificationVersion = 4
+    spec.neuralNetwork.SetInParent()
+    path = tmp_path / "old.mlpackage"
+    with quietly():
+        ct.utils.save_spec(spec, str(path), weights_dir=str(tmp_path))
+    with pytest.raises(InputError, match="of kind neuralNetwork, not an ML program; convert it to an mlprogram"):
+        load_program(path)

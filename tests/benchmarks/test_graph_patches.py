@@ -1,0 +1,59 @@
+"""Other patches on the narrow decoder: each program is held against the one without a change, and is right."""
+
+import pytest
+
+from kokoro_nb.benchmarks import graph_patches as changes
+from kokoro_nb.errors import InputError
+from kokoro_nb.models.patches import EXPORT_PATCHES
+
+LENGTH = 0.2
+
+
+@pytest.fixture(scope="module")
+def measured(narrow, tmp_path_factory):
+    asked = ((), ("-two_pass_norm", "+im2col"))
+    folder = tmp_path_factory.mktemp("artefacts")
+    names = ["tvm-metal", "eager"]
+    return changes.measure(narrow, LENGTH, names, 3, changes=asked, with_memory=False, folder=folder)
+
+
+def test_each_change_is_timed_beside_none(measured):
+    rows, _ = measured
+    assert [row.change for row in rows] == ["", "-two_pass_norm +im2col"]
+    assert {row.backend for row in rows} == {"eager"}
+    assert rows[0].gain.median == 1
+    assert all(row.gain.rounds == 3 and row.seconds.median > 0 for row in rows)
+
+
+def test_no_change_makes_it_wrong(measured):
+    rows, _ = measured
+    assert all(0 < row.error < 1e-4 for row in rows)
+    assert len({row.error for row in rows}) == 2  # they are two programs
+
+
+def test_what_is_not_here_says_why_once(measured):
+    _, skipped = measured
+    assert list(skipped) == ["tvm-metal"]
+
+
+def test_the_row_of_a_table(measured):
+    told = measured[0][0].as_dict()
+    assert (told["change"], told["x no change"]) == ("none", 1)
+    assert told["run (s)"] > 0
+
+
+def test_a_change_adds_and_removes_patches():
+    assert changes.patches_of(()) == EXPORT_PATCHES
+    found = changes.patches_of(("-two_pass_norm", "+im2col"))
+    assert set(found) ^ set(EXPORT_PATCHES) == {"two_pass_norm", "im2col"}
+
+
+@pytest.mark.parametrize("asked", [(), (("+im2col",),)])
+def test_without_a_base_there_is_nothing_to_hold_against(narrow, asked):
+    with pytest.raises(InputError, match="held against none"):
+        changes.measure(narrow, LENGTH, ["onnxruntime"], 3, changes=asked)
+
+
+def test_an_unknown_patch_is_one_sentence(narrow):
+    with pytest.raises(InputError, match="There is no patch 'faster'"):
+        changes.measure(narrow, LENGTH, ["onnxruntime"], 3, changes=((), ("+faster",)))

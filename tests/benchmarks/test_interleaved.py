@@ -1,0 +1,76 @@
+import math
+
+import pytest
+
+from kokoro_nb.benchmarks import interleaved
+from kokoro_nb.benchmarks.interleaved import PAUSE, in_turn, paired, ratio, spread
+from kokoro_nb.errors import InputError
+
+
+class Watch:
+    """A clock that runs only while a call does, and notes who called."""
+
+    def __init__(self):
+        self.now, self.called, self.slept = 0.0, [], []
+
+    def call(self, name, *seconds):
+        waiting = list(seconds)
+
+        def run():
+            self.called.append(name)
+            self.now += waiting.pop(0) if len(waiting) > 1 else waiting[0]
+
+        return run
+
+    def timed(self, calls, rounds, **more):
+        return in_turn(calls, rounds, clock=lambda: self.now, sleep=self.slept.append, **more)
+
+
+def test_programs_take_turns_after_one_call_each():
+    watch = Watch()
+    times = watch.timed({"eager": watch.call("eager", 9, 1, 2, 3), "other": watch.call("other", 5)}, 3)
+    assert watch.called == ["eager", "other"] * 4
+    assert times == {"eager": (1, 2, 3), "other": (5, 5, 5)}
+    assert watch.slept == [PAUSE] * 6
+
+
+def test_a_slow_program_takes_part_as_long_as_it_may():
+    watch = Watch()
+    calls = {"eager": watch.call("eager", 1), "slow": watch.call("slow", 4), "slower": watch.call("slower", 40)}
+    times = watch.timed(calls, 5, limit=10)
+    assert [len(each) for each in times.values()] == [5, 2, 1]
+
+
+def test_a_machine_that_slows_down_for_a_while_moves_times_and_not_ratios():
+    slowed = [1.0, 1.0, 7.0, 7.0, 7.0]
+    found = ratio([2 * each for each in slowed], slowed)
+    assert (found.median, found.low, found.high) == (2, 2, 2)
+    assert spread(slowed).high == 7 * spread(slowed).low
+
+
+def test_the_bounds_of_a_ratio_are_those_of_its_median():
+    found = ratio([1.0, 1.1, 0.9, 1.0, 1.05, 0.95, 1.2], [1.0] * 7)
+    assert found.median == 1.0
+    assert 0.9 <= found.low < 1 < found.high <= 1.2
+    assert ratio([3.0, 3.1, 2.9, 3.0, 3.2], [1.0] * 5).low > 1
+    assert ratio([1.0, 2.0, 1.5, 3.0], [1.0] * 4, seed=1) == ratio([1.0, 2.0, 1.5, 3.0], [1.0] * 4, seed=1)
+
+
+def test_one_round_has_no_bounds():
+    found = ratio([3.0], [2.0, 4.0])
+    assert (found.median, found.rounds) == (1.5, 1)
+    assert math.isnan(found.low)
+    assert math.isnan(found.high)
+
+
+@pytest.mark.parametrize(("calls", "rounds"), [({}, 3), ({"eager": print}, 0)])
+def test_nothing_to_time_is_one_sentence(calls, rounds):
+    with pytest.raises(InputError, match="cannot be timed"):
+        in_turn(calls, rounds)
+
+
+def test_a_pair_is_timed_in_turn(monkeypatch):
+    called, times = [], {"base": (1.0, 2.0), "candidate": (3.0, 6.0)}
+    monkeypatch.setattr(interleaved, "in_turn", lambda calls, rounds: called.append((list(calls), rounds)) or times)
+    assert paired(list, dict, 2).median == 3
+    assert called == [(["base", "candidate"], 2)]

@@ -1,0 +1,140 @@
+"""Every defect on today's versions: there as it is, gone in its control."""
+
+import importlib.metadata
+import inspect
+import re
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from kokoro_nb.defects import DEFECTS, cases, defect, measure, repro
+from kokoro_nb.errors import InputError
+from kokoro_nb.locate.survey import survey
+from kokoro_nb.models import gelu, rewrites
+from kokoro_nb.models.patches import PATCHES
+
+# The first two start processes that import a runtime again; the rest take a second or more each, and others of their
+# runtime are quick. The notebook's test executes every one.
+SLOW = {
+    "executorch_debug_buffer",
+    "onnx_second_export",
+    "coremltools_rsqrt",
+    "coremltools_traced_infinity",
+    "onnx_floor_division",
+    "onnx_frozen_length",
+    "xnnpack_log_large",
+    "xnnpack_maximum_nan",
+    "xnnpack_rsqrt_zero",
+    "xnnpack_sine_large",
+}
+NAMES = [pytest.param(known.name, marks=[pytest.mark.slow] if known.name in SLOW else []) for known in DEFECTS]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_is_there_today_and_gone_in_the_control(name, measured):
+    found = measured(name)
+    if found.absent:
+        pytest.skip(found.absent)
+    assert found.state == "present" or found.defect.varies, "mended upstream: name the version in which it is gone"
+    assert found.mends is True, found.mended
+    assert found.mended.seen == found.mended.expected or found.mended.error <= found.defect.limit
+    row = found.as_dict()
+    assert row["today"] == found.state
+    assert row["control: wrong (%)"] == 0
+    assert (row["wrong (%)"] > 0) is (found.state == "present")
+
+
+def test_there_are_two_dozen_or_more_and_each_is_told_once():
+    assert len(DEFECTS) >= 24
+    for attribute in ("name", "title", "cause"):
+        assert len({getattr(known, attribute) for known in DEFECTS}) == len(DEFECTS)
+
+
+@pytest.mark.parametrize("known", DEFECTS, ids=lambda known: known.name)
+def test_every_record_is_whole(known):
+    assert known.title[-1] != "."
+    assert re.fullmatch(r"[^.]+(\.\d[^.]*|\.\w[^.]*)*\.", known.cause), "one sentence"
+    assert known.where
+    assert known.mended_by
+    assert known.limit >= 0
+    assert set(known.versions) == set(known.packages) or repro.absent(known.packages)
+    named = re.findall(r"the patch (\w+)", known.mended_by)
+    assert set(named) <= set(PATCHES)
+
+
+@pytest.mark.parametrize("known", DEFECTS, ids=lambda known: known.name)
+def test_a_case_imports_nothing_of_ours(known):
+    for module in (known.case, known.runner, repro):
+        assert module is None or "kokoro_nb" not in inspect.getsource(module)
+
+
+@pytest.mark.parametrize("known", DEFECTS, ids=lambda known: known.name)
+def test_inputs_are_the_same_each_time(known):
+    first, second = known.case.inputs(), known.case.inputs()
+    assert list(first) == list(second)
+    for name, tensor in first.items():
+        np.testing.assert_array_equal(tensor, second[name])
+
+
+def test_a_package_that_is_absent_is_a_skip_with_its_reason(monkeypatch):
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr("importlib.metadata.version", missing)
+    found = measure(defect("tvm_ignored_alpha"))
+    assert (found.state, found.mends, found.broken) == ("SKIP", None, None)
+    assert found.as_dict()["today"] == "SKIP: apache-tvm is not installed; install it with pip install apache-tvm."
+    assert "wrong (%)" not in found.as_dict()
+
+
+def test_what_was_mended_upstream_is_gone(monkeypatch):
+    known = defect("torch_gelu_infinity")
+    monkeypatch.setattr(known.case, "seen", lambda inputs, mended, run: known.case.expected(inputs))
+    assert measure(known).state == "gone"
+
+
+def test_a_control_that_is_wrong_is_seen(monkeypatch):
+    known = defect("torch_gelu_infinity")
+    monkeypatch.setattr(known.case, "seen", lambda inputs, mended, run: -known.case.expected(inputs))
+    found = measure(known)
+    assert found.mends is False
+    assert found.as_dict()["control: wrong (%)"] == 50  # of -50, 0, 50 and inf the last two have another sign
+
+
+def test_an_unknown_name_is_told_with_those_there_are():
+    with pytest.raises(InputError, match=r"no defect 'gelu'; there are coremltools_atan2, "):
+        defect("gelu")
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("tvm_instance_norm", lambda x: rewrites.instance_norm(nn.InstanceNorm1d(64), x)),
+        ("xnnpack_tanh_gelu", gelu.tanh_gelu),
+    ],
+)
+def test_the_control_is_what_the_patch_puts_in(name, form):
+    case = defect(name).case
+    x = case.inputs()["x"].double()
+    right = next(value for key, value in vars(case).items() if key in ("_Right", "_TwoPasses"))
+    torch.testing.assert_close(right()(x), form(x), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["coremltools_remainder", "coremltools_reciprocal", "coremltools_atan2"])
+def test_what_a_converted_program_means_is_what_our_reference_computes(name, measured):
+    # the runner of coremltools' cases knows a few operators; coreml-reference knows them all, from the specification
+    known = defect(name)
+    found = measured(name)
+    (row,) = survey(known.case._Failing(), known.case.inputs(), ["coreml-reference"], calls=1)
+    if found.absent or row.absent:
+        pytest.skip(found.absent or row.absent)
+    assert row.eager64.of_peak == pytest.approx(found.broken.error, rel=1e-4)
+
+
+def test_cases_are_read_from_the_folder():
+    folder = inspect.getfile(cases)
+    assert {inspect.getfile(known.case) for known in DEFECTS} == {
+        folder.replace("__init__", known.name) for known in DEFECTS
+    }

@@ -1,0 +1,140 @@
+"""A bundle, run in a process of its own: it exits with 1 while the defect is there, with 0 in its control."""
+
+import ast
+import subprocess
+import sys
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from kokoro_nb.defects import DEFECTS, Measured, defect, repro, write_bundle
+from kokoro_nb.errors import InputError
+
+# One of a tool, one of PyTorch alone and one with a runner; the others are slow, for each process imports a runtime.
+QUICK = {"onnx_reference_conv_transpose", "torch_gelu_infinity", "tvm_ignored_alpha"}
+NAMES = [pytest.param(k.name, marks=[] if k.name in QUICK else [pytest.mark.slow]) for k in DEFECTS]
+
+
+def _run(folder, *arguments, cwd):
+    command = [sys.executable, "-I", str(folder / "repro.py"), *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_exits_with_1_and_its_control_with_0(name, tmp_path, measured):
+    found = measured(name)
+    if found.absent:
+        pytest.skip(found.absent)
+    folder = write_bundle(defect(name), tmp_path / "bundle", found)
+    done = _run(folder, cwd=tmp_path)
+    assert done.returncode == {"present": 1, "gone": 0}[found.state], done.stderr
+    word = {"present": "there", "gone": "gone"}[found.state]
+    # a tool may print a table of its own before it
+    assert any(line.startswith(f"{word}: {100 * found.broken.wrong:.4g} % wrong") for line in done.stdout.splitlines())
+    mended = _run(folder, "--mended", cwd=tmp_path)
+    assert mended.returncode == 0, mended.stderr
+    assert "gone: 0 % wrong" in mended.stdout
+
+
+def _imported(source):
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or "."] if isinstance(node, ast.ImportFrom) else []
+        found |= {name.split(".")[0] for name in names}
+    return found
+
+
+@pytest.mark.parametrize("known", DEFECTS, ids=lambda known: known.name)
+def test_it_needs_torch_numpy_safetensors_and_what_the_case_names(known, tmp_path):
+    folder = write_bundle(known, tmp_path / "bundle", Measured(known, absent="Not asked."))
+    own = {"tvm": "apache-tvm"}
+    needed = set().union(*(_imported(path.read_text(encoding="utf-8")) for path in folder.glob("*.py")))
+    packages = {own.get(name, name) for name in needed - set(sys.stdlib_module_names)}
+    assert packages <= {"torch", "numpy", "safetensors", *known.packages}
+
+
+def test_it_holds_the_code_and_the_numbers_that_were_measured(tmp_path, measured):
+    name = "tvm_ignored_alpha"
+    known = defect(name)
+    folder = write_bundle(known, tmp_path / "bundle", measured(name))
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "REPORT.md",
+        "case.py",
+        "inputs.safetensors",
+        "repro.py",
+        "runner.py",
+    ]
+    for file, module in {"case.py": known.case, "runner.py": known.runner, "repro.py": repro}.items():
+        with open(module.__file__, encoding="utf-8") as source:
+            assert (folder / file).read_text(encoding="utf-8") == source.read()
+    stored = load_file(folder / "inputs.safetensors")
+    assert set(stored) == set(known.case.inputs())
+    for key, tensor in known.case.inputs().items():
+        torch.testing.assert_close(stored[key], tensor, rtol=0, atol=0)
+
+
+def test_the_report_tells_versions_figures_and_how_to_run_it(tmp_path, measured):
+    found = measured("onnx_reference_conv_transpose")
+    text = (write_bundle(found.defect, tmp_path / "bundle", found) / "REPORT.md").read_text(encoding="utf-8")
+    for part in (
+        f"# {found.defect.title}",
+        found.defect.cause,
+        found.defect.where,
+        f"- onnx {found.defect.versions['onnx']}",
+        f"- torch {torch.__version__}",
+        "- Python 3.",
+        "was present when this was written",
+        f"| as it is | {100 * found.broken.wrong:.4g} | {found.broken.error:.3g} |",
+        "| mended | 0 |",
+        "python repro.py --mended",
+    ):
+        assert part in text
+
+
+def test_a_defect_that_could_not_be_measured_is_reported_so(tmp_path):
+    known = defect("tvm_ignored_alpha")
+    folder = write_bundle(known, tmp_path / "bundle", Measured(known, absent="apache-tvm is not installed."))
+    assert "Not measured where this was written: apache-tvm is not installed." in (folder / "REPORT.md").read_text()
+
+
+def _spoilt(tmp_path, find, put):
+    known = defect("torch_gelu_infinity")
+    folder = write_bundle(known, tmp_path / "bundle", Measured(known, absent="Not asked."))
+    case = folder / "case.py"
+    text = case.read_text(encoding="utf-8")
+    assert find in text
+    case.write_text(text.replace(find, put), encoding="utf-8")
+    return _run(folder, cwd=tmp_path)
+
+
+def test_without_the_runtime_it_exits_with_3_and_a_sentence(tmp_path):
+    done = _spoilt(tmp_path, 'PACKAGES = ("torch",)', 'PACKAGES = ("there-is-no-such",)')
+    assert done.returncode == 3
+    assert done.stdout == "there-is-no-such is not installed; install it with pip install there-is-no-such.\n"
+
+
+def test_a_case_that_breaks_is_no_defect(tmp_path):
+    done = _spoilt(tmp_path, "F.gelu(", "F.no_such(")
+    assert done.returncode == 2
+    assert "no_such" in done.stderr
+
+
+def test_the_input_is_read_from_the_file(tmp_path):
+    # with the numbers that are large taken out of the file the defect does not show
+    known = defect("torch_gelu_infinity")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(known.case, "inputs", lambda: {"x": torch.tensor([-50.0, 0.0, 50.0])})
+        folder = write_bundle(known, tmp_path / "bundle", Measured(known, absent="Not asked."))
+    assert _run(folder, cwd=tmp_path).returncode == 0
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path):
+    known = defect("torch_gelu_infinity")
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(InputError, match="Cannot write"):
+        write_bundle(known, tmp_path / "file" / "bundle", Measured(known, absent="Not asked."))
+    with pytest.raises(InputError, match="something else than a bundle"):
+        write_bundle(known, tmp_path / "file", Measured(known, absent="Not asked."))
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

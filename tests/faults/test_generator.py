@@ -1,0 +1,51 @@
+from collections import Counter
+
+import pytest
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.faults import KINDS, generate, plant, possible
+from kokoro_nb.faults.generator import DEPTHS
+
+
+def test_the_same_seed_gives_the_same_faults(exported):
+    assert generate(exported.specification, 80, 3) == generate(exported.specification, 80, 3)
+    assert generate(exported.specification, 80, 3) != generate(exported.specification, 80, 4)
+
+
+def test_all_are_different_and_every_kind_comes_before_any_comes_twice(exported):
+    faults = generate(exported.specification, 150)
+    assert len(set(faults)) == 150
+    assert {fault.kind for fault in faults[: len(KINDS)]} == set(KINDS)
+    counts = Counter(fault.kind for fault in faults)
+    assert counts["nan_channel"] - counts["scaled"] in (0, 1)
+
+
+def test_every_depth_comes_in_turn(exported):
+    order = [operator.name for operator in exported.specification.operators]
+    faults = generate(exported.specification, 2 * DEPTHS, kinds=["scaled"])
+    depths = [order.index(fault.operator) * DEPTHS // len(order) for fault in faults]
+    assert sorted(depths[:DEPTHS]) == sorted(depths[DEPTHS:]) == list(range(DEPTHS))
+
+
+def test_places_on_constants_alone_are_left_out():
+    import torch
+
+    from kokoro_nb.backends.exported import export_program
+
+    class Window(torch.nn.Module):
+        def forward(self, x):
+            return x * torch.ones(3).sin()
+
+    exported = export_program(Window(), {"x": torch.ones(3)})
+    assert ":sin" in {operator.name for operator in exported.specification.operators}
+    assert possible(exported.specification, ["scaled"]) == {"scaled": (":mul",)}
+
+
+def test_everything_that_is_drawn_can_be_planted(exported):
+    planted = {plant(exported, fault).content for fault in generate(exported.specification, 40, 1)}
+    assert len(planted - {exported.content}) == 40
+
+
+def test_too_many_are_refused(exported):
+    with pytest.raises(InputError, match="There are 1 such faults in the program, not 2"):
+        generate(exported.specification, 2, kinds=["overflow"])

@@ -1,0 +1,78 @@
+import pytest
+import torch
+from torch import nn
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.faults import nearly_constant, planted
+
+
+def test_planted_and_removed_bit_for_bit():
+    module = nn.Conv1d(2, 3, 1)
+    before = module.weight.detach().clone()
+    with planted(module, "weight", 1):
+        assert torch.isnan(module.weight[1]).all()
+        assert torch.equal(module.weight[0], before[0])
+    assert torch.equal(module.weight, before)
+
+
+def test_removed_after_an_error():
+    module = nn.Conv1d(2, 3, 1)
+    before = module.bias.detach().clone()
+
+    def fail():
+        with planted(module, "bias", 2, 1e9):
+            assert module.bias[2] == 1e9
+            raise RuntimeError("inside")
+
+    with pytest.raises(RuntimeError, match="inside"):
+        fail()
+    assert torch.equal(module.bias, before)
+
+
+@pytest.mark.parametrize(("name", "channel", "match"), [("nothing", 0, "no parameter"), ("bias", 3, "no channel 3")])
+def test_bad_target(name, channel, match):
+    fault = planted(nn.Conv1d(2, 3, 1), name, channel)
+    with pytest.raises(InputError, match=match):
+        fault.__enter__()
+
+
+def test_nearly_constant_channels_vary_next_to_nothing_and_come_back_bit_for_bit():
+    convolution = nn.Conv1d(4, 6, 3)
+    x = torch.linspace(-1, 1, 80).sin().reshape(1, 4, 20)
+    before = [parameter.detach().clone() for parameter in convolution.parameters()]
+    expected = convolution(x)
+    with nearly_constant(convolution, 3):
+        found = convolution(x)
+    assert found[0, :3].std(-1).max() < 1e-4 < expected[0, :3].std(-1).min()
+    torch.testing.assert_close(found[0, :3].mean(-1), torch.tensor([1.0, 2.0, 3.0]), rtol=0, atol=1e-4)
+    torch.testing.assert_close(found[0, 3:], expected[0, 3:], rtol=0, atol=0)
+    assert all(torch.equal(a, b) for a, b in zip(convolution.parameters(), before, strict=True))
+
+
+def test_nearly_constant_is_removed_after_an_error():
+    convolution = nn.Conv1d(1, 2, 1)
+    before = convolution.bias.detach().clone()
+
+    def fail():
+        with nearly_constant(convolution, 1):
+            assert convolution.bias[0] == 1.0
+            raise RuntimeError("inside")
+
+    with pytest.raises(RuntimeError, match="inside"):
+        fail()
+    assert torch.equal(convolution.bias, before)
+
+
+@pytest.mark.parametrize(
+    ("module", "channels", "match"),
+    [
+        (nn.Conv1d(1, 2, 1, bias=False), 1, "not both a weight and a bias"),
+        (nn.Sequential(nn.Conv1d(1, 2, 1)), 1, "not both a weight and a bias"),
+        (nn.Conv1d(1, 2, 1), 3, "has 2 channels, not 3"),
+        (nn.Conv1d(1, 2, 1), 0, "has 2 channels, not 0"),
+    ],
+)
+def test_nearly_constant_refuses_what_has_no_such_channels(module, channels, match):
+    fault = nearly_constant(module, channels)
+    with pytest.raises(InputError, match=match):
+        fault.__enter__()

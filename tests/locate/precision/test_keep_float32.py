@@ -1,0 +1,154 @@
+"""The search for operators that must stay float32, on modules whose answer is known."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from kokoro_nb.backends import BACKENDS
+from kokoro_nb.backends.coreml.precision import Mixed
+from kokoro_nb.errors import InputError
+from kokoro_nb.locate.precision.keep_float32 import repair
+from kokoro_nb.locate.precision.lens import lens
+from kokoro_nb.locate.precision.matching import operations
+
+REASON = BACKENDS["coreml"].available()
+pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
+TOLERANCE = 1e-2
+
+
+class Source(nn.Module):
+    """A tone from its frequency, and a well-behaved rest: only the way to the sine needs float32."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.shape, self.rest = nn.Conv1d(1, 4, 5, padding=2), nn.Conv1d(4, 1, 5, padding=2)
+
+    def forward(self, x):
+        tone = torch.sin(torch.cumsum(x, dim=-1) * 6.0)
+        return self.rest(torch.tanh(self.shape(tone * 0.5)))
+
+
+INPUTS = {"x": torch.full((1, 1, 500), 0.7) + 0.01 * torch.arange(500) / 500}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("artefacts")
+
+
+@pytest.fixture(scope="module")
+def found(folder):
+    return repair(Source(), INPUTS, TOLERANCE, folder)
+
+
+def test_the_way_to_the_sine_is_found_and_nothing_else(found):
+    assert found.mixed.keep == ("cumsum", "mul", "sin")
+    assert found.operators == 8  # these, a product, two convolutions, the tanh, the output
+    assert found.minimal
+
+
+def test_it_is_good_where_float16_is_not(found):
+    assert found.before.finite == found.after.finite == 1
+    assert found.before.of_peak > 10 * TOLERANCE
+    assert 0 < found.after.of_peak <= TOLERANCE
+
+
+def test_the_rounds_tell_how_the_set_grew(found):
+    assert [one.kept for one in found.rounds] == [0, 3]
+    assert [row.name for row in found.rounds[0].sources] == ["sin"]
+    assert found.rounds[0].outcome == found.before
+    assert found.rounds[1].outcome.of_peak <= TOLERANCE
+
+
+def test_the_converted_file_computes_those_in_float32_and_holds_under_the_lens(found, folder):
+    seen = lens(Source(), INPUTS, folder, precision=found.mixed)
+    assert {row.name for row in seen.rows if row.dtype == "float32"} == {*found.mixed.keep, "output"}
+    assert seen.first is None
+    assert seen.worst.of_peak == found.after.of_peak
+
+
+def test_leaving_any_of_them_out_is_not_good(found, folder):
+    # the known-bad controls: each is really converted
+    for name in found.mixed.keep:
+        rest = tuple(other for other in found.mixed.keep if other != name)
+        assert lens(Source(), INPUTS, folder, precision=Mixed(rest)).worst.of_peak > TOLERANCE
+
+
+def test_the_code_to_paste_does_the_same_in_a_plain_conversion(found, folder):
+    import coremltools
+
+    exported = torch.export.export(Source().eval(), (INPUTS["x"],)).run_decompositions({})
+    pasted = {"coremltools": coremltools}
+    exec(found.mixed.as_code(), pasted)
+    precision = pasted["compute_precision"]
+    model = coremltools.convert(
+        exported,
+        compute_precision=precision,
+        minimum_deployment_target=coremltools.target.iOS17,
+        skip_model_load=True,
+    )
+    kept = {
+        operation.outputs[0].name
+        for operation in operations(model._mil_program)
+        if operation.op_type != "cast" and operation.outputs[0].dtype == coremltools.converters.mil.mil.types.fp32
+    }
+    assert kept == set(found.mixed.keep)
+
+
+def test_where_float16_is_good_enough_nothing_is_kept(folder):
+    found = repair(nn.Sequential(nn.Linear(8, 8), nn.Tanh()), {"input": torch.randn(2, 8)}, TOLERANCE, folder)
+    assert found.mixed.keep == ()
+    assert found.before == found.after
+    assert len(found.rounds) == 1
+
+
+def test_without_shrinking_it_is_what_it_grew_to(folder):
+    class Detour(nn.Module):
+        def forward(self, x):
+            return torch.sin(torch.relu(x) * 1000) + torch.relu(x)
+
+    inputs = {"x": torch.linspace(0, 5, 100)}
+    grown = repair(Detour(), inputs, TOLERANCE, folder, shrink=False)
+    assert set(grown.mixed.keep) == {"relu", "mul", "sin"}
+    assert not grown.minimal
+    assert grown.trials == 3
+    # x = 5 relu'd is 5 in float16 as well: but what comes between does not have 11 bits
+    assert set(repair(Detour(), inputs, TOLERANCE, folder).mixed.keep) <= {"relu", "mul", "sin"}
+
+
+def test_a_range_that_float16_does_not_have_is_kept_with_what_reads_it(folder):
+    class Loud(nn.Module):
+        def forward(self, x):
+            return torch.tanh((x * 300) * (x * 300) * 1e-5) + x
+
+    found = repair(Loud(), {"x": torch.tensor([1.0, 0.5])}, TOLERANCE, folder)
+    assert found.before.of_peak > TOLERANCE
+    assert found.after.of_peak <= TOLERANCE
+    assert len(found.mixed.keep) == 2  # the product, and the one that makes it small again
+
+
+def test_ordinary_rounding_has_no_source_and_everything_is_tried(folder):
+    module = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8))
+    found = repair(module, {"input": torch.randn(2, 8)}, 1e-6, folder)
+    assert found.rounds[0].sources == ()
+    assert found.rounds[1].kept == found.operators == 4
+    assert len(found.mixed.keep) == 4  # the output's own, too: it would be rounded on the way out
+    assert found.after.of_peak == 0
+
+
+def test_what_float32_does_not_have_either_cannot_be_repaired(folder):
+    class Nothing(nn.Module):
+        def forward(self, x):
+            return torch.sqrt(x)
+
+    with pytest.raises(InputError, match="With every operator in float32 the error is still nan"):
+        repair(Nothing(), {"x": torch.tensor([-1.0, 4.0])}, TOLERANCE, folder)
+
+
+def test_the_table_says_what_it_costs(found):
+    told = found.as_dict()
+    assert told["float32"] == 3
+    assert told["mixed: error (of peak)"] == found.after.of_peak
+    assert np.isfinite(told["float16: error (of peak)"])

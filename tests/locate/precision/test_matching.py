@@ -1,0 +1,110 @@
+"""Which float16 operator was which float32 operator: on files that coremltools wrote, and on names made to mislead."""
+
+import pytest
+import torch
+from torch import nn
+
+from kokoro_nb.backends import BACKENDS
+from kokoro_nb.backends.coreml import CoreMl
+from kokoro_nb.backends.coreml.precision import Mixed
+from kokoro_nb.backends.mil.saved_program import load_program
+from kokoro_nb.locate.precision.matching import matched, operations, read
+
+REASON = BACKENDS["coreml"].available()
+pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
+
+
+class Everything(nn.Module):
+    """Operators that coremltools names differently from their results, renames, splits, casts and fuses."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear, self.conv = nn.Linear(6, 6), nn.Conv1d(4, 4, 3, padding=1)
+
+    def forward(self, x, ids, mask):
+        first, second = self.linear(x.transpose(1, 2).transpose(1, 2)).chunk(2, dim=1)
+        x = torch.cat([torch.atan2(second, first), self.conv(x)], dim=1) * mask
+        voiced = x.gt(0.1).float()
+        return x.transpose(1, 2) * voiced.transpose(1, 2), ids * 2.5, torch.logical_and(x > 0, x < 1), ids + 1
+
+
+INPUTS = {
+    "x": torch.randn(1, 4, 6),
+    "ids": torch.arange(6),
+    "mask": torch.tensor([True, False, True, True, False, True]),
+}
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    folder, kept = tmp_path_factory.mktemp("artefacts"), {}
+
+    def get(route, precision):
+        if (route, precision) not in kept:
+            made = CoreMl("coreml", route=route, precision=precision).export(Everything(), INPUTS, folder)
+            kept[route, precision] = load_program(made.path).program
+        return kept[route, precision]
+
+    return get
+
+
+def _shapes(program):
+    return {variable.name: tuple(variable.shape) for operation in operations(program) for variable in operation.outputs}
+
+
+@pytest.mark.parametrize("route", ["export", "trace"])
+def test_every_result_of_a_float16_file_is_matched_or_an_inserted_cast(program, route):
+    full, half = program(route, "float32"), program(route, "float16")
+    found = matched(full, half)
+    assert found.unmatched == ()
+    assert set(found.origins) | set(found.inserted) == set(_shapes(half))
+    assert not set(found.origins) & set(found.inserted)
+    results, shapes = _shapes(full), _shapes(half)
+    for name, origin in found.origins.items():
+        if origin.operation is not None:
+            assert results[origin.result] == shapes[name]
+    from_inputs = {origin.result for origin in found.origins.values() if origin.operation is None}
+    assert from_inputs == {"x"}
+    # nothing of the float32 file is missing, and nothing stands for two
+    copied = [origin.result for origin in found.origins.values() if origin.operation is not None]
+    assert sorted(copied) == sorted(results)
+
+
+def test_a_file_in_which_nothing_was_cast_is_matched_with_itself(program):
+    full = program("export", "float32")
+    found = matched(full, full)
+    assert [origin.result for origin in found.origins.values()] == list(found.origins) == list(_shapes(full))
+    assert found.inserted == found.unmatched == ()
+
+
+def test_the_casts_around_kept_operators_are_inserted_ones(program):
+    full = program("export", "float32")
+    half = program("export", Mixed(("conv1d", "linear")))
+    found = matched(full, half)
+    assert found.unmatched == ()
+    # out of each of the two, into which x goes as it is; and behind a transposition that bears the output's name
+    assert found.inserted == ("linear_to_fp16", "conv1d_to_fp16", "output_0")
+    kept = {origin.result for name, origin in found.origins.items() if not name.endswith("_cast_fp16")}
+    assert {"conv1d", "linear"} <= kept
+
+
+def test_another_operator_of_the_same_name_is_no_match(program):
+    full, half = program("export", "float32"), program("export", "float16")
+    wrong = next(operation for operation in operations(half) if operation.op_type == "conv")
+    name = wrong.outputs[0].name
+    try:
+        wrong.outputs[0].name = "concat_0_cast_fp16"
+        assert "concat_0_cast_fp16" in matched(full, half).unmatched
+        wrong.outputs[0].name = "cat_cast_fp16"  # a concatenation
+        assert "cat_cast_fp16" in matched(full, half).unmatched
+    finally:
+        wrong.outputs[0].name = name
+    assert matched(full, half).unmatched == ()
+
+
+def test_an_operator_reads_through_truth_values(program):
+    by_name = {operation.outputs[0].name: operation for operation in operations(program("export", "float32"))}
+    assert list(read(by_name["_to_copy"])) == ["mul"]  # the cast of `x > 0.1`
+    assert list(read(by_name["mask_promoted"])) == ["mask"]
+    assert list(read(by_name["cat"])) == ["atan2", "conv1d"]
+    assert list(read(by_name["conv1d"])) == ["x"]

@@ -1,0 +1,232 @@
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from kokoro_nb.backends import BACKENDS
+from kokoro_nb.backends.base import Failure
+from kokoro_nb.backends.cuts import Cuts
+from kokoro_nb.backends.exported import export_program
+from kokoro_nb.errors import InputError
+from kokoro_nb.faults import Fault, plant
+from kokoro_nb.locate.bisection import bisect
+
+X = {"x": torch.randn(1, 4, 16, generator=torch.Generator().manual_seed(0))}
+EAGER = BACKENDS["eager"]
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.lin = nn.Conv1d(4, 4, 3, padding=1), nn.Linear(4, 4)
+
+    def forward(self, x):
+        y = torch.exp(torch.sin(self.conv(x)))
+        mean = y.mean(-1, keepdim=True)
+        y = (y - mean) * torch.rsqrt(((y - mean) ** 2).mean(-1, keepdim=True) + 1e-5)
+        return self.lin(F.leaky_relu(y, 0.1).transpose(1, 2)).transpose(1, 2) + x
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.blocks = nn.Sequential(Block(), Block(), Block())
+
+    def forward(self, x):
+        return self.blocks(x)
+
+
+@pytest.fixture(scope="module")
+def exported():
+    return export_program(Net(), X)
+
+
+OPERATORS = [operator.name for operator in export_program(Net(), X).specification.operators]
+FAULTS = [f"sign_flip@{name}" for name in OPERATORS[::4]] + [
+    "nan_channel@blocks.1.conv:conv1d",
+    "wrong_epsilon@blocks.2:add",
+    "half_rounding@blocks.0:exp",
+    "dropped_bias@blocks.2.lin:linear",
+    "sign_flip@blocks.2:transpose#2",  # a view
+    f"scaled@{OPERATORS[-1]}",
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_found_exactly_and_within_the_bound(fault, exported):
+    candidate = plant(exported, Fault.parse(fault))
+    found = bisect(EAGER, candidate, X)
+    assert found.verdict == "fail"
+    assert found.culprits == (fault.partition("@")[2],)
+    (search,) = found.searches
+    assert found.units == len(Cuts(candidate))
+    assert search.limit == math.ceil(math.log2(found.units)) + 2
+    assert 0 < search.compilations <= search.limit
+    assert search.error.ratio > 1
+    assert (search.steps[0].first, search.steps[0].stop) == (0, found.units)
+    assert search.statement.startswith(f"{found.culprits[0]} is wrong, alone and on right inputs, by ")
+
+
+def test_a_healthy_program_passes_with_one_compilation(exported):
+    found = bisect(EAGER, exported, X)
+    assert (found.verdict, found.culprits) == ("pass", ())
+    assert [search.compilations for search in found.searches] == [1]
+    assert found.searches[0].statement == "The whole program is right on these inputs."
+
+
+def test_a_fault_that_changes_nothing_is_no_fault(exported):
+    class Positive(nn.Module):
+        def forward(self, x):
+            return torch.exp(x).abs().sqrt()
+
+    positive = export_program(Positive(), X)
+    hidden = plant(positive, Fault("sign_flip", ":exp"))
+    assert bisect(EAGER, hidden, X).verdict == "pass"  # the absolute value undoes it
+    assert bisect(EAGER, plant(positive, Fault("sign_flip", ":abs")), X).culprits == (":abs",)
+
+
+def test_several_faults_are_found_one_after_another(exported):
+    candidate = exported
+    planted = ("blocks.0:sin", "blocks.1.lin:linear", "blocks.2.conv:conv1d")
+    for name in planted:
+        candidate = plant(candidate, Fault("nan_channel", name))
+    found = bisect(EAGER, candidate, X, most=5)
+    assert found.culprits == planted
+    assert [search.verdict for search in found.searches] == ["fail", "fail", "fail", "pass"]
+    assert all(search.compilations <= search.limit for search in found.searches)
+    assert bisect(EAGER, candidate, X, most=2).culprits == planted[:2]
+    assert bisect(EAGER, candidate, X).culprits == planted[:1]
+
+
+@dataclass(frozen=True)
+class Treacherous:
+    """A backend that is right unless it gets all of `together` at once; and does not take `refused`."""
+
+    together: tuple[str, ...] = ()
+    refused: str = ""
+    name: str = "treacherous"
+
+    def available(self):
+        return None
+
+    def executes(self):
+        return None
+
+    def export(self, module, inputs, folder=None):
+        own = module.specification.program.graph.nodes
+        names = module.specification.results(node for node in own if node.op == "call_function")
+        if self.refused in names and len(names) < 20:
+            return Failure(self.name, "lowered", "RuntimeError", "no such operator")
+        made = EAGER.export(module, inputs)
+        wrong = bool(self.together) and set(self.together) <= set(names)
+        return replace(made, program=_Negating(made.program)) if wrong else made
+
+    def load(self, artifact):
+        return artifact.program
+
+
+@dataclass(frozen=True)
+class _Negating:
+    program: object
+
+    def run(self, inputs):
+        return {name: -value for name, value in self.program.run(inputs).items()}
+
+
+def test_a_fault_that_vanishes_alone_is_unknown_and_the_smallest_wrong_part_is_told(exported):
+    backend = Treacherous(together=("blocks.1:exp", "blocks.1:rsqrt"))
+    found = bisect(backend, exported, X, most=3)
+    assert (found.verdict, found.culprits) == ("unknown", ())
+    (search,) = found.searches
+    assert search.limit < search.compilations <= 3 * search.limit
+    first, last = OPERATORS.index("blocks.1:exp"), OPERATORS.index("blocks.1:rsqrt")
+    assert search.operators == tuple(OPERATORS[first : last + 1])
+    assert "is right when it is compiled alone" in search.reason
+    assert search.error is None
+    assert search.statement.startswith("No operator is seen to be wrong by itself, after ")
+
+
+def test_a_treacherous_backend_is_caught_at_one_operator(exported):
+    found = bisect(Treacherous(together=("blocks.1:rsqrt",)), exported, X)
+    assert found.culprits == ("blocks.1:rsqrt",)
+
+
+def test_a_part_that_cannot_be_compiled_is_unknown(exported):
+    candidate = plant(exported, Fault("sign_flip", "blocks.2:exp"))
+    found = bisect(Treacherous(refused="blocks.2:sin"), candidate, X)
+    assert found.verdict == "unknown"
+    assert "no such operator" in found.searches[0].reason
+    assert "blocks.2:exp" in found.searches[0].operators
+    whole = bisect(Treacherous(refused=":exp"), export_program(_Exponential(), X), X)
+    assert (whole.verdict, whole.searches[0].compilations) == ("unknown", 1)
+
+
+class _Exponential(nn.Module):
+    def forward(self, x):
+        return torch.exp(x)
+
+
+def test_a_program_of_one_operator(exported):
+    single = export_program(_Exponential(), X)
+    assert bisect(EAGER, single, X).verdict == "pass"
+    found = bisect(EAGER, plant(single, Fault("sign_flip", ":exp")), X)
+    assert (found.units, found.culprits, found.searches[0].limit) == (1, (":exp",), 2)
+    assert found.searches[0].compilations <= 2
+
+
+def test_a_search_that_was_broken_off_goes_on(exported, tmp_path):
+    backend = BACKENDS["onnxruntime"]
+    if backend.available() is not None:
+        pytest.skip(backend.available())
+    candidate = plant(exported, Fault("nan_channel", "blocks.1:sin"))
+    first = bisect(backend, candidate, X, tmp_path)
+    again = bisect(backend, candidate, X, tmp_path)
+    assert first.culprits == again.culprits == ("blocks.1:sin",)
+    assert not any(step.cached for step in first.searches[0].steps)
+    assert all(step.cached for step in again.searches[0].steps)
+
+
+def test_xnnpack_s_tanh_gelu_is_found(tmp_path):
+    class Gelu(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.first, self.last = nn.Conv1d(4, 4, 3), nn.Conv1d(4, 4, 3)
+
+        def forward(self, x):
+            return self.last(F.gelu(self.first(3 * x), approximate="tanh"))
+
+    backend = BACKENDS["executorch-xnnpack"]
+    if backend.available() is not None:
+        pytest.skip(backend.available())
+    found = bisect(backend, export_program(Gelu(), X), X, tmp_path)
+    assert found.culprits == (":gelu",)
+    # the two forms of gelu differ by up to 4.7e-4; the peak here is some 5
+    assert found.searches[0].error.error == pytest.approx(4.7e-4, rel=0.1)
+
+
+def test_non_finite_values_that_are_right_are_no_fault():
+    class Infinite(nn.Module):
+        def forward(self, x):
+            return torch.log(x * 0).exp() + 1 / (x * 0)
+
+    exported = export_program(Infinite(), X)
+    assert not np.isfinite(EAGER.load(EAGER.export(exported, X)).run(X)["output"]).any()
+    assert bisect(EAGER, exported, X).verdict == "pass"
+    assert bisect(EAGER, plant(exported, Fault("sign_flip", ":log")), X).culprits == (":log",)
+
+
+def test_what_cannot_be_searched_is_refused(exported):
+    with pytest.raises(InputError, match="0 faults are too few"):
+        bisect(EAGER, exported, X, most=0)
+    with pytest.raises(InputError, match="Input 'x' is missing"):
+        bisect(EAGER, exported, {})
+    absent = replace(BACKENDS["executorch-coreml"])
+    if absent.available() is None:
+        with pytest.raises(InputError, match="built without CoreMLBackend"):
+            bisect(absent, exported, X)

@@ -1,0 +1,89 @@
+import ast
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+from safetensors import safe_open
+from torch import nn
+
+from kokoro_nb.backends.exported import export_program
+from kokoro_nb.errors import InputError
+from kokoro_nb.faults import Fault, plant
+from kokoro_nb.locate import Culprit, investigate, reference_trace
+from kokoro_nb.locate.culprit_bundle import write_finding_bundle
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second = nn.Conv1d(3, 4, 3), nn.Conv1d(4, 2, 3)
+
+    def forward(self, x):
+        return torch.sin(self.second(torch.tanh(self.first(x))))
+
+
+INPUTS = {"x": torch.randn(1, 3, 40, generator=torch.Generator().manual_seed(1))}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bundle")
+    healthy = export_program(Model().eval(), INPUTS)
+    broken = plant(healthy, Fault("sign_flip", "second:conv1d"))
+    reference = reference_trace(healthy, INPUTS)
+    culprit = investigate(broken, INPUTS, "onnxruntime", reference, folder / "artefacts").culprit
+    return (
+        culprit,
+        broken,
+        healthy,
+        reference,
+        write_finding_bundle(culprit, broken, healthy, reference, folder / "made"),
+    )
+
+
+def run(bundle, *arguments):
+    command = [sys.executable, "-I", str(bundle / "repro.py"), *arguments]
+    return subprocess.run(command, cwd=bundle, capture_output=True, text=True, check=False)
+
+
+def test_the_script_fails_while_the_fault_is_there_and_passes_when_mended(found):
+    *_, bundle = found
+    done = run(bundle)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "there: 100 % wrong, error 2 of the peak" in done.stdout
+    assert run(bundle, "--mended").returncode == 0
+
+
+def test_it_holds_the_one_operator_and_what_went_into_it(found):
+    *_, reference, bundle = found
+    with safe_open(bundle / "inputs.safetensors", "pt") as file:
+        (name,) = file.keys()
+        assert torch.equal(file.get_tensor(name), torch.from_numpy(reference.values[":tanh"]))
+    calls = [n for n in torch.export.load(bundle / "right.pt2").graph.nodes if n.op == "call_function"]
+    assert [str(node.target) for node in calls] == ["aten.conv1d.default"]
+    about = json.loads((bundle / "finding.json").read_text())
+    assert about["finding"]["tap"] == "second:conv1d"
+    assert 0 < about["limit"] < 1e-5
+    assert "second:conv1d" in (bundle / "REPORT.md").read_text()
+
+
+def test_no_file_in_it_needs_this_package(found):
+    *_, bundle = found
+    for path in bundle.glob("*.py"):
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        modules = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+        modules += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+        assert not [name for name in modules if name.startswith("kokoro")]
+
+
+def test_what_cannot_be_bundled(found, tmp_path):
+    culprit, broken, healthy, reference, _ = found
+    with pytest.raises(InputError, match="names no operator"):
+        write_finding_bundle(Culprit("divergence", "pass", "onnxruntime"), broken, healthy, reference, tmp_path / "a")
+    elsewhere = Culprit("divergence", "fail", "eager", culprit.tap)
+    with pytest.raises(InputError, match="No script runs eager"):
+        write_finding_bundle(elsewhere, broken, healthy, reference, tmp_path / "b")
+    assert not list(tmp_path.iterdir())

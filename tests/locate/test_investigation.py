@@ -1,0 +1,149 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from kokoro_nb.backends import BACKENDS
+from kokoro_nb.backends.base import Failure, absence
+from kokoro_nb.backends.exported import export_program
+from kokoro_nb.backends.onnx import OnnxRuntime
+from kokoro_nb.errors import InputError
+from kokoro_nb.faults import Fault, generate, plant
+from kokoro_nb.locate import investigate
+from kokoro_nb.locate.investigation import reference_trace
+from kokoro_nb.models import stages
+from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+
+
+class Network(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv1d(4, 8, 3, padding=1), nn.InstanceNorm1d(8, affine=True)
+        self.linear, self.up = nn.Linear(12, 12), nn.ConvTranspose1d(8, 4, 4, stride=2, padding=1)
+
+    def forward(self, x):
+        x = F.leaky_relu(self.norm(self.conv(x)), 0.1)
+        left, right = torch.chunk(x, 2, dim=1)
+        x = torch.cat([torch.sin(left), self.linear(right)], dim=1)
+        return torch.exp(self.up(x)).clamp(max=2.0)
+
+
+X = {"x": torch.randn(1, 4, 12, generator=torch.Generator().manual_seed(0))}
+
+
+@pytest.fixture(scope="module")
+def exported():
+    torch.manual_seed(0)
+    return export_program(Network(), X)
+
+
+@pytest.fixture(scope="module")
+def reference(exported):
+    return reference_trace(exported, X)
+
+
+def _here(name):
+    reason = absence(BACKENDS[name])
+    return name if reason is None else pytest.skip(reason)
+
+
+@pytest.mark.parametrize("name", ["eager", "onnxruntime"])
+def test_a_sound_program_passes(exported, name, tmp_path):
+    found = investigate(exported, X, _here(name), folder=tmp_path)
+    assert (found.divergence.verdict, found.nonfinite.verdict, found.faults) == ("pass", "pass", ())
+    assert found.culprit.tap is None
+    assert found.probe.difference == 0
+    assert max(error.ratio for error in found.errors) <= 1
+    row = found.as_dict()
+    assert (row["backend"], row["wrong by themselves"]) == (name, 0)
+    assert row["captured"] + row["not captured"] == len(exported.specification.operators)
+
+
+@pytest.mark.parametrize("name", ["eager", "onnxruntime"])
+@pytest.mark.parametrize(
+    ("fault", "cause"),
+    [
+        ("nan_channel@norm:instance_norm", None),
+        ("scaled@up:conv_transpose1d", "a factor"),
+        ("sign_flip@:cat", "a turned sign"),
+        ("dropped_bias@conv:conv1d", "a bias dropped, doubled or wrong"),
+    ],
+)
+def test_a_planted_fault_is_named(exported, reference, name, fault, cause, tmp_path):
+    planted = Fault.parse(fault)
+    found = investigate(plant(exported, planted), X, _here(name), reference, tmp_path)
+    assert [one.tap.name for one in found.faults] == [planted.operator]
+    assert found.culprit.tap.name == planted.operator
+    assert found.nonfinite.verdict == ("fail" if planted.kind == "nan_channel" else "pass")
+    assert cause in [suspect.cause for suspect in found.culprit.suspects] or cause is None
+
+
+def test_many_faults_are_each_named_exactly(exported, reference):
+    neutral = 0
+    for fault in generate(exported.specification, 30, seed=1):
+        found = investigate(plant(exported, fault), X, "eager", reference)
+        if not found.faults:  # it changes nothing: then nothing must have changed
+            neutral += 1
+            np.testing.assert_array_equal(found.candidate.outputs["output"], reference.outputs["output"])
+            continue
+        kin = fault.operator.partition("#")[0]  # the results of one operator can only be exchanged together
+        assert {one.tap.name.partition("#")[0] for one in found.faults} == {kin}, str(fault)
+    assert neutral <= 3
+
+
+def test_independent_faults_are_all_named(exported, reference):
+    planted = exported
+    names = ["conv:conv1d", ":sin", "up:conv_transpose1d"]
+    for name in names:
+        planted = plant(planted, Fault("scaled", name))
+    found = investigate(planted, X, "eager", reference)
+    assert [one.tap.name for one in found.faults] == names
+    assert found.culprit.tap.name == names[0]
+    for one in found.faults:
+        assert one.local_error == pytest.approx(0.01, rel=1e-4)
+
+
+def test_what_is_not_finite_comes_first(exported, reference):
+    planted = plant(plant(exported, Fault("scaled", "conv:conv1d")), Fault("nan_channel", "up:conv_transpose1d"))
+    found = investigate(planted, X, "eager", reference)
+    assert (found.divergence.tap.name, found.culprit.tap.name) == ("conv:conv1d", "up:conv_transpose1d")
+
+
+def test_an_export_that_fails_is_handed_on(tmp_path):
+    class Drawing(nn.Module):
+        def forward(self, x):
+            return x + torch.randn(3)
+
+    drawing, x = export_program(Drawing(), {"x": torch.zeros(3)}), {"x": torch.zeros(3)}
+    failure = investigate(drawing, x, _here("tvm-unfused"), folder=tmp_path)
+    assert isinstance(failure, Failure)
+    assert failure.rung == "lowered"
+
+
+def test_a_backend_that_is_not_here_is_refused(exported, monkeypatch):
+    monkeypatch.setattr(OnnxRuntime, "available", lambda self: "onnx is not installed.")
+    with pytest.raises(InputError, match="onnxruntime cannot run here: onnx is not installed"):
+        investigate(exported, X, "onnxruntime")
+
+
+@pytest.fixture(scope="module")
+def decoder(narrow, narrow_case):
+    """The decoder from the excitation's STFT on, 4 frames, as it is exported."""
+    with patched(narrow.model, EXPORT_PATCHES):
+        inputs = stages.from_har_inputs(narrow.model.decoder, narrow_case.decoder_inputs(4))
+        return export_program(stages.FromHarStage(narrow.model.decoder), inputs), inputs
+
+
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("tvm-unfused", "coreml-reference")]
+
+
+@pytest.mark.parametrize("name", ["eager", "onnxruntime", *SLOW])
+def test_no_operator_of_the_real_decoder_is_called_wrong(decoder, name, tmp_path):
+    exported, inputs = decoder
+    found = investigate(exported, inputs, _here(name), folder=tmp_path)
+    worst = max(found.errors, key=lambda error: error.ratio)
+    assert len(found.errors) > 500
+    assert worst.ratio <= 1, worst.operator.name
+    assert found.faults == ()
+    assert found.nonfinite.verdict != "fail"

@@ -1,0 +1,58 @@
+"""Delta debugging, on sets whose answer is known."""
+
+import random
+
+import pytest
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.locate.minimise import minimised
+
+LETTERS = "abcdefghijk"
+
+
+@pytest.mark.parametrize("needed", [set(), {"d"}, {"a", "k"}, {"c", "d", "e"}, set(LETTERS)])
+def test_finds_what_is_needed_and_asks_once_about_each(needed):
+    asked = []
+
+    def good(chosen):
+        asked.append(chosen)
+        return needed <= set(chosen)
+
+    assert minimised(LETTERS, good) == tuple(sorted(needed))
+    assert len(asked) == len(set(asked))
+    assert len(asked) <= len(LETTERS) ** 2 + 3 * len(LETTERS)  # the bound of the paper
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_none_can_be_left_out_of_it_whatever_good_is(seed):
+    # sets that are good at random, so that more is not better: the strictest case
+    source = random.Random(seed)
+    table = {}
+
+    def good(chosen):
+        if len(chosen) == len(LETTERS):
+            return True
+        return table.setdefault(chosen, source.random() < 0.3)
+
+    found = minimised(LETTERS, good)
+    assert good(found)
+    assert not any(good(tuple(other for other in found if other != item)) for item in found)
+
+
+def test_an_item_that_spoils_the_others_is_left_out():
+    def good(chosen):
+        return {"b", "f"} <= set(chosen) and ("h" not in chosen or "i" in chosen)
+
+    assert minimised(LETTERS, good) == ("b", "f")
+
+
+def test_of_two_ways_it_finds_one():
+    found = minimised(LETTERS, lambda chosen: {"a", "b"} <= set(chosen) or "k" in chosen)
+    assert found in {("a", "b"), ("k",)}
+
+
+def test_refuses_what_is_not_good_to_begin_with():
+    with pytest.raises(InputError, match="All items together are not good"):
+        minimised(LETTERS, lambda chosen: len(chosen) == 3)
+    with pytest.raises(InputError, match="twice"):
+        minimised("aa", lambda _: True)

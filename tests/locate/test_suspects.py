@@ -1,0 +1,285 @@
+import numpy as np
+import pytest
+
+from kokoro_nb.locate import divergences
+from kokoro_nb.locate.suspects import RULES, Suspect, suspects
+
+
+@pytest.fixture
+def causes(toy, step):
+    """Return what the rules say of one operator that gives something else than `function`."""
+
+    def ask(op, function, fault, x, *constants, dtype=np.float32):
+        reads = ("input:x", *(f"constant:{place}" for place in range(len(constants))))
+        named = {str(place): value for place, value in enumerate(constants)}
+        program = toy({":it": step(op, function, *reads)}, {"x": x}, named)
+        (found,) = divergences(program.trace(), program.trace({":it": fault}, dtype=dtype))
+        return {suspect.cause: suspect for suspect in found.suspects}
+
+    return ask
+
+
+def _noise(shape=(1, 4, 32), seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def _norm(x):
+    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+
+
+def _steep(*channels):
+    """Return noise, of which some channels lie at 1000 with a deviation of 1."""
+    x = _noise()
+    x[:, list(channels)] += 1000
+    return x
+
+
+def _with(channels, value):
+    def fault(result):
+        result = result.copy()
+        result[:, list(channels)] = value
+        return result
+
+    return fault
+
+
+VARIANCE = "a variance in one pass, E[x²] - E[x]²"
+
+
+def test_a_variance_in_one_pass(causes):
+    found = causes("instance_norm.default", _norm, _with([0, 2], np.nan), _steep(0, 2))[VARIANCE]
+    assert found.speaks_against == ()
+    assert "in the wrong channels" in found.speaks_for[0]
+    x = _steep(0, 2).astype(float)
+    steep = (x.mean(-1) ** 2 / x.var(-1))[0]
+    assert found.speaks_for[0].startswith(f"mean² / variance of its input is {min(steep[0], steep[2]):.2g} or more")
+    assert found.speaks_for[1] == f"and {max(steep[1], steep[3]):.2g} at most in the others"
+    assert np.isnan(found.explained)
+
+
+def test_a_steep_channel_that_is_right_speaks_against_it(causes):
+    x = _steep(0, 2)
+    x[:, 2] = 0.3 * (x[:, 2] - 1000) + 1000
+    assert causes("instance_norm.default", _norm, _with([0], np.nan), x)[VARIANCE].speaks_against
+
+
+@pytest.mark.parametrize(
+    ("op", "channels", "x"),
+    [
+        ("instance_norm.default", [1], _steep(0, 2)),  # wrong where the mean is small
+        ("instance_norm.default", [0, 1], _steep(0, 2)),  # and there too
+        ("mul.Tensor", [0, 2], _steep(0, 2)),  # no variance in it
+    ],
+)
+def test_no_variance_in_one_pass(causes, op, channels, x):
+    assert VARIANCE not in causes(op, _norm, _with(channels, np.nan), x)
+
+
+EXP = "an exponential that overflows"
+
+
+def test_an_exponential_that_overflows(causes):
+    x = _noise()
+    x[0, 1, 3] = 100
+    found = causes("exp.default", np.exp, lambda y: np.minimum(y, 3e38), x)[EXP]
+    assert found.speaks_for == ("its largest argument is 100, the limit 88.72",)
+    x[0, 1, 3] = 12
+    found = causes("exp.default", np.exp, lambda y: np.minimum(y, 6e4), x, dtype=np.float16)[EXP]
+    assert found.speaks_for == ("its largest argument is 12, the limit 11.09",)
+
+
+def test_no_exponential_that_overflows(causes):
+    x = _noise()
+    x[0, 1, 3] = 12
+    assert EXP not in causes("exp.default", np.exp, lambda y: 2 * y, x)  # float32 goes to 88
+    x[0, 1, 3] = 100
+    assert EXP not in causes("tanh.default", np.tanh, lambda y: 2 * y, x)
+
+
+def test_the_branch_cut(causes):
+    turn = np.float32(2 * np.pi)
+
+    def angle(x):
+        return np.arctan2(0 * x + 1e-6, x)
+
+    def fault(result):
+        return np.where(result > 3, result - turn, result)
+
+    found = causes("atan2.default", angle, fault, _noise())["atan2 on the branch cut"]
+    assert found.explained == 1
+    assert found.speaks_for == ("100 % of the wrong elements are off by 2 pi",)
+    half = causes("atan2.default", angle, lambda r: _with([0], r[:, 0] + 1)(fault(r)), _noise())
+    assert 0 < half["atan2 on the branch cut"].explained < 1
+    assert causes("atan2.default", angle, lambda r: r + 1, _noise())["atan2 on the branch cut"].explained == 0
+    assert "atan2 on the branch cut" not in causes("tanh.default", np.tanh, lambda r: r + turn, _noise())
+
+
+def test_the_logarithm_of_zero(causes):
+    x = np.abs(_noise())
+    x[0, 1, 3:5] = 0
+    found = causes("log.default", np.log, lambda y: np.where(np.isinf(y), np.nan, y), x)["log of zero"]
+    assert found.speaks_for == ("at 2 of 2 elements that are not finite, input:x is 0",)
+
+
+def test_division_by_a_zero_that_is_broadcast(toy, step):
+    steps = {":div": step("div.Tensor", lambda x, y: x / y, "input:x", "input:y")}
+    inputs = {"x": 1 + np.abs(_noise()), "y": np.float32([1, 0, 2, 3]).reshape(1, 4, 1)}
+    program = toy(steps, inputs)
+    (found,) = divergences(program.trace(), program.trace({":div": lambda y: np.where(np.isinf(y), 0, y)}))
+    (suspect,) = (one for one in found.suspects if one.cause == "div of zero")
+    assert suspect.speaks_for == ("at 32 of 32 elements that are not finite, input:y is 0",)
+
+
+def test_zeros_that_divide_nothing(causes, toy, step):
+    x = np.abs(_noise())
+    x[0, 1, 3:5] = 0
+    assert "div of zero" not in causes("div.Tensor", lambda x: x / 3, lambda y: y * 2, x)  # zeros above the line
+    assert "log of zero" not in causes("log.default", np.log, _with([2], np.nan), x)  # wrong elsewhere
+    assert "neg of zero" not in causes("neg.default", lambda x: -x, _with([1], np.nan), x)
+    # what was not captured lies between, and the shapes do not go together
+    steps = {
+        ":cat": step("cat.default", lambda x: np.concatenate([x, x], -1), "input:x"),
+        ":log": step("log.default", np.log, ":cat"),
+    }
+    program = toy(steps, {"x": x})
+    (found,) = divergences(program.trace(), program.trace({":log": lambda y: y * 2}, missing=[":cat"]))
+    assert "log of zero" not in [suspect.cause for suspect in found.suspects]
+
+
+HALF = "the range of float16"
+
+
+def test_the_range_of_float16(causes):
+    x = _noise()
+    x[0, 1] = 300
+
+    def fault(y):
+        return np.where(np.abs(y) > 65504, np.inf, y)
+
+    found = causes("pow.Tensor_Scalar", lambda x: x**2, fault, x)[HALF]
+    assert found.speaks_for == ("the largest right value is 9e+04, above 65504",)
+    assert found.speaks_against == ()
+    found = causes("pow.Tensor_Scalar", lambda x: x**2, lambda y: _with([2], np.nan)(fault(y)), x)[HALF]
+    assert found.speaks_against == ("32 elements that are not finite should be within it",)
+
+
+def test_not_the_range_of_float16(causes):
+    x = _noise()
+    assert HALF not in causes("mul.Tensor", lambda x: x * 2, _with([1], np.inf), x)  # nothing large is right
+    assert HALF not in causes("mul.Tensor", lambda x: x * 1e6, lambda y: y * 2, x)  # and nothing is infinite
+
+
+ROUNDED = "a result rounded to float16"
+
+
+def test_a_result_rounded_to_float16(causes):
+    found = causes("sin.default", np.sin, lambda y: y.astype(np.float16).astype(np.float32), _noise())
+    assert ROUNDED in found
+    assert ROUNDED not in causes("sin.default", np.sin, lambda y: y * np.float32(1.001), _noise())
+    assert ROUNDED not in causes(
+        "sin.default", np.sin, lambda y: y > 0, _noise()
+    )  # a few round numbers are no rounding
+
+
+def test_a_turned_sign_and_a_factor(causes):
+    found = causes("sin.default", np.sin, lambda y: -y, _noise())
+    assert list(found) == ["a turned sign"]
+    assert found["a turned sign"].explained == pytest.approx(1, abs=1e-6)
+    assert type(found["a turned sign"].explained) is float
+    found = causes("sin.default", np.sin, lambda y: y * np.float32(1.25), _noise())
+    assert list(found) == ["a factor"]
+    assert found["a factor"].speaks_for == ("what was given is 1.25 times what is right, to 100 %",)
+
+
+def test_an_explanation_says_how_much_it_explains(causes):
+    # -y and a rest whose root mean square is 1 / 200 of that of 2 y: 0.5 % of the error is left
+    y, rest = np.sin(_noise()), _noise(seed=1)
+    rest *= np.sqrt(np.mean((2 * y) ** 2) / np.mean(rest**2)) / 200
+    found = causes("sin.default", np.sin, lambda y: -y + rest, _noise())["a turned sign"]
+    assert found.explained == pytest.approx(1 - 1 / 200, abs=2e-4)
+    # with four times the rest, 2 %: that is no explanation any more
+    assert "a turned sign" not in causes("sin.default", np.sin, lambda y: -y + 4 * rest, _noise())
+
+
+@pytest.mark.parametrize(("step_by", "word"), [(1, "+1"), (-1, "-1")])
+def test_a_shift_whatever_comes_in_at_the_end(causes, step_by, word):
+    def fault(y):
+        y = np.roll(y, step_by, axis=-1)
+        y[..., 0 if step_by > 0 else -1] = 0
+        return y
+
+    found = causes("slice.Tensor", np.copy, fault, _noise())["a shift by one, as of padding"]
+    assert found.explained == pytest.approx(1)
+    assert f"shifted by {word}" in found.speaks_for[0]
+
+
+def test_no_shift(causes):
+    shift = "a shift by one, as of padding"
+    assert shift not in causes("slice.Tensor", np.copy, lambda y: np.roll(y, 2, axis=-1), _noise())
+    assert shift not in causes("slice.Tensor", np.copy, lambda y: np.roll(y, 1, axis=1), _noise())
+
+
+BIAS = "a bias dropped, doubled or wrong"
+
+
+def test_a_bias(causes):
+    bias = np.float32([1, -2, 0.5, 3]).reshape(1, 4, 1)
+    found = causes("conv1d.default", lambda x, b: x + b, lambda y: y - bias, _noise(), bias)
+    assert found[BIAS].explained == pytest.approx(1, abs=1e-5)
+    assert BIAS not in causes("conv1d.default", lambda x, b: x + b, lambda y: y * 2, _noise(), bias)
+    ramp = np.linspace(0, 1, 32, dtype=np.float32)
+    assert BIAS not in causes("conv1d.default", lambda x, b: x + b, lambda y: y + ramp, _noise(), bias)
+
+
+LEAK = "padding that leaks in"
+
+
+@pytest.mark.parametrize(("place", "side"), [(slice(0, 2), "beginning"), (slice(30, 32), "end")])
+def test_padding_that_leaks_in(causes, place, side):
+    def fault(y):
+        y = y.copy()
+        y[..., place] += 1
+        return y
+
+    found = causes("conv1d.default", np.sin, fault, _noise())[LEAK]
+    assert found.speaks_for == (f"wrong at the {side} alone: 2 of 32 positions",)
+
+
+@pytest.mark.parametrize("place", [slice(10, 12), slice(0, 20), slice(None)])
+def test_no_padding_that_leaks_in(causes, place):
+    def fault(y):
+        y = y.copy()
+        y[..., place] += 1
+        return y
+
+    assert LEAK not in causes("conv1d.default", np.sin, fault, _noise())
+
+
+def test_the_best_explained_comes_first(causes):
+    def fault(y):
+        return (-y).astype(np.float16).astype(np.float32)
+
+    found = list(causes("sin.default", np.sin, fault, _noise()).values())
+    assert [suspect.cause for suspect in found] == ["a turned sign", ROUNDED]
+    assert found[0].explained > 0.99
+    assert np.isnan(found[1].explained)
+
+
+def test_no_rule_stumbles_over_what_is_no_float(causes):
+    assert isinstance(causes("gt.Scalar", lambda x: x > 0, np.logical_not, _noise()), dict)
+    assert isinstance(causes("argmax.default", lambda x: np.argmax(x, -1), lambda y: 31 - y, _noise()), dict)
+    assert causes("sum.default", lambda x: x.sum(), lambda y: y + 1, _noise()) == {}  # one number has some factor
+    assert isinstance(causes("sin.default", np.sin, lambda y: y * np.nan, _noise()), dict)
+
+
+def test_a_rule_can_be_added(causes, monkeypatch):
+    from kokoro_nb.locate import suspects as module
+
+    monkeypatch.setattr(module, "RULES", [*RULES])
+
+    @module.rule
+    def always(evidence):
+        return Suspect("a fault of mine", (f"it is {evidence.op}",))
+
+    assert causes("sin.default", np.sin, lambda y: y + 1, _noise())["a fault of mine"].speaks_for == ("it is sin",)
+    assert suspects is module.suspects

@@ -1,0 +1,124 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from kokoro_nb.backends import BACKENDS
+from kokoro_nb.backends.base import Failure
+from kokoro_nb.backends.exported import export_program
+from kokoro_nb.errors import InputError
+from kokoro_nb.locate.tapping import EXTRA_OUTPUTS, probe_effect, traced, with_extra_outputs
+from kokoro_nb.traces.trace import Trace
+
+X = {"x": torch.randn(1, 3, 8, generator=torch.Generator().manual_seed(0))}
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv = nn.Conv1d(3, 3, 3)
+
+    def forward(self, x):
+        y = torch.sin(self.conv(x))
+        return torch.where(y > 0, torch.exp(y), y)
+
+
+@pytest.fixture(scope="module")
+def exported():
+    return export_program(Net(), X)
+
+
+@pytest.fixture(scope="module")
+def expected(exported):
+    found = {}
+    exported.specification.run(X, lambda name, value: found.update({name: value.numpy().copy()}))
+    return found
+
+
+@pytest.mark.parametrize(("name", "recompiled"), [("eager", False), ("torchscript", True), ("onnxruntime", False)])
+def test_every_backend_is_looked_into(name, recompiled, exported, expected, tmp_path):
+    if BACKENDS[name].available() is not None:
+        pytest.skip(BACKENDS[name].available())
+    trace = traced(BACKENDS[name], exported, X, keep="full", folder=tmp_path)
+    assert (trace.how == EXTRA_OUTPUTS) == recompiled
+    assert list(trace.values) == list(expected)
+    assert list(trace.outputs) == ["output"]
+    for operator, value in trace.values.items():
+        np.testing.assert_allclose(value, expected[operator], atol=1e-6)
+
+
+def test_what_is_asked_for_and_nothing_else(exported, tmp_path):
+    trace = traced(BACKENDS["torchscript"], exported, X, [":exp"], folder=tmp_path)
+    assert [tap.name for tap in trace.taps] == [":exp"]
+    assert (trace.missing, trace.values) == ((), {})
+
+
+class FloatsOnly:
+    """Refuses an output that is no float."""
+
+    name = "floats-only"
+
+    def export(self, module, inputs, folder=None):
+        outputs = module.program.graph.output_node().args[0]
+        if not all(node.meta["val"].is_floating_point() for node in outputs):
+            return Failure(self.name, "lowered", "TypeError", "a truth value cannot go out")
+        return BACKENDS["eager"].export(module, inputs, folder)
+
+    def load(self, artifact):
+        return artifact.program
+
+
+def test_where_a_backend_takes_no_truth_values_the_floats_are_captured(exported):
+    trace = with_extra_outputs(FloatsOnly(), exported, X)
+    assert trace.missing == (":gt",)
+    assert ":exp" in [tap.name for tap in trace.taps]
+
+
+def test_a_program_that_cannot_be_exported_is_refused(exported):
+    class Nothing(FloatsOnly):
+        def export(self, module, inputs, folder=None):
+            return Failure(self.name, "lowered", "TypeError", "no such thing")
+
+    with pytest.raises(InputError, match=r"nothing to look into, for .*no such thing"):
+        traced(Nothing(), exported, X)
+
+
+def _effect(plain, tapped):
+    return probe_effect({"y": np.array(plain)}, Trace("b", (), outputs={"y": np.array(tapped)}, how="taps"))
+
+
+def test_the_probe_effect_is_the_largest_difference():
+    effect = _effect([1.0, -4.0, np.nan], [1.0, -4.5, np.nan])
+    assert (effect.difference, effect.of_peak, effect.output, effect.changed) == (0.5, 0.125, "y", True)
+    assert effect.statement == "Looking into b (taps) changed 'y' by up to 0.5, 0.12 of its peak."
+
+
+def test_no_effect_is_told_as_such():
+    effect = _effect([1.0, np.inf, np.nan], [1.0, np.inf, np.nan])
+    assert (effect.difference, effect.changed) == (0.0, False)
+    assert effect.statement == "Looking into b (taps) changed no bit of its outputs."
+
+
+@pytest.mark.parametrize("tapped", [[np.nan, 2.0], [np.inf, 2.0]])
+def test_a_fault_that_comes_or_goes_with_the_taps_is_told(tapped):
+    for plain, other in (([1.0, 2.0], tapped), (tapped, [1.0, 2.0])):
+        effect = _effect(plain, other)
+        assert np.isnan(effect.difference)
+        assert effect.changed
+        assert "changed which elements of 'y' are finite" in effect.statement
+
+
+def test_the_output_that_changed_most_of_its_peak_is_named():
+    plain = {"a": np.array([100.0]), "b": np.array([1.0]), "c": np.array([0.0])}
+    tapped = Trace("b", (), outputs={"a": np.array([101.0]), "b": np.array([1.5]), "c": np.array([0.0])})
+    effect = probe_effect(plain, tapped)
+    assert (effect.difference, effect.of_peak, effect.output) == (1.0, 0.5, "b")
+    assert probe_effect({"c": plain["c"]}, Trace("b", (), outputs={"c": np.array([1.0])})).of_peak == np.inf
+
+
+def test_runs_of_different_programs_are_not_compared():
+    with pytest.raises(InputError, match="different outputs"):
+        probe_effect({"x": np.zeros(1)}, Trace("b", (), outputs={"y": np.zeros(1)}))
+    with pytest.raises(InputError, match="different outputs"):
+        _effect([1.0], [1.0, 2.0])

@@ -1,0 +1,306 @@
+import numpy as np
+import pytest
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.locate import divergences, first_divergence, first_nonfinite, judged
+
+
+def _channel(value, channel=1):
+    def change(array):
+        array = array.copy()
+        array[:, channel] = value
+        return array
+
+    return change
+
+
+@pytest.fixture
+def program(toy):
+    return toy()
+
+
+def test_a_sound_run_passes(program):
+    trace = program.trace()
+    found = first_nonfinite(trace)
+    assert (found.kind, found.verdict, found.tap, found.candidates) == ("nonfinite", "pass", None, ())
+    found = first_divergence(program.trace(), trace)
+    assert (found.kind, found.verdict, found.tap) == ("divergence", "pass", None)
+    assert divergences(program.trace(), trace) == ()
+    assert [error.operator.name for error in judged(program.trace(), trace)] == [tap.name for tap in trace.taps]
+
+
+def test_a_part_of_the_operators_does_not_speak_for_all(program):
+    some = program.trace({":sin": _channel(1.0)}, taps=[":mul", ":view"])
+    for found in (first_divergence(program.trace(), some), first_nonfinite(some, program.trace())):
+        assert (found.verdict, found.tap) == ("unknown", None)
+        assert "were not captured, from :sin on" in found.reason
+
+
+@pytest.mark.parametrize("keep", ["stats", "full"])
+def test_the_source_is_named_and_who_inherits_is_not(program, keep):
+    found = first_nonfinite(program.trace({":sin": _channel(np.nan)}, keep=keep))
+    assert (found.verdict, found.tap.name, found.tap.op, found.tap.module_path) == (
+        "fail",
+        ":sin",
+        "aten.sin.default",
+        "",
+    )
+    assert found.candidates == (":sin",)
+    assert found.upstream == (":view",)
+    assert found.channels == "1 of 4 channels wholly non-finite"
+    assert found.reaches_output is True
+
+
+def test_infinity_before_nan(program):
+    found = first_nonfinite(program.trace({":mul": _channel(np.inf)}))  # the sine of infinity is NaN
+    assert (found.verdict, found.tap.name) == ("fail", ":mul")
+
+
+def test_a_fault_that_a_clamp_hides_is_found(program):
+    trace = program.trace({":add": _channel(np.inf)})
+    assert np.isfinite(trace.outputs["output"]).all()
+    found = first_nonfinite(trace)
+    assert (found.verdict, found.tap.name, found.reaches_output) == ("fail", ":add", False)
+    assert "the output does not show it" in found.statement
+
+
+@pytest.mark.parametrize("lost", [(":sin",), (":sin", ":view"), (":sin", ":tanh", ":view", ":mul")])
+def test_what_was_not_captured_before_it_are_candidates(program, lost):
+    found = first_nonfinite(program.trace({":sin": _channel(np.nan)}, missing=lost))
+    assert (found.verdict, found.tap.name) == ("unknown", ":add")
+    assert set(found.candidates) == {":add", *lost}
+    assert found.reason == "what went into it was not captured"
+
+
+def test_a_view_that_was_not_captured_is_as_finite_as_what_it_shows(program):
+    found = first_nonfinite(program.trace({":sin": _channel(np.nan)}, missing=[":view"]))
+    assert (found.verdict, found.tap.name, found.candidates) == ("fail", ":sin", (":sin",))
+    found = first_nonfinite(program.trace({":mul": _channel(np.nan)}, missing=[":view"]))
+    assert (found.verdict, found.tap.name) == ("fail", ":mul")
+
+
+def test_what_was_not_asked_for_is_not_held_to_be_finite(program):
+    found = first_nonfinite(program.trace({":sin": _channel(np.nan)}, taps=[":add", ":clamp"]))
+    assert (found.verdict, found.tap.name) == ("unknown", ":add")
+    assert set(found.candidates) == {":add", ":sin", ":tanh"}
+    assert found.reason == "what went into it was not captured"
+
+
+def test_inputs_that_are_not_finite_leave_nobody_to_blame(toy, step):
+    x = np.ones((1, 2, 4), np.float32)
+    x[0, 1, 2] = np.nan
+    steps = {":neg": step("neg.default", lambda x: -x, "input:x"), ":abs": step("abs.default", np.abs, ":neg")}
+    found = first_nonfinite(toy(steps, {"x": x}).trace())
+    assert (found.verdict, found.tap.name) == ("unknown", ":neg")
+    assert (found.candidates, found.reason) == ((":neg",), "its inputs are not finite either")
+
+
+def test_of_a_constant_that_is_not_finite_the_operator_that_reads_it_is_named(toy, step):
+    steps = {
+        ":neg": step("neg.default", lambda x: -x, "input:x"),
+        ":mul": step("mul.Tensor", lambda x, w: x * w, ":neg", "constant:w"),
+    }
+    found = first_nonfinite(toy(steps, constants={"w": np.float32(np.nan)}).trace())
+    assert (found.verdict, found.tap.name, found.upstream) == ("fail", ":mul", (":neg", "constant:w"))
+
+
+def test_an_empty_tensor_is_no_fault(toy, step):
+    steps = {
+        ":slice": step("slice.Tensor", lambda x: x[..., :0], "input:x"),
+        ":cat": step("cat.default", lambda x, y: np.concatenate([x, y], axis=-1), ":slice", "input:x"),
+    }
+    program = toy(steps)
+    assert first_nonfinite(program.trace()).verdict == "pass"
+    found = first_nonfinite(program.trace({":cat": _channel(np.nan)}))
+    assert (found.verdict, found.tap.name) == ("fail", ":cat")
+
+
+def test_what_was_not_captured_is_unknown_even_if_all_else_is_finite(program):
+    found = first_nonfinite(program.trace(missing=[":sin"]))
+    assert (found.verdict, found.tap, found.reason) == ("unknown", None, "1 were not captured, from :sin on")
+    # with the reference it is known that a view computes nothing
+    assert first_nonfinite(program.trace(missing=[":view"]), program.trace()).verdict == "pass"
+    assert first_nonfinite(program.trace(missing=[":sin"]), program.trace()).verdict == "unknown"
+
+
+def test_an_output_that_is_not_finite_although_everything_captured_is(program):
+    found = first_nonfinite(program.trace({":clamp": _channel(np.nan)}, missing=[":clamp"]))
+    assert (found.verdict, found.tap, found.reaches_output) == ("unknown", None, True)
+
+
+def test_one_fault(program):
+    found = divergences(program.trace(), program.trace({":tanh": lambda x: x * np.float32(1.01)}))
+    assert [(one.verdict, one.tap.name, one.candidates) for one in found] == [("fail", ":tanh", (":tanh",))]
+    (one,) = found
+    assert one.local_error == pytest.approx(0.01, rel=1e-3)
+    assert one.inherited_error == pytest.approx(0, abs=1e-7)
+    assert one.ratio > 1000
+    assert one.upstream == (":view",)
+    assert one.reaches_output
+    again = first_divergence(program.trace(), program.trace({":tanh": lambda x: x * np.float32(1.01)}))
+    assert again.as_dict() == one.as_dict()
+
+
+def test_independent_faults_are_all_found_each_with_its_own_error(program):
+    faults = {":mul": lambda x: x * np.float32(1.1), ":tanh": lambda x: -x, ":add": lambda x: x + np.float32(0.5)}
+    found = divergences(program.trace(), program.trace(faults))
+    assert [one.tap.name for one in found] == [":mul", ":tanh", ":add"]
+    mul, tanh, _ = found
+    assert (mul.local_error, mul.inherited_error) == (pytest.approx(0.1, rel=1e-5), pytest.approx(0, abs=1e-7))
+    assert tanh.local_error == pytest.approx(2, rel=1e-5)
+    reference, wrong = program.trace().values, 3.3 * program.inputs["x"].astype(float)
+    gap = np.abs(np.tanh(wrong) - reference[":tanh"]).max() / np.abs(reference[":tanh"]).max()
+    assert tanh.inherited_error == pytest.approx(gap, rel=1e-4)
+
+
+def test_a_fault_that_is_masked_is_found_and_said_to_be_masked(toy, step):
+    steps = {
+        ":exp": step("exp.default", np.exp, "input:x"),
+        ":clamp": step("clamp.default", lambda x: np.clip(x, 0, 1e-3), ":exp"),
+    }
+    program = toy(steps)
+    found = first_divergence(program.trace(), program.trace({":exp": lambda x: x * np.float32(2)}))
+    assert (found.tap.name, found.reaches_output) == (":exp", False)
+
+
+def test_of_a_fault_that_was_not_captured_the_reader_and_what_is_before_it_are_candidates(program):
+    trace = program.trace({":sin": lambda x: -x}, missing=[":sin"])
+    (found,) = divergences(program.trace(), trace)
+    assert (found.tap.name, found.candidates) == (":add", (":add", ":sin"))
+    # the tangent, which is right, is computed from it as well; so the view is in question by itself alone
+    trace = program.trace({":sin": lambda x: -x}, missing=[":sin", ":view"])
+    (found,) = divergences(program.trace(), trace)
+    assert (found.tap.name, set(found.candidates)) == (":add", {":add", ":sin", ":view"})
+
+
+def test_what_several_wrong_readers_share_is_the_candidate(program):
+    trace = program.trace({":view": lambda x: x[..., ::-1]}, missing=[":view"])
+    (found,) = divergences(program.trace(), trace)
+    assert (found.tap.name, found.candidates) == (":sin", (":view",))
+
+
+def test_what_a_reader_that_is_right_shares_too_is_not_blamed_for_two_faults(toy, step):
+    steps = {
+        ":mul": step("mul.Tensor", lambda x: x * 3, "input:x"),
+        ":sin": step("sin.default", np.sin, ":mul"),
+        ":tanh": step("tanh.default", np.tanh, ":mul"),
+        ":cos": step("cos.default", np.cos, ":mul"),
+    }
+    program = toy(steps)
+    trace = program.trace({":sin": lambda x: -x, ":cos": lambda x: -x}, missing=[":mul"])
+    found = divergences(program.trace(), trace)
+    assert [(one.tap.name, one.candidates) for one in found] == [(":sin", (":sin", ":mul")), (":cos", (":cos", ":mul"))]
+
+
+def test_half_precision_passes_and_a_fault_in_it_does_not(program):
+    assert first_divergence(program.trace(), program.trace(dtype=np.float16)).verdict == "pass"
+    trace = program.trace({":sin": lambda x: x * np.float16(1.03)}, dtype=np.float16)
+    assert first_divergence(program.trace(), trace).tap.name == ":sin"
+
+
+def test_numbers_in_the_place_of_nan_are_a_divergence(toy, step):
+    x = np.float32([[np.nan, 1.0, 2.0]])
+    program = toy({":exp": step("exp.default", np.exp, "input:x")}, {"x": x})
+    trace = program.trace({":exp": lambda y: np.where(np.isnan(y), 0, y)})
+    assert first_nonfinite(trace).verdict == "pass"
+    found = first_divergence(program.trace(), trace)
+    assert (found.verdict, found.tap.name, found.ratio, found.reaches_output) == ("fail", ":exp", np.inf, True)
+
+
+def test_outputs_that_are_rightly_not_finite_are_no_difference(toy, step):
+    x = np.float32([[np.nan, np.inf, 2.0]])
+    steps = {
+        ":abs": step("abs.default", np.abs, "input:x"),
+        ":cat": step("cat.default", lambda a, x: x, ":abs", "input:x"),
+    }
+    program = toy(steps, {"x": x})
+    found = first_divergence(program.trace(), program.trace({":abs": lambda y: y + 1}))
+    assert (found.tap.name, found.reaches_output) == (":abs", False)
+
+
+@pytest.mark.parametrize(
+    ("op", "function", "fault"),
+    [
+        ("gt.Scalar", lambda x: x > 0, np.logical_not),
+        ("argmax.default", lambda x: np.argmax(x, axis=-1), lambda x: 15 - x),
+        ("complex.default", lambda x: (x + 1j * x).astype(np.complex64), np.conj),
+    ],
+)
+def test_results_that_are_no_floats_are_judged(toy, step, op, function, fault):
+    program = toy({":it": step(op, function, "input:x")})
+    found = first_divergence(program.trace(), program.trace({":it": fault}))
+    assert (found.verdict, found.tap.name, found.inherited_error) == ("fail", ":it", pytest.approx(0, abs=1e-7))
+    assert first_divergence(program.trace(), program.trace()).verdict == "pass"
+
+
+def test_nothing_wrong_among_what_was_captured_is_not_nothing_wrong(program):
+    found = first_divergence(program.trace(), program.trace(missing=[":sin"]))
+    assert (found.verdict, found.tap) == ("unknown", None)
+    assert found.statement == "No captured operator is wrong on candidate; 1 were not captured, from :sin on."
+    assert first_divergence(program.trace(), program.trace(missing=[":view"])).verdict == "pass"
+
+
+def test_a_captured_twin_speaks_for_what_a_backend_computes_once(toy, step):
+    steps = {
+        ":sin": step("sin.default", np.sin, "input:x"),
+        ":sin#2": step("sin.default", np.sin, "input:x"),
+        ":add": step("add.Tensor", np.add, ":sin", ":sin#2"),
+    }
+    program = toy(steps)
+    assert first_divergence(program.trace(), program.trace(missing=[":sin#2"])).verdict == "pass"
+    assert first_divergence(program.trace(), program.trace(missing=[":sin", ":sin#2"])).verdict == "unknown"
+
+
+def test_what_is_computed_from_constants_alone_may_be_folded(toy, step):
+    steps = {
+        ":neg": step("neg.default", lambda w: -w, "constant:w"),
+        ":abs": step("abs.default", np.abs, ":neg"),
+        ":mul": step("mul.Tensor", np.multiply, "input:x", ":abs"),
+    }
+    program = toy(steps, constants={"w": np.float32(2)})
+    assert first_divergence(program.trace(), program.trace(missing=[":neg", ":abs"])).verdict == "pass"
+
+
+def test_a_wrong_constant_is_found_where_it_is_read(toy, step):
+    steps = {
+        ":neg": step("neg.default", lambda x: -x, "input:x"),
+        ":mul": step("mul.Tensor", np.multiply, ":neg", "constant:w"),
+    }
+    right, wrong = (toy(steps, constants={"w": np.float32(w)}) for w in (2, 2.5))
+    (found,) = divergences(right.trace(), wrong.trace())
+    assert (found.tap.name, found.local_error) == (":mul", pytest.approx(0.25, rel=1e-5))
+
+
+def test_statistics_alone_are_refused(program):
+    with pytest.raises(InputError, match="statistics alone"):
+        first_divergence(program.trace(), program.trace(keep="stats"))
+    # of the reference the values are not needed, but for what was inherited
+    found = first_divergence(program.trace(keep="stats"), program.trace({":sin": lambda x: -x}))
+    assert (found.tap.name, found.inherited_error) == (":sin", None)
+
+
+def test_different_inputs_are_refused(program, toy):
+    with pytest.raises(InputError, match=r"different inputs \('x'\)"):
+        first_divergence(program.trace(), toy(inputs={"x": program.inputs["x"] + 1}).trace())
+
+
+def test_a_reference_without_a_meaning_is_refused(program):
+    from dataclasses import replace
+
+    with pytest.raises(InputError, match="trace the eager program"):
+        first_divergence(replace(program.trace(), meaning=None), program.trace())
+
+
+def test_what_is_not_finite_in_the_reference_either_is_no_fault(toy, step):
+    steps = {
+        ":log": step("log.default", np.log, "input:x"),
+        ":exp": step("exp.default", np.exp, ":log"),
+    }
+    program = toy(steps, inputs={"x": np.array([0, 1], np.float32)})
+    with np.errstate(divide="ignore"):
+        healthy = program.trace()
+        broken = program.trace({":exp": lambda x: np.full_like(x, np.nan)})
+    assert first_nonfinite(healthy).tap.name == ":log"
+    assert first_nonfinite(healthy, healthy).verdict == "pass"
+    assert first_nonfinite(broken, healthy).tap.name == ":exp"
+    assert first_nonfinite(broken, healthy).verdict == "fail"

@@ -1,0 +1,139 @@
+import pytest
+import torch
+
+from kokoro_nb.backends.exported import export_program
+from kokoro_nb.backends.snapshot import snapshot
+from kokoro_nb.models import stages
+from kokoro_nb.models.padding.padded_decoder_stage import (
+    PaddedDecoderStage,
+    PaddedFromHarStage,
+    PaddedSourceStage,
+    end_gain,
+)
+from kokoro_nb.models.padding.widening import widened
+from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.traces.parity import compare
+
+FRAMES, LIMIT = 12, 1e-5  # of the peak, in float32; 2e-6 was measured at 24 frames
+STFTS = {
+    "TorchSTFT": ("explicit_noise",),
+    "CustomSTFT": ("explicit_noise", "custom_stft"),
+    "export patches": EXPORT_PATCHES,
+}
+
+
+@pytest.fixture(params=STFTS)
+def on(request, narrow):
+    """Patch the model so that it holds each of the STFTs in turn: their edges differ."""
+    with torch.no_grad(), patched(narrow.model, STFTS[request.param]):
+        yield request.param
+
+
+def _error(expected, found):
+    """Return the error of the valid part; behind it there is silence."""
+    valid = expected.shape[1]
+    assert not found[:, valid:].any()
+    return compare(expected, found[:, :valid]).of_peak
+
+
+def _errors(model, inputs, room, fill=float("nan")):
+    """Return the error of the decoder from `har` and of the whole one, against the same without padding."""
+    decoder, length = model.decoder, torch.tensor([inputs["asr"].shape[-1]])
+    given = stages.from_har_inputs(decoder, inputs)
+    from_har = PaddedFromHarStage(decoder)(**widened(given, room, fill), length=length)
+    whole = PaddedDecoderStage(decoder)(**widened(inputs, room, fill), length=length)
+    return (
+        _error(stages.FromHarStage(decoder)(**given), from_har),
+        _error(stages.DecoderStage(decoder)(**inputs), whole),
+    )
+
+
+@pytest.mark.parametrize("room", [FRAMES, FRAMES + 1, 2 * FRAMES])
+def test_the_valid_part_is_what_it_is_without_padding(on, narrow, narrow_case, room):
+    assert max(_errors(narrow.model, narrow_case.decoder_inputs(FRAMES), room)) <= LIMIT
+
+
+def test_in_float64_nothing_but_rounding_is_left(on, narrow, narrow_case, in_double):
+    model = snapshot(narrow.model, double=True)
+    inputs = {name: tensor.double() for name, tensor in narrow_case.decoder_inputs(4).items()}
+    from_har, whole = _errors(model, inputs, 7)
+    assert from_har < 1e-12
+    assert whole < 1e-9  # atan2 of bins that hold nothing but rounding enlarges it
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("room", [24, 48, 192, 1800])
+def test_24_frames_in_every_bucket(narrow, narrow_case, room):
+    with torch.no_grad(), patched(narrow.model, EXPORT_PATCHES):
+        assert max(_errors(narrow.model, narrow_case.decoder_inputs(24), room)) <= LIMIT
+
+
+@pytest.mark.slow
+def test_at_full_size(seeded, narrow_case):
+    draw = torch.Generator().manual_seed(0)
+    inputs = narrow_case.decoder_inputs(24) | {"asr": torch.randn(1, 512, 24, generator=draw)}
+    with torch.no_grad(), patched(seeded.model, EXPORT_PATCHES):
+        assert max(_errors(seeded.model, inputs, 48)) <= LIMIT
+
+
+@pytest.mark.parametrize("length", [2, 3, 7, 8])
+def test_one_buffer_serves_every_length(narrow, narrow_case, length):
+    with torch.no_grad(), patched(narrow.model, EXPORT_PATCHES):
+        assert max(_errors(narrow.model, narrow_case.decoder_inputs(length), 8)) <= LIMIT
+
+
+def test_without_the_length_the_same_buffer_is_wrong(on, narrow, narrow_case):
+    decoder = narrow.model.decoder
+    given = stages.from_har_inputs(decoder, narrow_case.decoder_inputs(FRAMES))
+    expected = stages.FromHarStage(decoder)(**given)
+    wide = widened(given, 2 * FRAMES)
+    naive = stages.FromHarStage(decoder)(**wide)[:, : 600 * FRAMES]
+    told_wrong = PaddedFromHarStage(decoder)(**wide, length=torch.tensor([FRAMES + 1]))[:, : 600 * FRAMES]
+    assert compare(expected, naive).of_peak > 0.1
+    assert compare(expected, told_wrong).of_peak > 1e-3
+
+
+def test_the_source_s_edge_is_that_of_its_own_stft(on, narrow, narrow_case):
+    decoder, inputs = narrow.model.decoder, narrow_case.decoder_inputs(FRAMES)
+    pitch = {name: inputs[name] for name in ("f0", "harmonic_noise")}
+    expected = stages.SourceStage(decoder)(**pitch)
+    wide = widened(pitch, FRAMES + 3, fill=float("nan"))
+    found = PaddedSourceStage(decoder)(**wide, length=torch.tensor([FRAMES]))
+    valid = expected.shape[2]
+    assert not found[..., valid:].any()
+    magnitude = compare(expected[:, :11], found[:, :11, :valid])
+    assert magnitude.of_peak < 1e-6
+    wrong = stages.SourceStage(decoder)(**widened(pitch, FRAMES + 3))[..., :valid]  # the control: no edge
+    assert compare(expected[:, :11, -2:], wrong[:, :11, -2:]).of_peak > 1e-2
+    assert compare(expected[:, :11, :-3], wrong[:, :11, :-3]).of_peak < 1e-6
+
+
+def test_only_the_last_samples_are_weighed_again(narrow):
+    gain = end_gain(narrow.model.decoder.generator.stft, torch.float64).tolist()
+    assert len(gain) == 600
+    assert gain[:595] == [1.0] * 595
+    assert all(value > 1 for value in gain[596:])  # a Hann window begins with a zero, so the first weighs nothing
+
+
+def test_a_fault_in_the_valid_part_is_not_hidden(narrow, narrow_case):
+    with torch.no_grad(), patched(narrow.model, EXPORT_PATCHES):
+        inputs = widened(narrow_case.decoder_inputs(3), 5)
+        inputs["asr"][0, 0, 1] = float("nan")
+        audio = PaddedDecoderStage(narrow.model.decoder)(**inputs, length=torch.tensor([3]))
+    assert audio[:, :1800].isnan().all()
+
+
+def test_the_exported_graph_names_the_eager_modules_and_asks_no_value(narrow, narrow_case):
+    decoder = narrow.model.decoder
+    with torch.no_grad(), patched(narrow.model, EXPORT_PATCHES):
+        inputs = {**stages.from_har_inputs(decoder, narrow_case.decoder_inputs(4)), "length": torch.tensor([3])}
+        exported = export_program(PaddedFromHarStage(decoder), inputs)
+    nodes = [node for node in exported.program.graph.nodes if node.op == "call_function"]
+    kinds = {str(node.target) for node in nodes}
+    refused = ("instance_norm", ".item", "_local_scalar", "nonzero", "index", "gather", "rand")
+    assert [kind for kind in kinds if any(word in kind for word in refused)] == []
+    paths = {list(node.meta["nn_module_stack"].values())[-1][0] for node in nodes if "conv" in str(node.target)}
+    layers = (torch.nn.Conv1d, torch.nn.ConvTranspose1d)
+    expected = {f"decoder.{name}" for name, part in decoder.named_modules() if isinstance(part, layers)}
+    assert paths - {""} == expected  # and the STFT's own, which is no module of theirs
+    assert exported.outputs == ("output",)

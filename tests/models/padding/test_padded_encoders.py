@@ -1,0 +1,120 @@
+import pytest
+import torch
+
+from kokoro_nb.backends.exported import export_program
+from kokoro_nb.backends.snapshot import snapshot
+from kokoro_nb.models.padding.padded_encoders import (
+    PaddedBert,
+    PaddedDurationEncoder,
+    PaddedDurations,
+    PaddedDurationStage,
+    PaddedTextEncoder,
+)
+from kokoro_nb.models.padding.widening import widened
+from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.traces.parity import compare
+
+LIMIT = 1e-5  # of the peak, in float32; some 1e-6 was measured
+BUCKETS = (32, 128, 512)
+
+
+@torch.no_grad()
+def _original(model, given):
+    """Return what the package's own modules say, with their packed sequences and without padding."""
+    ids, style = given["ids"], given["ref_s"][:, 128:]
+    lengths, mask = torch.tensor([ids.shape[1]]), torch.zeros_like(ids, dtype=torch.bool)
+    encoded = model.bert_encoder(model.bert(ids, attention_mask=(~mask).int()))
+    d = model.predictor.text_encoder(encoded.transpose(1, 2), style, lengths, mask)
+    x, _ = model.predictor.lstm(d)
+    lasting = torch.sigmoid(model.predictor.duration_proj(x)).sum(-1) / given["speed"]
+    pred_dur = torch.round(lasting).clamp(min=1).long()
+    return {"encoded": encoded, "d": d, "pred_dur": pred_dur, "t_en": model.text_encoder(ids, lengths, mask)}
+
+
+@torch.no_grad()
+def _padded(model, given, room, fill=float("nan")):
+    """Return what the stages say, each on the outputs of the one before with `fill` put behind the text."""
+    length = torch.tensor([given["ids"].shape[1]])
+    ids = widened({"ids": given["ids"]}, room, fill=7)["ids"]
+    encoded = PaddedBert(model)(ids, length)
+    dirty = widened({"encoded": encoded[:, :length]}, room, fill)["encoded"]
+    d = PaddedDurationEncoder(model)(dirty, given["ref_s"], length)
+    dirty = widened({"d": d[:, :length]}, room, fill)["d"]
+    pred_dur = PaddedDurations(model)(dirty, given["speed"], length)
+    return {"encoded": encoded, "d": d, "pred_dur": pred_dur, "t_en": PaddedTextEncoder(model)(ids, length)}
+
+
+def _assert_same(found, expected, tokens, limit=LIMIT):
+    assert torch.equal(found["pred_dur"][:, :tokens], expected["pred_dur"])
+    for name, axis in (("encoded", 1), ("d", 1), ("t_en", 2)):
+        assert compare(expected[name], found[name].narrow(axis, 0, tokens)).of_peak <= limit, name
+    for name, axis in (("encoded", 1), ("d", 1), ("t_en", 2), ("pred_dur", 1)):
+        tail = found[name].narrow(axis, tokens, found[name].shape[axis] - tokens)
+        assert not tail.any(), name
+
+
+@pytest.mark.parametrize(("tokens", "room"), [(1, 32), (2, 2), (15, 32), (31, 32), (33, 128)])
+def test_every_stage_is_the_package_s_without_padding(narrow, sentence, tokens, room):
+    given = sentence(tokens)
+    expected = _original(narrow.model, given)
+    _assert_same(_padded(narrow.model, given, room), expected, tokens)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tokens", range(1, 513))
+def test_every_length_in_its_bucket(narrow, sentence, tokens):
+    given = sentence(tokens)
+    room = next(bucket for bucket in BUCKETS if bucket >= tokens)
+    _assert_same(_padded(narrow.model, given, room), _original(narrow.model, given), tokens)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tokens", [1, 60, 510])
+def test_at_full_size(seeded, sentence, tokens):
+    given = sentence(tokens)
+    _assert_same(_padded(seeded.model, given, 512), _original(seeded.model, given), tokens)
+
+
+def test_in_float64_nothing_but_rounding_is_left(narrow, sentence, in_double):
+    model, given = snapshot(narrow.model, double=True), sentence(11)
+    given |= {"ref_s": given["ref_s"].double(), "speed": given["speed"].double()}
+    _assert_same(_padded(model, given, 32), _original(model, given), 11, limit=1e-12)
+
+
+def test_without_the_length_the_same_buffer_is_wrong(narrow, sentence):
+    given = sentence(11)
+    expected = _original(narrow.model, given)
+    untold = {**given, "ids": widened({"ids": given["ids"]}, 32)["ids"]}  # all 32 are text
+    found = _padded(narrow.model, untold, 32)
+    errors = {name: compare(expected[name], found[name][:, :11]).of_peak for name in ("encoded", "d")}
+    assert min(errors.values()) > 1e-2
+
+
+@pytest.mark.parametrize("patches", [(), EXPORT_PATCHES], ids=["no patch", "export patches"])
+def test_the_stage_of_durations_is_its_parts(narrow, sentence, patches):
+    given = sentence(9)
+    length = torch.tensor([9])
+    with torch.no_grad(), patched(narrow.model, patches):
+        ids = widened({"ids": given["ids"]}, 16, fill=3)["ids"]
+        pred_dur, d, t_en = PaddedDurationStage(narrow.model)(ids, length, given["ref_s"], given["speed"])
+    whole = {"pred_dur": pred_dur, "d": d, "t_en": t_en, "encoded": _padded(narrow.model, given, 16)["encoded"]}
+    _assert_same(whole, _original(narrow.model, given), 9)
+
+
+def test_parts_keep_their_names_and_weights(narrow):
+    stage, model = PaddedDurationStage(narrow.model), narrow.model
+    assert set(stage.state_dict()) == {name for name in model.state_dict() if not name.startswith("decoder.")}
+    assert all(part is dict(model.named_modules())[name] for name, part in stage.named_modules() if name)
+
+
+def test_the_exported_graph_names_the_eager_modules_and_asks_no_value(narrow, sentence):
+    given = {**sentence(8), "length": torch.tensor([5])}
+    with torch.no_grad(), patched(narrow.model, EXPORT_PATCHES):
+        exported = export_program(PaddedDurationStage(narrow.model), given)
+    assert exported.outputs == ("pred_dur", "d", "t_en")
+    nodes = [node for node in exported.program.graph.nodes if node.op == "call_function"]
+    refused = ("pack", "repeat_interleave", ".item", "_local_scalar", "nonzero", "index", "gather", "rand")
+    assert [node for node in nodes if any(word in str(node.target) for word in refused)] == []
+    lstms = [list(node.meta["nn_module_stack"].values())[-1][0] for node in nodes if "lstm" in str(node.target)]
+    parts = ("text_encoder.lstm", "predictor.lstm", *(f"predictor.text_encoder.lstms.{i}" for i in (0, 2, 4)))
+    assert sorted(lstms) == sorted([*parts, *parts])  # each direction by itself

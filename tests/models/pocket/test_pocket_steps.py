@@ -1,0 +1,125 @@
+"""The steps against the package's own code, in closed loop: what comes out of a frame goes into the next."""
+
+import pytest
+import torch
+
+from kokoro_nb.backends.snapshot import snapshot
+from kokoro_nb.errors import InputError
+from kokoro_nb.models.pocket import flow_lm, mimi, stream_state
+from kokoro_nb.models.pocket.pocket_architecture import load_pocket, small_config
+
+FRAMES = 50
+
+
+@pytest.fixture(scope="module")
+def expected(pocket, voice, drive):
+    return drive.package(pocket, voice, FRAMES)
+
+
+def _shared_heads():
+    """Return a configuration with what the smallest models have: few key heads, a narrow condition, a table of rank."""
+    config = small_config()
+    config["flow_lm"]["transformer"] |= {"num_kv_heads": 1, "attn_dim": 24, "dim_feedforward": 40}
+    config["flow_lm"]["lookup_table"]["rank"] = 12
+    config["flow_lm"]["z_dim"] = 20
+    return config
+
+
+def _assert_the_same(found, expected, drive):
+    assert found.language["position"] == expected.language["position"]
+    assert found.decoder["position"] == expected.decoder["position"]
+    read = int(expected.read["position"][0])  # what the scatter form wrote behind it is never seen
+    assert drive.of_peak(found.read["cache"][:, :, :read], expected.read["cache"][:, :, :read]) < 1e-6
+    assert [name for name, error in drive.worst(found, expected).items() if not error < 1e-5] == []
+
+
+@pytest.mark.parametrize("write", ["one_hot", "scatter"])
+def test_fifty_frames_are_the_package_s(pocket, voice, expected, drive, write):
+    _assert_the_same(drive.steps(pocket, voice, FRAMES, write), expected, drive)
+    assert expected.latents.std() > 0.5  # and they are no constant
+    assert abs(expected.latents[-1] - expected.latents[-2]).max() > 0.1
+
+
+def test_a_configuration_with_shared_heads_is_the_package_s_too(drive):
+    model = load_pocket(_shared_heads())
+    voice = torch.randn(1, 5, model.flow_lm.dim, generator=torch.Generator().manual_seed(7))
+    _assert_the_same(drive.steps(model, voice, 10), drive.package(model, voice, 10), drive)
+
+
+@pytest.mark.slow
+def test_at_full_size_fifty_frames_are_the_package_s(drive):
+    model = load_pocket("english")
+    voice = torch.randn(1, 5, model.flow_lm.dim, generator=torch.Generator().manual_seed(7))
+    _assert_the_same(drive.steps(model, voice, FRAMES), drive.package(model, voice, FRAMES), drive)
+
+
+def test_one_by_one_the_frames_are_the_package_s_too(pocket, voice, drive):
+    _assert_the_same(drive.steps(pocket, voice, 10, one_by_one=True), drive.package(pocket, voice, 10), drive)
+
+
+def test_another_position_shows(pocket, voice, expected, drive, monkeypatch):
+    step = flow_lm.FlowLmStep.forward
+
+    def late(self, latent, cache, position):
+        condition, stop, cache, position = step(self, latent, cache, position + (position == 40))  # one too far, once
+        return condition, stop, cache, position
+
+    monkeypatch.setattr(flow_lm.FlowLmStep, "forward", late)
+    assert drive.worst(drive.steps(pocket, voice, FRAMES), expected)["latents"] > 1e-3
+
+
+def test_room_to_spare_in_the_backbone_changes_nothing_but_its_time(pocket, voice, drive):
+    ids = pocket.flow_lm.conditioner.prepare(drive.text)
+    embeddings, length = flow_lm.TextEmbedding(pocket)(ids), torch.tensor([ids.shape[1]])
+    many, empty = flow_lm.ConditioningBackbone(pocket), stream_state.flow_lm_state(pocket, 40)
+    exact, position = many(embeddings, length, **empty)
+    padded = torch.nn.functional.pad(embeddings, (0, 0, 0, 9), value=5.0)
+    cache, after = many(padded, length, **empty)
+    assert torch.equal(position, after)
+    torch.testing.assert_close(cache, exact, rtol=0, atol=1e-6)
+    wrong, _ = many(padded, length + 9, **empty)  # the control: padding read as text
+    latent = pocket.flow_lm.bos_emb[None, None]
+    condition = flow_lm.FlowLmStep(pocket)(latent, cache, position)[0]
+    assert drive.of_peak(flow_lm.FlowLmStep(pocket)(latent, wrong, position + 9)[0], condition) > 1e-2
+
+
+def test_one_by_one_and_all_at_once_read_the_same(pocket, voice):
+    one, many = flow_lm.ConditioningStep(pocket), flow_lm.ConditioningBackbone(pocket)
+    cache, position = stream_state.flow_lm_state(pocket, 12).values()
+    expected, end = many(voice, torch.tensor([voice.shape[1]]), cache, position)
+    for i in range(voice.shape[1]):
+        cache, position = one(voice[:, i : i + 1], cache, position)
+    assert torch.equal(position, end)
+    torch.testing.assert_close(cache, expected, rtol=0, atol=1e-5)
+
+
+def test_a_latent_of_nan_is_not_taken_for_the_first(pocket):
+    latent = torch.full((1, 1, pocket.flow_lm.ldim), float("nan"))
+    condition, *_ = flow_lm.FlowLmStep(pocket)(latent, **stream_state.flow_lm_state(pocket, 5))
+    assert torch.isnan(condition).all()
+
+
+def test_a_flow_without_two_times_is_refused():
+    config = small_config()
+    config["flow_lm"]["flow"]["type"] = "drifting"
+    with pytest.raises(InputError, match="type 'drifting' takes 0 times, the step is for two"):
+        flow_lm.FlowStep(load_pocket(config))
+
+
+def test_the_scale_of_the_latents_is_the_model_s_and_stays_apart_from_it(pocket):
+    step = mimi.MimiStep(pocket)
+    assert torch.equal(step.scale, pocket.flow_lm.emb_std)
+    assert step.scale is not pocket.flow_lm.emb_std
+    names = {name for name, _ in step.named_parameters()}
+    assert names == {
+        name for name, _ in pocket.mimi.named_parameters() if not name.startswith(("encoder", "downsample"))
+    }
+
+
+def test_in_float64_the_steps_compute_in_float64(pocket, voice):
+    one = snapshot(flow_lm.ConditioningStep(pocket), double=True)
+    empty = stream_state.flow_lm_state(pocket, 8)
+    cache, _ = one(voice[:, :1].double(), empty["cache"].double(), empty["position"] + 3)
+    single, _ = flow_lm.ConditioningStep(pocket)(voice[:, :1], empty["cache"], empty["position"] + 3)
+    assert cache.dtype == torch.float64
+    assert 0 < (cache - single).abs().max() < 1e-5

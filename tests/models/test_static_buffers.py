@@ -1,0 +1,29 @@
+"""Buffers of static length."""
+
+import pytest
+import torch
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.models.static_buffers import EXTENTS, Extent, static_inputs
+
+
+def test_static_buffers_are_filled_with_zeros_or_cut(narrow_case):
+    count, frames = narrow_case.tensors["ids"].numel(), narrow_case.frames
+    given = static_inputs(narrow_case, frames + 2, count + 3)
+    assert given["ids"].shape == given["attention_mask"].shape == (1, count + 3)
+    assert given["attention_mask"].sum() == count
+    assert not given["ids"][:, count:].any()
+    assert not given["harmonic_noise"][:, 600 * frames :].any()
+    assert torch.equal(given["harmonic_noise"][:, : 600 * frames], narrow_case.tensors["harmonic_noise"])
+    assert static_inputs(narrow_case, 4)["harmonic_noise"].shape == (1, 2400, 9)
+    with pytest.raises(InputError, match="there is room for 3"):
+        static_inputs(narrow_case, 4, 3)
+
+
+def test_an_extent_counts_at_its_own_rate():
+    valid = {"tokens": 5, "frames": 7}
+    assert Extent(1, "tokens").length(valid) == 5
+    assert EXTENTS["f0"][0].length(valid) == 14
+    assert EXTENTS["har_phase"][0].length(valid) == 841  # 120 positions a frame, and the last one's end
+    assert EXTENTS["audio"][0].length(valid) == 4200
+    assert EXTENTS["s"] == ()

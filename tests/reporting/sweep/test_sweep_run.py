@@ -1,0 +1,222 @@
+import os
+import signal
+import threading
+import time
+from collections import Counter
+from contextlib import contextmanager
+
+import pytest
+from filelock import FileLock
+
+from kokoro_nb.__main__ import main
+from kokoro_nb.errors import InputError
+from kokoro_nb.reporting.runs import package_digest, read_runs
+from kokoro_nb.reporting.sweep import cluster, sweep_run
+from kokoro_nb.reporting.sweep.result import Result
+from kokoro_nb.reporting.sweep.sweep_run import run_sweep
+
+parquet = pytest.importorskip("pyarrow.parquet")
+
+KILL = """\
+import os, signal
+victim = pathlib.Path(folder, "victim")
+if number == 2 and not victim.exists():
+    victim.write_text(str(os.getppid()))
+    os.kill(os.getppid(), signal.SIGKILL)"""
+TEXT = """
+notebook = "01"
+[grid]
+number = [0, 1, 2, 3]
+backend = ["eager", "absent"]
+[fixed]
+folder = "{folder}"
+[requires]
+backend.absent = "cuda"
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _package_as_it_is_now():
+    package_digest.cache_clear()  # the workers compute it for themselves
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory, make_notebook, measure, spec_of):
+    """A sweep on two workers, one of which is killed by its third cell; no worker has what every other cell needs."""
+    root = tmp_path_factory.mktemp("swept")
+    folder = make_notebook(root, measure, KILL)
+    spec = spec_of(root, TEXT.format(folder=root))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sweep_run, "abilities", lambda wanted: {})
+        return root, folder, spec, run_sweep(spec, root / "out", workers=2, folder=folder)
+
+
+def test_a_killed_worker_loses_no_cell_and_doubles_none(swept):
+    root, _, _, results = swept
+    assert (root / "victim").read_text().isdigit(), "a worker was killed"
+    eager = [result for result in results if result.cell.parameters["backend"] == "eager"]
+    assert [result.cell.parameters["number"] for result in eager] == [0, 1, 2, 3]
+    assert {result.status for result in eager} == {"passed"}
+    assert {path.name for path in (root / "out" / "cells").iterdir()} == {result.cell.name for result in eager}
+    assert sorted(record.notebook for record in read_runs(root / "out" / "cells")) == sorted(
+        result.cell.name for result in eager
+    )
+    assert eager[2].attempts >= 2
+    assert any("ended while it ran the cell" in reason for reason in eager[2].earlier)
+
+
+def test_a_cell_that_no_worker_can_run_is_skipped_with_the_reason(swept):
+    absent = [result for result in swept[3] if result.cell.parameters["backend"] == "absent"]
+    assert [result.status for result in absent] == ["skipped"] * 4
+    assert {result.error for result in absent} == {"No connected worker announces cuda; 2 are connected."}
+    assert {result.attempts for result in absent} == {0}
+
+
+def test_the_table_holds_every_cell_and_finding_once(swept):
+    root = swept[0]
+    rows = parquet.read_table(root / "out" / "results.parquet").to_pylist()
+    found = Counter((row["number"], row["backend"], row["kind"]) for row in rows)
+    wanted = [(number, "eager", kind) for number in range(4) for kind in ("size", "sign")]
+    assert found == Counter([*wanted, *((number, "absent", None) for number in range(4))])
+    assert all(row["value"] == row["number"] for row in rows if row["kind"] == "size")
+    assert all(row["worker"].startswith("tcp://127.0.0.1:") for row in rows if row["backend"] == "eager")
+    assert (root / "out" / "report" / "index.html").is_file()
+
+
+def test_what_passed_is_kept_with_its_worker_and_its_attempts(swept, monkeypatch):
+    root, folder, spec, before = swept
+    handed = []
+
+    class Nobody:
+        def __init__(self, *_):
+            pass
+
+        def results(self, cells):
+            handed.extend(cells)
+            return iter(())
+
+    monkeypatch.setattr(sweep_run, "abilities", lambda wanted: {})
+    monkeypatch.setattr(sweep_run, "connected", _no_cluster)
+    monkeypatch.setattr(sweep_run, "Dispatch", Nobody)
+    again = run_sweep(spec, root / "out", folder=folder)
+    assert handed == []
+    for old, new in zip(before, again, strict=True):
+        assert new.unchanged == (old.status == "passed")
+        assert (new.run, new.status, new.worker, new.attempts, new.earlier) == (
+            *(old.run, old.status, old.worker, old.attempts),
+            old.earlier,
+        )
+    passed = next(result for result in again if result.unchanged)
+    (root / "out" / "cells" / passed.cell.name / "findings.json").unlink()
+    run_sweep(spec, root / "out", folder=folder)
+    assert handed == [passed.cell], "what is no longer whole is executed again"
+
+
+@contextmanager
+def _no_cluster(*_):
+    class Client:
+        def scheduler_info(self, n_workers):
+            return {"workers": {"a": {"resources": {}}}}
+
+    yield Client()
+
+
+def test_an_interrupt_keeps_what_is_done_and_says_what_is_open(monkeypatch, make_notebook, spec_of, tmp_path):
+    class Interrupted:
+        def __init__(self, *_):
+            pass
+
+        def results(self, cells):
+            yield Result(cells[0], "failed", error="No.", attempts=1)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(sweep_run, "connected", _no_cluster)
+    monkeypatch.setattr(sweep_run, "Dispatch", Interrupted)
+    spec = spec_of(tmp_path, 'notebook = "01"\n[grid]\nnumber = [1, 2]')
+    with pytest.raises(KeyboardInterrupt):
+        run_sweep(spec, tmp_path / "out", folder=make_notebook(tmp_path))
+    rows = parquet.read_table(tmp_path / "out" / "results.parquet").to_pylist()
+    assert [(row["number"], row["status"]) for row in rows] == [(1, "failed"), (2, "interrupted")]
+
+
+def test_bad_input_is_told_before_anything_runs(monkeypatch, make_notebook, spec_of, tmp_path):
+    monkeypatch.setattr(sweep_run, "connected", lambda *_: pytest.fail("it was begun"))
+    folder = make_notebook(tmp_path)
+    spec = spec_of(tmp_path, 'notebook = "01"\n[grid]\nnumber = [1]')
+    with pytest.raises(InputError, match="At least one worker is needed, not 0"):
+        run_sweep(spec, tmp_path / "out", workers=0, folder=folder)
+    with pytest.raises(InputError, match="No selected notebook has a parameter 'nummer'"):
+        run_sweep(spec_of(tmp_path, 'notebook = "01"\n[grid]\nnummer = [1]'), tmp_path / "out", folder=folder)
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "out").mkdir()
+    with FileLock(tmp_path / "out" / ".lock"), pytest.raises(InputError, match="Another sweep is using"):
+        run_sweep(spec, tmp_path / "out", folder=folder)
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="Cannot write"):
+        run_sweep(spec, tmp_path / "file" / "out", folder=folder)
+
+
+def test_no_scheduler_is_bad_input(monkeypatch, make_notebook, spec_of, tmp_path):
+    monkeypatch.setattr(cluster, "PATIENCE", 1)
+    with pytest.raises(InputError, match=r"No scheduler answers at tcp://127\.0\.0\.1:9; start one"):
+        run_sweep(
+            spec_of(tmp_path, 'notebook = "01"'),
+            *(tmp_path / "out", 2, "tcp://127.0.0.1:9", make_notebook(tmp_path)),
+        )
+
+
+def test_a_backend_that_runs_here_is_announced_and_no_other():
+    assert cluster.abilities({"eager", "tvm-metal", "nothing"}) == {"eager": 1}
+
+
+def test_the_command_tells_how_it_ended(monkeypatch, make_notebook, tmp_path, capsys):
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "kokoro_nb"\n')
+    make_notebook(tmp_path)
+    (tmp_path / "mine.toml").write_text('notebook = "01"\n[grid]\nnumber = [1, 2]')
+    monkeypatch.chdir(tmp_path)
+    ends = ["passed", "skipped"]
+
+    def pretend(spec, out, workers, scheduler):
+        assert (spec.name, out, workers, scheduler) == ("mine", tmp_path / "outputs" / "sweeps" / "mine", 3, None)
+        return [Result(None, status) for status in ends]
+
+    monkeypatch.setattr(sweep_run, "run_sweep", pretend)
+    assert main(["sweep", "mine.toml", "--workers", "3"]) == 0
+    assert "2 cells: 1 passed, 1 skipped" in capsys.readouterr().out
+    ends.append("failed")
+    assert main(["sweep", "mine.toml", "--workers", "3"]) == 1
+    assert main(["sweep", "mine.toml", "--workers", "3", "--scheduler", "tcp://a:1"]) == 2
+    assert main(["sweep", "none.toml"]) == 2
+    assert "There is no sweep at none.toml" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_two_hundred_cells_survive_a_kill(make_notebook, measure, spec_of, tmp_path):
+    import psutil
+
+    folder = make_notebook(tmp_path, measure)
+    spec = spec_of(tmp_path, f'notebook = "01"\n[grid]\nnumber = {list(range(200))}')
+    killed = []
+
+    def kill():
+        while len(list((tmp_path / "out" / "cells").glob("01_*/run.json"))) < 20:
+            time.sleep(0.1)
+        kernels = [
+            child
+            for child in psutil.Process().children(recursive=True)
+            if "kokoro_nb.reporting.notebook_kernel" in child.cmdline()
+        ]
+        killed.append(kernels[0].ppid())
+        os.kill(killed[0], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    results = run_sweep(spec, tmp_path / "out", workers=2, folder=folder)
+    assert killed
+    assert [(result.cell.parameters["number"], result.status) for result in results] == [
+        (number, "passed") for number in range(200)
+    ]
+    assert max(result.attempts for result in results) >= 2
+    rows = parquet.read_table(tmp_path / "out" / "results.parquet").to_pylist()
+    assert Counter(row["number"] for row in rows) == dict.fromkeys(range(200), 2)
+    assert len(list((tmp_path / "out" / "cells").iterdir())) == 200

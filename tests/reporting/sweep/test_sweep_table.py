@@ -1,0 +1,91 @@
+import math
+
+import pytest
+
+from kokoro_nb.findings import Finding, write_findings
+from kokoro_nb.reporting.runs import Run
+from kokoro_nb.reporting.sweep.grid import expand
+from kokoro_nb.reporting.sweep.result import Result
+from kokoro_nb.reporting.sweep.sweep_report import write_report
+from kokoro_nb.reporting.sweep.sweep_table import ENDED, FOUND, write_table
+
+parquet = pytest.importorskip("pyarrow.parquet")
+
+TEXT = """
+notebook = "01"
+[grid]
+number = [1, 2, 3]
+[fixed]
+backend = "eager"
+"""
+
+
+@pytest.fixture
+def results(make_notebook, spec_of, tmp_path):
+    """A cell that passed with two findings, one that failed with none at its second attempt, and one skipped."""
+    first, second, third = expand(spec_of(tmp_path, TEXT), make_notebook(tmp_path))
+    findings = [
+        Finding("parity", "pass", "They agree.", "mini", "tvm", 0.25, 0.5, "of peak", relation="<="),
+        Finding("finite", "fail", "It is finite.", "mini", "tvm", float("nan"), None, tap="decode:mul"),
+    ]
+    write_findings(tmp_path / "cells" / first.name / "findings.json", findings, weights="mini")
+    run = Run(first.name, "passed", first.key, first.parameters, "2026-11-22T04:00:00+00:00", 1.5)
+    failed = Run(second.name, "failed", second.key, second.parameters, "2026-11-22T04:00:00+00:00", 2.5, "No.")
+    return [
+        Result(first, "passed", run, worker="tcp://a", attempts=1),
+        Result(second, "failed", failed, "No.", "tcp://b", 2, ("Earlier.",)),
+        Result(third, "skipped", error="No connected worker announces cuda; one is connected."),
+    ]
+
+
+def test_there_is_a_row_for_each_finding_and_one_for_a_cell_without(results, tmp_path):
+    path = write_table(tmp_path / "results.parquet", results, tmp_path / "cells")
+    rows = parquet.read_table(path).to_pylist()
+    assert list(rows[0]) == ["number", "backend", *ENDED, *FOUND]
+    assert [(row["number"], row["status"], row["kind"]) for row in rows] == [
+        (1, "passed", "parity"),
+        (1, "passed", "finite"),
+        (2, "failed", None),
+        (3, "skipped", None),
+    ]
+    assert (rows[0]["value"], rows[0]["relation"], rows[0]["limit"], rows[0]["on_backend"]) == (0.25, "<=", 0.5, "tvm")
+    assert math.isnan(rows[1]["value"]), "NaN is a figure"
+    assert rows[2]["value"] is None, "and what is not there is none"
+    assert rows[1]["limit"] is None
+    assert (rows[2]["worker"], rows[2]["attempts"], rows[2]["error"]) == ("tcp://b", 2, "No.")
+    assert rows[2]["earlier"] == ["Earlier."]
+    assert (rows[3]["seconds"], rows[3]["worker"], rows[3]["attempts"]) == (None, None, 0)
+
+
+def test_pandas_reads_it(results, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.read_parquet(write_table(tmp_path / "results.parquet", results, tmp_path / "cells"))
+    assert frame.groupby("number").size().to_dict() == {1: 2, 2: 1, 3: 1}
+    assert frame["value"].dtype == "float64"
+
+
+def test_a_parameter_gives_way_to_a_column_of_its_name(make_notebook, spec_of, tmp_path):
+    folder = make_notebook(tmp_path, parameters='limit = 0\nkind = ""\nmixed = 0\nlisted = []')
+    text = 'notebook = "01"\n[grid]\nlimit = [7, 8]\nmixed = [1, "a", [2]]\n[fixed]\nlisted = ["x"]'
+    results = [Result(cell, "skipped") for cell in expand(spec_of(tmp_path, text), folder)]
+    rows = parquet.read_table(write_table(tmp_path / "results.parquet", results, tmp_path)).to_pylist()
+    assert [row["parameter_limit"] for row in rows] == [7, 7, 7, 8, 8, 8]
+    assert {row["limit"] for row in rows} == {None}
+    assert [row["mixed"] for row in rows[:3]] == ["1", "a", "[2]"], "several kinds in one column become text"
+    assert rows[0]["listed"] == ["x"]
+
+
+def test_the_report_has_a_page_for_every_cell_and_says_which_was_skipped(results, tmp_path):
+    index = write_report(tmp_path / "report", results, tmp_path / "cells").read_text(encoding="utf-8")
+    assert {path.name for path in (tmp_path / "report").iterdir()} == {
+        "index.html",
+        *(f"{result.cell.name}.html" for result in results),
+    }
+    for number in (1, 2, 3):
+        assert f"01_tiny: number {number}" in index
+    assert '<td data-label="Run">skipped</td>' in index
+    assert "No connected worker announces cuda" in index
+    assert "1 of 3 notebooks did not reach the end" in index
+    assert '<td data-label="Run">skipped</td>' not in write_report(
+        tmp_path / "other", results[:2], tmp_path / "cells"
+    ).read_text(encoding="utf-8")

@@ -1,0 +1,71 @@
+import math
+
+import numpy as np
+import pytest
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.locate.halving import Search, Step
+from kokoro_nb.locate.local_error import LocalError
+from kokoro_nb.reporting.localisation_figures import bisection_steps, local_error_profile, slices_map
+from kokoro_nb.traces.operators import Operator
+
+NOTHING = np.empty(0)
+
+
+def error(name, ratio):
+    operator = Operator(name, "aten.add.Tensor", "", (), (1,), "float32")
+    return LocalError(operator, ratio, 1.0, ratio, NOTHING, NOTHING, NOTHING, ())
+
+
+def test_each_operator_stands_at_its_place_and_what_is_exact_on_the_edge():
+    found = {"eager": [error("a", 0.5), error("c", 0.0)], "tvm": [error("b", 30.0)]}
+    axes = local_error_profile(found, ["a", "b", "c"], weights="narrow").axes[0]
+    eager, tvm, limit = axes.get_lines()
+    assert list(eager.get_xdata()) == [0, 2]
+    assert list(eager.get_ydata()) == [0.5, 1e-4]
+    assert (list(tvm.get_xdata()), list(tvm.get_ydata())) == ([1], [30.0])
+    assert set(limit.get_ydata()) == {1}
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["eager", "tvm"]
+
+
+def test_an_infinite_error_is_hatched():
+    figure = local_error_profile({"tvm": [error("a", math.inf), error("b", 0.1)]}, ["a", "b"])
+    (span,) = figure.axes[0].patches
+    assert span.get_hatch()
+    figure._repr_png_()
+
+
+def test_nothing_to_draw():
+    with pytest.raises(InputError, match="no local errors"):
+        local_error_profile({"tvm": []}, ["a"])
+
+
+def test_slices_say_how_much_of_the_fault_they_meet():
+    value = np.zeros((1, 4, 10))
+    value[0, 2] = np.nan
+    assert "hatched: not finite (10 of 40); blue: looked at (16), 0 not finite" in slices_map(value, 8).axes[
+        0
+    ].get_title(loc="left")
+    value[0, 0, 5] = np.inf
+    figure = slices_map(value, 8, weights="narrow")
+    assert "11 of 40" in figure.axes[0].get_title(loc="left")
+    assert "1 not finite" in figure.axes[0].get_title(loc="left")
+    figure._repr_png_()
+
+
+@pytest.mark.parametrize(("shape", "elements"), [((4, 10), 8), ((2, 4, 10), 8), ((1, 4, 10), 21), ((1, 4, 10), 0)])
+def test_slices_refuse(shape, elements):
+    with pytest.raises(InputError, match="cannot be drawn"):
+        slices_map(np.zeros(shape), elements)
+
+
+def test_each_compilation_is_a_bar_of_its_part():
+    wrong = (error("y:mul", 7.0),)
+    steps = (Step(0, 9, wrong), Step(0, 4), Step(4, 9, wrong), Step(4, 6, failure="it does not compile"))
+    search = Search("fail", ("y:mul",), None, "", steps, 6)
+    axes = bisection_steps(search, 9, weights="narrow").axes[0]
+    bars = [(bar.get_x(), bar.get_width()) for bar in axes.patches]
+    assert bars == [(0, 9), (0, 4), (4, 5), (4, 2)]
+    colours = [bar.get_facecolor() for bar in axes.patches]
+    assert colours[0] == colours[2] == colours[3] != colours[1]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["wrong", "right"]

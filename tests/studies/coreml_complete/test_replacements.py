@@ -1,0 +1,36 @@
+import pytest
+
+from kokoro_nb.models import complete
+from kokoro_nb.studies.coreml_complete.replacements import replacements
+
+# of the peak, float32: packed or not, the same operators; the transform's bound is that of its patches
+LIMITS = {"TorchSTFT.transform": 1e-3}
+
+
+@pytest.fixture(scope="module")
+def found(narrow, narrow_case):
+    return {one.name: one for one in replacements(narrow.model, narrow_case, calls=2)}
+
+
+def test_each_is_what_it_replaces(found):
+    assert len(found) == 8
+    for name, one in found.items():
+        assert one.error <= LIMITS.get(name.split(" (")[0], 1e-5), name
+        assert one.cost > 0
+        assert one.reason
+
+
+def test_parameters_and_shapes_are_the_class_s_own(found, narrow, narrow_case):
+    encoder = found["TextEncoder (text_encoder)"]
+    assert encoder.parameters == sum(p.numel() for p in narrow.model.text_encoder.parameters())
+    assert encoder.shape == tuple(narrow_case.tensors["t_en"].shape)
+    assert found["KModel.forward_with_tokens: alignment"].shape[2] == narrow_case.frames
+    assert found["KModel.forward_with_tokens: alignment"].parameters == 0
+    assert encoder.as_dict()["first result"] == "x".join(map(str, encoder.shape))
+
+
+def test_one_that_is_wrong_is_seen(narrow, narrow_case, monkeypatch):
+    own = complete.text_features
+    monkeypatch.setattr(complete, "text_features", lambda *given: own(*given).roll(1, dims=-1))
+    wrong = [one.name for one in replacements(narrow.model, narrow_case, calls=1) if one.error > 1e-2]
+    assert wrong == ["TextEncoder (text_encoder)"]

@@ -1,0 +1,110 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.models.padding import of_tokens, within
+from kokoro_nb.studies.padding.padding_audit import NormVariance, norm_variances, padding_audit
+
+VALID = 6
+
+
+class Block(nn.Module):
+    """Two branches, each of which ends in a convolution; one of them is normalised before it."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.norm = nn.Conv1d(2, 3, 1), nn.InstanceNorm1d(3)
+        self.wide = nn.Conv1d(3, 3, 3, padding=1)
+        self.other = nn.Conv1d(2, 3, 3, padding=1)
+
+    def forward(self, x):
+        return self.wide(torch.tanh(self.norm(self.first(x)))) + self.other(x) * torch.tensor(2.0)
+
+
+class ExactBlock(Block):
+    """The same with the length as an input."""
+
+    def forward(self, x, length):
+        with within(of_tokens(x.shape[2], length)):
+            return super().forward(x)
+
+
+def _widen(inputs, room):
+    x = inputs["x"]
+    return {**inputs, "x": nn.functional.pad(x, (0, room - x.shape[2]))}
+
+
+@pytest.fixture
+def inputs():
+    return {"x": torch.randn(1, 2, VALID, generator=torch.Generator().manual_seed(1))}
+
+
+def test_the_norm_is_named_and_nothing_behind_it(inputs):
+    audit = padding_audit(Block().eval(), inputs, VALID, (8, 24), widen=_widen)
+    assert [leak.operator for leak in audit.first] == ["norm:instance_norm", "norm:instance_norm"]
+    assert [(leak.operator, leak.bucket) for leak in audit.sources] == [
+        ("norm:instance_norm", 8),
+        ("norm:instance_norm", 24),
+    ]
+    assert [leak.padding for leak in audit.first] == [0.25, 0.75]
+    assert all(leak.changed > 0.9 for leak in audit.first)  # a statistic moves everything
+    assert all(change > 1e-2 for change in audit.outputs.values())
+    assert audit.uncompared == ()
+
+
+def test_padding_that_a_convolution_reads_changes_the_last_positions(inputs):
+    class Filled(Block):
+        def forward(self, x):
+            return self.wide(self.first(x))  # behind the end stands the bias of the first, no zero
+
+    audit = padding_audit(Filled().eval(), inputs, VALID, (8,), widen=_widen)
+    (leak,) = audit.first
+    assert leak.operator == "wide:conv1d"
+    assert leak.changed == pytest.approx(1 / VALID)
+
+
+def test_what_is_exact_has_no_leak(inputs):
+    block = ExactBlock().eval()
+    audit = padding_audit(block, {**inputs, "length": torch.tensor([VALID])}, VALID, (8, 24), widen=_widen)
+    assert audit.first == audit.sources == ()
+    assert max(audit.outputs.values()) <= 1e-6
+
+
+def test_nan_in_the_valid_part_is_a_leak(inputs):
+    def poisoned(given, room):
+        wide = _widen(given, room)
+        wide["x"][..., VALID:] = float("nan")
+        return wide
+
+    audit = padding_audit(Block().eval(), inputs, VALID, (8,), widen=poisoned)
+    assert [leak.operator for leak in audit.sources] == ["norm:instance_norm", "other:conv1d"]
+    assert np.isnan(audit.outputs[8])
+    assert np.isnan(audit.first[0].change)
+
+
+def test_a_bucket_that_holds_no_padding_is_refused(inputs):
+    with pytest.raises(InputError, match=r"The buckets \[6\] must be larger than the 6 that are valid"):
+        padding_audit(Block(), inputs, VALID, (6,), widen=_widen)
+
+
+def test_the_variance_of_a_norm_falls_with_the_share_of_padding(inputs):
+    block = Block().eval()
+    rows = norm_variances(block, inputs, VALID, (12, 60), widen=_widen)
+    assert [(row.norm, row.bucket, row.padding) for row in rows] == [("norm", 12, 0.5), ("norm", 60, 0.9)]
+    with torch.no_grad():
+        valid = block.first(inputs["x"])[0].double()
+    tail = block.first.bias.detach().double()
+    for row in rows:
+        share = VALID / row.bucket  # of two groups: within the one, and between their means
+        between = share * (1 - share) * (valid.mean(-1) - tail) ** 2
+        expected = share + between / valid.var(-1, correction=0)
+        np.testing.assert_allclose(row.ratio, expected.numpy(), rtol=1e-6)
+
+
+def test_a_norm_is_told_by_the_spread_of_its_channels():
+    ratio = np.array([*np.linspace(0, 1, 21), np.nan])  # one that is constant without padding
+    row = NormVariance("norm", 12, 0.5, ratio).as_dict()
+    assert row == {"norm": "norm", "padding": 0.5, "5 % of channels": 0.05, "median": 0.5, "95 %": pytest.approx(0.95)}

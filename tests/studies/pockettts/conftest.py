@@ -1,0 +1,40 @@
+"""The small PocketTTS and one short utterance of it, said by the package and by the steps."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from kokoro_nb.models.pocket.bugs import attempt
+from kokoro_nb.models.pocket.pocket_architecture import load_pocket
+from kokoro_nb.models.pocket.pocket_steps import draw_noise, eager_steps, utterance
+from kokoro_nb.studies.pockettts.package_reference import reference
+
+FRAMES, ROOM = 24, 16
+
+
+@pytest.fixture(scope="session")
+def pocket():
+    return load_pocket()
+
+
+@pytest.fixture(scope="session")
+def said(pocket):
+    voice = torch.randn(1, 5, pocket.flow_lm.dim, generator=torch.Generator().manual_seed(7))
+    found = utterance(pocket, "Hello world, this is a test.", voice, sampler=2)
+    return replace(found, noise=draw_noise(pocket, FRAMES, seed=0))
+
+
+@pytest.fixture(scope="session")
+def right(pocket, said):
+    return reference(pocket, said, ROOM, spare=ROOM)
+
+
+@pytest.fixture(scope="session")
+def tried(right):
+    return attempt(eager_steps(right.modules), right.host, right.utterance)
+
+
+@pytest.fixture
+def brief(tried):
+    return replace(tried, utterance=replace(tried.utterance, noise=tried.utterance.noise[:2]))

@@ -1,0 +1,83 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from kokoro_nb.backends.base import Failure
+from kokoro_nb.backends.exported import export_program
+from kokoro_nb.models.pocket import flow_lm
+from kokoro_nb.studies.pockettts.loops import Loop, exported_steps, loop_on
+
+
+@pytest.fixture(scope="module")
+def exported(right):
+    return exported_steps(right.modules)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("artefacts")
+
+
+@pytest.fixture(scope="module")
+def found(right, exported, folder):
+    return loop_on("onnxruntime", right, exported, folder)
+
+
+def test_the_exported_steps_speak_like_the_package(right, found):
+    assert found.latents.max_error < 1e-4
+    assert found.audio.of_peak < 1e-4
+    assert found.frames == len(right.ended.latents)
+    assert found.ended.max_error < 1e-4
+    assert found.speed > 0
+    assert found.as_dict()["outcome"] == "runs"
+
+
+def test_every_step_is_right_by_itself_and_in_closed_loop(right, found):
+    assert [row.step for row in found.steps] == list(right.modules)
+    for row in found.steps:
+        assert row.own < 1e-5
+        assert row.chained < 1e-5
+        assert row.calls == sum(call.step == row.step for call in right.calls) > 0
+        assert row.as_dict()["of eager's time"] > 0
+
+
+def test_a_wrong_step_shows_by_itself_and_in_what_comes_after(right, exported, folder):
+    class Late(torch.nn.Module):
+        output_names = flow_lm.FlowLmStep.output_names
+
+        def __init__(self, step):
+            super().__init__()
+            self.step = step
+
+        def forward(self, latent, cache, position):
+            return self.step(latent, cache, position + 1)
+
+    step = right.modules["language"]
+    made = export_program(Late(step.module), step.inputs)
+    row = {each.step: each for each in loop_on("eager", right, {**exported, "language": made}, folder).steps}
+    assert row["language"].own > 1e-2
+    assert row["conditioning"].chained == 0
+    assert row["flow"].own == 0
+    assert row["flow"].chained > 1e-2
+
+
+def test_a_step_that_falls_leaves_its_error(right, exported, folder):
+    fell = Failure("torch.export", "exported", "RuntimeError", "no such thing")
+    found = loop_on("onnxruntime", right, {**exported, "mimi": fell}, folder)
+    assert found.latents is None
+    assert found.failure.error == "RuntimeError"
+    assert "no such thing" in found.as_dict()["outcome"]
+    assert "no such thing" in found.steps[-1].as_dict()["by itself (of peak)"]
+
+
+def test_an_absent_backend_is_skipped_with_its_reason(right, exported):
+    found = loop_on("executorch-vulkan", right, exported)
+    assert found.as_dict()["outcome"].startswith("SKIP: ")
+
+
+def test_another_length_is_said(found):
+    row = replace(found, ended=None).as_dict()
+    assert row["latents until the stop: largest difference"] == "another length"
+    assert np.isnan(Loop("x").speed)

@@ -1,0 +1,32 @@
+from dataclasses import replace
+
+import numpy as np
+
+from kokoro_nb.models.pocket.stream_state import STREAMS
+from kokoro_nb.studies.pockettts.package_reference import largest, last_calls
+
+
+def test_the_steps_are_the_package_s_in_every_tensor(right):
+    apart = right.apart
+    assert {f"Mimi: {name}" for name in ("position", "cache", *STREAMS)} <= set(apart)
+    # 2.4e-6 by itself; in a process in which many others have run, rounding is another, and 1.05e-5 was seen
+    assert max(apart.values()) < 2e-5
+    assert apart["position"] == apart["position after reading"] == 0
+    off = replace(right, steps=replace(right.steps, latents=right.steps.latents + 1))
+    assert off.apart["latents"] > 0.1  # the control
+
+
+def test_it_ends_as_the_package_does_too(right):
+    assert len(right.ended.latents) < len(right.package.latents) == len(right.utterance.noise)
+    assert np.array_equal(right.ended.latents, right.package.latents[: len(right.ended.latents)])
+
+
+def test_every_step_is_called(right):
+    assert set(last_calls(right.calls)) == set(right.modules)
+    assert sum(call.step == "conditioning step" for call in right.calls) == int(right.package.read["position"][0])
+
+
+def test_the_largest_difference_is_of_all_outputs():
+    one = {"a": np.ones(2), "b": np.full(2, 4.0)}
+    assert largest(one, {"a": np.ones(2), "b": np.array([4.0, 5.0])}) == 0.25
+    assert np.isnan(largest(one, {"a": np.array([1.0, np.nan]), "b": one["b"]}))

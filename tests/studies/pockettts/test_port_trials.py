@@ -1,0 +1,33 @@
+from dataclasses import replace
+
+import pytest
+
+from kokoro_nb.backends.base import Failure
+from kokoro_nb.studies.pockettts.port_trials import trials
+from kokoro_nb.studies.pockettts.whole_model import Whole
+
+WHOLE = (
+    Whole("torch.jit.trace", None, (10, 7), (10, 10)),
+    Whole("torch.onnx.export(dynamo=False)", None, (10, 7), (10, 10)),
+    Whole("torch.export", Failure("torch.export", "exported", "GuardOnDataDependentSymNode", "data-dependent")),
+)
+
+
+@pytest.mark.slow
+def test_all_eleven_are_executed_and_judged(pocket, right, tmp_path):
+    found = trials(pocket, right, WHOLE, folder=tmp_path)
+    assert [one.number for one in found] == list(range(1, 12))
+    # a trace succeeds, ONNX takes scatter, padding can be exact, and attention without a scrub was not what failed
+    assert [one.number for one in found if not one.agrees] == [1, 2, 8, 9]
+    assert all(one.today and one.mended for one in found)
+    assert "AssertionError" in found[4].today
+    assert "frames 10, 10 where the package makes 10, 7" in found[0].today
+    assert found[10].as_dict()["as logged"] == "yes"
+
+
+@pytest.mark.slow
+def test_a_trace_that_fails_would_be_as_logged(pocket, right, tmp_path):
+    fell = replace(WHOLE[0], failure=WHOLE[2].failure)
+    found = trials(pocket, right, (fell, *WHOLE[1:]), name="executorch-vulkan", folder=tmp_path)
+    assert found[0].agrees
+    assert not found[3].agrees or "SKIP" in found[3].today

@@ -1,0 +1,185 @@
+"""One trial of a set of patches: how an outcome is judged, and when it is known already."""
+
+import copy
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from kokoro_nb.backends.base import Failure
+from kokoro_nb.backends.ladder import Climb
+from kokoro_nb.errors import InputError
+from kokoro_nb.faults import planted
+from kokoro_nb.models.patches import EXPORT_PATCHES, active, patched
+from kokoro_nb.studies.repair.patch_trials import (
+    FELL,
+    NONFINITE,
+    SHAPE,
+    UNFAITHFUL,
+    UNSTEADY,
+    WORKS,
+    Bench,
+    Outcome,
+    Trial,
+    judged,
+    structure,
+)
+from kokoro_nb.studies.repair.trial_stages import Stage
+
+EXPECTED = np.array([1.0, -2.0, 0.5])
+
+
+def _stage(floor=1e-7):
+    return Stage("part", lambda model: model, {}, {"output": EXPECTED}, floor, lambda outputs: outputs)
+
+
+def _climb(output, drift=0.0):
+    return Climb("x", calls=(0.2, 0.1), outputs={"output": np.asarray(output)}, drift=drift)
+
+
+@pytest.mark.parametrize(
+    ("taken", "kind", "how"),
+    [
+        (_climb(EXPECTED), WORKS, ""),
+        (_climb(EXPECTED * 1.0009), WORKS, ""),
+        (_climb(EXPECTED * 1.0011), UNFAITHFUL, "error 0.0011 of the peak, above 0.001"),
+        (_climb([1.0, np.nan, np.inf]), NONFINITE, "only 33.3 % finite"),
+        (_climb(EXPECTED, drift=0.25), UNSTEADY, "a later call differs by 0.25"),
+        (_climb(EXPECTED, drift=float("nan")), UNSTEADY, "a later call differs by nan"),
+        (_climb([1.0, -2.0]), SHAPE, "gives {'output': (2,)}"),
+        (
+            Climb("x", Failure("x", "lowered", "E", "no such thing")),
+            FELL,
+            "fell from the rung 'lowered': E: no such thing",
+        ),
+        (Climb("x", unexecuted="made for a phone."), WORKS, ""),
+    ],
+)
+def test_an_outcome_is_judged_by_the_first_thing_that_is_wrong(taken, kind, how):
+    outcome = judged(_stage(), taken, 1e-3)
+    assert (outcome.kind, outcome.how) == (kind, how)
+
+
+def test_where_the_numbers_are_ill_conditioned_they_are_told_and_not_judged():
+    outcome = judged(_stage(floor=None), _climb(EXPECTED * 2), 1e-3)
+    assert outcome.kind == WORKS
+    assert outcome.of_peak == 1
+    assert outcome.seconds == 0.1
+    assert judged(_stage(floor=None), _climb(EXPECTED * np.nan), 1e-3).kind == NONFINITE
+
+
+def test_a_trial_fails_with_its_first_stage_that_does():
+    trial = Trial(("a",), (Outcome("one", WORKS, seconds=0.5), Outcome("two", NONFINITE, "only 0 % finite")))
+    assert not trial.works
+    assert trial.kind == NONFINITE
+    assert trial.how == "two: only 0 % finite"
+    assert trial.seconds == {"one": 0.5}
+    assert Trial((), ()).works
+
+
+@pytest.fixture(scope="module")
+def bench(narrow, narrow_case, tmp_path_factory):
+    return Bench(narrow.model, narrow_case, "eager", folder=tmp_path_factory.mktemp("repair"))
+
+
+def test_the_reference_is_the_model_without_patches_and_its_floor_is_known(bench):
+    floors = {stage.name: stage.floor for stage in bench.stages}
+    assert floors.pop("whole decoder") is None
+    assert len(floors) == 6
+    assert 1e-6 < floors.pop("excitation") < 1e-3  # phases of hundreds of radians in float32
+    assert all(0 < floor < 1e-5 for floor in floors.values())
+    assert [stage.name for stage in bench.stages if stage.confirming] == ["decoder from har", "whole decoder"]
+    assert bench.stages[0].expected["excitation"].dtype == np.float64
+    assert active() == ()
+
+
+def test_all_patches_together_are_faithful_and_each_stage_tells_its_figures(bench):
+    trial = bench.trial(EXPORT_PATCHES, confirm=True)
+    assert trial.works
+    assert [outcome.stage for outcome in trial.outcomes] == [stage.name for stage in bench.stages]
+    assert all(outcome.finite == 1 and outcome.drift == 0 for outcome in trial.outcomes)
+    # sqrt_epsilon alone changes the model: a magnitude of 3.2e-4 where there was none
+    assert all(outcome.of_peak < 4e-4 for outcome in trial.outcomes[:-1])
+
+
+@pytest.mark.parametrize(
+    ("left_out", "kind", "stage"),
+    [("explicit_noise", UNSTEADY, "excitation"), ("exact_istft", UNFAITHFUL, "transform")],
+)
+def test_what_is_left_out_shows_at_its_stage(bench, left_out, kind, stage):
+    trial = bench.trial([name for name in EXPORT_PATCHES if name != left_out])
+    assert (trial.kind, trial.outcomes[-1].stage) == (kind, stage)
+    assert left_out not in trial.patches
+
+
+def test_a_fault_in_the_copy_that_is_tried_shows(narrow, bench):
+    # the reference was taken before: what breaks afterwards is the export's fault
+    with planted(narrow.model, "decoder.encode.conv1.bias", 0):
+        trial = bench.trial(EXPORT_PATCHES)
+    assert trial.kind == NONFINITE
+    assert trial.how.startswith("decoder block: only ")
+
+
+@pytest.fixture
+def fresh(bench, tmp_path):
+    """Return the bench with nothing recorded."""
+    twin = copy.copy(bench)
+    twin.folder = tmp_path
+    return twin
+
+
+def test_an_outcome_is_kept_and_not_tried_again(fresh, monkeypatch):
+    first = fresh.trial(("explicit_noise",))
+    monkeypatch.setattr("kokoro_nb.studies.repair.patch_trials.climb", None)  # nothing can be run any more
+    assert fresh.trial(("explicit_noise",)) == first
+    # a patch that no part feels makes no new trial; one that a part feels does
+    assert fresh.trial(("explicit_noise", "where_phase", "sqrt_epsilon")).outcomes == first.outcomes
+    with pytest.raises(TypeError):
+        fresh.trial(("explicit_noise", "floor_phase"))
+    with planted(fresh.model, "decoder.encode.conv1.bias", 0, 1.0), pytest.raises(TypeError):
+        fresh.trial(("explicit_noise",))  # other weights
+    fresh.limit = 1e-2
+    with pytest.raises(TypeError):
+        fresh.trial(("explicit_noise",))
+
+
+def test_a_damaged_record_is_refused(fresh):
+    fresh.trial(())
+    (path,) = (fresh.folder / "outcomes").iterdir()
+    assert json.loads(path.read_text())["kind"] == UNSTEADY
+    path.write_text("{}")
+    with pytest.raises(InputError, match="no outcome of schema"):
+        fresh.trial(())
+
+
+def test_what_decides_what_a_module_computes(narrow):
+    block = narrow.model.decoder.encode
+
+    def mark():
+        return list(structure(block))
+
+    plain = mark()
+    assert mark() == plain
+    for name, changes in (("two_pass_norm", True), ("fold_weight_norm", True), ("constant_scale", True)):
+        with patched(narrow.model, (name,)):
+            assert (mark() != plain) is changes
+    for name in ("floor_phase", "divided_snake", "explicit_noise"):  # of other classes
+        with patched(narrow.model, (name,)):
+            assert mark() == plain
+    with planted(block, "conv1.bias", 0):
+        assert mark() != plain
+
+
+def test_more_than_float32_can_hold_is_refused(narrow, narrow_case, bench, tmp_path, monkeypatch):
+    monkeypatch.setattr("kokoro_nb.studies.repair.patch_trials.trial_stages", lambda *_: bench.stages)
+    with pytest.raises(InputError, match=r"Of 'excitation' eager float32 is .* take fewer frames"):
+        Bench(narrow.model, narrow_case, "eager", limit=1e-6, folder=tmp_path)
+    with patched(narrow.model, ("floor_phase",)), pytest.raises(InputError, match="'floor_phase' is on"):
+        Bench(narrow.model, narrow_case, "eager", folder=tmp_path)
+
+
+def test_stages_are_those_of_the_utterance(narrow_case, bench):
+    stages = {stage.name: stage for stage in bench.stages}
+    assert stages["whole decoder"].expected["output"].shape == (1, 4800)  # 8 frames
+    assert torch.equal(stages["excitation"].inputs["f0"], narrow_case.tensors["f0"][:, :16])

@@ -1,0 +1,142 @@
+"""The search for the smallest set of patches: on oracles that need no runtime, then on one that does."""
+
+import pytest
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.models.patches import EXPORT_PATCHES
+from kokoro_nb.studies.repair import smallest_set as module
+from kokoro_nb.studies.repair.patch_trials import FELL, UNFAITHFUL, WORKS, Outcome, Trial
+from kokoro_nb.studies.repair.smallest_set import repair, search
+from kokoro_nb.studies.repair.uses import (
+    HARMFUL,
+    HARMLESS,
+    NEEDED,
+    ONE_WAY,
+    UNKNOWN,
+    Repair,
+    disagreements,
+)
+
+
+class Oracle:
+    """Fails a set with the first of its rules that it breaks; `whole` only shows on the largest stages."""
+
+    def __init__(self, part, whole=lambda names: True):
+        self.part, self.whole, self.asked = part, whole, []
+
+    def __call__(self, names, confirm):
+        self.asked.append((names, confirm))
+        kinds = {"part": WORKS if self.part(set(names)) else FELL}
+        if confirm and kinds["part"] == WORKS:
+            kinds["whole"] = WORKS if self.whole(set(names)) else UNFAITHFUL
+        outcomes = tuple(Outcome(s, k, "" if k == WORKS else f"{k}!", seconds=0.5) for s, k in kinds.items())
+        return Trial(names, outcomes)
+
+
+def _kinds(found):
+    return {use.patch: use.kind for use in found.uses}
+
+
+def test_the_needed_are_found_and_each_is_proven():
+    oracle = Oracle(lambda names: {"explicit_noise", "floor_phase"} <= names)
+    found = search("coreml", oracle)
+    assert found.minimal == ("explicit_noise", "floor_phase")
+    assert found.proven
+    assert found.verdict == "pass"
+    assert [trial.patches for trial in found.left_out] == [("floor_phase",), ("explicit_noise",)]
+    assert [row["outcome"] for row in found.proof()] == [FELL, FELL]
+    assert found.found.outcomes[-1].stage == "whole"
+    kinds = _kinds(found)
+    assert kinds.pop("explicit_noise") == kinds.pop("floor_phase") == NEEDED
+    assert kinds.pop("signal_noise") == HARMFUL  # it takes the place of the other noise, without which nothing works
+    assert set(kinds.values()) == {HARMLESS}
+    assert len(oracle.asked) == len(set(oracle.asked))
+
+
+def test_without_need_nothing_is_patched():
+    found = search("eager", Oracle(lambda _: True))
+    assert found.minimal == ()
+    assert found.proven
+    assert found.as_dict()["patches"] == "none is needed"
+    assert found.unpatched.works
+    assert set(_kinds(found).values()) == {HARMLESS}
+    assert {use.speed for use in found.uses} == {1.0}
+
+
+def test_what_fails_only_on_the_whole_is_searched_there():
+    oracle = Oracle(lambda names: "custom_stft" in names, lambda names: "two_pass_norm" in names)
+    found = search("tvm", oracle)
+    assert found.minimal == ("custom_stft", "two_pass_norm")
+    assert [trial.kind for trial in found.left_out] == [FELL, UNFAITHFUL]
+    assert found.left_out[1].how == "whole: unfaithful!"
+    assert found.proven
+
+
+def test_the_largest_stages_are_left_for_few_sets():
+    oracle = Oracle(lambda names: {"explicit_noise", "custom_stft", "where_phase"} <= names)
+    search("tvm", oracle)
+    assert sum(confirm for _, confirm in oracle.asked) == 1
+
+
+def test_a_patch_that_spoils_the_full_set_is_named():
+    oracle = Oracle(lambda names: "custom_stft" in names and "two_pass_norm" not in names)
+    found = search("x", oracle)
+    assert found.minimal == ("custom_stft",)
+    assert found.start.how == "part: fell!"
+    assert _kinds(found)["two_pass_norm"] == HARMFUL
+    assert _kinds(found)["custom_stft"] == NEEDED  # measured in the set that works, not in the full one
+    assert found.as_dict()["all of them"] == "part: fell!"
+
+
+def test_one_of_several_ways_is_not_called_needed():
+    found = search("x", Oracle(lambda names: "floor_phase" in names or "where_phase" in names))
+    assert len(found.minimal) == 1
+    assert found.proven
+    assert _kinds(found)[found.minimal[0]] == ONE_WAY
+
+
+def test_where_no_set_works_nothing_is_claimed():
+    found = search("x", Oracle(lambda _: False))
+    assert found.minimal is None
+    assert not found.proven
+    assert found.verdict == "fail"
+    assert set(_kinds(found).values()) == {UNKNOWN}
+    assert found.proof() == []
+    assert disagreements([Repair("tvm", uses=found.uses)]) == []
+    # the parts work and the whole never does: that is no repair either
+    assert search("x", Oracle(lambda _: True, lambda _: False)).minimal is None
+
+
+def test_bad_input_is_refused_and_an_absent_backend_told(narrow, narrow_case, monkeypatch):
+    with pytest.raises(InputError, match="There is no patch 'faster'"):
+        repair(narrow.model, narrow_case, "onnxruntime", patches=("faster",))
+    with pytest.raises(InputError, match="There is no backend 'nothing'"):
+        repair(narrow.model, narrow_case, "nothing")
+
+    class Absent:
+        def available(self):
+            return "not installed."
+
+    monkeypatch.setattr(module, "backend", lambda _: Absent())
+    assert repair(narrow.model, narrow_case, "tvm").absent == "not installed."
+
+
+def test_eager_needs_the_noise_alone(narrow, narrow_case, tmp_path):
+    found = repair(narrow.model, narrow_case, "eager", folder=tmp_path)
+    assert found.minimal == ("explicit_noise",)  # without it every call draws its own
+    assert found.proven
+    assert found.left_out[0].kind == found.unpatched.kind == "not repeatable"
+    # CustomSTFT alone is another model than the one that is exported: with exact_istft it is the same
+    assert _kinds(found)["custom_stft"] == HARMFUL
+    assert next(use.how for use in found.uses if use.patch == "custom_stft").startswith("transform: error 0.0")
+
+
+@pytest.mark.slow
+def test_onnxruntime_from_the_whole_catalogue(narrow, narrow_case, tmp_path):
+    found = repair(narrow.model, narrow_case, "onnxruntime", patches=EXPORT_PATCHES, folder=tmp_path)
+    assert found.minimal == ("explicit_noise", "custom_stft", "exact_istft")
+    assert found.proven
+    assert [trial.kind for trial in found.left_out] == ["not repeatable", FELL, UNFAITHFUL]
+    again = repair(narrow.model, narrow_case, "onnxruntime", folder=tmp_path)
+    assert again.minimal == found.minimal
+    assert again.found == found.found  # every outcome was on disk

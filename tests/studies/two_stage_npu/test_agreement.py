@@ -1,0 +1,63 @@
+import numpy as np
+import pytest
+
+from kokoro_nb.delivery.export import Delivery, deliver
+from kokoro_nb.delivery.pipeline import TwoStages
+from kokoro_nb.studies.two_stage_npu.agreement import Told, against_model
+
+TEXT = "Hi."
+
+
+@pytest.fixture(scope="module")
+def speaker(narrow, tmp_path_factory):
+    place = tmp_path_factory.mktemp("delivered") / "narrow"
+    deliver(narrow, Delivery("onnxruntime", tokens=12, seconds=(1.5,)), place)
+    return TwoStages(place)
+
+
+def test_the_delivery_says_what_the_model_says(speaker, narrow):
+    (found,) = against_model(speaker, narrow, [TEXT], ["seeded"])
+    assert found.durations
+    assert found.inputs <= 1e-5
+    assert found.inputs == max(found.asr, found.f0, found.n)
+    assert 0 < found.rounding <= 1e-5
+    assert found.distance <= found.distance_limit
+    assert 0 < found.floor < 3  # so that the limit can be failed
+
+
+def test_another_voice_is_noticed(speaker, narrow, monkeypatch):
+    table = speaker.table()
+    monkeypatch.setattr(speaker, "table", lambda voice: np.roll(table, 1, axis=1))
+    (found,) = against_model(speaker, narrow, [TEXT], ["seeded"])
+    assert not found.durations or found.inputs > 1e-3
+
+
+def test_other_durations_leave_no_figure(speaker, narrow, monkeypatch):
+    predict = speaker.predict
+    monkeypatch.setattr(speaker, "predict", lambda *given: predict(*given) | {"durations": np.array([1])})
+    (found,) = against_model(speaker, narrow, [TEXT], ["seeded"])
+    assert not found.durations
+    assert np.isnan(found.inputs)
+    assert np.isnan(found.distance)
+
+
+def test_a_decoder_that_is_wrong_is_heard(speaker, narrow, monkeypatch):
+    sound = speaker.sound
+    monkeypatch.setattr(speaker, "sound", lambda given: 0.5 * sound(given))
+    (found,) = against_model(speaker, narrow, [TEXT], ["seeded"])
+    assert found.durations
+    assert found.distance > max(3, found.distance_limit)
+
+
+@pytest.mark.parametrize(("rounding", "limit"), [(1e-6, 1e-5), (5e-6, 1e-5), (7e-6, 1.4e-5)])
+def test_inputs_are_held_to_what_float32_does_where_that_is_more(rounding, limit):
+    assert told(rounding=rounding).inputs_limit == pytest.approx(limit)
+
+
+@pytest.mark.parametrize(("floor", "limit"), [(0.2, 1.0), (0.5, 1.0), (2.0, 4.0)])
+def test_the_spectrum_is_held_to_the_floor_where_that_is_more(floor, limit):
+    assert told(floor=floor).distance_limit == pytest.approx(limit)
+
+
+def told(rounding=1e-6, floor=0.1) -> Told:
+    return Told(TEXT, "seeded", 34, True, asr=1e-6, f0=1e-6, n=1e-6, rounding=rounding, distance=0.1, floor=floor)

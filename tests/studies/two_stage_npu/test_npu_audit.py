@@ -1,0 +1,289 @@
+"""The table of the NPU's operators: on hand-made graphs, against what the patches remove, against a compiler."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import TensorProto, helper
+
+from kokoro_nb.backends.base import Failure, absence
+from kokoro_nb.backends.exported import export_program
+from kokoro_nb.backends.onnx import OnnxRuntime
+from kokoro_nb.backends.qnn import Qnn
+from kokoro_nb.backends.qnn.assignment import FOLDED, SCOPES, Assignment, Node, assignment
+from kokoro_nb.backends.qnn.legacy import legacy_onnx
+from kokoro_nb.errors import InputError
+from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.models.stages import SourceStage, StftTransform
+from kokoro_nb.studies.two_stage_npu import npu_audit
+from kokoro_nb.studies.two_stage_npu.npu_audit import (
+    TABLE,
+    AuditedNode,
+    Disagreement,
+    Dynamic,
+    audit,
+    disagreements,
+    operator_table,
+)
+
+
+def _value(name, shape=(1, 2), kind=TensorProto.FLOAT):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def _save(tmp_path, nodes, inputs=(), outputs=(), values=()):
+    graph = helper.make_graph(nodes, "g", inputs or [_value("x")], outputs or [_value("y")], value_info=values)
+    onnx.save(helper.make_model(graph), tmp_path / "m.onnx")
+    return tmp_path / "m.onnx"
+
+
+def _node(op, name="", reads=("x",), gives=("y",), **attributes):
+    return helper.make_node(op, reads, gives, name or op.lower(), **attributes)
+
+
+def _body(*nodes):
+    flags = [_value("it", (), TensorProto.INT64), _value("go", (), TensorProto.BOOL), _value("s", ("n", 2))]
+    return helper.make_graph(nodes, "body", flags, [_value("go2", (), TensorProto.BOOL), _value("s2")])
+
+
+def test_each_node_has_a_class_and_its_module(tmp_path):
+    conv = _node("Conv", "c", gives=("a",))
+    conv.metadata_props.add(key=SCOPES, value="['', 'decoder', 'decoder.encode', 'conv1d']")
+    nodes = [
+        conv,
+        _node("Acosh", "f", ("a",), ("b",)),
+        _node("NonZero", "n", ("b",), ("i",)),
+        _node("Teleport", "t", ("i",), ("j",), domain="example"),
+        _node("Conv", "other", ("j",), ("y",), domain="example"),
+    ]
+    found = audit(_save(tmp_path, nodes))
+    assert [(n.name, n.kind) for n in found.nodes] == [
+        ("c", "supported"),
+        ("f", "fallback"),
+        ("n", "blocking"),
+        ("t", "unknown"),
+        ("other", "unknown"),  # an operator of that name in another domain is another operator
+    ]
+    assert found.nodes[0] == AuditedNode("c", "Conv", "", "decoder.encode", "supported")
+    assert found.nodes[2].removed_by == "where_phase"
+    assert found.nodes[2].reason.startswith("the shape of its result depends on the data")
+    assert "compiler: refused, unless" in found.nodes[2].reason
+    counts = {"nodes": 5, "supported": 1, "fallback": 1, "blocking": 1, "unknown": 2}
+    assert found.as_dict() == counts | {"dynamic shapes": 0, "shapes not stated": 4}
+    assert {row["op"]: row["nodes"] for row in found.by_op()} == {"Acosh": 1, "NonZero": 1, "Teleport": 1, "Conv": 1}
+
+
+def test_scopes_of_another_exporter_are_no_module(tmp_path):
+    node = _node("Relu")
+    node.metadata_props.add(key=SCOPES, value="decoder/encode(")
+    assert audit(_save(tmp_path, [node])).nodes[0].module == ""
+
+
+def test_a_loop_is_looked_into(tmp_path):
+    inner = _node("NonZero", "inner", ("s",), ("s2",))
+    loop = _node("Loop", "loop", ("n", "go", "x"), body=_body(inner))
+    found = audit(_save(tmp_path, [loop]))
+    assert [(n.name, n.kind) for n in found.nodes] == [("loop", "blocking"), ("inner", "blocking")]
+    assert found.nodes[0].removed_by == "two stages"
+    assert found.dynamic == (Dynamic("s", "input", "n, 2"),)
+
+
+def test_shapes_that_are_not_fixed_are_listed(tmp_path):
+    bare = onnx.ValueInfoProto(name="bare")
+    series = helper.make_tensor_sequence_value_info("series", TensorProto.FLOAT, (1,))
+    inputs = [_value("x", ("tokens", 2)), _value("scalar", ())]
+    values = [_value("a", (None, 2)), _value("fixed", (0, 2)), bare, series]
+    path = _save(tmp_path, [_node("Relu", gives=("a",)), _node("Relu", "r", ("a",))], inputs, values=values)
+    found = audit(path)
+    assert [(d.name, d.role, d.shape) for d in found.dynamic] == [
+        ("x", "input", "tokens, 2"),
+        ("a", "value", "?, 2"),
+        ("bare", "value", "none"),
+        ("series", "value", "none"),
+    ]
+    assert found.undescribed == 0
+    assert audit(_save(tmp_path, [_node("Relu", gives=("a",)), _node("Relu", "r", ("a",))])).undescribed == 1
+
+
+def test_random_operators_carry_both_statements(tmp_path):
+    (node,) = audit(_save(tmp_path, [_node("RandomNormalLike")])).nodes
+    assert (node.kind, node.removed_by) == ("supported", "explicit_noise")
+    assert "older notes call it blocking" in node.reason
+    assert "compiler: accepted" in node.reason
+
+
+@pytest.mark.parametrize("content", [None, b"", b"not a model", b'{"ir_version": 8}', b"\x08\x08"])
+def test_what_is_no_onnx_file_is_refused(content, tmp_path):
+    if content is not None:
+        (tmp_path / "m.onnx").write_bytes(content)
+    with pytest.raises(InputError, match=r"no ONNX file at|cannot be read as an ONNX model|holds no ONNX graph"):
+        audit(tmp_path / "m.onnx")
+
+
+def test_a_damaged_file_is_refused(tmp_path):
+    path = _save(tmp_path, [_node("Relu", str(number)) for number in range(9)])
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(InputError, match="cannot be read as an ONNX model"):
+        audit(path)
+
+
+def test_a_file_too_large_to_be_one_is_not_read(tmp_path):
+    with (tmp_path / "m.onnx").open("wb") as file:
+        file.truncate(2**31)  # sparse: it takes no room
+    with pytest.raises(InputError, match="2 GiB or more"):
+        audit(tmp_path / "m.onnx")
+
+
+def test_a_folder_is_refused(tmp_path):
+    with pytest.raises(InputError, match="cannot be read as an ONNX model"):
+        audit(tmp_path)
+
+
+AUDIT_OPS = ("Conv", "Conv", "Acosh", "Loop", "Teleport", "If", "Relu", "Acosh")
+PLACES = ("npu", "cpu", "cpu", "cpu", "npu", "npu", "unknown", "removed")
+
+
+@pytest.fixture
+def both(tmp_path):
+    nodes = [_node(op, f"n{i}", domain="example" if op == "Teleport" else "") for i, op in enumerate(AUDIT_OPS)]
+    placed = tuple(
+        Node(f"n{i}", op, "", place, None, "" if place == "npu" else "No.")
+        for i, (op, place) in enumerate(zip(AUDIT_OPS, PLACES, strict=True))
+    )
+    return audit(_save(tmp_path, nodes)), Assignment(placed, {})
+
+
+def test_every_disagreement_is_listed_and_nothing_else(both):
+    assert disagreements(*both) == (
+        Disagreement("n1", "Conv", "", "supported", "cpu", "No."),
+        Disagreement("n4", "Teleport", "", "unknown", "npu", ""),
+        Disagreement("n5", "If", "", "blocking", "npu", ""),
+        Disagreement("n6", "Relu", "", "supported", "unknown", "No."),
+    )
+    rows = [found.as_dict() for found in disagreements(*both)]
+    assert rows[0]["table"] == "supported"
+    assert rows[0]["compiler"] == "cpu"
+
+
+def test_what_is_folded_away_is_no_disagreement(both):
+    audited, placed = both
+    folded = replace(placed, nodes=tuple(replace(n, place="removed", reason=FOLDED) for n in placed.nodes))
+    assert [found.op for found in disagreements(audited, folded)] == ["Loop", "Teleport", "If"]
+
+
+def test_an_assignment_of_another_file_is_refused(both):
+    audited, placed = both
+    with pytest.raises(InputError, match="different files"):
+        disagreements(audited, replace(placed, nodes=placed.nodes[1:]))
+
+
+def test_the_table_says_where_it_is_from_and_every_blocking_operator_why():
+    table = operator_table()
+    assert any("onnxruntime-qnn at commit" in source for source in table["source"])
+    assert [n for n, about in table["operators"].items() if about["class"] == "blocking" and not about["reason"]] == []
+    named = {about["removed_by"] for about in table["operators"].values() if "removed_by" in about}
+    assert named <= {*EXPORT_PATCHES, *table["removed_by"]}
+    standard = {schema.name for schema in onnx.defs.get_all_schemas()}
+    assert {name for name in table["operators"] if ":" not in name} - standard == {"Inverse"}  # com.microsoft's
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"), [({"schema": 2}, "no table of schema 1"), ({"operators": {"Conv": {}}}, "gives Conv no")]
+)
+def test_a_table_of_another_form_is_refused(change, sentence, tmp_path, monkeypatch):
+    (tmp_path / "t.json").write_text(json.dumps({**json.loads(TABLE.read_text(encoding="utf-8")), **change}))
+    monkeypatch.setattr(npu_audit, "TABLE", tmp_path / "t.json")
+    operator_table.cache_clear()
+    with pytest.raises(InputError, match=sentence):
+        operator_table()
+    operator_table.cache_clear()
+
+
+def _without(name):
+    return tuple(patch for patch in EXPORT_PATCHES if patch != name)
+
+
+@pytest.mark.parametrize(("names", "found"), [(EXPORT_PATCHES, False), (_without("explicit_noise"), True)])
+def test_explicit_noise_removes_the_random_operators(names, found, narrow, narrow_case, tmp_path):
+    inputs = narrow_case.decoder_inputs(frames=4)
+    with patched(narrow.model, names):
+        path = legacy_onnx(
+            SourceStage(narrow.model.decoder), {n: inputs[n] for n in ("f0", "harmonic_noise")}, tmp_path / "m.onnx"
+        )
+    drawn = {node.op for node in audit(path).nodes if node.removed_by == "explicit_noise"}
+    assert drawn == ({"RandomNormalLike", "RandomUniformLike"} if found else set())
+
+
+@pytest.mark.parametrize(("names", "found"), [(EXPORT_PATCHES, []), (_without("where_phase"), ["where_phase"])])
+def test_where_phase_removes_the_data_dependent_index(names, found, narrow, narrow_case, tmp_path):
+    samples = {"samples": torch.linspace(-1, 1, 240).reshape(1, 240)}
+    with patched(narrow.model, names):
+        exported = export_program(StftTransform(narrow.model.decoder.generator), samples)
+        assert not isinstance(exported, Failure)
+        OnnxRuntime("onnxruntime").write(exported, tmp_path / "m.onnx", {})
+    assert [node.removed_by for node in audit(tmp_path / "m.onnx").of("blocking")] == found
+
+
+@pytest.fixture
+def wheel():
+    qnn = Qnn("onnxruntime-qnn")
+    reason = absence(qnn)
+    if reason is not None:
+        pytest.skip(reason)
+    return qnn
+
+
+def _differing(wheel, tmp_path, middle, *inputs):
+    """Compile a convolution, `middle` from ``a`` to ``b``, and a ReLU; return the operators that differ."""
+    shape = (1, 2, 6)
+    weight = onnx.numpy_helper.from_array(np.ones((2, 2, 1), "float32"), "weight")
+    nodes = [_node("Conv", "conv", ("x", "weight"), ("a",)), middle, _node("Relu", "relu", ("b",))]
+    graph = helper.make_graph(nodes, "g", [_value("x", shape), *inputs], [_value("y", shape)], [weight])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    onnx.save(onnx.shape_inference.infer_shapes(model), tmp_path / "m.onnx")
+    return [d.op for d in disagreements(audit(tmp_path / "m.onnx"), assignment(tmp_path / "m.onnx", wheel))]
+
+
+@pytest.mark.parametrize("op", ["Tan", "Erf", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Shrink"])
+def test_the_compiler_says_what_the_table_says(op, wheel, tmp_path):
+    assert _differing(wheel, tmp_path, _node(op, "middle", ("a",), ("b",))) == []
+
+
+def test_an_if_that_the_compiler_takes_is_listed(wheel, tmp_path):
+    branches = [
+        helper.make_graph([_node(op, op, ("a",), (op,))], op, [], [_value(op, (1, 2, 6))]) for op in ("Sin", "Tanh")
+    ]
+    middle = _node("If", "middle", ("c",), ("b",), then_branch=branches[0], else_branch=branches[1])
+    assert "If" in _differing(wheel, tmp_path, middle, _value("c", (), TensorProto.BOOL))
+
+
+class Predicted(torch.nn.Module):
+    """What `KModel.forward_with_tokens` does on both sides of the cut: a packed LSTM, durations, their alignment."""
+
+    def __init__(self, aligned):
+        super().__init__()
+        self.aligned, self.lstm = aligned, torch.nn.LSTM(3, 2, batch_first=True)
+
+    def forward(self, x):
+        lengths = torch.full((1,), x.shape[1], dtype=torch.long)
+        packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        y, _ = torch.nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True)
+        durations = torch.sigmoid(y).sum(axis=-1).round().clamp(min=1).long().squeeze()
+        if not self.aligned:
+            return y, durations
+        token = torch.repeat_interleave(torch.arange(x.shape[1]), durations)
+        matrix = torch.zeros(x.shape[1], token.shape[0])
+        matrix[token, torch.arange(token.shape[0])] = 1
+        return y.transpose(1, 2) @ matrix
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+def test_two_stages_remove_what_the_alignment_is_written_as(aligned, tmp_path):
+    path = legacy_onnx(Predicted(aligned), {"x": torch.ones(1, 4, 3)}, tmp_path / "m.onnx")
+    blocking = audit(path).of("blocking")
+    written = {"Loop", "SplitToSequence", "SequenceAt", "SequenceEmpty", "SequenceInsert", "ConcatFromSequence"}
+    assert {node.op for node in blocking} == (written if aligned else set())
+    assert {node.removed_by for node in blocking} <= {"two stages"}

@@ -1,0 +1,179 @@
+"""The pipeline step by step: what a step does wrong by itself, and what it only hands on."""
+
+import numpy as np
+import pytest
+
+from kokoro_nb.backends import BACKENDS
+from kokoro_nb.backends.base import Failure
+from kokoro_nb.errors import InputError
+from kokoro_nb.faults import planted
+from kokoro_nb.models.patches import active
+from kokoro_nb.studies.validate_steps import validation as module
+from kokoro_nb.studies.validate_steps.step_rows import first_wrong, with_floor
+from kokoro_nb.studies.validate_steps.validation import follow, validate_steps, walk
+from kokoro_nb.studies.validate_steps.walks import leaks
+
+FRAMES = 8  # the first of some 70: the alignment cuts the rest
+ORDER = ["t_en", "encoded", "d", "pred_dur", "alignment", "f0", "n", "asr", "s", "x", "excitation"]
+ORDER += ["har_magnitude", "har_phase", "x_pre", "x_post", "spec", "phase", "audio"]
+
+
+@pytest.fixture(scope="module")
+def exact(narrow, narrow_case):
+    return walk(narrow.model, narrow_case, "eager-float64", FRAMES)
+
+
+@pytest.fixture(scope="module")
+def floor(narrow, exact):
+    return follow(narrow.model, exact, "eager")
+
+
+def test_every_step_is_there_in_order_and_eager_is_at_its_floor(exact, floor):
+    assert [step.output for step in floor] == ORDER
+    assert exact.valid == {"tokens": 15, "frames": FRAMES}
+    assert first_wrong(floor, 1e-3) is None
+    assert all(step.own.finite == step.chained.finite == 1 and step.tail is None for step in floor)
+    assert next(step.shape for step in floor if step.output == "audio") == (1, 600 * FRAMES)
+    assert active() == ()
+
+
+def test_nothing_is_inherited_up_to_the_phase_and_much_after_it(floor):
+    by = {step.output: step for step in floor}
+    assert all(by[name].chained.of_peak < 1e-3 for name in ORDER[: ORDER.index("har_phase")])
+    # a step by itself is right to rounding, and so the chain's error downstream is the phase's
+    assert all(by[name].own.of_peak < 1e-5 for name in ("x_pre", "x_post", "spec", "audio"))
+    assert by["audio"].chained.of_peak > 1e-3
+    assert not by["har_phase"].judged
+
+
+def test_the_last_convolution_lies_between_the_two_and_the_exponential_behind(exact):
+    values = exact.values
+    assert values["x_pre"].shape[1] != values["x_post"].shape[1] == 22
+    fed = values["x_post"].astype(np.float32).astype(np.float64)  # what a step is fed is float32
+    assert np.allclose(np.exp(fed[:, :11]), values["spec"], rtol=1e-12)
+    assert np.allclose(np.sin(fed[:, 11:]), values["phase"], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "step", "spared"),
+    [
+        ("predictor.F0_proj.bias", "f0", "n"),
+        ("decoder.encode.conv1.bias", "x", "asr"),
+        ("decoder.generator.conv_post.bias", "x_post", "x_pre"),
+    ],
+)
+def test_a_planted_fault_shows_at_its_own_step(narrow, exact, parameter, step, spared):
+    with planted(narrow.model, parameter, 0):
+        rows = follow(narrow.model, exact, "eager")
+    by = {row.output: row for row in rows}
+    assert first_wrong(rows).output == step
+    assert by[step].own.finite < 1
+    assert by[spared].own.finite == 1
+    # what comes after it is right by itself, and not finite in the chain
+    assert [row.output for row in rows if row.own.finite < 1] == [step]
+    assert by["audio"].own.finite == 1
+    assert by["audio"].chained.finite < 1
+
+
+def test_some_steps_alone_have_no_chain(narrow, exact):
+    rows = follow(narrow.model, exact, "eager", only=("source", "har", "generator"))
+    assert [row.output for row in rows] == ["excitation", "har_magnitude", "har_phase", "x_pre", "x_post"]
+    assert [row.reason for row in rows] == ["no f0", *["no excitation"] * 2, *["no x, s, har_magnitude, har_phase"] * 2]
+    assert first_wrong(rows) is None
+    with pytest.raises(InputError, match="There is no step 'noise'"):
+        follow(narrow.model, exact, "eager", only=("noise",))
+
+
+def test_a_finite_fault_shows_too(narrow, exact):
+    with planted(narrow.model, "decoder.generator.conv_post.bias", 0, 1.0):
+        rows = follow(narrow.model, exact, "eager")
+    assert first_wrong(rows).output == "x_post"
+    assert next(row for row in rows if row.output == "spec").own.of_peak < 1e-6
+
+
+@pytest.fixture(scope="module")
+def padded(narrow, narrow_case):
+    return walk(narrow.model, narrow_case, "eager", narrow_case.frames + 4, 20)
+
+
+def test_the_tail_of_every_padded_buffer_is_described(narrow, padded):
+    rows = {row.output: row for row in follow(narrow.model, padded, "eager")}
+    assert {name for name, row in rows.items() if row.tail is None} == {"s"}
+    assert all(row.tail == row.expected_tail for row in rows.values())
+    # these are masked; the others run on over the padding
+    zero = {name for name, row in rows.items() if row.tail and row.tail.nonzero == 0}
+    assert {"t_en", "d", "pred_dur", "alignment", "asr"} <= zero
+    assert all(rows[name].tail.nonzero > 0.9 for name in ("encoded", "f0", "n", "x", "audio"))
+    assert all(row.own.max_error == 0 for row in rows.values())  # the same backend
+
+
+def test_padding_leaks_into_what_is_valid(narrow, narrow_case, padded):
+    table = {row["output"]: row for row in leaks(padded, walk(narrow.model, narrow_case, "eager"))}
+    # BERT is masked; the backward LSTM of the text encoder begins in the padding
+    assert table["encoded"]["change (of peak)"] < 1e-5
+    assert table["t_en"]["change (of peak)"] > 1e-3
+    assert table["s"]["change (of peak)"] == 0
+
+
+class _Broken:
+    """A runtime that cannot export what has `parameter` in its forward, and is right otherwise."""
+
+    def __init__(self, parameter):
+        self.parameter, self.real = parameter, BACKENDS["eager"]
+
+    def available(self):
+        return None
+
+    def executes(self):
+        return None
+
+    def export(self, made, inputs, folder=None):
+        if self.parameter in inputs:
+            return Failure("broken", "lowered", "NotImplementedError", "no such operator")
+        return self.real.export(made, inputs, folder)
+
+    def load(self, artifact):
+        return self.real.load(artifact)
+
+
+def test_a_step_that_falls_is_told_and_the_rest_still_checked_by_itself(narrow, narrow_case, exact, monkeypatch):
+    real = module.backend
+    monkeypatch.setattr(module, "backend", lambda name: _Broken("harmonic_noise") if name == "broken" else real(name))
+    rows = {row.output: row for row in follow(narrow.model, exact, "broken")}
+    assert first_wrong(list(rows.values())).output == "excitation"
+    assert "no such operator" in rows["excitation"].as_dict()["own error (of peak)"]
+    assert rows["har_magnitude"].own.of_peak < 1e-5
+    assert rows["har_magnitude"].chained is None
+    assert rows["har_magnitude"].reason == "no excitation"
+    assert rows["x_post"].reason == "no har_magnitude, har_phase"
+    assert rows["audio"].own.finite == 1
+    with pytest.raises(InputError, match="The step 'source' does not run on the reference"):
+        walk(narrow.model, narrow_case, "broken", FRAMES)
+
+
+def test_what_is_absent_is_refused(narrow, exact, monkeypatch):
+    class Absent(_Broken):
+        name = "absent"
+
+        def available(self):
+            return "not installed."
+
+    monkeypatch.setattr(module, "backend", lambda _: Absent(""))
+    with pytest.raises(InputError, match="absent cannot run here: not installed"):
+        follow(narrow.model, exact, "absent")
+
+
+def test_the_whole_check_in_one_call(narrow, narrow_case, tmp_path):
+    rows = validate_steps(narrow.model, narrow_case, "eager", frames=4, folder=tmp_path)
+    assert [row.output for row in rows] == ORDER
+    assert first_wrong(rows) is None
+    assert all(row.own == row.floor and row.chained == row.chained_floor for row in rows)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["onnxruntime", "coreml-reference", "tvm", "executorch-xnnpack"])
+def test_every_step_of_a_runtime_is_right_by_itself(narrow, exact, floor, tmp_path, name):
+    if BACKENDS[name].available():
+        pytest.skip(BACKENDS[name].available())
+    rows = with_floor(follow(narrow.model, exact, name, tmp_path), floor)
+    assert first_wrong(rows) is None

@@ -1,0 +1,69 @@
+import json
+from dataclasses import asdict
+
+import pytest
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.findings import Finding, read_findings, write_findings
+
+PASSED = Finding("parity", "pass", "It agrees.", "seeded", "onnxruntime", 1e-6, 1e-4, "of peak", evidence=("a.png",))
+FAILED = Finding("finite", "fail", "It is finite.", "seeded", value=float("nan"), limit=1.0, reason="measured NaN")
+
+
+def test_round_trip_keeps_nan_and_what_is_said_about_them(tmp_path):
+    path = write_findings(tmp_path / "findings.json", [PASSED, FAILED], notebook="02_export")
+    (first, second), about = read_findings(path)
+    assert first == PASSED
+    assert str(second.value) == "nan"
+    assert (second.verdict, second.reason) == ("fail", "measured NaN")
+    assert about["notebook"] == "02_export"
+    assert "NaN" not in path.read_text().replace("measured NaN", "")  # strict JSON
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"verdict": "good"}, "no verdict"),
+        ({"verdict": "skip"}, "needs a reason"),
+        ({"verdict": "unknown"}, "needs a reason"),
+        ({"value": float("nan")}, "NaN is no pass"),
+        ({"relation": "about"}, "no relation"),
+    ],
+)
+def test_a_finding_that_would_mislead_is_refused(change, match):
+    row = {"kind": "parity", "verdict": "pass", "statement": "It agrees.", "weights": "seeded"} | change
+    with pytest.raises(InputError, match=match):
+        Finding(**row)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        '{"schema": 2, "findings": []}',
+        '{"schema": 1}',
+        '{"schema": 1, "findings": [1]}',
+        '{"schema": 1, "findings": [{"kind": "x"}]}',
+        json.dumps({"schema": 1, "findings": [{**asdict(PASSED), "value": "x"}]}),
+    ],
+)
+def test_a_file_that_is_none_is_refused(tmp_path, content):
+    path = tmp_path / "findings.json"
+    path.write_text(content)
+    with pytest.raises(InputError, match="findings"):
+        read_findings(path)
+
+
+def test_an_absent_file(tmp_path):
+    with pytest.raises(InputError, match="check the path"):
+        read_findings(tmp_path / "findings.json")
+
+
+def test_a_finding_shows_itself_as_a_line_and_escapes_it():
+    assert "knb-chip knb-pass" in PASSED._repr_html_()
+    assert "1e-6 ≤ 1e-4 of peak" in Finding(**{**asdict(PASSED), "relation": "<="})._repr_html_()
+    bad = "<script>alert(1)</script>"
+    page = Finding("finite", "fail", bad, "narrow", bad, 1.0, unit=bad, reason=bad)._repr_html_()
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;") == 4
