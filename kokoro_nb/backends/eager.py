@@ -19,9 +19,10 @@ from kokoro_nb.backends.signature import (
     named_outputs,
     specs,
 )
-from kokoro_nb.backends.snapshot import active_patches, require_stateless, snapshot, state, with_patches
+from kokoro_nb.backends.snapshot import require_stateless, snapshot, state
 from kokoro_nb.backends.specification import default_dtype
 from kokoro_nb.errors import InputError
+from kokoro_nb.patch_registry import active_patches, with_patches
 from kokoro_nb.traces.operators import Taps, chosen
 from kokoro_nb.traces.trace import Keep, Recorder, Trace
 

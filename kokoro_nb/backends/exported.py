@@ -16,8 +16,9 @@ from kokoro_nb.backends.signature import (
     named_outputs,
     specs,
 )
-from kokoro_nb.backends.snapshot import active_patches, keeps_state, snapshot
+from kokoro_nb.backends.snapshot import keeps_state, snapshot
 from kokoro_nb.backends.specification import Specification
+from kokoro_nb.patch_registry import active_patches
 from kokoro_nb.storage import digest
 
 

@@ -1,14 +1,10 @@
 """Copies of modules that stay what they were, and whether running a module changes it."""
 
 import copy
-import sys
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from kokoro_nb.errors import InputError
-
-PATCHES = "kokoro_nb.models.patches"
 
 
 def snapshot(module: Any, double: bool = False) -> Any:
@@ -65,18 +61,6 @@ def keeps_state(name: str) -> InputError:
         f"The module writes to '{name}' when it runs, so a second call would differ from the first; "
         "make that state an input and return its new value."
     )
-
-
-def active_patches() -> tuple[str, ...]:
-    """Return the names of Kokoro's class-level patches that are on; none can be before their module is imported."""
-    patches = sys.modules.get(PATCHES)
-    return patches.active() if patches is not None else ()
-
-
-def with_patches(names: tuple[str, ...]) -> AbstractContextManager[None]:
-    """Have exactly the class-level patches `names` on inside."""
-    patches = sys.modules.get(PATCHES)
-    return patches.class_patches(names) if patches is not None else nullcontext()
 
 
 def _plain_tensors(value: Any) -> Iterator[Any]:

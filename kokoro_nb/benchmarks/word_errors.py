@@ -13,7 +13,8 @@ from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.benchmarks.decoders import BASE, at_har, decoder_inputs
 from kokoro_nb.benchmarks.reduction import BORNE, CALIBRATION, PRECISIONS, Reduction, borne_by, require_known
-from kokoro_nb.listening.phrases import heard_in, phrase_error_rate, phrases, valid
+from kokoro_nb.delivery.decoded import valid
+from kokoro_nb.listening.phrases import heard_in, phrase_error_rate, phrases
 from kokoro_nb.listening.recogniser import load_whisper
 from kokoro_nb.listening.spectrum import log_spectral_distance
 from kokoro_nb.models.architecture import FRAMES_PER_SECOND, SAMPLE_RATE

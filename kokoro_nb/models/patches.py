@@ -17,6 +17,7 @@ from torch.nn.utils.weight_norm import WeightNorm
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import im2col, rewrites
+from kokoro_nb.patch_registry import register
 
 Rewrite = tuple[type, str, Callable[..., Any]]
 Undo = Callable[[], None]
@@ -312,3 +313,4 @@ PATCHES: dict[str, Patch] = {patch.name: patch for patch in _CATALOGUE}
 FAST_PATCHES: tuple[str, ...] = ("plane_mean", "sliced_style", "im2col")  # no export needs them
 EXPORT_PATCHES: tuple[str, ...] = tuple(name for name in PATCHES if name not in ("signal_noise", *FAST_PATCHES))
 _ORIGINALS = {row[:2]: row[0].__dict__.get(row[1]) for patch in _CATALOGUE for row in patch.rewrites}
+register(active, class_patches)  # a runtime that copies a module asks there which patches are on

@@ -9,9 +9,9 @@ import numpy as np
 from kokoro_nb.locate.survey import survey
 from kokoro_nb.models import stages
 from kokoro_nb.models.case import Case
+from kokoro_nb.models.decoding import decode
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
-from kokoro_nb.studies.patching.patch_effects import decode
 
 PACKAGE = "package"
 CUSTOM = "custom_stft only"

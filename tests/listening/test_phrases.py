@@ -3,13 +3,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kokoro_nb.backends import BACKENDS
 from kokoro_nb.errors import InputError
-from kokoro_nb.listening.phrases import believed, heard_in, phrase_error_rate, phrases, speak_all
+from kokoro_nb.listening.phrases import believed, heard_in, phrase_error_rate, phrases
 from kokoro_nb.listening.transcript import Transcript
-from kokoro_nb.models.case import capture
-from kokoro_nb.models.patches import EXPORT_PATCHES
-from kokoro_nb.studies.patching.patch_effects import decode
 from kokoro_nb.training.sentences import VOCABULARY, is_held_out
 
 SURE = Transcript("Two cats!", -0.1, 0.0, 0.9)
@@ -39,20 +35,3 @@ def test_errors_are_counted_over_all_words_and_a_doubted_transcript_is_nothing_h
 def test_what_is_not_finite_is_not_listened_to(monkeypatch):
     monkeypatch.setattr("kokoro_nb.listening.phrases.transcribe", lambda model, y, sr, words: SURE)
     assert heard_in(None, [np.zeros(4), np.array([0.0, np.nan])], 24_000) == [SURE, None]
-
-
-def test_one_program_speaks_utterances_of_any_length(narrow, narrow_case, tmp_path):
-    other = capture(narrow, "No.", "", g2p="espeak", seed=1)
-    assert other.frames != narrow_case.frames
-    (spoken,) = speak_all(narrow.model, [narrow_case, other], ["eager"], tmp_path)
-    for case, audio in zip((narrow_case, other), spoken.audio, strict=True):
-        plain = decode(narrow.model, case, EXPORT_PATCHES)
-        # the phase of the source makes much of a rounding, so level and likeness are asked for, not equality
-        assert audio.shape == plain.shape
-        assert np.corrcoef(audio, plain)[0, 1] > 0.99
-
-
-def test_a_runtime_that_is_not_here_says_so(narrow, narrow_case, monkeypatch):
-    monkeypatch.setattr(type(BACKENDS["onnxruntime"]), "available", lambda self: "it is not installed")
-    (silent,) = speak_all(narrow.model, [narrow_case], ["onnxruntime"])
-    assert (silent.audio, silent.reason) == ((), "it is not installed")

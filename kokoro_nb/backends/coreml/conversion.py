@@ -14,7 +14,7 @@ from kokoro_nb.backends.coreml.interface import INTERFACE, feature_names, requir
 from kokoro_nb.backends.coreml.naming import name_of, settle, settling_pipeline
 from kokoro_nb.backends.exported import Exported, output_specs
 from kokoro_nb.backends.signature import TensorSpec, call_arguments, named_outputs
-from kokoro_nb.backends.snapshot import with_patches
+from kokoro_nb.patch_registry import with_patches
 
 SCOPE = "kokoro_nb"
 

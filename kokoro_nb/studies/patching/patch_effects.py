@@ -1,14 +1,13 @@
 """What each patch does to the audio, on the same noise, and whether leaving it brings the old audio back."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from kokoro.model import KModel
 
-from kokoro_nb.models import noise
 from kokoro_nb.models.case import Case
-from kokoro_nb.models.patches import PATCHES, patched
+from kokoro_nb.models.decoding import decode
+from kokoro_nb.models.patches import PATCHES
 from kokoro_nb.traces.parity import Parity, compare
 
 
@@ -40,37 +39,6 @@ class Effect:
     def within_tolerance(self) -> bool:
         """Whether the change stays within what the patch claims; a NaN does not."""
         return self.change.of_peak <= PATCHES[self.patch].tolerance
-
-
-def decode(
-    model: KModel, case: Case, names: Sequence[str] = (), frames: int | None = None, drawn: noise.Noise | None = None
-) -> np.ndarray:
-    """Decode `case` with the patches `names` on, on the noise of the case, however the model asks for it.
-
-    Parameters
-    ----------
-    model : kokoro.model.KModel
-        The model that the case was captured from.
-    case : Case
-        Gives the decoder's inputs.
-    names : sequence of str
-        Keys of `PATCHES`.
-    frames : int, optional
-        Only the first so many frames.
-    drawn : noise.Noise, optional
-        Other noise of the same length.
-
-    Returns
-    -------
-    numpy.ndarray, shape (600 * frames,), float32
-        Audio at 24 kHz.
-    """
-    import torch
-
-    inputs, drawn = case.decoder_inputs(frames), drawn or case.noise(frames)
-    with torch.no_grad(), patched(model, names), noise.replayed(drawn), noise.explicit(drawn):
-        audio = model.decoder(*(inputs[name] for name in ("asr", "f0", "n", "s")))
-    return audio.reshape(-1).numpy()
 
 
 def patch_effect(model: KModel, case: Case, name: str, frames: int | None = None) -> Effect:

@@ -11,10 +11,10 @@ from kokoro.model import KModel
 from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.listening.spectrum import log_spectral_distance
 from kokoro_nb.models.case import Case, capture
+from kokoro_nb.models.decoding import decode
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.padding import PaddedDurationStage, PaddedProsody
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
-from kokoro_nb.studies.patching.patch_effects import decode
 from kokoro_nb.traces.parity import compare
 
 INPUTS = ("asr", "f0", "n")  # of the decoder, that are predicted

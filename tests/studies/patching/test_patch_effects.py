@@ -1,7 +1,8 @@
 import pytest
 
+from kokoro_nb.models.decoding import decode
 from kokoro_nb.models.patches import PATCHES
-from kokoro_nb.studies.patching.patch_effects import decode, patch_effect
+from kokoro_nb.studies.patching.patch_effects import patch_effect
 from kokoro_nb.traces.parity import compare
 
 FRAMES = 12
