@@ -13,6 +13,7 @@ from kokoro_nb.markup import Fragment, number, table
 from kokoro_nb.reporting.fragments import board
 from kokoro_nb.reporting.picture import Picture, save
 from kokoro_nb.reporting.player import mono, player
+from kokoro_nb.reporting.show import shown
 from kokoro_nb.reporting.side_by_side import side_by_side
 from kokoro_nb.reporting.versions import commit, project_folder, versions
 from kokoro_nb.storage import json_ready
@@ -120,6 +121,45 @@ class Logbook:
             raise AssertionError(f"{statement} ({'; '.join(filter(None, (backend, tap, failure)))})")
         return shown
 
+    def claim(
+        self,
+        kind: str,
+        statement: str,
+        holds: bool,
+        reason: str = "",
+        backend: str | None = None,
+        tap: str | None = None,
+        evidence: Sequence[str] = (),
+    ) -> Fragment:
+        """Record whether `statement`, which has no figure, is true, then raise if it is not.
+
+        Parameters
+        ----------
+        kind, statement, backend, tap, evidence
+            As for `check`.
+        holds : bool
+            Whether it is; nothing but True is a pass.
+        reason : str, optional
+            What was found instead, where it is not true.
+
+        Raises
+        ------
+        AssertionError
+            With the statement, after the failure was recorded.
+        InputError
+            If `holds` is no truth value: a figure belongs into `check`, with its limit.
+        """
+        if type(holds).__name__ != "bool":  # numpy has one of its own
+            raise InputError(f"'{kind}' is given {holds!r}, not True or False; use check for a figure and its limit.")
+        verdict: Verdict = "pass" if holds else "fail"
+        failure = "" if holds else reason or "it is not so"
+        shown_line = self.note(
+            Finding(kind, verdict, statement, self.weights, backend, tap=tap, reason=failure, evidence=tuple(evidence))
+        )
+        if not holds:
+            raise AssertionError(f"{statement} ({'; '.join(filter(None, (backend, tap, failure)))})")
+        return shown_line
+
     def outcome(self, kind: str, statement: str, failure: object | None, backend: str) -> Fragment:
         """Record whether something came about on `backend`: `failure` is None, or the record that says why not.
 
@@ -198,6 +238,30 @@ class Logbook:
     def table(self, rows: Sequence[Mapping[str, Any]], caption: str = "") -> Fragment:
         """Return a table of `rows` for the cell to show."""
         return table(rows, caption)
+
+    def show(self, result: Any, name: str = "", caption: str = "", alt: str = "") -> Any:
+        """Return what stands for `result` for the cell to show: its figure, table or player, found by its type.
+
+        Parameters
+        ----------
+        result : object
+            Rows, a matplotlib figure, or any result that has a drawing: see `kokoro_nb.reporting.show`.
+        name : str, optional
+            File name of the figure, without its ending; the type's name by default.
+        caption : str, optional
+            Heading, in place of the one that the drawing has by itself.
+        alt : str, optional
+            As for `figure`.
+
+        Raises
+        ------
+        InputError
+            If there is no drawing for it.
+        """
+        from matplotlib.figure import Figure
+
+        made = shown(result, self.weights, caption)
+        return self.figure(made, name or type(result).__name__.lower(), alt) if isinstance(made, Figure) else made
 
     def close(self) -> "Logbook":
         """Record that the notebook reached its end, and return the logbook for the cell to show its verdicts."""

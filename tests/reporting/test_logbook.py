@@ -182,3 +182,17 @@ def test_outcome_records_the_failure_before_it_raises(tmp_path):
     with pytest.raises(AssertionError, match="fell from the rung 'lowered'"):
         log.outcome("runs", "The decoder runs.", "tvm fell from the rung 'lowered': Error", "tvm")
     assert [finding.verdict for finding in read_findings(tmp_path / "findings.json")[0]] == ["pass", "fail"]
+
+
+def test_a_claim_is_true_or_it_raises(tmp_path):
+    log = Logbook("01_x", "mini", {}, tmp_path)
+    log.claim("same", "Both name one operator.", np.bool_(True))
+    with pytest.raises(AssertionError, match=r"Both name one operator\. \(tvm; conv1d and add\)"):
+        log.claim("same", "Both name one operator.", False, "conv1d and add", backend="tvm")
+    assert [finding.verdict for finding in log.findings] == ["pass", "fail"]
+
+
+@pytest.mark.parametrize("figure", [1, 0.0, "yes", None])
+def test_a_claim_takes_no_figure(tmp_path, figure):
+    with pytest.raises(InputError, match="use check for a figure"):
+        Logbook("01_x", "mini", {}, tmp_path).claim("same", "It is so.", figure)
