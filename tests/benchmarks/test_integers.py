@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from kokoro_nb.benchmarks import integers
-from kokoro_nb.benchmarks.integers import bearing, effects, in_int8, rounded, sound, stepped
+from kokoro_nb.benchmarks.integers import bearing, effects, in_int8, rounded, sound, stepped, weight_bits
 from kokoro_nb.listening.spectrum import log_spectral_distance
 
 
@@ -61,7 +60,9 @@ class Vocoder(nn.Module):
 GIVEN = {"x": _drawn(1, 1, 8192)}
 
 
-def test_the_layer_whose_result_is_an_exponent_bears_it_least():
+@pytest.mark.parametrize("flags", [("avx2",), ("avx2", "avx512_vnni")])  # weights of 7 bits, of 8
+def test_the_layer_whose_result_is_an_exponent_bears_it_least(processor_with, flags):
+    processor_with(*flags)
     first, last = effects(Vocoder(), GIVEN)
     assert (first.layer, last.layer) == ("body", "last")
     assert last.alone > first.alone > 0
@@ -90,6 +91,6 @@ def test_float32_is_back_afterwards():
 @pytest.mark.parametrize(
     ("flags", "bits"), [(("avx2",), 7), (("avx2", "avx512_vnni"), 8), (("avx2", "avx_vnni"), 8), (("asimd",), 8)]
 )
-def test_a_weight_has_a_bit_less_where_sums_overflow(monkeypatch, flags, bits):
-    monkeypatch.setattr(integers, "this_machine", lambda: type("Machine", (), {"flags": flags}))
-    assert integers.weight_bits() == bits
+def test_a_weight_has_a_bit_less_where_sums_overflow(processor_with, flags, bits):
+    processor_with(*flags)
+    assert weight_bits() == bits

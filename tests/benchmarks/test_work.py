@@ -54,7 +54,11 @@ def test_a_tensor_that_repeats_its_elements_is_read_once():
     assert operation.moved == 4 * (4 + 400)
 
 
-def test_an_lstm_is_counted():
+@pytest.mark.parametrize(("onednn", "kind"), [(True, LSTM), (False, MATMUL)])  # one operator, or its products
+def test_an_lstm_is_counted(onednn, kind):
+    if onednn and not torch.backends.mkldnn.is_available():
+        pytest.skip("PyTorch was built without oneDNN here.")
+
     class Recurrent(nn.Module):
         def __init__(self):
             super().__init__()
@@ -63,9 +67,10 @@ def test_an_lstm_is_counted():
         def forward(self, x):
             return self.lstm(x)[0]
 
-    found = count(Recurrent(), {"x": torch.zeros(1, 7, 6)})
+    with torch.backends.mkldnn.flags(enabled=onednn):
+        found = count(Recurrent(), {"x": torch.zeros(1, 7, 6)})
     # two directions, 7 steps, four gates of 5, each from 6 inputs and 5 states
-    assert found.families()[LSTM]["flops"] == 2 * 2 * 7 * 4 * 5 * (6 + 5)
+    assert found.families()[kind]["flops"] == 2 * 2 * 7 * 4 * 5 * (6 + 5)
 
 
 def test_the_decoder_is_what_its_layers_add_up_to(narrow, narrow_case):
