@@ -156,7 +156,7 @@ def test_every_module_has_a_layer():
     ],
 )
 def test_an_import_from_the_right_is_seen(source):
-    assert len(_wrong_imports(source, "kokoro_nb.models.case")) == 1
+    assert len(_wrong_imports(source, "kokoro_nb.traces.trace")) == 1
 
 
 @pytest.mark.parametrize(
