@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.signature import TensorSpec
+from kokoro_nb.backends.signature import TensorSpec, dtype_name
 from kokoro_nb.backends.specification import Specification
 
 
@@ -87,7 +87,7 @@ def _wrapped(
         TensorSpec(
             named.get(spec.arg.name, spec.arg.name),
             tuple(values[spec.arg.name].shape),
-            str(values[spec.arg.name].dtype).removeprefix("torch."),
+            dtype_name(values[spec.arg.name].dtype),
         )
         for spec in own
     )

@@ -1,4 +1,4 @@
-"""The operators that an exported program calls."""
+"""The operators that an exported program calls, and the arguments of each call."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +14,13 @@ def calls(program: Any) -> Iterator[tuple[str, Any]]:
         for node in getattr(getattr(part, "graph", None), "nodes", ()):
             if isinstance(node.target, torch._ops.OpOverload):
                 yield str(node.target), node
+
+
+def arguments_by_name(node: Any) -> dict[str, Any]:
+    """Return the arguments of a node by name, in the order of its operator's schema, defaults included."""
+    parameters = node.target._schema.arguments
+    given = dict(zip((parameter.name for parameter in parameters), node.args, strict=False)) | node.kwargs
+    return {parameter.name: given.get(parameter.name, parameter.default_value) for parameter in parameters}
 
 
 def require_own(program: Any) -> None:

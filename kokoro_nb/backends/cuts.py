@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.segment import Part, part, result_nodes
+from kokoro_nb.backends.segment import Segment, part, result_nodes
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class Cuts:
         positions = range(self._start(first), self._start(stop))
         return tuple(self._names[self._nodes[place]] for place in positions if self._nodes[place] in self._names)
 
-    def part(self, first: int, stop: int, given: Collection[str] = (), inside: bool = False) -> Part | None:
+    def part(self, first: int, stop: int, given: Collection[str] = (), inside: bool = False) -> Segment | None:
         """Return the units from `first` to before `stop` as a program, fed with the results of all before them.
 
         Parameters
@@ -46,7 +46,7 @@ class Cuts:
 
         Returns
         -------
-        Part or None
+        Segment or None
             None if nothing in it is read later, or everything is given.
         """
         end = self._start(stop)

@@ -6,12 +6,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from kokoro_nb.backends.base import Failure, RungError, on_rung, quietly
 from kokoro_nb.backends.signature import (
     Arrays,
     TensorSpec,
     call_arguments,
     checked,
+    dtype_name,
     example_inputs,
     named_outputs,
     specs,
@@ -106,6 +109,30 @@ def export_program(module: Any, inputs: Arrays) -> Exported | Failure:
     return Exported(twin, program, specs(arrays), tuple(outputs), active_patches(), seconds["exported"])
 
 
+@dataclass(frozen=True)
+class InterpretedProgram:
+    """An `ExportedProgram` of any dialect that PyTorch can run: what it means before a runtime has touched it."""
+
+    program: Any
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[str, ...]
+
+    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
+        """Run once: see `base.Program.run`."""
+        import torch
+        from torch.utils._pytree import tree_leaves, tree_unflatten
+
+        tensors = [torch.tensor(array) for array in checked(inputs, self.inputs).values()]
+        args, kwargs = tree_unflatten(tensors, self.program.call_spec.in_spec)
+        with torch.no_grad():
+            leaves = tree_leaves(self._module(*args, **kwargs))
+        return {name: np.array(leaf.numpy()) for name, leaf in zip(self.outputs, leaves, strict=True)}
+
+    @cached_property
+    def _module(self) -> Any:
+        return self.program.module()
+
+
 def as_exported(module: Any, inputs: Arrays, backend: str) -> Exported | Failure:
     """Return `module` exported: as it is if it is an `Exported` already, for which `inputs` are checked.
 
@@ -194,6 +221,6 @@ def output_specs(exported: Exported) -> tuple[TensorSpec, ...]:
     (results,) = exported.program.graph.output_node().args
     values = [result.meta["val"] for result in results]
     return tuple(
-        TensorSpec(name, tuple(value.shape), str(value.dtype).removeprefix("torch."))
+        TensorSpec(name, tuple(value.shape), dtype_name(value.dtype))
         for name, value in zip(exported.outputs, values, strict=True)
     )

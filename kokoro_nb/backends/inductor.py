@@ -16,7 +16,7 @@ from kokoro_nb.backends.base import Artifact, Failure, on_rung, quietly
 from kokoro_nb.backends.called_operators import require_own
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
-from kokoro_nb.backends.untraced import Untraced
+from kokoro_nb.backends.taps import Untraced
 from kokoro_nb.storage import cache_dir
 
 

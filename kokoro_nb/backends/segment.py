@@ -1,4 +1,4 @@
-"""A part of an exported program as a program of its own: other inputs, other outputs, the same operators by name."""
+"""Programs made from an exported one: a part of it, or the whole with further outputs; operators keep their names."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _FED, _GIVES = "fed_", "result_"
 
 
 @dataclass(frozen=True)
-class Part:
+class Segment:
     """A part of a program.
 
     Attributes
@@ -60,7 +60,7 @@ class Part:
         return {name: outputs[output] for name, output in self.results.items()}
 
 
-def part(exported: Exported, given: Collection[str], wanted: Collection[str]) -> Part:
+def part(exported: Exported, given: Collection[str], wanted: Collection[str]) -> Segment:
     """Return what computes `wanted` from `given` and from the inputs of the program.
 
     Parameters
@@ -87,7 +87,47 @@ def part(exported: Exported, given: Collection[str], wanted: Collection[str]) ->
     outputs = {f"{_GIVES}{node.name}": node for node in targets}
     made, turned = assembled(exported, needed, names, outputs)
     fed = {names[node]: name for node, name in ends.items() if node in names}
-    return Part(made, fed, turned, {name: f"{_GIVES}{nodes[name].name}" for name in wanted})
+    return Segment(made, fed, turned, {name: f"{_GIVES}{nodes[name].name}" for name in wanted})
+
+
+def with_outputs(exported: Exported, names: Collection[str]) -> Exported:
+    """Return the program with the results of operators as further outputs, which go by the operators' names.
+
+    Any backend can be looked into so, by compiling once more; but what it compiles is another graph, and what it joined
+    across a result it no longer joins.
+
+    Parameters
+    ----------
+    exported : Exported
+        The program.
+    names : collection of str
+        Operators. One whose result is an output already is not added: see `output_of`.
+
+    Raises
+    ------
+    InputError
+        If there is no such operator in the program, or the program has an output of that name.
+    """
+    nodes = known_nodes(exported, names)
+    graph = exported.specification.program.graph
+    (own,) = graph.output_node().args
+    added = {name: nodes[name] for name in dict.fromkeys(names) if nodes[name] not in own}
+    taken = sorted(set(added) & set(exported.outputs))
+    if taken:
+        raise InputError(f"The program has an output called '{taken[0]}', as one of its operators is; rename it.")
+    outputs = dict(zip(exported.outputs, own, strict=True)) | added
+    needed = needed_for(outputs.values(), ()) | {node for node in graph.nodes if node.op == "placeholder"}
+    return assembled(exported, needed, {}, outputs)[0]
+
+
+def output_of(exported: Exported) -> dict[str, str]:
+    """Return the operators whose results are outputs of the program: name of the operator -> name of the output."""
+    graph = exported.specification.program.graph
+    (own,) = graph.output_node().args
+    names: dict[Any, str] = {}
+    for name, node in zip(exported.outputs, own, strict=True):
+        names.setdefault(node, name)
+    return {name: names[node] for name, node in result_nodes(exported).items() if node in names}
 
 
 def result_nodes(exported: Exported) -> dict[str, Any]:

@@ -24,6 +24,16 @@ class TensorSpec:
         return f"{self.name}: {self.dtype}{list(self.shape)}"
 
 
+def dtype_name(dtype: Any) -> str:
+    """Return PyTorch's dtype by the name that NumPy gives it.
+
+    >>> import torch
+    >>> dtype_name(torch.int64)
+    'int64'
+    """
+    return str(dtype).removeprefix("torch.")
+
+
 def as_array(name: str, value: Any) -> np.ndarray:
     """Return `value`, a torch tensor or a NumPy array, as a C-contiguous array of the same shape and dtype.
 

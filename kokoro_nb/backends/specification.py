@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from kokoro_nb.backends.signature import dtype_name
 from kokoro_nb.errors import InputError
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
 
@@ -281,7 +282,7 @@ def _is_element(node: Any) -> bool:
 def _kind(node: Any) -> tuple[tuple[int, ...], str] | None:
     """Return shape and dtype of a node's one tensor; None if it has another kind of result."""
     value = node.meta.get("val")
-    return (tuple(value.shape), str(value.dtype).removeprefix("torch.")) if hasattr(value, "stride") else None
+    return (tuple(value.shape), dtype_name(value.dtype)) if hasattr(value, "stride") else None
 
 
 def _path(node: Any) -> str:

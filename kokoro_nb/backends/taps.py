@@ -1,15 +1,19 @@
-"""Where in an artefact the results of the operators are: kept beside it, so that the file can be looked into later."""
+"""Where in an artefact the results of its operators are, saved beside it; and traces of runtimes that show none."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from kokoro_nb.backends.base import TAPS
+from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.errors import InputError
 from kokoro_nb.storage import read_json, write_json
 from kokoro_nb.traces.operators import Operator, Taps, chosen
-from kokoro_nb.traces.trace import Keep, Recorder
+from kokoro_nb.traces.trace import Keep, Recorder, Trace
 
 SCHEMA = 1
 
@@ -68,3 +72,23 @@ _COLUMNS = [field.name for field in fields(Operator)]
 
 def _operator(name: str, op: str, module_path: str, inputs: list[str], shape: list[int], dtype: str) -> Operator:
     return Operator(str(name), str(op), str(module_path), tuple(map(str, inputs)), tuple(map(int, shape)), str(dtype))
+
+
+HOW = "not at all: this runtime shows no results but the outputs; compile the program with further outputs"
+
+
+class Untraced(ABC):
+    """A program of such a runtime, loaded from `path`; the list of its operators is beside the model file."""
+
+    backend: str
+    path: Path
+    inputs: tuple[TensorSpec, ...]
+
+    @abstractmethod
+    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
+        """Run once: see `base.Program.run`."""
+
+    def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
+        """Run once, with nothing captured: see `base.Program.trace`."""
+        recorder = read_taps(self.path.parent).recorder(taps, keep)
+        return recorder.trace(self.backend, checked(inputs, self.inputs), self.run(inputs), HOW)

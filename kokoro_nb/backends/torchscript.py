@@ -11,7 +11,7 @@ from kokoro_nb.backends.base import Artifact, Failure, on_rung, quietly
 from kokoro_nb.backends.called_operators import calls, require_own
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, TensorSpec, call_arguments, checked, named_outputs
-from kokoro_nb.backends.untraced import Untraced
+from kokoro_nb.backends.taps import Untraced
 from kokoro_nb.patch_registry import with_patches
 
 READS_A_NUMBER = ("aten.item.default", "aten._local_scalar_dense.default")

@@ -3,7 +3,7 @@
 from random import Random
 from typing import Any
 
-from kokoro_nb.backends.tvm.calls import bound
+from kokoro_nb.backends.called_operators import arguments_by_name
 
 
 class Site:
@@ -47,7 +47,7 @@ class Site:
     @property
     def arguments(self) -> dict[str, Any]:
         """Arguments by the names of the operator's schema, defaults included; none for one of several results."""
-        return {} if self.is_element else bound(self.node)
+        return {} if self.is_element else arguments_by_name(self.node)
 
     @property
     def channels(self) -> int:
@@ -119,7 +119,7 @@ class Site:
     def call(self, /, **changes: Any) -> None:
         """Change arguments of the operator, by the names of its schema."""
         parameters = self.node.target._schema.arguments
-        values = {**bound(self.node), **changes}
+        values = {**arguments_by_name(self.node), **changes}
         positional = [p.name for p in parameters if not p.kwarg_only]
         while positional and values[positional[-1]] == _default(parameters, positional[-1]):
             positional.pop()

@@ -17,7 +17,7 @@ import numpy as np
 from kokoro_nb.backends.base import Backend, Failure, RungError, on_rung, running
 from kokoro_nb.backends.cuts import Cuts
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.segment import Part
+from kokoro_nb.backends.segment import Segment
 from kokoro_nb.backends.signature import Arrays, checked
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.errors import InputError
@@ -170,7 +170,7 @@ class _Run:
         self.bar.update()
         return step
 
-    def _ran(self, cut: Part) -> tuple[dict[str, np.ndarray], bool]:
+    def _ran(self, cut: Segment) -> tuple[dict[str, np.ndarray], bool]:
         fed = cut.inputs(self.inputs, self.captured)
         made = self.backend.export(cut.exported, fed, self.folder)
         if isinstance(made, Failure):
@@ -180,7 +180,7 @@ class _Run:
         with on_rung("run"):
             return cut.taken(program.run(fed)), made.cached
 
-    def _judged(self, cut: Part, results: dict[str, np.ndarray]) -> tuple[LocalError, ...]:
+    def _judged(self, cut: Segment, results: dict[str, np.ndarray]) -> tuple[LocalError, ...]:
         return wrong_results(
             self.healthy, self.inputs, {name: self.captured[name] for name in cut.fed.values()}, results
         )

@@ -8,8 +8,7 @@ import numpy as np
 
 from kokoro_nb.backends.base import Artifact, Backend, Failure
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.extra_outputs import output_of, with_outputs
-from kokoro_nb.backends.segment import result_nodes
+from kokoro_nb.backends.segment import output_of, result_nodes, with_outputs
 from kokoro_nb.backends.signature import Arrays, checked
 from kokoro_nb.errors import InputError
 from kokoro_nb.traces.operators import Taps, chosen

@@ -16,7 +16,7 @@ from kokoro_nb.backends.base import Failure, running
 from kokoro_nb.backends.cuts import Cuts
 from kokoro_nb.backends.executorch.withheld_partition import Withholding
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.extra_outputs import output_of
+from kokoro_nb.backends.segment import output_of
 from kokoro_nb.backends.signature import Arrays, checked
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Verdict

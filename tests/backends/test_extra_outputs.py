@@ -5,7 +5,7 @@ from torch import nn
 
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.exported import content, export_program
-from kokoro_nb.backends.extra_outputs import output_of, with_outputs
+from kokoro_nb.backends.segment import output_of, with_outputs
 from kokoro_nb.errors import InputError
 
 X = {"x": torch.linspace(-2, 2, 12).reshape(1, 3, 4), "unread": torch.ones(2)}

@@ -5,8 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from kokoro_nb.backends.exported import export_program
-from kokoro_nb.backends.interpreted import Interpreted
+from kokoro_nb.backends.exported import InterpretedProgram, export_program
 from kokoro_nb.errors import InputError
 
 
@@ -18,7 +17,7 @@ class Pair(nn.Module):
 @pytest.fixture
 def program():
     exported = export_program(Pair(), {"x": torch.zeros(3), "y": torch.zeros(3)})
-    return Interpreted(exported.program, exported.inputs, exported.outputs)
+    return InterpretedProgram(exported.program, exported.inputs, exported.outputs)
 
 
 def test_computes_what_the_module_does_by_name(program):

@@ -5,8 +5,8 @@ from torch.nn.utils import weight_norm
 
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.base import RungError
+from kokoro_nb.backends.executorch.partition import UNKNOWN, Placement, Share, partition_map, pieces, shares
 from kokoro_nb.backends.exported import export_program
-from kokoro_nb.backends.partition import UNKNOWN, Placement, Share, partition_map, pieces, shares
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.patches import patched
 

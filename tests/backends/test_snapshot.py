@@ -1,13 +1,11 @@
-import sys
 from contextlib import contextmanager
-from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import nn
 from torch.nn.utils import weight_norm
 
-from kokoro_nb.backends import snapshot as snapshots
+from kokoro_nb import patch_registry
 from kokoro_nb.backends.eager import Eager
 from kokoro_nb.backends.snapshot import require_stateless, snapshot, state
 from kokoro_nb.errors import InputError
@@ -81,13 +79,12 @@ def test_eager_runs_under_the_patches_that_were_on_at_its_export(monkeypatch):
     on = ["floor_phase"]
 
     @contextmanager
-    def class_patches(names):
+    def within(names):
         before, on[:] = list(on), names
         yield
         on[:] = before
 
-    stand_in = SimpleNamespace(active=lambda: tuple(on), class_patches=class_patches)
-    monkeypatch.setitem(sys.modules, snapshots.PATCHES, stand_in)
+    monkeypatch.setattr(patch_registry, "_CATALOGUES", [(lambda: tuple(on), within)])
 
     class Patched(nn.Module):
         def forward(self, x):

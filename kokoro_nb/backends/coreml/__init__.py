@@ -14,7 +14,7 @@ from kokoro_nb.backends.coreml.interface import Interface, interface, record
 from kokoro_nb.backends.coreml.precision import Mixed, Precision, compute_precision
 from kokoro_nb.backends.exported import Exported, output_specs
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
-from kokoro_nb.backends.untraced import Untraced
+from kokoro_nb.backends.taps import Untraced
 
 Route = Literal["export", "trace"]
 Target = Literal["iOS17", "iOS18"]

@@ -12,8 +12,7 @@ from kokoro_nb.backends.executorch.delegates import DELEGATES, Delegate, Name
 from kokoro_nb.backends.executorch.edge import edge_program, own_copy
 from kokoro_nb.backends.executorch.places import Place, places, room
 from kokoro_nb.backends.executorch.tracing import traced, write_room
-from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.interpreted import Interpreted
+from kokoro_nb.backends.exported import Exported, InterpretedProgram
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.traces.operators import Taps
 from kokoro_nb.traces.trace import Keep, Trace
@@ -126,11 +125,11 @@ class Executorch(FileBackend):
             write_room(path, room(program))
         return places(program, exported)
 
-    def graph(self, exported: Exported) -> Interpreted:
+    def graph(self, exported: Exported) -> InterpretedProgram:
         """Return the Edge program before delegation, run by PyTorch."""
         with on_rung("lowered"), quietly():
             edge = edge_program(exported, self.partitioner())
-        return Interpreted(edge, exported.inputs, exported.outputs)
+        return InterpretedProgram(edge, exported.inputs, exported.outputs)
 
     def load(self, artifact: Artifact | Failure) -> ExecutorchProgram:
         """Load the program and its one method.

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from kokoro_nb.backends.qnn.log import records
 
-WORKER = Path(__file__).with_name("worker.py")
+WORKER = Path(__file__).with_name("qnn_worker.py")
 
 
 class QnnError(RuntimeError):
@@ -35,7 +35,7 @@ class Worker:
         self.close = weakref.finalize(self, _end, self._process, self._log)
 
     def ask(self, action: str, **arguments: Any) -> Any:
-        """Have `worker.ACTIONS[action]` done there and return its result.
+        """Have `qnn_worker.ACTIONS[action]` done there and return its result.
 
         Raises
         ------

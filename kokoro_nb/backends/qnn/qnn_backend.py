@@ -20,7 +20,7 @@ from kokoro_nb.backends.qnn.compilation import compile_checked
 from kokoro_nb.backends.qnn.process import Worker
 from kokoro_nb.backends.qnn.target import checked_options
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
-from kokoro_nb.backends.untraced import Untraced
+from kokoro_nb.backends.taps import Untraced
 
 _ONNX = OnnxRuntime("onnxruntime")
 

@@ -4,11 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from kokoro_nb.backends.called_operators import arguments_by_name
+from kokoro_nb.backends.signature import dtype_name
+
 _OPAQUE = 8  # kOpaque of TVM's OpPatternKind
 
 
 @dataclass(frozen=True)
-class Call:
+class GraphCall:
     """A node of the exported graph, and the importer that is at work on it.
 
     Attributes
@@ -49,13 +52,16 @@ class Call:
 
     def arguments(self) -> list[Any]:
         """Return all arguments in the order of the operator's schema, tensors as Relax expressions."""
-        return [self.importer._retrieve_args(value) for value in bound(self.node).values()]
+        return [self.importer._retrieve_args(value) for value in arguments_by_name(self.node).values()]
 
     def operands(self) -> list[Any]:
         """Return the same, tensors as PyTorch's stand-ins."""
         from torch import fx
 
-        return [value.meta["val"] if isinstance(value, fx.Node) else value for value in bound(self.node).values()]
+        return [
+            value.meta["val"] if isinstance(value, fx.Node) else value
+            for value in arguments_by_name(self.node).values()
+        ]
 
     def emit(self, expression: Any) -> Any:
         """Add a binding to the Relax function and return its variable."""
@@ -85,23 +91,6 @@ class Call:
         return value if str(value.ty.dtype.dtype) == dtype else self.emit(self.op.astype(value, dtype))
 
 
-def bound(node: Any) -> dict[str, Any]:
-    """Return the arguments of a node by name, in the order of the operator's schema, with its defaults."""
-    parameters = node.target._schema.arguments
-    given = dict(zip((parameter.name for parameter in parameters), node.args, strict=False)) | node.kwargs
-    return {parameter.name: given.get(parameter.name, parameter.default_value) for parameter in parameters}
-
-
 def _name(function: Callable[..., Any]) -> str:
     """Return the name of the function that made `function`."""
     return function.__qualname__.partition(".")[0]
-
-
-def dtype_name(dtype: Any) -> str:
-    """Return PyTorch's dtype by the name that NumPy and TVM give it.
-
-    >>> import torch
-    >>> dtype_name(torch.int64)
-    'int64'
-    """
-    return str(dtype).removeprefix("torch.")

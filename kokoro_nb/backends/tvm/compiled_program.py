@@ -1,17 +1,20 @@
-"""A compiled Relax module on TVM's virtual machine."""
+"""A compiled Relax module on TVM's virtual machine, and which call of the machine computes which operator."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from kokoro_nb.backends.base import quietly
+from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.backends.taps import TapMap
-from kokoro_nb.backends.tvm.call_taps import instrument
 from kokoro_nb.traces.operators import Taps
 from kokoro_nb.traces.trace import Keep, Trace
+
+Place = tuple[int, str, int]  # number of the call, the function, and which argument from the end
+_OWN = "kokoro_nb_"
 
 
 @dataclass(frozen=True)
@@ -69,3 +72,111 @@ class TvmProgram:
 
 def _nothing(*_arguments: Any) -> None:
     """Stand in for an instrument: TVM has no way to take one off."""
+
+
+class Calls:
+    """Gives each node's result a variable of its own name, and finds that variable again among the compiled calls.
+
+    TVM's passes keep the name of a variable as long as no functions are joined, but give new ones names that are taken.
+    """
+
+    def __init__(self) -> None:
+        self._variables: dict[Any, str] = {}
+        self._filled: dict[str, Place | None] = {}
+
+    def observe(self, node: Any, value: Any, builder: Any) -> Any:
+        """Name what a node of the decomposed program became: see `importer.relax_module`."""
+        from tvm import relax
+
+        if not isinstance(value, relax.Var) or not isinstance(value.ty, relax.TensorType):
+            return value
+        self._variables[node] = f"{_OWN}{len(self._variables)}"
+        return builder.emit(value, self._variables[node])
+
+    def listing(self) -> Any:
+        """Return the pass that notes the calls; it changes nothing and runs after ``CallTIRRewrite``."""
+        import tvm
+
+        @tvm.transform.module_pass(opt_level=0)
+        def note(module: Any, _context: Any) -> Any:
+            self._filled = _fillings(module["main"])
+            return module
+
+        return note
+
+    def places(self, exported: Exported) -> dict[str, Place]:
+        """Return where each operator's result is filled in."""
+        results = exported.specification.results(self._variables)
+        found = {name: self._filled.get(self._variables[node]) for name, node in results.items()}
+        return {name: place for name, place in found.items() if place is not None}
+
+
+def _fillings(main: Any) -> dict[str, Place | None]:
+    """Return, by the name of each of our variables, the call that fills it."""
+    import tvm
+    from tvm import relax
+
+    allocation, view = tvm.ir.Op.get("relax.builtin.alloc_tensor"), tvm.ir.Op.get("relax.reshape")
+    number = 0
+    fresh: set[str] = set()
+    filled: dict[str, Any] = {}  # variable -> its place; a list for a tuple; of one name the latest counts
+    for binding in (binding for block in main.body.blocks for binding in block.bindings):
+        value, name = binding.value, binding.var.name
+        filled.pop(name, None)
+        if isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.GlobalVar):
+            for back, argument in enumerate(reversed(value.args), start=1):
+                if _name(argument) in fresh:  # allocated just now, so this call fills it
+                    fresh.remove(argument.name)
+                    filled[argument.name] = (number, value.op.name_hint, -back)
+            number += 1
+        elif isinstance(value, relax.Call) and value.op == allocation:
+            fresh.add(name)
+        elif isinstance(value, relax.Call) and value.op == view:
+            filled[name] = filled.get(_name(value.args[0]))  # the same memory in another shape
+        elif isinstance(value, relax.Var) and value.name in filled:
+            filled[name] = filled[value.name]
+        elif isinstance(value, relax.Tuple):
+            filled[name] = [filled.get(_name(field)) for field in value.fields]
+        elif isinstance(value, relax.TupleGetItem) and filled.get(_name(value.tuple_value)):
+            filled[name] = filled[value.tuple_value.name][value.index]
+    return {name: place for name, place in filled.items() if name.startswith(_OWN)}
+
+
+def instrument(places: Mapping[str, Place], add: Callable[[str, Any], None]) -> Callable[..., None]:
+    """Return what `VirtualMachine.set_instrument` takes, to hand on each result as soon as it is computed.
+
+    Parameters
+    ----------
+    places : mapping
+        Name of an operator -> where its result is filled in.
+    add : callable
+        Called with that name and the result as an array, which must be copied if it is to be kept: the memory is used
+        again. Of an operator that is a view, it has the shape of what it is a view of.
+
+    Raises
+    ------
+    RuntimeError
+        While it runs, if the calls are not those that were noted when the program was compiled.
+    """
+    wanted: dict[int, list[tuple[str, str, int]]] = {}
+    for name, (number, function, back) in places.items():
+        wanted.setdefault(number, []).append((name, function, back))
+    count = -1
+
+    def look(_function: Any, called: str, before: bool, _result: Any, *arguments: Any) -> None:
+        nonlocal count
+        if called.startswith("vm."):
+            return
+        if before:
+            count += 1
+            return
+        for name, function, back in wanted.get(count, ()):
+            if function != called:
+                raise RuntimeError(f"call {count} is '{called}' and was '{function}' when the program was compiled")
+            add(name, arguments[back].numpy())
+
+    return look
+
+
+def _name(expression: Any) -> str:
+    return getattr(expression, "name", "")

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from kokoro_nb.backends.called_operators import calls
+from kokoro_nb.backends.called_operators import arguments_by_name, calls
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.tvm.calls import Call, bound, dtype_name
+from kokoro_nb.backends.signature import dtype_name
+from kokoro_nb.backends.tvm.calls import GraphCall
 from kokoro_nb.backends.tvm.tvm_converters import CONVERTERS, FOR_PROCESSORS
 
 Observer = Callable[[Any, Any, Any], Any]
@@ -80,7 +81,7 @@ def refuse_random(program: Any) -> None:
 
 def _at_rest(node: Any) -> bool:
     """Return whether a node, such as an LSTM, draws numbers for its dropout alone, and has none."""
-    arguments = bound(node)
+    arguments = arguments_by_name(node)
     return arguments.get("train") is False or arguments.get("dropout") == 0
 
 
@@ -91,7 +92,7 @@ def _converter(name: str, importer: Any, host: bool, observer: Observer | None) 
 
     def convert(node: Any, _importer: Any = None) -> Any:
         try:
-            value = ours(Call(node, importer, host)) if ours else theirs(node)
+            value = ours(GraphCall(node, importer, host)) if ours else theirs(node)
         except Exception as error:
             error.add_note(f"at '{node.name}' ({name}) in {_place(node)}")
             raise

@@ -7,36 +7,36 @@ from collections.abc import Sequence
 from typing import Any
 
 from kokoro_nb.backends.tvm import kernels
-from kokoro_nb.backends.tvm.calls import Call
+from kokoro_nb.backends.tvm.calls import GraphCall
 
 
-def select(call: Call) -> Any:
+def select(call: GraphCall) -> Any:
     """Convert ``x[:, 3]``, the index a number that PyTorch has checked."""
     x, axis, index = call.arguments()
     shape = tuple(call.operands()[0].shape)
     return call.emit(call.op.take(x, call.constant(index % shape[axis], "int64"), axis, mode="fast"))
 
 
-def index(call: Call) -> Any:
+def index(call: GraphCall) -> Any:
     """Convert ``x[i, :, j]``."""
     x, indices = call.arguments()
     return _gathered(call, x, call.operands()[0].shape, indices, counts_back=True)
 
 
-def index_select(call: Call) -> Any:
+def index_select(call: GraphCall) -> Any:
     """Convert `torch.index_select`."""
     x, axis, indices = call.arguments()
     shape = call.operands()[0].shape
     return _gathered(call, x, shape, _on_axis(axis % len(shape), indices), counts_back=False)
 
 
-def embedding(call: Call) -> Any:
+def embedding(call: GraphCall) -> Any:
     """Convert a look-up of rows of a table."""
     table, indices, *_ = call.arguments()
     return _gathered(call, table, call.operands()[0].shape, [indices], counts_back=False)
 
 
-def gather(call: Call) -> Any:
+def gather(call: GraphCall) -> Any:
     """Convert `torch.gather`."""
     x, axis, indices, *_ = call.arguments()
     shape = call.operands()[0].shape
@@ -44,7 +44,7 @@ def gather(call: Call) -> Any:
     return call.compute(kernels.gather_elements(axis), x, _bounded(call, indices, shape[axis], counts_back=False))
 
 
-def index_put(call: Call) -> Any:
+def index_put(call: GraphCall) -> Any:
     """Convert ``x[i, :, j] = values``, or ``+=``."""
     x, indices, values, accumulate = call.arguments()
     shape = call.operands()[0].shape
@@ -55,7 +55,7 @@ def index_put(call: Call) -> Any:
     return call.loops(kernels.put(axes, rank, accumulate), x, values, *places)
 
 
-def scatter(call: Call) -> Any:
+def scatter(call: GraphCall) -> Any:
     """Convert `torch.scatter` of a tensor or a number, and `torch.scatter_add`."""
     x, axis, indices, source, *_ = call.arguments()
     shape, reached = call.operands()[0].shape, tuple(call.operands()[2].shape)
@@ -74,12 +74,14 @@ def _on_axis(axis: int, indices: Any) -> list[Any]:
     return [*[None] * axis, indices]
 
 
-def _gathered(call: Call, x: Any, shape: Sequence[int], indices: Sequence[Any], counts_back: bool) -> Any:
+def _gathered(call: GraphCall, x: Any, shape: Sequence[int], indices: Sequence[Any], counts_back: bool) -> Any:
     axes, places = _places(call, shape, indices, counts_back)
     return call.compute(kernels.gather(axes, len(places[0].ty.shape), call.shape), x, *places)
 
 
-def _places(call: Call, shape: Sequence[int], indices: Sequence[Any], counts_back: bool) -> tuple[list[int], list[Any]]:
+def _places(
+    call: GraphCall, shape: Sequence[int], indices: Sequence[Any], counts_back: bool
+) -> tuple[list[int], list[Any]]:
     """Return the indexed axes, and their indices, checked and broadcast to one shape."""
     import numpy as np
 
@@ -94,7 +96,7 @@ def _places(call: Call, shape: Sequence[int], indices: Sequence[Any], counts_bac
     return axes, [call.emit(call.op.broadcast_to(one, wide)) for one in checked]
 
 
-def _bounded(call: Call, indices: Any, size: int, counts_back: bool) -> Any:
+def _bounded(call: GraphCall, indices: Any, size: int, counts_back: bool) -> Any:
     """Return `indices` as int64, counted from the start of an axis of `size`, with an error for one outside."""
     indices = call.cast(indices, "int64")
     if call.checks:

@@ -10,8 +10,7 @@ from kokoro_nb.backends.base import Artifact, Failure, on_rung, quietly
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.taps import TapMap, read_taps
 from kokoro_nb.backends.tvm import targets, tvm_passes
-from kokoro_nb.backends.tvm.call_taps import Calls, Place
-from kokoro_nb.backends.tvm.compiled_program import TvmProgram
+from kokoro_nb.backends.tvm.compiled_program import Calls, Place, TvmProgram
 from kokoro_nb.backends.tvm.importer import relax_module
 from kokoro_nb.backends.tvm.schedule import Decision, plan
 from kokoro_nb.storage import digest
@@ -24,13 +23,13 @@ class Tvm(FileBackend):
     Attributes
     ----------
     fused : bool
-        Join operators into one function; see `pipeline.passes`.
+        Join operators into one function; see `tvm_passes.passes`.
     scheduled : bool
         Reorder the loops by our own pass; TVM alone leaves them as they are written.
 
     Notes
     -----
-    What TVM 0.27 does by itself, and our converters mend, is in `converters` and in their tests. Not mended:
+    What TVM 0.27 does by itself, and our converters mend, is in `tvm_converters` and in its tests. Not mended:
 
     - Instance norm, group norm and batch norm without running statistics compute the variance in one pass, as
       E[x²] - E[x]² in float32, which loses all digits where the mean is large beside the deviation, and can be below 0:

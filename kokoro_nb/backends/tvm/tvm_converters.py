@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
+from kokoro_nb.backends.signature import dtype_name
 from kokoro_nb.backends.tvm import arithmetic, indexing, kernels
-from kokoro_nb.backends.tvm.calls import Call, dtype_name
+from kokoro_nb.backends.tvm.calls import GraphCall
 
-Converter = Callable[[Call], Any]
+Converter = Callable[[GraphCall], Any]
 
 
 def _binary(name: str, between_truths: str | None = None) -> Converter:
@@ -25,7 +26,7 @@ def _binary(name: str, between_truths: str | None = None) -> Converter:
         The one that stands for it between truth values.
     """
 
-    def convert(call: Call) -> Any:
+    def convert(call: GraphCall) -> Any:
         a, b, *more = call.arguments()
         dtype = _common_dtype(call)
         a, b = call.cast(a, dtype), call.cast(b, dtype)
@@ -37,21 +38,21 @@ def _binary(name: str, between_truths: str | None = None) -> Converter:
     return convert
 
 
-def _common_dtype(call: Call) -> str:
+def _common_dtype(call: GraphCall) -> str:
     """Return the dtype in which PyTorch computes an operator of two operands."""
     import torch
 
     return dtype_name(torch.result_type(*call.operands()[:2])) if call.dtype == "bool" else call.dtype
 
 
-def _scaled(call: Call, x: Any, alpha: float) -> Any:
+def _scaled(call: GraphCall, x: Any, alpha: float) -> Any:
     return x if alpha == 1 else call.emit(call.op.multiply(x, call.cast(alpha, str(x.ty.dtype.dtype))))
 
 
 def _compared(name: str) -> Converter:
     """Convert a comparison; one of a tensor with itself asks for NaN, and TVM would simplify it to a constant."""
 
-    def convert(call: Call) -> Any:
+    def convert(call: GraphCall) -> Any:
         a, b = call.arguments()
         if name in ("equal", "less_equal", "greater_equal") and a is b and "float" in _common_dtype(call):
             return call.emit(call.op.logical_not(call.emit(call.op.isnan(a))))
@@ -60,7 +61,7 @@ def _compared(name: str) -> Converter:
     return convert
 
 
-def _not_equal(call: Call) -> Any:
+def _not_equal(call: GraphCall) -> Any:
     """Convert `ne` of floats without TVM's own, which finds NaN equal to NaN, even where it is written as not `eq`."""
     a, b = (call.cast(value, _common_dtype(call)) for value in call.arguments())
     if "float" not in _common_dtype(call):
@@ -69,14 +70,14 @@ def _not_equal(call: Call) -> Any:
     return reduce(lambda x, y: call.emit(call.op.logical_or(x, y)), map(call.emit, tests))
 
 
-def _remainder(call: Call) -> Any:
+def _remainder(call: GraphCall) -> Any:
     a, b = (call.cast(value, call.dtype) for value in call.arguments())
     if "float" not in call.dtype:
         return call.emit(call.op.floor_mod(a, b))
     return call.compute(arithmetic.elementwise(arithmetic.remainder, call.shape), a, b)
 
 
-def _divide(call: Call) -> Any:
+def _divide(call: GraphCall) -> Any:
     mode = call.arguments()[2]
     a, b = (call.cast(value, call.dtype) for value in call.arguments()[:2])
     if mode is None:
@@ -87,36 +88,36 @@ def _divide(call: Call) -> Any:
     return call.compute(arithmetic.elementwise(rounded, call.shape), a, b)
 
 
-def _log1p(call: Call) -> Any:
+def _log1p(call: GraphCall) -> Any:
     x = call.cast(call.arguments()[0], call.dtype)
     return call.compute(arithmetic.elementwise(arithmetic.log1p, call.shape), x)
 
 
-def _larger(call: Call, a: Any, b: Any) -> Any:
+def _larger(call: GraphCall, a: Any, b: Any) -> Any:
     """Return the larger of two tensors, NaN where either is: Relax's `maximum` takes the other one."""
     return _chosen(call, "greater", a, b)
 
 
-def _smaller(call: Call, a: Any, b: Any) -> Any:
+def _smaller(call: GraphCall, a: Any, b: Any) -> Any:
     return _chosen(call, "less", a, b)
 
 
-def _chosen(call: Call, comparison: str, a: Any, b: Any) -> Any:
+def _chosen(call: GraphCall, comparison: str, a: Any, b: Any) -> Any:
     first = call.emit(getattr(call.op, comparison)(a, b))
     if "float" in call.dtype:  # a NaN in b is chosen by itself, as no comparison with it holds
         first = call.emit(call.op.logical_or(first, call.emit(call.op.isnan(a))))
     return call.emit(call.op.where(first, a, b))
 
 
-def _extreme(choose: Callable[[Call, Any, Any], Any]) -> Converter:
-    def convert(call: Call) -> Any:
+def _extreme(choose: Callable[[GraphCall, Any, Any], Any]) -> Converter:
+    def convert(call: GraphCall) -> Any:
         a, b = (call.cast(value, call.dtype) for value in call.arguments())
         return choose(call, a, b)
 
     return convert
 
 
-def _clamp(call: Call) -> Any:
+def _clamp(call: GraphCall) -> Any:
     x, *bounds = call.arguments()
     x = call.cast(x, call.dtype)
     for bound, choose in zip(bounds, (_larger, _smaller), strict=True):
@@ -125,14 +126,14 @@ def _clamp(call: Call) -> Any:
     return x
 
 
-def _relu(call: Call) -> Any:
+def _relu(call: GraphCall) -> Any:
     return _larger(call, call.arguments()[0], call.constant(0, call.dtype))
 
 
 def _reduced_extreme(name: str) -> Converter:
     """Convert a maximum or minimum over axes, or over all: NaN where there is one among the numbers."""
 
-    def convert(call: Call) -> Any:
+    def convert(call: GraphCall) -> Any:
         x, *rest = call.arguments()
         axes, keep = (rest[0] or None, rest[1]) if rest else (None, False)
         found = call.emit(getattr(call.op, name)(x, axes, keep))
@@ -145,17 +146,17 @@ def _reduced_extreme(name: str) -> Converter:
     return convert
 
 
-def _full(call: Call) -> Any:
+def _full(call: GraphCall) -> Any:
     size, value = call.arguments()[:2]
     return call.emit(call.op.broadcast_to(call.constant(value, call.dtype), tuple(size)))
 
 
-def _cumulative_sum(call: Call) -> Any:
+def _cumulative_sum(call: GraphCall) -> Any:
     x, axis, *_ = call.arguments()
     return call.emit(call.op.cumsum(call.cast(x, call.dtype), axis))
 
 
-def _lstm(call: Call) -> Any:
+def _lstm(call: GraphCall) -> Any:
     """Convert the whole of an LSTM, a kernel for each layer and direction: unrolled, it is tens of nodes a step."""
     from tvm import relax
 
@@ -181,7 +182,7 @@ def _lstm(call: Call) -> Any:
     return call.emit(relax.Tuple([sequence, *last]))
 
 
-def _lstm_direction(call: Call, x: Any, weights: Sequence[Any], start: Sequence[Any], reverse: bool) -> list[Any]:
+def _lstm_direction(call: GraphCall, x: Any, weights: Sequence[Any], start: Sequence[Any], reverse: bool) -> list[Any]:
     """Return the outputs, the last hidden and the last cell state of one direction of one layer."""
     inward, recurrent = (call.emit(call.op.permute_dims(weight)) for weight in weights[:2])
     gates = call.emit(call.op.matmul(x, inward))

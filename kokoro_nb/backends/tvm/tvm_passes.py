@@ -16,7 +16,7 @@ def passes(target: Any, fused: bool = True, scheduled: bool = True, listing: Any
     scheduled : bool
         Reorder the loops. Without, a processor gets them as they are written; graphics processors cannot do without.
     listing : tvm.transform.Pass, optional
-        Run as soon as each operator is a call that fills a tensor; see `taps.Calls`.
+        Run as soon as each operator is a call that fills a tensor; see `compiled_program.Calls`.
 
     Returns
     -------

@@ -14,8 +14,7 @@ import numpy as np
 
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Arrays, Backend, Failure, RungError, on_rung, quietly
-from kokoro_nb.backends.exported import Exported, export_program
-from kokoro_nb.backends.interpreted import Interpreted
+from kokoro_nb.backends.exported import Exported, InterpretedProgram, export_program
 from kokoro_nb.backends.ladder import Outputs, climb
 from kokoro_nb.models.patches import patched
 from kokoro_nb.traces.parity import Parity, compare
@@ -126,7 +125,7 @@ def ladders(
         if isinstance(exported, Failure):
             fallen = (*common, Rung(EXPORTED, failure=exported))
             return tuple(Ladder(name, "", fallen) for name in backends)
-        program = Interpreted(exported.program, exported.inputs, exported.outputs)
+        program = InterpretedProgram(exported.program, exported.inputs, exported.outputs)
         common.append(_run(EXPORTED, reference, "torch.export", lambda: program, inputs))
         found = []
         for name in backends:

@@ -8,12 +8,12 @@ import pytest
 from kokoro_nb.backends.tvm.schedule.contraction import contraction
 from kokoro_nb.backends.tvm.schedule.loop_rules import schedule_of
 from kokoro_nb.backends.tvm.schedule.phases import phased
-from kokoro_nb.backends.tvm.schedule.processor import Machine, Tile, tile
+from kokoro_nb.backends.tvm.schedule.processor import Processor, Tile, tile
 from kokoro_nb.backends.tvm.schedule.rows import rowwise
 from kokoro_nb.backends.tvm.schedule.structure import nests, spliced
 from kokoro_nb.backends.tvm.schedule.sums import with_lanes
 
-AVX512, AVX2 = Machine(16, 32), Machine(8, 16)
+AVX512, AVX2 = Processor(16, 32), Processor(8, 16)
 
 
 @pytest.fixture(scope="module")
@@ -120,12 +120,12 @@ def test_a_processor_is_known_by_what_its_vectors_can_do():
     from tvm.target import Target
 
     def machine(**described):
-        return Machine.of(Target({"kind": "llvm", **described}))
+        return Processor.of(Target({"kind": "llvm", **described}))
 
     assert machine(mtriple="x86_64-linux-gnu", mcpu="skylake-avx512") == AVX512
     assert machine(mtriple="x86_64-linux-gnu", mcpu="haswell") == AVX2
-    assert machine(mtriple="x86_64-linux-gnu", mcpu="x86-64") == Machine(4, 16)
-    assert machine(mtriple="aarch64-linux-gnu", mattr=["+neon"]) == Machine(4, 32)
+    assert machine(mtriple="x86_64-linux-gnu", mcpu="x86-64") == Processor(4, 16)
+    assert machine(mtriple="aarch64-linux-gnu", mattr=["+neon"]) == Processor(4, 32)
 
 
 ANGLES = {

@@ -51,13 +51,13 @@ def test_the_processor_is_named_with_its_cores(monkeypatch):
 
 def test_the_graph_is_run_without_a_file_and_without_fusion(monkeypatch):
     asked = []
-    compiled = tvm_backend.pipeline.compiled
+    compiled = tvm_backend.tvm_passes.compiled
 
     def note(module, target, fused, scheduled, listing):
         asked.append((fused, scheduled))
         return compiled(module, target, fused, scheduled, listing)
 
-    monkeypatch.setattr(tvm_backend.pipeline, "compiled", note)
+    monkeypatch.setattr(tvm_backend.tvm_passes, "compiled", note)
     tvm = Tvm("tvm")
     found = tvm.graph(export_program(Conv().eval(), X)).run(X)["output"]
     assert tvm.form == "Relax"

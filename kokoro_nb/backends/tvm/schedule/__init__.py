@@ -7,7 +7,7 @@ recognise functions by their structure, never by a name.
 
 from typing import Any
 
-from kokoro_nb.backends.tvm.schedule.processor import Machine
+from kokoro_nb.backends.tvm.schedule.processor import Processor
 from kokoro_nb.backends.tvm.schedule.rules import Decision, described, scheduled_by
 from kokoro_nb.backends.tvm.schedule.sites import call_sites, constants, prepared
 
@@ -31,7 +31,7 @@ def scheduled(module: Any, target: Any) -> Any:
     """
     from tvm import ir, tirx
 
-    machine, sites = Machine.of(target), call_sites(module)
+    machine, sites = Processor.of(target), call_sites(module)
     functions = dict(module.functions_items())
     for name, function in functions.items():
         if isinstance(function, tirx.PrimFunc):
@@ -43,7 +43,7 @@ def plan(module: Any, target: Any) -> tuple[Decision, ...]:
     """Return what `scheduled` does with each function of `module`, by the work in it, largest first."""
     from tvm import tirx
 
-    machine, sites = Machine.of(target), call_sites(module)
+    machine, sites = Processor.of(target), call_sites(module)
     decisions = []
     for name, function in module.functions_items():
         if isinstance(function, tirx.PrimFunc):

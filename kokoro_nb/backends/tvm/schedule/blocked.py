@@ -6,14 +6,14 @@ from typing import Any
 from kokoro_nb.backends.tvm.schedule.contraction import Contraction, contraction
 from kokoro_nb.backends.tvm.schedule.loop_rules import blocks, inline, name_of, schedule_of, share
 from kokoro_nb.backends.tvm.schedule.phases import KERNELS, phased
-from kokoro_nb.backends.tvm.schedule.processor import Machine, Tile, tile
+from kokoro_nb.backends.tvm.schedule.processor import Processor, Tile, tile
 from kokoro_nb.backends.tvm.schedule.sites import mark
 from kokoro_nb.backends.tvm.schedule.structure import Values, constant, nests, same, spliced, substituted, uses
 
 COLUMNS, PRODUCT, RESULT = "block_columns", "block_product", "block_result"  # blocks of what `rebuilt` returns
 
 
-def blocked(function: Any, machine: Machine, constants: Collection[int]) -> Any | None:
+def blocked(function: Any, machine: Processor, constants: Collection[int]) -> Any | None:
     """Return the schedule of a function that holds one contraction, and nothing else that reduces, or None.
 
     What it copies out of the parameters at `constants` is marked, to be copied before the program runs.

@@ -4,11 +4,11 @@ from collections.abc import Collection
 from typing import Any
 
 from kokoro_nb.backends.tvm.schedule.loop_rules import blocks, inline, schedule_of, share
-from kokoro_nb.backends.tvm.schedule.processor import Machine
+from kokoro_nb.backends.tvm.schedule.processor import Processor
 from kokoro_nb.backends.tvm.schedule.structure import nests
 
 
-def elementwise(function: Any, _machine: Machine, _constants: Collection[int]) -> Any | None:
+def elementwise(function: Any, _machine: Processor, _constants: Collection[int]) -> Any | None:
     """Return the schedule of a function of injective nests, or None: one loop over the elements of each result."""
     found = nests(function)
     if not found or not all(nest.injective for nest in found):

@@ -5,7 +5,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Machine:
+class Processor:
     """A processor.
 
     Attributes
@@ -20,7 +20,7 @@ class Machine:
     registers: int
 
     @classmethod
-    def of(cls, target: Any) -> "Machine":
+    def of(cls, target: Any) -> "Processor":
         """Return the processor of a TVM target."""
         from tvm.target.codegen import llvm_cpu_has_features
 
@@ -45,7 +45,7 @@ class Tile:
         return self.vectors * self.lanes
 
 
-def tile(machine: Machine, rows: int, columns: int) -> Tile:
+def tile(machine: Processor, rows: int, columns: int) -> Tile:
     """Return the block that computes `rows` times `columns` results in the fewest cycles.
 
     Of every tap, `r` rows and `v` vectors cost ``r * v`` multiplications, two per cycle, and the loading of `r` numbers

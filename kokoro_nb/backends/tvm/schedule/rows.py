@@ -4,13 +4,13 @@ from collections.abc import Collection
 from typing import Any
 
 from kokoro_nb.backends.tvm.schedule.loop_rules import blocks, inline, name_of, schedule_of, share
-from kokoro_nb.backends.tvm.schedule.processor import Machine
+from kokoro_nb.backends.tvm.schedule.processor import Processor
 from kokoro_nb.backends.tvm.schedule.sine import SINE, with_sines
 from kokoro_nb.backends.tvm.schedule.structure import Nest, nests
 from kokoro_nb.backends.tvm.schedule.sums import PARTIAL, with_lanes
 
 
-def rowwise(function: Any, _machine: Machine, _constants: Collection[int]) -> Any | None:
+def rowwise(function: Any, _machine: Processor, _constants: Collection[int]) -> Any | None:
     """Return the schedule of a function whose reductions all run along rows, or None.
 
     Every block is moved into one loop over the rows, which the cores share, so that a row stays in the cache from the

@@ -8,11 +8,11 @@ from kokoro_nb.backends.tvm.schedule.blocked import blocked
 from kokoro_nb.backends.tvm.schedule.contraction import contraction
 from kokoro_nb.backends.tvm.schedule.elements import elementwise
 from kokoro_nb.backends.tvm.schedule.phases import phased
-from kokoro_nb.backends.tvm.schedule.processor import Machine
+from kokoro_nb.backends.tvm.schedule.processor import Processor
 from kokoro_nb.backends.tvm.schedule.rows import rowwise
 from kokoro_nb.backends.tvm.schedule.structure import nests
 
-Rule = Callable[[Any, Machine, Collection[int]], Any | None]
+Rule = Callable[[Any, Processor, Collection[int]], Any | None]
 RULES: Mapping[str, Rule] = {"blocked": blocked, "rowwise": rowwise, "elementwise": elementwise}
 
 
@@ -42,7 +42,7 @@ class Decision:
     calls: int
 
 
-def scheduled_by(function: Any, machine: Machine, constants: Collection[int]) -> tuple[str | None, Any]:
+def scheduled_by(function: Any, machine: Processor, constants: Collection[int]) -> tuple[str | None, Any]:
     """Return the name of the rule that takes `function`, and the function scheduled; None and the function if none.
 
     `constants` are the places of the parameters that are the same whenever the function is called from one place.
