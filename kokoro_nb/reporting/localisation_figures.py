@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate.halving import Search
+from kokoro_nb.locate.halving import Bisection, Search
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.reporting.style import (
     CANDIDATES,
@@ -117,20 +117,35 @@ def bisection_steps(search: Search, units: int, title: str = "Bisection", weight
     search : Search
         What `locate.bisection.bisect` did to find one fault.
     units : int
-        How many there are in the whole.
+        How many operators compute in the whole program.
     title, weights : str
         Title, and label of the weights.
     """
+    return bisections(Bisection("", units, (search,)), title, weights)
+
+
+def bisections(found: Bisection, title: str = "Bisection", weights: str = "") -> "Figure":
+    """Draw which part of a program each compilation took, and whether it was wrong: one panel for each search.
+
+    Parameters
+    ----------
+    found : Bisection
+        What `locate.bisection.bisect` returned.
+    title, weights : str
+        Title, and label of the weights.
+    """
+    heights = [1.2 + 0.22 * len(search.steps) for search in found.searches]
     with style():
-        figure = new_figure(WIDTH, 1.2 + 0.22 * len(search.steps), title, weights)
-        axes = figure.subplots()
-        rows: dict[str, Any] = {}
-        for place, step in enumerate(search.steps, start=1):
-            name, colour = ("wrong", FAULT) if step.wrong or step.failure else ("right", REFERENCE)
-            rows[name] = axes.barh(place, step.stop - step.first, 0.7, step.first, color=colour, label=name)
-        axes.set(xlim=(0, units), ylim=(len(search.steps) + 0.6, 0.4))
-        axes.set(xlabel="operators that compute, in the order of execution", ylabel="compilation")
-        legend_above(axes, list(rows.values()))
+        figure = new_figure(WIDTH, sum(heights), title, weights)
+        panels = figure.subplots(len(heights), 1, squeeze=False, sharex=True, height_ratios=heights)[:, 0]
+        for axes, search in zip(panels, found.searches, strict=True):
+            rows: dict[str, Any] = {}
+            for place, step in enumerate(search.steps, start=1):
+                name, colour = ("wrong", FAULT) if step.wrong or step.failure else ("right", REFERENCE)
+                rows[name] = axes.barh(place, step.stop - step.first, 0.7, step.first, color=colour, label=name)
+            axes.set(xlim=(0, found.units), ylim=(len(search.steps) + 0.6, 0.4), ylabel="compilation")
+            legend_above(axes, list(rows.values()))
+        panels[-1].set_xlabel("operators that compute, in the order of execution")
     return figure
 
 

@@ -1,7 +1,7 @@
 """What a notebook writes its results into: checks, figures, audio and tables, kept beside its executed copy."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -174,6 +174,33 @@ class Logbook:
         if failure is not None:
             raise AssertionError(f"{statement} {reason}")
         return shown
+
+    def record(self, result: Any, subject: str = "The program", parity: float | None = None) -> None:
+        """Record the checks that every exported program has to pass, those that its type of result can answer.
+
+        Parameters
+        ----------
+        result : Row, Investigation or Failure, or a sequence or mapping of these
+            A row of `survey`: that it runs, is finite, repeats itself and agrees with eager float32; an absent runtime
+            is one SKIP with its reason, and so is the run of what is built here for another machine. An investigation:
+            that it runs, that tapping and earlier calls leave its output as it was, and that no operator is wrong.
+        subject : str
+            What was exported, as the start of a sentence: ``"The whole decoder"``.
+        parity : float or None
+            Largest difference to eager float32 as a share of the peak; None where the numbers are not well conditioned.
+
+        Raises
+        ------
+        AssertionError
+            At the first check that fails, after it was recorded.
+        InputError
+            If there are no checks for a result of its type.
+        """
+        from kokoro_nb.reporting.record_checks import record_checks
+
+        results = result.values() if isinstance(result, Mapping) else result
+        for one in results if isinstance(results, Iterable) else (result,):
+            record_checks(one, self, subject, parity)
 
     def note(self, finding: Finding) -> Fragment:
         """Record `finding` as it is; one that failed does not stop the notebook, for it may be what is looked into."""

@@ -1,34 +1,25 @@
-"""The checks that every exported program has to pass, recorded in one call."""
+"""The checks that every exported program has to pass, by the type of what was measured: see `Logbook.record`."""
+
+from functools import singledispatch
+from typing import Any
 
 from kokoro_nb.backends.base import Failure
-from kokoro_nb.locate import Investigation
+from kokoro_nb.errors import InputError
+from kokoro_nb.locate.investigation import Investigation
 from kokoro_nb.locate.survey import Row
 from kokoro_nb.reporting.logbook import Logbook
 
 PROBE_LIMIT = 1e-5  # of peak
-REPEATED = "several calls on one loaded program agree"
 
 
-def record(log: Logbook, row: Row, subject: str, parity: float | None = None) -> None:
-    """Record that `subject` runs on the backend of `row`, is finite, repeats itself and agrees with eager float32.
+@singledispatch
+def record_checks(result: Any, log: Logbook, subject: str, parity: float | None) -> None:
+    """Record the checks of one result in `log`; the arguments are those of `Logbook.record`."""
+    raise InputError(f"No checks are known for a {type(result).__name__}; use check or claim.")
 
-    Parameters
-    ----------
-    log : Logbook
-        Takes the findings; an absent backend is one SKIP with its reason, and so is a run
-        of what is built here for another machine.
-    row : Row
-        What `survey` measured.
-    subject : str
-        What was exported, as the start of a sentence: ``"The whole decoder"``.
-    parity : float or None
-        Largest difference to eager float32 as a share of the peak; None where the numbers are not well conditioned.
 
-    Raises
-    ------
-    AssertionError
-        At the first check that fails, after it was recorded.
-    """
+@record_checks.register
+def _row(row: Row, log: Logbook, subject: str, parity: float | None) -> None:
     if row.absent:
         log.skip("runs", f"{subject} is exported and runs.", row.absent, row.backend)
         return
@@ -41,37 +32,39 @@ def record(log: Logbook, row: Row, subject: str, parity: float | None = None) ->
     finite = row.eager32.finite if row.eager32 else nothing
     log.check("finite", f"{subject}: the output is finite.", finite, 1, "==", backend=row.backend)
     if row.climb and row.climb.drift is not None:
-        log.check("repeat", f"{subject}: {REPEATED}.", row.climb.drift, 0, "==", backend=row.backend)
+        claim = f"{subject}: several calls on one loaded program agree."
+        log.check("repeat", claim, row.climb.drift, 0, "==", backend=row.backend)
     if parity is not None:
         claim = f"{subject} agrees with eager float32."
         error = row.eager32.of_peak if row.eager32 else nothing
         log.check("parity", claim, error, parity, unit="of peak", backend=row.backend)
 
 
-def record_investigation(log: Logbook, found: Investigation | Failure) -> None:
-    """Record that a program runs, that looking into it left its output as it was, and that no operator is wrong.
+@record_checks.register
+def _failure(failure: Failure, log: Logbook, subject: str, parity: float | None) -> None:
+    log.outcome("runs", f"{subject} is exported and runs.", failure, failure.backend)
 
-    Parameters
-    ----------
-    log : Logbook
-        Takes the findings.
-    found : Investigation or Failure
-        What `locate.investigate` returned.
 
-    Raises
-    ------
-    AssertionError
-        At the first check that fails, after it was recorded.
-    """
+@record_checks.register
+def _investigation(found: Investigation, log: Logbook, subject: str, parity: float | None) -> None:
     name = found.backend
-    log.outcome("runs", "The program is exported and runs.", found if isinstance(found, Failure) else None, name)
-    assert isinstance(found, Investigation)
+    log.outcome("runs", f"{subject} is exported and runs.", None, name)
     claim = "Tapping leaves the output as it was, but for rounding."
     log.check("probe_effect", claim, found.probe.of_peak, PROBE_LIMIT, unit="of peak", backend=name)
     claim = "The same inputs give the same answer after poisoned and constant ones."
-    log.check("history", claim, found.history.depends, 0, "==", backend=name)
+    log.claim("history", claim, not found.history.depends, found.history.statement, backend=name)
     bad = sum(tap.statistics.finite != 1 for tap in found.candidate.taps)
     log.check("finite", "Every captured operator is finite.", bad, 0, "==", backend=name)
     worst = max((error.ratio for error in found.errors), default=float("nan"))
     claim = "Every captured operator is right on its own inputs, within what rounding explains."
     log.check("local_error", claim, worst, 1, unit="of what rounding explains", backend=name)
+
+
+def record(log: Logbook, row: Row, subject: str, parity: float | None = None) -> None:
+    """Record the checks of a row of `survey`; `Logbook.record` does it for every type."""
+    log.record(row, subject, parity)
+
+
+def record_investigation(log: Logbook, found: Investigation | Failure) -> None:
+    """Record the checks of an investigation; `Logbook.record` does it for every type."""
+    log.record(found)

@@ -1,65 +1,111 @@
 """How a result is shown, found by its type: `shown` returns the figure, the table or the player that stands for it.
 
-What only one study has is drawn in `kokoro_nb.reporting.studies`, in the module that is named after the study; it
-is imported when a result of that study is shown for the first time.
+Results of the package's general parts are drawn in `kokoro_nb.reporting.drawings`. What only one study has is drawn in
+`kokoro_nb.reporting.studies`, in the module that is named after the study. Either is imported when such a result is
+shown for the first time.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from functools import singledispatch
 from importlib import import_module
 from importlib.util import find_spec
+from numbers import Number
 from typing import Any
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.markup import Fragment, table
 
+PACKAGE = "kokoro_nb."
 STUDIES = "kokoro_nb.studies."
 DRAWINGS = "kokoro_nb.reporting.studies."
 
 
 def shown(result: Any, label: str = "", caption: str = "") -> Any:
-    """Return what stands for `result`: a matplotlib figure, a `Fragment`, or a sequence of these.
+    """Return what stands for `result`: a matplotlib figure, a `Fragment`, or what a notebook shows by itself.
 
     Parameters
     ----------
     result : object
-        A sequence of mappings becomes a table; a figure or a fragment is returned as it is; for everything else a
-        drawing is registered by type.
+        A result with a drawing of its own; a list of results, or a mapping of names to results, all of one type; a
+        list of rows (mappings of column to value), which becomes a table; a mapping of names to such rows, which
+        becomes a heat map. What has no drawing and can be a row, through ``as_dict`` or as a dataclass of plain
+        values, becomes a table. Figures, fragments and whatever IPython shows by itself are returned as they are.
     label : str
-        Label of the weights that it came from.
+        Label of the weights that it was measured on.
     caption : str
         Heading; each drawing has one of its own.
 
     Raises
     ------
     InputError
-        If nothing is registered for the type.
+        If nothing is registered for the type, and it is no row.
     """
-    for kind in type(result).__mro__:
+    members = list(result.values()) if isinstance(result, Mapping) else result
+    several = isinstance(members, list | tuple)
+    first = members[0] if several and members else result
+    for kind in type(first).__mro__:
         if kind.__module__.startswith(STUDIES):
             _import_drawings(kind.__module__)
-    return drawn(result, label, caption)
+        elif kind.__module__.startswith(PACKAGE):
+            import_module("kokoro_nb.reporting.drawings")
+    return drawn_together(first, result, label, caption) if several else drawn(result, label, caption)
 
 
 @singledispatch
 def drawn(result: Any, label: str, caption: str) -> Any:
-    """Draw `result`; register a drawing for another type with ``@drawn.register``."""
+    """Draw one result; register a drawing for another type with ``@drawn.register``."""
     from matplotlib.figure import Figure
 
-    if isinstance(result, Figure | Fragment):
+    if isinstance(result, Figure | Fragment) or hasattr(result, "_repr_html_"):
         return result
+    return table([_row(result)], caption)
+
+
+@singledispatch
+def drawn_together(first: Any, results: Any, label: str, caption: str) -> Any:
+    """Draw several results of the type of `first` in one figure or table.
+
+    Register a drawing for another type with ``@drawn_together.register``; `results` is a list, a tuple or a mapping of
+    names to results.
+    """
+    if isinstance(results, Mapping):
+        if all(map(_is_plain, results.values())):
+            return table([results], caption)
+        return table([{"name": name, **_row(result)} for name, result in results.items()], caption)
+    return table([_row(result) for result in results], caption)
+
+
+@drawn_together.register(Mapping)
+def _rows(first: Any, results: Any, label: str, caption: str) -> Any:
+    if isinstance(results, Sequence):
+        return table([_row(result) for result in results], caption)
+    from kokoro_nb.reporting.charts import heat_map
+
+    columns = list(first)
+    return heat_map(
+        list(results), columns, [[row[name] for name in columns] for row in results.values()], caption, label
+    )
+
+
+def _row(result: Any) -> Mapping[str, Any]:
+    """Return `result` as a row of a table."""
+    if isinstance(result, Mapping):
+        return result
+    if hasattr(result, "as_dict"):
+        return dict(result.as_dict())
+    if is_dataclass(result):
+        row = {field.name.replace("_", " "): getattr(result, field.name) for field in fields(result)}
+        if all(map(_is_plain, row.values())):
+            return row
     raise InputError(
-        f"Nothing is known of how to show a {type(result).__name__}; show its rows, or register a drawing for it "
+        f"There is no drawing for a result of the type {type(result).__name__}; show its rows, or register a drawing "
         "with kokoro_nb.reporting.show.drawn.register."
     )
 
 
-@drawn.register(list)
-@drawn.register(tuple)
-def _rows(result: Any, label: str, caption: str) -> Fragment:
-    if not all(isinstance(row, Mapping) for row in result):
-        raise InputError("Only rows can be shown as a table: give a list of mappings, name of column to value.")
-    return table(result, caption)
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, str | Number)
 
 
 def _import_drawings(module: str) -> None:

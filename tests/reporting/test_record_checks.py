@@ -1,11 +1,17 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import torch
 
 from kokoro_nb.backends.base import Failure
+from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.ladder import Climb
+from kokoro_nb.errors import InputError
+from kokoro_nb.locate import investigate
+from kokoro_nb.locate.history import History
 from kokoro_nb.locate.survey import Row
 from kokoro_nb.reporting.logbook import Logbook
-from kokoro_nb.reporting.record_checks import record
 from kokoro_nb.traces.parity import compare
 
 
@@ -24,7 +30,7 @@ def verdicts(log):
 
 
 def test_all_checks_of_a_faithful_program(log):
-    record(log, row([1, 1, 1, 1]), "The decoder", 1e-4)
+    log.record(row([1, 1, 1, 1]), "The decoder", 1e-4)
     assert verdicts(log) == [("runs", "pass"), ("finite", "pass"), ("repeat", "pass"), ("parity", "pass")]
 
 
@@ -40,16 +46,37 @@ def test_all_checks_of_a_faithful_program(log):
 )
 def test_each_check_can_fail(log, bad, kind):
     with pytest.raises(AssertionError, match="The decoder"):
-        record(log, bad, "The decoder", 1e-4)
+        log.record(bad, "The decoder", 1e-4)
     assert verdicts(log)[-1] == (kind, "fail")
 
 
 def test_an_absent_runtime_is_one_skip(log):
-    record(log, Row("tvm", absent="not installed."), "The decoder", 1e-4)
+    log.record(Row("tvm", absent="not installed."), "The decoder", 1e-4)
     assert verdicts(log) == [("runs", "skip")]
 
 
 def test_what_is_built_for_another_machine_is_built_and_its_run_a_skip(log):
     built = Climb("tvm-metal", unexecuted="needs Metal.")
-    record(log, Row("tvm-metal", climb=built), "The decoder", 1e-4)
+    log.record(Row("tvm-metal", climb=built), "The decoder", 1e-4)
     assert verdicts(log) == [("built", "pass"), ("runs", "skip")]
+
+
+def test_several_rows_are_recorded_one_after_another_and_anything_else_is_refused(log):
+    absent = Row("tvm", absent="not installed.")
+    log.record([absent, absent])
+    log.record({"first": absent})
+    assert verdicts(log) == [("runs", "skip")] * 3
+    with pytest.raises(InputError, match="No checks are known for a set"):
+        log.record([{1}])
+
+
+def test_an_investigation_says_that_tapping_and_history_change_nothing(log):
+    weights = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh()).eval()
+    given = {"input": torch.ones(2, 4)}
+    found = investigate(export_program(weights, given), given, "eager")
+    log.record({"eager": found})
+    assert verdicts(log) == [(kind, "pass") for kind in ("runs", "probe_effect", "history", "finite", "local_error")]
+    spoilt = replace(found, history=History({"zeros": 0.5}))
+    with pytest.raises(AssertionError, match="after poisoned and constant ones"):
+        log.record(spoilt)
+    assert verdicts(log)[-1] == ("history", "fail")

@@ -3,11 +3,17 @@
 from dataclasses import dataclass
 
 import pytest
+import torch
 
+from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
+from kokoro_nb.listening.transcript import Transcript, Word
+from kokoro_nb.locate import investigate
+from kokoro_nb.locate.halving import Bisection, Search, Step
 from kokoro_nb.markup import Fragment
 from kokoro_nb.reporting.logbook import Logbook
 from kokoro_nb.reporting.show import drawn, shown
+from kokoro_nb.traces.parity import compare
 
 
 @dataclass(frozen=True)
@@ -17,9 +23,9 @@ class _Drawable:
 
 def test_rows_become_a_table_and_anything_else_but_rows_is_refused():
     assert "<td" in shown([{"a": 1.5}]).html
-    with pytest.raises(InputError, match="Only rows can be shown"):
+    with pytest.raises(InputError, match="no drawing for a result of the type int"):
         shown([1, 2])
-    with pytest.raises(InputError, match="how to show a set"):
+    with pytest.raises(InputError, match="no drawing for a result of the type set"):
         shown({1})
 
 
@@ -35,3 +41,39 @@ def test_a_figure_is_saved_under_its_name(tmp_path):
     picture = log.show(Figure(), "empty")
     assert picture.path == tmp_path / "empty.png"
     assert picture.path.is_file()
+
+
+def test_what_can_be_a_row_becomes_a_table_alone_and_several_at_a_time():
+    parity = compare([1.0, 2.0], [1.0, 2.5])
+    assert "max error" in shown(parity).text
+    assert "0.5" in shown([parity, parity]).text
+    assert "name" in shown({"tvm": parity}).text.splitlines()[0]
+    assert "tvm" in shown({"tvm": 1.5, "eager": "exact"}).text
+
+
+def test_rows_by_name_become_a_heat_map():
+    cells = {"eager": {"decode.0": 0.0, "generator": 0.5}, "tvm": {"decode.0": "pass", "generator": "fail: NaN"}}
+    axes = shown(cells, "mini", "Errors").axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["eager", "tvm"]
+    assert "✗ fail: NaN" in [text.get_text() for text in axes.texts]
+
+
+def test_results_of_localisation_are_drawn_by_their_type():
+    module, given = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh()).eval(), {"input": torch.ones(2, 4)}
+    found = investigate(export_program(module, given), given, "eager")
+    for explored in (found, found.candidate):
+        assert "1:tanh" in str(shown(explored).operators)
+    for profile in (shown({"eager": found}), shown([found]), shown(found.errors)):
+        assert profile.axes[0].get_ylabel() == "error / what rounding explains"
+
+
+def test_every_search_of_a_bisection_has_its_panel():
+    search = Search("fail", ("y:mul",), None, "", (Step(0, 9), Step(4, 9, failure="it does not compile")), 6)
+    figure = shown(Bisection("tvm", 9, (search, search)), "mini")
+    assert [len(axes.patches) for axes in figure.axes] == [2, 2]
+
+
+def test_transcripts_are_tables():
+    heard = Transcript("hello", -0.2, 0.01, 0.9, (Word("hello", 0.1, 0.4, 0.99),))
+    assert "start (s)" in shown(heard).text
+    assert "mean log probability" in shown({"eager": heard}).text

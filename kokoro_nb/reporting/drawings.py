@@ -1,0 +1,76 @@
+"""The drawings of results of the general parts: traces, localisation, listening. `show` imports them when needed."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kokoro_nb.listening.transcript import Transcript, Word
+from kokoro_nb.locate.halving import Bisection
+from kokoro_nb.locate.investigation import Investigation
+from kokoro_nb.locate.local_error import LocalError
+from kokoro_nb.locate.precision.degradation import Lens
+from kokoro_nb.markup import Fragment, table
+from kokoro_nb.reporting.explorer import explore
+from kokoro_nb.reporting.localisation_figures import bisections, local_error_profile
+from kokoro_nb.reporting.precision_figures import precision_profile
+from kokoro_nb.reporting.show import drawn, drawn_together
+from kokoro_nb.traces.trace import Trace
+
+
+@drawn.register(Trace)
+@drawn.register(Investigation)
+def _explorer(result: Any, label: str, caption: str) -> Any:
+    return explore(result)
+
+
+@drawn.register
+def _bisection(result: Bisection, label: str, caption: str) -> Any:
+    return bisections(result, caption or f"Bisection on {result.backend}", label)
+
+
+@drawn.register
+def _precision(result: Lens, label: str, caption: str) -> Any:
+    return precision_profile(result, caption or "float16, operator by operator", label)
+
+
+@drawn.register
+def _transcript(result: Transcript, label: str, caption: str) -> Fragment:
+    return table(_words(result.words) or [_heard(result)], caption or result.text)
+
+
+@drawn_together.register
+def _transcripts(first: Transcript, results: Any, label: str, caption: str) -> Fragment:
+    if isinstance(results, Mapping):
+        return table([{"name": name, **_heard(one)} for name, one in results.items()], caption)
+    return table([_heard(one) for one in results], caption)
+
+
+@drawn_together.register
+def _profiles(first: Investigation, results: Any, label: str, caption: str) -> Any:
+    """Draw the local errors of all; the order is that of the program that was right."""
+    named = results if isinstance(results, Mapping) else {one.backend: one for one in results}
+    errors = {name: one.errors for name, one in named.items()}
+    asked = first.reference.asked or tuple(tap.operator for tap in first.reference.taps)
+    return local_error_profile(
+        errors, [one.name for one in asked], caption or "Error of each operator by itself", label
+    )
+
+
+@drawn_together.register
+def _profile(first: LocalError, results: Sequence[LocalError], label: str, caption: str) -> Any:
+    order = [one.operator.name for one in results]
+    return local_error_profile({"local error": results}, order, caption or "Error of each operator by itself", label)
+
+
+def _heard(transcript: Transcript) -> dict[str, Any]:
+    return {
+        "heard": transcript.text,
+        "mean log probability": transcript.avg_logprob,
+        "probability of no speech": transcript.no_speech_prob,
+        "compression ratio": transcript.compression_ratio,
+    }
+
+
+def _words(words: Sequence[Word]) -> list[dict[str, Any]]:
+    return [
+        {"word": one.text, "start (s)": one.start, "end (s)": one.end, "probability": one.probability} for one in words
+    ]
