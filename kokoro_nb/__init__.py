@@ -1,25 +1,75 @@
-"""Find out why a speech model that works in PyTorch goes silent, noisy or NaN once it is exported."""
+"""Find out why a speech model that works in PyTorch goes silent, noisy or NaN once it is exported.
+
+``import kokoro_nb as nb`` is the whole public surface; ``kokoro-nb VERB`` does the same from a terminal. A name is
+imported when it is used, so that the package itself loads at once.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kokoro_nb.backends import BACKENDS
-    from kokoro_nb.locate import first_divergence, first_nonfinite
+    from kokoro_nb.errors import InputError
+    from kokoro_nb.faults import plant
+    from kokoro_nb.locate import Diagnosis, diagnose
+    from kokoro_nb.locate.survey import survey
+    from kokoro_nb.models.case import capture
     from kokoro_nb.models.kokoro import load_model
-
-__all__ = ["BACKENDS", "first_divergence", "first_nonfinite", "load_model"]
+    from kokoro_nb.models.patches import patched
+    from kokoro_nb.reporting.explorer import explore
+    from kokoro_nb.reporting.logbook import Logbook
+    from kokoro_nb.studies.repair import repair
+    from kokoro_nb.verbs import compare, deliver, export, say, trace, transcribe
 
 _HOMES = {
-    "BACKENDS": "kokoro_nb.backends",
-    "first_divergence": "kokoro_nb.locate",
-    "first_nonfinite": "kokoro_nb.locate",
     "load_model": "kokoro_nb.models.kokoro",
+    "capture": "kokoro_nb.models.case",
+    "patched": "kokoro_nb.models.patches",
+    "export": "kokoro_nb.verbs",
+    "trace": "kokoro_nb.verbs",
+    "survey": "kokoro_nb.locate.survey",
+    "diagnose": "kokoro_nb.locate",
+    "plant": "kokoro_nb.faults",
+    "compare": "kokoro_nb.verbs",
+    "transcribe": "kokoro_nb.verbs",
+    "repair": "kokoro_nb.studies.repair",
+    "deliver": "kokoro_nb.verbs",
+    "say": "kokoro_nb.verbs",
+    "explore": "kokoro_nb.reporting.explorer",
+    "BACKENDS": "kokoro_nb.backends",
+    "Diagnosis": "kokoro_nb.locate",
+    "InputError": "kokoro_nb.errors",
+    "Logbook": "kokoro_nb.reporting.logbook",
 }
+
+__all__ = [
+    "BACKENDS",
+    "Diagnosis",
+    "InputError",
+    "Logbook",
+    "capture",
+    "compare",
+    "deliver",
+    "diagnose",
+    "explore",
+    "export",
+    "load_model",
+    "patched",
+    "plant",
+    "repair",
+    "say",
+    "survey",
+    "trace",
+    "transcribe",
+]
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for when it is: torch takes seconds."""
+    """Import a public name when it is used: torch alone takes seconds."""
     if name not in _HOMES:
-        raise AttributeError(f"module 'kokoro_nb' has no attribute '{name}'")
+        raise AttributeError(f"module 'kokoro_nb' has no attribute '{name}'; it has {', '.join(__all__)}.")
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -75,6 +75,17 @@ def line(verdict: str, statement: str, notes: Sequence[str] = ()) -> Fragment:
     return Fragment(html, " · ".join([f"{verdict.upper()}: {statement}", *notes]))
 
 
+def page(title: str, parts: Sequence[Fragment]) -> str:
+    """Return a whole HTML page of these pieces that loads nothing from elsewhere."""
+    styles = "".join(dict.fromkeys((resource("markup.css"), *(part.style for part in parts))))
+    body = "".join(part.html for part in parts)
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{styles}</style></head>'
+        f"<body><main><h1>{escape(title)}</h1>{body}</main></body></html>\n"
+    )
+
+
 def scrolling(html: str) -> str:
     """Put what may be too wide for the page where it scrolls, by keyboard too."""
     return f'<div class="knb knb-scroll" tabindex="0">{html}</div>'

@@ -28,6 +28,7 @@ LAYERS = (
     {"training"},
     {"studies"},
     {"reporting"},
+    {"verbs"},
     {"commands"},
     {"__main__"},
 )

@@ -1,11 +1,24 @@
-"""What people script with: the names at the top of the package."""
+"""The public surface: a few names, imported when they are used, that go together as the README says."""
 
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+import torch
 
-import kokoro_nb
+import kokoro_nb as nb
+
+X = {"input": torch.linspace(-2, 2, 6).reshape(2, 3)}
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 3)
+
+    def forward(self, input):
+        return self.linear(input).tanh()
 
 
 def _child(code):
@@ -13,44 +26,66 @@ def _child(code):
     return done.stdout.split()
 
 
+def test_there_are_at_most_twenty_and_each_is_there():
+    assert len(nb.__all__) <= 20
+    assert sorted(nb.__all__) == sorted(nb._HOMES)
+    assert all(hasattr(nb, name) for name in nb.__all__)
+    assert set(nb.__all__) <= set(dir(nb))
+
+
 def test_the_package_is_there_without_torch_and_numpy():
     heavy = "{'torch', 'numpy', 'onnx', 'tvm', 'coremltools', 'executorch', 'transformers'}"
     assert _child(f"import sys, kokoro_nb; print(*{heavy} & sys.modules.keys())") == []
     # and the control: what is imported on demand is seen
-    assert "numpy" in _child(f"import sys, kokoro_nb; kokoro_nb.first_nonfinite; print(*{heavy} & sys.modules.keys())")
-
-
-def test_the_public_names_are_the_ones_of_their_modules():
-    from kokoro_nb.backends import BACKENDS
-    from kokoro_nb.locate import first_divergence, first_nonfinite
-    from kokoro_nb.models.kokoro import load_model
-
-    assert kokoro_nb.BACKENDS is BACKENDS
-    assert kokoro_nb.load_model is load_model
-    assert (kokoro_nb.first_nonfinite, kokoro_nb.first_divergence) == (first_nonfinite, first_divergence)
-    assert all(hasattr(kokoro_nb, name) for name in kokoro_nb.__all__)
+    assert "numpy" in _child(f"import sys, kokoro_nb; kokoro_nb.diagnose; print(*{heavy} & sys.modules.keys())")
 
 
 def test_another_name_is_an_ordinary_error():
-    with pytest.raises(AttributeError, match="module 'kokoro_nb' has no attribute 'first_fault'"):
-        kokoro_nb.first_fault  # noqa: B018
+    with pytest.raises(AttributeError, match="module 'kokoro_nb' has no attribute 'first_fault'; it has BACKENDS,"):
+        nb.first_fault  # noqa: B018
     with pytest.raises(ImportError, match="cannot import name 'first_fault'"):
         from kokoro_nb import first_fault  # noqa: F401
 
 
-def test_they_go_together_as_the_manual_says(tmp_path):
-    import torch
+def test_a_module_is_exported_traced_and_diagnosed(tmp_path):
+    artifact = nb.export(Net(), X, "onnxruntime", tmp_path)
+    assert artifact.path.suffix == ".onnx"
+    assert [tap.name for tap in nb.trace(Net(), X).taps] == ["linear:linear", ":tanh"]
+    found = nb.diagnose(Net(), X, "onnxruntime", folder=tmp_path)
+    assert isinstance(found, nb.Diagnosis)
+    assert (found.verdict, found.method) == ("pass", "tracing")
 
-    from kokoro_nb import BACKENDS, first_divergence, first_nonfinite
 
-    module, inputs = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Tanh()), {"input": torch.ones(1, 3)}
-    backend = BACKENDS["eager"]
-    program = backend.load(backend.export(module, inputs, tmp_path))
-    trace = program.trace(inputs, taps="all", keep="full")
-    assert first_nonfinite(trace).verdict == "pass"
-    found = first_divergence(reference=trace, candidate=trace)
-    assert (found.kind, found.verdict, found.tap, found.backend) == ("divergence", "pass", None, "eager")
-    assert (found.channels, found.local_error, found.inherited_error, found.upstream) == ("", None, None, ())
-    infinite = {"input": torch.full((1, 3), torch.inf)}
-    found = first_nonfinite(program.trace(infinite))
-    assert (found.tap.name, found.tap.op, found.tap.module_path) == ("0:linear", "aten.linear.default", "0")
+def test_what_cannot_be_exported_cannot_be_traced(monkeypatch):
+    monkeypatch.setattr(type(nb.BACKENDS["onnxruntime"]), "available", lambda self: "its package is missing.")
+    with pytest.raises(nb.InputError, match="onnxruntime cannot export here: its package is missing"):
+        nb.export(Net(), X, "onnxruntime")
+    with pytest.raises(nb.InputError, match="There is no backend 'onyx'"):
+        nb.trace(Net(), X, "onyx")
+
+
+def test_tensors_audio_and_files_are_compared(tmp_path):
+    a = np.random.default_rng(0).uniform(-0.5, 0.5, 4800).astype(np.float32)
+    assert nb.compare(a, 2 * a).of_peak == pytest.approx(1)
+    assert nb.compare(a, a, sr=24000)["finite fraction"] == 100
+    for name, values in (("a", a), ("b", 2 * a)):
+        np.save(tmp_path / f"{name}.npy", values)
+    assert nb.compare(tmp_path / "a.npy", tmp_path / "b.npy").of_peak == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        (("a.npy", "b.npy"), "cannot be read as an array"),
+        (("a.wav", "b.wav"), "There is no sound file at"),
+        (("a.onnx", "b.npy"), "cannot be compared; give two folders"),
+    ],
+)
+def test_files_that_cannot_be_compared_say_so(tmp_path, names, sentence):
+    with pytest.raises(nb.InputError, match=sentence):
+        nb.compare(*(tmp_path / name for name in names))
+
+
+def test_a_file_and_an_array_cannot_be_compared(tmp_path):
+    with pytest.raises(nb.InputError, match="give two paths or two arrays"):
+        nb.compare(tmp_path / "a.npy", np.zeros(3))

@@ -124,7 +124,7 @@ def _located(name: str, healthy: Exported, given: dict[str, Tensor], seed: int, 
     seen, took = timed(by_trace)
     if isinstance(seen, Failure):
         raise InputError(f"There is nothing to search: {seen}")
-    cut, long = timed(lambda: bisect(backend(name), faulty, given, room / "parts", progress=False))
+    cut, long = timed(lambda: bisect(faulty, given, backend(name), room / "parts", progress=False))
     search = cut.searches[0]
     return [
         Located(count, TRACE, seen.divergence.candidates == (place,), 1, 1, export, took),

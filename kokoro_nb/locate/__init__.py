@@ -1,12 +1,15 @@
-"""The first wrong operator: by its own error on its own inputs, and by where what is not finite begins."""
+"""Localisation: which operators of an export are wrong by themselves; `diagnose` is the door."""
 
 from kokoro_nb.locate.culprit import Culprit
+from kokoro_nb.locate.diagnosis import Diagnosis, diagnose
 from kokoro_nb.locate.investigation import Investigation, investigate, reference_trace
 from kokoro_nb.locate.verdicts import divergences, first_divergence, first_nonfinite, judged
 
 __all__ = [
     "Culprit",
+    "Diagnosis",
     "Investigation",
+    "diagnose",
     "divergences",
     "first_divergence",
     "first_nonfinite",

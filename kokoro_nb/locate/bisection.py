@@ -28,9 +28,9 @@ from kokoro_nb.traces.trace import Recorder
 
 
 def bisect(
-    backend: Backend,
     candidate: Exported,
     inputs: Arrays,
+    backend: Backend,
     folder: str | Path | None = None,
     most: int = 1,
     progress: bool = True,
@@ -41,12 +41,12 @@ def bisect(
 
     Parameters
     ----------
-    backend : Backend
-        Any one that can run what it exports.
     candidate : Exported
         The program, or a copy with faults in it: then what is right comes from the program that it was changed from.
     inputs : mapping
         Array of each input by its name.
+    backend : Backend
+        Any one that can run what it exports.
     folder : path, optional
         Where artefacts are kept; ``artefacts`` in the cache by default.
     most : int

@@ -17,7 +17,7 @@ from kokoro_nb.defects import finding_case, repro
 from kokoro_nb.defects.defect_bundle import REPORT, SCRIPT
 from kokoro_nb.defects.runners import coremltools, onnxruntime, tvm, xnnpack
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate import Culprit
+from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.storage import atomic, require_own, write_json
 from kokoro_nb.traces.operators import CONSTANT, INPUT
 from kokoro_nb.traces.trace import Trace

@@ -1,6 +1,7 @@
 """What a search by bisection did and found."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -72,6 +73,16 @@ class Search:
     def seconds(self) -> float:
         """Wall time of all steps."""
         return sum(step.seconds for step in self.steps)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row of a table."""
+        return {
+            "verdict": self.verdict,
+            "operators": self.operators,
+            "compilations": self.compilations,
+            "at most": self.limit,
+            "statement": self.statement,
+        }
 
     @property
     def statement(self) -> str:

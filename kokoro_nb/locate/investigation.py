@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.base import Failure, running
+from kokoro_nb.backends.base import Backend, Failure, running
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, checked
 from kokoro_nb.locate.culprit import Culprit
@@ -94,9 +94,13 @@ def reference_trace(healthy: Exported, inputs: Arrays, name: str = "eager") -> T
 
 
 def investigate(
-    candidate: Exported, inputs: Arrays, name: str, reference: Trace | None = None, folder: str | Path | None = None
+    candidate: Exported,
+    inputs: Arrays,
+    runtime: str | Backend,
+    reference: Trace | None = None,
+    folder: str | Path | None = None,
 ) -> Investigation | Failure:
-    """Export a program to the backend `name`, run it with and without taps, and hold each operator against eager.
+    """Export a program to a backend, run it with and without taps, and hold each operator against eager.
 
     Parameters
     ----------
@@ -104,8 +108,8 @@ def investigate(
         The program.
     inputs : mapping
         Name -> tensor.
-    name : str
-        Key of `BACKENDS`.
+    runtime : str or Backend
+        A key of `BACKENDS`, or a backend.
     reference : Trace, optional
         What `reference_trace` returned of the program as it should be; of `candidate` itself by default.
     folder : path, optional
@@ -121,7 +125,7 @@ def investigate(
     InputError
         If there is no such backend, or it is not here.
     """
-    runtime = running(backend(name))
+    runtime = running(backend(runtime) if isinstance(runtime, str) else runtime)
     artifact = runtime.export(candidate, inputs, folder)
     if isinstance(artifact, Failure):
         return artifact
@@ -134,10 +138,10 @@ def investigate(
     errors = judged(reference, trace)
     faults = divergences(reference, trace, errors)
     return Investigation(
-        name,
+        runtime.name,
         reference,
         trace,
-        first_nonfinite(trace, reference),
+        first_nonfinite(reference, trace),
         first_of(faults, reference, trace),
         faults,
         errors,

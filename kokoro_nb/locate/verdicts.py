@@ -33,16 +33,16 @@ VIEWS = frozenset(
 )
 
 
-def first_nonfinite(trace: Trace, reference: Trace | None = None) -> Culprit:
+def first_nonfinite(reference: Trace | None, candidate: Trace) -> Culprit:
     """Return the first operator whose result is not finite although all that went into it is.
 
     Parameters
     ----------
-    trace : Trace
+    reference : Trace or None
+        Of the eager program: what is as little finite there is no fault of the backend, and it shows which of the
+        operators that were not captured compute nothing of their own. Without one, everything has to be finite.
+    candidate : Trace
         Of any backend; statistics are enough.
-    reference : Trace, optional
-        Of the eager program: what is as little finite there is not held against the backend, and it tells which of the
-        operators that were not captured compute nothing of their own.
 
     Returns
     -------
@@ -50,6 +50,7 @@ def first_nonfinite(trace: Trace, reference: Trace | None = None) -> Culprit:
         Verdict ``unknown`` if every captured result is finite and some could not be captured, and if what is not finite
         comes from operators that were not captured: those are its candidates.
     """
+    trace = candidate
     expected = {tap.name: tap.statistics.finite for tap in reference.taps} if reference else {}
     state = {
         tap.name: tap.statistics.finite == expected.get(tap.name, 1) or tap.statistics.shape.count(0) > 0

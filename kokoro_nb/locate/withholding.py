@@ -51,7 +51,7 @@ class Mending:
 
 
 def mending(
-    backend: Withholding, candidate: Exported, inputs: Arrays, folder: str | Path | None = None, progress: bool = True
+    candidate: Exported, inputs: Arrays, backend: Withholding, folder: str | Path | None = None, progress: bool = True
 ) -> Mending:
     """Find the smallest set of operators whose withholding from the delegate mends the answer.
 
@@ -60,12 +60,12 @@ def mending(
 
     Parameters
     ----------
-    backend : Withholding
-        Withholds nothing yet.
     candidate : Exported
         The program, or a copy with faults in it: then what is right comes from the program that it was changed from.
     inputs : mapping
         Array of each input by its name.
+    backend : Withholding
+        Withholds nothing yet.
     folder : path, optional
         Where artefacts are kept; ``artefacts`` in the cache by default.
     progress : bool

@@ -129,7 +129,7 @@ def localise_decoder(
     for fault in planted:
         candidate = plant(candidate, fault)
     if _opaque(name):
-        return DecoderSearch(label, frames, tuple(faults), bisect(runtime, candidate, from_har))
+        return DecoderSearch(label, frames, tuple(faults), bisect(candidate, from_har, runtime))
     known = reference_trace(healthy, from_har, reference)
     found = investigate(candidate, from_har, name, known)
     if isinstance(found, Failure):

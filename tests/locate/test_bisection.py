@@ -60,7 +60,7 @@ FAULTS = [f"sign_flip@{name}" for name in OPERATORS[::4]] + [
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_found_exactly_and_within_the_bound(fault, exported):
     candidate = plant(exported, Fault.parse(fault))
-    found = bisect(EAGER, candidate, X)
+    found = bisect(candidate, X, EAGER)
     assert found.verdict == "fail"
     assert found.culprits == (fault.partition("@")[2],)
     (search,) = found.searches
@@ -73,7 +73,7 @@ def test_a_fault_is_found_exactly_and_within_the_bound(fault, exported):
 
 
 def test_a_healthy_program_passes_with_one_compilation(exported):
-    found = bisect(EAGER, exported, X)
+    found = bisect(exported, X, EAGER)
     assert (found.verdict, found.culprits) == ("pass", ())
     assert [search.compilations for search in found.searches] == [1]
     assert found.searches[0].statement == "The whole program is right on these inputs."
@@ -86,8 +86,8 @@ def test_a_fault_that_changes_nothing_is_no_fault(exported):
 
     positive = export_program(Positive(), X)
     hidden = plant(positive, Fault("sign_flip", ":exp"))
-    assert bisect(EAGER, hidden, X).verdict == "pass"  # the absolute value undoes it
-    assert bisect(EAGER, plant(positive, Fault("sign_flip", ":abs")), X).culprits == (":abs",)
+    assert bisect(hidden, X, EAGER).verdict == "pass"  # the absolute value undoes it
+    assert bisect(plant(positive, Fault("sign_flip", ":abs")), X, EAGER).culprits == (":abs",)
 
 
 def test_several_faults_are_found_one_after_another(exported):
@@ -95,12 +95,12 @@ def test_several_faults_are_found_one_after_another(exported):
     planted = ("blocks.0:sin", "blocks.1.lin:linear", "blocks.2.conv:conv1d")
     for name in planted:
         candidate = plant(candidate, Fault("nan_channel", name))
-    found = bisect(EAGER, candidate, X, most=5)
+    found = bisect(candidate, X, EAGER, most=5)
     assert found.culprits == planted
     assert [search.verdict for search in found.searches] == ["fail", "fail", "fail", "pass"]
     assert all(search.compilations <= search.limit for search in found.searches)
-    assert bisect(EAGER, candidate, X, most=2).culprits == planted[:2]
-    assert bisect(EAGER, candidate, X).culprits == planted[:1]
+    assert bisect(candidate, X, EAGER, most=2).culprits == planted[:2]
+    assert bisect(candidate, X, EAGER).culprits == planted[:1]
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class _Negating:
 
 def test_a_fault_that_vanishes_alone_is_unknown_and_the_smallest_wrong_part_is_told(exported):
     backend = Treacherous(together=("blocks.1:exp", "blocks.1:rsqrt"))
-    found = bisect(backend, exported, X, most=3)
+    found = bisect(exported, X, backend, most=3)
     assert (found.verdict, found.culprits) == ("unknown", ())
     (search,) = found.searches
     assert search.limit < search.compilations <= 3 * search.limit
@@ -152,17 +152,17 @@ def test_a_fault_that_vanishes_alone_is_unknown_and_the_smallest_wrong_part_is_t
 
 
 def test_a_treacherous_backend_is_caught_at_one_operator(exported):
-    found = bisect(Treacherous(together=("blocks.1:rsqrt",)), exported, X)
+    found = bisect(exported, X, Treacherous(together=("blocks.1:rsqrt",)))
     assert found.culprits == ("blocks.1:rsqrt",)
 
 
 def test_a_part_that_cannot_be_compiled_is_unknown(exported):
     candidate = plant(exported, Fault("sign_flip", "blocks.2:exp"))
-    found = bisect(Treacherous(refused="blocks.2:sin"), candidate, X)
+    found = bisect(candidate, X, Treacherous(refused="blocks.2:sin"))
     assert found.verdict == "unknown"
     assert "no such operator" in found.searches[0].reason
     assert "blocks.2:exp" in found.searches[0].operators
-    whole = bisect(Treacherous(refused=":exp"), export_program(_Exponential(), X), X)
+    whole = bisect(export_program(_Exponential(), X), X, Treacherous(refused=":exp"))
     assert (whole.verdict, whole.searches[0].compilations) == ("unknown", 1)
 
 
@@ -173,8 +173,8 @@ class _Exponential(nn.Module):
 
 def test_a_program_of_one_operator(exported):
     single = export_program(_Exponential(), X)
-    assert bisect(EAGER, single, X).verdict == "pass"
-    found = bisect(EAGER, plant(single, Fault("sign_flip", ":exp")), X)
+    assert bisect(single, X, EAGER).verdict == "pass"
+    found = bisect(plant(single, Fault("sign_flip", ":exp")), X, EAGER)
     assert (found.units, found.culprits, found.searches[0].limit) == (1, (":exp",), 2)
     assert found.searches[0].compilations <= 2
 
@@ -184,8 +184,8 @@ def test_a_search_that_was_broken_off_goes_on(exported, tmp_path):
     if backend.available() is not None:
         pytest.skip(backend.available())
     candidate = plant(exported, Fault("nan_channel", "blocks.1:sin"))
-    first = bisect(backend, candidate, X, tmp_path)
-    again = bisect(backend, candidate, X, tmp_path)
+    first = bisect(candidate, X, backend, tmp_path)
+    again = bisect(candidate, X, backend, tmp_path)
     assert first.culprits == again.culprits == ("blocks.1:sin",)
     assert not any(step.cached for step in first.searches[0].steps)
     assert all(step.cached for step in again.searches[0].steps)
@@ -204,7 +204,7 @@ def test_xnnpack_s_tanh_gelu_is_found(tmp_path):
     backend = BACKENDS["executorch-xnnpack"]
     if backend.available() is not None:
         pytest.skip(backend.available())
-    found = bisect(backend, export_program(Gelu(), X), X, tmp_path)
+    found = bisect(export_program(Gelu(), X), X, backend, tmp_path)
     assert found.culprits == (":gelu",)
     # the two forms of gelu differ by up to 4.7e-4; the peak here is some 5
     assert found.searches[0].error.error == pytest.approx(4.7e-4, rel=0.1)
@@ -217,16 +217,16 @@ def test_non_finite_values_that_are_right_are_no_fault():
 
     exported = export_program(Infinite(), X)
     assert not np.isfinite(EAGER.load(EAGER.export(exported, X)).run(X)["output"]).any()
-    assert bisect(EAGER, exported, X).verdict == "pass"
-    assert bisect(EAGER, plant(exported, Fault("sign_flip", ":log")), X).culprits == (":log",)
+    assert bisect(exported, X, EAGER).verdict == "pass"
+    assert bisect(plant(exported, Fault("sign_flip", ":log")), X, EAGER).culprits == (":log",)
 
 
 def test_what_cannot_be_searched_is_refused(exported):
     with pytest.raises(InputError, match="0 faults are too few"):
-        bisect(EAGER, exported, X, most=0)
+        bisect(exported, X, EAGER, most=0)
     with pytest.raises(InputError, match="Input 'x' is missing"):
-        bisect(EAGER, exported, {})
+        bisect(exported, {}, EAGER)
     absent = replace(BACKENDS["executorch-coreml"])
     if absent.available() is None:
         with pytest.raises(InputError, match="built without CoreMLBackend"):
-            bisect(absent, exported, X)
+            bisect(exported, X, absent)

@@ -29,7 +29,7 @@ def test_the_sentence_names_operator_backend_place_and_pattern(toy):
 
 def test_what_is_hidden_is_said_to_be(toy):
     program = toy()
-    found = first_nonfinite(program.trace({":add": lambda x: x + np.inf}))
+    found = first_nonfinite(None, program.trace({":add": lambda x: x + np.inf}))
     assert found.statement == (
         "On candidate :add is the first operator that is not finite: wholly non-finite; the output does not show it."
     )

@@ -33,26 +33,26 @@ def backend():
 
 
 def test_what_xnnpack_gets_wrong_is_found(backend, tmp_path):
-    found = mending(backend, export_program(Net(("tanh", "none")), X), X, tmp_path)
+    found = mending(export_program(Net(("tanh", "none")), X), X, backend, tmp_path)
     assert (found.verdict, found.operators) == ("fail", (":gelu",))
     assert found.compilations <= found.limit == 6
 
 
 @pytest.mark.slow
 def test_two_defects_are_both_withheld(backend, tmp_path):
-    found = mending(backend, export_program(Net(("tanh", "tanh")), X), X, tmp_path)
+    found = mending(export_program(Net(("tanh", "tanh")), X), X, backend, tmp_path)
     assert (found.verdict, found.operators) == ("fail", (":gelu", ":gelu#2"))
 
 
 def test_a_wrong_program_is_not_the_delegate_s_fault(backend, tmp_path):
     candidate = plant(export_program(Net(("none", "none")), X), Fault("sign_flip", ":add"))
-    found = mending(backend, candidate, X, tmp_path)
+    found = mending(candidate, X, backend, tmp_path)
     assert (found.verdict, found.operators, found.compilations) == ("unknown", (), 2)
     assert "so is the program" in found.reason
 
 
 def test_a_right_answer_needs_no_mending(backend, tmp_path):
-    found = mending(backend, export_program(Net(("none", "none")), X), X, tmp_path)
+    found = mending(export_program(Net(("none", "none")), X), X, backend, tmp_path)
     assert (found.verdict, found.compilations) == ("pass", 1)
 
 
@@ -60,7 +60,7 @@ def test_only_xnnpack_can_be_withheld_from():
     with pytest.raises(InputError, match="From 'coreml' nothing can be withheld"):
         Withholding("x", delegate="coreml")
     with pytest.raises(InputError, match="From eager nothing can be withheld"):
-        mending(BACKENDS["eager"], export_program(Net(("none", "none")), X), X)
+        mending(export_program(Net(("none", "none")), X), X, BACKENDS["eager"])
 
 
 def test_what_is_withheld_is_part_of_the_key():

@@ -59,7 +59,7 @@ def search(exported: Exported, inputs: Mapping[str, Any], name: str, folder: Pat
     faults = divergences(reference, trace, errors)
     return {
         "norms": rows,
-        "first nonfinite": first_nonfinite(trace, reference).as_dict(),
+        "first nonfinite": first_nonfinite(reference, trace).as_dict(),
         "first divergence": faults[0].as_dict() if faults else None,
         "wrong norms": sum(_NORM in fault.tap.op for fault in faults if fault.tap),
         "probe": probe_effect(plain, trace).statement,

@@ -1,0 +1,132 @@
+"""One door: whatever the runtime shows, one diagnosis comes of it, with the reason for its method."""
+
+import json
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+
+from kokoro_nb.backends.eager import Eager
+from kokoro_nb.backends.exported import export_program
+from kokoro_nb.errors import InputError
+from kokoro_nb.faults import Fault, plant
+from kokoro_nb.locate import diagnose, reference_trace
+
+X = {"x": torch.linspace(0.5, 2, 12).reshape(1, 3, 4)}
+
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return (x.sin() * 2).exp() + 1
+
+
+@dataclass(frozen=True)
+class Delegated(Eager):
+    """Eager PyTorch, under the name of a delegate that shows no operator."""
+
+    delegate: str = "opaque"
+
+
+@pytest.fixture(scope="module")
+def healthy():
+    return export_program(Net(), X)
+
+
+@pytest.fixture(scope="module")
+def faulty(healthy):
+    return plant(healthy, Fault("sign_flip", ":exp"))
+
+
+def test_a_runtime_that_shows_its_operators_is_traced(healthy, faulty):
+    found = diagnose(faulty, X, "eager", reference=healthy)
+    assert (found.verdict, found.method, found.first.tap.name) == ("fail", "tracing", ":exp")
+    assert found.why.startswith("eager shows ")
+    assert found.first.local_error == pytest.approx(2)  # of the peak: what is given is -1 times what is right
+    assert ":exp is the first operator that is wrong" in found.statement
+    assert [row["operator"] for row in found.table()] == [":exp"]
+
+
+def test_a_delegate_that_hides_its_operators_is_bisected(healthy, faulty):
+    found = diagnose(faulty, X, Delegated("delegated"), reference=healthy)
+    assert (found.verdict, found.method, found.first.tap.name) == ("fail", "bisection", ":exp")
+    assert found.why == "the operators that opaque computes are inside its delegate, which shows no results"
+    assert found.first.local_error == pytest.approx(2)
+    assert found.bisection.searches[0].compilations <= found.bisection.searches[0].limit
+
+
+def test_both_methods_give_one_answer_when_they_are_requested(healthy, faulty):
+    named = [diagnose(faulty, X, "eager", healthy, method).first.tap.name for method in ("tracing", "bisection")]
+    assert named == [":exp", ":exp"]
+
+
+@pytest.mark.parametrize("runtime", ["eager", Delegated("delegated")])
+def test_a_healthy_program_passes(runtime):
+    found = diagnose(Net(), X, runtime)
+    assert (found.verdict, found.first, found.worst(), found.table()) == ("pass", None, (), [])
+    with pytest.raises(InputError, match="There is no operator to reproduce"):
+        found.bundle("nowhere")
+
+
+def test_bisection_compares_with_the_reference_that_was_given(healthy):
+    other = export_program(Net(), X)
+    faulty = replace(plant(healthy, Fault("sign_flip", ":exp")), named_by=None)
+    found = diagnose(faulty, X, Delegated("delegated"))
+    assert found.verdict == "pass"  # the program computes on the runtime what it computes in eager
+    with pytest.raises(InputError, match="The reference has other operators than the program"):
+        diagnose(faulty, X, Delegated("delegated"), reference=other)
+
+
+def test_the_reference_may_be_a_trace(healthy, faulty):
+    known = reference_trace(healthy, X, "eager-float64")
+    assert diagnose(faulty, X, "eager", reference=known).first.tap.name == ":exp"
+
+
+def test_several_faults_are_in_order_of_execution_and_ranked_by_size(healthy):
+    faulty = plant(plant(healthy, Fault("sign_flip", ":exp")), Fault("nan_channel", ":sin", 1))
+    found = diagnose(faulty, X, "eager", reference=healthy)
+    assert [one.tap.name for one in found.culprits] == [":sin", ":exp"]
+    assert found.first.tap.name == ":sin"
+    assert len(found.worst(1)) == 1
+
+
+def test_an_export_that_fails_is_a_diagnosis():
+    class Refused(torch.nn.Module):
+        def forward(self, x):
+            return x if x.sum() > 0 else -x
+
+    found = diagnose(Refused(), X, "onnxruntime")
+    assert (found.verdict, found.method, found.first) == ("fail", "export", None)
+    assert found.failure.rung == "exported"
+    assert "fell from the rung 'exported'" in found.statement
+
+
+def test_it_is_written_as_json_and_as_a_page(tmp_path, healthy, faulty):
+    found = diagnose(faulty, X, "eager", reference=healthy)
+    assert json.loads(json.dumps(found.as_dict(), allow_nan=False))["culprits"][0]["tap"] == ":exp"
+    page = found.page(tmp_path / "found.html").read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>")
+    assert ":exp is the first operator that is wrong" in page
+    assert "http" not in page.replace("http-equiv", "")
+    assert ":exp" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"backend": "eagre"}, "There is no backend 'eagre'"),
+        ({"backend": "tvm-metal"}, "tvm-metal cannot run here"),
+        ({"method": "guessing"}, "There is no method 'guessing'; use auto, tracing or bisection."),
+        ({"inputs": {"y": X["x"]}}, "y"),
+        ({"inputs": {}}, "x"),
+    ],
+)
+def test_bad_input_is_one_sentence(arguments, sentence):
+    with pytest.raises(InputError, match=sentence):
+        diagnose(**{"program": Net(), "inputs": X, "backend": "eager", **arguments})
+
+
+def test_values_of_a_planted_fault_are_those_of_the_runtime(healthy, faulty):
+    found = diagnose(faulty, X, Delegated("delegated"), reference=healthy)
+    right = np.exp(2 * np.sin(X["x"].numpy().astype(np.float64)))
+    np.testing.assert_allclose(found.first.tap.value, -right, rtol=1e-6)
