@@ -201,21 +201,19 @@ def render_index(pages: Sequence[Page], sizes: Mapping[str, int]) -> str:
 
 
 def _render(template: str, script: str, style: str = "", **values: Any) -> str:
-    from jinja2 import DictLoader, Environment, StrictUndefined
-    from markupsafe import Markup
+    from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    names = ("frame.html.j2", "page.html.j2", "index.html.j2")
-    loader = DictLoader({name: resource(name) for name in names})
+    loader = PackageLoader("kokoro_nb", "reporting")
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["chip"] = lambda verdict: Markup(chip(verdict))
+    environment.filters["chip"] = chip
     environment.globals.update(
         order=ORDER,
         tally_of=tally,
-        generator=Markup(GENERATOR),
-        css=Markup(markup.resource("markup.css") + style + resource("page.css")),
-        script=Markup(script),
+        generator=GENERATOR,
+        css=markup.resource("markup.css") + style + resource("page.css"),
+        script=script,
         script_hash=base64.b64encode(sha256(script.encode()).digest()).decode(),
     )
     return environment.get_template(template).render(values)

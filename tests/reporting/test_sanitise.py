@@ -20,6 +20,11 @@ from kokoro_nb.reporting.sanitise import sanitise
         "<svg><style><img src=x onerror=alert(1)></style></svg>",
         "<link rel=stylesheet href=http://example.org>",
         "<h2 id='finding-1'>x</h2>",
+        "<noscript><p title='</noscript><img src=x onerror=alert(1)>'>",
+        "<math><mtext><table><mglyph><style><img src=x onerror=alert(1)>",
+        "<template><img src=x onerror=alert(1)></template>",
+        "<a href='java\tscript:alert(1)'>x</a>",
+        "<!--><img src=x onerror=alert(1)>-->",
     ],
 )
 def test_nothing_that_runs_or_loads_survives(html):
@@ -33,7 +38,7 @@ def test_nothing_that_runs_or_loads_survives(html):
     "html",
     [
         '<table class="dataframe"><thead><tr><th>a</th></tr></thead></table>',
-        '<audio controls src="data:audio/flac;base64,AAAA"></audio>',
+        '<audio controls="" src="data:audio/flac;base64,AAAA"></audio>',
         '<img alt="a" src="data:image/png;base64,AAAA">',
         '<a href="https://example.org/paper">paper</a>',
         '<a href="#cell-3">cell</a>',
