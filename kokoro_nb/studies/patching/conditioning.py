@@ -1,5 +1,6 @@
 """How the kind of source noise decides what a comparison of waveforms can show at all."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,11 +8,13 @@ import numpy as np
 from kokoro.model import KModel
 
 from kokoro_nb.backends import backend
+from kokoro_nb.listening.spectrum import spectral_flatness
 from kokoro_nb.models import noise, stages
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.traces.parity import Parity, compare
+from kokoro_nb.traces.statistics import describe
 
 KINDS = ("gaussian", "signal", "tonal", "zero")
 
@@ -33,6 +36,39 @@ class Conditioning:
     kind: str
     added: np.ndarray
     floor: Parity
+
+    @property
+    def flatness(self) -> float:
+        """Spectral flatness of the noise, 0 to 1."""
+        return spectral_flatness(self.added)
+
+
+@dataclass(frozen=True)
+class NoiseKinds:
+    """Every kind of source noise, by its name."""
+
+    kinds: Mapping[str, Conditioning]
+
+    def __getitem__(self, kind: str) -> Conditioning:
+        return self.kinds[kind]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for each kind."""
+        return [
+            {
+                "noise": one.kind,
+                "RMS": describe(one.added).rms,
+                "spectral flatness": one.flatness,
+                "float32 to float64, SNR (dB)": one.floor.snr_db,
+                "correlation": one.floor.correlation,
+            }
+            for one in self.kinds.values()
+        ]
+
+
+def noise_kinds(model: KModel, case: Case, frames: int) -> NoiseKinds:
+    """Run the patched decoder with each of `KINDS`."""
+    return NoiseKinds({kind: conditioning(model, case, kind, frames) for kind in KINDS})
 
 
 def conditioning(model: KModel, case: Case, kind: str, frames: int) -> Conditioning:

@@ -1,4 +1,4 @@
-"""`CustomSTFT` held against `torch.stft` and `torch.istft`: amplitude, edges and phase, each as a number."""
+"""`CustomSTFT` compared with `torch.stft` and `torch.istft`: amplitude, edges and phase, each as a number."""
 
 from dataclasses import dataclass
 
@@ -6,6 +6,7 @@ import numpy as np
 from kokoro.custom_stft import CustomSTFT
 from kokoro.istftnet import TorchSTFT
 
+from kokoro_nb.models.case import Case
 from kokoro_nb.models.patches import patched
 from kokoro_nb.traces.parity import Parity, compare
 
@@ -49,6 +50,12 @@ class StftGap:
             "inverse, error (of peak)": self.inverse.of_peak,
             "inverse, RMS ratio": self.inverse_rms_ratio,
         }
+
+
+def stft_gaps(case: Case) -> dict[str, StftGap]:
+    """Measure the gap on the audio of `case`, without the patch ``exact_istft`` and with it."""
+    audio = case.tensors["audio"].numpy()
+    return {"CustomSTFT": stft_gap(audio), "with exact_istft": stft_gap(audio, exact=True)}
 
 
 def stft_gap(samples: np.ndarray, n_fft: int = 20, hop_length: int = 5, exact: bool = False) -> StftGap:
