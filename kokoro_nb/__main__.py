@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from kokoro_nb.commands import bench_command, localisation_command, notebooks, say_command, sweep_command
 from kokoro_nb.errors import InputError, Terminated
+from kokoro_nb.known_warnings import silence_known_warnings
 
 EPILOG = """\
 examples:
@@ -28,6 +29,7 @@ def main(argv: list[str] | None = None) -> int:
     argv : list of str, optional
         Arguments without the program's name; those of the process by default.
     """
+    silence_known_warnings()
     try:
         arguments = _parser().parse_args(argv)
         with _terminable():

@@ -12,33 +12,58 @@ from kokoro_nb.backends.qnn import Qnn
 from kokoro_nb.backends.torchscript import TorchScript
 from kokoro_nb.backends.tvm import Tvm, TvmCross
 from kokoro_nb.errors import InputError
+from kokoro_nb.known_warnings import silence_known_warnings
 
-_REGISTRY: tuple[Backend, ...] = (
-    Eager("eager"),
-    Eager("eager-float64", double=True),
-    OnnxRuntime("onnxruntime"),
-    Executorch("executorch-xnnpack"),
-    Executorch("executorch-portable", delegate=None),
-    Executorch("executorch-coreml", delegate="coreml"),
-    Executorch("executorch-vulkan", delegate="vulkan"),
-    TorchScript("torchscript"),
-    TorchScript("torchscript-lite", lite=True),
-    AotInductor("aot-inductor"),
-    CoreMl("coreml"),
-    CoreMl("coreml-float16", precision="float16"),
-    CoreMlReference("coreml-reference", CoreMl("coreml")),
-    CoreMlReference("coreml-reference-float16", CoreMl("coreml-float16", precision="float16")),
-    CoreMlReference("coreml-reference-float16-strict", CoreMl("coreml-float16", precision="float16"), STRICT),
-    Qnn("onnxruntime-qnn"),
-    Tvm("tvm"),
-    Tvm("tvm-unfused", fused=False),
-    TvmCross("tvm-aarch64-linux", machine="aarch64-linux"),
-    TvmCross("tvm-arm64-macos", machine="arm64-macos"),
-    TvmCross("tvm-metal", machine="metal"),
-    TvmCross("tvm-opencl", machine="opencl"),
+silence_known_warnings()  # of what the runtimes import
+
+_REGISTRY: tuple[tuple[Backend, str], ...] = (
+    (Eager("eager"), "PyTorch on this processor: the reference that every runtime is compared with"),
+    (
+        Eager("eager-float64", double=True),
+        "the same in float64: the reference for how far float32 itself is off",
+    ),
+    (OnnxRuntime("onnxruntime"), "ONNX Runtime on this processor; every operator can be traced"),
+    (
+        Executorch("executorch-xnnpack"),
+        "ExecuTorch with XNNPACK, as phones run it; traced outside XNNPACK",
+    ),
+    (Executorch("executorch-portable", delegate=None), "ExecuTorch without a delegate; every operator can be traced"),
+    (
+        Executorch("executorch-coreml", delegate="coreml"),
+        "ExecuTorch with Core ML, for Apple's devices",
+    ),
+    (
+        Executorch("executorch-vulkan", delegate="vulkan"),
+        "ExecuTorch with Vulkan, for the graphics processors of phones",
+    ),
+    (TorchScript("torchscript"), "the traced module in libtorch; shows its outputs only"),
+    (TorchScript("torchscript-lite", lite=True), "the traced module in PyTorch Mobile's interpreter; outputs only"),
+    (AotInductor("aot-inductor"), "compiled by PyTorch to machine code for this processor; outputs only"),
+    (CoreMl("coreml"), "Core ML in float32, as Apple's devices run it; outputs only"),
+    (CoreMl("coreml-float16", precision="float16"), "Core ML in float16, as Apple's devices run it; outputs only"),
+    (
+        CoreMlReference("coreml-reference", CoreMl("coreml")),
+        "the file of coreml, executed operator by operator on any machine; every operator can be traced",
+    ),
+    (
+        CoreMlReference("coreml-reference-float16", CoreMl("coreml-float16", precision="float16")),
+        "the file of coreml-float16, stored in float16 and summed in float32; Apple does not say how it sums",
+    ),
+    (
+        CoreMlReference("coreml-reference-float16-strict", CoreMl("coreml-float16", precision="float16"), STRICT),
+        "the file of coreml-float16, every product and partial sum rounded to float16",
+    ),
+    (Qnn("onnxruntime-qnn"), "Qualcomm's NPU, on its simulator; outputs only"),
+    (Tvm("tvm"), "TVM with operators fused and loops scheduled: to measure what ships; outputs only"),
+    (Tvm("tvm-unfused", fused=False), "TVM with no operators fused: to look inside, as every operator can be traced"),
+    (TvmCross("tvm-aarch64-linux", machine="aarch64-linux"), "TVM's code for 64-bit ARM processors under Linux"),
+    (TvmCross("tvm-arm64-macos", machine="arm64-macos"), "TVM's code for Apple's processors under macOS"),
+    (TvmCross("tvm-metal", machine="metal"), "TVM's code for Apple's graphics processors"),
+    (TvmCross("tvm-opencl", machine="opencl"), "TVM's code for graphics processors under OpenCL"),
 )
 
-BACKENDS: dict[str, Backend] = {backend.name: backend for backend in _REGISTRY}
+BACKENDS: dict[str, Backend] = {backend.name: backend for backend, _ in _REGISTRY}
+PURPOSES: dict[str, str] = {backend.name: purpose for backend, purpose in _REGISTRY}  # what each is for
 
 
 def backend(name: str) -> Backend:

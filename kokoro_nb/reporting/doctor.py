@@ -4,9 +4,12 @@ import os
 import platform
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kokoro_nb.reporting.versions import commit, versions
+
+if TYPE_CHECKING:
+    from kokoro_nb.backends.base import Backend
 
 WHISPER = ("mini", "tiny.en", "base.en")
 
@@ -18,17 +21,18 @@ def doctor() -> dict[str, Any]:
     -------
     dict
         ``python``, ``executable``, ``platform``, ``processors``, ``memory`` (bytes, None where it cannot be told),
-        ``commit``, ``versions`` (name -> version), and ``backends``, ``weights`` and ``whisper``: name -> None if it
-        can be used, else the reason why not.
+        ``commit``, ``versions`` (name -> version), ``weights`` and ``whisper``: name -> None if it can be used, else
+        the reason why not; ``backends``: name -> its ``purpose``, and under ``exports`` and ``runs`` None if it can do
+        that here, else the reason why not.
     """
     from kokoro_nb.backends.base import quietly
 
     with quietly():  # what the runtimes say when they are imported is no part of the answer
-        from kokoro_nb.backends import BACKENDS
+        from kokoro_nb.backends import BACKENDS, PURPOSES
         from kokoro_nb.listening.recogniser import whisper_available
         from kokoro_nb.models.kokoro import reachable_weights
 
-        backends = {name: backend.available() for name, backend in BACKENDS.items()}
+        backends = {name: {"purpose": PURPOSES[name], **_abilities(backend)} for name, backend in BACKENDS.items()}
         weights = reachable_weights()
         whisper = {name: whisper_available(name) for name in WHISPER}
     return {
@@ -53,10 +57,25 @@ def describe(report: Mapping[str, Any]) -> str:
         f"{report['platform']}, {report['processors']} processors, memory {memory}",
         f"Commit {report['commit'] or 'unknown: this is no git checkout'}",
     ]
-    for title in ("backends", "weights", "whisper"):
+    backends = report["backends"]
+    lines += ["", "Backends", *_columns({name: _status(**found) for name, found in backends.items()})]
+    lines += ["", "What each backend is for", *_columns({name: found["purpose"] for name, found in backends.items()})]
+    for title in ("weights", "whisper"):
         rows = {name: "ready" if reason is None else f"absent: {reason}" for name, reason in report[title].items()}
         lines += ["", title.capitalize(), *_columns(rows)]
     return "\n".join([*lines, "", "Versions", *_columns(report["versions"])])
+
+
+def _abilities(backend: "Backend") -> dict[str, str | None]:
+    """Return why a backend cannot export here, and why what it exports cannot run here; None where it can."""
+    absent = backend.available()
+    return {"exports": absent, "runs": absent or backend.executes()}
+
+
+def _status(exports: str | None, runs: str | None, **_: str) -> str:
+    if exports:
+        return f"absent: {exports}"
+    return f"builds here, runs elsewhere: {runs}" if runs else "ready"
 
 
 def _columns(rows: Mapping[str, str]) -> list[str]:

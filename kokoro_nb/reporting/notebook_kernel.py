@@ -1,17 +1,14 @@
-"""The kernel that notebooks are run in: IPython's own, told where native code aborts and kept from import noise."""
+"""The kernel that notebooks are run in: IPython's own, with crash reports and without import noise."""
 
 import faulthandler
-import logging
 import os
 
-# They warn at import of extensions that this machine cannot use, which is not about the notebook's subject.
-NOISY = ("torchao", "torch.utils._pytree")
+from kokoro_nb.known_warnings import silence_known_warnings
 
 
 def main() -> None:
     """Start the kernel in this process, as ``python -m ipykernel_launcher`` would."""
-    for name in NOISY:
-        logging.getLogger(name).setLevel(logging.ERROR)
+    silence_known_warnings()
     # A copy of standard error, for the kernel turns the original into output of the notebook.
     faulthandler.enable(os.fdopen(os.dup(2), "w"), all_threads=False)
     from ipykernel.kernelapp import launch_new_instance

@@ -16,17 +16,23 @@ def report(monkeypatch):
         vars(module).update(content)
         monkeypatch.setitem(sys.modules, name, module)
 
-    def noisy():
-        print("harmless import noise")
+    def backend(absent=None, elsewhere=None):
+        def noisy():
+            print("harmless import noise")
+            return absent
+
+        return SimpleNamespace(available=noisy, executes=lambda: elsewhere if absent is None else pytest.fail("asked"))
 
     from kokoro_nb.backends import base
 
     stand_in(
         "kokoro_nb.backends",
         BACKENDS={
-            "eager": SimpleNamespace(available=noisy),
-            "coreml": SimpleNamespace(available=lambda: "Core ML executes on macOS only."),
+            "eager": backend(),
+            "coreml": backend(elsewhere="Core ML predicts on macOS only."),
+            "tvm": backend(absent="TVM is not installed."),
         },
+        PURPOSES={"eager": "the reference", "coreml": "Apple's devices", "tvm": "to measure what ships"},
         base=base,
     )
     stand_in("kokoro_nb.models.kokoro", reachable_weights=lambda: {"seeded": None, "hexgrad/Kokoro-82M": "no network"})
@@ -35,7 +41,12 @@ def report(monkeypatch):
 
 
 def test_each_part_says_none_or_why_not(report):
-    assert report["backends"] == {"eager": None, "coreml": "Core ML executes on macOS only."}
+    macos, absent = "Core ML predicts on macOS only.", "TVM is not installed."
+    assert report["backends"] == {
+        "eager": {"purpose": "the reference", "exports": None, "runs": None},
+        "coreml": {"purpose": "Apple's devices", "exports": None, "runs": macos},
+        "tvm": {"purpose": "to measure what ships", "exports": absent, "runs": absent},
+    }
     assert report["weights"] == {"seeded": None, "hexgrad/Kokoro-82M": "no network"}
     assert report["whisper"]["tiny.en"] == "tiny.en is not cached"
     assert report["memory"] > 2**27
@@ -48,7 +59,12 @@ def test_it_is_json_and_nothing_else_is_printed(report, capsys):
 
 
 def test_the_text_names_what_is_ready_and_the_reason_for_the_rest(report):
-    text = describe(report)
-    assert "  eager   ready" in text
-    assert "  coreml  absent: Core ML executes on macOS only." in text
-    assert "  seeded              ready" in text
+    lines = describe(report).splitlines()
+    assert "  eager   ready" in lines
+    assert "  coreml  builds here, runs elsewhere: Core ML predicts on macOS only." in lines
+    assert "  tvm     absent: TVM is not installed." in lines
+    assert "  seeded              ready" in lines
+
+
+def test_the_text_says_what_each_backend_is_for(report):
+    assert "  tvm     to measure what ships" in describe(report).splitlines()

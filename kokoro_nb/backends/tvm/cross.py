@@ -58,7 +58,7 @@ class TvmCross(FileBackend):
 
     def executes(self) -> str | None:
         """Return the reason why the artefact is not run here."""
-        return f"built, not executed here: it is for {_WORDS[self.machine]}"
+        return f"{self.name} makes code for {_WORDS[self.machine]}."
 
     def options(self) -> dict[str, Any]:
         """Return what is compiled for, and the digest of our own part in it."""
@@ -83,7 +83,7 @@ class TvmCross(FileBackend):
         InputError
             Always.
         """
-        raise InputError(f"What {self.name} makes is {self.executes()}.")
+        raise InputError(f"{self.executes()} It cannot be loaded here.")
 
 
 def _kernels(module: Any, kind: str) -> str:
