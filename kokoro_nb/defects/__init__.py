@@ -4,7 +4,8 @@ A defect is a claim about today's versions: `measure` runs it, and what has been
 `write_bundle` makes a folder of it that reproduces it without this package.
 """
 
-from kokoro_nb.defects.catalogue import DEFECTS, STATES, Defect, Measured, defect, measure
+from kokoro_nb.defects.catalogue import DEFECTS, STATES, DefectMeasurement, defect, measure
 from kokoro_nb.defects.defect_bundle import write_bundle
+from kokoro_nb.defects.defect_case import Defect
 
-__all__ = ["DEFECTS", "STATES", "Defect", "Measured", "defect", "measure", "write_bundle"]
+__all__ = ["DEFECTS", "STATES", "Defect", "DefectMeasurement", "defect", "measure", "write_bundle"]

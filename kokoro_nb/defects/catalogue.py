@@ -1,16 +1,16 @@
-"""The catalogue: every case found in `cases`, and what it measures on the versions that are installed."""
+"""The catalogue: every defect of `cases`, and what it measures on the versions that are installed."""
 
 import importlib
 import importlib.metadata
-import inspect
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Literal, get_args
 
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.defects import cases, repro, runners
+from kokoro_nb.defects.defect_case import Defect
 from kokoro_nb.errors import InputError
 
 State = Literal["present", "gone", "SKIP"]
@@ -18,54 +18,8 @@ STATES: tuple[State, ...] = get_args(State)
 
 
 @dataclass(frozen=True)
-class Defect:
-    """What a converter, a runtime or a tool gets wrong, read from its case.
-
-    Attributes
-    ----------
-    name : str
-        Of the case's file.
-    title, cause : str
-        What is wrong, and why: one sentence each, from the case's docstring.
-    tool : str
-        Who is wrong.
-    packages : tuple of str
-        Distributions that the case needs; the first is to blame.
-    where : str
-        Files and functions of its source.
-    mended_by : str
-        The form that is right, the case's control.
-    limit : float
-        Largest error that rounding explains, of the peak of what is expected.
-    varies : str
-        Why another machine may not show it; empty if all do.
-    case : module
-        The code.
-    runner : module or None
-        What exports and runs a module of the case's; None where the case is about a tool.
-    """
-
-    name: str
-    title: str
-    cause: str
-    tool: str
-    packages: tuple[str, ...]
-    where: str
-    mended_by: str
-    limit: float
-    varies: str
-    case: ModuleType
-    runner: ModuleType | None
-
-    @property
-    def versions(self) -> dict[str, str]:
-        """Return the version of each of `packages` that is installed."""
-        return {name: importlib.metadata.version(name) for name in self.packages if not repro.absent((name,))}
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A defect as it is today.
+class DefectMeasurement:
+    """A defect on the versions that are installed.
 
     Attributes
     ----------
@@ -96,12 +50,11 @@ class Measured:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row of a table, with units in its keys."""
-        versions = self.defect.versions
-        culprit = self.defect.packages[0]
+        culprit = versions(self.defect.packages[:1])
         row: dict[str, Any] = {
             "defect": self.defect.title,
             "tool": self.defect.tool,
-            "version": f"{culprit} {versions[culprit]}" if culprit in versions else "",
+            "version": "".join(f"{name} {version}" for name, version in culprit.items()),
             "today": f"SKIP: {self.absent}" if self.absent else self.state,
         }
         if self.broken is not None and self.mended is not None:
@@ -116,16 +69,27 @@ class Measured:
         return {**row, "control": self.defect.mended_by}
 
 
-def measure(defect: Defect) -> Measured:
+def versions(packages: tuple[str, ...]) -> dict[str, str]:
+    """Return the version of each of `packages` (distributions) that is installed."""
+    return {name: importlib.metadata.version(name) for name in packages if not repro.absent((name,))}
+
+
+def runner(defect: Defect) -> ModuleType | None:
+    """Return the module that exports and runs both forms of `defect`; None where a tool is called directly."""
+    return importlib.import_module(f"{runners.__name__}.{defect.runner}") if defect.runner else None
+
+
+def measure(defect: Defect) -> DefectMeasurement:
     """Run both forms of `defect` on what is installed."""
     absent = repro.absent(defect.packages)
     if absent:
-        return Measured(defect, absent=absent)
-    run: Callable[..., Any] | None = None if defect.runner is None else defect.runner.run
+        return DefectMeasurement(defect, absent=absent)
+    module = runner(defect)
+    run: Callable[..., Any] | None = None if module is None else module.run
     with quietly():
-        inputs = defect.case.inputs()
-        broken, mended = (repro.measure(defect.case, run, inputs, form) for form in (False, True))
-    return Measured(defect, broken, mended)
+        inputs = defect.inputs()
+        broken, mended = (repro.measure(defect, run, inputs, form) for form in (False, True))
+    return DefectMeasurement(defect, broken, mended)
 
 
 def defect(name: str) -> Defect:
@@ -142,23 +106,13 @@ def defect(name: str) -> Defect:
     raise InputError(f"There is no defect {name!r}; there are {', '.join(known.name for known in DEFECTS)}.")
 
 
-def _read(name: str) -> Defect:
-    """Read one case; what it has to have is what is read here, besides `inputs`, `expected` and `seen`."""
-    case = importlib.import_module(f"{cases.__name__}.{name}")
-    title, _, cause = inspect.cleandoc(case.__doc__ or "").partition("\n\n")
-    return Defect(
-        name=name,
-        title=title.removesuffix("."),
-        cause=" ".join(cause.split()),
-        tool=case.TOOL,
-        packages=case.PACKAGES,
-        where=case.WHERE,
-        mended_by=case.MENDED_BY,
-        limit=case.LIMIT,
-        varies=case.VARIES,
-        case=case,
-        runner=importlib.import_module(f"{runners.__name__}.{case.RUNNER}") if case.RUNNER else None,
-    )
+def _found() -> Iterator[Defect]:
+    """Yield every defect of `cases`: what says by which form it is mended."""
+    for file in pkgutil.iter_modules(cases.__path__):
+        module = importlib.import_module(f"{cases.__name__}.{file.name}")
+        for known in vars(module).values():
+            if isinstance(known, type) and issubclass(known, Defect) and hasattr(known, "mended_by"):
+                yield known()
 
 
-DEFECTS: tuple[Defect, ...] = tuple(_read(found.name) for found in pkgutil.iter_modules(cases.__path__))
+DEFECTS: tuple[Defect, ...] = tuple(sorted(_found(), key=lambda known: known.name))

@@ -1,26 +1,27 @@
 """A defect as a folder that reproduces it without this package: for a bug report, or to ask a new version."""
 
-import importlib.metadata
 import inspect
 import platform
+import re
 import shutil
 from pathlib import Path
 
 from safetensors.torch import save
 
 from kokoro_nb.defects import repro
-from kokoro_nb.defects.catalogue import Defect, Measured, measure
+from kokoro_nb.defects.catalogue import DefectMeasurement, measure, runner, versions
+from kokoro_nb.defects.defect_case import Defect
 from kokoro_nb.storage import atomic, require_own
 
 SCRIPT, REPORT = "repro.py", "REPORT.md"
 
 
-def write_bundle(defect: Defect, folder: str | Path, measured: Measured | None = None) -> Path:
+def write_bundle(defect: Defect, folder: str | Path, measured: DefectMeasurement | None = None) -> Path:
     """Write what reproduces `defect` to `folder`, whole or not at all, and return its path.
 
     The folder holds ``repro.py``, which exits with 1 while the defect is there, 0 when it is gone and 3 where it cannot
-    run; ``case.py`` and ``runner.py``, the code that was measured here, copied as it is; ``inputs.safetensors``, with
-    the weights; and ``REPORT.md``.
+    run; ``case.py`` and ``runner.py``, the code that was measured here; ``inputs.safetensors``, with the weights; and
+    ``REPORT.md``.
 
     Parameters
     ----------
@@ -28,7 +29,7 @@ def write_bundle(defect: Defect, folder: str | Path, measured: Measured | None =
         One of `DEFECTS`.
     folder : path
         A folder of that name is replaced.
-    measured : Measured, optional
+    measured : DefectMeasurement, optional
         What `measure` returned; it is measured now if it is not given.
 
     Raises
@@ -40,26 +41,35 @@ def write_bundle(defect: Defect, folder: str | Path, measured: Measured | None =
     require_own(folder, SCRIPT, "a bundle", "folder")
     with atomic(folder) as draft:
         draft.mkdir()
-        copies = {SCRIPT: repro, repro.CASE: defect.case, repro.RUNNER: defect.runner}
-        for name, module in copies.items():
+        for name, module in {SCRIPT: repro, repro.RUNNER: runner(defect)}.items():
             if module is not None:
                 shutil.copyfile(inspect.getfile(module), draft / name)
-        inputs = defect.case.inputs()
+        (draft / repro.CASE).write_text(_code(defect), encoding="utf-8")
+        inputs = defect.inputs()
         (draft / repro.INPUTS).write_bytes(save(inputs, {repro.ORDER: ",".join(inputs)}))
         (draft / REPORT).write_text(_report(measured), encoding="utf-8")
     return Path(folder)
 
 
-def _report(measured: Measured) -> str:
+def _code(defect: Defect) -> str:
+    """Return the source of the defect, with the classes that it is made of and what their modules import."""
+    classes = type(defect).__mro__[-2::-1]
+    lines = [line for each in classes for line in inspect.getsource(inspect.getmodule(each) or each).splitlines()]
+    imports = dict.fromkeys(line for line in lines if re.match(r"(import|from) (?!kokoro_nb)", line))
+    parts = ["\n".join(imports), *map(inspect.getsource, classes), f"case = {type(defect).__name__}()\n"]
+    return "\n\n".join(parts)
+
+
+def _report(measured: DefectMeasurement) -> str:
     """Return the bug report, in Markdown."""
-    defect, versions = measured.defect, measured.defect.versions
-    names = [*versions, *(name for name in ("torch", "numpy") if name not in versions)]
+    defect = measured.defect
+    used = versions(tuple(dict.fromkeys((*defect.packages, "torch", "numpy"))))
     lines = [
         f"# {defect.title}",
         defect.cause,
         f"Where: {defect.where}.",
         "## Versions",
-        "\n".join(f"- {name} {importlib.metadata.version(name)}" for name in names),
+        "\n".join(f"- {name} {version}" for name, version in used.items()),
         f"- Python {platform.python_version()}, {platform.system()} {platform.machine()}",
         "## What is expected and what is seen",
         *_figures(measured),
@@ -72,7 +82,7 @@ def _report(measured: Measured) -> str:
     return "\n\n".join(lines).replace("\n\n- Python", "\n- Python") + "\n"
 
 
-def _figures(measured: Measured) -> list[str]:
+def _figures(measured: DefectMeasurement) -> list[str]:
     if measured.broken is None or measured.mended is None:
         return [f"Not measured where this was written: {measured.absent}"]
     limit = f"{measured.defect.limit:g} of the peak of what is expected"

@@ -14,30 +14,31 @@ import torch
 from safetensors.torch import load_file
 
 PROGRAM, RIGHT, EXPECTED, ABOUT = "program.pt2", "right.pt2", "expected.safetensors", "finding.json"
-ERROR = ""
-_HERE = Path(__file__).parent
 
 
-def __getattr__(name: str) -> Any:
-    """Return ``PACKAGES``, ``RUNNER`` or ``LIMIT`` from the file beside this one."""
-    if name not in ("PACKAGES", "RUNNER", "LIMIT"):
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    about = json.loads((_HERE / ABOUT).read_text(encoding="utf-8"))
-    return {"PACKAGES": tuple(about["packages"]), "RUNNER": about["runner"], "LIMIT": about["limit"]}[name]
+class FindingCase:
+    """The finding whose files are in `folder`, in the form in which `repro` runs a defect."""
 
+    error = ""
 
-def expected(inputs: Mapping[str, torch.Tensor]) -> np.ndarray:
-    """Return what is right on these inputs, float64."""
-    return load_file(_HERE / EXPECTED)["expected"].numpy()
+    def __init__(self, folder: Path):
+        self.folder = folder
 
+    def __getattr__(self, name: str) -> Any:
+        """Return ``packages``, ``runner`` or ``limit`` from the folder."""
+        return json.loads((self.folder / ABOUT).read_text(encoding="utf-8"))[name]
 
-def seen(inputs: Mapping[str, torch.Tensor], mended: bool, run: Callable[..., Any] | None) -> np.ndarray:
-    """Return what the runtime computes; mended: what PyTorch computes of the program as it should be."""
-    module = _Positional(torch.export.load(_HERE / (RIGHT if mended or run is None else PROGRAM)))
-    if mended or run is None:
-        with torch.no_grad():
-            return module(*inputs.values()).numpy()
-    return run(module, inputs)[0]
+    def expected(self, inputs: Mapping[str, torch.Tensor]) -> np.ndarray:
+        """Return what is right on these inputs, float64."""
+        return load_file(self.folder / EXPECTED)["expected"].numpy()
+
+    def seen(self, inputs: Mapping[str, torch.Tensor], mended: bool, run: Callable[..., Any] | None) -> np.ndarray:
+        """Return what the runtime computes; mended: what PyTorch computes of the program as it should be."""
+        module = _Positional(torch.export.load(self.folder / (RIGHT if mended or run is None else PROGRAM)))
+        if mended or run is None:
+            with torch.no_grad():
+                return module(*inputs.values()).numpy()
+        return run(module, inputs)[0]
 
 
 class _Positional(torch.nn.Module):
@@ -55,3 +56,6 @@ class _Positional(torch.nn.Module):
         """Return the first result."""
         args, kwargs = torch.utils._pytree.tree_unflatten(list(inputs), self.takes)
         return torch.utils._pytree.tree_leaves(self.module(*args, **kwargs))[0]
+
+
+case = FindingCase(Path(__file__).parent)

@@ -1,7 +1,7 @@
 """Run the case beside this file: it exits with 1 while the defect is there, and with 0 when it is gone.
 
     python repro.py             the form that fails
-    python repro.py --mended    the form that is right, held to the same limit
+    python repro.py --mended    the form that is right, by the same limit
 
 It exits with 2 if the case itself breaks, and with 3, and a sentence, where a package that it needs is not installed.
 It needs nothing but torch, numpy, safetensors and the packages that the case names.
@@ -53,8 +53,8 @@ def measure(case: Any, run: Callable[..., Any] | None, inputs: Mapping[str, torc
 
     Parameters
     ----------
-    case : module
-        Its ``expected(inputs)`` and ``seen(inputs, mended, run)`` return arrays; it has a ``LIMIT`` and an ``ERROR``.
+    case : Defect or FindingCase
+        Its ``expected(inputs)`` and ``seen(inputs, mended, run)`` return arrays; it has a ``limit`` and an ``error``.
     run : callable or None
         Runs a module on the runtime in question.
     inputs : mapping
@@ -71,12 +71,11 @@ def measure(case: Any, run: Callable[..., Any] | None, inputs: Mapping[str, torc
     try:
         seen = case.seen(inputs, mended, run)
     except Exception as error:
-        told = f"{type(error).__name__}: {error}"
-        known = re.search(case.ERROR, told) if case.ERROR else None
+        known = re.search(case.error, f"{type(error).__name__}: {error}") if case.error else None
         if known is None:
             raise
         return Figure(1.0, float("nan"), known[0], "a result")
-    return compare(seen, expected, case.LIMIT)
+    return compare(seen, expected, case.limit)
 
 
 def compare(seen: Any, expected: Any, limit: float) -> Figure:
@@ -112,19 +111,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--mended", action="store_true", help="run the form that is right")
     mended = parser.parse_args(arguments).mended
     folder = Path(__file__).parent
-    case = _module(folder / CASE)
-    reason = absent(case.PACKAGES)
+    case = _module(folder / CASE).case
+    reason = absent(case.packages)
     if reason:
         print(reason)
         return 3
     try:
-        run = _module(folder / RUNNER).run if case.RUNNER else None
+        run = _module(folder / RUNNER).run if case.runner else None
         figure = measure(case, run, _inputs(folder / INPUTS), mended)
     except Exception:
         traceback.print_exc()
         return 2
     there = "there" if figure.wrong else "gone"
-    print(f"{there}: {100 * figure.wrong:.4g} % wrong, error {figure.error:.3g} of the peak (limit {case.LIMIT:g})")
+    print(f"{there}: {100 * figure.wrong:.4g} % wrong, error {figure.error:.3g} of the peak (limit {case.limit:g})")
     print(f"seen {figure.seen}, expected {figure.expected}")
     return 1 if figure.wrong else 0
 

@@ -1,7 +1,6 @@
 """Every defect on today's versions: there as it is, gone in its control."""
 
 import importlib.metadata
-import inspect
 import re
 
 import numpy as np
@@ -9,7 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from kokoro_nb.defects import DEFECTS, cases, defect, measure, repro
+from kokoro_nb.defects import DEFECTS, defect, measure, repro
+from kokoro_nb.defects.catalogue import versions
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.survey import survey
 from kokoro_nb.models import gelu, rewrites
@@ -46,8 +46,8 @@ def test_is_there_today_and_gone_in_the_control(name, measured):
     assert (row["wrong (%)"] > 0) is (found.state == "present")
 
 
-def test_there_are_two_dozen_or_more_and_each_is_told_once():
-    assert len(DEFECTS) >= 24
+def test_there_are_46_and_each_is_listed_once():
+    assert len(DEFECTS) == 46
     for attribute in ("name", "title", "cause"):
         assert len({getattr(known, attribute) for known in DEFECTS}) == len(DEFECTS)
 
@@ -59,20 +59,14 @@ def test_every_record_is_whole(known):
     assert known.where
     assert known.mended_by
     assert known.limit >= 0
-    assert set(known.versions) == set(known.packages) or repro.absent(known.packages)
+    assert set(versions(known.packages)) == set(known.packages) or repro.absent(known.packages)
     named = re.findall(r"the patch (\w+)", known.mended_by)
     assert set(named) <= set(PATCHES)
 
 
 @pytest.mark.parametrize("known", DEFECTS, ids=lambda known: known.name)
-def test_a_case_imports_nothing_of_ours(known):
-    for module in (known.case, known.runner, repro):
-        assert module is None or "kokoro_nb" not in inspect.getsource(module)
-
-
-@pytest.mark.parametrize("known", DEFECTS, ids=lambda known: known.name)
 def test_inputs_are_the_same_each_time(known):
-    first, second = known.case.inputs(), known.case.inputs()
+    first, second = known.inputs(), known.inputs()
     assert list(first) == list(second)
     for name, tensor in first.items():
         np.testing.assert_array_equal(tensor, second[name])
@@ -91,19 +85,19 @@ def test_a_package_that_is_absent_is_a_skip_with_its_reason(monkeypatch):
 
 def test_what_was_mended_upstream_is_gone(monkeypatch):
     known = defect("torch_gelu_infinity")
-    monkeypatch.setattr(known.case, "seen", lambda inputs, mended, run: known.case.expected(inputs))
+    monkeypatch.setattr(known, "seen", lambda inputs, mended, run: known.expected(inputs))
     assert measure(known).state == "gone"
 
 
 def test_a_control_that_is_wrong_is_seen(monkeypatch):
     known = defect("torch_gelu_infinity")
-    monkeypatch.setattr(known.case, "seen", lambda inputs, mended, run: -known.case.expected(inputs))
+    monkeypatch.setattr(known, "seen", lambda inputs, mended, run: -known.expected(inputs))
     found = measure(known)
     assert found.mends is False
     assert found.as_dict()["control: wrong (%)"] == 50  # of -50, 0, 50 and inf the last two have another sign
 
 
-def test_an_unknown_name_is_told_with_those_there_are():
+def test_an_unknown_name_is_refused():
     with pytest.raises(InputError, match=r"no defect 'gelu'; there are coremltools_atan2, "):
         defect("gelu")
 
@@ -116,10 +110,8 @@ def test_an_unknown_name_is_told_with_those_there_are():
     ],
 )
 def test_the_control_is_what_the_patch_puts_in(name, form):
-    case = defect(name).case
-    x = case.inputs()["x"].double()
-    right = next(value for key, value in vars(case).items() if key in ("_Right", "_TwoPasses"))
-    torch.testing.assert_close(right()(x), form(x), rtol=1e-9, atol=1e-9)
+    x = defect(name).inputs()["x"].double()
+    torch.testing.assert_close(defect(name).mended(x), form(x), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["coremltools_remainder", "coremltools_reciprocal", "coremltools_atan2"])
@@ -127,14 +119,7 @@ def test_what_a_converted_program_means_is_what_our_reference_computes(name, mea
     # the runner of coremltools' cases knows a few operators; coreml-reference knows them all, from the specification
     known = defect(name)
     found = measured(name)
-    (row,) = survey(known.case._Failing(), known.case.inputs(), ["coreml-reference"], calls=1)
+    (row,) = survey(known.module(mended=False), known.inputs(), ["coreml-reference"], calls=1)
     if found.absent or row.absent:
         pytest.skip(found.absent or row.absent)
     assert row.eager64.of_peak == pytest.approx(found.broken.error, rel=1e-4)
-
-
-def test_cases_are_read_from_the_folder():
-    folder = inspect.getfile(cases)
-    assert {inspect.getfile(known.case) for known in DEFECTS} == {
-        folder.replace("__init__", known.name) for known in DEFECTS
-    }

@@ -1,6 +1,7 @@
 """A bundle, run in a process of its own: it exits with 1 while the defect is there, with 0 in its control."""
 
 import ast
+import inspect
 import subprocess
 import sys
 
@@ -8,7 +9,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from kokoro_nb.defects import DEFECTS, Measured, defect, repro, write_bundle
+from kokoro_nb.defects import DEFECTS, DefectMeasurement, defect, repro, write_bundle
+from kokoro_nb.defects.catalogue import runner, versions
 from kokoro_nb.errors import InputError
 
 # One of a tool, one of PyTorch alone and one with a runner; the others are slow, for each process imports a runtime.
@@ -47,8 +49,8 @@ def _imported(source):
 
 
 @pytest.mark.parametrize("known", DEFECTS, ids=lambda known: known.name)
-def test_it_needs_torch_numpy_safetensors_and_what_the_case_names(known, tmp_path):
-    folder = write_bundle(known, tmp_path / "bundle", Measured(known, absent="Not asked."))
+def test_it_needs_only_torch_numpy_safetensors_and_the_packages_of_the_case(known, tmp_path):
+    folder = write_bundle(known, tmp_path / "bundle", DefectMeasurement(known, absent="Not measured."))
     own = {"tvm": "apache-tvm"}
     needed = set().union(*(_imported(path.read_text(encoding="utf-8")) for path in folder.glob("*.py")))
     packages = {own.get(name, name) for name in needed - set(sys.stdlib_module_names)}
@@ -66,23 +68,24 @@ def test_it_holds_the_code_and_the_numbers_that_were_measured(tmp_path, measured
         "repro.py",
         "runner.py",
     ]
-    for file, module in {"case.py": known.case, "runner.py": known.runner, "repro.py": repro}.items():
-        with open(module.__file__, encoding="utf-8") as source:
-            assert (folder / file).read_text(encoding="utf-8") == source.read()
+    for file, module in {"runner.py": runner(known), "repro.py": repro}.items():
+        assert (folder / file).read_text(encoding="utf-8") == inspect.getsource(module)
+    for part in type(known).__mro__[:-1]:
+        assert inspect.getsource(part) in (folder / "case.py").read_text(encoding="utf-8")
     stored = load_file(folder / "inputs.safetensors")
-    assert set(stored) == set(known.case.inputs())
-    for key, tensor in known.case.inputs().items():
+    assert set(stored) == set(known.inputs())
+    for key, tensor in known.inputs().items():
         torch.testing.assert_close(stored[key], tensor, rtol=0, atol=0)
 
 
-def test_the_report_tells_versions_figures_and_how_to_run_it(tmp_path, measured):
+def test_the_report_gives_versions_figures_and_how_to_run_it(tmp_path, measured):
     found = measured("onnx_reference_conv_transpose")
     text = (write_bundle(found.defect, tmp_path / "bundle", found) / "REPORT.md").read_text(encoding="utf-8")
     for part in (
         f"# {found.defect.title}",
         found.defect.cause,
         found.defect.where,
-        f"- onnx {found.defect.versions['onnx']}",
+        f"- onnx {versions(('onnx',))['onnx']}",
         f"- torch {torch.__version__}",
         "- Python 3.",
         "was present when this was written",
@@ -95,13 +98,13 @@ def test_the_report_tells_versions_figures_and_how_to_run_it(tmp_path, measured)
 
 def test_a_defect_that_could_not_be_measured_is_reported_so(tmp_path):
     known = defect("tvm_ignored_alpha")
-    folder = write_bundle(known, tmp_path / "bundle", Measured(known, absent="apache-tvm is not installed."))
+    folder = write_bundle(known, tmp_path / "bundle", DefectMeasurement(known, absent="apache-tvm is not installed."))
     assert "Not measured where this was written: apache-tvm is not installed." in (folder / "REPORT.md").read_text()
 
 
 def _spoilt(tmp_path, find, put):
     known = defect("torch_gelu_infinity")
-    folder = write_bundle(known, tmp_path / "bundle", Measured(known, absent="Not asked."))
+    folder = write_bundle(known, tmp_path / "bundle", DefectMeasurement(known, absent="Not measured."))
     case = folder / "case.py"
     text = case.read_text(encoding="utf-8")
     assert find in text
@@ -110,7 +113,7 @@ def _spoilt(tmp_path, find, put):
 
 
 def test_without_the_runtime_it_exits_with_3_and_a_sentence(tmp_path):
-    done = _spoilt(tmp_path, 'PACKAGES = ("torch",)', 'PACKAGES = ("there-is-no-such",)')
+    done = _spoilt(tmp_path, 'packages = ("torch",)', 'packages = ("there-is-no-such",)')
     assert done.returncode == 3
     assert done.stdout == "there-is-no-such is not installed; install it with pip install there-is-no-such.\n"
 
@@ -125,16 +128,16 @@ def test_the_input_is_read_from_the_file(tmp_path):
     # with the numbers that are large taken out of the file the defect does not show
     known = defect("torch_gelu_infinity")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(known.case, "inputs", lambda: {"x": torch.tensor([-50.0, 0.0, 50.0])})
-        folder = write_bundle(known, tmp_path / "bundle", Measured(known, absent="Not asked."))
+        patch.setattr(known, "inputs", lambda: {"x": torch.tensor([-50.0, 0.0, 50.0])})
+        folder = write_bundle(known, tmp_path / "bundle", DefectMeasurement(known, absent="Not measured."))
     assert _run(folder, cwd=tmp_path).returncode == 0
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path):
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path):
     known = defect("torch_gelu_infinity")
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(InputError, match="Cannot write"):
-        write_bundle(known, tmp_path / "file" / "bundle", Measured(known, absent="Not asked."))
+        write_bundle(known, tmp_path / "file" / "bundle", DefectMeasurement(known, absent="Not measured."))
     with pytest.raises(InputError, match="something else than a bundle"):
-        write_bundle(known, tmp_path / "file", Measured(known, absent="Not asked."))
+        write_bundle(known, tmp_path / "file", DefectMeasurement(known, absent="Not measured."))
     assert [path.name for path in tmp_path.iterdir()] == ["file"]

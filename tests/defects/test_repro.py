@@ -46,7 +46,7 @@ def test_nothing_finite_has_no_error():
 
 def _case(seen, error=""):
     return types.SimpleNamespace(
-        expected=lambda inputs: np.ones(2), seen=lambda inputs, mended, run: seen(mended), LIMIT=0.0, ERROR=error
+        expected=lambda inputs: np.ones(2), seen=lambda inputs, mended, run: seen(mended), limit=0.0, error=error
     )
 
 

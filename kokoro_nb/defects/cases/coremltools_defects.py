@@ -1,0 +1,243 @@
+"""Defects of coremltools: its converter, and its debugging tools."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from kokoro_nb.defects.defect_case import Defect
+
+
+class Converted(Defect):
+    """What the converter makes of an exported program."""
+
+    tool = "coremltools"
+    packages: tuple[str, ...] = ("coremltools",)
+    runner = "coremltools"
+    limit = 1e-5
+
+
+class Traced(Converted):
+    """What the converter makes of a trace."""
+
+    def options(self, mended: bool) -> dict[str, bool]:
+        return {"traced": True}
+
+
+class CoremltoolsAtan2(Converted):
+    """atan2 of two numbers of 1e-9 is 0.05 in Core ML, and not pi / 4.
+
+    It is written as atan(y / x), and 2e-8 is added to an x within 1e-8 of 0.
+    """
+
+    where = "coremltools/converters/mil/frontend/torch/ops.py: atan2"
+    mended_by = "both scaled up before"
+
+    def inputs(self) -> dict[str, Tensor]:
+        return {"y": torch.full((4,), 1e-9), "x": torch.tensor([1e-9, 2e-9, -1e-9, -2e-9])}
+
+    def broken(self, y: Tensor, x: Tensor) -> Tensor:
+        return torch.atan2(y, x)
+
+    def mended(self, y: Tensor, x: Tensor) -> Tensor:
+        return torch.atan2(y * 1e6, x * 1e6)
+
+    def right(self, y: Tensor, x: Tensor) -> np.ndarray:
+        return np.arctan2(y.numpy(), x.numpy())
+
+
+class CoremltoolsInt(Traced):
+    """coremltools cannot convert new_ones and whatever else takes an integer from a tensor of one element.
+
+    Its converter of aten::Int calls int() on an array with one axis, which NumPy refuses since 2.4.
+    """
+
+    packages = ("coremltools", "numpy")
+    where = "coremltools/converters/mil/frontend/torch/ops.py: _cast"
+    mended_by = "full_like, which takes no size"
+    limit = 0.0
+    error = "only 0-dimensional arrays can be converted to Python scalars"
+
+    def inputs(self) -> dict[str, Tensor]:
+        return {"x": torch.arange(4.0)}
+
+    def broken(self, x: Tensor) -> Tensor:
+        return x.new_ones(x.shape) + x
+
+    def mended(self, x: Tensor) -> Tensor:
+        return torch.full_like(x, 1.0) + x
+
+    def right(self, x: Tensor) -> np.ndarray:
+        return x.numpy() + 1
+
+
+class CoremltoolsLostWrite(Traced):
+    """x[:, i] = y is lost in Core ML where the model was traced.
+
+    The write goes through a view of the whole, x[:], which the converter takes for a new tensor: the old one is
+    returned.
+    """
+
+    where = "coremltools/converters/mil/frontend/torch/ops.py: index_put, of a slice of the whole"
+    mended_by = "scatter, which returns a new tensor"
+    limit = 0.0
+
+    def inputs(self) -> dict[str, Tensor]:
+        return {"x": torch.zeros(1, 8), "i": torch.tensor([[0, 3, 5]]), "y": torch.ones(1, 3)}
+
+    def broken(self, x: Tensor, i: Tensor, y: Tensor) -> Tensor:
+        written = x.clone()
+        written[:, i[0]] = y
+        return written
+
+    def mended(self, x: Tensor, i: Tensor, y: Tensor) -> Tensor:
+        return x.scatter(1, i, y)
+
+    def right(self, x: Tensor, i: Tensor, y: Tensor) -> list[list[int]]:
+        return [[1, 0, 0, 1, 0, 1, 0, 0]]
+
+
+class CoremltoolsMatrixVector(Traced):
+    """coremltools cannot convert the product of a matrix and a vector in a trace.
+
+    Its check of the shapes reads the second axis from the end of both operands.
+    """
+
+    where = "coremltools/converters/mil/mil/ops/defs/iOS15/linear.py: matmul, x_shape[-1] == y_shape[-2]"
+    mended_by = "the vector with a second axis"
+    limit = 1e-6
+    error = "list index out of range"
+
+    def inputs(self) -> dict[str, Tensor]:
+        return {"x": torch.eye(3), "y": torch.arange(3.0)}
+
+    def broken(self, x: Tensor, y: Tensor) -> Tensor:
+        return x @ y
+
+    def mended(self, x: Tensor, y: Tensor) -> Tensor:
+        return (x * y).sum(1)
+
+
+class CoremltoolsPsnr(Defect):
+    """coremltools' PSNR of one array depends on its shape.
+
+    The squared error is divided by len, the size of the first axis, and not by the number of elements: 256 x 100
+    channels and frames lose 44 dB.
+    """
+
+    tool = "coremltools' debugging tools"
+    packages = ("coremltools",)
+    where = "coremltools/models/ml_program/experimental/debugging_utils.py: compute_snr_and_psnr"
+    mended_by = "the arrays laid flat"
+    limit = 1e-5
+
+    def inputs(self) -> dict[str, Tensor]:
+        draw = torch.Generator().manual_seed(0)
+        signal = torch.randn(1, 256, 100, generator=draw)
+        return {"signal": signal, "noisy": signal + 0.01 * torch.randn(signal.shape, generator=draw)}
+
+    def broken(self, signal: Tensor, noisy: Tensor) -> list[float]:
+        from coremltools.models.ml_program.experimental.debugging_utils import compute_snr_and_psnr
+
+        return [compute_snr_and_psnr(noisy.double().numpy(), signal.double().numpy())[1]]
+
+    def mended(self, signal: Tensor, noisy: Tensor) -> list[float]:
+        return self.broken(signal.ravel(), noisy.ravel())
+
+    def right(self, signal: Tensor, noisy: Tensor) -> list[float]:
+        return [10 * float(torch.log10(signal.square().max() / (noisy - signal).square().mean()))]
+
+
+class CoremltoolsReciprocal(Converted):
+    """1 / x is 1 / (x + 0.0001) in Core ML.
+
+    It is written as MIL's inverse, whose epsilon is left at its default.
+    """
+
+    where = (
+        "coremltools/converters/mil/frontend/torch/ops.py: reciprocal, without epsilon; "
+        "mil/ops/defs/iOS17/elementwise_unary.py: inverse"
+    )
+    mended_by = "the quotient of two tensors (the patch divided_snake)"
+
+    def inputs(self) -> dict[str, Tensor]:
+        return {"x": torch.linspace(-1, 1, 16), "y": torch.full((16,), 0.01)}
+
+    def broken(self, x: Tensor, y: Tensor) -> Tensor:
+        return x * (1 / y)
+
+    def mended(self, x: Tensor, y: Tensor) -> Tensor:
+        return x / y
+
+    def right(self, x: Tensor, y: Tensor) -> Tensor:
+        return x / y
+
+
+class CoremltoolsRemainder(Converted):
+    """x % 1 is 0 in Core ML.
+
+    The remainder is written as x - floor_div(x, 1) * 1, and noop_elimination takes a division by 1 for one that does
+    nothing: x - x is left.
+    """
+
+    where = (
+        "coremltools/converters/mil/mil/passes/defs/cleanup/noop_elimination.py: floor_div; "
+        "frontend/torch/ops.py: remainder"
+    )
+    mended_by = "x - floor(x) (the patch floor_phase)"
+
+    def inputs(self) -> dict[str, Tensor]:
+        return {"x": torch.linspace(0, 40, 161)[:-1]}
+
+    def broken(self, x: Tensor) -> Tensor:
+        return x % 1
+
+    def mended(self, x: Tensor) -> Tensor:
+        return x - torch.floor(x)
+
+
+class CoremltoolsRsqrt(Converted):
+    """The reciprocal root of 1e-12 is 29 % too small in Core ML.
+
+    It is written as MIL's rsqrt, whose epsilon of 1e-12 is left at its default: what is computed is
+    1 / sqrt(x + 1e-12).
+    """
+
+    where = (
+        "coremltools/converters/mil/frontend/torch/ops.py: rsqrt, without epsilon; "
+        "mil/ops/defs/iOS17/elementwise_unary.py: rsqrt"
+    )
+    mended_by = "the quotient of 1 and the root, both tensors"
+
+    def inputs(self) -> dict[str, Tensor]:
+        return {"x": torch.logspace(-12, 0, 13), "one": torch.ones(13)}
+
+    def broken(self, x: Tensor, one: Tensor) -> Tensor:
+        return one * torch.rsqrt(x)
+
+    def mended(self, x: Tensor, one: Tensor) -> Tensor:
+        return one / torch.sqrt(x)
+
+    def right(self, x: Tensor, one: Tensor) -> np.ndarray:
+        return 1 / np.sqrt(x.numpy())
+
+
+class CoremltoolsTracedInfinity(Converted):
+    """-inf is -3.4e38 in Core ML where the model was traced.
+
+    The frontend for traces replaces an infinity that is written in the model, so that a masked score is a number.
+    """
+
+    where = "coremltools/converters/mil/frontend/torch/ops.py: 3.4e+38 in the place of an infinity"
+    mended_by = "torch.export in place of the trace"
+    limit = 0.0
+
+    def options(self, mended: bool) -> dict[str, bool]:
+        return {"traced": not mended}
+
+    def inputs(self) -> dict[str, Tensor]:
+        return {"x": torch.tensor([-1.0, 0.0, 1.0, 2.0])}
+
+    def broken(self, x: Tensor) -> Tensor:
+        return torch.where(x > 0, torch.full((4,), float("-inf")), x)
+
+    mended = broken

@@ -1,0 +1,245 @@
+"""Defects of torch.onnx: what its exporters write."""
+
+import io
+import subprocess
+import sys
+from math import nan
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from kokoro_nb.defects.defect_case import Defect
+
+
+class Written(Defect):
+    """What ONNX Runtime computes of what torch.onnx writes."""
+
+    tool = "torch.onnx"
+    packages = ("torch", "onnx", "onnxscript", "onnxruntime")
+    runner = "onnxruntime"
+    limit = 1e-5
+
+
+class OnnxAtan2BranchCut(Written):
+    """atan2 of +0 and a negative number is -pi in ONNX.
+
+    It is written as atan(y / x), from which pi is taken where y is not above 0: on the branch cut that is -pi and not
+    +pi.
+    """
+
+    where = "onnxscript/function_libs/torch_lib/ops/core.py: _atan2"
+    mended_by = "pi put in where y is 0 and x below it (the patch where_phase)"
+
+    def inputs(self) -> dict[str, Tensor]:
+        return {"y": torch.zeros(8), "x": -torch.arange(1.0, 9.0)}
+
+    def broken(self, y: Tensor, x: Tensor) -> Tensor:
+        return torch.atan2(y, x)
+
+    def mended(self, y: Tensor, x: Tensor) -> Tensor:
+        return torch.where((y == 0) & (x < 0), torch.pi, torch.atan2(y, x))
+
+    def right(self, y: Tensor, x: Tensor) -> np.ndarray:
+        return np.arctan2(y.numpy(), x.numpy())
+
+
+class OnnxAtan2Nan(Written):
+    """atan2 of NaN is 0 in ONNX.
+
+    The last step puts 0 in the place of NaN, to mend 0 / 0: so do a NaN argument and two infinite ones come out as 0.
+    """
+
+    where = "onnxscript/function_libs/torch_lib/ops/core.py: _atan2"
+    mended_by = "NaN put back from the arguments"
+
+    def inputs(self) -> dict[str, Tensor]:
+        return {"y": torch.tensor([1.0, nan, 2.0, nan]), "x": torch.tensor([1.0, 1.0, nan, nan])}
+
+    def broken(self, y: Tensor, x: Tensor) -> Tensor:
+        return torch.atan2(y, x)
+
+    def mended(self, y: Tensor, x: Tensor) -> Tensor:
+        return torch.where(torch.isnan(x + y), x + y, torch.atan2(y, x))
+
+    def right(self, y: Tensor, x: Tensor) -> np.ndarray:
+        return np.arctan2(y.numpy(), x.numpy())
+
+
+class OnnxFloorDivision(Written):
+    """1 divided by 0.1, rounded down, is 10 in ONNX and 9 in PyTorch.
+
+    It is written as the floor of the rounded quotient, where PyTorch takes the remainder away first: float32's 0.1 is
+    above 1 / 10.
+    """
+
+    where = "onnxscript/function_libs/torch_lib/ops/core.py: aten_div_mode"
+    mended_by = "the remainder taken away first"
+    limit = 0.0
+
+    def inputs(self) -> dict[str, Tensor]:
+        return {"x": torch.tensor([1.0, 2.5, 3.5, 0.95]), "y": torch.full((4,), 0.1)}
+
+    def broken(self, x: Tensor, y: Tensor) -> Tensor:
+        return torch.div(x, y, rounding_mode="floor")
+
+    def mended(self, x: Tensor, y: Tensor) -> Tensor:
+        return torch.round((x - torch.fmod(x, y)) / y)
+
+    def right(self, x: Tensor, y: Tensor) -> Tensor:
+        return torch.floor(x / y)  # the exact quotient: float64 holds it far enough
+
+
+class OnnxFrozenLength(Defect):
+    """torch's ONNX exporter declares the output of an LSTM with the example's length, though the input's is dynamic.
+
+    torch.export computes the shape of an LSTM's output from the example, and the exporter writes it into the file
+    beside an input of any length.
+    """
+
+    tool = "torch.onnx"
+    packages = ("torch", "onnx", "onnxscript", "onnxruntime")
+    where = "torch/onnx/_internal/exporter and torch.export, on aten.lstm.input with a dynamic length"
+    mended_by = "the TorchScript-based exporter (dynamo=False)"
+
+    class Recurrent(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm = nn.LSTM(4, 3, batch_first=True)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.lstm(x)[0]
+
+    def inputs(self) -> dict[str, Tensor]:
+        return {"example": torch.ones(1, 5, 4), "x": torch.ones(1, 8, 4)}
+
+    def broken(self, example: Tensor, x: Tensor) -> list[int]:
+        return self.length(example, x, dynamo=True, dynamic_shapes={"x": {1: torch.export.Dim.AUTO}})
+
+    def mended(self, example: Tensor, x: Tensor) -> list[int]:
+        axes = {"x": {1: "steps"}, "y": {1: "steps"}}
+        return self.length(example, x, dynamo=False, output_names=["y"], dynamic_axes=axes)
+
+    def length(self, example: Tensor, x: Tensor, **options: Any) -> list[int]:
+        # the length that the file declares for its output, or where it declares none the one that comes out
+        import onnxruntime
+
+        buffer = io.BytesIO()
+        torch.onnx.export(self.Recurrent().eval(), (example,), buffer, input_names=["x"], **options)  # type: ignore[arg-type]
+        session = onnxruntime.InferenceSession(buffer.getvalue(), providers=["CPUExecutionProvider"])
+        declared = session.get_outputs()[0].shape[1]
+        output = session.run(None, {"x": x.numpy()})[0]
+        return [declared if isinstance(declared, int) else output.shape[1]]
+
+    def right(self, example: Tensor, x: Tensor) -> list[int]:
+        return [x.shape[1]]
+
+
+class OnnxLogSigmoid(Written):
+    """The logarithm of the sigmoid of -200 is -inf in ONNX.
+
+    It is written as Log of Sigmoid, and the sigmoid of -104 is 0 in float32 already.
+    """
+
+    where = "onnxscript/function_libs/torch_lib/ops/nn.py: aten_log_sigmoid"
+    mended_by = "the negative softplus of the opposite"
+    limit = 1e-6
+
+    def inputs(self) -> dict[str, Tensor]:
+        return {"x": torch.tensor([-200.0, -100.0, -20.0, 0.0, 20.0])}
+
+    def broken(self, x: Tensor) -> Tensor:
+        return F.logsigmoid(x)
+
+    def mended(self, x: Tensor) -> Tensor:
+        return -F.softplus(-x)
+
+
+class OnnxMergedInitialisers(Defect):
+    """torch's older ONNX exporter merges a weight of -0 with one of +0.
+
+    Weights that compare equal are made one initialiser, and -0 compares equal to +0: a quotient by it has the other
+    sign.
+    """
+
+    tool = "torch.onnx"
+    packages = ("torch", "onnx", "onnxruntime")
+    where = "torch/csrc/jit/passes/onnx/deduplicate_initializers.cpp, in torch.onnx.export(dynamo=False)"
+    mended_by = "keep_initializers_as_inputs=True, under which nothing is merged"
+
+    class Quotients(nn.Module):
+        def __init__(self, above: Tensor, below: Tensor) -> None:
+            super().__init__()
+            self.above, self.below = nn.Parameter(above), nn.Parameter(below)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.cat([x / self.above, x / self.below])
+
+    def inputs(self) -> dict[str, Tensor]:
+        return {"x": torch.ones(3), "above": torch.zeros(3), "below": -torch.zeros(3)}
+
+    def broken(self, x: Tensor, above: Tensor, below: Tensor, separate: bool = False) -> np.ndarray:
+        import onnxruntime
+
+        module, buffer = self.Quotients(above, below).eval(), io.BytesIO()
+        options: dict[str, Any] = {"dynamo": False, "input_names": ["x"], "keep_initializers_as_inputs": separate}
+        torch.onnx.export(module, (x,), buffer, **options)  # type: ignore[arg-type]
+        session = onnxruntime.InferenceSession(buffer.getvalue(), providers=["CPUExecutionProvider"])
+        return session.run(None, {"x": x.numpy()})[0]
+
+    def mended(self, x: Tensor, above: Tensor, below: Tensor) -> np.ndarray:
+        return self.broken(x, above, below, separate=True)
+
+    def right(self, x: Tensor, above: Tensor, below: Tensor) -> Tensor:
+        return self.Quotients(above, below)(x)  # inf by +0, -inf by -0
+
+
+class OnnxSecondExport(Defect):
+    """torch's ONNX exporter takes a dynamic LSTM once, and refuses it the second time in one process.
+
+    The first export leaves something behind by which the second infers a static length, and ends with an error.
+    """
+
+    tool = "torch.onnx"
+    packages = ("torch", "onnx", "onnxscript")
+    where = "torch/onnx/_internal/exporter and torch.export, on aten.lstm.input with a dynamic length"
+    mended_by = "the TorchScript-based exporter (dynamo=False)"
+    script = """
+import io, sys, torch
+class Recurrent(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = torch.nn.LSTM(4, 3, batch_first=True)
+    def forward(self, x):
+        return self.lstm(x)[0]
+dynamic = {"dynamo": True, "dynamic_shapes": {"x": {1: torch.export.Dim.DYNAMIC}}}
+if sys.argv[1] == "mended":
+    dynamic = {"dynamo": False, "input_names": ["x"], "dynamic_axes": {"x": {1: "steps"}}}
+done = 0
+for _ in range(2):
+    try:
+        torch.onnx.export(Recurrent().eval(), (torch.ones(1, 5, 4),), io.BytesIO(), **dynamic)
+        done += 1
+    except Exception as error:
+        assert "inferred a static shape of 5" in str(error), error
+print(done)
+"""
+
+    def inputs(self) -> dict[str, Tensor]:
+        return {"exports": torch.tensor([2])}
+
+    def broken(self, exports: Tensor, form: str = "as it is") -> list[int]:
+        # how many exports succeed, in a process of their own
+        command = [sys.executable, "-c", self.script, form]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"The process ended with {done.returncode}: {done.stderr}")
+        return [int(done.stdout.split()[-1])]
+
+    def mended(self, exports: Tensor) -> list[int]:
+        return self.broken(exports, "mended")
+
+    def right(self, exports: Tensor) -> Tensor:
+        return exports

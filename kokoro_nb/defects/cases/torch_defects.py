@@ -1,0 +1,68 @@
+"""Defects of PyTorch itself."""
+
+from math import inf
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from kokoro_nb.defects.defect_case import Defect
+
+
+class TorchGeluInfinity(Defect):
+    """PyTorch's own gelu of infinity is NaN.
+
+    The vectorised kernel gives it; a tensor too short for a vector, and float64, give infinity.
+    """
+
+    tool = "PyTorch"
+    packages = ("torch",)
+    where = "aten/src/ATen/native/cpu/Activation.cpp: GeluKernelImpl"
+    mended_by = "float64"
+    varies = "PyTorch picks its kernels for the processor; seen with AVX-512."
+
+    def inputs(self) -> dict[str, Tensor]:
+        return {"x": torch.tensor([-50.0, 0.0, 50.0, inf] * 8)}
+
+    def broken(self, x: Tensor) -> Tensor:
+        return F.gelu(x)
+
+    def mended(self, x: Tensor) -> Tensor:
+        return F.gelu(x.double())
+
+    def right(self, x: Tensor) -> np.ndarray:
+        return np.maximum(x.numpy(), 0)  # the limits: 0 below, the number itself above
+
+
+class TorchscriptSignedZero(Defect):
+    """TorchScript merges the constants -0 and +0.
+
+    Constants that compare equal are made one when a trace is optimised, and atan2 on the branch cut has the other sign.
+    """
+
+    tool = "TorchScript"
+    packages = ("torch",)
+    where = "torch/csrc/jit/passes/constant_pooling.cpp"
+    mended_by = "the zeros as inputs"
+    limit = 1e-6
+
+    class Constants(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.cat([torch.atan2(torch.tensor(zero), x) for zero in (0.0, -0.0)])
+
+    class Inputs(nn.Module):
+        def forward(self, x: Tensor, above: Tensor, below: Tensor) -> Tensor:
+            return torch.cat([torch.atan2(above, x), torch.atan2(below, x)])
+
+    def inputs(self) -> dict[str, Tensor]:
+        return {"x": -torch.ones(3), "above": torch.zeros(3), "below": -torch.zeros(3)}
+
+    def broken(self, x: Tensor, above: Tensor, below: Tensor) -> Tensor:
+        return torch.jit.trace(self.Constants(), (x,), check_trace=False)(x)
+
+    def mended(self, x: Tensor, above: Tensor, below: Tensor) -> Tensor:
+        return torch.jit.trace(self.Inputs(), (x, above, below), check_trace=False)(x, above, below)
+
+    def right(self, x: Tensor, above: Tensor, below: Tensor) -> Tensor:
+        return self.Constants()(x.float())  # pi by +0, -pi by -0

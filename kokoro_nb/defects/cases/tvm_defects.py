@@ -1,0 +1,287 @@
+"""Defects of TVM: its importer of exported programs, and its compiler."""
+
+from collections.abc import Callable, Mapping
+from math import inf, nan
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from kokoro_nb.defects.defect_case import Defect
+
+
+class Compiled(Defect):
+    """What TVM computes."""
+
+    tool = "TVM"
+    packages = ("apache-tvm",)
+    runner = "tvm"
+
+
+class TvmArgmaxNan(Compiled):
+    """TVM's argmax passes over NaN.
+
+    The reduction keeps the larger of two by a comparison, which no NaN passes; PyTorch returns where the NaN is.
+    """
+
+    where = "topi.argmax, by tvm/relax/transform/legalize_ops/search.py"
+    mended_by = "NaN asked for first, as an infinity"
+
+    def inputs(self) -> dict[str, Tensor]:
+        return {"x": torch.tensor([1.0, nan, 3.0, 2.0])}
+
+    def broken(self, x: Tensor) -> Tensor:
+        return x.argmax(0)
+
+    def mended(self, x: Tensor) -> Tensor:
+        return torch.where(torch.isnan(x), inf, x).argmax(0)
+
+
+class TvmBakedNoise(Compiled):
+    """TVM's importer draws random numbers once, when it imports.
+
+    randn becomes a constant of the compiled program: every call has the same noise, without a word.
+    """
+
+    where = "tvm/relax/frontend/torch/exported_program_translator.py: _randn, np.random.randn"
+    mended_by = "the noise as an input (the patch explicit_noise)"
+
+    def inputs(self) -> dict[str, Tensor]:
+        draw = torch.Generator().manual_seed(0)
+        return {
+            "x": torch.zeros(16),
+            "first": torch.randn(16, generator=draw),
+            "second": torch.randn(16, generator=draw),
+        }
+
+    def broken(self, x: Tensor) -> Tensor:
+        return x + torch.randn(16)
+
+    def mended(self, x: Tensor, noise: Tensor) -> Tensor:
+        return x + noise
+
+    def seen(self, inputs: Mapping[str, Tensor], mended: bool, run: Callable[..., Any] | None) -> np.ndarray:
+        # the share of the numbers that two calls of one compiled program have in common
+        assert run is not None
+        noises = [{"noise": inputs[name]} if mended else {} for name in ("first", "second")]
+        first, second = run(self.module(mended), *({"x": inputs["x"], **noise} for noise in noises))
+        return np.mean(first == second, keepdims=True)
+
+    def right(self, *inputs: Tensor) -> list[float]:
+        return [0.0]
+
+
+class TvmClampNan(Compiled):
+    """TVM's clamp gives a bound for NaN.
+
+    Clamp, relu, minimum and maximum are compared with <, which no NaN passes, so that the bound is taken in its place.
+    """
+
+    where = "tvm/relax/frontend/torch/base_fx_graph_translator.py: _clamp, relax.op.clip; so are maximum and relu"
+    mended_by = "NaN put back by isnan"
+
+    def inputs(self) -> dict[str, Tensor]:
+        return {"x": torch.tensor([-inf, -1.0, 0.0, 2.0, inf, nan])}
+
+    def broken(self, x: Tensor) -> Tensor:
+        return x.clamp(-1.0, 1.0)
+
+    def mended(self, x: Tensor) -> Tensor:
+        return torch.where(torch.isnan(x), x, x.clamp(-1.0, 1.0))
+
+
+class TvmIgnoredAlpha(Compiled):
+    """TVM's importer drops alpha from torch.add and torch.sub.
+
+    The converter of binary operators reads the two operands alone, so that x + 2 y becomes x + y.
+    """
+
+    where = "tvm/relax/frontend/torch/base_fx_graph_translator.py: _binary_op"
+    mended_by = "the product written out"
+
+    def inputs(self) -> dict[str, Tensor]:
+        return {"x": torch.arange(4.0), "y": torch.ones(4)}
+
+    def broken(self, x: Tensor, y: Tensor) -> Tensor:
+        return torch.add(x, y, alpha=2)
+
+    def mended(self, x: Tensor, y: Tensor) -> Tensor:
+        return x + 2 * y
+
+    def right(self, x: Tensor, y: Tensor) -> Tensor:
+        return x + 2 * y
+
+
+class TvmInstanceNorm(Compiled):
+    """TVM's instance norm is NaN where the mean is large beside the deviation.
+
+    The variance is computed in one pass, E[x²] - E[x]², without a floor: rounding takes it below 0, and its root is
+    NaN.
+    """
+
+    where = "include/tvm/topi/nn/instance_norm.h: var = E[x * x] - mean * mean, from one reduction"
+    mended_by = "the variance of what is left after the mean is taken away (the patch two_pass_norm)"
+    limit = 1e-2  # rounding of the input alone, 5e-7, is 5e-5 of the deviation
+
+    def inputs(self) -> dict[str, Tensor]:
+        return {"x": 10 + 0.01 * torch.randn(1, 64, 3840, generator=torch.Generator().manual_seed(0))}
+
+    def broken(self, x: Tensor) -> Tensor:
+        return F.instance_norm(x, eps=1e-5)
+
+    def mended(self, x: Tensor) -> Tensor:
+        centred = x - x.mean(-1, keepdim=True)
+        return centred * torch.rsqrt((centred * centred).mean(-1, keepdim=True) + 1e-5)
+
+
+class TvmIntegerAndHalf(Compiled):
+    """TVM's importer rounds 0.5 to 0 where it is added to integers.
+
+    A number beside a tensor is made a constant of the tensor's dtype; PyTorch would make the result a float.
+    """
+
+    where = "tvm/relax/frontend/torch/base_fx_graph_translator.py: _binary_op, call_binary_op"
+    mended_by = "the tensor cast to float before"
+
+    def inputs(self) -> dict[str, Tensor]:
+        return {"x": torch.arange(4)}
+
+    def broken(self, x: Tensor) -> Tensor:
+        return x + 0.5
+
+    def mended(self, x: Tensor) -> Tensor:
+        return x.float() + 0.5
+
+    def right(self, x: Tensor) -> np.ndarray:
+        return x.numpy() + 0.5
+
+
+class TvmIntegerClamp(Compiled):
+    """TVM cannot compile the clamp of integers to one bound.
+
+    The bound that is not given becomes an infinity, which no integer is.
+    """
+
+    where = "tvm/relax/frontend/torch/base_fx_graph_translator.py: _clamp, math.inf"
+    mended_by = "the maximum with a tensor"
+    error = "Cannot convert infinity to BigInt"
+
+    def inputs(self) -> dict[str, Tensor]:
+        return {"x": torch.arange(-2, 3)}
+
+    def broken(self, x: Tensor) -> Tensor:
+        return x.clamp(min=1)
+
+    def mended(self, x: Tensor) -> Tensor:
+        return torch.maximum(x, torch.ones_like(x))
+
+    def right(self, x: Tensor) -> np.ndarray:
+        return np.maximum(x.numpy(), 1)
+
+
+class TvmMaxPoolNan(Compiled):
+    """TVM's max pooling passes over NaN.
+
+    The maximum of a window is taken by a comparison, which no NaN passes.
+    """
+
+    where = "topi.nn.pool1d, by tvm/relax/transform/legalize_ops/nn.py"
+    mended_by = "NaN found by a pooling of its own"
+
+    def inputs(self) -> dict[str, Tensor]:
+        return {"x": torch.tensor([[[1.0, nan, nan, 3.0, 4.0, 5.0]]])}
+
+    def broken(self, x: Tensor) -> Tensor:
+        return F.max_pool1d(x, 2)
+
+    def mended(self, x: Tensor) -> Tensor:
+        unknown = F.max_pool1d(torch.where(torch.isnan(x), 1.0, 0.0), 2)
+        return torch.where(unknown > 0, nan, F.max_pool1d(x, 2))
+
+
+class TvmNegativeIndex(Compiled):
+    """TVM reads before the tensor where an index counts from the end.
+
+    The importer hands the indices to take as they are, and what stands before the tensor in memory is read.
+    """
+
+    where = "tvm/relax/frontend/torch/base_fx_graph_translator.py: _index_tensor, relax.op.take"
+    mended_by = "the size added to what is negative"
+
+    def inputs(self) -> dict[str, Tensor]:
+        return {"x": torch.arange(5.0) + 1, "i": torch.tensor([-1, 0, -2])}
+
+    def broken(self, x: Tensor, i: Tensor) -> Tensor:
+        return x[i]
+
+    def mended(self, x: Tensor, i: Tensor) -> Tensor:
+        return x[torch.where(i < 0, i + x.shape[0], i)]
+
+    def right(self, x: Tensor, i: Tensor) -> np.ndarray:
+        return x.numpy()[i.numpy()]
+
+
+class TvmNotEqualNan(Compiled):
+    """TVM finds NaN equal to NaN.
+
+    What asks for NaN by x != x is folded, or compiled to a comparison that NaN does not pass.
+    """
+
+    where = (
+        "the simplifier of TIR expressions and the comparison that is compiled, "
+        "tvm/relax/transform/legalize_ops/binary.py"
+    )
+    mended_by = "torch.isnan"
+
+    def inputs(self) -> dict[str, Tensor]:
+        return {"x": torch.tensor([-inf, -1.0, 0.0, 2.0, inf, nan])}
+
+    def broken(self, x: Tensor) -> Tensor:
+        return x != x
+
+    def mended(self, x: Tensor) -> Tensor:
+        return torch.isnan(x)
+
+
+class TvmRemainderInfinity(Compiled):
+    """TVM's remainder by infinity is NaN.
+
+    It is computed as x - floor(x / y) * y, and 0 * inf is NaN; the remainder of 1 by infinity is 1.
+    """
+
+    where = "tvm/relax/frontend/torch/exported_program_translator.py: remainder.Tensor is floor_mod; topi.floor_mod"
+    mended_by = "infinity set apart"
+    limit = 1e-6
+
+    def inputs(self) -> dict[str, Tensor]:
+        return {"x": torch.tensor([0.5, 1.0, 5.0, 7.0]), "y": torch.tensor([inf, inf, 3.0, 4.0])}
+
+    def broken(self, x: Tensor, y: Tensor) -> Tensor:
+        return torch.remainder(x, y)
+
+    def mended(self, x: Tensor, y: Tensor) -> Tensor:
+        return torch.where(torch.isinf(y) & (x >= 0), x, torch.remainder(x, torch.where(torch.isinf(y), 1.0, y)))
+
+
+class TvmWrittenZero(Compiled):
+    """TVM takes x * 0 for 0, whatever x is.
+
+    The simplifier folds a product with a 0 that is written as a number, so that NaN and infinity end there.
+    """
+
+    where = "the simplifier of TIR expressions, which folds the product for floats as for integers"
+    mended_by = "a 0 that is an input"
+
+    def inputs(self) -> dict[str, Tensor]:
+        return {"x": torch.tensor([-inf, -1.0, 0.0, 2.0, inf, nan]), "zero": torch.zeros(6)}
+
+    def broken(self, x: Tensor, zero: Tensor) -> Tensor:
+        return x * 0
+
+    def mended(self, x: Tensor, zero: Tensor) -> Tensor:
+        return x * zero
+
+    def right(self, x: Tensor, zero: Tensor) -> np.ndarray:
+        return x.numpy() * 0
