@@ -8,16 +8,23 @@ from contextlib import contextmanager
 from threading import current_thread, main_thread
 from typing import NoReturn
 
-from kokoro_nb.commands import bench_command, localisation_command, notebooks, say_command, sweep_command
+from kokoro_nb.commands import (
+    bench_command,
+    diagnose_command,
+    notebooks,
+    speech_command,
+    studies_command,
+    sweep_command,
+)
 from kokoro_nb.errors import InputError, Terminated
 from kokoro_nb.known_warnings import silence_known_warnings
 
 EPILOG = """\
 examples:
   kokoro-nb run 01 03 -p weights narrow --jobs 2
-  kokoro-nb localise --backend onnxruntime --fault sign_flip@decoder.decode.1.norm1:add
+  kokoro-nb diagnose vocoder.py:example --backend onnxruntime
 
-exit status: 0 all passed, 1 a notebook failed or no proof that all is right, 2 bad input, 130 interrupted, 143 ended
+exit status: 0 passed, 1 a check failed or an operator is wrong, 2 bad input, 3 not localised, 130 interrupted, 143 ended
 """
 
 
@@ -82,11 +89,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"kokoro-nb {_version()}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="command")
 
+    diagnose_command.add(commands)
     notebooks.add(commands)
-    sweep_command.add(commands)
-    localisation_command.add(commands)
+    studies_command.add(commands)
+    speech_command.add(commands)
     bench_command.add(commands)
-    say_command.add(commands)
+    sweep_command.add(commands)
     return parser
 
 

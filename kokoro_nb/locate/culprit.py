@@ -63,7 +63,8 @@ class Culprit:
         """The finding in one sentence."""
         what = "not finite" if self.kind == "nonfinite" else "wrong"
         if self.tap is None:
-            seen = f"No captured operator is {what} on {self.backend}"
+            finite, right = "Every captured operator gives finite values", "No captured operator is wrong"
+            seen = f"{finite if self.kind == 'nonfinite' else right} on {self.backend}"
             return f"{seen}; {self.reason}." if self.reason else f"{seen}."
         unseen = len(self.candidates) - 1
         others = f", or one of {unseen + 1} of which it is the last that was captured," if unseen else ""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from kokoro_nb.traces.statistics import describe
 from kokoro_nb.traces.trace import Tap, Trace
 
 Method = Literal["auto", "tracing", "bisection"]
+Precision = Literal["float32", "float64"]
+EAGER: dict[Precision, str] = {"float32": "eager", "float64": "eager-float64"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +148,7 @@ def diagnose(
     backend: str | Backend = "onnxruntime",
     reference: Any = None,
     method: Method = "auto",
+    precision: Precision = "float32",
     folder: str | Path | None = None,
 ) -> Diagnosis:
     """Export a program to a backend, run it there, and name the operators that are wrong by themselves.
@@ -164,9 +167,12 @@ def diagnose(
         A key of `BACKENDS`, or a backend of your own.
     reference : torch.nn.Module, Exported or Trace, optional
         What is right, where `program` itself may be wrong; or what `reference_trace` returned. By default PyTorch
-        running `program` in float32, against which the inherited error is measured.
+        running `program` itself.
     method : str
         ``auto``, ``tracing`` or ``bisection``.
+    precision : str
+        ``float32`` or ``float64``: what the reference is run in, against which the inherited error is measured. The
+        local error is always measured against float64.
     folder : path, optional
         Where artefacts are saved; ``artefacts`` in the cache by default.
 
@@ -180,8 +186,9 @@ def diagnose(
     InputError
         If the inputs do not fit, the backend is unknown or cannot run here, or the method is none of these.
     """
-    if method not in ("auto", "tracing", "bisection"):
-        raise InputError(f"There is no method '{method}'; use auto, tracing or bisection.")
+    for value, known_values in ((method, get_args(Method)), (precision, EAGER)):
+        if value not in known_values:
+            raise InputError(f"'{value}' is not one of {', '.join(known_values)}.")
     runtime = running(named_backend(backend) if isinstance(backend, str) else backend)
     candidate = as_exported(program, inputs, runtime.name)
     if isinstance(candidate, Failure):
@@ -190,7 +197,7 @@ def diagnose(
     if method == "bisection" or (method == "auto" and hidden):
         why = hidden if method == "auto" else "as requested"
         return _bisected(runtime, _compared_with(candidate, inputs, reference), inputs, folder, why)
-    known, healthy = _right(candidate, inputs, reference)
+    known, healthy = _right(candidate, inputs, reference, precision)
     found = investigate(candidate, inputs, runtime, known, folder)
     if isinstance(found, Failure):
         return _failed(found)
@@ -205,11 +212,19 @@ def diagnose(
         why if method == "auto" else "as requested",
         found.culprit.verdict,
         _ordered(found),
-        found.culprit.statement,
+        _statement(found),
         investigation=found,
         _programs=(candidate, healthy),
         _reference=known,
     )
+
+
+def _statement(found: Investigation) -> str:
+    """Return the result of tracing in one sentence."""
+    if found.culprit.verdict != "pass":
+        return found.culprit.statement
+    count = len(found.candidate.taps)
+    return f"No operator is wrong on {found.backend}: all {count} that were captured are finite, and right to rounding."
 
 
 def _hidden(runtime: Backend) -> str:
@@ -218,13 +233,18 @@ def _hidden(runtime: Backend) -> str:
     return f"the operators that {delegate} computes are inside its delegate, which shows no results" if delegate else ""
 
 
-def _right(candidate: Exported, inputs: Arrays, reference: Any) -> tuple[Trace, Exported]:
+def _right(candidate: Exported, inputs: Arrays, reference: Any, precision: Precision) -> tuple[Trace, Exported]:
     if isinstance(reference, Trace):
         return reference, candidate
+    healthy = _program(candidate, inputs, reference)
+    return reference_trace(healthy, inputs, EAGER[precision]), healthy
+
+
+def _program(candidate: Exported, inputs: Arrays, reference: Any) -> Exported:
     healthy = candidate if reference is None else as_exported(reference, inputs, "eager")
     if isinstance(healthy, Failure):
         raise InputError(f"The reference cannot be exported, so that nothing can be compared with it: {healthy}")
-    return reference_trace(healthy, inputs), healthy
+    return healthy
 
 
 def _compared_with(candidate: Exported, inputs: Arrays, reference: Any) -> Exported:
@@ -232,7 +252,9 @@ def _compared_with(candidate: Exported, inputs: Arrays, reference: Any) -> Expor
     if reference is None or candidate.named_by is not None:
         return candidate
     meaning = (
-        reference.meaning if isinstance(reference, Trace) else _right(candidate, inputs, reference)[1].specification
+        reference.meaning
+        if isinstance(reference, Trace)
+        else _right(candidate, inputs, reference, "float32")[1].specification
     )
     if not isinstance(meaning, Specification):
         raise InputError("The reference does not say what its operators compute; take it from reference_trace.")

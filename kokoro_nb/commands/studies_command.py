@@ -1,4 +1,4 @@
-"""kokoro-nb localise, repair, validate-steps, study: the decoder on one backend."""
+"""kokoro-nb repair, validate-steps, study: the decoder on one backend."""
 
 import argparse
 import json
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kokoro_nb.commands.quiet import import_models
 from kokoro_nb.storage import cache_dir, json_ready
 
 if TYPE_CHECKING:
@@ -18,14 +19,6 @@ STUDIED = 8  # frames: the operators are those of any length, and 200 programs a
 
 def add(commands: Any) -> None:
     """Add the subcommands to what `ArgumentParser.add_subparsers` returned."""
-    localise = commands.add_parser("localise", help="find the first wrong operator of the decoder on a backend")
-    localise.add_argument(
-        "--reference", default="eager", choices=("eager", "eager-float64"), metavar="R", help="eager or eager-float64"
-    )
-    localise.add_argument("--fault", action="append", default=[], metavar="SPEC", help="plant kind/seed@operator first")
-    localise.add_argument("--bundle", type=Path, metavar="DIR", help="write what reproduces the finding there")
-    localise.set_defaults(command=_localise)
-
     repair = commands.add_parser("repair", help="find the fewest patches that the decoder's export needs")
     repair.set_defaults(command=_repair)
     steps = commands.add_parser("validate-steps", help="check the whole pipeline step by step on a backend")
@@ -36,14 +29,11 @@ def add(commands: Any) -> None:
     steps.set_defaults(command=_validate_steps)
     for command in (repair, steps):
         command.add_argument("--limit", type=float, default=1e-3, help="largest error, of the peak (default: 0.001)")
-    for command, frames in ((localise, 24), (repair, 8), (steps, 8)):
         command.add_argument("--backend", required=True, metavar="B", help="doctor lists them")
         command.add_argument("--weights", default="narrow", metavar="W", help="as in the notebooks (default: narrow)")
         command.add_argument("--seed", type=int, default=0, help="of random weights and of the noise (default: 0)")
         command.add_argument("--text", default="Hello world, this is a test.", help="what is spoken")
-        command.add_argument(
-            "--frames", type=int, default=frames, help="length, 40 to the second (default: %(default)s)"
-        )
+        command.add_argument("--frames", type=int, default=8, help="length, 40 to the second (default: 8)")
         command.add_argument("--json", action="store_true", help="as JSON")
 
     study = commands.add_parser("study", help="plant many faults, and count how often each is named")
@@ -56,26 +46,8 @@ def add(commands: Any) -> None:
     study.set_defaults(command=_study)
 
 
-def _localise(arguments: argparse.Namespace) -> int:
-    _import_models()
-    from kokoro_nb.studies.decoder_search import localise_decoder
-
-    found = localise_decoder(
-        arguments.backend,
-        arguments.weights,
-        arguments.seed,
-        arguments.text,
-        arguments.frames,
-        arguments.reference,
-        arguments.fault,
-        arguments.bundle,
-    )
-    print(json.dumps(found.as_dict(), indent=2) if arguments.json else found.describe())
-    return int(found.verdict != "pass")
-
-
 def _repair(arguments: argparse.Namespace) -> int:
-    _import_models()
+    import_models()
     from kokoro_nb.studies.repair.smallest_set import repair
 
     model, case = _captured(arguments)
@@ -85,7 +57,7 @@ def _repair(arguments: argparse.Namespace) -> int:
 
 
 def _validate_steps(arguments: argparse.Namespace) -> int:
-    _import_models()
+    import_models()
     from kokoro_nb.studies.validate_steps.step_rows import first_wrong
     from kokoro_nb.studies.validate_steps.validation import validate_steps
 
@@ -98,7 +70,7 @@ def _validate_steps(arguments: argparse.Namespace) -> int:
 
 
 def _study(arguments: argparse.Namespace) -> int:
-    _import_models()
+    import_models()
     from kokoro_nb.faults import generate
     from kokoro_nb.studies.decoder import decoder_from_har
     from kokoro_nb.studies.localisation import study, summarise
@@ -109,14 +81,6 @@ def _study(arguments: argparse.Namespace) -> int:
     rows = study(faults, arguments.backends, decoder, folder, together=arguments.together)
     _print(summarise(rows))
     return 0
-
-
-def _import_models() -> None:
-    """Import the models' packages, which print while they are imported."""
-    from kokoro_nb.backends.base import quietly
-
-    with quietly():
-        import kokoro_nb.models.kokoro  # noqa: F401
 
 
 def _captured(arguments: argparse.Namespace) -> "tuple[KModel, Case]":

@@ -4,49 +4,15 @@ from types import SimpleNamespace
 import pytest
 
 from kokoro_nb.__main__ import main
-from kokoro_nb.commands import localisation_command
-from kokoro_nb.studies import decoder, decoder_search, localisation
+from kokoro_nb.commands import studies_command
+from kokoro_nb.studies import decoder, localisation
 from kokoro_nb.studies.repair import smallest_set
 from kokoro_nb.studies.validate_steps import validation
 
 
 @pytest.fixture
-def searched(monkeypatch):
-    """What the search was called with; it finds what is wanted."""
-    seen = {"verdict": "fail"}
-
-    def pretend(*arguments):
-        seen["arguments"] = arguments
-        told = {"verdict": seen["verdict"], "figure": float("inf")}
-        return SimpleNamespace(verdict=seen["verdict"], as_dict=lambda: told, describe=lambda: "what was found")
-
-    monkeypatch.setattr(decoder_search, "localise_decoder", pretend)
-    return seen
-
-
-def test_localise_passes_on_what_was_asked_for(searched, capsys, tmp_path):
-    asked = ["localise", "--backend", "tvm-unfused", "--frames", "8", "--fault", "a@b", "--fault", "c@d"]
-    assert main([*asked, "--bundle", str(tmp_path), "--reference", "eager-float64"]) == 1
-    told = searched["arguments"]
-    assert told[:2] == ("tvm-unfused", "narrow")
-    assert told[4:] == (8, "eager-float64", ["a@b", "c@d"], tmp_path)
-    assert capsys.readouterr().out == "what was found\n"
-
-
-@pytest.mark.parametrize(("verdict", "status"), [("pass", 0), ("fail", 1), ("unknown", 1)])
-def test_only_a_proof_is_exit_status_0(searched, verdict, status, capsys):
-    searched["verdict"] = verdict
-    assert main(["localise", "--backend", "eager"]) == status
-
-
-def test_localise_without_a_backend_is_one_sentence(capsys):
-    assert main(["localise"]) == 2
-    assert "--backend" in capsys.readouterr().err
-
-
-@pytest.fixture
 def captured(monkeypatch):
-    monkeypatch.setattr(localisation_command, "_captured", lambda arguments: ("model", "case"))
+    monkeypatch.setattr(studies_command, "_captured", lambda arguments: ("model", "case"))
 
 
 def test_repair_prints_the_proof_and_fails_without_one(captured, monkeypatch, capsys):

@@ -1,0 +1,91 @@
+"""kokoro-nb deliver, say, transcribe: programs of two exported stages, speech made by them alone, and what is heard."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kokoro_nb.delivery.export import Delivery
+    from kokoro_nb.models.kokoro import Kokoro
+
+
+def add(commands: Any) -> None:
+    """Add the subcommands to what `ArgumentParser.add_subparsers` returned."""
+    deliver = commands.add_parser("deliver", help="export two stages, voices and contract into a folder")
+    deliver.add_argument("folder", type=Path, help="an earlier delivery there is replaced")
+    deliver.set_defaults(command=_deliver)
+    say = commands.add_parser("say", help="speak a text with two exported stages alone")
+    say.add_argument("text", help="American English, of any length")
+    say.add_argument("--speed", type=float, default=1.0, help="2 is twice as fast (default: 1)")
+    say.add_argument("--folder", type=Path, metavar="DIR", help="deliver there, not in the cache")
+    say.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="the WAV file, 32-bit float")
+    say.set_defaults(command=_say)
+    for command in (deliver, say):
+        command.add_argument("--backend", default="onnxruntime", metavar="B", help="writes files and runs here")
+        command.add_argument(
+            "--host", default="onnxruntime", metavar="B", help="backend of what comes before the decoder"
+        )
+        command.add_argument("--at-har", action="store_true", help="run the harmonic source on the host too")
+        command.add_argument("--fast", action="store_true", help="on XNNPACK: a faster decoder, for more memory")
+        command.add_argument("--weights", default="mini", metavar="W", help="as in the notebooks (default: mini)")
+        command.add_argument("--voice", default="", metavar="V", help="of the weights (default: their first)")
+        command.add_argument("--seed", type=int, default=0, help="of random weights and of the noise (default: 0)")
+        command.add_argument("--g2p", default="espeak", help="espeak, or misaki where its spaCy model is installed")
+        command.add_argument("--tokens", type=int, metavar="N", help="room of the first stage (default: 256)")
+        command.add_argument("--seconds", type=float, nargs="+", metavar="S", help="buckets (default: 3 10 45)")
+    transcribe = commands.add_parser("transcribe", help="write down what Whisper hears in a WAV file")
+    transcribe.add_argument("file", type=Path, help="one channel")
+    transcribe.add_argument("--model", default="mini", metavar="M", help="mini, a name of whisper's, or a checkpoint")
+    transcribe.set_defaults(command=_transcribe)
+
+
+def _delivery(arguments: argparse.Namespace) -> "tuple[Kokoro, Delivery]":
+    from kokoro_nb.delivery.export import SECONDS, TOKENS, Delivery
+    from kokoro_nb.models.kokoro import load_model
+
+    requested = Delivery(
+        arguments.backend,
+        arguments.host,
+        arguments.at_har,
+        (arguments.voice,),
+        TOKENS if arguments.tokens is None else arguments.tokens,
+        tuple(arguments.seconds or SECONDS),
+        arguments.g2p,
+        arguments.fast,
+    )
+    return load_model(arguments.weights, arguments.seed), requested
+
+
+def _deliver(arguments: argparse.Namespace) -> int:
+    from kokoro_nb.delivery.export import deliver
+
+    contract = deliver(*_delivery(arguments), arguments.folder)
+    print(f"{arguments.folder}: {len(contract.parts)} programs, {contract.weights}")
+    return 0
+
+
+def _say(arguments: argparse.Namespace) -> int:
+    from kokoro_nb.delivery.export import deliver, delivered
+    from kokoro_nb.delivery.pipeline import TwoStages
+    from kokoro_nb.listening.waveform import write_wav
+
+    kokoro, requested = _delivery(arguments)
+    if arguments.folder:
+        deliver(kokoro, requested, arguments.folder)
+    speaker = TwoStages(arguments.folder or delivered(kokoro, requested))
+    audio = speaker.speak(arguments.text, speed=arguments.speed, seed=arguments.seed)
+    write_wav(arguments.out, audio, speaker.contract.sample_rate)
+    print(f"{arguments.out}: {len(audio) / speaker.contract.sample_rate:.2f} s, {speaker.contract.weights}")
+    return 0
+
+
+def _transcribe(arguments: argparse.Namespace) -> int:
+    from kokoro_nb.listening.transcript import doubts
+    from kokoro_nb.listening.waveform import read_wav
+    from kokoro_nb.verbs import transcribe
+
+    heard = transcribe(*read_wav(arguments.file), arguments.model)
+    print(heard.text.strip())
+    for doubt in doubts(heard):
+        print(f"not to be believed: {doubt}")
+    return int(bool(doubts(heard)))

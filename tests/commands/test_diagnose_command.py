@@ -1,0 +1,127 @@
+"""kokoro-nb diagnose: a module of the user's own, or Kokoro's decoder; its exit status is its verdict."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from kokoro_nb import locate
+from kokoro_nb.__main__ import main
+from kokoro_nb.commands import target
+
+MODULE = """
+import torch
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return (x.sin() * 2).exp() + 1
+
+def example():
+    return Net(), {"x": torch.linspace(0.5, 2, 12).reshape(1, 3, 4)}
+
+def nothing():
+    return Net()
+
+def broken():
+    return Net(), {"x": "text"}
+
+def raising():
+    raise KeyError("weights")
+
+number = 3
+"""
+FAULT = "sign_flip@:exp"
+
+
+@pytest.fixture
+def net(tmp_path):
+    (tmp_path / "net.py").write_text(MODULE)
+    return f"{tmp_path / 'net.py'}:"
+
+
+def test_a_healthy_module_is_exit_status_0(net, capsys):
+    assert main(["diagnose", f"{net}example", "--backend", "eager"]) == 0
+    assert "No operator is wrong on eager: all 4 that were captured are finite" in capsys.readouterr().out
+
+
+def test_a_planted_fault_is_named_shown_and_exit_status_1(net, tmp_path, capsys):
+    arguments = ["diagnose", f"{net}example", "--backend", "eager", "--fault", FAULT, "--json"]
+    assert main([*arguments, "--page", str(tmp_path / "page.html"), "--precision", "float64"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert (found["planted"], found["culprits"][0]["tap"], found["method"]) == ([FAULT], ":exp", "tracing")
+    assert ":exp is the first operator that is wrong" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_a_bundle_is_written(net, tmp_path, capsys):
+    arguments = ["diagnose", f"{net}example", "--backend", "onnxruntime", "--fault", FAULT]
+    assert main([*arguments, "--bundle", str(tmp_path / "bundle")]) == 1
+    assert {"repro.py", "case.py", "runner.py", "REPORT.md"} <= {path.name for path in (tmp_path / "bundle").iterdir()}
+
+
+def test_what_is_not_healthy_and_not_localised_is_exit_status_3(net, monkeypatch, capsys):
+    unknown = SimpleNamespace(verdict="unknown", culprits=(), first=None)
+    monkeypatch.setattr(locate, "diagnose", lambda *arguments: unknown)
+    assert main(["diagnose", f"{net}example", "--backend", "eager"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("function", "sentence"),
+    [
+        ("nothing", "has to return a module and a mapping of its inputs, not a Net"),
+        ("broken", "fails in eager PyTorch"),
+        ("raising", "raised KeyError: 'weights'"),
+        ("number", "There is no function 'number'"),
+        ("absent", "There is no function 'absent'"),
+    ],
+)
+def test_a_function_that_makes_no_module_is_one_sentence(net, function, sentence, capsys):
+    assert main(["diagnose", f"{net}{function}", "--backend", "eager"]) == 2
+    printed = capsys.readouterr().err
+    assert sentence in printed
+    assert printed.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["nowhere.py:example", "--backend", "eager"], "There is no file nowhere.py"),
+        (["nowhere.at.all:example", "--backend", "eager"], "cannot be imported (ModuleNotFoundError"),
+        (["net.py", "--backend", "eager"], "names no function"),
+        (["--backend", "eagre"], "There is no backend 'eagre'"),
+        (["--backend", "tvm-metal"], "tvm-metal cannot run here"),
+        (["--backend", "eager", "--fault", "sign_flip"], "is no fault"),
+        (["--backend", "eager", "--fault", "bent@:cat"], "no kind of fault"),
+        (["--backend", "eager", "--weights", "nowhere"], "nowhere"),
+        (["--backend", "eager", "--method", "guessing"], "guessing"),
+        ([], "--backend"),
+    ],
+)
+def test_bad_input_is_one_sentence(arguments, sentence, capsys):
+    assert main(["diagnose", *arguments]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_kokoros_decoder_is_what_is_diagnosed_without_a_target(capsys):
+    fault = "sign_flip@decoder.decode.1.norm1:add"
+    assert main(["diagnose", "--backend", "eager", "--frames", "4", "--fault", fault]) == 1
+    printed = capsys.readouterr().out
+    assert "decoder from har, 4 frames, weights narrow" in printed
+    assert "decoder.decode.1.norm1:add is the first operator that is wrong" in printed
+
+
+def test_the_healthy_decoder_has_no_fault():
+    decoder = target.kokoro_decoder("narrow", 0, "Hello world, this is a test.", 4, [])
+    found = locate.diagnose(decoder.candidate, decoder.inputs, "eager", precision="float64")
+    assert (found.verdict, found.culprits, found.investigation.candidate.missing) == ("pass", (), ())
+    assert found.investigation.probe.difference == 0
+
+
+@pytest.mark.slow
+def test_a_delegate_is_bisected(capsys):
+    fault = "sign_flip@decoder.decode.1.norm1:add"
+    arguments = ["diagnose", "--backend", "executorch-xnnpack", "--frames", "4", "--fault", fault, "--json"]
+    assert main(arguments) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert (found["method"], found["verdict"]) == ("bisection", "fail")
+    assert [one["tap"] for one in found["culprits"]] == ["decoder.decode.1.norm1:add"]
+    assert found["searches"][0]["compilations"] <= found["searches"][0]["at most"]
