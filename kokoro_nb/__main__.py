@@ -24,7 +24,7 @@ examples:
   kokoro-nb run 01 03 -p weights narrow --jobs 2
   kokoro-nb diagnose vocoder.py:example --backend onnxruntime
 
-exit status: 0 passed, 1 a check failed or an operator is wrong, 2 bad input, 3 not localised, 130 interrupted, 143 ended
+exit status: 0 passed, 1 a check failed or an operator is wrong, 2 bad input, 3 not localised, 130 or 143 stopped
 """
 
 
