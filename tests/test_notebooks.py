@@ -55,7 +55,7 @@ LONG = ("02_export", "07_coreml_complete", "10_upstream_defects", "11_delegation
 @pytest.fixture(scope="module", params=["short", pytest.param("long", marks=pytest.mark.slow)])
 def executed(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
-    declared = {path.stem: declared_parameters(read_notebook(path)) for path in find_notebooks(NOTEBOOKS)}
+    declared = {path.stem: declared_parameters(read_notebook(path)) for path in find_notebooks(folder=NOTEBOOKS)}
     names = [name for name in declared if (name in LONG) == (request.param == "long")]
     given = {key: value for key, value in SMALL.items() if any(key in declared[name] for name in names)}
     outcomes = run_notebooks(names, given, 2, folder)
@@ -86,12 +86,12 @@ def test_the_report_shows_every_notebook(executed, tmp_path):
 
 def test_nothing_is_written_beside_the_sources(executed):
     assert {path.suffix for path in NOTEBOOKS.iterdir() if path.is_file()} == {".ipynb"}
-    assert all(read_notebook(path).cells for path in find_notebooks(NOTEBOOKS))
+    assert all(read_notebook(path).cells for path in find_notebooks(folder=NOTEBOOKS))
 
 
 def test_every_notebook_is_executed_and_every_small_parameter_is_one_that_a_notebook_has():
-    assert set(LONG) < {path.stem for path in find_notebooks(NOTEBOOKS)}
-    declared = {name for path in find_notebooks(NOTEBOOKS) for name in declared_parameters(read_notebook(path))}
+    assert set(LONG) < {path.stem for path in find_notebooks(folder=NOTEBOOKS)}
+    declared = {name for path in find_notebooks(folder=NOTEBOOKS) for name in declared_parameters(read_notebook(path))}
     assert set(SMALL) <= declared
 
 

@@ -23,7 +23,9 @@ def add(commands: Any) -> None:
     report.add_argument("--render-only", action="store_true", help="write the report of what has been run already")
     report.set_defaults(command=_report)
     for command in (run, report):
-        command.add_argument("notebooks", nargs="*", metavar="NN", help="numbers or names of notebooks; all by default")
+        command.add_argument(
+            "notebooks", nargs="*", metavar="NN", help="numbers, names or paths; all of the project by default"
+        )
         command.add_argument(
             "-p",
             nargs=2,
@@ -35,7 +37,7 @@ def add(commands: Any) -> None:
         )
         command.add_argument("--jobs", type=int, default=1, metavar="N", help="notebooks at once (default: 1)")
         command.add_argument(
-            "--out", type=Path, metavar="DIR", help="where results go (default: the project's outputs/)"
+            "--out", type=Path, metavar="DIR", help="where results go (default: outputs/ of the project, or here)"
         )
         command.add_argument("--timeout", type=float, metavar="S", help="stop a notebook after so many seconds")
         command.add_argument("--memory", type=float, metavar="GB", help="stop a notebook that takes more memory")
@@ -66,14 +68,15 @@ def _run(arguments: argparse.Namespace) -> int:
 def _report(arguments: argparse.Namespace) -> int:
     from kokoro_nb.reporting.html import render_report
     from kokoro_nb.reporting.runs import read_runs
+    from kokoro_nb.reporting.selection import notebook_names
 
     out = _out(arguments)
     if not arguments.render_only:
         _execute(arguments, out)
     elif arguments.notebooks or arguments.parameters or arguments.fresh:
         raise InputError("--render-only runs nothing; leave out the notebooks, -p and --fresh.")
-    print(f"Report: {render_report(out / 'run', out / 'report', names := _names())}")
-    runs = [run for run in read_runs(out / "run") if names is None or run.notebook in names]
+    print(f"Report: {render_report(out / 'run', out / 'report', names := notebook_names(arguments.notebooks))}")
+    runs = [run for run in read_runs(out / "run") if run.notebook in names]
     return int(any(run.status != "passed" for run in runs))
 
 
@@ -105,17 +108,7 @@ def _execute(arguments: argparse.Namespace, out: Path) -> "list[Outcome]":
     return run_notebooks(chosen, parameters, jobs, out / "run", arguments.fresh, limits=limits)
 
 
-def _names() -> set[str] | None:
-    """Return the names of the notebooks that there are; None away from any."""
-    from kokoro_nb.reporting.selection import find_notebooks, notebooks_folder
-
-    try:
-        return {path.stem for path in find_notebooks(notebooks_folder())}
-    except InputError:
-        return None
-
-
 def _out(arguments: argparse.Namespace) -> Path:
-    from kokoro_nb.reporting.selection import notebooks_folder
+    from kokoro_nb.reporting.versions import outputs_folder
 
-    return arguments.out.resolve() if arguments.out else notebooks_folder().parent / "outputs"
+    return (arguments.out or outputs_folder()).resolve()

@@ -14,7 +14,7 @@ def add(commands: Any) -> None:
     where.add_argument("--workers", type=int, default=2, metavar="N", help="processes of this machine (default: 2)")
     where.add_argument("--scheduler", metavar="ADDR", help="a Dask scheduler's address instead: tcp://host:8786")
     sweep.add_argument(
-        "--out", type=Path, metavar="DIR", help="its folder (default: the project's outputs/sweeps/<name>)"
+        "--out", type=Path, metavar="DIR", help="its folder (default: outputs/sweeps/<name> of the project, or here)"
     )
     sweep.set_defaults(command=_sweep)
 
@@ -24,12 +24,12 @@ def add(commands: Any) -> None:
 
 
 def _sweep(arguments: argparse.Namespace) -> int:
-    from kokoro_nb.reporting.selection import notebooks_folder
     from kokoro_nb.reporting.sweep.spec import read_spec
     from kokoro_nb.reporting.sweep.sweep_run import TABLE, run_sweep
+    from kokoro_nb.reporting.versions import outputs_folder
 
     spec = read_spec(arguments.spec)
-    out = (arguments.out or notebooks_folder().parent / "outputs" / "sweeps" / spec.name).resolve()
+    out = (arguments.out or outputs_folder() / "sweeps" / spec.name).resolve()
     results = run_sweep(spec, out, arguments.workers, arguments.scheduler)
     counts = Counter(result.status for result in results)
     print(f"{len(results)} cells: {', '.join(f'{count} {status}' for status, count in counts.items())}")

@@ -22,9 +22,9 @@ from kokoro_nb.reporting.selection import (
     assign_parameters,
     declared_parameters,
     find_notebooks,
-    notebooks_folder,
     read_notebook,
 )
+from kokoro_nb.reporting.versions import project_folder
 from kokoro_nb.storage import atomic, clear_drafts, held, require_own
 
 PATIENCE = 20.0  # seconds that a worker is given to shut its kernel down
@@ -58,13 +58,14 @@ def run_notebooks(
 ) -> list[Outcome]:
     """Execute notebooks, each in ``<out_dir>/<name>``, and return how each fared.
 
-    A notebook that fails does not stop the others. One that passed before with the same cells, parameters, package and
-    versions is kept as it is.
+    A notebook that fails does not stop the others. Each works in its own results folder; one that lies outside any
+    checkout of this project, in the folder where it lies. One that passed before with the same cells, parameters,
+    package and versions is kept as it is.
 
     Parameters
     ----------
     selection : sequence of str
-        Numbers or names; empty for all.
+        Numbers, names or paths; empty for all of the project.
     parameters : mapping
         Passed to every notebook that declares them. ``out_dir`` is always the notebook's own folder.
     jobs : int
@@ -90,7 +91,8 @@ def run_notebooks(
         raise InputError(f"At least one job is needed, not {jobs}.")
     if "out_dir" in parameters:
         raise InputError("The parameter 'out_dir' is set for each notebook; choose the folder with --out instead.")
-    paths = find_notebooks(notebooks_folder() if folder is None else folder, selection)
+    paths = find_notebooks(selection, folder)
+    places = {path.stem: _own_place(path.resolve().parent, folder) for path in paths}
     notebooks = {path.stem: read_notebook(path) for path in paths}
     declared = {name: declared_parameters(notebook) for name, notebook in notebooks.items()}
     given = assign_parameters(declared, parameters)
@@ -113,12 +115,18 @@ def run_notebooks(
                 require_own(root / name, FILE, "a run", "--out")
                 cells = len(notebook.cells) + bool(passed)  # papermill adds a cell with the parameters
                 source = json.dumps(notebook)
-                waiting.append(Job(run, source, root / name, passed, cells, threads, limits))
+                waiting.append(Job(run, source, root / name, passed, cells, threads, limits, places[name]))
             for run in _run_all(waiting, jobs, progress, Hold(lock)):
                 outcomes[run.notebook] = Outcome(run, False)
         finally:
             progress.close()
     return [outcomes[name] for name in notebooks]
+
+
+def _own_place(place: Path, folder: str | Path | None) -> Path | None:
+    """Return the folder that a notebook lies in if that is neither `folder` nor in a checkout of this project."""
+    ours = project_folder(place) is not None or (folder is not None and place == Path(folder).resolve())
+    return None if ours else place
 
 
 def _run_all(jobs: Sequence[Job], at_once: int, progress: Progress, hold: Hold) -> list[Run]:

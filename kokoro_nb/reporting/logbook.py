@@ -1,5 +1,6 @@
 """What a notebook writes its results into: checks, figures, audio and tables, kept beside its executed copy."""
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -15,9 +16,10 @@ from kokoro_nb.reporting.picture import Picture, save
 from kokoro_nb.reporting.player import mono, player
 from kokoro_nb.reporting.show import shown
 from kokoro_nb.reporting.side_by_side import side_by_side
-from kokoro_nb.reporting.versions import commit, project_folder, versions
+from kokoro_nb.reporting.versions import commit, outputs_folder, versions
 from kokoro_nb.storage import json_ready
 
+OUT_DIR = "KOKORO_NB_OUT_DIR"  # tells the kernel of a run where its results go
 NOTEBOOK = re.compile(r"\w[\w.-]*")
 
 
@@ -38,8 +40,8 @@ class Logbook:
     parameters : mapping
         The values of the notebook's parameters.
     out_dir : path, optional
-        Where everything is written; by default ``outputs/notebooks/<notebook>`` of the project that the working
-        directory lies in, or of the working directory itself.
+        Where everything is written; by default the results folder of the run, and outside of one
+        ``outputs/notebooks/<notebook>`` of the project that the working directory lies in, or of that directory itself.
 
     Raises
     ------
@@ -53,9 +55,8 @@ class Logbook:
         if not NOTEBOOK.fullmatch(notebook):
             raise InputError(f"'{notebook}' is no name for a notebook; use letters, digits, '_', '-' and '.'.")
         self.notebook, self.weights = notebook, weights
-        if out_dir is None:
-            out_dir = (project_folder() or Path.cwd()) / "outputs" / "notebooks" / notebook
-        self.out_dir = Path(out_dir).resolve()
+        default = os.environ.get(OUT_DIR) or outputs_folder() / "notebooks" / notebook
+        self.out_dir = Path(default if out_dir is None else out_dir).resolve()
         self.findings: list[Finding] = []
         self._about: dict[str, Any] = {
             "notebook": notebook,

@@ -20,6 +20,7 @@ from typing import IO, TYPE_CHECKING, Any
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting.endings import Ending, died, ending, raised, starvations
 from kokoro_nb.reporting.limits import NONE, Limits, watched
+from kokoro_nb.reporting.logbook import OUT_DIR
 from kokoro_nb.reporting.runs import FILE, Run, write_run
 from kokoro_nb.reporting.selection import import_nbformat
 from kokoro_nb.storage import file_digest
@@ -62,6 +63,8 @@ class Job:
         How many threads numerical libraries may use, where several notebooks share the machine.
     limits : Limits
         What it may take.
+    place : Path or None
+        The working directory of the kernel; `folder` where there is none.
     """
 
     run: Run
@@ -71,6 +74,7 @@ class Job:
     cells: int
     threads: int | None = None
     limits: Limits = NONE
+    place: Path | None = None
 
 
 class Hold:
@@ -90,7 +94,7 @@ def _hold(duplicate: Any) -> Hold:
 
 
 def kernel_manager(
-    log: IO[bytes], begun: "list[Popen[bytes]]", threads: int | None = None, hold: Hold | None = None
+    log: IO[bytes], begun: "list[Popen[bytes]]", job: Job, hold: Hold | None = None
 ) -> "type[AsyncKernelManager]":
     """Return a kernel manager class that starts this very interpreter, whatever kernels are installed.
 
@@ -100,8 +104,8 @@ def kernel_manager(
         Takes what the kernel process itself says, which is not the notebook's output: why it crashed, for one.
     begun : list of subprocess.Popen
         Gets the process of the kernel.
-    threads : int, optional
-        How many threads numerical libraries may use, unless the environment says so already.
+    job : Job
+        Says where a logbook writes, and how many threads numerical libraries may use, unless the environment says so.
     hold : Hold, optional
         What the kernel holds as long as it lives: left behind by a worker that was killed, it may still write.
     """
@@ -109,12 +113,14 @@ def kernel_manager(
     from jupyter_client.kernelspec import KernelSpec
     from jupyter_client.manager import AsyncKernelManager
 
-    limit = {} if threads is None else {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(threads))}
+    environment = {**QUIET, OUT_DIR: str(job.folder)}
+    if job.threads is not None:
+        environment["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS", str(job.threads))
     spec = KernelSpec(
         argv=[sys.executable, "-m", "kokoro_nb.reporting.notebook_kernel", "-f", "{connection_file}"],
         display_name="Python 3",
         language="python",
-        env={**QUIET, **limit},
+        env=environment,
         metadata={"supported_encryption": ["curve"]},
     )
     encryption = "auto" if zmq.has("curve") else "disabled"  # without it ipykernel warns in every notebook
@@ -214,8 +220,8 @@ def _execute(job: Job, report: Callable[[int], None], hold: Hold | None) -> Endi
                 kernel_name="python3",
                 language="python",
                 progress_bar=False,
-                kernel_manager_class=kernel_manager(log, begun, job.threads, hold),
-                resources={"metadata": {"path": str(job.folder)}},
+                kernel_manager_class=kernel_manager(log, begun, job, hold),
+                resources={"metadata": {"path": str(job.place or job.folder)}},
                 on_cell_start=lambda cell, cell_index: report(cell_index),
             )
         except PapermillExecutionError as error:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,31 +30,67 @@ def notebooks_folder() -> Path:
     raise InputError("There are no notebooks here; change to a checkout of the project, where notebooks/ is.")
 
 
-def find_notebooks(folder: str | Path, selection: Sequence[str] = ()) -> list[Path]:
-    """Return the paths of the notebooks asked for, in order; all of them if `selection` is empty.
+def find_notebooks(selection: Sequence[str] = (), folder: str | Path | None = None) -> list[Path]:
+    """Return the paths of the selected notebooks: the project's in order, then others; all of the project's if empty.
 
     Parameters
     ----------
-    folder : path
-        Where to look for ``NN_<name>.ipynb``.
     selection : sequence of str
-        Numbers (``03``) or names (``03_decoder_nan``, with or without ``.ipynb``).
+        Paths of notebooks anywhere; numbers (``03``) or names (``03_decoder_nan``, with or without ``.ipynb``) of the
+        project's notebooks and of those in the working directory.
+    folder : path, optional
+        Where the project's notebooks are, ``NN_<name>.ipynb``: see `notebooks_folder`.
 
     Raises
     ------
     InputError
-        If there are none, or one that was asked for is not there.
+        If there are none, one that is selected is not there, or a number or name fits several.
     """
-    found = sorted(Path(folder).glob(PATTERN))
+    try:
+        found = _numbered(notebooks_folder() if folder is None else Path(folder))
+    except InputError:
+        if not selection:
+            raise
+        found = []
+    known = {path.resolve(): path for path in (*found, *sorted(Path.cwd().glob("*.ipynb")))}
+    chosen: dict[Path, Path] = {}
+    for wanted in selection:
+        if wanted.endswith(".ipynb") and Path(wanted).is_file():
+            chosen[Path(wanted).resolve()] = Path(wanted)
+            continue
+        matches = [path for path in known if wanted in (path.stem, path.name, _number(path))]
+        if not matches:
+            there = ", ".join(path.stem for path in known) or "none here"
+            raise InputError(f"There is no notebook '{wanted}'; there are: {there}.")
+        if len(matches) > 1:
+            raise InputError(f"'{wanted}' may be {' or '.join(map(str, matches))}; give the path of the one to run.")
+        chosen[matches[0]] = known[matches[0]]
+    names = [path.stem for path in chosen]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"Two of the selected notebooks are named {name}; run one at a time, or rename one.")
+    ordered = [path for path in known if path in chosen] + [path for path in chosen if path not in known]
+    return [chosen[path] for path in ordered] or found
+
+
+def notebook_names(selection: Sequence[str] = ()) -> set[str]:
+    """Return the names of the notebooks that there are: the project's, those of the working directory, the selected."""
+    here = {path.stem for path in (*Path.cwd().glob("*.ipynb"), *map(Path, selection))}
+    try:
+        return here | {path.stem for path in find_notebooks()}
+    except InputError:
+        return here
+
+
+def _numbered(folder: Path) -> list[Path]:
+    found = sorted(folder.glob(PATTERN))
     if not found:
         raise InputError(f"{folder} holds no notebook named like 01_name.ipynb; check the folder.")
-    chosen: set[Path] = set()
-    for wanted in selection:
-        matches = [path for path in found if wanted in (path.stem, path.name, path.stem[:2])]
-        if not matches:
-            raise InputError(f"There is no notebook '{wanted}'; there are: {', '.join(path.stem for path in found)}.")
-        chosen.update(matches)
-    return [path for path in found if path in chosen] if selection else found
+    return found
+
+
+def _number(path: Path) -> str:
+    return path.stem[:2] if fnmatch(path.name, PATTERN) else path.stem
 
 
 def import_nbformat() -> Any:

@@ -60,6 +60,11 @@ def project_folder(start: str | Path | None = None) -> Path | None:
     return next((folder for folder in (start, *start.parents) if _is_project(folder)), None)
 
 
+def outputs_folder() -> Path:
+    """Return ``outputs/`` of the project that the working directory lies in, else of the working directory itself."""
+    return (project_folder() or Path.cwd()) / "outputs"
+
+
 def _is_project(folder: Path) -> bool:
     try:
         project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8")).get("project", {})

@@ -11,7 +11,9 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+from kokoro_nb.__main__ import main
 from kokoro_nb.errors import InputError
+from kokoro_nb.findings import read_findings
 from kokoro_nb.reporting import execute
 from kokoro_nb.reporting.execute import run_notebooks
 from kokoro_nb.reporting.runs import read_run, write_run
@@ -109,6 +111,23 @@ def test_a_dead_kernel_and_a_dead_worker_are_told(project):
     assert "Fatal Python error: Aborted" in runs["04_kernel_dies"].error, "and why"
     assert "died with exit code -9" in runs["05_worker_dies"].error
     assert runs["05_worker_dies"].executed is None, "its copy may be half-written"
+
+
+def test_a_notebook_outside_any_checkout_works_where_it_lies_and_its_log_goes_into_the_run(
+    project, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "beside.py").write_text("ANSWER = 42")
+    logged = "Logbook('mine', 'own', {}).check('answer', 'It is 42.', ANSWER, 42, '==')"
+    source = f"from kokoro_nb.reporting.logbook import Logbook\nfrom beside import ANSWER\n{logged}"
+    save(tmp_path, "01_mine", source, parameters="")
+    with pytest.raises(InputError, match=r"'01' may be .*01_good.* or .*01_mine"):
+        again(project, ["01"])
+    assert main(["report", "01_mine.ipynb"]) == 0
+    (row,) = read_findings(tmp_path / "outputs" / "run" / "01_mine" / "findings.json")[0]
+    assert (row.kind, row.verdict) == ("answer", "pass")
+    assert "It is 42." in (tmp_path / "outputs" / "report" / "index.html").read_text()
+    assert main(["report", "--render-only"]) == 0
 
 
 def test_what_passed_is_kept_and_said_to_be(project, capfd):

@@ -8,7 +8,6 @@ import soundfile
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Finding, read_findings
-from kokoro_nb.reporting import logbook
 from kokoro_nb.reporting.logbook import Logbook
 
 LABEL = "narrow (random, seed 0; 3.4 M parameters; sha256 01234567)"
@@ -160,7 +159,7 @@ def test_without_a_folder_it_writes_into_the_projects_outputs(tmp_path, monkeypa
     monkeypatch.chdir(tmp_path / "notebooks")
     assert Logbook("01_a", LABEL, {}).out_dir == tmp_path / "outputs" / "notebooks" / "01_a"
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "another"\n')
-    monkeypatch.setattr(logbook, "project_folder", lambda: None)
+    monkeypatch.setattr(versions, "project_folder", lambda: None)
     assert Logbook("01_a", LABEL, {}).out_dir == tmp_path / "notebooks" / "outputs" / "notebooks" / "01_a"
 
 

@@ -1,16 +1,21 @@
+from pathlib import Path
+
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from kokoro_nb.errors import InputError
+from kokoro_nb.reporting import selection
 from kokoro_nb.reporting.selection import (
     assign_parameters,
     declared_parameters,
     find_notebooks,
+    notebook_names,
     notebooks_folder,
     parse_value,
     read_notebook,
 )
+from kokoro_nb.reporting.versions import outputs_folder
 
 
 @pytest.fixture
@@ -25,22 +30,68 @@ def names(paths):
 
 
 def test_all_numbered_notebooks_are_found_by_glob(folder):
-    assert names(find_notebooks(folder)) == ["01_patching", "02_export", "03_decoder_nan"]
+    assert names(find_notebooks(folder=folder)) == ["01_patching", "02_export", "03_decoder_nan"]
 
 
 def test_a_selection_is_by_number_or_name_and_kept_in_order(folder):
-    chosen = find_notebooks(folder, ["03_decoder_nan", "01", "01_patching.ipynb"])
+    chosen = find_notebooks(["03_decoder_nan", "01", "01_patching.ipynb"], folder)
     assert names(chosen) == ["01_patching", "03_decoder_nan"]
 
 
 def test_an_unknown_notebook_is_an_input_error_that_lists_them(folder):
     with pytest.raises(InputError, match=r"no notebook '07'; there are: 01_patching, 02_export, 03_decoder_nan"):
-        find_notebooks(folder, ["01", "07"])
+        find_notebooks(["01", "07"], folder)
 
 
 def test_an_empty_folder_is_an_input_error(tmp_path):
     with pytest.raises(InputError, match="holds no notebook"):
-        find_notebooks(tmp_path)
+        find_notebooks(folder=tmp_path)
+
+
+@pytest.fixture
+def own(tmp_path_factory, monkeypatch):
+    """A working directory outside the project with a notebook of one's own in it."""
+    here = tmp_path_factory.mktemp("own")
+    monkeypatch.chdir(here)
+    nbformat.write(new_notebook(), "01_mine.ipynb")
+    return here
+
+
+def test_an_exact_path_wins_wherever_it_lies(folder, own):
+    nbformat.write(new_notebook(), own / "02_export.ipynb")
+    for wanted in ("02_export.ipynb", str(own / "02_export.ipynb")):
+        (path,) = find_notebooks([wanted], folder)
+        assert path.resolve() == own / "02_export.ipynb"
+    assert find_notebooks([str(folder / "draft.ipynb")], folder) == [folder / "draft.ipynb"]
+
+
+def test_a_name_of_the_working_directory_is_enough(folder, own):
+    assert find_notebooks(["01_mine", "03"], folder) == [folder / "03_decoder_nan.ipynb", own / "01_mine.ipynb"]
+
+
+def test_an_ambiguous_number_is_refused_with_both_paths(folder, own):
+    with pytest.raises(InputError) as refused:
+        find_notebooks(["01"], folder)
+    assert str(folder / "01_patching.ipynb") in str(refused.value)
+    assert str(own / "01_mine.ipynb") in str(refused.value)
+    nbformat.write(new_notebook(), folder / "03_other.ipynb")
+    with pytest.raises(InputError, match=r"'03' may be .*03_decoder_nan.* or .*03_other"):
+        find_notebooks(["03"], folder)
+
+
+def test_two_notebooks_of_one_name_would_share_their_results(folder, own):
+    nbformat.write(new_notebook(), own / "02_export.ipynb")
+    with pytest.raises(InputError, match="Two of the selected notebooks are named 02_export"):
+        find_notebooks([str(folder / "02_export.ipynb"), "02_export.ipynb"], folder)
+
+
+def test_away_from_any_project_a_path_is_enough(own, monkeypatch):
+    monkeypatch.setattr(selection, "PACKAGE", own)
+    assert find_notebooks(["01_mine.ipynb"]) == [Path("01_mine.ipynb")]
+    assert notebook_names(["elsewhere/x.ipynb"]) == {"01_mine", "x"}
+    assert outputs_folder() == own / "outputs"
+    with pytest.raises(InputError, match="change to a checkout"):
+        find_notebooks()
 
 
 def test_the_folder_is_the_projects_around_the_working_directory(tmp_path, monkeypatch):

@@ -13,7 +13,6 @@ from kokoro_nb.reporting.selection import (
     assign_parameters,
     declared_parameters,
     find_notebooks,
-    notebooks_folder,
     read_notebook,
 )
 from kokoro_nb.reporting.sweep.spec import Spec, value_text
@@ -82,7 +81,7 @@ def expand(spec: Spec, folder: str | Path | None = None) -> list[Cell]:
     InputError
         If a notebook or a parameter is unknown, or a notebook cannot be read.
     """
-    paths = find_notebooks(notebooks_folder() if folder is None else folder, spec.notebooks)
+    paths = find_notebooks(spec.notebooks, folder)
     notebooks = {path.stem: read_notebook(path) for path in paths}
     declared = {name: declared_parameters(notebook) for name, notebook in notebooks.items()}
     given = assign_parameters(declared, {**spec.grid, **spec.fixed})
