@@ -8,6 +8,7 @@ import soundfile
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Finding, read_findings
+from kokoro_nb.reporting import versions
 from kokoro_nb.reporting.logbook import Logbook
 
 LABEL = "narrow (random, seed 0; 3.4 M parameters; sha256 01234567)"
