@@ -13,6 +13,7 @@ from kokoro_nb.backends.coreml.conversion import mil_program, model_of, places
 from kokoro_nb.backends.coreml.interface import Interface, interface, record
 from kokoro_nb.backends.coreml.precision import Mixed, Precision, compute_precision
 from kokoro_nb.backends.exported import Exported, output_specs
+from kokoro_nb.backends.mil.rounding import FLOAT32, Arithmetic
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.backends.taps import Untraced
 
@@ -53,8 +54,9 @@ class CoreMl(FileBackend):
     route : str
         ``export``: from the exported program; ``trace``: from `torch.jit.trace` of its module.
     precision : str or Mixed
-        What the operators compute in: ``float32``, ``float16``, or float16 but for some. Inputs and outputs are float32
-        (or int32) in all three.
+        What the operators are typed to compute in: ``float32``, ``float16``, or float16 but for some. In a float16 file
+        weights, constants and every result are stored as float16; what Core ML rounds inside an operator, the file does
+        not say (see `mil.rounding.Arithmetic`). Inputs and outputs are float32 (or int32) in all three.
     target : str
         The oldest system that the file is for: ``iOS17`` (with macOS 14) or ``iOS18`` (with macOS 15).
 
@@ -85,7 +87,7 @@ class CoreMl(FileBackend):
         return None
 
     def executes(self) -> str | None:
-        """Return None on macOS, elsewhere the sentence that says that Core ML is there alone."""
+        """Return None on macOS, elsewhere the sentence that says that only macOS has Core ML."""
         if sys.platform == "darwin":
             return None
         return "Core ML predicts on macOS only; coreml-reference runs the same file on any machine."
@@ -95,20 +97,14 @@ class CoreMl(FileBackend):
         precision = asdict(self.precision) if isinstance(self.precision, Mixed) else self.precision
         return {"route": self.route, "precision": precision, "target": self.target}
 
-    def graph(self, exported: Exported) -> Runnable:
-        """Return the MIL program before coremltools' optimisation passes, in float32, executed by our reference.
+    def graph(self, exported: Exported, arithmetic: Arithmetic = FLOAT32) -> Runnable:
+        """Return the MIL program before coremltools' passes and the saving: see `mil.graph.mil_graph`."""
+        from kokoro_nb.backends.mil.graph import mil_graph
 
-        What those passes change is not in it: where it is right and the file is wrong, a pass is to blame.
-        """
-        with quietly():
-            from kokoro_nb.backends.mil.graph import MilGraph
-            from kokoro_nb.backends.mil.interpreter import Interpreter
-
-            interpreter = Interpreter(mil_program(exported, self.route, self.target))
-        return MilGraph(interpreter, exported.inputs, output_specs(exported))
+        return mil_graph(exported, self.route, self.target, arithmetic)
 
     def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> dict[str, str]:
-        """Convert and save the model, with what was declared of its inputs and outputs in its metadata."""
+        """Convert and save the model, the declared inputs and outputs in its metadata."""
         with on_rung("lowered", seconds), quietly():
             program = mil_program(exported, self.route, self.target)
             model = model_of(program, self.target, compute_precision(self.precision))

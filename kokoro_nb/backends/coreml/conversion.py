@@ -8,10 +8,9 @@ or another output as well takes the name away from it.
 from collections.abc import Sequence
 from typing import Any
 
-from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.coreml.coreml_converters import own_converters
 from kokoro_nb.backends.coreml.interface import INTERFACE, feature_names, require_lossless
-from kokoro_nb.backends.coreml.naming import name_of, settle, settling_pipeline
+from kokoro_nb.backends.coreml.naming import settle, settling_pipeline
 from kokoro_nb.backends.exported import Exported, output_specs
 from kokoro_nb.backends.signature import TensorSpec, call_arguments, named_outputs
 from kokoro_nb.patch_registry import with_patches
@@ -19,7 +18,7 @@ from kokoro_nb.patch_registry import with_patches
 SCOPE = "kokoro_nb"
 
 
-def mil_program(exported: Exported, route: str, target: str, source: Any = None) -> Any:
+def mil_program(exported: Exported, route: str, target: str) -> Any:
     """Return the MIL program as coremltools' frontend makes it, before any of its optimisation passes.
 
     Parameters
@@ -30,8 +29,6 @@ def mil_program(exported: Exported, route: str, target: str, source: Any = None)
         ``export``: from the exported program; ``trace``: from `torch.jit.trace` of its module.
     target : str
         Name of a member of ``coremltools.target``.
-    source : ExportedProgram, optional
-        What coremltools is handed, where it is there already.
 
     Returns
     -------
@@ -48,12 +45,10 @@ def mil_program(exported: Exported, route: str, target: str, source: Any = None)
 
     require_lossless(exported.inputs, "input")
     require_lossless(output_specs(exported), "output")
-    if source is None:
-        source = _traced(exported) if route == "trace" else _decomposed(exported)
     mb.name_count.clear()  # a conversion that failed leaves its numbers, and the next one's names would go on from them
     with own_converters():
         program = ct.convert(
-            source,
+            _traced(exported) if route == "trace" else _numbered(exported),
             source="pytorch",
             convert_to="milinternal",
             inputs=[_input_type(spec) for spec in exported.inputs],
@@ -106,43 +101,11 @@ def lowered_precision(program: Any, precision: Any) -> None:
         PASS_REGISTRY[f"common::{name}"](program)
 
 
-def origins(exported: Exported, target: str) -> dict[str, str]:
-    """Return where in the module each operator comes from that coremltools may give float16, on the route ``export``.
-
-    Returns
-    -------
-    dict
-        Name of the operator (see `naming`) -> path of the submodule; ``""`` for the module itself. An operator that was
-        fused of several has the path of the last of them.
-    """
-    import coremltools as ct
-
-    source = _decomposed(exported)
-    paths = [_path(node) for node in source.graph.nodes]
-    found: dict[str, str] = {}
-
-    def ask(operation: Any) -> bool:
-        handles = [handle for handle in operation.scopes.get(_handle_source(), ()) if handle is not None]
-        found[name_of(operation)] = paths[handles[-1]] if handles else ""
-        return False
-
-    with quietly():
-        ct.convert(
-            mil_program(exported, "export", target, source),
-            source="milinternal",
-            convert_to="milinternal",
-            minimum_deployment_target=getattr(ct.target, target),
-            compute_precision=ct.transform.FP16ComputePrecision(op_selector=ask),
-            pass_pipeline=settling_pipeline(),
-        )
-    return found
-
-
 def places(model: Any, exported: Exported) -> dict[str, str]:
     """Return the name of the value that holds each operator's result, in a model that was made on the route ``export``.
 
-    An operator that was fused of several holds the result of the last of them. A value that was written in float16 is a
-    result all the same. What something planted goes on to change is no result of the operator.
+    An operator that was fused of several holds the result of the last of them. A value stored in float16 is a result
+    all the same. A value that a planted fault goes on to change is no result of the operator.
     """
     nodes = list(exported.specification.program.graph.nodes)
     holders = exported.specification.results(nodes)
@@ -159,18 +122,12 @@ def places(model: Any, exported: Exported) -> dict[str, str]:
     return found
 
 
-def _decomposed(exported: Exported) -> Any:
-    """Return the exported program in the operators that coremltools takes, its nodes numbered for `origins`."""
+def _numbered(exported: Exported) -> Any:
+    """Return the exported program in the operators that coremltools takes, its nodes numbered for `places`."""
     program = exported.specification.program
     for number, node in enumerate(program.graph.nodes):
         node.meta["debug_handle"] = number
     return program
-
-
-def _path(node: Any) -> str:
-    """Return the path of the submodule that a node of an exported program was called in."""
-    stack = list(node.meta.get("nn_module_stack", {}).values())
-    return stack[-1][0] if stack else ""
 
 
 def _handle_source() -> Any:

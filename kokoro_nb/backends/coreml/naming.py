@@ -6,7 +6,6 @@ before anybody asks, and each operator is given the name of that result, from wh
 """
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 PASS = "settle_names"
@@ -14,37 +13,23 @@ BEFORE = "common::add_fp16_cast"
 _COPY = re.compile(r"(?P<name>.+)_cast_fp16(?:_(?P<place>\d+))?")
 
 
-@dataclass(frozen=True)
-class Result:
-    """The result of an operator before the float16 pass.
-
-    Attributes
-    ----------
-    operator : str
-        Name of the operator: that of its first result.
-    place : int
-        Which of its results it is.
-    """
-
-    operator: str
-    place: int
-
-
 def name_of(operation: Any) -> str:
     """Return the name by which an operator of a MIL program is known: that of its first result."""
     return operation.outputs[0].name
 
 
-def before_float16(copied: str) -> Result | None:
-    """Return what the result of a float16 operator was copied from; None for the name of any other result.
+def before_float16(copied: str) -> tuple[str, int] | None:
+    """Return what the result of a float16 operator was copied from: its operator, and which of its results.
+
+    None for the name of any other result.
 
     >>> before_float16("split_3_0_cast_fp16_1")
-    Result(operator='split_3_0', place=1)
+    ('split_3_0', 1)
     >>> before_float16("x_to_fp16") is None
     True
     """
-    told = _COPY.fullmatch(copied)
-    return Result(told["name"], int(told["place"] or 0)) if told else None
+    found = _COPY.fullmatch(copied)
+    return (found["name"], int(found["place"] or 0)) if found else None
 
 
 def settle(program: Any) -> None:

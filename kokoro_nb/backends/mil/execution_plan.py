@@ -12,7 +12,7 @@ from kokoro_nb.errors import InputError
 
 
 @dataclass(frozen=True)
-class Step:
+class PlannedOperation:
     """One operation.
 
     Attributes
@@ -37,55 +37,48 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The steps of a function and of each program nested in it, and the values of all constants."""
+class ExecutionPlan:
+    """The operations of a function and of each program nested in it, in order, and the values of all constants."""
 
-    steps: dict[Any, list[Step]] = field(default_factory=dict)
+    operations: dict[Any, list[PlannedOperation]] = field(default_factory=dict)
     constants: dict[Any, Any] = field(default_factory=dict)
 
-    def all_steps(self) -> Iterator[Step]:
-        """Return every step, those of nested programs too."""
-        for steps in self.steps.values():
-            yield from steps
+    def all_operations(self) -> Iterator[PlannedOperation]:
+        """Return every operation, those of nested programs too."""
+        for planned in self.operations.values():
+            yield from planned
 
+    def add(self, block: Any) -> None:
+        """Prepare a function, or a program nested in one.
 
-def planned(function: Any) -> Plan:
-    """Prepare a function.
-
-    Raises
-    ------
-    InputError
-        If an operator is of a type that cannot be executed.
-    """
-    plan = Plan()
-    _plan(function, plan)
-    return plan
-
-
-def _plan(block: Any, plan: Plan) -> None:
-    operations = []
-    for operation in block.operations:
-        if operation.op_type == "const":
-            plan.constants[operation.outputs[0]] = constant(operation.outputs[0])
-        elif operation.op_type in OPERATORS:
-            operations.append(operation)
-            for nested in operation.blocks:
-                _plan(nested, plan)
-        else:
-            raise InputError(
-                f"The operator '{operation.name}' is of type {operation.op_type}, which the reference for Core ML does "
-                "not execute; convert the model without it, or add it to kokoro_nb.backends.mil.operators."
+        Raises
+        ------
+        InputError
+            If an operator is of a type that cannot be executed.
+        """
+        operations = []
+        for operation in block.operations:
+            if operation.op_type == "const":
+                self.constants[operation.outputs[0]] = constant(operation.outputs[0])
+            elif operation.op_type in OPERATORS:
+                operations.append(operation)
+                for nested in operation.blocks:
+                    self.add(nested)
+            else:
+                raise InputError(
+                    f"The operator '{operation.name}' is of type {operation.op_type}, which the reference for Core ML "
+                    "does not execute; convert the model without it, or add it to kokoro_nb.backends.mil.operators."
+                )
+        self.operations[block] = [
+            PlannedOperation(
+                operation,
+                OPERATORS[operation.op_type],
+                {name: value for name, value in operation.inputs.items() if not name.startswith("_")},
+                tuple(declared_dtype(output) for output in operation.outputs),
+                tuple(done),
             )
-    plan.steps[block] = [
-        Step(
-            operation,
-            OPERATORS[operation.op_type],
-            {name: value for name, value in operation.inputs.items() if not name.startswith("_")},
-            tuple(declared_dtype(output) for output in operation.outputs),
-            tuple(done),
-        )
-        for operation, done in zip(operations, _done_with(block, operations), strict=True)
-    ]
+            for operation, done in zip(operations, _done_with(block, operations), strict=True)
+        ]
 
 
 def _done_with(block: Any, operations: list[Any]) -> list[list[Any]]:

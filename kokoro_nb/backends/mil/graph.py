@@ -4,7 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kokoro_nb.backends.base import quietly
+from kokoro_nb.backends.coreml.conversion import mil_program
+from kokoro_nb.backends.exported import Exported, output_specs
 from kokoro_nb.backends.mil.interpreter import Interpreter
+from kokoro_nb.backends.mil.rounding import FLOAT32, Arithmetic
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 
 
@@ -31,3 +35,14 @@ class MilGraph:
         results = self.interpreter.run(dict(zip(self.interpreter.inputs, arrays, strict=True)))
         declared = zip(self.outputs, results.values(), strict=True)
         return {spec.name: result.astype(spec.dtype).reshape(spec.shape) for spec, result in declared}
+
+
+def mil_graph(exported: Exported, route: str, target: str, arithmetic: Arithmetic = FLOAT32) -> MilGraph:
+    """Return the MIL program of a module, in float32, before coremltools' optimisation passes and the saving.
+
+    What those passes change is not in it: where it is right and the file is wrong, a pass is to blame. The parameters
+    are those of `conversion.mil_program`.
+    """
+    with quietly():
+        interpreter = Interpreter(mil_program(exported, route, target), arithmetic)
+    return MilGraph(interpreter, exported.inputs, output_specs(exported))

@@ -5,8 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 
+from kokoro_nb.backends.mil.execution_plan import ExecutionPlan, PlannedOperation
+from kokoro_nb.backends.mil.operators.registry import OperatorSite, StateContent
 from kokoro_nb.backends.mil.rounding import FLOAT32, Arithmetic
+from kokoro_nb.backends.mil.values import declared_dtype, fits, is_list, is_state, shown, torch_dtype
 from kokoro_nb.errors import InputError
 
 Observer = Callable[[str, str, Mapping[str, Any], Mapping[str, Any]], None]
@@ -21,7 +25,7 @@ class Interpreter:
     program : coremltools.converters.mil.Program
         `SavedProgram.program`, or one that was never saved.
     arithmetic : Arithmetic
-        What numbers are computed and kept in.
+        What numbers are computed and stored in.
     seed : int
         For random operators without a seed of their own; they begin anew with it in every run.
     function : str
@@ -41,22 +45,20 @@ class Interpreter:
     """
 
     def __init__(self, program: Any, arithmetic: Arithmetic = FLOAT32, seed: int = 0, function: str = "main"):
-        from kokoro_nb.backends.mil.execution_plan import planned
-        from kokoro_nb.backends.mil.values import is_state
-
         self.arithmetic, self.seed = arithmetic, seed
         self._function = program.functions[function]
-        self._opset = int(self._function.opset_version)
-        self._plan = planned(self._function)
+        self._plan = ExecutionPlan()
+        self._plan.add(self._function)
         self._constants = {v: arithmetic.constant(value) for v, value in self._plan.constants.items()}
+        self._planned = {one.operation: one for one in self._plan.all_operations()}
         variables = self._function.inputs
         self.states = tuple(name for name, variable in variables.items() if is_state(variable))
         self.inputs = tuple(name for name in variables if name not in self.states)
         self.outputs = tuple(variable.name for variable in self._function.outputs)
         self.unseeded = tuple(
-            step.operation.name
-            for step in self._plan.all_steps()
-            if step.operation.op_type.startswith("random_") and int(self._constants[step.inputs["seed"]]) == UNSEEDED
+            one.operation.name
+            for one in self._planned.values()
+            if one.operation.op_type.startswith("random_") and int(self._constants[one.inputs["seed"]]) == UNSEEDED
         )
         if self.unseeded:
             warnings.warn(
@@ -95,37 +97,72 @@ class Interpreter:
         InputError
             If the inputs or states are not those of the program, or an index in it is out of range.
         """
-        import torch
-
-        from kokoro_nb.backends.mil.operators.registry import Slot
-
-        slots = {name: Slot(self._content(name, state)) for name in self.states}
-        values: dict[Any, Any] = {self._function.inputs[name]: slot for name, slot in slots.items()}
-        values |= {self._function.inputs[name]: tensor for name, tensor in self._checked(inputs).items()}
+        contents = {name: StateContent(self._content(name, state)) for name in self.states}
+        values = {self._function.inputs[name]: value for name, value in {**contents, **self._checked(inputs)}.items()}
         with torch.no_grad():
             results = self._run(self._function, values, observe, torch.Generator().manual_seed(self.seed))
         if state is not None:
-            state.update({name: np.array(slot.content.numpy()) for name, slot in slots.items()})
+            state.update({name: np.array(content.content.numpy()) for name, content in contents.items()})
         return {name: np.array(result.numpy()) for name, result in zip(self.outputs, results, strict=True)}
+
+    def alone(self, operation: Any, inputs: Mapping[str, Any]) -> list[np.ndarray] | None:
+        """Execute one operation of the program on any values; its results are not rounded to what the file declares.
+
+        Parameters
+        ----------
+        operation : coremltools.converters.mil.mil.Operation
+            The operation; constants among its inputs are those of the program.
+        inputs : mapping
+            Its other inputs by MIL's names: arrays, or lists of arrays, in any precision.
+
+        Returns
+        -------
+        list of numpy.ndarray or None
+            Its results. None where they do not follow from `inputs` (conditions, loops, states, random numbers).
+        """
+        planned = self._planned[operation]
+        needed = {name for name, variable in planned.inputs.items() if not self._is_constant(variable)}
+        if operation.blocks or "seed" in planned.inputs or None in planned.dtypes or not needed <= inputs.keys():
+            return None
+        values = {name: self._given(variable, inputs.get(name)) for name, variable in planned.inputs.items()}
+        dtypes = tuple(self.arithmetic.stored_dtype(dtype) for dtype in planned.dtypes if dtype is not None)
+        site = OperatorSite(operation.op_type, operation.name, self._function.opset_version, dtypes)
+        with torch.no_grad():
+            results = planned.implementation(site, **values)
+        return [result.numpy() for result in (results if isinstance(results, list | tuple) else [results])]
+
+    def _is_constant(self, variable: Any) -> bool:
+        """Return whether a variable, or each of a list, is a constant of the program."""
+        return all(one in self._constants for one in (variable if isinstance(variable, list | tuple) else [variable]))
+
+    def _given(self, variable: Any, value: Any) -> Any:
+        if isinstance(variable, list | tuple):
+            return [self._given(one, each) for one, each in zip(variable, value or [None] * len(variable), strict=True)]
+        stored = self._constants[variable] if variable in self._constants else self.arithmetic.constant(_tensor(value))
+        return self.arithmetic.entering(stored)
 
     def _run(self, block: Any, values: dict[Any, Any], observe: Observer | None, generator: Any) -> list[Any]:
         """Execute the operations of a program; `values` holds what it reads from outside."""
-        from kokoro_nb.backends.mil.operators.registry import Site
-        from kokoro_nb.backends.mil.values import shown
 
         def nested(inner: Any, arguments: Sequence[Any]) -> list[Any]:
             values.update(zip(inner.inputs, arguments, strict=True))
             return self._run(inner, values, observe, generator)
 
-        for step in self._plan.steps[block]:
-            operation = step.operation
-            stored = {name: self._value(variable, values) for name, variable in step.inputs.items()}
-            drawn = _generator(stored, generator)
-            about = (operation.op_type, operation.name)
-            site = Site(*about, self._opset, step.dtypes, tuple(operation.blocks), nested, drawn)
+        for planned in self._plan.operations[block]:
+            operation = planned.operation
+            stored = {name: self._value(variable, values) for name, variable in planned.inputs.items()}
+            site = OperatorSite(
+                operation.op_type,
+                operation.name,
+                self._function.opset_version,
+                planned.dtypes,
+                tuple(operation.blocks),
+                nested,
+                _generator(stored, generator),
+            )
             try:
-                results = step.implementation(site, **{name: self._entering(value) for name, value in stored.items()})
-                outputs = self._kept(step, results)
+                results = planned.implementation(site, **{n: self._entering(value) for n, value in stored.items()})
+                outputs = self._stored(planned, results)
             except InputError:
                 raise
             except Exception as error:
@@ -134,8 +171,8 @@ class Interpreter:
             values.update(zip(operation.outputs, outputs, strict=True))
             if observe is not None:
                 named = {variable.name: values[variable] for variable in operation.outputs}
-                observe(*about, shown(stored), shown(named))
-            for variable in step.done_with:
+                observe(operation.op_type, operation.name, shown(stored), shown(named))
+            for variable in planned.done_with:
                 del values[variable]
         return [self._value(output, values) for output in block.outputs]
 
@@ -147,20 +184,18 @@ class Interpreter:
     def _entering(self, value: Any) -> Any:
         return [self._entering(one) for one in value] if isinstance(value, list) else self.arithmetic.entering(value)
 
-    def _kept(self, step: Any, results: Any) -> list[Any]:
+    def _stored(self, planned: PlannedOperation, results: Any) -> list[Any]:
         """Return an operator's results as they are stored, each of the dtype and shape that the program declares."""
-        from kokoro_nb.backends.mil.values import fits, is_list
-
-        variables = step.operation.outputs
+        variables = planned.operation.outputs
         one = len(variables) == 1 and (is_list(variables[0]) or not isinstance(results, list | tuple))
-        kept = []
-        for variable, dtype, result in zip(variables, step.dtypes, [results] if one else results, strict=True):
+        stored = []
+        for variable, dtype, result in zip(variables, planned.dtypes, [results] if one else results, strict=True):
             if dtype is not None:
-                result = self.arithmetic.kept(result, dtype)
+                result = self.arithmetic.stored(result, dtype)
                 if not fits(tuple(result.shape), variable.shape):
                     raise ValueError(f"the program declares {tuple(variable.shape)}, it gives {tuple(result.shape)}")
-            kept.append(result)
-        return kept
+            stored.append(result)
+        return stored
 
     def _checked(self, inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """Return the inputs as tensors of their own, as they are stored."""
@@ -172,13 +207,9 @@ class Interpreter:
         for name in self.inputs:
             if name not in inputs:
                 raise InputError(f"Input '{name}' is missing; the program takes {', '.join(self.inputs)}.")
-        return {name: self._stored(name, inputs[name]) for name in self.inputs}
+        return {name: self._input(name, inputs[name]) for name in self.inputs}
 
-    def _stored(self, name: str, array: np.ndarray) -> Any:
-        import torch
-
-        from kokoro_nb.backends.mil.values import declared_dtype, fits
-
+    def _input(self, name: str, array: np.ndarray) -> Any:
         variable = self._function.inputs[name]
         tensor, declared = torch.tensor(array), declared_dtype(variable)
         assert declared is not None
@@ -190,26 +221,24 @@ class Interpreter:
             raise InputError(
                 f"Input '{name}' is {tensor.dtype} (or beyond its range), but the program takes {declared}; convert it."
             )
-        return self.arithmetic.kept(tensor, declared)
+        return self.arithmetic.stored(tensor, declared)
 
     def _content(self, name: str, state: Mapping[str, np.ndarray] | None) -> Any:
-        import torch
-
-        from kokoro_nb.backends.mil.values import torch_dtype
-
         wrapped = self._function.inputs[name].sym_type.wrapped_type()
         declared, shape = torch_dtype(wrapped.get_primitive()), tuple(wrapped.get_shape())
         if state is None:
-            return self.arithmetic.kept(torch.zeros(shape, dtype=declared), declared)
+            return self.arithmetic.stored(torch.zeros(shape, dtype=declared), declared)
         if name not in state or state[name].shape != shape:
             raise InputError(f"State '{name}' is missing, or not of shape {shape}; the program keeps {self.states}.")
-        return self.arithmetic.kept(torch.tensor(state[name]), declared)
+        return self.arithmetic.stored(torch.tensor(state[name]), declared)
+
+
+def _tensor(value: np.ndarray) -> torch.Tensor:
+    return torch.from_numpy(np.array(value))
 
 
 def _generator(inputs: Mapping[str, Any], unseeded: Any) -> Any:
     """Return the source of an operator's random numbers; None if it draws none."""
-    import torch
-
     if "seed" not in inputs:
         return None
     seed = int(inputs["seed"])

@@ -3,17 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from kokoro_nb.backends.base import Artifact, Failure, loadable, on_rung, quietly
+from kokoro_nb.backends.base import Artifact, Failure, Runnable, loadable
 from kokoro_nb.backends.coreml import CoreMl
-from kokoro_nb.backends.coreml.conversion import mil_program
 from kokoro_nb.backends.coreml.interface import Interface, interface
-from kokoro_nb.backends.exported import Exported, output_specs
-from kokoro_nb.backends.mil.graph import MilGraph
-from kokoro_nb.backends.mil.interpreter import Interpreter, Observer
+from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.mil.rounding import FLOAT32, Arithmetic
 from kokoro_nb.backends.mil.saved_program import load_program
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
@@ -21,19 +18,22 @@ from kokoro_nb.backends.taps import read_taps
 from kokoro_nb.traces.operators import Taps
 from kokoro_nb.traces.trace import Keep, Trace
 
+if TYPE_CHECKING:
+    from kokoro_nb.backends.mil.interpreter import Interpreter, Observer
+
 
 @dataclass(frozen=True)
 class ReferenceProgram:
     """A saved program with what executes it."""
 
-    interpreter: Interpreter
+    interpreter: "Interpreter"
     interface: Interface
     inputs: tuple[TensorSpec, ...]
     name: str
     folder: Path  # of the artefact
 
-    def run(self, inputs: Arrays, observe: Observer | None = None) -> dict[str, np.ndarray]:
-        """Run once: see `base.Program.run`; `observe` is told of every operator, see `Interpreter.run`.
+    def run(self, inputs: Arrays, observe: "Observer | None" = None) -> dict[str, np.ndarray]:
+        """Run once: see `base.Program.run`; `observe` is called for every operator, see `Interpreter.run`.
 
         Raises
         ------
@@ -44,10 +44,7 @@ class ReferenceProgram:
         return self.interface.from_file(self.interpreter.run(arrays, observe))
 
     def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
-        """Run once, and keep what operators compute as they compute it: see `base.Program.trace`.
-
-        What is stored as float16 is captured as float16.
-        """
+        """Run once and capture what operators compute: see `base.Program.trace`; float16 is captured as float16."""
         arrays, known = checked(inputs, self.inputs), read_taps(self.folder)
         recorder = known.recorder(taps, keep)
         wanted = {value: name for name, value in known.wanted(taps).items()}
@@ -70,12 +67,21 @@ class CoreMlReference:
     converter : CoreMl
         Writes the file; the two share one artefact.
     arithmetic : Arithmetic
-        What numbers are computed and kept in.
+        What numbers are computed and stored in.
 
     Notes
     -----
-    What Core ML itself would give differs in rounding: see `Arithmetic`. An index out of range, which Core ML leaves
-    undefined, is an error here. What the converter changes is in the file, and so in the result: see `CoreMl`.
+    ``coreml-reference``: a float32 file; every operator computes in float32.
+
+    ``coreml-reference-float16``: a float16 file; an operator computes in float32 on its float16 inputs and weights, and
+    its result is rounded to float16, once.
+
+    ``coreml-reference-float16-strict``: the same file; every product, partial sum and other step inside an operator is
+    rounded to float16 as well.
+
+    Whether Apple's hardware lies between the last two, nobody has shown: `Arithmetic` says what is known. An index out
+    of range, which Core ML leaves undefined, is an error here. What the converter changes is in the file, and so in the
+    result: see `CoreMl`.
     """
 
     name: str
@@ -92,11 +98,9 @@ class CoreMlReference:
         """Return None: the file runs on any machine."""
         return None
 
-    def graph(self, exported: Exported) -> MilGraph:
-        """Return the MIL program, in float32, before coremltools' passes and the saving: see `base.Backend.graph`."""
-        with on_rung("lowered"), quietly():
-            program = mil_program(exported, self.converter.route, self.converter.target)
-            return MilGraph(Interpreter(program, self.arithmetic), exported.inputs, output_specs(exported))
+    def graph(self, exported: Exported) -> Runnable:
+        """Return the MIL program before coremltools' passes and the saving: see `graph.mil_graph`."""
+        return self.converter.graph(exported, self.arithmetic)
 
     def export(self, module: Any, inputs: Arrays, folder: str | Path | None = None) -> Artifact | Failure:
         """Have the converter export `module`: see `base.Backend.export`."""
@@ -110,6 +114,8 @@ class CoreMlReference:
         InputError
             Also if the file is damaged, or holds an operator that cannot be executed.
         """
+        from kokoro_nb.backends.mil.interpreter import Interpreter
+
         artifact = loadable(artifact, self.name)
         assert artifact.path is not None
         saved = load_program(artifact.path)

@@ -1,4 +1,4 @@
-"""What a MIL program's numbers are computed and kept in."""
+"""What a MIL program's numbers are computed and stored in: what is rounded to float16, and where."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,12 +14,12 @@ class Arithmetic:
     Attributes
     ----------
     name : str
-        ``float32``: a value has the dtype that the file gives it; float16 values enter an operator as float32, and its
-        result is rounded once, to what the file says. For a float16 file that is float16 storage with float32
-        accumulation; a float32 file is computed in float32.
+        ``float32``: a value is stored in the dtype that the file declares. Inside an operator everything is float32,
+        float16 values included, and each result is rounded once, when it is stored. In a float16 file that is float16
+        storage with float32 products and sums; in a float32 file nothing is float16.
 
-        ``strict``: float16 values enter an operator as float16, and every single arithmetic result inside it is rounded
-        to float16: each product and each partial sum of a convolution, each step of a softmax. What the file computes
+        ``strict``: storage as above, and where the file computes in float16 every step inside an operator is rounded to
+        float16 too: each product and each partial sum of a convolution, each step of a softmax. What the file computes
         in float32 stays float32.
 
         ``float64``: every float of the file, float16 or float32, is a float64, and nothing is rounded: what the graph
@@ -27,11 +27,16 @@ class Arithmetic:
 
     Notes
     -----
-    No mode is Core ML. In what order its processors sum, how wide their accumulators are, which operators they fuse
-    without rounding in between, and how they approximate ``exp`` or ``sin``, Apple does not publish. ``float32`` and
-    ``strict`` are the two ends between which hardware with float16 storage can be expected: strict sums in the order
-    that `accumulation` documents, and another order gives another error of the same size. In strict mode an elementary
-    function is that of float32, rounded; a constant of an operator's formula, such as gelu's 0.044715, stays exact.
+    No mode is Apple's hardware, and nobody has shown that its results lie between ``float32`` and ``strict``. What is
+    known: Apple publishes neither the order in which its processors sum, nor the width of their accumulators on the
+    Neural Engine, nor what they fuse, nor how they approximate ``exp`` or ``sin``. For the GPU, Core ML has the setting
+    ``allowLowPrecisionAccumulationOnGPU``, off by default, so that wide accumulation is the rule there. On the Neural
+    Engine users report results worse than both modes: softplus drops to 0 above 10.4 (apple/coremltools, issue 2687)
+    and reduce_log_sum_exp above 7.6 (issue 2690), where the formulas used here do not overflow.
+
+    Strict sums in the order that `accumulation` documents; another order gives another error of the same size. In
+    strict mode an elementary function is that of float32, rounded; a constant of an operator's formula, such as gelu's
+    0.044715, stays exact.
     """
 
     name: Literal["float32", "strict", "float64"] = "float32"
@@ -48,7 +53,7 @@ class Arithmetic:
         """Return a constant as it is stored; what is no tensor is passed on."""
         import torch
 
-        return self.kept(value, value.dtype) if isinstance(value, torch.Tensor) else value
+        return self.stored(value, value.dtype) if isinstance(value, torch.Tensor) else value
 
     def admits(self, value: "Tensor", declared: "dtype") -> bool:
         """Return whether an input may stand for the dtype `declared`.
@@ -66,7 +71,13 @@ class Arithmetic:
         bounds = torch.iinfo(declared)
         return not value.numel() or bounds.min <= int(value.min()) <= int(value.max()) <= bounds.max
 
-    def kept(self, value: "Tensor", declared: "dtype") -> "Tensor":
+    def stored_dtype(self, declared: "dtype") -> "dtype":
+        """Return the dtype in which a value is stored that the file declares as `declared`."""
+        import torch
+
+        return torch.float64 if self.name == "float64" and declared.is_floating_point else declared
+
+    def stored(self, value: "Tensor", declared: "dtype") -> "Tensor":
         """Return a result, an input or a constant as it is stored, where the file declares the dtype `declared`.
 
         Raises
@@ -80,7 +91,7 @@ class Arithmetic:
             declared == torch.bool
         ):
             raise TypeError(f"the file declares {declared}, the operator gave {value.dtype}")
-        return value.to(torch.float64 if self.name == "float64" and declared.is_floating_point else declared)
+        return value.to(self.stored_dtype(declared))
 
 
 FLOAT32, STRICT, FLOAT64 = Arithmetic("float32"), Arithmetic("strict"), Arithmetic("float64")

@@ -13,14 +13,14 @@ WEIGHTS = Path("Data") / "com.apple.CoreML" / "weights"
 
 @dataclass(frozen=True)
 class SavedProgram:
-    """A program that lay in a ``.mlpackage``.
+    """A program read from a ``.mlpackage``.
 
     Attributes
     ----------
     path : Path
         The package.
     spec : coremltools.proto.Model_pb2.Model
-        What is written in it, with the description and the metadata of the model.
+        Its specification, with the description and the metadata of the model.
     program : coremltools.converters.mil.Program
         Its functions, with the weights.
     """
@@ -28,28 +28,6 @@ class SavedProgram:
     path: Path
     spec: Any
     program: Any
-
-    @property
-    def function(self) -> Any:
-        """The function that Core ML runs where none is named: ``main``, or the default of several."""
-        functions = self.program.functions
-        return functions[self.spec.description.defaultFunctionName or "main"]
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """Names of the inputs, in order; states are not among them."""
-        return tuple(feature.name for feature in self._description.input)
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """Names of the outputs, in order."""
-        return tuple(feature.name for feature in self._description.output)
-
-    @property
-    def _description(self) -> Any:
-        told = self.spec.description
-        named = {function.name: function for function in told.functions}
-        return named.get(told.defaultFunctionName, told)
 
 
 def load_program(path: str | Path) -> SavedProgram:
@@ -72,9 +50,9 @@ def load_program(path: str | Path) -> SavedProgram:
             from coremltools.converters.mil.frontend.milproto.load import load
 
             program = load(spec, spec.specificationVersion, str(path / WEIGHTS))
-            SavedProgram(path, spec, program).function  # noqa: B018  (that it is there)
+            program.functions[spec.description.defaultFunctionName or "main"]
     except Exception as error:
-        raise InputError(f"The program of {path} cannot be read ({_said(error)}); export it again.") from error
+        raise InputError(f"The program of {path} cannot be read ({_first_line(error)}); export it again.") from error
     return SavedProgram(path, spec, program)
 
 
@@ -120,7 +98,7 @@ def _spec(path: Path) -> Any:
 
             spec = ct.utils.load_spec(str(path))
     except Exception as error:
-        raise InputError(f"The Core ML package {path} is damaged ({_said(error)}); export it again.") from error
+        raise InputError(f"The Core ML package {path} is damaged ({_first_line(error)}); export it again.") from error
     kind = spec.WhichOneof("Type")
     if kind != "mlProgram":
         raise InputError(
@@ -129,5 +107,5 @@ def _spec(path: Path) -> Any:
     return spec
 
 
-def _said(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

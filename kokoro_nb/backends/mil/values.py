@@ -7,15 +7,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kokoro_nb.backends.mil.operators.registry import Slot
+from kokoro_nb.backends.mil.operators.registry import StateContent
 
 
 def torch_dtype(primitive: Any) -> torch.dtype:
     """Return torch's dtype for a primitive type of MIL; integers of fewer than 8 bits are kept in 8."""
     from coremltools.converters.mil.mil import types
 
-    name = np.dtype(types.nptype_from_builtin(primitive)).name
-    return getattr(torch, name)
+    return getattr(torch, np.dtype(types.nptype_from_builtin(primitive)).name)
 
 
 def declared_dtype(variable: Any) -> torch.dtype | None:
@@ -74,7 +73,7 @@ def shown(values: Mapping[str, Any]) -> dict[str, Any]:
 def _array(value: Any) -> Any:
     if isinstance(value, list):
         return [_array(one) for one in value]
-    value = value.content if isinstance(value, Slot) else value
+    value = value.content if isinstance(value, StateContent) else value
     if not isinstance(value, Tensor):
         return value
     array = value.numpy().view()

@@ -24,14 +24,17 @@ INPUT = "input"
 
 @dataclass(frozen=True)
 class OperatorPrecision:
-    """One result of one operator in float16, held against float32.
+    """One result of one operator in float16, compared with float32.
 
     Attributes
     ----------
-    name, type : str
-        Name of the result in the float32 file, and type of the operator; ``input`` for an input, rounded.
+    name : str
+        Name of the eager operator that it is the result of, or the first that it goes into where the converter wrote
+        several operators for one: ``decode.1.norm1.norm:mean``; ``input:x``, ``output:y`` for what is rounded there.
+    value, type : str
+        Name of the result in the float32 file, and type of the MIL operator; ``input`` for an input, rounded.
     dtype : str
-        What the float16 file keeps it in: ``float16``, or ``float32`` where the file is mixed.
+        What the float16 file stores it in: ``float16``, or ``float32`` where the file is mixed.
     shape : tuple of int
         Its shape.
     peak : float
@@ -44,7 +47,7 @@ class OperatorPrecision:
         What this operator adds: against itself in float64, with its float32 weights, on the values that the float16
         file gives it. None where that cannot be computed.
     inherited : float or None
-        What its inputs bring: the operator in float64 on the values of the float16 file, against the float32 file.
+        What its inputs add: the operator in float64 on the values of the float16 file, against the float32 file.
     finite : float
         Share of the float16 file's values that are finite, 0 to 1.
     comparable : bool
@@ -52,12 +55,11 @@ class OperatorPrecision:
     phase : float or None
         For sin, cos and tan the largest absolute argument, in radians.
     reads : tuple of str
-        The results and inputs that it is computed from.
-    origin : str
-        Path of the submodule that it comes from, where known.
+        The results, by their `value`, and inputs that it is computed from.
     """
 
     name: str
+    value: str
     type: str
     dtype: str
     shape: tuple[int, ...]
@@ -70,7 +72,6 @@ class OperatorPrecision:
     comparable: bool = True
     phase: float | None = None
     reads: tuple[str, ...] = ()
-    origin: str = ""
 
     @property
     def forecast(self) -> float:
@@ -125,7 +126,7 @@ class OperatorPrecision:
         return {
             "operator": self.name,
             "type": self.type,
-            "where": self.origin,
+            "in the file": self.value,
             "computes in": self.dtype,
             "peak": self.peak,
             "below 65504 (dB)": self.margin_db,
@@ -144,7 +145,7 @@ class OperatorPrecision:
 
 @dataclass(frozen=True)
 class Lens:
-    """A float16 file under the lens.
+    """A float16 file compared with the float32 file, result by result.
 
     Attributes
     ----------
@@ -155,7 +156,7 @@ class Lens:
     inserted : tuple of str
         Casts that the float32 file does not have: they only round.
     unmatched : tuple of str
-        Results of the float16 file that belong to none of the float32 file: nothing is said of them.
+        Results of the float16 file that match none of the float32 file: nothing is said of them.
     """
 
     rows: tuple[OperatorPrecision, ...]
@@ -166,16 +167,14 @@ class Lens:
 
     @property
     def first(self) -> OperatorPrecision | None:
-        """The first result that has left the noise floor; None if none has."""
+        """The first result, in order of execution, that has left the noise floor; None if none has."""
         return next((row for row in self.rows if row.verdict == "fail"), None)
 
     @property
     def sources(self) -> tuple[OperatorPrecision, ...]:
-        """Results that do not hold although all that they are computed from does: where the trouble begins."""
-        holds = {row.name: row.verdict == "pass" for row in self.rows}
-        return tuple(
-            row for row in self.rows if not holds[row.name] and all(holds.get(name, True) for name in row.reads)
-        )
+        """Results that do not pass although all that they are computed from does: where the trouble begins."""
+        good = {row.value: row.verdict == "pass" for row in self.rows}
+        return tuple(row for row in self.rows if not good[row.value] and all(good.get(one, True) for one in row.reads))
 
     @property
     def overflowing(self) -> tuple[OperatorPrecision, ...]:

@@ -1,11 +1,9 @@
-"""Which operators of a Core ML model must stay float32: searched for, then proven by converting with them."""
+"""Which operators of a Core ML model must stay float32: a search, confirmed by converting with the set found."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from kokoro_nb.backends.coreml.conversion import lowered_precision
 from kokoro_nb.backends.coreml.naming import name_of
@@ -16,15 +14,15 @@ from kokoro_nb.backends.mil.saved_program import load_program
 from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.minimise import minimised
-from kokoro_nb.locate.precision.degradation import INPUT, Lens, OperatorPrecision, worst
-from kokoro_nb.locate.precision.lens import converted, examine
+from kokoro_nb.locate.precision.degradation import INPUT, OperatorPrecision, worst
+from kokoro_nb.locate.precision.lens import CoreMlFile, converted, examine
 from kokoro_nb.locate.precision.matching import arguments, operations, read
 from kokoro_nb.traces.parity import Parity, compare
 
 
 @dataclass(frozen=True)
-class Round:
-    """One round of the search: what was float32 in it, and what came of it.
+class SearchRound:
+    """One round of the search: how many operators were float32 in it, and the result.
 
     Attributes
     ----------
@@ -33,7 +31,7 @@ class Round:
     outcome : Parity
         The output that is furthest from the float32 file.
     sources : tuple of OperatorPrecision
-        Where the trouble began: see `Lens.sources`.
+        Where the trouble begins: see `Lens.sources`.
     """
 
     kept: int
@@ -42,33 +40,36 @@ class Round:
 
 
 @dataclass(frozen=True)
-class Repair:
-    """A set of operators that makes a float16 model good, and what was done to find it.
+class PrecisionRepair:
+    """A set of operators that makes a float16 model good, and how it was found.
 
     Attributes
     ----------
     mixed : Mixed
         The operators that stay float32, in the order of execution: a precision for `CoreMl`, and code to paste.
+    kept : tuple of str
+        The same operators as eager has them: ``source.sine:sin``.
     operators : int
         How many there are to choose from.
     tolerance : float
         Largest error that was allowed, as a share of the peak of the float32 file's output.
     before, after : Parity
         The float16 file, and the file converted with `mixed`, against the float32 file; the furthest output of each.
-    rounds : tuple of Round
+    rounds : tuple of SearchRound
         How the set grew.
     trials : int
         How many sets were tried.
     minimal : bool
-        Whether it was tried that no single operator can be left out. A smaller set of others may exist.
+        Whether every single operator was tried and cannot be left out. A smaller set of others may exist.
     """
 
     mixed: Mixed
+    kept: tuple[str, ...]
     operators: int
     tolerance: float
     before: Parity
     after: Parity
-    rounds: tuple[Round, ...]
+    rounds: tuple[SearchRound, ...]
     trials: int
     minimal: bool
 
@@ -94,7 +95,7 @@ def repair(
     folder: str | Path | None = None,
     shrink: bool = True,
     arithmetic: Arithmetic = FLOAT32,
-) -> Repair:
+) -> PrecisionRepair:
     """Search for a small set of operators that must stay float32, and convert the module with it.
 
     The set grows from where the trouble begins, the first of `Lens.sources`, by that operator and all that it is
@@ -122,41 +123,40 @@ def repair(
         If the module cannot be converted, or is not good even with every operator in float32.
     """
     full = converted(module, inputs, folder)
-    bench = _Bench(full.saved.path, full.arrays, tolerance, arithmetic)
+    bench = _Bench(full, tolerance, arithmetic)
     before = bench.outcome(())
     keep, rounds = _grown(bench)
     if shrink:
         keep = list(minimised(keep, lambda names: bench.good(bench.outcome(names))))
     mixed = Mixed(tuple(keep))
-    proof = converted(full.exported, inputs, folder, mixed).saved.program
-    outcomes = (before, bench.compared(proof))
-    return Repair(mixed, len(bench.names), tolerance, *outcomes, tuple(rounds), bench.trials, shrink)
+    after = bench.compared(converted(full.exported, inputs, folder, mixed).program)
+    kept = tuple(full.names[name] for name in keep)
+    return PrecisionRepair(mixed, kept, len(bench.names), tolerance, before, after, tuple(rounds), bench.trials, shrink)
 
 
 class _Bench:
     """The saved float32 program, on which sets of operators are tried."""
 
-    def __init__(self, path: Path, arrays: Mapping[str, np.ndarray], tolerance: float, arithmetic: Arithmetic):
-        self.path, self.arrays, self.tolerance, self.arithmetic = path, arrays, tolerance, arithmetic
-        self.full = load_program(path).program
-        self.names = [name_of(operation) for operation in operations(self.full)]
-        self.expected = Interpreter(self.full).run(arrays)
+    def __init__(self, full: CoreMlFile, tolerance: float, arithmetic: Arithmetic):
+        self.full, self.tolerance, self.arithmetic = full, tolerance, arithmetic
+        self.names = [name_of(operation) for operation in operations(full.program)]
+        self.expected = Interpreter(full.program).run(full.arrays)
         self.trials = 0
 
     def program(self, keep: Iterable[str]) -> Any:
         """Return the float16 program in which the operators `keep` are float32."""
         self.trials += 1
-        program = load_program(self.path).program
+        program = load_program(self.full.path).program
         lowered_precision(program, compute_precision(Mixed(tuple(keep))))
         return program
 
     def compared(self, program: Any) -> Parity:
         """Return the output of a program that is furthest from the float32 program's."""
-        outputs = Interpreter(program, self.arithmetic).run(self.arrays)
+        outputs = Interpreter(program, self.arithmetic).run(self.full.arrays)
         return worst([compare(self.expected[name], value) for name, value in outputs.items()])
 
     def outcome(self, keep: Iterable[str]) -> Parity:
-        """Return what comes of the operators `keep` being float32."""
+        """Return how far the output is off with the operators `keep` in float32."""
         return self.compared(self.program(keep))
 
     def good(self, outcome: Parity) -> bool:
@@ -166,9 +166,9 @@ class _Bench:
     def upstream(self, row: OperatorPrecision) -> set[str]:
         """Return the operators that a result comes from; of an input of the program, those that read it."""
         if row.type == INPUT:
-            return {name_of(operation) for operation in operations(self.full) if row.name in read(operation)}
-        made = {variable: operation for operation in operations(self.full) for variable in operation.outputs}
-        queue = [operation for variable, operation in made.items() if variable.name == row.name]
+            return {name_of(one) for one in operations(self.full.program) if row.value in read(one)}
+        made = {variable: operation for operation in operations(self.full.program) for variable in operation.outputs}
+        queue = [operation for variable, operation in made.items() if variable.name == row.value]
         found: set[str] = set()
         while queue:
             operation = queue.pop()
@@ -178,13 +178,13 @@ class _Bench:
         return found
 
 
-def _grown(bench: _Bench) -> tuple[list[str], list[Round]]:
+def _grown(bench: _Bench) -> tuple[list[str], list[SearchRound]]:
     """Return a set that is good, in the order of execution, and the rounds to it."""
     keep: set[str] = set()
-    rounds: list[Round] = []
+    rounds: list[SearchRound] = []
     while True:
-        seen: Lens = examine(bench.full, bench.program(keep), bench.arrays, bench.arithmetic)
-        rounds.append(Round(len(keep), seen.worst, seen.sources))
+        seen = examine(bench.full.program, bench.program(keep), bench.full.arrays, bench.arithmetic, bench.full.names)
+        rounds.append(SearchRound(len(keep), seen.worst, seen.sources))
         if bench.good(seen.worst):
             return [name for name in bench.names if name in keep], rounds
         if len(keep) == len(bench.names):

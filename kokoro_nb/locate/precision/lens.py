@@ -9,22 +9,112 @@ import numpy as np
 
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.coreml import CoreMl, Target
-from kokoro_nb.backends.coreml.conversion import origins
 from kokoro_nb.backends.coreml.interface import interface
-from kokoro_nb.backends.coreml.naming import name_of
 from kokoro_nb.backends.coreml.precision import Precision
 from kokoro_nb.backends.exported import Exported, as_exported
 from kokoro_nb.backends.mil.interpreter import Interpreter
 from kokoro_nb.backends.mil.rounding import FLOAT32, FLOAT64, Arithmetic
-from kokoro_nb.backends.mil.saved_program import SavedProgram, load_program
+from kokoro_nb.backends.mil.saved_program import load_program
 from kokoro_nb.backends.signature import Arrays, checked
+from kokoro_nb.backends.taps import read_taps
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.precision.degradation import INPUT, PHASES, Lens, OperatorPrecision
-from kokoro_nb.locate.precision.float64 import exact
-from kokoro_nb.locate.precision.matching import Origin, matched, read
+from kokoro_nb.locate.precision.matching import Counterpart, arguments, matched, operations, read
+from kokoro_nb.traces import operators
 from kokoro_nb.traces.parity import compare
 
 TARGET: Target = "iOS17"
+OUTPUT = "output:"
+
+
+def lens(
+    module: Any,
+    inputs: Arrays,
+    folder: str | Path | None = None,
+    precision: Precision = "float16",
+    arithmetic: Arithmetic = FLOAT32,
+) -> Lens:
+    """Convert a module to float32 and to `precision`, and compare the two files operator by operator.
+
+    Parameters
+    ----------
+    module : torch.nn.Module or Exported
+        The module, patched as it is to be exported.
+    inputs : mapping
+        Name of a parameter of its forward -> tensor. The findings hold for these values.
+    folder : path, optional
+        Where artefacts are kept.
+    precision : str or Mixed
+        ``float16``, or what `keep_float32.repair` found.
+    arithmetic : Arithmetic
+        Of the float16 file: float32 accumulation, or strict.
+
+    Raises
+    ------
+    InputError
+        If the module cannot be converted.
+    """
+    full = converted(module, inputs, folder)
+    half = converted(full.exported, inputs, folder, precision)
+    return examine(full.program, half.program, full.arrays, arithmetic, full.names)
+
+
+@dataclass(frozen=True)
+class CoreMlFile:
+    """A module as a Core ML file.
+
+    Attributes
+    ----------
+    exported : Exported
+        The module.
+    path : Path
+        The file.
+    program : coremltools.converters.mil.Program
+        The file, read back.
+    arrays : dict
+        The inputs as the file takes them.
+    names : dict
+        Name of a result in the file -> name of the eager operator: see `OperatorPrecision.name`.
+    """
+
+    exported: Exported
+    path: Path
+    program: Any
+    arrays: dict[str, np.ndarray]
+    names: dict[str, str]
+
+
+def converted(
+    module: Any, inputs: Arrays, folder: str | Path | None = None, precision: Precision = "float32"
+) -> CoreMlFile:
+    """Convert a module, on the route ``export``, or take it from the cache.
+
+    Raises
+    ------
+    InputError
+        If it cannot be converted.
+    """
+    exported = as_exported(module, inputs, "coreml")
+    made = CoreMl("coreml", precision=precision, target=TARGET).export(exported, inputs, folder)
+    if isinstance(exported, Failure) or isinstance(made, Failure):
+        raise InputError(f"There is nothing to compare, for {made}")
+    assert made.path is not None
+    saved = load_program(made.path)
+    arrays = interface(saved.spec).to_file(checked(inputs, exported.inputs))
+    places = read_taps(made.folder).places
+    return CoreMlFile(exported, made.path, saved.program, arrays, _names(saved.program, places))
+
+
+def _names(program: Any, places: Mapping[str, str]) -> dict[str, str]:
+    """Return the name of the eager operator for each result and input of a program."""
+    own = {value: name for name, value in places.items()}
+    goes_into: dict[str, str] = {}
+    names: dict[str, str] = {}
+    for operation in reversed(list(operations(program))):
+        for variable in operation.outputs:
+            names[variable.name] = own.get(variable.name) or goes_into.get(variable.name) or OUTPUT + variable.name
+        goes_into |= {one.name: names[operation.outputs[0].name] for one in arguments(operation)}
+    return names | {name: operators.INPUT + name for name in program.functions["main"].inputs}
 
 
 def examine(
@@ -32,9 +122,9 @@ def examine(
     half: Any,
     inputs: Mapping[str, np.ndarray],
     arithmetic: Arithmetic = FLOAT32,
-    where: Mapping[str, str] | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> Lens:
-    """Hold a float16 program against the float32 program of the same module, result by result.
+    """Compare a float16 program with the float32 program of the same module, result by result.
 
     Parameters
     ----------
@@ -44,18 +134,18 @@ def examine(
         Array of each input, by the name and in the dtype that the programs have.
     arithmetic : Arithmetic
         Of the float16 program: float32 accumulation, or strict.
-    where : mapping, optional
-        Name of an operator -> path of its submodule: see `backends.coreml.conversion.origins`.
+    names : mapping, optional
+        Name of a result -> name of the eager operator; without it results go by their own names.
     """
     reference = _Reference(full, inputs)
     matching = matched(full, half)
-    opset, rows = int(full.functions["main"].opset_version), []
+    rows = []
 
     def look(_type: str, _name: str, given: Mapping[str, Any], results: Mapping[str, np.ndarray]) -> None:
         for place, (name, value) in enumerate(results.items()):
-            origin = matching.origins.get(name)
-            if origin is not None and value.dtype != bool and value.size:
-                rows.append(_row(reference, origin, place, value, given, opset, where or {}))
+            source = matching.counterparts.get(name)
+            if source is not None and value.dtype != bool and value.size:
+                rows.append(_row(reference, source, place, value, given, names or {}))
 
     outputs = Interpreter(half, arithmetic).run(inputs, look)
     return Lens(
@@ -67,82 +157,12 @@ def examine(
     )
 
 
-def lens(
-    module: Any,
-    inputs: Arrays,
-    folder: str | Path | None = None,
-    precision: Precision = "float16",
-    arithmetic: Arithmetic = FLOAT32,
-) -> Lens:
-    """Convert a module to float32 and to `precision`, and hold the two files against each other.
-
-    Parameters
-    ----------
-    module : torch.nn.Module or Exported
-        The module, patched as it is to be exported.
-    inputs : mapping
-        Name of a parameter of its forward -> tensor. What is found holds for these values.
-    folder : path, optional
-        Where artefacts are kept.
-    precision : str or Mixed
-        ``float16``, or what `precision_repair.repair` found.
-    arithmetic : Arithmetic
-        Of the float16 file: float32 accumulation, or strict.
-
-    Raises
-    ------
-    InputError
-        If the module cannot be converted.
-    """
-    full = converted(module, inputs, folder)
-    half = converted(full.exported, inputs, folder, precision)
-    where = origins(full.exported, TARGET)
-    return examine(full.saved.program, half.saved.program, full.arrays, arithmetic, where)
-
-
-@dataclass(frozen=True)
-class Converted:
-    """A module as a Core ML file.
-
-    Attributes
-    ----------
-    exported : Exported
-        The module.
-    saved : SavedProgram
-        The file.
-    arrays : dict
-        The inputs as the file takes them.
-    """
-
-    exported: Exported
-    saved: SavedProgram
-    arrays: dict[str, np.ndarray]
-
-
-def converted(
-    module: Any, inputs: Arrays, folder: str | Path | None = None, precision: Precision = "float32"
-) -> Converted:
-    """Convert a module, on the route ``export``, or take it from the cache.
-
-    Raises
-    ------
-    InputError
-        If it cannot be converted.
-    """
-    exported = as_exported(module, inputs, "coreml")
-    made = CoreMl("coreml", precision=precision, target=TARGET).export(exported, inputs, folder)
-    if isinstance(exported, Failure) or isinstance(made, Failure):
-        raise InputError(f"There is nothing to look at, for {made}")
-    assert made.path is not None
-    saved = load_program(made.path)
-    return Converted(exported, saved, interface(saved.spec).to_file(checked(inputs, exported.inputs)))
-
-
 class _Reference:
     """What the float32 program computes, in float32, and how far that is from float64."""
 
     def __init__(self, program: Any, inputs: Mapping[str, np.ndarray]) -> None:
         self.inputs = inputs
+        self.double = Interpreter(program, FLOAT64)
         self.values: dict[str, np.ndarray] = {}
         self.floor: dict[str, float] = {}
         self.phase: dict[str, float] = {}
@@ -159,30 +179,30 @@ class _Reference:
                     if kind in PHASES:
                         self.phase[name] = float(np.abs(given["x"]).max())
 
-        exactly = Interpreter(program, FLOAT64).run(inputs, keep)
+        exact = self.double.run(inputs, keep)
         self.outputs = Interpreter(program, FLOAT32).run(inputs, measure)
-        self.floors = {name: compare(exactly[name], value) for name, value in self.outputs.items()}
+        self.floors = {name: compare(exact[name], value) for name, value in self.outputs.items()}
 
 
 def _row(
     reference: _Reference,
-    origin: Origin,
+    source: Counterpart,
     place: int,
     value: np.ndarray,
     given: Mapping[str, Any],
-    opset: int,
-    where: Mapping[str, str],
+    names: Mapping[str, str],
 ) -> OperatorPrecision:
-    name, operation = origin.result, origin.operation
+    name, operation = source.result, source.operation
     results: list[np.ndarray] | None
     if operation is None:  # an input, rounded: its cast is all there is
         expected, results = reference.inputs[name], [reference.inputs[name]]
     else:
-        expected, results = reference.values[name], exact(operation, given, opset)
+        expected, results = reference.values[name], reference.double.alone(operation, given)
     whole = compare(expected, value)
     alone = None if results is None else compare(results[place], value)
     return OperatorPrecision(
-        name=name,
+        name=names.get(name, name),
+        value=name,
         type=INPUT if operation is None else operation.op_type,
         dtype=str(value.dtype),
         shape=value.shape,
@@ -195,5 +215,4 @@ def _row(
         comparable=bool(np.isfinite(expected).all()),
         phase=reference.phase.get(name),
         reads=() if operation is None else tuple(read(operation)),
-        origin="" if operation is None else where.get(name_of(operation), ""),
     )

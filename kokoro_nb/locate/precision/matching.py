@@ -1,4 +1,4 @@
-"""Which operator of a float16 Core ML program was which of the float32 program, exactly or not at all."""
+"""Which operator of a float16 Core ML program is which of the float32 program, exactly or not at all."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ FLOATS = ("fp16", "fp32")
 
 
 @dataclass(frozen=True)
-class Origin:
-    """What a result of the float16 program is a copy of.
+class Counterpart:
+    """The result of the float32 program that a result of the float16 program is a copy of.
 
     Attributes
     ----------
@@ -27,11 +27,11 @@ class Origin:
 
 @dataclass(frozen=True)
 class Matching:
-    """How the operators of two programs belong together.
+    """Which results of two programs are the same.
 
     Attributes
     ----------
-    origins : dict
+    counterparts : dict
         Name of a result of the float16 program -> what it is a copy of.
     inserted : tuple of str
         Casts between the two precisions, which the float32 program does not have.
@@ -39,7 +39,7 @@ class Matching:
         Results that could not be matched: of these nothing can be said.
     """
 
-    origins: Mapping[str, Origin]
+    counterparts: Mapping[str, Counterpart]
     inserted: tuple[str, ...]
     unmatched: tuple[str, ...]
 
@@ -83,54 +83,56 @@ def matched(full: Any, half: Any) -> Matching:
     """
     results = {variable.name: operation for operation in operations(full) for variable in operation.outputs}
     ends = {variable.name for variable in full.functions["main"].outputs}
-    origins: dict[str, Origin] = {}
+    counterparts: dict[str, Counterpart] = {}
     inserted, unmatched = [], []
     for operation in operations(half):
         for place, variable in enumerate(operation.outputs):
-            origin = _copied(variable, place, operation, results, ends)
-            if origin is None and operation.op_type == "cast":
-                origin = _cast(operation, origins, results)
-            if origin is not None:
-                origins[variable.name] = origin
+            source = _copied(variable, place, operation, results, ends)
+            if source is None and operation.op_type == "cast":
+                source = _cast(operation, counterparts, results)
+            if source is not None:
+                counterparts[variable.name] = source
             elif operation.op_type == "cast" and _is_float(operation.x) and _is_float(variable):
                 inserted.append(variable.name)
             else:
                 unmatched.append(variable.name)
-    return Matching(origins, tuple(inserted), tuple(unmatched))
+    return Matching(counterparts, tuple(inserted), tuple(unmatched))
 
 
-def _copied(variable: Any, place: int, operation: Any, results: Mapping[str, Any], ends: set[str]) -> Origin | None:
+def _copied(
+    variable: Any, place: int, operation: Any, results: Mapping[str, Any], ends: set[str]
+) -> Counterpart | None:
     """Match a result by its name."""
-    told = before_float16(variable.name)
-    if told is None:
-        name = variable.name
-    elif told.operator in results and told.place == place < len(results[told.operator].outputs):
-        name = results[told.operator].outputs[place].name
-    else:
-        return None
+    name = variable.name
+    copied = before_float16(name)
+    if copied is not None:
+        operator, copied_place = copied
+        if operator not in results or not copied_place == place < len(results[operator].outputs):
+            return None
+        name = results[operator].outputs[place].name
     found = results.get(name)
     if found is None or tuple(found.outputs[place].shape) != tuple(variable.shape):
         return None
     # at an output the identity that carries our name becomes the cast back to float32
     same = found.op_type == operation.op_type or (name in ends and (found.op_type, operation.op_type) == OUTPUT)
-    return Origin(found, name) if same else None
+    return Counterpart(found, name) if same else None
 
 
 OUTPUT = ("identity", "cast")
 
 
-def _cast(operation: Any, origins: Mapping[str, Origin], results: Mapping[str, Any]) -> Origin | None:
+def _cast(operation: Any, counterparts: Mapping[str, Counterpart], results: Mapping[str, Any]) -> Counterpart | None:
     """Match a cast of an input, or between other dtypes than the two floats."""
     source, made = operation.x, operation.outputs[0]
     if _is_float(source) and _is_float(made):
-        return Origin(None, source.name) if source.op is None else None
-    read = origins[source.name].result if source.name in origins else source.name
+        return Counterpart(None, source.name) if source.op is None else None
+    read = counterparts[source.name].result if source.name in counterparts else source.name
     casts = [
         found
         for found in results.values()
         if found.op_type == "cast" and found.x.name == read and _is_float(found.outputs[0]) == _is_float(made)
     ]
-    return Origin(casts[0], name_of(casts[0])) if len(casts) == 1 else None
+    return Counterpart(casts[0], name_of(casts[0])) if len(casts) == 1 else None
 
 
 def _is_truth(variable: Any) -> bool:

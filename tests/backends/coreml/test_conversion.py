@@ -130,28 +130,6 @@ def test_the_pass_that_zeroes_the_remainder_is_noop_elimination():
     assert (name, before, divisions(program)) == ("common::noop_elimination", 1, 0)
 
 
-def test_an_operator_is_traced_to_its_submodule():
-    class Inner(nn.Module):
-        def forward(self, x):
-            return torch.sin(x)
-
-    class Outer(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.first, self.second = Inner(), nn.Sequential(Inner(), nn.Linear(4, 4))
-
-        def forward(self, x):
-            return self.second(self.first(x)) * 2
-
-    found = conversion.origins(export_program(Outer(), X), "iOS17")
-    assert {name: found[name] for name in ("sin", "sin_1", "linear", "mul")} == {
-        "sin": "first",
-        "sin_1": "second.0",
-        "linear": "second.1",
-        "mul": "",
-    }
-
-
 @pytest.mark.parametrize(("route", "written"), [("export", np.inf), ("trace", np.float32(3.4e38))])
 def test_an_infinity_in_the_forward_is_written_as_a_large_number_on_the_route_trace(route, written, run):
     module = Function(lambda x: torch.where(x > 0, float("inf"), x))

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from kokoro_nb.backends.coreml.naming import Result, before_float16, name_of, settle
+from kokoro_nb.backends.coreml.naming import before_float16, name_of, settle
 from kokoro_nb.backends.mil.saved_program import load_program
 
 
@@ -40,9 +40,9 @@ def test_a_float16_copy_names_the_operator_of_the_float32_file(route, coreml, tm
     assert {operation.op_type for operation in copies} == {"transpose", "sin", "linear", "split", "mul"}
     for operation in copies:
         for place, variable in enumerate(operation.outputs):
-            told = before_float16(variable.name)
-            assert told.place == place
-            assert kinds[told.operator] == operation.op_type
+            operator, copied_place = before_float16(variable.name)
+            assert copied_place == place
+            assert kinds[operator] == operation.op_type
 
 
 def test_settling_twice_changes_nothing(coreml, tmp_path):
@@ -60,4 +60,4 @@ def test_other_names_are_no_copies(name):
 
 
 def test_a_copy_of_a_copy_is_named_after_the_first():
-    assert before_float16("a_cast_fp16_cast_fp16") == Result("a_cast_fp16", 0)
+    assert before_float16("a_cast_fp16_cast_fp16") == ("a_cast_fp16", 0)

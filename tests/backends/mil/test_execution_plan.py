@@ -2,7 +2,7 @@
 
 import pytest
 
-from kokoro_nb.backends.mil.execution_plan import planned
+from kokoro_nb.backends.mil.execution_plan import ExecutionPlan
 
 
 @pytest.fixture(scope="module")
@@ -25,13 +25,19 @@ def function():
     return made
 
 
-def _done(steps):
-    return {step.operation.name: sorted(variable.name for variable in step.done_with) for step in steps}
+def _plan(function):
+    plan = ExecutionPlan()
+    plan.add(function)
+    return plan
+
+
+def _done(operations):
+    return {one.operation.name: sorted(variable.name for variable in one.done_with) for one in operations}
 
 
 def test_a_value_is_done_with_after_its_last_reader_nested_ones_included(function):
-    plan = planned(function)
-    outer = _done(plan.steps[function])
+    plan = _plan(function)
+    outer = _done(plan.operations[function])
     (name,) = set(outer) - {"outer", "unread", "sum", "positive", "result"}
     assert outer == {
         "outer": [],
@@ -41,13 +47,13 @@ def test_a_value_is_done_with_after_its_last_reader_nested_ones_included(functio
         name: ["outer", "positive"],  # both branches read `outer`
         "result": [name],
     }
-    first, _ = (block for block in plan.steps if block is not function)
-    assert _done(plan.steps[first]) == {"inner": [], "twice": ["inner"]}
+    first, _ = (block for block in plan.operations if block is not function)
+    assert _done(plan.operations[first]) == {"inner": [], "twice": ["inner"]}
 
 
-def test_constants_are_no_steps(function):
-    plan = planned(function)
-    assert {step.operation.op_type for step in plan.all_steps()} == {
+def test_constants_are_no_operations(function):
+    plan = _plan(function)
+    assert {one.operation.op_type for one in plan.all_operations()} == {
         *("exp", "sin", "reduce_sum", "greater", "cond", "tanh", "mul", "identity", "add")
     }
     assert len(plan.constants) >= 3

@@ -93,7 +93,7 @@ def test_a_weight_of_another_precision_is_taken_in_that_of_the_input(mil):
 
 def test_an_equation_that_mil_does_not_know_is_refused(mil):
     from kokoro_nb.backends.mil.operators.linear import einsum
-    from kokoro_nb.backends.mil.operators.registry import Site
+    from kokoro_nb.backends.mil.operators.registry import OperatorSite
 
     with pytest.raises(InputError, match="has the equation ab,bc->ac, and MIL knows"):
-        einsum(Site("einsum", "product", 8, (torch.float32,)), [torch.ones(2, 2)] * 2, "ab,bc->ac")
+        einsum(OperatorSite("einsum", "product", 8, (torch.float32,)), [torch.ones(2, 2)] * 2, "ab,bc->ac")

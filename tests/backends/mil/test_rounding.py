@@ -1,4 +1,4 @@
-"""What enters an operator, and what is kept of its result."""
+"""What enters an operator, and how its result is stored."""
 
 import pytest
 import torch
@@ -24,12 +24,12 @@ def test_dtypes(arithmetic, half, single):
     assert arithmetic.entering("text") == arithmetic.constant("text") == "text"
 
 
-def test_a_result_is_kept_in_the_declared_dtype():
+def test_a_result_is_stored_in_the_declared_dtype():
     third = torch.tensor([1 / 3], dtype=torch.float64)
-    assert FLOAT32.kept(third, torch.float16).item() == torch.tensor(1 / 3).half().item()
-    assert STRICT.kept(third, torch.float32).item() == torch.tensor(1 / 3).item()
-    assert FLOAT64.kept(third, torch.float16).item() == 1 / 3
-    assert FLOAT64.kept(torch.tensor([7]), torch.int32).dtype == torch.int32
+    assert FLOAT32.stored(third, torch.float16).item() == torch.tensor(1 / 3).half().item()
+    assert STRICT.stored(third, torch.float32).item() == torch.tensor(1 / 3).item()
+    assert FLOAT64.stored(third, torch.float16).item() == 1 / 3
+    assert FLOAT64.stored(torch.tensor([7]), torch.int32).dtype == torch.int32
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_a_result_is_kept_in_the_declared_dtype():
 )
 def test_a_result_of_another_kind_is_an_error(value, declared):
     with pytest.raises(TypeError, match=f"the file declares {declared}, the operator gave {value.dtype}"):
-        FLOAT32.kept(value, declared)
+        FLOAT32.stored(value, declared)
 
 
 @pytest.mark.parametrize(

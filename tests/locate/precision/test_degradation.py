@@ -8,7 +8,7 @@ from kokoro_nb.traces.parity import Parity
 
 
 def _row(name="y", error=0.0, floor=2.0**-24, peak=1.0, **other):
-    fields = {"type": "mul", "dtype": "float16", "shape": (1,), "local": error, "inherited": 0.0, "finite": 1.0}
+    fields = {"value": name, "type": "mul", "dtype": "float16", "shape": (1,), "local": error, "inherited": 0.0, "finite": 1.0}
     return OperatorPrecision(name=name, peak=peak, floor=floor, error=error, **{**fields, **other})
 
 
@@ -89,7 +89,7 @@ def test_nan_is_the_worst_then_infinity(errors):
 
 
 def test_the_table_has_units():
-    told = _row(error=0.5, phase=5000.0, origin="source").as_dict()
+    told = _row(error=0.5, phase=5000.0, value="sin").as_dict()
     assert told["phase (rad)"] == 5000
     assert told["float16 step (rad)"] == 4
-    assert (told["verdict"], told["cause"], told["where"]) == ("fail", "rounding", "source")
+    assert (told["verdict"], told["cause"], told["in the file"]) == ("fail", "rounding", "sin")

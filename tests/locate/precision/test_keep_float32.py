@@ -57,14 +57,14 @@ def test_it_is_good_where_float16_is_not(found):
 
 def test_the_rounds_tell_how_the_set_grew(found):
     assert [one.kept for one in found.rounds] == [0, 3]
-    assert [row.name for row in found.rounds[0].sources] == ["sin"]
+    assert [row.value for row in found.rounds[0].sources] == ["sin"]
     assert found.rounds[0].outcome == found.before
     assert found.rounds[1].outcome.of_peak <= TOLERANCE
 
 
 def test_the_converted_file_computes_those_in_float32_and_holds_under_the_lens(found, folder):
     seen = lens(Source(), INPUTS, folder, precision=found.mixed)
-    assert {row.name for row in seen.rows if row.dtype == "float32"} == {*found.mixed.keep, "output"}
+    assert {row.value for row in seen.rows if row.dtype == "float32"} == {*found.mixed.keep, "output"}
     assert seen.first is None
     assert seen.worst.of_peak == found.after.of_peak
 

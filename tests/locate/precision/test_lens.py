@@ -110,9 +110,10 @@ def test_a_sound_program_has_no_first_result(folder):
     assert found.first is None
     assert found.sources == ()
     assert len(found.rows) == 6  # input, four operators, output
-    assert all(row.dtype == ("float32" if row.name == "output" else "float16") for row in found.rows)
+    assert all(row.dtype == ("float32" if row.value == "output" else "float16") for row in found.rows)
     assert all(0 < row.error < row.limit for row in found.rows)
-    assert [row.origin for row in found.rows[1:5]] == ["0", "1", "2", "3"]
+    names = ["input:input", "0:linear", "1:tanh", "2:layer_norm", "3:linear", "output:output"]
+    assert [row.name for row in found.rows] == names
 
 
 def test_weights_that_float16_rounds_are_the_operators_own_error(folder):
@@ -126,7 +127,7 @@ def test_weights_that_float16_rounds_are_the_operators_own_error(folder):
 
 def test_a_program_against_itself_shows_nothing(folder):
     full = converted(Tone(), {"x": torch.linspace(0, 5, 1000)}, folder)
-    found = examine(full.saved.program, full.saved.program, full.arrays)
+    found = examine(full.program, full.program, full.arrays)
     assert {row.error for row in found.rows} == {0.0}
     assert {row.verdict for row in found.rows} == {"pass"}
 
@@ -134,7 +135,7 @@ def test_a_program_against_itself_shows_nothing(folder):
 def test_what_belongs_to_another_program_is_unmatched(folder):
     inputs = {"x": torch.linspace(0, 5, 1000)}
     full, other = converted(Tone(), inputs, folder), converted(Function(torch.cos), inputs, folder, "float16")
-    found = examine(full.saved.program, other.saved.program, full.arrays)
+    found = examine(full.program, other.program, full.arrays)
     assert found.unmatched == ("cos_cast_fp16",)
     assert [row.type for row in found.rows] == ["input", "identity"]
 
@@ -154,5 +155,5 @@ def test_values_that_are_not_finite_in_float32_are_no_reference(seen):
 
 
 def test_a_module_that_cannot_be_converted_is_refused(folder):
-    with pytest.raises(InputError, match="nothing to look at, for coreml fell from the rung 'lowered'"):
+    with pytest.raises(InputError, match="nothing to compare, for coreml fell from the rung 'lowered'"):
         lens(Function(lambda x: x.double()), {"x": torch.ones(2)}, folder)

@@ -57,23 +57,23 @@ def test_every_result_of_a_float16_file_is_matched_or_an_inserted_cast(program, 
     full, half = program(route, "float32"), program(route, "float16")
     found = matched(full, half)
     assert found.unmatched == ()
-    assert set(found.origins) | set(found.inserted) == set(_shapes(half))
-    assert not set(found.origins) & set(found.inserted)
+    assert set(found.counterparts) | set(found.inserted) == set(_shapes(half))
+    assert not set(found.counterparts) & set(found.inserted)
     results, shapes = _shapes(full), _shapes(half)
-    for name, origin in found.origins.items():
-        if origin.operation is not None:
-            assert results[origin.result] == shapes[name]
-    from_inputs = {origin.result for origin in found.origins.values() if origin.operation is None}
+    for name, source in found.counterparts.items():
+        if source.operation is not None:
+            assert results[source.result] == shapes[name]
+    from_inputs = {source.result for source in found.counterparts.values() if source.operation is None}
     assert from_inputs == {"x"}
     # nothing of the float32 file is missing, and nothing stands for two
-    copied = [origin.result for origin in found.origins.values() if origin.operation is not None]
+    copied = [source.result for source in found.counterparts.values() if source.operation is not None]
     assert sorted(copied) == sorted(results)
 
 
 def test_a_file_in_which_nothing_was_cast_is_matched_with_itself(program):
     full = program("export", "float32")
     found = matched(full, full)
-    assert [origin.result for origin in found.origins.values()] == list(found.origins) == list(_shapes(full))
+    assert [source.result for source in found.counterparts.values()] == list(found.counterparts) == list(_shapes(full))
     assert found.inserted == found.unmatched == ()
 
 
@@ -84,7 +84,7 @@ def test_the_casts_around_kept_operators_are_inserted_ones(program):
     assert found.unmatched == ()
     # out of each of the two, into which x goes as it is; and behind a transposition that bears the output's name
     assert found.inserted == ("linear_to_fp16", "conv1d_to_fp16", "output_0")
-    kept = {origin.result for name, origin in found.origins.items() if not name.endswith("_cast_fp16")}
+    kept = {source.result for name, source in found.counterparts.items() if not name.endswith("_cast_fp16")}
     assert {"conv1d", "linear"} <= kept
 
 

@@ -6,12 +6,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from kokoro_nb.backends.mil import accumulation
-from kokoro_nb.backends.mil.operators.registry import Site, ints, operator
+from kokoro_nb.backends.mil.operators.registry import operator
 
 Pads = list[tuple[int, int]]
 
 
-def paddings(kind: str, pad: Tensor | None, sizes: Sequence[int], spans: Sequence[int], strides: Sequence[int]) -> Pads:
+def paddings(
+    kind: str, pad: list[int] | None, sizes: Sequence[int], spans: Sequence[int], strides: Sequence[int]
+) -> Pads:
     """Return how much to pad before and after each spatial axis.
 
     Parameters
@@ -19,14 +21,13 @@ def paddings(kind: str, pad: Tensor | None, sizes: Sequence[int], spans: Sequenc
     kind : str
         ``valid``: nothing; ``custom``: what `pad` says; ``same``: until the output has ``ceil(size / stride)``
         elements, the odd one behind; ``same_lower``: the odd one in front.
-    pad : torch.Tensor or None, shape (2 * axes,)
+    pad : list of int or None
         Before and after the first axis, before and after the second, ...
     sizes, spans, strides : sequence of int
         Elements along each axis, elements that the window spans there, and its step.
     """
     if kind == "custom" and pad is not None:
-        numbers = ints(pad)
-        return list(zip(numbers[::2], numbers[1::2], strict=True))
+        return list(zip(pad[::2], pad[1::2], strict=True))
     if kind == "valid":
         return [(0, 0)] * len(sizes)
     pads = []
@@ -42,57 +43,50 @@ def padded(x: Tensor, pads: Pads, value: float = 0.0) -> Tensor:
     return F.pad(x, [number for pair in reversed(pads) for number in pair], value=value) if any(map(any, pads)) else x
 
 
-def spans_of(kernel: Sequence[int], dilations: Sequence[int]) -> list[int]:
-    """Return how many elements a dilated kernel spans along each axis."""
-    return [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
-
-
 def _biased(x: Tensor, bias: Tensor | None) -> Tensor:
     return x if bias is None else x + bias.to(x.dtype).reshape(-1, *[1] * (x.ndim - 2))
 
 
 @operator("conv")
 def conv(
-    site: Site,
     x: Tensor,
     weight: Tensor,
-    strides: Tensor,
+    strides: list[int],
     pad_type: str,
-    dilations: Tensor,
-    groups: Tensor,
-    pad: Tensor | None = None,
+    dilations: list[int],
+    groups: int,
+    pad: list[int] | None = None,
     bias: Tensor | None = None,
 ) -> Tensor:
     """Convolve; the bias is added last."""
-    spans = spans_of(weight.shape[2:], ints(dilations))
-    pads = paddings(pad_type, pad, x.shape[2:], spans, ints(strides))
-    return _biased(accumulation.convolution(padded(x, pads), weight, ints(strides), ints(dilations), int(groups)), bias)
+    spans = [(k - 1) * d + 1 for k, d in zip(weight.shape[2:], dilations, strict=True)]
+    x = padded(x, paddings(pad_type, pad, x.shape[2:], spans, strides))
+    return _biased(accumulation.convolution(x, weight, strides, dilations, groups), bias)
 
 
 @operator("conv_transpose")
 def conv_transpose(
-    site: Site,
     x: Tensor,
     weight: Tensor,
-    strides: Tensor,
+    strides: list[int],
     pad_type: str,
-    dilations: Tensor,
-    groups: Tensor,
-    pad: Tensor | None = None,
+    dilations: list[int],
+    groups: int,
+    pad: list[int] | None = None,
     bias: Tensor | None = None,
-    output_shape: Tensor | None = None,
+    output_shape: list[int] | None = None,
 ) -> Tensor:
     """Convolve transposed, crop by the padding, and fill up or cut the end where an output shape is given."""
-    full = accumulation.transposed_convolution(x, weight, ints(strides), ints(dilations), int(groups))
-    sizes, steps = x.shape[2:], ints(strides)
-    wanted = [size * step for size, step in zip(sizes, steps, strict=True)]
+    full = accumulation.transposed_convolution(x, weight, strides, dilations, groups)
+    sizes = x.shape[2:]
+    wanted = [size * step for size, step in zip(sizes, strides, strict=True)]
     if pad_type == "same":
         surplus = [max(0, n - w) for n, w in zip(full.shape[2:], wanted, strict=True)]
         crops = [(number // 2, number - number // 2) for number in surplus]
     else:
-        crops = paddings(pad_type, pad, sizes, sizes, steps)
+        crops = paddings(pad_type, pad, sizes, sizes, strides)
         wanted = [n - before - after for n, (before, after) in zip(full.shape[2:], crops, strict=True)]
     if output_shape is not None:
-        wanted = ints(output_shape)[2:]
+        wanted = output_shape[2:]
     ends = [w + before - n for n, w, (before, _) in zip(full.shape[2:], wanted, crops, strict=True)]
     return _biased(padded(full, [(-before, end) for (before, _), end in zip(crops, ends, strict=True)]), bias)

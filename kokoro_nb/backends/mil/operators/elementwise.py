@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from kokoro_nb.backends.mil.operators.registry import Site, operator, table
+from kokoro_nb.backends.mil.operators.registry import OperatorSite, operator, table
 from kokoro_nb.errors import InputError
 
 table(
@@ -26,6 +26,7 @@ table(
         "logical_or": torch.logical_or,
         "logical_xor": torch.logical_xor,
         "logical_not": torch.logical_not,
+        "select": lambda cond, a, b: torch.where(cond, a, b),
         "abs": torch.abs,
         "acos": torch.acos,
         "asin": torch.asin,
@@ -36,20 +37,30 @@ table(
         "cosh": torch.cosh,
         "erf": torch.erf,
         "exp": torch.exp,
+        # an integer power must not be negative
+        "exp2": lambda x: torch.exp2(x) if x.is_floating_point() else torch.pow(torch.full_like(x, 2), x),
         "floor": torch.floor,
+        "identity": lambda x: x,
+        "inverse": lambda x, epsilon: 1 / (x + epsilon),
+        "log": lambda x, epsilon: torch.log(x + epsilon),
         "round": torch.round,
+        "rsqrt": lambda x, epsilon: 1 / torch.sqrt(x + epsilon),
+        "sign": lambda x: torch.where(x != x, x, torch.sign(x)),  # NaN for NaN, where torch's gives 0
         "sin": torch.sin,
         "sinh": torch.sinh,
         "sqrt": torch.sqrt,
         "square": torch.square,
         "tan": torch.tan,
         "tanh": torch.tanh,
+        # in both of these NaN stays NaN
+        "clip": lambda x, alpha, beta: torch.minimum(torch.maximum(x, alpha), beta),
+        "threshold": lambda x, alpha: torch.maximum(x, alpha),
     }
 )
 
 
 @operator("real_div")
-def real_div(site: Site, x: Tensor, y: Tensor) -> Tensor:
+def real_div(site: OperatorSite, x: Tensor, y: Tensor) -> Tensor:
     """Divide floats.
 
     Raises
@@ -65,68 +76,14 @@ def real_div(site: Site, x: Tensor, y: Tensor) -> Tensor:
     return x / y
 
 
-@operator("exp2")
-def exp2(site: Site, x: Tensor) -> Tensor:
-    """Return 2 to the power of x; an integer power must not be negative."""
-    return torch.exp2(x) if x.is_floating_point() else torch.pow(torch.full_like(x, 2), x)
-
-
-@operator("sign")
-def sign(site: Site, x: Tensor) -> Tensor:
-    """Return -1, 0 or 1, and NaN for NaN, which torch's sign gives 0 for."""
-    return torch.where(x != x, x, torch.sign(x))
-
-
-@operator("inverse")
-def inverse(site: Site, x: Tensor, epsilon: Tensor) -> Tensor:
-    """Return 1 / (x + epsilon)."""
-    return 1 / (x + epsilon)
-
-
-@operator("log")
-def log(site: Site, x: Tensor, epsilon: Tensor) -> Tensor:
-    """Return log(x + epsilon)."""
-    return torch.log(x + epsilon)
-
-
-@operator("rsqrt")
-def rsqrt(site: Site, x: Tensor, epsilon: Tensor) -> Tensor:
-    """Return 1 / sqrt(x + epsilon)."""
-    return 1 / torch.sqrt(x + epsilon)
-
-
-@operator("clip")
-def clip(site: Site, x: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
-    """Keep x within alpha and beta; NaN stays NaN."""
-    return torch.minimum(torch.maximum(x, alpha), beta)
-
-
-@operator("threshold")
-def threshold(site: Site, x: Tensor, alpha: Tensor) -> Tensor:
-    """Return the larger of x and alpha; NaN stays NaN."""
-    return torch.maximum(x, alpha)
-
-
 @operator("cast")
-def cast(site: Site, x: Tensor, dtype: str) -> Tensor:
+def cast(site: OperatorSite, x: Tensor) -> Tensor:
     """Convert to another dtype: to an integer towards zero, to bool by whether it is not 0.
 
     What a float beyond the integer's range, or NaN, becomes is left open by MIL, and is here what the processor gives.
     """
-    declared = site.dtypes[0]
+    (declared,) = site.dtypes
     assert declared is not None
     if declared.is_floating_point and x.is_floating_point():
-        return x  # rounded when it is kept
+        return x  # rounded when it is stored
     return x.to(declared)
-
-
-@operator("select")
-def select(site: Site, cond: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """Take a where cond is true, b elsewhere."""
-    return torch.where(cond, a, b)
-
-
-@operator("identity")
-def identity(site: Site, x: Tensor) -> Tensor:
-    """Return the input."""
-    return x

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kokoro_nb.backends.mil.operators.registry import Site, operator
+from kokoro_nb.backends.mil.operators.registry import OperatorSite, operator
 from kokoro_nb.backends.mil.operators.shape import IOS17
 from kokoro_nb.errors import InputError
 
@@ -27,7 +27,7 @@ UPDATES: dict[str, Update] = {
 }
 
 
-def _places(site: Site, indices: Tensor, size: int) -> Tensor:
+def _places(site: OperatorSite, indices: Tensor, size: int) -> Tensor:
     """Return the places that `indices` mean along an axis of `size`.
 
     Raises
@@ -47,56 +47,38 @@ def _places(site: Site, indices: Tensor, size: int) -> Tensor:
 
 
 @operator("gather")
-def gather(
-    site: Site,
-    x: Tensor,
-    indices: Tensor,
-    axis: Tensor,
-    batch_dims: Tensor | int = 0,
-    validate_indices: Tensor | bool = False,
-) -> Tensor:
+def gather(site: OperatorSite, x: Tensor, indices: Tensor, axis: int, batch_dims: int = 0) -> Tensor:
     """Take slices along an axis, each example of the first `batch_dims` axes by its own indices."""
-    along, batch = int(axis) % x.ndim, int(batch_dims)
+    along = axis % x.ndim
     places = _places(site, indices, x.shape[along])
-    if not batch:
-        return x.index_select(along, places.reshape(-1)).reshape(
-            *x.shape[:along], *indices.shape, *x.shape[along + 1 :]
-        )
-    rows, per_row = x.flatten(0, batch - 1), places.reshape(-1, *places.shape[batch:])
+    rows, per_row = x.reshape(-1, *x.shape[batch_dims:]), places.reshape(-1, *places.shape[batch_dims:])
+    before, after = rows.shape[1 : along - batch_dims + 1], rows.shape[along - batch_dims + 2 :]
     taken = [
-        row.index_select(along - batch, chosen.reshape(-1)).reshape(
-            *row.shape[: along - batch], *chosen.shape, *row.shape[along - batch + 1 :]
-        )
+        row.index_select(along - batch_dims, chosen.reshape(-1)).reshape(*before, *chosen.shape, *after)
         for row, chosen in zip(rows, per_row, strict=True)
     ]
-    return torch.stack(taken).reshape(*x.shape[:batch], *taken[0].shape)
+    return torch.stack(taken).reshape(*x.shape[:batch_dims], *taken[0].shape)
 
 
 @operator("gather_along_axis")
-def gather_along_axis(
-    site: Site, x: Tensor, indices: Tensor, axis: Tensor, validate_indices: Tensor | bool = False
-) -> Tensor:
+def gather_along_axis(site: OperatorSite, x: Tensor, indices: Tensor, axis: int) -> Tensor:
     """Take elements along an axis, each by the index at its own place."""
-    along = int(axis) % x.ndim
-    return torch.gather(x, along, _places(site, indices, x.shape[along]))
+    return torch.gather(x, axis, _places(site, indices, x.shape[axis]))
 
 
 @operator("gather_nd")
-def gather_nd(
-    site: Site, x: Tensor, indices: Tensor, batch_dims: Tensor | int = 0, validate_indices: Tensor | bool = False
-) -> Tensor:
+def gather_nd(site: OperatorSite, x: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
     """Take slices by their first axes: the last axis of the indices holds one number for each of them."""
-    batch = int(batch_dims)
-    rows, per_row = x.reshape(-1, *x.shape[batch:]), indices.reshape(-1, *indices.shape[batch:])
+    rows, per_row = x.reshape(-1, *x.shape[batch_dims:]), indices.reshape(-1, *indices.shape[batch_dims:])
     taken = [row[_coordinates(site, chosen, row)] for row, chosen in zip(rows, per_row, strict=True)]
-    return torch.stack(taken).reshape(*x.shape[:batch], *taken[0].shape)
+    return torch.stack(taken).reshape(*x.shape[:batch_dims], *taken[0].shape)
 
 
-def _coordinates(site: Site, indices: Tensor, x: Tensor) -> tuple[Tensor, ...]:
+def _coordinates(site: OperatorSite, indices: Tensor, x: Tensor) -> tuple[Tensor, ...]:
     return tuple(_places(site, column, size) for column, size in zip(indices.unbind(-1), x.shape, strict=False))
 
 
-def _scattered(site: Site, data: Tensor, places: Any, updates: Tensor, mode: str) -> Tensor:
+def _scattered(site: OperatorSite, data: Tensor, places: Any, updates: Tensor, mode: str) -> Tensor:
     """Write one element after the other, in the order of the indices and in the dtype of the data."""
     if mode == "div" and not data.is_floating_point():
         raise InputError(f"{site.type} '{site.name}' divides integers, and MIL does not say how; cast to float before.")
@@ -107,42 +89,25 @@ def _scattered(site: Site, data: Tensor, places: Any, updates: Tensor, mode: str
 
 
 @operator("scatter")
-def scatter(
-    site: Site,
-    data: Tensor,
-    indices: Tensor,
-    updates: Tensor,
-    axis: Tensor,
-    mode: str,
-    validate_indices: Tensor | bool = False,
-) -> Tensor:
+def scatter(site: OperatorSite, data: Tensor, indices: Tensor, updates: Tensor, axis: int, mode: str) -> Tensor:
     """Write slices along an axis, or add, subtract, multiply, divide, or keep the larger or smaller."""
-    along = int(axis) % data.ndim
+    along = axis % data.ndim
     places = (slice(None),) * along + (_places(site, indices, data.shape[along]).numpy(),)
     return _scattered(site, data, places, updates, mode)
 
 
 @operator("scatter_along_axis")
 def scatter_along_axis(
-    site: Site,
-    data: Tensor,
-    indices: Tensor,
-    updates: Tensor,
-    axis: Tensor,
-    mode: str,
-    validate_indices: Tensor | bool = False,
+    site: OperatorSite, data: Tensor, indices: Tensor, updates: Tensor, axis: int, mode: str
 ) -> Tensor:
     """Write elements along an axis, each to the index at its own place; modes as in `scatter`."""
-    along = int(axis) % data.ndim
     grid = list(np.indices(tuple(indices.shape)))
-    grid[along] = _places(site, indices, data.shape[along]).numpy()
+    grid[axis] = _places(site, indices, data.shape[axis]).numpy()
     return _scattered(site, data, tuple(grid), updates, mode)
 
 
 @operator("scatter_nd")
-def scatter_nd(
-    site: Site, data: Tensor, indices: Tensor, updates: Tensor, mode: str, validate_indices: Tensor | bool = False
-) -> Tensor:
+def scatter_nd(site: OperatorSite, data: Tensor, indices: Tensor, updates: Tensor, mode: str) -> Tensor:
     """Write slices by their first axes, a number for each of which the last axis of the indices holds; as `scatter`."""
     places = tuple(column.numpy() for column in _coordinates(site, indices, data))
     return _scattered(site, data, places, updates, mode)

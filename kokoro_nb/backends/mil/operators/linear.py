@@ -6,28 +6,28 @@ import torch
 from torch import Tensor
 
 from kokoro_nb.backends.mil import accumulation
-from kokoro_nb.backends.mil.operators.activation import normalised_exponentials
-from kokoro_nb.backends.mil.operators.registry import Site, operator
+from kokoro_nb.backends.mil.operators.activation import softmax
+from kokoro_nb.backends.mil.operators.registry import OperatorSite, operator
 from kokoro_nb.errors import InputError
 
 
 @operator("matmul")
-def matmul(site: Site, x: Tensor, y: Tensor, transpose_x: Tensor, transpose_y: Tensor) -> Tensor:
-    """Multiply matrices, as NumPy broadcasts them, the last two axes of either exchanged before where asked for."""
+def matmul(x: Tensor, y: Tensor, transpose_x: bool, transpose_y: bool) -> Tensor:
+    """Multiply matrices, as NumPy broadcasts them, the last two axes of either exchanged first if requested."""
     x = x.transpose(-1, -2) if transpose_x and x.ndim > 1 else x
     y = y.transpose(-1, -2) if transpose_y and y.ndim > 1 else y
     return accumulation.matmul(x, y)
 
 
 @operator("linear")
-def linear(site: Site, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return x times the transposed weight; the bias is added last."""
     product = accumulation.matmul(x, weight.to(x.dtype).transpose(0, 1))
     return product if bias is None else product + bias.to(x.dtype)
 
 
 @operator("einsum")
-def einsum(site: Site, values: list[Tensor], equation: str) -> Tensor:
+def einsum(site: OperatorSite, values: list[Tensor], equation: str) -> Tensor:
     """Multiply ``[..., c, h, w]`` with ``[..., w, h, u]`` to ``[..., c, h, u]``: the one sum that MIL has.
 
     Raises
@@ -47,13 +47,11 @@ def einsum(site: Site, values: list[Tensor], equation: str) -> Tensor:
 
 
 @operator("scaled_dot_product_attention")
-def scaled_dot_product_attention(
-    site: Site, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None
-) -> Tensor:
+def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None) -> Tensor:
     """Return softmax(query key' / sqrt(width) + mask) value; where a mask of truth values is false, it is -inf."""
     scores = accumulation.matmul(query, key.transpose(-1, -2)) / math.sqrt(query.shape[-1])
     if attn_mask is not None and attn_mask.dtype == torch.bool:
         scores = torch.where(attn_mask, scores, -torch.inf)
     elif attn_mask is not None:
         scores = scores + attn_mask.to(scores.dtype)
-    return accumulation.matmul(normalised_exponentials(scores, -1), value)
+    return accumulation.matmul(softmax(scores, -1), value)

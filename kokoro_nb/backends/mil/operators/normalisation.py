@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from kokoro_nb.backends.mil import accumulation
-from kokoro_nb.backends.mil.operators.registry import Site, ints, operator
+from kokoro_nb.backends.mil.operators.registry import operator
 
 
 def _standardised(x: Tensor, axes: Sequence[int], epsilon: Tensor) -> Tensor:
@@ -27,13 +27,7 @@ def _by_channel(x: Tensor) -> list[int]:
 
 @operator("batch_norm")
 def batch_norm(
-    site: Site,
-    x: Tensor,
-    mean: Tensor,
-    variance: Tensor,
-    epsilon: Tensor,
-    gamma: Tensor | None = None,
-    beta: Tensor | None = None,
+    x: Tensor, mean: Tensor, variance: Tensor, epsilon: Tensor, gamma: Tensor | None = None, beta: Tensor | None = None
 ) -> Tensor:
     """Return gamma (x - mean) / sqrt(variance + epsilon) + beta, each by channel."""
     shape = _by_channel(x)
@@ -42,34 +36,31 @@ def batch_norm(
 
 
 @operator("instance_norm")
-def instance_norm(
-    site: Site, x: Tensor, epsilon: Tensor, gamma: Tensor | None = None, beta: Tensor | None = None
-) -> Tensor:
+def instance_norm(x: Tensor, epsilon: Tensor, gamma: Tensor | None = None, beta: Tensor | None = None) -> Tensor:
     """Give each channel of each example mean 0 and variance 1, then scale and shift it by channel."""
     return _scaled(_standardised(x, range(2, x.ndim), epsilon), gamma, beta, _by_channel(x))
 
 
 @operator("layer_norm")
 def layer_norm(
-    site: Site, x: Tensor, axes: Tensor, epsilon: Tensor, gamma: Tensor | None = None, beta: Tensor | None = None
+    x: Tensor, axes: list[int], epsilon: Tensor, gamma: Tensor | None = None, beta: Tensor | None = None
 ) -> Tensor:
     """Give the elements along `axes` mean 0 and variance 1, then scale and shift each place."""
-    over = sorted(axis % x.ndim for axis in ints(axes))
+    over = sorted(axis % x.ndim for axis in axes)
     shape = [size if axis in over else 1 for axis, size in enumerate(x.shape)]
     return _scaled(_standardised(x, over, epsilon), gamma, beta, shape)
 
 
 @operator("l2_norm")
-def l2_norm(site: Site, x: Tensor, epsilon: Tensor) -> Tensor:
+def l2_norm(x: Tensor, epsilon: Tensor) -> Tensor:
     """Divide by the root of the sum of the squares along the last three axes."""
     return x / torch.sqrt(accumulation.total(x * x, (-3, -2, -1), keep=True) + epsilon)
 
 
 @operator("local_response_norm")
-def local_response_norm(site: Site, x: Tensor, size: Tensor, alpha: Tensor, beta: Tensor, k: Tensor) -> Tensor:
+def local_response_norm(x: Tensor, size: int, alpha: Tensor, beta: Tensor, k: Tensor) -> Tensor:
     """Divide by (k + alpha / size times the sum of the squares of `size` channels around) to the power of beta."""
-    width = int(size)
     squares = (x * x).movedim(1, -1)
-    around = F.pad(squares, (width // 2, (width - 1) // 2)).unfold(-1, width, 1)
+    around = F.pad(squares, (size // 2, (size - 1) // 2)).unfold(-1, size, 1)
     sums = accumulation.total(around, [-1]).movedim(-1, 1)
-    return x / torch.pow(k + alpha / width * sums, beta)
+    return x / torch.pow(k + alpha / size * sums, beta)

@@ -5,14 +5,15 @@ from torch import Tensor
 
 from kokoro_nb.backends.mil import accumulation
 from kokoro_nb.backends.mil.operators.convolution import Pads, padded, paddings
-from kokoro_nb.backends.mil.operators.registry import Site, flags, ints, operator
+from kokoro_nb.backends.mil.operators.registry import operator
 
 
-def _windows(x: Tensor, kernel: list[int], strides: list[int]) -> Tensor:
-    """Return a view of every window of the last axes, the elements of a window along axes of their own at the end."""
+def _windows(x: Tensor, kernel: list[int], strides: list[int]) -> tuple[Tensor, tuple[int, ...]]:
+    """Return a view of every window of the last axes, and the axes at the end along which its elements are."""
+    axes = tuple(range(x.ndim, 2 * x.ndim - 2))
     for i, (size, stride) in enumerate(zip(kernel, strides, strict=True)):
         x = x.unfold(2 + i, size, stride)
-    return x
+    return x, axes
 
 
 def _overhangs(x: Tensor, pads: Pads, kernel: list[int], strides: list[int], ceil_mode: bool) -> Pads:
@@ -26,64 +27,48 @@ def _overhangs(x: Tensor, pads: Pads, kernel: list[int], strides: list[int], cei
     return extra
 
 
-def _pooled(
-    x: Tensor, kernel_sizes: Tensor, strides: Tensor, pad_type: str, pad: Tensor | None, ceil_mode: Tensor, fill: float
-) -> tuple[Tensor, Pads, Pads]:
-    kernel, steps = ints(kernel_sizes), ints(strides)
-    pads = paddings(pad_type, pad, x.shape[2:], kernel, steps)
-    overhangs = _overhangs(x, pads, kernel, steps, bool(ceil_mode))
-    return _windows(padded(padded(x, pads, fill), overhangs, fill), kernel, steps), pads, overhangs
+def _both_pads(
+    x: Tensor, kernel: list[int], strides: list[int], pad_type: str, ceil_mode: bool, pad: list[int] | None
+) -> tuple[Pads, Pads]:
+    pads = paddings(pad_type, pad, x.shape[2:], kernel, strides)
+    return pads, _overhangs(x, pads, kernel, strides, ceil_mode)
 
 
 @operator("max_pool")
 def max_pool(
-    site: Site,
-    x: Tensor,
-    kernel_sizes: Tensor,
-    strides: Tensor,
-    pad_type: str,
-    ceil_mode: Tensor,
-    pad: Tensor | None = None,
+    x: Tensor, kernel_sizes: list[int], strides: list[int], pad_type: str, ceil_mode: bool, pad: list[int] | None = None
 ) -> Tensor:
     """Return the largest element of each window."""
-    windows, _, _ = _pooled(x, kernel_sizes, strides, pad_type, pad, ceil_mode, -torch.inf)
-    return torch.amax(windows, dim=_window_axes(x))
+    for pads in _both_pads(x, kernel_sizes, strides, pad_type, ceil_mode, pad):
+        x = padded(x, pads, -torch.inf)
+    windows, axes = _windows(x, kernel_sizes, strides)
+    return torch.amax(windows, dim=axes)
 
 
 @operator("l2_pool")
 def l2_pool(
-    site: Site,
-    x: Tensor,
-    kernel_sizes: Tensor,
-    strides: Tensor,
-    pad_type: str,
-    ceil_mode: Tensor,
-    pad: Tensor | None = None,
+    x: Tensor, kernel_sizes: list[int], strides: list[int], pad_type: str, ceil_mode: bool, pad: list[int] | None = None
 ) -> Tensor:
     """Return the root of the sum of the squares of each window."""
-    windows, _, _ = _pooled(x * x, kernel_sizes, strides, pad_type, pad, ceil_mode, 0.0)
-    return torch.sqrt(accumulation.total(windows, _window_axes(x)))
+    squares = x * x
+    for pads in _both_pads(x, kernel_sizes, strides, pad_type, ceil_mode, pad):
+        squares = padded(squares, pads)
+    return torch.sqrt(accumulation.total(*_windows(squares, kernel_sizes, strides)))
 
 
 @operator("avg_pool")
 def avg_pool(
-    site: Site,
     x: Tensor,
-    kernel_sizes: Tensor,
-    strides: Tensor,
+    kernel_sizes: list[int],
+    strides: list[int],
     pad_type: str,
-    ceil_mode: Tensor,
-    exclude_padding_from_average: Tensor,
-    pad: Tensor | None = None,
+    ceil_mode: bool,
+    exclude_padding_from_average: bool,
+    pad: list[int] | None = None,
 ) -> Tensor:
     """Return the sum of each window divided by the number of its elements, those of the padding among them or not."""
-    windows, pads, overhangs = _pooled(x, kernel_sizes, strides, pad_type, pad, ceil_mode, 0.0)
-    ones = torch.ones(1, 1, *x.shape[2:])
-    (excluded,) = flags(exclude_padding_from_average, 1)
-    counted = padded(padded(ones, pads, 0.0 if excluded else 1.0), overhangs)
-    number = _windows(counted, ints(kernel_sizes), ints(strides)).sum(dim=_window_axes(x))
-    return accumulation.total(windows, _window_axes(x)) / number.to(x.dtype)
-
-
-def _window_axes(x: Tensor) -> tuple[int, ...]:
-    return tuple(range(x.ndim, 2 * x.ndim - 2))
+    pads, overhangs = _both_pads(x, kernel_sizes, strides, pad_type, ceil_mode, pad)
+    counted = padded(torch.ones(1, 1, *x.shape[2:]), pads, 0.0 if exclude_padding_from_average else 1.0)
+    sums = accumulation.total(*_windows(padded(padded(x, pads), overhangs), kernel_sizes, strides))
+    ones, axes = _windows(padded(counted, overhangs), kernel_sizes, strides)
+    return sums / ones.sum(dim=axes).to(x.dtype)

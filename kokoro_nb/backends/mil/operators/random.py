@@ -7,30 +7,30 @@ here the interpreter's own seed decides, and the interpreter names such operator
 import torch
 from torch import Tensor
 
-from kokoro_nb.backends.mil.operators.registry import Site, ints, operator
+from kokoro_nb.backends.mil.operators.registry import OperatorSite, operator
 
 
 @operator("random_uniform")
-def random_uniform(site: Site, shape: Tensor, low: Tensor, high: Tensor, seed: Tensor) -> Tensor:
+def random_uniform(site: OperatorSite, shape: list[int], low: Tensor, high: Tensor) -> Tensor:
     """Draw evenly from low on to below high."""
-    return low + (high - low) * torch.rand(ints(shape), generator=site.generator).to(low.dtype)
+    return low + (high - low) * torch.rand(shape, generator=site.generator).to(low.dtype)
 
 
 @operator("random_normal")
-def random_normal(site: Site, shape: Tensor, mean: Tensor, stddev: Tensor, seed: Tensor) -> Tensor:
+def random_normal(site: OperatorSite, shape: list[int], mean: Tensor, stddev: Tensor) -> Tensor:
     """Draw from a normal distribution."""
-    return mean + stddev * torch.randn(ints(shape), generator=site.generator).to(mean.dtype)
+    return mean + stddev * torch.randn(shape, generator=site.generator).to(mean.dtype)
 
 
 @operator("random_bernoulli")
-def random_bernoulli(site: Site, shape: Tensor, prob: Tensor, seed: Tensor) -> Tensor:
+def random_bernoulli(site: OperatorSite, shape: list[int], prob: Tensor) -> Tensor:
     """Draw 1 with this probability, else 0."""
-    return (torch.rand(ints(shape), generator=site.generator) < prob.float()).to(prob.dtype)
+    return (torch.rand(shape, generator=site.generator) < prob.float()).to(prob.dtype)
 
 
 @operator("random_categorical")
-def random_categorical(site: Site, x: Tensor, mode: str, size: Tensor, seed: Tensor) -> Tensor:
+def random_categorical(site: OperatorSite, x: Tensor, mode: str, size: int) -> Tensor:
     """Draw places along the last axis, with replacement, by their probabilities or the logarithms of these."""
     weights = x.double() if mode == "probs" else torch.softmax(x.double(), dim=-1)
-    drawn = torch.multinomial(weights.reshape(-1, x.shape[-1]), int(size), replacement=True, generator=site.generator)
-    return drawn.reshape(*x.shape[:-1], int(size)).to(x.dtype)
+    drawn = torch.multinomial(weights.reshape(-1, x.shape[-1]), size, replacement=True, generator=site.generator)
+    return drawn.reshape(*x.shape[:-1], size).to(x.dtype)

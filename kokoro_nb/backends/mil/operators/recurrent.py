@@ -12,11 +12,12 @@ from torch import Tensor
 
 from kokoro_nb.backends.mil import accumulation
 from kokoro_nb.backends.mil.operators.activation import logistic, positive
-from kokoro_nb.backends.mil.operators.registry import Site, operator
+from kokoro_nb.backends.mil.operators.registry import OperatorSite, operator
 from kokoro_nb.errors import InputError
 
 Activation = Callable[[Tensor], Tensor]
-Cell = Callable[[Tensor, tuple[Tensor, ...]], tuple[Tensor, ...]]
+State = tuple[Tensor, ...]
+Cell = Callable[[Tensor, State], State]
 ACTIVATIONS: dict[str, Activation] = {
     "sigmoid": logistic,
     "tanh": torch.tanh,
@@ -25,7 +26,7 @@ ACTIVATIONS: dict[str, Activation] = {
 }
 
 
-def _activation(site: Site, name: str) -> Activation:
+def _activation(site: OperatorSite, name: str) -> Activation:
     if name not in ACTIVATIONS:
         raise InputError(
             f"{site.type} '{site.name}' has the activation {name}, whose parameters MIL does not give; "
@@ -35,14 +36,20 @@ def _activation(site: Site, name: str) -> Activation:
 
 
 def _over_time(
-    projected: Tensor, state: tuple[Tensor, ...], cell: Cell, backwards: bool
-) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """Run `cell` from step to step; return its first state after each, in the order of time, and the last states."""
-    outputs = []
+    x: Tensor, weight: Tensor, state: State, cell: Cell, backwards: bool, whole: bool
+) -> tuple[Tensor, State]:
+    """Run `cell` on the projected input from step to step.
+
+    Returns
+    -------
+    tuple
+        Its first state after each step in the order of time, or only the last of them, and the last states.
+    """
+    projected, outputs = _projected(x, weight), []
     for step in projected.flip(0) if backwards else projected:
         state = cell(step, state)
         outputs.append(state[0])
-    return torch.stack(outputs[::-1] if backwards else outputs), state
+    return torch.stack((outputs[::-1] if backwards else outputs) if whole else outputs[-1:]), state
 
 
 def _projected(x: Tensor, weight: Tensor) -> Tensor:
@@ -55,14 +62,14 @@ def _biased(x: Tensor, bias: Tensor | None) -> Tensor:
 
 @operator("lstm")
 def lstm(
-    site: Site,
+    site: OperatorSite,
     x: Tensor,
     initial_h: Tensor,
     initial_c: Tensor,
     weight_ih: Tensor,
     weight_hh: Tensor,
     direction: str,
-    output_sequence: Tensor,
+    output_sequence: bool,
     recurrent_activation: str,
     cell_activation: str,
     activation: str,
@@ -73,7 +80,7 @@ def lstm(
     bias_back: Tensor | None = None,
     peephole_back: Tensor | None = None,
     clip: Tensor | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> State:
     """Run an LSTM, its gates in the order input, forget, output, cell: forwards, backwards, or both side by side.
 
     A peephole adds the cell state, times a vector, to the gates: the state before the step to input and forget gate,
@@ -86,24 +93,23 @@ def lstm(
     """
     if clip is not None:
         raise InputError(f"lstm '{site.name}' is clipped, and MIL does not say where; leave the clipping out.")
-    gate, squash, out = (_activation(site, name) for name in (recurrent_activation, cell_activation, activation))
+    functions = [_activation(site, name) for name in (recurrent_activation, cell_activation, activation)]
     ways: list[tuple[Any, ...]] = [(weight_ih, weight_hh, bias, peephole, direction == "reverse")]
     if direction == "bidirectional":
         ways.append((weight_ih_back, weight_hh_back, bias_back, peephole_back, True))
     results = []
     starts = zip(initial_h.chunk(len(ways), -1), initial_c.chunk(len(ways), -1), strict=True)
     for (into, within, shift, peep, backwards), start in zip(ways, starts, strict=True):
-        cell = _lstm_cell(within, shift, peep, gate, squash, out)
-        outputs, (h, c) = _over_time(_projected(x, into), start, cell, backwards)
-        results.append((outputs if output_sequence else h[None], h, c))
-    outputs, h, c = (torch.cat(parts, dim=-1) for parts in zip(*results, strict=True))
-    return outputs, h, c
+        cell = _lstm_cell(within, shift, peep, *functions)
+        outputs, state = _over_time(x, into, start, cell, backwards, output_sequence)
+        results.append((outputs, *state))
+    return tuple(torch.cat(parts, dim=-1) for parts in zip(*results, strict=True))
 
 
 def _lstm_cell(
     weight: Tensor, bias: Tensor | None, peephole: Tensor | None, gate: Activation, squash: Activation, out: Activation
 ) -> Cell:
-    def cell(step: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    def cell(step: Tensor, state: State) -> State:
         h, c = state
         i, f, o, z = _biased(step + _projected(h, weight), bias).chunk(4, -1)
         if peephole is not None:
@@ -118,41 +124,41 @@ def _lstm_cell(
 
 @operator("rnn")
 def rnn(
-    site: Site,
+    site: OperatorSite,
     x: Tensor,
     initial_h: Tensor,
     weight_ih: Tensor,
     weight_hh: Tensor,
     direction: str,
-    output_sequence: Tensor,
+    output_sequence: bool,
     activation: str,
     bias: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
+) -> State:
     """Run a simple recurrent layer, forwards or backwards."""
     out = _activation(site, activation)
 
-    def cell(step: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    def cell(step: Tensor, state: State) -> State:
         return (out(_biased(step + _projected(state[0], weight_hh), bias)),)
 
-    outputs, (h,) = _over_time(_projected(x, weight_ih), (initial_h,), cell, direction == "reverse")
-    return outputs if output_sequence else h[None], h
+    outputs, (h,) = _over_time(x, weight_ih, (initial_h,), cell, direction == "reverse", output_sequence)
+    return outputs, h
 
 
 @operator("gru")
 def gru(
-    site: Site,
+    site: OperatorSite,
     x: Tensor,
     initial_h: Tensor,
     weight_ih: Tensor,
     weight_hh: Tensor,
     direction: str,
-    output_sequence: Tensor,
+    output_sequence: bool,
     recurrent_activation: str,
     activation: str,
     bias: Tensor | None = None,
     reset_after: Tensor | None = None,
     input_bias: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
+) -> State:
     """Run MIL's GRU, its gates in the order reset, output, update; the bias of the output gate is not reset.
 
     torch resets that bias too: coremltools writes torch's GRU as a loop, not as this operator.
@@ -167,12 +173,12 @@ def gru(
     gate, out = _activation(site, recurrent_activation), _activation(site, activation)
     parts = (None, None, None) if bias is None else bias.chunk(3)
 
-    def cell(step: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    def cell(step: Tensor, state: State) -> State:
         (h,) = state
         ri, oi, zi = step.chunk(3, -1)
         rh, oh, zh = _projected(h, weight_hh).chunk(3, -1)
         r, z = gate(_biased(ri + rh, parts[0])), gate(_biased(zi + zh, parts[2]))
         return ((1 - z) * out(_biased(oi + r * oh, parts[1])) + z * h,)
 
-    outputs, (h,) = _over_time(_projected(x, weight_ih), (initial_h,), cell, direction == "reverse")
-    return outputs if output_sequence else h[None], h
+    outputs, (h,) = _over_time(x, weight_ih, (initial_h,), cell, direction == "reverse", output_sequence)
+    return outputs, h

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from kokoro_nb.backends.mil import accumulation
-from kokoro_nb.backends.mil.operators.registry import OPERATORS, Site, ints, operator
+from kokoro_nb.backends.mil.operators.registry import table
 
 Reduction = Callable[[Tensor, Sequence[int], bool], Tensor]
 
@@ -14,10 +14,18 @@ Reduction = Callable[[Tensor, Sequence[int], bool], Tensor]
 def _over_axes(reduce: Reduction) -> Callable[..., Tensor]:
     """Make an operator of a reduction; what it gives for integers is cut off to an integer, as coremltools does."""
 
-    def run(site: Site, x: Tensor, keep_dims: Tensor, axes: Tensor | None = None) -> Tensor:
-        over = list(range(x.ndim)) if axes is None else ints(axes)
-        result = reduce(x, over, bool(keep_dims))
+    def run(x: Tensor, keep_dims: bool, axes: list[int] | None = None) -> Tensor:
+        result = reduce(x, list(range(x.ndim)) if axes is None else axes, keep_dims)
         return result if result.is_floating_point() == x.is_floating_point() else result.to(torch.int32)
+
+    return run
+
+
+def _along_axis(place: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Make an operator of torch's argmax or argmin: the place of the first such element, or of the first NaN."""
+
+    def run(x: Tensor, axis: int, keep_dims: bool) -> Tensor:
+        return place(x, dim=axis, keepdim=keep_dims)
 
     return run
 
@@ -44,16 +52,5 @@ REDUCTIONS: dict[str, Reduction] = {
     "reduce_log_sum": lambda x, axes, keep: torch.log(_real(accumulation.total(x, axes, keep))),
     "reduce_log_sum_exp": _log_sum_exp,
 }
-OPERATORS.update({name: _over_axes(reduce) for name, reduce in REDUCTIONS.items()})
-
-
-@operator("reduce_argmax")
-def reduce_argmax(site: Site, x: Tensor, axis: Tensor, keep_dims: Tensor, output_dtype: str = "int32") -> Tensor:
-    """Return the place of the first largest element, or of the first NaN."""
-    return torch.argmax(x, dim=int(axis), keepdim=bool(keep_dims))
-
-
-@operator("reduce_argmin")
-def reduce_argmin(site: Site, x: Tensor, axis: Tensor, keep_dims: Tensor, output_dtype: str = "int32") -> Tensor:
-    """Return the place of the first smallest element, or of the first NaN."""
-    return torch.argmin(x, dim=int(axis), keepdim=bool(keep_dims))
+table({name: _over_axes(reduce) for name, reduce in REDUCTIONS.items()})
+table({"reduce_argmax": _along_axis(torch.argmax), "reduce_argmin": _along_axis(torch.argmin)})

@@ -1,19 +1,26 @@
-"""The table of operators, and what an implementation is given."""
+"""The table of operators, and how each is called."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import wraps
+from inspect import Parameter, signature
+from types import NoneType
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
 
-Value = Any  # a tensor; a str; a list of tensors; a Slot; None for what was left out
+Value = Any  # a tensor; a str; a list of tensors; a StateContent; None for what was left out
 Operator = Callable[..., Any]
 OPERATORS: dict[str, Operator] = {}
 
+# Inputs of MIL that no implementation needs: dtypes are declared of the outputs, a seed is in the generator, and an
+# index out of range is an error whether or not the file wants indices validated.
+UNUSED = {"dtype", "output_dtype", "output_indices_dtype", "seed", "validate_indices"}
+
 
 @dataclass(frozen=True)
-class Site:
+class OperatorSite:
     """One operation of a program, as its implementation sees it.
 
     Attributes
@@ -42,7 +49,7 @@ class Site:
 
 
 @dataclass
-class Slot:
+class StateContent:
     """The content of a state, which lives from one call to the next."""
 
     content: Tensor = field(default_factory=lambda: torch.zeros(()))
@@ -51,42 +58,57 @@ class Slot:
 def operator(*types: str) -> Callable[[Operator], Operator]:
     """Register a function as the implementation of operator `types`.
 
-    It is called with the `Site` and with the operator's inputs by MIL's names: those that the file gives, and the
-    defaults of coremltools for those that it leaves out, unless the default is to have none. Tensors come in the dtype
-    to compute in, constants among them as tensors too; it returns the output, or a tuple or list of them, and changes
-    no input.
+    Its parameters have the names of MIL's inputs. It is given those that the file has, and the defaults of coremltools
+    for those that the file leaves out, unless that default is to have none. A parameter annotated ``int``, ``bool`` or
+    a list of these arrives as such; any other as a tensor in the dtype to compute in, constants too, or as a text or a
+    list. A parameter called ``site`` is the `OperatorSite`. It returns the output, or a tuple or list of them, and
+    changes no input.
     """
 
     def register(function: Operator) -> Operator:
-        for name in types:
-            OPERATORS[name] = function
+        OPERATORS.update(dict.fromkeys(types, _adapted(function)))
         return function
 
     return register
 
 
-def table(functions: Mapping[str, Callable[..., Any]]) -> None:
-    """Register functions that take tensors alone, by position, in the order in which MIL has its inputs."""
-    for name, function in functions.items():
-        OPERATORS[name] = _positional(function)
+def table(functions: Mapping[str, Operator]) -> None:
+    """Register functions by the type of operator: see `operator`; those of torch take x, or x and y, by position."""
+    OPERATORS.update({name: _adapted(function) for name, function in functions.items()})
 
 
-def _positional(function: Callable[..., Any]) -> Operator:
-    def run(_site: Site, **inputs: Value) -> Any:
-        return function(*(inputs[name] for name in ("x", "y") if name in inputs))
+def _adapted(function: Operator) -> Operator:
+    """Return a function as ``implementation(site, **inputs)``, the inputs as the interpreter has them."""
+    try:
+        parameters = signature(function).parameters
+    except ValueError:  # a built-in function of torch
+        return lambda _site, **inputs: function(*(inputs[name] for name in ("x", "y") if name in inputs))
+    conversions = {name: _conversion(parameter) for name, parameter in parameters.items()}
+
+    @wraps(function)
+    def run(_site: OperatorSite, **inputs: Value) -> Any:
+        own = {name: value for name, value in inputs.items() if name not in UNUSED}
+        given = {name: conversions.get(name, _same)(value) for name, value in own.items()}
+        return function(**given, **({"site": _site} if "site" in parameters else {}))
 
     return run
 
 
+def _conversion(parameter: Parameter) -> Callable[[Value], Any]:
+    kinds = [kind for kind in get_args(parameter.annotation) if kind is not NoneType]
+    several = {list[int]: ints, list[bool]: lambda value: [bool(flag) for flag in ints(value)]}
+    kind = kinds[0] if type(None) in get_args(parameter.annotation) else parameter.annotation
+    return several.get(kind) or (kind if kind in (int, bool) else _same)
+
+
+def _same(value: Value) -> Value:
+    return value
+
+
 def ints(value: Any) -> list[int]:
-    """Return a vector of integers as Python has them.
+    """Return a vector of integers or truth values, or a list of scalars, as Python integers.
 
     >>> ints(torch.tensor([2, -1], dtype=torch.int32))
     [2, -1]
     """
-    return [int(number) for number in value.reshape(-1).tolist()]
-
-
-def flags(value: Any, count: int) -> list[bool]:
-    """Return a vector of truth values as Python has them; `count` times False where it was left out."""
-    return [False] * count if value is None else [bool(flag) for flag in value.reshape(-1).tolist()]
+    return [int(number) for number in (value if isinstance(value, list) else value.reshape(-1).tolist())]

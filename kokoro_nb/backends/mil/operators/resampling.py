@@ -6,41 +6,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kokoro_nb.backends.mil.operators.registry import Site, ints, operator
+from kokoro_nb.backends.mil.operators.registry import OperatorSite, operator
 from kokoro_nb.errors import InputError
 
 Grid = Callable[[int, int], np.ndarray]  # number of elements before and after -> places to read, in elements
 
 
 # Each place is one quotient of whole numbers, so that a place on an element is on it exactly.
-
-
-def _aligned(before: int, after: int) -> np.ndarray:
-    return np.arange(after) * (before - 1) / max(1, after - 1)
-
-
-def _aligned_or_middle(before: int, after: int) -> np.ndarray:
-    return _aligned(before, after) if after > 1 else np.array([(before - 1) / 2])
-
-
-def _half_pixel(before: int, after: int) -> np.ndarray:
-    return ((2 * np.arange(after) + 1) * before - after) / (2 * after)
-
-
-def _from_start(before: int, after: int) -> np.ndarray:
-    return np.arange(after) * before / after
-
-
-def _offset(before: int, after: int) -> np.ndarray:
-    return (2 * np.arange(after) + 1) * max(1, before - 1) / (2 * after)
-
-
 GRIDS: dict[str, Grid] = {
-    "STRICT_ALIGN_CORNERS": _aligned,
-    "ALIGN_CORNERS": _aligned_or_middle,
-    "UNALIGN_CORNERS": _half_pixel,
-    "DEFAULT": _from_start,
-    "OFFSET_CORNERS": _offset,
+    "STRICT_ALIGN_CORNERS": lambda before, after: np.arange(after) * (before - 1) / max(1, after - 1),
+    "ALIGN_CORNERS": lambda before, after: (
+        np.arange(after) * (before - 1) / (after - 1) if after > 1 else np.array([(before - 1) / 2])
+    ),
+    "UNALIGN_CORNERS": lambda before, after: ((2 * np.arange(after) + 1) * before - after) / (2 * after),
+    "DEFAULT": lambda before, after: np.arange(after) * before / after,
+    "OFFSET_CORNERS": lambda before, after: (2 * np.arange(after) + 1) * max(1, before - 1) / (2 * after),
 }
 
 
@@ -69,50 +49,48 @@ def _scaled(size: int, factor: Tensor) -> int:
 
 
 @operator("upsample_nearest_neighbor")
-def upsample_nearest_neighbor(site: Site, x: Tensor, scale_factor_height: Tensor, scale_factor_width: Tensor) -> Tensor:
+def upsample_nearest_neighbor(x: Tensor, scale_factor_height: Tensor, scale_factor_width: Tensor) -> Tensor:
     """Repeat elements, by whole or broken factors."""
     x = _nearest(x, -2, _scaled(x.shape[-2], scale_factor_height))
     return _nearest(x, -1, _scaled(x.shape[-1], scale_factor_width))
 
 
 @operator("resize_nearest_neighbor")
-def resize_nearest_neighbor(site: Site, x: Tensor, target_size_height: Tensor, target_size_width: Tensor) -> Tensor:
+def resize_nearest_neighbor(x: Tensor, target_size_height: int, target_size_width: int) -> Tensor:
     """Repeat elements until there are so many."""
-    return _nearest(_nearest(x, -2, int(target_size_height)), -1, int(target_size_width))
+    return _nearest(_nearest(x, -2, target_size_height), -1, target_size_width)
 
 
 @operator("upsample_bilinear")
 def upsample_bilinear(
-    site: Site,
+    site: OperatorSite,
     x: Tensor,
     scale_factor_height: Tensor,
     scale_factor_width: Tensor,
-    align_corners: Tensor,
-    half_pixel_centers: Tensor | None = None,
+    align_corners: bool,
+    half_pixel_centers: bool | None = None,
 ) -> Tensor:
     """Interpolate linearly; the spacing of the places follows from the sizes, not from the factors."""
-    centred = not align_corners if half_pixel_centers is None else bool(half_pixel_centers)
+    centred = not align_corners if half_pixel_centers is None else half_pixel_centers
     if align_corners and centred:
         raise InputError(
             f"upsample_bilinear '{site.name}' has aligned corners and half-pixel centres, which exclude each other."
         )
-    grid = _aligned if align_corners else _half_pixel if centred else _from_start
+    grid = GRIDS["STRICT_ALIGN_CORNERS" if align_corners else "UNALIGN_CORNERS" if centred else "DEFAULT"]
     x = _linear(x, -2, _scaled(x.shape[-2], scale_factor_height), grid)
     return _linear(x, -1, _scaled(x.shape[-1], scale_factor_width), grid)
 
 
 @operator("resize_bilinear")
-def resize_bilinear(
-    site: Site, x: Tensor, target_size_height: Tensor, target_size_width: Tensor, sampling_mode: str
-) -> Tensor:
+def resize_bilinear(x: Tensor, target_size_height: int, target_size_width: int, sampling_mode: str) -> Tensor:
     """Interpolate linearly until there are so many elements."""
     grid = GRIDS[sampling_mode]
-    return _linear(_linear(x, -2, int(target_size_height), grid), -1, int(target_size_width), grid)
+    return _linear(_linear(x, -2, target_size_height, grid), -1, target_size_width, grid)
 
 
 @operator("resize")
 def resize(
-    site: Site, x: Tensor, shape: Tensor, resized_dims: Tensor, interpolation_mode: str, sampling_mode: str
+    site: OperatorSite, x: Tensor, shape: list[int], resized_dims: int, interpolation_mode: str, sampling_mode: str
 ) -> Tensor:
     """Interpolate along the last axes until they have the sizes that `shape` ends with; 0 leaves one as it is.
 
@@ -126,8 +104,7 @@ def resize(
             f"resize '{site.name}' takes nearest neighbours with {sampling_mode}, and MIL does not say how places are "
             "rounded; use DEFAULT."
         )
-    count = int(resized_dims)
-    for axis, size in zip(range(x.ndim - count, x.ndim), ints(shape)[-count:] if count else [], strict=True):
+    for axis, size in zip(range(-resized_dims, 0), shape[-resized_dims:] if resized_dims else [], strict=True):
         if size:
             linear = interpolation_mode == "LINEAR"
             x = _linear(x, axis, size, GRIDS[sampling_mode]) if linear else _nearest(x, axis, size)

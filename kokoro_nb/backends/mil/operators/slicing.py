@@ -3,19 +3,20 @@
 import torch
 from torch import Tensor
 
-from kokoro_nb.backends.mil.operators.registry import Site, flags, ints, operator
+from kokoro_nb.backends.mil.operators.registry import operator
 
 Places = list[slice]
+Flags = list[bool] | None
 
 
 def _slices(
     x: Tensor,
-    begin: Tensor,
-    end: Tensor,
-    stride: Tensor | None,
-    begin_mask: Tensor | None,
-    end_mask: Tensor | None,
-    squeeze_mask: Tensor | None,
+    begin: list[int],
+    end: list[int],
+    stride: list[int] | None,
+    begin_mask: Flags,
+    end_mask: Flags,
+    squeeze_mask: Flags,
 ) -> tuple[Places, list[int]]:
     """Return one slice for each axis, as Python understands them, and the axes to remove afterwards.
 
@@ -24,10 +25,10 @@ def _slices(
     IndexError
         If an axis to remove has no element at its place.
     """
-    steps = [1] * x.ndim if stride is None else ints(stride)
-    from_start, to_end, gone = (flags(mask, x.ndim) for mask in (begin_mask, end_mask, squeeze_mask))
+    steps = stride or [1] * x.ndim
+    from_start, to_end, gone = (mask or [False] * x.ndim for mask in (begin_mask, end_mask, squeeze_mask))
     places = []
-    for axis, (low, high) in enumerate(zip(ints(begin), ints(end), strict=True)):
+    for axis, (low, high) in enumerate(zip(begin, end, strict=True)):
         if gone[axis]:
             size, at = x.shape[axis], 0 if from_start[axis] else low
             if not -size <= at < size:
@@ -52,14 +53,13 @@ def _taken(x: Tensor, places: Places) -> Tensor:
 
 @operator("slice_by_index")
 def slice_by_index(
-    site: Site,
     x: Tensor,
-    begin: Tensor,
-    end: Tensor,
-    stride: Tensor | None = None,
-    begin_mask: Tensor | None = None,
-    end_mask: Tensor | None = None,
-    squeeze_mask: Tensor | None = None,
+    begin: list[int],
+    end: list[int],
+    stride: list[int] | None = None,
+    begin_mask: list[bool] | None = None,
+    end_mask: list[bool] | None = None,
+    squeeze_mask: list[bool] | None = None,
 ) -> Tensor:
     """Return ``x[begin:end:stride, ...]``; a mask leaves a bound out, or takes one element and removes its axis."""
     places, gone = _slices(x, begin, end, stride, begin_mask, end_mask, squeeze_mask)
@@ -69,15 +69,14 @@ def slice_by_index(
 
 @operator("slice_update")
 def slice_update(
-    site: Site,
     x: Tensor,
     update: Tensor,
-    begin: Tensor,
-    end: Tensor,
-    stride: Tensor | None = None,
-    begin_mask: Tensor | None = None,
-    end_mask: Tensor | None = None,
-    squeeze_mask: Tensor | None = None,
+    begin: list[int],
+    end: list[int],
+    stride: list[int] | None = None,
+    begin_mask: list[bool] | None = None,
+    end_mask: list[bool] | None = None,
+    squeeze_mask: list[bool] | None = None,
 ) -> Tensor:
     """Return x with the slice that `slice_by_index` would take replaced."""
     places, gone = _slices(x, begin, end, stride, begin_mask, end_mask, squeeze_mask)
@@ -91,7 +90,7 @@ def slice_update(
 
 
 @operator("slice_by_size")
-def slice_by_size(site: Site, x: Tensor, begin: Tensor, size: Tensor) -> Tensor:
+def slice_by_size(x: Tensor, begin: list[int], size: list[int]) -> Tensor:
     """Return so many elements from each beginning on; -1 stands for all that are left.
 
     Raises
@@ -99,7 +98,7 @@ def slice_by_size(site: Site, x: Tensor, begin: Tensor, size: Tensor) -> Tensor:
     IndexError
         If there are fewer.
     """
-    for axis, (start, count) in enumerate(zip(ints(begin), ints(size), strict=True)):
+    for axis, (start, count) in enumerate(zip(begin, size, strict=True)):
         start += x.shape[axis] if start < 0 else 0
         length = x.shape[axis] - start if count == -1 else count
         if not 0 <= start <= start + length <= x.shape[axis]:
@@ -109,21 +108,21 @@ def slice_by_size(site: Site, x: Tensor, begin: Tensor, size: Tensor) -> Tensor:
 
 
 @operator("crop")
-def crop(site: Site, x: Tensor, crop_height: Tensor, crop_width: Tensor) -> Tensor:
+def crop(x: Tensor, crop_height: list[int], crop_width: list[int]) -> Tensor:
     """Cut from both ends of the last two axes."""
-    (top, bottom), (left, right) = ints(crop_height), ints(crop_width)
+    (top, bottom), (left, right) = crop_height, crop_width
     return x[..., top : x.shape[-2] - bottom, left : x.shape[-1] - right]
 
 
 @operator("sliding_windows")
-def sliding_windows(site: Site, x: Tensor, axis: Tensor, size: Tensor, stride: Tensor) -> Tensor:
+def sliding_windows(x: Tensor, axis: int, size: int, stride: int) -> Tensor:
     """Return all windows along an axis, their elements along a new axis behind it."""
-    along = int(axis) % x.ndim
-    return x.unfold(along, int(size), int(stride)).movedim(-1, along + 1)
+    along = axis % x.ndim
+    return x.unfold(along, size, stride).movedim(-1, along + 1)
 
 
 @operator("range_1d")
-def range_1d(site: Site, start: Tensor, end: Tensor, step: Tensor) -> Tensor:
+def range_1d(start: Tensor, end: Tensor, step: Tensor) -> Tensor:
     """Return start, start + step, ... below end: each a product and a sum, none added up from the one before."""
     first, pace = start.reshape(()), step.reshape(())
     count = max(0, int(torch.ceil((end.reshape(()).double() - first.double()) / pace.double())))
@@ -131,17 +130,15 @@ def range_1d(site: Site, start: Tensor, end: Tensor, step: Tensor) -> Tensor:
 
 
 @operator("one_hot")
-def one_hot(
-    site: Site, indices: Tensor, one_hot_vector_size: Tensor, axis: Tensor, on_value: Tensor, off_value: Tensor
-) -> Tensor:
+def one_hot(indices: Tensor, one_hot_vector_size: int, axis: int, on_value: Tensor, off_value: Tensor) -> Tensor:
     """Return a vector for each index, on at its place alone; an index out of range has none."""
-    at = int(axis) % (indices.ndim + 1)
-    places = torch.arange(int(one_hot_vector_size))
+    at = axis % (indices.ndim + 1)
+    places = torch.arange(one_hot_vector_size)
     hits = indices.unsqueeze(at) == places.reshape(-1, *[1] * (indices.ndim - at))
     return torch.where(hits, on_value, off_value)
 
 
 @operator("non_zero")
-def non_zero(site: Site, x: Tensor) -> Tensor:
+def non_zero(x: Tensor) -> Tensor:
     """Return the places of all elements that are not 0, a row for each."""
     return torch.nonzero(x)
