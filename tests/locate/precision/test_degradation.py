@@ -8,7 +8,15 @@ from kokoro_nb.traces.parity import Parity
 
 
 def _row(name="y", error=0.0, floor=2.0**-24, peak=1.0, **other):
-    fields = {"value": name, "type": "mul", "dtype": "float16", "shape": (1,), "local": error, "inherited": 0.0, "finite": 1.0}
+    fields = {
+        "value": name,
+        "type": "mul",
+        "dtype": "float16",
+        "shape": (1,),
+        "local": error,
+        "inherited": 0.0,
+        "finite": 1.0,
+    }
     return OperatorPrecision(name=name, peak=peak, floor=floor, error=error, **{**fields, **other})
 
 
