@@ -1,7 +1,9 @@
-"""The decoder without padding, in a longer buffer, and in one that it is told the length of, for each kind of noise."""
+"""The decoder without padding, in a longer buffer, and in one whose length it is given, for each kind of noise."""
 
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast, get_args
 
 import numpy as np
@@ -26,15 +28,14 @@ class PaddedRun:
     """The valid audio of one decoder without padding, and in a buffer.
 
     Between the source's spectrum and what is made of its phase there is atan2, which turns any rounding, even that of
-    another order of summation, into another waveform. So both sides of it are compared by themselves, and the whole
-    decoder stands beside them.
+    another order of summation, into another waveform. So both sides of it are compared by themselves.
 
     Attributes
     ----------
     kind : str
         Of the source's noise: see `KINDS`.
     frames, bucket : int
-        How many frames are valid, and for how many there is room.
+        How many frames are valid, and how many the buffer holds.
     plain, naive, exact : numpy.ndarray, shape (600 * frames,), float32, full scale 1
         Without padding; in the buffer, zeros behind the valid frames; in the buffer, with the length as an input.
     source : Parity
@@ -56,24 +57,29 @@ class PaddedRun:
     floor: Parity
     from_har: Parity
 
-    @property
+    @cached_property
     def leaking(self) -> Parity:
         """The naive run against the one without padding."""
         return compare(self.plain, self.naive)
 
-    @property
-    def kept(self) -> Parity:
-        """The whole decoder told the length against the one without padding."""
+    @cached_property
+    def whole(self) -> Parity:
+        """The whole decoder with the length as an input against the one without padding."""
         return compare(self.plain, self.exact)
+
+    @property
+    def audio(self) -> dict[str, np.ndarray]:
+        """The three versions of the valid audio by name."""
+        return {"without padding": self.plain, "naive": self.naive, "with its length": self.exact}
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row of a table, with units in its keys."""
         row: dict[str, Any] = {"noise": self.kind, "valid (frames)": self.frames, "bucket (frames)": self.bucket}
-        for name, audio, parity in (("naive", self.naive, self.leaking), ("exact", self.exact, self.kept)):
+        for name, audio, parity in (("naive", self.naive, self.leaking), ("exact", self.exact, self.whole)):
             row[f"{name}: amplitude ratio"] = float(np.max(np.abs(audio)) / parity.peak)
             row[f"{name}: correlation"] = parity.correlation
         errors = {
-            "exact": self.kept,
+            "exact": self.whole,
             "exact source": self.source,
             "its floor": self.floor,
             "exact from har": self.from_har,
@@ -81,8 +87,25 @@ class PaddedRun:
         return row | {f"{part}: error (of peak)": parity.of_peak for part, parity in errors.items()}
 
 
-def padded_run(model: KModel, case: Case, frames: int, bucket: int, kind: str, seed: int = 0) -> PaddedRun:
-    """Run the whole decoder on the first `frames` of an utterance, without padding and in a buffer of `bucket` frames.
+@dataclass(frozen=True)
+class PaddedRuns:
+    """The runs with every kind of noise in every buffer, the buffers of one kind beside each other."""
+
+    runs: tuple[PaddedRun, ...]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rows of a table."""
+        return [run.as_dict() for run in self.runs]
+
+    def run(self, kind: str, bucket: int) -> PaddedRun:
+        """Return one run."""
+        return next(run for run in self.runs if (run.kind, run.bucket) == (kind, bucket))
+
+
+def decoder_in_buffers(
+    model: KModel, case: Case, frames: int, buckets: Sequence[int], seed: int = 0, kinds: Sequence[str] = KINDS
+) -> PaddedRuns:
+    """Run the whole decoder on the first `frames` of an utterance, without padding and in a buffer of each size.
 
     The source's noise goes on through the padding, as it does in a port that draws it for the whole buffer.
 
@@ -92,18 +115,24 @@ def padded_run(model: KModel, case: Case, frames: int, bucket: int, kind: str, s
         Without patches; it runs with those of an export.
     case : Case
         The utterance.
-    frames, bucket : int
-        See `PaddedRun`.
-    kind : str
-        See `KINDS`.
+    frames : int
+        How many are valid.
+    buckets : sequence of int
+        Sizes of the buffers in frames.
     seed : int
         Seed of the Gaussian noise.
+    kinds : sequence of str
+        Kinds of noise, see `KINDS`.
 
     Raises
     ------
     InputError
-        If the kind is unknown, the utterance has no such frames, or the bucket is smaller.
+        If a kind is unknown, the utterance has no such frames, or a buffer is smaller.
     """
+    return PaddedRuns(tuple(_run(model, case, frames, size, kind, seed) for kind in kinds for size in buckets))
+
+
+def _run(model: KModel, case: Case, frames: int, bucket: int, kind: str, seed: int) -> PaddedRun:
     if kind not in KINDS:
         raise InputError(f"There is no noise '{kind}'; use one of {', '.join(KINDS)}.")
     drawn = noise.draw(bucket, seed, "zero" if kind == SIGNAL else cast(noise.NoiseKind, kind)).harmonic
@@ -117,14 +146,14 @@ def padded_run(model: KModel, case: Case, frames: int, bucket: int, kind: str, s
             inputs["f0"].double(), inputs["harmonic_noise"].double()
         )
         har = PaddedSourceStage(decoder)(wide["f0"], drawn, length)[..., : bare["har"].shape[-1]]
-        heard = [
+        computed = [
             stages.DecoderStage(decoder)(**inputs),
             stages.DecoderStage(decoder)(**wide),
             PaddedDecoderStage(decoder)(**wide, length=length),
             stages.FromHarStage(decoder)(**bare),
             PaddedFromHarStage(decoder)(**widened(bare, bucket), length=length),
         ]
-    plain, naive, exact, alone, padded = (audio[0, : SAMPLES_PER_FRAME * frames].numpy() for audio in heard)
+    plain, naive, exact, alone, padded = (audio[0, : SAMPLES_PER_FRAME * frames].numpy() for audio in computed)
     floor, source = compare(_complex(precise), _complex(bare["har"])), compare(_complex(bare["har"]), _complex(har))
     return PaddedRun(kind, frames, bucket, plain, naive, exact, source, floor, compare(alone, padded))
 

@@ -1,4 +1,4 @@
-"""The text in a longer buffer: durations and features of the encoders, told the length and not."""
+"""The text in a longer buffer: durations and features of the encoders, given the length and not."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,14 +14,14 @@ from kokoro_nb.traces.parity import compare
 
 @dataclass(frozen=True)
 class PaddedText:
-    """What the first stage makes of a text in a buffer, against the package's own, which packs its sequences.
+    """What the first stage computes of a text in a buffer, against the package's own, which packs its sequences.
 
     Attributes
     ----------
     bucket : int
-        Room, tokens.
-    told : bool
-        Whether the stage is told the length; untold, it takes the whole buffer for text.
+        Size of the buffer, tokens.
+    given_length : bool
+        Whether the stage has the length as an input; without it, the whole buffer counts as text.
     durations : bool
         Whether the duration of every token is the package's.
     d, t_en : float
@@ -29,7 +29,7 @@ class PaddedText:
     """
 
     bucket: int
-    told: bool
+    given_length: bool
     durations: bool
     d: float
     t_en: float
@@ -41,32 +41,24 @@ class PaddedText:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row of a table, with units in its keys."""
-        told: dict[str, Any] = {"bucket (tokens)": self.bucket, "program": "told the length" if self.told else "untold"}
-        return {**told, "durations identical": self.durations, "d (of peak)": self.d, "t_en (of peak)": self.t_en}
+        program = "given the length" if self.given_length else "not given the length"
+        row: dict[str, Any] = {"bucket (tokens)": self.bucket, "program": program}
+        return {**row, "durations identical": self.durations, "d (of peak)": self.d, "t_en (of peak)": self.t_en}
 
 
-def padded_text(model: KModel, case: Case, bucket: int, told: bool = True) -> PaddedText:
-    """Run the first stage on the text of `case` in a buffer of `bucket` tokens.
-
-    Parameters
-    ----------
-    model : kokoro.model.KModel
-        Without patches; it runs as it is.
-    case : Case
-        The utterance.
-    bucket, told
-        See `PaddedText`.
+def text_in_buffer(model: KModel, case: Case, bucket: int, given_length: bool = True) -> PaddedText:
+    """Run the first stage of the unpatched model on the text of `case` in a buffer of `bucket` tokens.
 
     Raises
     ------
     InputError
-        If the text has no room.
+        If the text is longer than the buffer.
     """
     ids = case.tensors["ids"]
     count, wide = ids.shape[1], widened({"ids": ids}, bucket)["ids"]
-    length, speed = torch.tensor([count if told else bucket]), torch.tensor([case.speed])
+    length, speed = torch.tensor([count if given_length else bucket]), torch.tensor([case.speed])
     with torch.no_grad():
-        lasting, d, t_en = PaddedDurationStage(model)(wide, length, case.tensors["ref_s"], speed)
-    same = torch.equal(lasting[0, :count], case.tensors["durations"])
+        durations, d, t_en = PaddedDurationStage(model)(wide, length, case.tensors["ref_s"], speed)
+    same = torch.equal(durations[0, :count], case.tensors["durations"])
     changes = compare(case.tensors["d"], d[:, :count]).of_peak, compare(case.tensors["t_en"], t_en[..., :count]).of_peak
-    return PaddedText(bucket, told, same, *changes)
+    return PaddedText(bucket, given_length, same, *changes)

@@ -6,20 +6,24 @@ from typing import Any
 
 import numpy as np
 import torch
+from kokoro.model import KModel
 from torch import Tensor, nn
 
 from kokoro_nb.backends.base import Failure
-from kokoro_nb.backends.exported import Exported, export_program
+from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.padding.widening import widened
-from kokoro_nb.traces.operators import INPUT, Operator
+from kokoro_nb.models import stages
+from kokoro_nb.models.case import Case
+from kokoro_nb.models.padding import widened
+from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.traces.operators import Operator
 
 Widen = Callable[[Mapping[str, Tensor], int], Mapping[str, Tensor]]
 
 
 @dataclass(frozen=True)
 class Leak:
-    """One operator whose valid part is not the same in a longer buffer.
+    """One operator whose valid part changes in a longer buffer though nothing that it is computed from does.
 
     Attributes
     ----------
@@ -42,91 +46,10 @@ class Leak:
     change: float
     changed: float
 
-
-@dataclass(frozen=True)
-class PaddingAudit:
-    """What padding does to one module.
-
-    Attributes
-    ----------
-    first : tuple of Leak
-        The first operator that changes, for each bucket in which one does.
-    sources : tuple of Leak
-        All that change though nothing that they are computed from does: each is a place to be mended.
-    outputs : dict
-        Bucket -> largest change among the outputs, as a share of the peak; 0 is bit for bit the same.
-    uncompared : tuple of str
-        Operators that are not the same in every buffer, or have no valid part to be compared.
-    """
-
-    first: tuple[Leak, ...]
-    sources: tuple[Leak, ...]
-    outputs: Mapping[int, float]
-    uncompared: tuple[str, ...]
-
-
-def padding_audit(
-    module: nn.Module,
-    inputs: Mapping[str, Tensor],
-    valid: int,
-    buckets: Sequence[int],
-    limit: float = 1e-5,
-    widen: Widen = widened,
-) -> PaddingAudit:
-    """Run `module` without padding and in each of `buckets`, in eager, and compare every operator's valid part.
-
-    The valid part of a result is its leading part, as large as the result without padding. An operator that turns its
-    input round, or that counts from the end, has none that could be seen; it would be named although it is right.
-
-    Parameters
-    ----------
-    module : torch.nn.Module
-        Patched as it is to be exported.
-    inputs : mapping
-        Name -> tensor, without padding.
-    valid : int
-        How many tokens or frames `inputs` has.
-    buckets : sequence of int
-        Sizes of buffers, in tokens or frames, larger than `valid`.
-    limit : float
-        What rounding may change, as a share of the peak of an operator's result.
-    widen : callable
-        Puts the inputs into a buffer of so many tokens or frames.
-
-    Raises
-    ------
-    InputError
-        If a bucket is not larger than `valid`, or the module cannot be exported.
-    """
-    if not buckets or min(buckets) <= valid:
-        raise InputError(f"The buckets {list(buckets)} must be larger than the {valid} that are valid.")
-    plain = _exported(module, inputs)
-    expected: dict[str, np.ndarray] = {}
-    results = _run(plain, inputs, lambda name, value: expected.update({name: value.numpy().copy()}))
-    found, outputs, strange = [], {}, set[str]()
-    for bucket in buckets:
-        wide = widen(inputs, bucket)
-        program = _exported(module, wide)
-        leaks: dict[str, Leak] = {}
-        compared: set[str] = set()
-
-        def observe(name: str, value: Any, leaks: Any = leaks, compared: Any = compared, bucket: int = bucket) -> None:
-            part = _leading(value.numpy(), expected.get(name))
-            if part is None:
-                return
-            compared.add(name)
-            change, share = _difference(expected[name], part, limit)
-            if not change <= limit:
-                leaks[name] = Leak(name, bucket, 1 - valid / bucket, change, share)
-
-        made = _run(program, wide, observe)
-        operators = program.specification.operators
-        strange |= {operator.name for operator in operators} ^ compared | expected.keys() - compared
-        found.append([(operator, leaks[operator.name]) for operator in operators if operator.name in leaks])
-        outputs[bucket] = max(_output_change(results[name], made[name]) for name in results)
-    first = tuple(rows[0][1] for rows in found if rows)
-    sources = tuple(leak for rows in found for leak in _sources(rows))
-    return PaddingAudit(first, sources, outputs, tuple(sorted(strange)))
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row of a table, with units in its keys."""
+        row: dict[str, Any] = {"operator": self.operator, "bucket": self.bucket, "padding": self.padding}
+        return {**row, "change (of peak)": self.change, "changed (of the valid elements)": self.changed}
 
 
 @dataclass(frozen=True)
@@ -159,8 +82,87 @@ class NormVariance:
     def as_dict(self) -> dict[str, Any]:
         """Return the row of a table: the spread over the channels that vary."""
         middle, high = np.nanquantile(self.ratio, (0.5, 0.95)).tolist()
-        told = {"norm": self.norm, "padding": self.padding, "5 % of channels": self.low}
-        return {**told, "median": middle, "95 %": high}
+        row = {"norm": self.norm, "padding": self.padding, "5 % of channels": self.low}
+        return {**row, "median": middle, "95 %": high}
+
+
+def where_it_begins(
+    model: KModel, case: Case, frames: int, audited: Sequence[int], measured: Sequence[int], limit: float = 1e-5
+) -> tuple[tuple[Leak, ...], tuple[NormVariance, ...]]:
+    """Return where padding enters the patched decoder from `har` on, and what its norms divide by.
+
+    Parameters
+    ----------
+    model : kokoro.model.KModel
+        Without patches.
+    case : Case
+        The utterance.
+    frames : int
+        How many are valid.
+    audited, measured : sequence of int
+        Sizes of the buffers, in frames, in which operators are compared and in which the norms are measured.
+    limit : float
+        See `padding_audit`.
+    """
+    with torch.no_grad(), patched(model, EXPORT_PATCHES):
+        stage = stages.FromHarStage(model.decoder)
+        plain = stages.from_har_inputs(model.decoder, case.decoder_inputs(frames))
+        leaks = padding_audit(stage, plain, frames, audited, limit)
+        return leaks, norm_variances(stage, plain, frames, measured)
+
+
+def padding_audit(
+    module: nn.Module,
+    inputs: Mapping[str, Tensor],
+    valid: int,
+    buckets: Sequence[int],
+    limit: float = 1e-5,
+    widen: Widen = widened,
+) -> tuple[Leak, ...]:
+    """Run `module` without padding and in each of `buckets`, in eager, and return the operators where padding enters.
+
+    The valid part of a result is its leading part, as large as the result without padding. An operator that turns its
+    input round, or that counts from the end, has none that could be seen; it would be named although it is right. One
+    whose result is smaller than without padding is not compared.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Patched as it is to be exported.
+    inputs : mapping
+        Name -> tensor, without padding.
+    valid : int
+        How many tokens or frames `inputs` has.
+    buckets : sequence of int
+        Sizes of buffers, in tokens or frames, larger than `valid`.
+    limit : float
+        What rounding may change, as a share of the peak of an operator's result.
+    widen : callable
+        Puts the inputs into a buffer of so many tokens or frames.
+
+    Returns
+    -------
+    tuple of Leak
+        By bucket, in the order of execution: the first of a bucket is the first operator that changes in it.
+
+    Raises
+    ------
+    InputError
+        If a bucket is not larger than `valid`, or the module cannot be exported.
+    """
+    if not buckets or min(buckets) <= valid:
+        raise InputError(f"The buckets {list(buckets)} must be larger than the {valid} that are valid.")
+    expected: dict[str, np.ndarray] = {}
+    _run(module, inputs, lambda name, value: expected.update({name: value.numpy().copy()}))
+    found: list[Leak] = []
+    for bucket in buckets:
+        operators, changes = _changes(module, widen(inputs, bucket), expected, limit)
+        found += [
+            Leak(operator.name, bucket, 1 - valid / bucket, *changes[operator.name])
+            for operator in operators
+            if operator.name in changes and not changes.keys() & set(operator.inputs)
+        ]
+    return tuple(found)
 
 
 def norm_variances(
@@ -201,25 +203,35 @@ def _variances(module: nn.Module, inputs: Mapping[str, Tensor]) -> dict[str, np.
     return seen
 
 
-def _exported(module: nn.Module, inputs: Mapping[str, Tensor]) -> Exported:
+def _run(module: nn.Module, inputs: Mapping[str, Tensor], observe: Callable[[str, Any], None]) -> tuple[Operator, ...]:
+    """Run `module` operator by operator, and return its operators in the order of execution."""
     exported = export_program(module, inputs)
     if isinstance(exported, Failure):
         raise InputError(f"The module cannot be run operator by operator: {exported}")
-    return exported
+    exported.specification.run({name: tensor.numpy() for name, tensor in inputs.items()}, observe)
+    return exported.specification.operators
 
 
-def _run(
-    exported: Exported, inputs: Mapping[str, Tensor], observe: Callable[[str, Any], None]
-) -> Mapping[str, np.ndarray]:
-    arrays = {name: tensor.numpy() for name, tensor in inputs.items()}
-    return exported.specification.run(arrays, observe)
+def _changes(
+    module: nn.Module, wide: Mapping[str, Tensor], expected: Mapping[str, np.ndarray], limit: float
+) -> tuple[tuple[Operator, ...], dict[str, tuple[float, float]]]:
+    """Return the operators of `module` in a buffer, and the largest change and the share changed of those beyond it."""
+    found: dict[str, tuple[float, float]] = {}
+
+    def observe(name: str, value: Any) -> None:
+        part = _leading(value.numpy(), expected.get(name))
+        change = (0.0, 0.0) if part is None else _difference(expected[name], part, limit)
+        if not change[0] <= limit:
+            found[name] = change
+
+    return _run(module, wide, observe), found
 
 
 def _leading(value: np.ndarray, expected: np.ndarray | None) -> np.ndarray | None:
     """Return the part of `value` that stands where `expected` stood without padding; None if there is none."""
     if expected is None or value.ndim != expected.ndim or value.dtype != expected.dtype or not expected.size:
         return None
-    if any(room < size for room, size in zip(value.shape, expected.shape, strict=True)):
+    if any(size < valid for size, valid in zip(value.shape, expected.shape, strict=True)):
         return None
     return value[tuple(slice(size) for size in expected.shape)]
 
@@ -230,22 +242,6 @@ def _difference(expected: np.ndarray, part: np.ndarray, limit: float) -> tuple[f
     with np.errstate(invalid="ignore"):
         difference = np.abs(b - a)
     difference[a == b] = 0  # an infinity that is the same on both sides
-    peak = float(np.max(np.abs(a)))
-    worst = float(difference.max())
+    peak, worst = float(np.max(np.abs(a))), float(difference.max())
     change = 0.0 if worst == 0 else worst / peak if peak else float("inf")
     return change, float((~(difference <= limit * peak)).mean())
-
-
-def _output_change(expected: np.ndarray, found: np.ndarray) -> float:
-    part = _leading(found, expected)
-    return float("nan") if part is None else _difference(expected, part, 0.0)[0]
-
-
-def _sources(rows: Sequence[tuple[Operator, Leak]]) -> list[Leak]:
-    """Return those that changed while none of their inputs did."""
-    bad = {operator.name for operator, _ in rows}
-    return [
-        leak
-        for operator, leak in rows
-        if not any(source in bad for source in operator.inputs if not source.startswith(INPUT))
-    ]

@@ -1,0 +1,84 @@
+"""The decoder from `har` on a runtime: without padding, in a buffer, and in a buffer with the length as an input."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from kokoro.model import KModel
+
+from kokoro_nb.backends import backend
+from kokoro_nb.backends.ladder import climb
+from kokoro_nb.benchmarks.interleaved import Spread, paired
+from kokoro_nb.models import stages
+from kokoro_nb.models.case import Case
+from kokoro_nb.models.padding import PaddedFromHarStage, widened
+from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.traces.parity import compare
+
+
+@dataclass(frozen=True)
+class PaddedRuntime:
+    """What padding does on one runtime.
+
+    Attributes
+    ----------
+    backend : str
+        Its name.
+    reason : str
+        Why nothing was measured; empty if it was.
+    errors : mapping
+        ``plain`` (without padding), ``naive`` and ``exact`` -> error of the valid audio against eager without padding,
+        of the peak.
+    cost : Spread or None
+        How many times as long as the naive program the exact one takes.
+    """
+
+    backend: str
+    reason: str = ""
+    errors: Mapping[str, float] = field(default_factory=dict)
+    cost: Spread | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row of a table, with units in its keys."""
+        errors = {f"{kind}: error (of peak)": error for kind, error in self.errors.items()}
+        cost = {"exact / naive time": self.cost.text} if self.cost else {"not measured": self.reason}
+        return {"backend": self.backend, **errors, **cost}
+
+
+def on_runtime(model: KModel, case: Case, name: str, frames: int, bucket: int, rounds: int = 9) -> PaddedRuntime:
+    """Export the decoder from `har` three times, compare the valid audio with eager's, and time the two buffers.
+
+    Parameters
+    ----------
+    model : kokoro.model.KModel
+        Without patches; it is exported with those of an export.
+    case : Case
+        The utterance.
+    name : str
+        Key of `BACKENDS`.
+    frames, bucket : int
+        How many frames are valid, and how many the buffer holds.
+    rounds : int
+        In each of which both programs in the buffer are called once.
+    """
+    runtime = backend(name)
+    absent = runtime.available()
+    if absent:
+        return PaddedRuntime(name, absent)
+    with torch.no_grad(), patched(model, EXPORT_PATCHES):
+        plain = stages.from_har_inputs(model.decoder, case.decoder_inputs(frames))
+        wide = widened(plain, bucket)
+        exact = {**wide, "length": torch.tensor([frames])}
+        before, after = stages.FromHarStage(model.decoder), PaddedFromHarStage(model.decoder)
+        expected = before(**plain).numpy()
+        programs = {"plain": (before, plain), "naive": (before, wide), "exact": (after, exact)}
+        taken = {kind: climb(runtime, module, inputs, None, 1) for kind, (module, inputs) in programs.items()}
+    for one in taken.values():
+        if one.outputs is None:
+            return PaddedRuntime(name, str(one.failure or one.unexecuted))
+    audio = {kind: next(iter(one.outputs.values()))[:, : expected.shape[1]] for kind, one in taken.items()}
+    errors = {kind: compare(expected, found).of_peak for kind, found in audio.items()}
+    calls = {kind: partial(runtime.load(taken[kind].artifact).run, programs[kind][1]) for kind in ("exact", "naive")}
+    return PaddedRuntime(name, "", errors, paired(calls["exact"], calls["naive"], rounds))
