@@ -29,6 +29,11 @@ class Tail:
     finite: float
     peak: float
 
+    def as_dict(self) -> dict[str, float]:
+        """Return the cells of a table, with units in its keys."""
+        shares = {"non-zero (%)": 100 * self.nonzero, "finite (%)": 100 * self.finite}
+        return {"elements": self.elements, **shares, "peak": self.peak}
+
 
 def valid_part(name: str, value: np.ndarray, valid: Mapping[str, int]) -> np.ndarray:
     """Return the valid part of the output `name`, for so many valid ``tokens`` and ``frames``."""
