@@ -1,5 +1,7 @@
-"""14: the smallest set of patches that a backend needs."""
+"""14 asks which patches each runtime really needs, and how the export fails without each of them."""
 
+from kokoro_nb.studies.repair.norm_trials import norm_trials
 from kokoro_nb.studies.repair.smallest_set import repair
+from kokoro_nb.studies.repair.uses_by_backend import uses
 
-__all__ = ["repair"]
+__all__ = ["norm_trials", "repair", "uses"]

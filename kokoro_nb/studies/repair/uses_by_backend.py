@@ -1,0 +1,46 @@
+"""What each patch is for on each of several runtimes: the tables and the figure of their repairs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kokoro_nb.studies.repair.uses import Repair, disagreements, uses_table
+
+
+@dataclass(frozen=True)
+class Uses:
+    """The repairs of the runtimes that are here, in order."""
+
+    repairs: tuple[Repair, ...]
+
+    def rows(self) -> list[dict[str, str]]:
+        """Return a row for each patch of the catalogue, with what it is for on each runtime."""
+        return uses_table(self.repairs)
+
+    def disagreements(self) -> list[dict[str, str]]:
+        """Return a row for each patch of which the catalogue says something else."""
+        return disagreements(self.repairs)
+
+    def proof(self) -> list[dict[str, Any]]:
+        """Return a row for each patch of a smallest set, with how the rest of the set fails."""
+        return [row for one in self.repairs for row in one.proof()]
+
+    def parts(self) -> list[dict[str, Any]]:
+        """Return a row for each part of the decoder with the smallest set, with units in its keys."""
+        return [
+            {
+                "backend": one.backend,
+                "stage": outcome.stage,
+                "outcome": outcome.kind,
+                "finite": outcome.finite,
+                "error (of peak)": outcome.of_peak,
+                "later calls differ by": outcome.drift,
+            }
+            for one in self.repairs
+            for outcome in (one.found.outcomes if one.found else ())
+        ]
+
+
+def uses(repairs: Sequence[Repair]) -> Uses:
+    """Return the repairs of the runtimes that are here, as tables and a figure."""
+    return Uses(tuple(one for one in repairs if not one.absent))
