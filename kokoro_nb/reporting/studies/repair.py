@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@drawn.register
+@drawn.register(Uses)
 def _uses(result: Uses, label: str, caption: str) -> "Figure":
     rows, columns = result.rows(), [one.backend for one in result.repairs]
     cells = [[row[name] for name in columns] for row in rows]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@drawn.register
+@drawn.register(StepsOnRuntimes)
 def _errors(result: StepsOnRuntimes, label: str, caption: str) -> "Figure":
     steps = {"eager": result.floor, **result.found}
     columns = [f"{name}: {kind}" for name in steps for kind in ("own", "chained")]
