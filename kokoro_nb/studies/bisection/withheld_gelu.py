@@ -15,8 +15,6 @@ def withheld_gelu(seed: int) -> Mending:
     torch.manual_seed(seed)
     gelu = nn.GELU(approximate="tanh")
     layers = nn.Sequential(nn.Linear(8, 16), gelu, nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 4))
-        nn.Linear(8, 16), nn.GELU(approximate="tanh"), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 4)
-    )
     inputs = {"input": torch.randn(4, 8)}
     program = export_program(layers.eval(), inputs)
     if isinstance(program, Failure):

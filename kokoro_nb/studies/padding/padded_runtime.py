@@ -75,10 +75,11 @@ def on_runtime(model: KModel, case: Case, name: str, frames: int, bucket: int, r
         expected = before(**plain).numpy()
         programs = {"plain": (before, plain), "naive": (before, wide), "exact": (after, exact)}
         taken = {kind: climb(runtime, module, inputs, None, 1) for kind, (module, inputs) in programs.items()}
-    for one in taken.values():
-        if one.outputs is None:
+    audio, calls = {}, {}
+    for kind, one in taken.items():
+        if one.outputs is None or one.artifact is None:
             return PaddedRuntime(name, str(one.failure or one.unexecuted))
-    audio = {kind: next(iter(one.outputs.values()))[:, : expected.shape[1]] for kind, one in taken.items()}
+        audio[kind] = next(iter(one.outputs.values()))[:, : expected.shape[1]]
+        calls[kind] = partial(runtime.load(one.artifact).run, programs[kind][1])
     errors = {kind: compare(expected, found).of_peak for kind, found in audio.items()}
-    calls = {kind: partial(runtime.load(taken[kind].artifact).run, programs[kind][1]) for kind in ("exact", "naive")}
     return PaddedRuntime(name, "", errors, paired(calls["exact"], calls["naive"], rounds))

@@ -46,7 +46,9 @@ def constant_channels(model: KModel, case: Case, frames: int, channels: int) -> 
     InputError
         If the decoder cannot be exported.
     """
-    decoder, programs, inputs = model.decoder, [], {}
+    decoder = model.decoder
+    inputs: dict[str, Any] = {}
+    programs: list[Exported] = []
     for patches in ([name for name in EXPORT_PATCHES if name != PATCH], EXPORT_PATCHES):
         provoked = nearly_constant(decoder.generator.noise_convs[0], channels, lowest=LOWEST, highest=HIGHEST)
         with patched(model, patches), provoked:
@@ -55,4 +57,5 @@ def constant_channels(model: KModel, case: Case, frames: int, channels: int) -> 
         if isinstance(program, Failure):
             raise InputError(f"The decoder cannot be exported: {program}")
         programs.append(program)
-    return ConstantChannels(*programs, inputs)
+    without, within = programs
+    return ConstantChannels(without, within, inputs)

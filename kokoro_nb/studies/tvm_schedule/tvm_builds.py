@@ -89,4 +89,5 @@ def tvm_builds(model: KModel, case: Case, frames: int, calls: int) -> TvmBuilds:
     seconds = {name: min(taken[name].calls) for name in outputs}
     errors = {name: compare(outputs["eager"], outputs[name]).of_peak for name in builds if name in outputs}
     failures = {name: taken[name].failure for name in builds if name in taken}
-    return TvmBuilds(seconds, absent, failures, errors, () if absent else builds["scheduled"].plan(exported))
+    decisions = () if absent or isinstance(exported, Failure) else builds["scheduled"].plan(exported)
+    return TvmBuilds(seconds, absent, failures, errors, decisions)
