@@ -1,28 +1,11 @@
-"""The failure that the workbook began with, replayed: ExecuTorch 0.7.0 in its own environment, and today's beside it.
+"""12 asks which kernel of ExecuTorch 0.7.0 made the decoder's output NaN, why, and what of it is left today.
 
-`run.replay` has one interpreter do it all and returns a `Replay`; one that was recorded earlier is read by
-`record.read_replay` where the old environment is not here.
+`replays` executes the same trials in the environment with the old version, where it is set up, and in this one.
 """
 
-from kokoro_nb.studies.executorch_0_7.old_environment import absent, old_python
-from kokoro_nb.studies.executorch_0_7.replay_plan import CONTROLS, LARGE, LAYOUT, NORM, PIECES, TRIALS, Trial
-from kokoro_nb.studies.executorch_0_7.replay_record import Outcome, Replay, read_replay, recorded, write_replay
-from kokoro_nb.studies.executorch_0_7.replay_run import replay
+from kokoro_nb.models.architecture import SAMPLE_RATE
+from kokoro_nb.studies.executorch_0_7 import replay_plan as plan
+from kokoro_nb.studies.executorch_0_7.replay_record import RIGHT
+from kokoro_nb.studies.executorch_0_7.replay_tables import replays
 
-__all__ = [
-    "CONTROLS",
-    "LARGE",
-    "LAYOUT",
-    "NORM",
-    "PIECES",
-    "TRIALS",
-    "Outcome",
-    "Replay",
-    "Trial",
-    "absent",
-    "old_python",
-    "read_replay",
-    "recorded",
-    "replay",
-    "write_replay",
-]
+__all__ = ["RIGHT", "SAMPLE_RATE", "plan", "replays"]

@@ -3,8 +3,7 @@ import sys
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.studies.executorch_0_7 import absent, old_python
-from kokoro_nb.studies.executorch_0_7.old_environment import VARIABLE
+from kokoro_nb.studies.executorch_0_7.old_environment import VARIABLE, absent, old_python
 
 
 def test_an_interpreter_that_is_not_there_is_told_in_one_sentence(monkeypatch, tmp_path):

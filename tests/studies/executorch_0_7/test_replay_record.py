@@ -6,9 +6,8 @@ import pytest
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import write_findings
-from kokoro_nb.studies.executorch_0_7 import NORM, Outcome, Replay, read_replay, recorded, write_replay
-from kokoro_nb.studies.executorch_0_7.replay_plan import CONTROLS, LARGE, LAYOUT, MENDED, SYMPTOM, TRIALS
-from kokoro_nb.studies.executorch_0_7.replay_record import Call
+from kokoro_nb.studies.executorch_0_7.replay_plan import CONTROLS, LARGE, LAYOUT, MENDED, NORM, SYMPTOM, TRIALS
+from kokoro_nb.studies.executorch_0_7.replay_record import Call, Outcome, Replay, read_replay, recorded, write_replay
 
 NAN = float("nan")
 RIGHT = (Call("itself", 0, 1.0, 1e-6, 110.0, 0.0), Call("itself", 1, 1.0, 1e-6, 110.0, 0.0))

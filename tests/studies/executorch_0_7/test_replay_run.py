@@ -9,9 +9,10 @@ from kokoro_nb.backends import backend
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.case import capture
 from kokoro_nb.models.kokoro import load_model
-from kokoro_nb.studies.executorch_0_7 import NORM, PIECES, absent, old_python, replay
 from kokoro_nb.studies.executorch_0_7.arena import norm_memory
-from kokoro_nb.studies.executorch_0_7.replay_plan import SYMPTOM
+from kokoro_nb.studies.executorch_0_7.old_environment import absent, old_python
+from kokoro_nb.studies.executorch_0_7.replay_plan import NORM, PIECES, SYMPTOM
+from kokoro_nb.studies.executorch_0_7.replay_run import replay
 from kokoro_nb.studies.executorch_0_7.replay_trials import norm_alone
 
 ABSENT = absent()
