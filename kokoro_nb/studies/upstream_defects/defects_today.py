@@ -23,7 +23,8 @@ class DefectsToday:
         rows = []
         for tool in sorted({each.defect.tool for each in self.measured}):
             states = [each.state for each in self.measured if each.defect.tool == tool]
-            rows.append({"tool": tool, **{state: states.count(state) for state in STATES}})
+            row: dict[str, Any] = {"tool": tool}
+            rows.append(row | {state: states.count(state) for state in STATES})
         return rows
 
     def causes(self) -> list[dict[str, Any]]:
