@@ -48,10 +48,12 @@ def assembled(
 
     whole = exported.specification.program
     graph, copies = torch.fx.Graph(), {}
-    inputs = []
+    own = dict(zip(_placeholder_names(whole), exported.specification.inputs, strict=True))
+    inputs, named = [], {}
     for node, spec in zip(_placeholders(whole), whole.graph_signature.input_specs, strict=True):
         if node in needed:
             copies[node] = graph.node_copy(node)
+            named[copies[node].name] = own.get(node.name, node.name)  # a copy of `input`, a builtin, is `input_1`
             inputs.append(InputSpec(spec.kind, TensorArgument(copies[node].name), spec.target, spec.persistent))
     turned = {}
     open_ends = []
@@ -68,11 +70,16 @@ def assembled(
     leaves = tuple(copies[node] for node in outputs.values())
     graph.output(leaves).meta["val"] = tuple(leaf.meta["val"] for leaf in leaves)
     results = [OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(leaf.name), None) for leaf in leaves]
-    return _wrapped(exported, graph, inputs, results, tuple(outputs)), turned
+    return _wrapped(exported, graph, inputs, named, results, tuple(outputs)), turned
 
 
 def _wrapped(
-    exported: Exported, graph: Any, inputs: list[Any], results: list[Any], outputs: tuple[str, ...]
+    exported: Exported,
+    graph: Any,
+    inputs: list[Any],
+    named: Mapping[str, str],
+    results: list[Any],
+    outputs: tuple[str, ...],
 ) -> Exported:
     import torch
     from torch.export.exported_program import ModuleCallEntry, ModuleCallSignature
@@ -82,7 +89,6 @@ def _wrapped(
     whole = exported.specification.program
     own = [spec for spec in inputs if spec.kind == InputKind.USER_INPUT]
     values = {node.name: node.meta["val"] for node in graph.nodes if node.op == "placeholder"}
-    named = dict(zip(_placeholder_names(whole), exported.specification.inputs, strict=True))
     specs = tuple(
         TensorSpec(
             named.get(spec.arg.name, spec.arg.name),

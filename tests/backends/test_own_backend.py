@@ -1,0 +1,62 @@
+"""A backend of one's own: the whole of it, as a template, and what it has to do."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from kokoro_nb.backends.artefacts import FileBackend
+from kokoro_nb.backends.base import on_rung
+from kokoro_nb.backends.exported import export_program
+from kokoro_nb.backends.signature import checked
+from kokoro_nb.backends.taps import Untraced
+from kokoro_nb.locate import diagnose
+
+
+@dataclass(frozen=True)
+class Pt2Program(Untraced):  # it shows no results of its operators: its trace says so
+    module: Any
+    inputs: tuple
+    outputs: tuple
+    path: Path
+    backend: str
+
+    def run(self, inputs):
+        tensors = {name: torch.tensor(array) for name, array in checked(inputs, self.inputs).items()}
+        results = torch.utils._pytree.tree_leaves(self.module(**tensors))
+        return {name: result.detach().numpy() for name, result in zip(self.outputs, results, strict=True)}
+
+
+@dataclass(frozen=True)
+class Pt2(FileBackend):
+    """PyTorch's own archive of an exported program."""
+
+    file = "model.pt2"
+    packages = ()  # whose versions decide what is in the file; torch's always does
+
+    def available(self):
+        return None  # or the reason why it cannot be used here, in one sentence
+
+    def write(self, exported, path, seconds):
+        with on_rung("serialised", seconds):
+            torch.export.save(exported.program, path)
+
+    def load(self, artifact):
+        artifact, path = self.loadable(artifact)
+        return Pt2Program(torch.export.load(path).module(), artifact.inputs, artifact.outputs, path, self.name)
+
+
+def test_a_backend_of_ones_own_exports_loads_runs_and_finds_its_artefact_again(tmp_path):
+    module, given = torch.nn.Linear(3, 2).eval(), {"input": torch.randn(4, 3)}
+    backend = Pt2("pt2")
+    artifact = backend.export(export_program(module, given), given, tmp_path)
+    found = backend.load(artifact).run(given)
+    assert torch.equal(torch.from_numpy(found["output"]), module(given["input"]).detach())
+    assert backend.export(module, given, tmp_path).cached
+
+
+def test_it_can_be_diagnosed_although_it_shows_no_operator(tmp_path):
+    found = diagnose(torch.nn.Linear(3, 2).eval(), {"input": torch.randn(4, 3)}, Pt2("pt2"), folder=tmp_path)
+    assert (found.verdict, found.method) == ("pass", "tracing")
+    assert found.why == "pt2 shows 1 operators (compiled once more, with results as further outputs)"
