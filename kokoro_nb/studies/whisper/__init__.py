@@ -1,1 +1,8 @@
-"""05: which audible faults a transcript shows, and which it does not."""
+"""05: whether a speech recogniser hears the same words in every version, and which faults it misses."""
+
+from kokoro_nb.listening.phrases import phrases
+from kokoro_nb.studies.whisper.known_faults import known_faults
+from kokoro_nb.studies.whisper.phrase_versions import phrase_versions
+from kokoro_nb.studies.whisper.transcripts import listen
+
+__all__ = ["known_faults", "listen", "phrase_versions", "phrases"]

@@ -13,8 +13,8 @@ PAUSES = frozenset(" ,.!?;:—…")
 
 
 @dataclass(frozen=True)
-class Spoken:
-    """A word of an utterance.
+class SpokenWord:
+    """A word of an utterance, by the predicted durations.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class Spoken:
     end: float
 
 
-def word_times(case: Case) -> tuple[Spoken, ...]:
+def word_times(case: Case) -> tuple[SpokenWord, ...]:
     """Return the words of an utterance with the times that the predicted durations give them; pauses are left out.
 
     Raises
@@ -45,7 +45,7 @@ def word_times(case: Case) -> tuple[Spoken, ...]:
     words, first = [], None
     for at, symbol in enumerate((*case.phonemes, " "), start=1):
         if symbol in PAUSES and first is not None:
-            words.append(Spoken(case.phonemes[first - 1 : at - 1], float(edges[first]), float(edges[at])))
+            words.append(SpokenWord(case.phonemes[first - 1 : at - 1], float(edges[first]), float(edges[at])))
         first = None if symbol in PAUSES else (at if first is None else first)
     return tuple(words)
 

@@ -1,0 +1,115 @@
+"""One utterance in every version that is to be compared: the package's own, the patched one, each runtime's."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.listening.comparison import Comparison, compare_audio
+from kokoro_nb.listening.spectrum import band_energy_ratio_db
+from kokoro_nb.locate.survey import survey
+from kokoro_nb.models import stages
+from kokoro_nb.models.architecture import SAMPLE_RATE
+from kokoro_nb.models.case import Case
+from kokoro_nb.models.decoding import decode
+from kokoro_nb.models.kokoro import Kokoro
+from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+
+PACKAGE = "package"
+CUSTOM = "custom_stft only"
+PATCHED = "eager"
+FLOOR = "eager-float64"
+ViewKind = Literal["waveforms", "mel", "stft", "f0"]
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Named signals to be drawn together: ``waveforms``, ``mel`` and ``stft`` are of two, the reference first."""
+
+    kind: ViewKind
+    names: tuple[str, ...]
+    signals: tuple[np.ndarray, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class BandEnergies:
+    """Energy of each version over that of the reference, dB, for each of `spectrum.BANDS`."""
+
+    reference: str
+    ratios: Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Versions:
+    """All versions of one utterance.
+
+    Attributes
+    ----------
+    audio : dict of str to numpy.ndarray, shape (600 * frames,), float32
+        24 kHz, full scale 1, by the version's name: ``package`` first, then the others in order.
+    missing : dict of str to str
+        Why a version could not be made, by its name.
+    sr : int
+        Sampling rate in Hz.
+    """
+
+    audio: Mapping[str, np.ndarray]
+    missing: Mapping[str, str]
+    sr: int = SAMPLE_RATE
+
+    def compared(self, reference: str, names: Sequence[str] = ()) -> dict[str, Comparison]:
+        """Compare the versions `names`, or all others, with the version `reference`."""
+        names = names or [name for name in self.audio if name != reference]
+        first = self.audio[reference]
+        return {name: compare_audio(first, self.audio[name], self.sr, (reference, name)) for name in names}
+
+    def band_energies(self, reference: str) -> BandEnergies:
+        """Compare the energy of every other version with that of `reference`, band by band."""
+        first = self.audio[reference]
+        others = {name: y for name, y in self.audio.items() if name != reference}
+        return BandEnergies(reference, {n: band_energy_ratio_db(first, y, self.sr) for n, y in others.items()})
+
+    def view(self, kind: ViewKind, *names: str) -> View:
+        """Return the versions `names`, or all, to be drawn as `kind`.
+
+        Raises
+        ------
+        InputError
+            If a version of that name was not made.
+        """
+        unknown = [name for name in names if name not in self.audio]
+        if unknown:
+            raise InputError(f"There is no version '{unknown[0]}'; there are {', '.join(self.audio)}.")
+        names = names or tuple(self.audio)
+        return View(kind, names, tuple(self.audio[name] for name in names))
+
+
+def versions(
+    kokoro: Kokoro, case: Case, backends: Sequence[str], frames: int | None = None, folder: str | Path | None = None
+) -> Versions:
+    """Decode `case` in every version, all on the same noise.
+
+    Returns
+    -------
+    Versions
+        ``package`` first: the unpatched model. Then ``custom_stft only``, and the decoder with all export
+        patches on ``eager``, ``eager-float64`` and each of `backends`.
+    """
+    audio = {
+        PACKAGE: decode(kokoro.model, case, (), frames),
+        CUSTOM: decode(kokoro.model, case, ("custom_stft",), frames),
+    }
+    missing = {}
+    inputs = case.decoder_inputs(frames)
+    names = [PATCHED, FLOOR, *(name for name in backends if name not in (PATCHED, FLOOR))]
+    with patched(kokoro.model, EXPORT_PATCHES):
+        rows = survey(stages.DecoderStage(kokoro.model.decoder), inputs, names, calls=1, folder=folder)
+    for row in rows:
+        if row.climb and row.climb.outputs:
+            audio[row.backend] = row.climb.outputs["output"].reshape(-1).astype(np.float32)
+        else:
+            missing[row.backend] = row.outcome
+    return Versions(audio, missing)

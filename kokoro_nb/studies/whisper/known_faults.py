@@ -1,0 +1,101 @@
+"""Faults made on purpose, one at a time: which of them a transcript shows, and which of them measures show."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from kokoro.model import KModel
+
+from kokoro_nb.listening.phrases import heard_in, phrase_error_rate
+from kokoro_nb.studies.waveform_spectrum.utterance_versions import PACKAGE, PATCHED
+from kokoro_nb.studies.whisper.audible_faults import FAULTS, HARMLESS
+from kokoro_nb.studies.whisper.noticing import measured, noticed_by
+from kokoro_nb.studies.whisper.phrase_versions import Signals
+from kokoro_nb.studies.whisper.transcripts import Listening
+
+
+@dataclass(frozen=True, eq=False)
+class FaultStudy:
+    """Who notices which fault.
+
+    Attributes
+    ----------
+    audio : dict of str to sequence of numpy.ndarray
+        The package's own, then by fault the first phrases with it.
+    noticing : dict of str to tuple of str
+        By fault, the measures that notice it: see `noticing.noticed_by`.
+    measures : dict of str to list of dict
+        By fault, the figures of each phrase: see `noticing.measured`.
+    errors : dict of str to float
+        By fault, the word error rate; NaN without a recogniser.
+    plain : float
+        The word error rate without a fault.
+    """
+
+    audio: Mapping[str, Signals]
+    noticing: Mapping[str, tuple[str, ...]]
+    measures: Mapping[str, list[dict[str, float]]]
+    errors: Mapping[str, float]
+    plain: float
+
+    def recognised(self, name: str) -> str:
+        """Return whether the recogniser notices the fault `name`."""
+        if np.isnan(self.plain):
+            return "not asked"
+        return "notices" if self.errors[name] > self.plain else "misses it"
+
+    @property
+    def only_measured(self) -> list[str]:
+        """The faults that no word error shows."""
+        return [name for name in self.noticing if self.recognised(name) == "misses it"]
+
+    @property
+    def only_heard(self) -> list[str]:
+        """The faults that word errors show and no measure does."""
+        return [name for name, found in self.noticing.items() if self.recognised(name) == "notices" and not found]
+
+    @property
+    def playable(self) -> dict[str, np.ndarray]:
+        """The first phrase without a fault and with each, where it is finite."""
+        return {name: audio[0] for name, audio in self.audio.items() if np.isfinite(audio[0]).all()}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for each fault."""
+        return [
+            {"fault": name, "ear": self.recognised(name), "WER": self.errors[name]}
+            | {"numbers": ", ".join(found) or "miss it"}
+            | {"SNR (dB)": np.median([one["SNR"] for one in self.measures[name]])}
+            | {"log-spectral distance (dB)": np.median([one["log-spectral distance"] for one in self.measures[name]])}
+            for name, found in self.noticing.items()
+        ]
+
+
+def known_faults(model: KModel, heard: Listening, count: int) -> FaultStudy:
+    """Make each of `FAULTS` in the first `count` phrases, and measure and transcribe what comes of it.
+
+    A measure notices a fault where it is further from the package's audio than the patched decoder in eager float32
+    and in float64 are: see `noticing.noticed_by`.
+    """
+    versions = heard.versions
+    cases, references, texts = versions.cases[:count], versions.package[:count], versions.texts[:count]
+    count = len(cases)
+
+    def figures(audio: Signals) -> list[dict[str, float]]:
+        return [measured(one, other, versions.sr) for one, other in zip(references, audio, strict=True)]
+
+    def error_rate(audio: Signals) -> float:
+        if heard.recogniser is None:
+            return float("nan")
+        return phrase_error_rate(texts, heard_in(heard.recogniser, audio, versions.sr))
+
+    healthy = [one for audio in (versions.audio[PATCHED], versions.exact) for one in figures(audio[:count])]
+    audio = {name: [make(model, case) for case in cases] for name, make in (FAULTS | HARMLESS).items()}
+    measures = {name: figures(faulty) for name, faulty in audio.items()}
+    return FaultStudy(
+        {PACKAGE: references, **audio},
+        {name: noticed_by(healthy, found) for name, found in measures.items()},
+        measures,
+        {name: error_rate(faulty) for name, faulty in audio.items()},
+        phrase_error_rate(texts, heard.heard[PACKAGE][:count]) if heard.heard else float("nan"),
+    )
