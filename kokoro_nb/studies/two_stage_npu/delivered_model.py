@@ -1,0 +1,134 @@
+"""A delivery of two stages beside the model that it was made from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.backends import BACKENDS
+from kokoro_nb.backends.base import absence
+from kokoro_nb.delivery.contract import Contract
+from kokoro_nb.delivery.export import Delivery, delivered
+from kokoro_nb.delivery.pipeline import TwoStages
+from kokoro_nb.listening.spectrum import log_spectral_distance
+from kokoro_nb.models.kokoro import Kokoro
+from kokoro_nb.studies.two_stage_npu.agreement import Told, against_model
+from kokoro_nb.studies.two_stage_npu.checklist import Check, checklist, from_har_error
+
+COLUMNS = ("text", "voice", "frames", "durations", "asr", "f0", "n", "rounding", "distance", "floor")
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """Every text in every voice, by the delivery and by the model.
+
+    Attributes
+    ----------
+    texts : tuple of Told
+        See `agreement`.
+    audio : numpy.ndarray, shape (samples,), float32
+        The first text in the first voice, by the delivery: 24 kHz, full scale 1.
+    other_draw : float
+        Log-spectral distance of that to the same on another draw of the noise, dB.
+    """
+
+    texts: tuple[Told, ...]
+    audio: np.ndarray
+    other_draw: float
+
+    @property
+    def same_durations(self) -> int:
+        """How many texts have the model's duration for every token."""
+        return sum(one.durations for one in self.texts)
+
+    @property
+    def worst_inputs(self) -> Told:
+        """The text whose decoder inputs are furthest off, measured by what is allowed."""
+        return self.texts[np.argmax([one.inputs / one.inputs_limit for one in self.texts])]
+
+    @property
+    def worst_audio(self) -> Told:
+        """The text whose audio is furthest off, measured by what is allowed."""
+        return self.texts[np.argmax([one.distance / one.distance_limit for one in self.texts])]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for each text in each voice."""
+        return [{name: getattr(one, name) for name in COLUMNS} for one in self.texts]
+
+
+@dataclass(frozen=True, eq=False)
+class DeliveredModel:
+    """A delivered folder, the model that it was made from, and the seed of the noise."""
+
+    kokoro: Kokoro
+    request: Delivery
+    folder: Path
+    seed: int
+
+    @cached_property
+    def speaker(self) -> TwoStages:
+        """The programs, ready to speak."""
+        return TwoStages(self.folder)
+
+    @property
+    def contract(self) -> Contract:
+        """What the programs take and give."""
+        return self.speaker.contract
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """The ONNX files of the folder, by the name of the part."""
+        parts = self.contract.parts.items()
+        return {name: self.folder / part.file for name, part in parts if part.file.endswith(".onnx")}
+
+    def contract_rows(self) -> list[dict[str, str]]:
+        """Return a row for each program."""
+        return [
+            {"part": name, "backend": part.backend, "file": Path(part.file).name}
+            | {"inputs": ", ".join(map(str, part.inputs)), "outputs": ", ".join(map(str, part.outputs))}
+            for name, part in self.contract.parts.items()
+        ]
+
+    def against_model(self, texts: Sequence[str]) -> Agreement:
+        """Speak each text in each voice by the programs and by the unpatched model, on the same noise."""
+        voices = self.request.voices
+        compared = tuple(against_model(self.speaker, self.kokoro, texts, voices, self.seed))
+        first, other = (self.speaker.speak(texts[0], voices[0], seed=seed) for seed in (self.seed, self.seed + 1))
+        return Agreement(compared, first, log_spectral_distance(first, other))
+
+    def checklist(self, text: str) -> tuple[Check, ...]:
+        """Check the programs alone, without the model: see `checklist.checklist`."""
+        return checklist(self.speaker, text, self.request.voices[0], self.seed)
+
+    def from_har(self, accelerators: Sequence[str], text: str) -> dict[str, float | str]:
+        """Return the error of the decoder from `har` on by backend, of the peak, or why that backend is not here.
+
+        In the first voice, with room for the shortest bucket.
+        """
+        found: dict[str, float | str] = {}
+        for name in accelerators:
+            if reason := absence(BACKENDS[name]):
+                found[name] = reason
+                continue
+            voice, shortest = self.request.voices[0], min(self.request.seconds)
+            cut = replace(self.request, backend=name, at_har=True, voices=(voice,), seconds=(shortest,))
+            speaker = TwoStages(delivered(self.kokoro, cut))
+            found[name] = from_har_error(speaker, self.kokoro, text, voice, self.seed)
+        return found
+
+
+def deliver(
+    kokoro: Kokoro,
+    backend: str,
+    host: str,
+    voices: Sequence[str],
+    tokens: int,
+    bucket_seconds: Sequence[float],
+    seed: int = 0,
+) -> DeliveredModel:
+    """Export both stages into a folder of the cache, or take the one that is there: see `delivery.export.Delivery`."""
+    request = Delivery(backend, host, voices=tuple(voices), tokens=tokens, seconds=tuple(bucket_seconds))
+    return DeliveredModel(kokoro, request, delivered(kokoro, request), seed)

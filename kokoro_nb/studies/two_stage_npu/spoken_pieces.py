@@ -1,0 +1,77 @@
+"""A text too long for the largest bucket: cut, spoken in pieces and joined."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from kokoro_nb.delivery.chunks import joined
+from kokoro_nb.delivery.pipeline import Piece
+from kokoro_nb.listening.joins import Join, joins
+from kokoro_nb.studies.two_stage_npu.delivered_model import DeliveredModel
+
+
+@dataclass(frozen=True, eq=False)
+class SpokenPieces:
+    """A long text, spoken in pieces.
+
+    Attributes
+    ----------
+    symbols : str
+        Phonemes of the whole text.
+    pieces : tuple of Piece
+        What was spoken at once.
+    audio : numpy.ndarray, shape (samples,), float32
+        The joined speech, full scale 1.
+    joins : tuple of Join
+        Where two pieces meet.
+    sr : int
+        Sampling rate in Hz.
+    """
+
+    symbols: str
+    pieces: tuple[Piece, ...]
+    audio: np.ndarray
+    joins: tuple[Join, ...]
+    sr: int
+
+    @property
+    def lost(self) -> int:
+        """How many phonemes of the text are in no piece; a space is dropped at each cut."""
+        missing = Counter(self.symbols) - Counter("".join(piece.symbols for piece in self.pieces))
+        del missing[" "]
+        return sum(missing.values())
+
+    @property
+    def shortest(self) -> int:
+        """The shortest duration of a phoneme, frames."""
+        return min(int(piece.durations.min()) for piece in self.pieces)
+
+    @property
+    def sharpest(self) -> float:
+        """The largest sharpness of a join; NaN without one."""
+        return max((one.sharpness for one in self.joins), default=float("nan"))
+
+    @property
+    def loud_cut(self) -> float:
+        """Sharpness where the first piece is cut at its loudest, and the second follows without a fade: the control."""
+        first, second = self.pieces[0].audio, self.pieces[1].audio
+        half = len(first) // 2
+        parts = [first[: half + int(np.argmax(np.abs(first[half:])))], second]
+        (cut,) = joins(parts, np.concatenate(parts), self.sr)
+        return cut.sharpness
+
+    def rows(self) -> list[dict[str, float]]:
+        """Return a row for each join."""
+        return [
+            {"join (s)": one.at, "level (dB re loudest)": one.level, "sharpness": one.sharpness} for one in self.joins
+        ]
+
+
+def in_pieces(model: DeliveredModel, text: str) -> SpokenPieces:
+    """Speak `text` in the first voice, in as many pieces as it takes."""
+    speaker, sr = model.speaker, model.contract.sample_rate
+    pieces = speaker.pieces(text, model.request.voices[0], seed=model.seed)
+    audio = [piece.audio for piece in pieces]
+    whole = joined(audio, sr)
+    return SpokenPieces(speaker.symbols(text), pieces, whole, joins(audio, whole, sr), sr)
