@@ -1,1 +1,6 @@
-"""PocketTTS measured: its steps and its loop on every runtime, the mistakes of a port, and the trials that it took."""
+"""08: what it takes to port a model that speaks frame by frame: trials, steps on every runtime, and mistakes."""
+
+from kokoro_nb.studies.pockettts.frame_by_frame import convert_whole, load_case, loops, mistakes, reference
+from kokoro_nb.studies.pockettts.port_trials import trials
+
+__all__ = ["convert_whole", "load_case", "loops", "mistakes", "reference", "trials"]

@@ -1,0 +1,124 @@
+"""The steps of 08, each a call: one utterance, the whole model, the reference, the loop on a runtime, the mistakes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from pocket_tts import TTSModel
+
+from kokoro_nb.models.pocket.bugs import BUGS, attempt
+from kokoro_nb.models.pocket.generation import Utterance
+from kokoro_nb.models.pocket.pocket_architecture import NARROW, SEEDED, load_pocket
+from kokoro_nb.models.pocket.pocket_steps import draw_noise, eager_steps, utterance, voice_prompt
+from kokoro_nb.models.pocket.published import is_published, load_published
+from kokoro_nb.studies.pockettts import package_reference
+from kokoro_nb.studies.pockettts.bug_effects import Effect, effects
+from kokoro_nb.studies.pockettts.call_by_call import Origin, first_difference, recorded
+from kokoro_nb.studies.pockettts.loops import Loop, exported_steps, loop_on
+from kokoro_nb.studies.pockettts.package_reference import Reference
+from kokoro_nb.studies.pockettts.whole_model import Whole, whole_model
+
+VOICE_SAMPLES = 9600
+WHOLE_FRAMES, WHOLE_DRAWS = 16, 8
+MISTAKE_FRAMES, SAMPLERS = 12, (1, 2, 8)
+
+
+@dataclass(frozen=True, eq=False)
+class PocketCase:
+    """An utterance of PocketTTS: the model, and all that it is given, with noise for each frame.
+
+    Attributes
+    ----------
+    model : pocket_tts.TTSModel
+    label : str
+        Label of its weights.
+    utterance : Utterance
+    seed : int
+        Of weights, voice and noise.
+    """
+
+    model: TTSModel
+    label: str
+    utterance: Utterance
+    seed: int
+
+
+def load_case(weights: str, seed: int, text: str, frames: int, sampler: int) -> PocketCase:
+    """Build PocketTTS and an utterance of `frames` frames, in a voice of noise.
+
+    Parameters
+    ----------
+    weights : str
+        ``narrow`` or ``seeded`` (random), ``kyutai/pocket-tts`` or the path of a configuration (published); any other
+        name is of Kokoro's weights, and stands for ``narrow``.
+    seed, frames, sampler : int
+        Seed of all that is random, length, and sampler steps for each frame.
+    text : str
+    """
+    own = weights if weights in (NARROW, SEEDED) else NARROW
+    model = load_published(weights) if is_published(weights) else load_pocket(own, seed)
+    draw = torch.Generator().manual_seed(seed)
+    voice = voice_prompt(model, 0.1 * torch.randn(VOICE_SAMPLES, generator=draw))
+    spoken = replace(utterance(model, text, voice, seed, sampler), noise=draw_noise(model, frames, seed))
+    return PocketCase(model, str(model.weights_label), spoken, seed)
+
+
+def convert_whole(case: PocketCase) -> tuple[Whole, ...]:
+    """Convert the whole model on one noise, and run it on eight: by trace, to ONNX, by `torch.export`."""
+    brief = replace(case.utterance, sampler=1)
+    draws = (draw_noise(case.model, WHOLE_FRAMES, case.seed + i) for i in range(WHOLE_DRAWS))
+    return whole_model(case.model, [replace(brief, noise=one) for one in draws])
+
+
+def reference(case: PocketCase, room: int) -> Reference:
+    """Speak the utterance by the package's own code and by the steps; `room` tokens are read in one call."""
+    return package_reference.reference(case.model, case.utterance, room, spare=room)
+
+
+def loops(right: Reference, backends: Sequence[str], gelu_written_out: bool = True) -> dict[str, Loop]:
+    """Run every step, and the loop of all steps, on each of `backends`; see `loops.exported_steps` for the GELU."""
+    exported = exported_steps(right.modules, gelu_written_out)
+    return {name: loop_on(name, right, exported) for name in backends}
+
+
+@dataclass(frozen=True, eq=False)
+class Mistakes:
+    """Each mistake of the earlier port, made on purpose.
+
+    Attributes
+    ----------
+    frames : int
+        Length of the utterance.
+    effects : tuple of Effect
+        What each does, at several settings.
+    origins : dict of str to Origin
+        Key of `BUGS` -> where the run with the mistake first differs from the one without.
+    """
+
+    frames: int
+    effects: tuple[Effect, ...]
+    origins: Mapping[str, Origin]
+
+    def title(self, name: str) -> str:
+        """Return what is done wrong by the mistake `name`."""
+        return BUGS[name].title
+
+    def check_rows(self) -> list[dict[str, Any]]:
+        """Return a row for each mistake: where it cannot be seen, and the test that sees it."""
+        return [{"mistake": bug.title, "invisible at": bug.setting, "seen by": bug.check} for bug in BUGS.values()]
+
+    def origin_rows(self) -> list[dict[str, Any]]:
+        """Return a row for each mistake: where the two runs first differ."""
+        return [{"mistake": self.title(name), **origin.as_dict()} for name, origin in self.origins.items()]
+
+
+def mistakes(right: Reference, frames: int = MISTAKE_FRAMES) -> Mistakes:
+    """Make each mistake by itself in at most `frames` frames, and find the first tensor that differs, call by call."""
+    few = replace(right.utterance, noise=right.utterance.noise[:frames])
+    tried = attempt(eager_steps(right.modules), right.host, few)
+    measured = tuple(row for bug in BUGS.values() for row in effects(bug, tried, SAMPLERS))
+    short = replace(tried, utterance=replace(few, sampler=2, noise=few.noise[:1]))
+    expected = recorded(short)[1]
+    origins = {name: first_difference(expected, recorded(short, bug)[1], right.modules) for name, bug in BUGS.items()}
+    return Mistakes(len(few.noise), measured, origins)
