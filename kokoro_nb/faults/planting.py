@@ -68,11 +68,12 @@ class Fault:
         return cls(found["kind"], found["operator"], int(found["seed"] or 0))
 
 
-def plant(exported: Exported, fault: Fault) -> Exported:
+def plant(exported: Exported, fault: Fault | str) -> Exported:
     """Return a copy of an exported program with one fault in it, its operators named as in the healthy one.
 
     The program that is changed is the one without writes in place, whose operators have the names. Tensors that are
-    not changed are shared; `exported` itself stays as it is. Plant again to have several faults in one program.
+    not changed are shared; `exported` itself stays as it is. Plant again to have several faults in one program. A fault
+    may be given as a text: see `Fault.parse`.
 
     Raises
     ------
@@ -81,6 +82,7 @@ def plant(exported: Exported, fault: Fault) -> Exported:
     """
     import torch
 
+    fault = Fault.parse(fault) if isinstance(fault, str) else fault
     before = exported.specification
     healthy = before.named_by or before
     program = _copy(before.program)

@@ -181,10 +181,11 @@ class Logbook:
 
         Parameters
         ----------
-        result : Row, Investigation or Failure, or a sequence or mapping of these
+        result : Row, Investigation, Diagnosis or Failure, or a sequence or mapping of these
             A row of `survey`: that it runs, is finite, repeats itself and agrees with eager float32; an absent runtime
             is one SKIP with its reason, and so is the run of what is built here for another machine. An investigation:
-            that it runs, that tapping and earlier calls leave its output as it was, and that no operator is wrong.
+            that it runs, that tapping and earlier calls leave its output as it was, and that no operator is wrong; of
+            a diagnosis by tracing the same.
         subject : str
             What was exported, as the start of a sentence: ``"The whole decoder"``.
         parity : float or None

@@ -5,6 +5,7 @@ from typing import Any
 
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.errors import InputError
+from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.investigation import Investigation
 from kokoro_nb.locate.survey import Row
 from kokoro_nb.reporting.logbook import Logbook
@@ -43,6 +44,11 @@ def _row(row: Row, log: Logbook, subject: str, parity: float | None) -> None:
 @record_checks.register
 def _failure(failure: Failure, log: Logbook, subject: str, parity: float | None) -> None:
     log.outcome("runs", f"{subject} is exported and runs.", failure, failure.backend)
+
+
+@record_checks.register
+def _diagnosis(found: Diagnosis, log: Logbook, subject: str, parity: float | None) -> None:
+    record_checks(found.investigation or found.failure, log, subject, parity)
 
 
 @record_checks.register

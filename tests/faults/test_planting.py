@@ -14,7 +14,7 @@ WEIGHT = "perturbed_weight@square:linear"
 
 def _planted(exported, *texts):
     for text in texts:
-        exported = plant(exported, Fault.parse(text))
+        exported = plant(exported, text)
     return exported
 
 

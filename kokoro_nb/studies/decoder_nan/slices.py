@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kokoro_nb.traces.trace import Trace
+from kokoro_nb.locate import Investigation
+from kokoro_nb.traces.trace import Tap, Trace
 
 ELEMENTS = 8  # from either end, as such probes print
 TOLERANCE = 1e-4  # of the largest element looked at
@@ -24,6 +25,19 @@ class Slices:
 
     elements: int
     name: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class SlicesView:
+    """One tensor of a run, the answer of head-and-tail slices to all of that run, and the elements looked at."""
+
+    tap: Tap
+    slices: Slices
+
+
+def seen_by_slices(found: Investigation, operator: str) -> SlicesView:
+    """Return what head-and-tail slices say of a run, beside the result of `operator` in it."""
+    return SlicesView(found.candidate[operator], slices(found.reference, found.candidate))
 
 
 def slices(reference: Trace, candidate: Trace, elements: int = ELEMENTS) -> Slices:

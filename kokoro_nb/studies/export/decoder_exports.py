@@ -1,0 +1,50 @@
+"""The decoder on several runtimes: from `har` on, whole, and with growing sets of patches."""
+
+from collections.abc import Sequence
+
+import torch
+
+from kokoro_nb.locate.survey import Row, survey
+from kokoro_nb.models import stages
+from kokoro_nb.models.case import Case
+from kokoro_nb.models.kokoro import Kokoro
+from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.studies.export.rungs import Ladder, ladders
+
+PATCH_SETS: dict[str, tuple[str, ...]] = {
+    "none": (),
+    "explicit_noise": ("explicit_noise",),
+    "+ custom_stft": ("explicit_noise", "custom_stft"),
+    "all": EXPORT_PATCHES,
+}
+
+
+def from_har(kokoro: Kokoro, case: Case, frames: int, backends: Sequence[str], calls: int = 3) -> tuple[Row, ...]:
+    """Export the decoder from `har` on, with all export patches, to each of `backends`: see `locate.survey`."""
+    inputs = _har_inputs(kokoro, case, frames)
+    with patched(kokoro.model, EXPORT_PATCHES):
+        return survey(stages.FromHarStage(kokoro.model.decoder), inputs, backends, calls)
+
+
+def ladders_from_har(kokoro: Kokoro, case: Case, frames: int, backends: Sequence[str]) -> tuple[Ladder, ...]:
+    """Measure the decoder from `har` on at every rung of the export ladder of each of `backends`: see `rungs`."""
+    inputs = _har_inputs(kokoro, case, frames)
+    return ladders(kokoro.model, lambda model: stages.FromHarStage(model.decoder), inputs, EXPORT_PATCHES, backends)
+
+
+def whole_decoder(
+    kokoro: Kokoro, case: Case, frames: int, backends: Sequence[str], patches: Sequence[str] = EXPORT_PATCHES
+) -> tuple[Row, ...]:
+    """Export the whole decoder with `patches` to each of `backends`."""
+    with patched(kokoro.model, patches):
+        return survey(stages.DecoderStage(kokoro.model.decoder), case.decoder_inputs(frames), backends)
+
+
+def patch_sets(kokoro: Kokoro, case: Case, frames: int, backends: Sequence[str]) -> dict[str, tuple[Row, ...]]:
+    """Export the whole decoder with each of `PATCH_SETS`, by the name of the set."""
+    return {name: whole_decoder(kokoro, case, frames, backends, patches) for name, patches in PATCH_SETS.items()}
+
+
+def _har_inputs(kokoro: Kokoro, case: Case, frames: int) -> dict[str, torch.Tensor]:
+    with patched(kokoro.model, EXPORT_PATCHES):
+        return stages.from_har_inputs(kokoro.model.decoder, case.decoder_inputs(frames))
