@@ -268,7 +268,7 @@ class Logbook:
         """Return a table of `rows` for the cell to show."""
         return table(rows, caption)
 
-    def show(self, result: Any, name: str = "", caption: str = "", alt: str = "") -> Any:
+    def show(self, result: Any, name: str = "", caption: str = "", alt: str = "", weights: str = "") -> Any:
         """Return what stands for `result` for the cell to show: its figure, table or player, found by its type.
 
         Parameters
@@ -281,6 +281,8 @@ class Logbook:
             Heading, in place of the one that the drawing has by itself.
         alt : str, optional
             As for `figure`.
+        weights : str, optional
+            Label of the weights that it was measured on; those of the logbook by default.
 
         Raises
         ------
@@ -289,7 +291,7 @@ class Logbook:
         """
         from matplotlib.figure import Figure
 
-        made = shown(result, self.weights, caption)
+        made = shown(result, weights or self.weights, caption)
         return self.figure(made, name or type(result).__name__.lower(), alt) if isinstance(made, Figure) else made
 
     def close(self) -> "Logbook":

@@ -1,1 +1,7 @@
-"""07: the complete model in one Core ML file, class by class."""
+"""07: what the Core ML file computes, where float16 breaks it, and which operators have to stay float32."""
+
+from kokoro_nb.studies.coreml_complete.complete_model import complete_model
+from kokoro_nb.studies.coreml_complete.decoder_precision import convert_decoder, float16_lens, keep_float32
+from kokoro_nb.studies.coreml_complete.replacements import replaced_classes
+
+__all__ = ["complete_model", "convert_decoder", "float16_lens", "keep_float32", "replaced_classes"]

@@ -10,8 +10,9 @@ from kokoro.model import KModel
 from torch import Tensor, nn
 
 from kokoro_nb.models import complete, noise, stages
-from kokoro_nb.models.architecture import STYLE
+from kokoro_nb.models.architecture import STYLE, build, full_config
 from kokoro_nb.models.case import Case
+from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.traces.parity import compare
 
@@ -53,6 +54,25 @@ class Replacement:
             "error (of peak)": self.error,
             "time / original's": self.cost,
         }
+
+
+@dataclass(frozen=True)
+class ReplacedClasses:
+    """All replacements, and how many millions of parameters the published architecture has."""
+
+    replacements: tuple[Replacement, ...]
+    published_millions: float
+
+    @property
+    def error(self) -> float:
+        """The largest error of a replacement, of the peak."""
+        return max(one.error for one in self.replacements)
+
+
+def replaced_classes(kokoro: Kokoro, case: Case) -> ReplacedClasses:
+    """Measure every replacement on `case`, and count the parameters of the published architecture."""
+    measured = replacements(kokoro.model, case)
+    return ReplacedClasses(measured, sum(one.numel() for one in build(full_config()).parameters()) / 1e6)
 
 
 Results = tuple[Tensor, ...]
