@@ -57,7 +57,8 @@ class CompleteModel:
 
     def operators(self, other: Mapping[str, int]) -> list[dict[str, int | str]]:
         """Return a row for each type of operator in the file or in `other`, the decoder's, with its number in both."""
-        assert isinstance(self.artifact, Artifact) and self.artifact.path is not None
+        assert isinstance(self.artifact, Artifact)
+        assert self.artifact.path is not None
         counts = {"decoder from har": other, "complete model": operator_types(self.artifact.path)}
         kinds = sorted(set().union(*counts.values()))
         return [{"operator": kind, **{name: one.get(kind, 0) for name, one in counts.items()}} for kind in kinds]

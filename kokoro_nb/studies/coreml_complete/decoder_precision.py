@@ -44,7 +44,8 @@ class Conversions:
     def types(self, name: str = "export, float32") -> dict[str, int]:
         """Return how often each type of operator stands in the saved file."""
         artifact = self.made[name]
-        assert isinstance(artifact, Artifact) and artifact.path is not None
+        assert isinstance(artifact, Artifact)
+        assert artifact.path is not None
         return _types(artifact.path)
 
     def rows(self) -> list[dict[str, Any]]:
