@@ -228,6 +228,44 @@ def test_a_notebook_has_the_form_of_all(path):
     assert _faults(json.loads(path.read_text(encoding="utf-8"))) == []
 
 
+# the study of a notebook is named after it, without its number
+OTHER_STUDIES = {}
+NOT_YET = tuple(path.stem for path in NOTEBOOKS if path.stem[:2] > "08")
+
+
+def _package_use(notebook, study):
+    """Return what `notebook` imports from the package besides the door and its study, and the names it uses of both."""
+    trees = [ast.parse(_text(cell)) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    imports = [ast.unparse(node) for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+    allowed = ("import kokoro_nb as nb", f"from kokoro_nb.studies import {study} as study")
+    names = {
+        f"{node.value.id}.{node.attr}"
+        for node in nodes
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("nb", "study")
+    }
+    return [line for line in imports if "kokoro_nb" in line and line not in allowed], names
+
+
+@pytest.mark.parametrize("path", [path for path in NOTEBOOKS if path.stem not in NOT_YET], ids=lambda path: path.stem)
+def test_a_notebook_imports_the_package_and_its_own_study_alone(path):
+    study = OTHER_STUDIES.get(path.stem, path.stem[3:])
+    others, names = _package_use(json.loads(path.read_text(encoding="utf-8")), study)
+    assert others == []
+    assert 1 <= len(names) <= 8, sorted(names)
+
+
+def test_what_a_notebook_imports_besides_is_seen():
+    source = "import kokoro_nb as nb\nfrom kokoro_nb.studies import export as study\nnb.capture(study.b, study.b.c)"
+    assert _package_use({"cells": [_cell("code", source)]}, "export") == ([], {"nb.capture", "study.b"})
+    for line in (
+        "from kokoro_nb.models import case",
+        "from kokoro_nb.studies import voice as study",
+        "import kokoro_nb",
+    ):
+        assert _package_use({"cells": [_cell("code", source), _cell("code", line)]}, "export")[0] == [line]
+
+
 def _cell(kind, source, **more):
     cell = {"cell_type": kind, "metadata": {}, "source": source, **more}
     return {"outputs": [], "execution_count": None, **cell} if kind == "code" else cell

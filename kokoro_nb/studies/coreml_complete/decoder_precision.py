@@ -79,7 +79,7 @@ def float16_lens(kokoro: Kokoro, case: Case, frames: int) -> Lens:
         return lens(stages.DecoderStage(kokoro.model.decoder), case.decoder_inputs(frames))
 
 
-def keep_float32(kokoro: Kokoro, case: Case, frames: int, tolerance: float, shrink: bool) -> Any:
+def keep_float32(kokoro: Kokoro, case: Case, frames: int, tolerance: float, shrink: bool) -> search.PrecisionRepair:
     """Find the operators of the harmonic source that have to stay float32: see `locate.precision.keep_float32`."""
     inputs = case.decoder_inputs(frames)
     pitch = {name: inputs[name] for name in ("f0", "harmonic_noise")}
