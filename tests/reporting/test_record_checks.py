@@ -8,7 +8,7 @@ from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.ladder import Climb
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate import investigate
+from kokoro_nb.locate import diagnose, investigate
 from kokoro_nb.locate.history import History
 from kokoro_nb.locate.survey import Row
 from kokoro_nb.reporting.logbook import Logbook
@@ -75,7 +75,10 @@ def test_an_investigation_says_that_tapping_and_history_change_nothing(log):
     given = {"input": torch.ones(2, 4)}
     found = investigate(export_program(weights, given), given, "eager")
     log.record({"eager": found})
-    assert verdicts(log) == [(kind, "pass") for kind in ("runs", "probe_effect", "history", "finite", "local_error")]
+    passed = [(kind, "pass") for kind in ("runs", "probe_effect", "history", "finite", "local_error")]
+    assert verdicts(log) == passed
+    log.record(diagnose(weights, given, "eager", method="tracing"))
+    assert verdicts(log) == passed * 2
     spoilt = replace(found, history=History({"zeros": 0.5}))
     with pytest.raises(AssertionError, match="after poisoned and constant ones"):
         log.record(spoilt)
