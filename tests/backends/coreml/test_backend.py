@@ -20,11 +20,16 @@ class Sine(torch.nn.Module):
 
 def test_the_graph_carries_every_name_and_dtype(coreml, names):
     module, inputs, expected = names
-    results = coreml.graph(export_program(module, inputs)).run(inputs)
+    graph = coreml.graph(export_program(module, inputs))
+    results = graph.run(inputs)
     assert list(results) == list(expected)
     for name, value in expected.items():
         assert results[name].dtype == value.dtype
         np.testing.assert_array_equal(results[name], value)
+    with pytest.raises(InputError, match="'mask' is missing"):
+        graph.run({name: inputs[name] for name in ("list", "step", "ids")})
+    with pytest.raises(InputError, match="beyond its range"):
+        graph.run({**inputs, "ids": torch.tensor([4, 2**40])})
 
 
 class Model:

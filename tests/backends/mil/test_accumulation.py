@@ -5,7 +5,6 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 
 from kokoro_nb.backends.mil import accumulation
 
@@ -118,10 +117,6 @@ def test_convolution(size, kernel, strides, dilations, groups):
     x, weight = _half(2, 4, *size), _half(6, 4 // groups, *kernel)
     result = accumulation.convolution(torch.tensor(x), torch.tensor(weight), strides, dilations, groups)
     np.testing.assert_array_equal(_bits(result), _convolved(x, weight, strides, dilations, groups).view(np.uint16))
-    wide = (F.conv1d if len(size) == 1 else F.conv2d)(
-        torch.tensor(x).double(), torch.tensor(weight).double(), stride=strides, dilation=dilations, groups=groups
-    )
-    np.testing.assert_allclose(result.double(), wide, atol=0.05)  # some 20 terms of size 1
 
 
 @pytest.mark.parametrize("groups", [1, 2])
@@ -131,7 +126,3 @@ def test_transposed_convolution(size, kernel, strides, dilations, groups):
     result = accumulation.transposed_convolution(torch.tensor(x), torch.tensor(weight), strides, dilations, groups)
     expected = _convolved_transposed(x, weight, strides, dilations, groups)
     np.testing.assert_array_equal(_bits(result), expected.view(np.uint16))
-    wide = (F.conv_transpose1d if len(size) == 1 else F.conv_transpose2d)(
-        torch.tensor(x).double(), torch.tensor(weight).double(), stride=strides, dilation=dilations, groups=groups
-    )
-    np.testing.assert_allclose(result.double(), wide, atol=0.05)

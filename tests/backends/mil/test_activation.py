@@ -6,18 +6,12 @@ import torch.nn.functional as F
 
 EDGES = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.1, -3.0, 4.0, 7.0, -9.0], "float32")
 FINITE = np.linspace(-6, 6, 24, dtype="float32").reshape(1, 2, 3, 4)
-ALPHA, BETA = np.float32(0.3), np.float32(1.5)
+BOTH = {"alpha": 0.3, "beta": 1.5}
 CHANNELS = np.array([0.25, -0.5], "float32")
 
 
-def _with(*names):
-    attributes = dict(zip(names, (ALPHA, BETA), strict=False))
-    return [{"inputs": {"x": x}, "attributes": attributes} for x in (EDGES, FINITE)]
-
-
-def _alone(function=None):
-    cases = [{"inputs": {"x": x}} for x in (EDGES, FINITE)]
-    return cases if function is None else [{**case, "expected": function} for case in cases]
+def _cases(**more):
+    return [{"inputs": x, **more} for x in (EDGES, FINITE)]
 
 
 def _spread(alpha):
@@ -25,51 +19,37 @@ def _spread(alpha):
 
 
 CASES = {
-    "relu": _alone(),
-    "relu6": _alone(),
-    "sigmoid": _alone(),
-    "softsign": _alone(),
-    "softplus": _alone(),
+    **dict.fromkeys(("relu", "relu6", "sigmoid", "softsign", "softplus"), _cases()),
+    **dict.fromkeys(("leaky_relu", "thresholded_relu", "elu"), _cases(alpha=0.3)),
+    **dict.fromkeys(("linear_activation", "scaled_tanh", "sigmoid_hard"), _cases(**BOTH)),
     # coremltools infers no value of it; torch gives NaN for -inf, as -inf times 0 is
-    "silu": _alone(lambda x: x * (1 / (1 + torch.exp(-x)))),
+    "silu": _cases(expected=lambda x: x * (1 / (1 + torch.exp(-x)))),
     "clamped_relu": [
-        *_with("alpha", "beta"),
+        *_cases(**BOTH),
         # by its description; coremltools' own value counts a negative beta twice where x is positive
         {
-            "inputs": {"x": FINITE},
-            "attributes": {"alpha": np.float32(0.5), "beta": np.float32(-1.0)},
+            **{"inputs": FINITE, "alpha": 0.5, "beta": -1.0},
             "expected": lambda x: torch.where(x >= 0, torch.clamp(x, max=-1.0), torch.clamp(0.5 * x, max=-1.0)),
         },
     ],
-    "leaky_relu": _with("alpha"),
-    "thresholded_relu": _with("alpha"),
-    "elu": _with("alpha"),
-    "linear_activation": _with("alpha", "beta"),
-    "scaled_tanh": _with("alpha", "beta"),
-    "sigmoid_hard": _with("alpha", "beta"),
-    "prelu": [{"inputs": {"x": FINITE}, "attributes": {"alpha": CHANNELS}}],
+    "prelu": [{"inputs": FINITE, "alpha": CHANNELS}],
     "softplus_parametric": [
-        {"inputs": {"x": FINITE}, "attributes": {"alpha": CHANNELS, "beta": CHANNELS}},
+        {"inputs": FINITE, "alpha": CHANNELS, "beta": CHANNELS},
         # far out: coremltools' own value overflows
         {
-            "inputs": {"x": 400 * FINITE},
-            "attributes": {"alpha": CHANNELS, "beta": CHANNELS},
+            **{"inputs": 400 * FINITE, "alpha": CHANNELS, "beta": CHANNELS},
             "expected": lambda x: _spread(CHANNELS) * F.softplus(_spread(CHANNELS) * x),
         },
     ],
     "gelu": [
-        {"inputs": {"x": x}, "attributes": {"mode": mode}}
+        {"inputs": x, "mode": mode}
         for x in (EDGES[3:], FINITE)
         for mode in ("EXACT", "TANH_APPROXIMATION", "SIGMOID_APPROXIMATION")
     ],
-    "softmax": [{"inputs": {"x": FINITE}, "attributes": {"axis": axis}} for axis in (-1, 0, 1, -2)]
+    "softmax": [{"inputs": FINITE, "axis": axis} for axis in (-1, 0, 1, -2)]
     + [
-        {
-            "inputs": {
-                "x": np.array([[0.0, -np.inf, 1.0], [-np.inf] * 3, [0.0, np.inf, 1.0], [0.0, np.nan, 1.0]], "float32")
-            }
-        },
-        {"inputs": {"x": np.array([500.0, 501.0, -800.0], "float32")}},  # exp alone would overflow
+        {"inputs": np.array([[0, -np.inf, 1], [-np.inf] * 3, [0, np.inf, 1], [0, np.nan, 1]], "float32")},
+        {"inputs": np.array([500.0, 501.0, -800.0], "float32")},  # exp alone would overflow
     ],
 }
 
@@ -80,15 +60,13 @@ def test_operator(mil, kind, case):
 
 def test_the_two_forms_of_gelu_differ(mil):
     # ExecuTorch's XNNPACK lowers one as the other: 4.7e-4.
-    exact, approximate = (mil.run("gelu", {"x": FINITE}, {"mode": mode})[0] for mode in ("EXACT", "TANH_APPROXIMATION"))
+    exact, approximate = (mil.run("gelu", FINITE, mode=mode)[0] for mode in ("EXACT", "TANH_APPROXIMATION"))
     torch_forms = (F.gelu(torch.tensor(FINITE).double(), approximate=form).numpy() for form in ("none", "tanh"))
     for ours, theirs in zip((exact, approximate), torch_forms, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=2e-6)
     assert np.abs(exact - approximate).max() > 1e-4
 
 
-def test_tiny_values_are_left_of_softplus(mil):
+def test_softplus_does_not_lose_tiny_values(mil):
     # log(1 + exp(-30)) is 9.4e-14; 1 + 9.4e-14 is 1 in float32, whose logarithm is 0
-    np.testing.assert_allclose(
-        mil.run("softplus", {"x": np.array([-30.0], "float32")}, {})[0], np.exp(-30.0), rtol=1e-6
-    )
+    np.testing.assert_allclose(mil.run("softplus", np.array([-30.0], "float32"))[0], np.exp(-30.0), rtol=1e-6)

@@ -3,198 +3,120 @@
 import numpy as np
 import pytest
 
+from kokoro_nb.backends.mil.interpreter import Interpreter
+
 GENERATOR = np.random.default_rng(0)
 MASK = (GENERATOR.random((4, 6)) < 0.4).astype("uint8")
-KEPT = int(MASK.sum())
+COUNT = int(MASK.sum())
 
 
-def _constexpr(mil, kind, arguments, opset):
-    """Return what we make of a weight and what coremltools does, through an identity, for a program needs an output."""
-    import coremltools as ct
-    from coremltools.converters.mil.mil import Builder as mb
-    from coremltools.converters.mil.mil import Function, Program
+class Narrow:
+    """Integers marked as of fewer than 8 bits, as coremltools marks them; made where it is imported."""
 
-    from kokoro_nb.backends.mil.interpreter import Interpreter
+    def __init__(self, values, kind):
+        self.values, self.kind = np.array(values), kind
 
-    program = Program()
-    with Function({}, opset_version=getattr(ct.target, opset)) as function:
-        results = getattr(mb, kind)(**arguments)
-        results = list(results) if isinstance(results, tuple | list) else [results]
-        function.set_outputs(results)
-    program.add_function("main", function)
-    theirs = results[0].op.materialized_val_inference()
-    return Interpreter(program).run({}).values(), theirs if isinstance(theirs, tuple) else (theirs,)
+    def made(self):
+        from coremltools.converters.mil.mil import types
 
-
-def _narrow(values, kind):
-    """Return integers marked as of fewer than 8 bits, as coremltools marks them."""
-    from coremltools.converters.mil.mil import types
-
-    return np.array(values).astype(types.nptype_from_builtin(types.string_to_builtin(kind)))
+        return self.values.astype(types.nptype_from_builtin(types.string_to_builtin(self.kind)))
 
 
 def _tables(*shape):
     return GENERATOR.normal(size=shape).astype("float32")
 
 
-WEIGHTS = {
-    "affine-scalar": lambda: (
-        "constexpr_affine_dequantize",
-        "iOS16",
-        {
-            "quantized_data": np.arange(24, dtype="uint8").reshape(2, 3, 4),
-            "zero_point": np.uint8(7),
-            "scale": np.float32(0.25),
-            "axis": 0,
-        },
-    ),
-    "affine-vector": lambda: (
-        "constexpr_affine_dequantize",
-        "iOS17",
-        {
-            "quantized_data": np.arange(-12, 12, dtype="int8").reshape(2, 3, 4),
-            "zero_point": np.array([1, -2, 3], "int8"),
-            "scale": np.array([0.5, 0.25, 2.0], "float16"),
-            "axis": -2,
-        },
-    ),
-    "cast": lambda: (
-        "constexpr_cast",
-        "iOS16",
-        {"source_val": _tables(3, 2).astype("float16"), "output_dtype": "fp32"},
-    ),
-    **{
-        f"table-of-{size}": lambda size=size: (
-            "constexpr_lut_to_dense",
-            "iOS16",
-            {
-                "indices": GENERATOR.integers(0, 256, -(-15 * (size.bit_length() - 1) // 8)).astype("uint8"),
-                "lut": _tables(size),
-                "shape": np.array([3, 5], "uint32"),
-            },
-        )
-        for size in (2, 4, 16, 64, 256)
-    },
-    "sparse": lambda: (
-        "constexpr_sparse_to_dense",
-        "iOS16",
-        {
-            "nonzero_data": _tables(KEPT),
-            "mask": np.packbits(MASK.ravel(), bitorder="little"),
-            "shape": np.array([4, 6], "uint32"),
-        },
-    ),
-    "sparse-18": lambda: (
-        "constexpr_sparse_to_dense",
-        "iOS18",
-        {"nonzero_data": _tables(KEPT), "mask": _narrow(MASK, "uint1")},
-    ),
-    "blocks": lambda: (
-        "constexpr_blockwise_shift_scale",
-        "iOS18",
-        {
-            "data": _narrow(GENERATOR.integers(-8, 8, (4, 6)), "int4"),
-            "scale": _tables(2, 3),
-            "offset": _narrow([[1, -2, 3], [0, 4, -8]], "int4"),
-        },
-    ),
-    "blocks-without-offset": lambda: (
-        "constexpr_blockwise_shift_scale",
-        "iOS18",
-        {"data": GENERATOR.integers(-128, 128, (4, 6)).astype("int8"), "scale": _tables(1, 6).astype("float16")},
-    ),
-    "tables": lambda: (
-        "constexpr_lut_to_dense",
-        "iOS18",
-        {"indices": _narrow(GENERATOR.integers(0, 4, (6, 2)), "uint2"), "lut": _tables(2, 1, 4, 1)},
-    ),
-    **{
-        f"vectors-{axis}": lambda axis=axis: (
-            "constexpr_lut_to_dense",
-            "iOS18",
-            {
-                "indices": _narrow(GENERATOR.integers(0, 2, (2, 2, 2)), "uint1"),
-                "lut": _tables(1, 1, 1, 2, 3),
-                "vector_axis": np.int32(axis),
-            },
-        )
-        for axis in (1, 2, -1)
-    },
-    "sparse-tables": lambda: (
-        "constexpr_lut_to_sparse",
-        "iOS18",
-        {
-            "indices_mask": _narrow(MASK, "uint1"),
-            "indices_nonzero_data": _narrow(np.arange(KEPT) % 4, "uint2"),
-            "lut": _tables(1, 1, 4, 1),
-        },
-    ),
-    "sparse-vectors": lambda: (
-        "constexpr_lut_to_sparse",
-        "iOS18",
-        {
-            "indices_mask": _narrow(MASK, "uint1"),
-            "indices_nonzero_data": _narrow(np.arange(KEPT) % 2, "uint1"),
-            "lut": _tables(1, 1, 2, 2),
-            "vector_axis": np.int32(0),
-        },
-    ),
-    "sparse-blocks": lambda: (
-        "constexpr_sparse_blockwise_shift_scale",
-        "iOS18",
-        {
-            "data_mask": _narrow(MASK, "uint1"),
-            "nonzero_data": GENERATOR.integers(-9, 9, KEPT).astype("int8"),
-            "scale": _tables(1, 6),
-            "offset": np.arange(6, dtype="int8")[None],
-        },
-    ),
-}
+def _whole(low, high, *shape):
+    return GENERATOR.integers(low, high, shape)
 
-X = np.linspace(-3, 3, 24, dtype="float32").reshape(2, 3, 4)
+
+BITS = Narrow(MASK, "uint1")
+ROWS = np.arange(24, dtype="uint8").reshape(2, 3, 4)
 STEPS = np.arange(-12, 12, dtype="int8").reshape(2, 3, 4)
 VECTOR, ZERO = np.array([0.5, 0.25, 2.0], "float32"), np.array([1, -2, 3], "int8")
-
-
-def _dequantised(scale, zero=0):
-    return scale * (STEPS.astype("float32") - zero)
-
-
-def _along(vector):
-    return vector.astype("float32").reshape(1, 3, 1)
-
-
+# Type of the operator -> the operator set that the weight is written in, and the operator's inputs.
+WEIGHTS = {
+    "constexpr_affine_dequantize": [
+        ("iOS16", {"quantized_data": ROWS, "zero_point": np.uint8(7), "scale": np.float32(0.25), "axis": 0}),
+        ("iOS17", {"quantized_data": STEPS, "zero_point": ZERO, "scale": VECTOR.astype("float16"), "axis": -2}),
+    ],
+    "constexpr_cast": [("iOS16", {"source_val": _tables(3, 2).astype("float16"), "output_dtype": "fp32"})],
+    "constexpr_lut_to_dense": [
+        *(
+            ("iOS16", {"indices": _whole(0, 256, size).astype("uint8"), "lut": _tables(entries), "shape": [3, 5]})
+            for entries, size in ((2, 2), (4, 4), (16, 8), (64, 12), (256, 15))  # 15 indices of 1, 2, 4, 6 or 8 bits
+        ),
+        ("iOS18", {"indices": Narrow(_whole(0, 4, 6, 2), "uint2"), "lut": _tables(2, 1, 4, 1)}),
+        *(
+            (
+                "iOS18",
+                {
+                    "indices": Narrow(_whole(0, 2, 2, 2, 2), "uint1"),
+                    "lut": _tables(1, 1, 1, 2, 3),
+                    "vector_axis": np.int32(axis),
+                },
+            )
+            for axis in (1, 2, -1)
+        ),
+    ],
+    "constexpr_sparse_to_dense": [
+        (
+            "iOS16",
+            {"nonzero_data": _tables(COUNT), "mask": np.packbits(MASK.ravel(), bitorder="little"), "shape": [4, 6]},
+        ),
+        ("iOS18", {"nonzero_data": _tables(COUNT), "mask": BITS}),
+    ],
+    "constexpr_blockwise_shift_scale": [
+        (
+            "iOS18",
+            {
+                "data": Narrow(_whole(-8, 8, 4, 6), "int4"),
+                "scale": _tables(2, 3),
+                "offset": Narrow([[1, -2, 3], [0, 4, -8]], "int4"),
+            },
+        ),
+        ("iOS18", {"data": _whole(-128, 128, 4, 6).astype("int8"), "scale": _tables(1, 6).astype("float16")}),
+    ],
+    "constexpr_lut_to_sparse": [
+        (
+            "iOS18",
+            {
+                "indices_mask": BITS,
+                "indices_nonzero_data": Narrow(np.arange(COUNT) % entries, kind),
+                "lut": _tables(1, 1, entries, width),
+                **axis,
+            },
+        )
+        for entries, kind, width, axis in ((4, "uint2", 1, {}), (2, "uint1", 2, {"vector_axis": np.int32(0)}))
+    ],
+    "constexpr_sparse_blockwise_shift_scale": [
+        (
+            "iOS18",
+            {
+                "data_mask": BITS,
+                "nonzero_data": _whole(-9, 9, COUNT).astype("int8"),
+                "scale": _tables(1, 6),
+                "offset": np.arange(6, dtype="int8")[None],
+            },
+        )
+    ],
+}
+X = np.linspace(-3, 3, 24, dtype="float32").reshape(2, 3, 4)
+ALONG, ZEROS = VECTOR.reshape(1, 3, 1), ZERO.astype("float32").reshape(1, 3, 1)
 CASES = {
     "quantize": [
-        {"inputs": {"input": X}, "attributes": {"scale": np.float32(0.02), "output_dtype": "int8"}},  # beyond 127
-        {
-            "inputs": {"input": X},
-            "attributes": {"scale": np.float32(0.5), "zero_point": np.uint8(3), "output_dtype": "uint8"},
-        },
-        {
-            "inputs": {"input": X},
-            "attributes": {"scale": VECTOR, "zero_point": ZERO, "axis": 1, "output_dtype": "int8"},
-        },
+        {"inputs": {"input": X}, "scale": 0.02, "output_dtype": "int8"},  # beyond 127
+        {"inputs": {"input": X}, "scale": 0.5, "zero_point": np.uint8(3), "output_dtype": "uint8"},
+        {"inputs": {"input": X}, "scale": VECTOR, "zero_point": ZERO, "axis": 1, "output_dtype": "int8"},
     ],
     "dequantize": [
+        {"inputs": {"input": STEPS}, "scale": 0.25, "expected": np.float32(0.25) * STEPS},
         {
-            "inputs": {"input": STEPS},
-            "attributes": {"scale": np.float32(0.25)},
-            "expected": _dequantised(np.float32(0.25)),
-        },
-        {
-            "inputs": {"input": STEPS},
-            "attributes": {"scale": VECTOR, "zero_point": ZERO, "axis": -2},
-            "expected": _dequantised(_along(VECTOR), _along(ZERO)),
+            **{"inputs": {"input": STEPS}, "scale": VECTOR, "zero_point": ZERO, "axis": -2},
+            "expected": ALONG * (STEPS - ZEROS),
         },
     ],
-    "constexpr_affine_dequantize": [],
-    "constexpr_blockwise_shift_scale": [],
-    "constexpr_cast": [],
-    "constexpr_lut_to_dense": [],
-    "constexpr_lut_to_sparse": [],
-    "constexpr_sparse_blockwise_shift_scale": [],
-    "constexpr_sparse_to_dense": [],
+    **dict.fromkeys(WEIGHTS, ()),
 }
 
 
@@ -202,15 +124,15 @@ def test_operator(mil, kind, case):
     mil.check(kind, case)
 
 
-@pytest.mark.parametrize("weight", WEIGHTS)
-def test_a_compressed_weight(mil, weight):
-    kind, opset, arguments = WEIGHTS[weight]()
-    ours, theirs = _constexpr(mil, kind, arguments, opset)
-    for one, other in zip(ours, theirs, strict=True):
-        assert one.dtype == np.dtype(other.dtype.str)
-        np.testing.assert_allclose(one, other, rtol=1e-6 if one.dtype != np.float16 else 2.0**-10)
-
-
-def test_every_compression_has_a_weight():
-    covered = {WEIGHTS[name]()[0] for name in WEIGHTS}
-    assert covered == {kind for kind, cases in CASES.items() if not cases}
+@pytest.mark.parametrize(("kind", "number"), [(kind, i) for kind, cases in WEIGHTS.items() for i in range(len(cases))])
+def test_a_compressed_weight(mil, kind, number):
+    opset, given = WEIGHTS[kind][number]
+    given = {name: value.made() if isinstance(value, Narrow) else value for name, value in given.items()}
+    given |= {"shape": np.array(given["shape"], "uint32")} if "shape" in given else {}
+    program, _, results = mil.build(kind, {}, given, opset)
+    theirs = results[0].op.materialized_val_inference()
+    for ours, other in zip(
+        Interpreter(program).run({}).values(), theirs if isinstance(theirs, tuple) else (theirs,), strict=True
+    ):
+        assert ours.dtype == np.dtype(other.dtype.str)
+        np.testing.assert_allclose(ours, other, rtol=1e-6 if ours.dtype != np.float16 else 2.0**-10)

@@ -1,6 +1,5 @@
 """Execution: order, memory, observers, and bad input."""
 
-import gc
 import weakref
 
 import numpy as np
@@ -46,7 +45,7 @@ def test_names_and_outputs_in_order():
 
 def test_an_observer_sees_every_operator_in_order_with_its_values():
     seen = []
-    Interpreter(_program(_chain)).run({"x": X}, observe=lambda *told: seen.append(told))
+    Interpreter(_program(_chain)).run({"x": X}, observe=lambda *seen_now: seen.append(seen_now))
     assert [(kind, name) for kind, name, _, _ in seen] == [
         ("mul", "doubled"),
         ("add", "shifted"),
@@ -83,7 +82,6 @@ def test_a_value_is_freed_when_nothing_reads_it_any_more(monkeypatch):
     def tracked(site, x, y):
         result = torch.add(x, y)
         alive.add(result)
-        gc.collect()
         counts.append(len(alive))
         return result
 
@@ -168,6 +166,46 @@ def test_an_operator_that_cannot_be_executed_is_named():
     )
     with pytest.raises(InputError, match=sentence):
         Interpreter(_program(body, shape=(1, 1, 3, 3)))
+
+
+@pytest.fixture(scope="module")
+def several():
+    """Return an interpreter in float64, and its operations by their names."""
+    from coremltools.converters.mil.mil import Builder as mb
+
+    def body(x):
+        linear = mb.linear(x=x, weight=WEIGHT, name="linear")
+        joined = mb.concat(values=[x, linear, np.ones((1, 2), "float32")], axis=1, name="joined")
+        halves = mb.split(x=x, split_sizes=[1, 2], axis=1, name="halves")
+        noise = mb.random_normal(shape=[1, 3], mean=0.0, stddev=1.0, seed=1, name="noise")
+        whole = mb.cast(x=mb.greater(x=x, y=noise, name="greater"), dtype="int32", name="whole")
+        return [joined, *halves, whole]
+
+    program = _program(body)
+    return Interpreter(program, FLOAT64), {one.name: one for one in program.functions["main"].operations}
+
+
+WEIGHT = np.random.default_rng(0).normal(size=(4, 3)).astype("float32")
+HALF = X.astype("float16")
+
+
+def test_one_operation_alone_is_that_of_float64_on_any_values(several):
+    interpreter, operations = several
+    (product,) = interpreter.alone(operations["linear"], {"x": HALF})
+    assert product.dtype == np.float64
+    np.testing.assert_allclose(product, HALF.astype(float) @ WEIGHT.astype(float).T, rtol=1e-14)
+    (joined,) = interpreter.alone(operations["joined"], {"values": [HALF, WEIGHT[:1], None]})
+    np.testing.assert_array_equal(joined, np.concatenate([HALF, WEIGHT[:1], np.ones((1, 2))], axis=1))
+    np.testing.assert_array_equal(np.concatenate(interpreter.alone(operations["halves"], {"x": HALF}), axis=1), HALF)
+    (greater,) = interpreter.alone(operations["greater"], {"x": HALF, "y": 0 * HALF})
+    np.testing.assert_array_equal(greater, HALF > 0)
+    assert interpreter.alone(operations["whole"], {"x": greater})[0].dtype == np.int32
+
+
+def test_what_does_not_follow_from_the_inputs_is_not_computed_alone(several):
+    interpreter, operations = several
+    assert interpreter.alone(operations["noise"], {}) is None
+    assert interpreter.alone(operations["greater"], {"x": HALF}) is None
 
 
 def test_an_error_names_the_operator(monkeypatch):

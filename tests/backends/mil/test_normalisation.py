@@ -4,8 +4,10 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from kokoro_nb.backends.mil.rounding import STRICT
+
 GENERATOR = np.random.default_rng(0)
-STRICT = 0.03  # sums of some 20 terms, and their squares
+LOOSE = {"strict": 0.03}  # sums of some 20 terms, and their squares
 
 
 def _x(*shape):
@@ -16,99 +18,63 @@ X, IMAGE = _x(2, 3, 20), _x(2, 3, 4, 5)
 GAMMA, BETA = _x(3), _x(3)
 HOLED, FAR = X.copy(), X + np.float32(30.0)
 HOLED[0, 1, 4], HOLED[1, 2, 0] = np.nan, np.inf
-EPSILON = np.float32(1e-5)
+EPSILON = float(np.float32(1e-5))
 
 
 def _double(array):
     return None if array is None else torch.tensor(array).double()
 
 
-def _instance(gamma=None, beta=None):
-    return lambda x: F.instance_norm(x, weight=_double(gamma), bias=_double(beta), eps=float(EPSILON))
+def _instance(x, **more):
+    def expected(x):
+        return F.instance_norm(x, weight=_double(more.get("gamma")), bias=_double(more.get("beta")), eps=EPSILON)
+
+    return {"inputs": x, "expected": expected, **more}
 
 
-def _layer(axes, gamma=None, beta=None):
+def _layer(axes, gamma=None, beta=None, shape=None):
     def expected(x):
         centred = x - x.mean(axes, keepdim=True)
-        normed = centred / torch.sqrt((centred**2).mean(axes, keepdim=True) + float(EPSILON))
-        normed = normed if gamma is None else normed * _double(gamma)
+        normed = centred / torch.sqrt((centred**2).mean(axes, keepdim=True) + EPSILON)
+        normed = normed if gamma is None else normed * _double(gamma).reshape(shape or gamma.shape)
         return normed if beta is None else normed + _double(beta)
 
-    return expected
+    given = {name: array for name, array in (("gamma", gamma), ("beta", beta)) if array is not None}
+    return {"inputs": X, "axes": axes, **given, "expected": expected, **LOOSE}
 
 
-def _batch(x):
-    return F.batch_norm(x, _double(GAMMA), _double(BETA**2), _double(BETA), _double(GAMMA), eps=float(np.float32(1e-3)))
+def _batch(x, epsilon=EPSILON, gamma=None, beta=None, **more):
+    def expected(x):
+        return F.batch_norm(x, _double(GAMMA), _double(BETA**2), _double(gamma), _double(beta), eps=epsilon)
+
+    given = {} if gamma is None else {"gamma": gamma, "beta": beta, "epsilon": epsilon}
+    return {"inputs": x, "mean": GAMMA, "variance": BETA**2, **given, "expected": expected, **more}
 
 
 CASES = {
     "instance_norm": [
-        {"inputs": {"x": X}, "expected": _instance(), "strict": STRICT},
-        {
-            "inputs": {"x": IMAGE},
-            "attributes": {"gamma": GAMMA, "beta": BETA},
-            "expected": _instance(GAMMA, BETA),
-            "strict": STRICT,
-        },
-        {"inputs": {"x": HOLED}, "expected": _instance(), "half": False},
+        _instance(X, **LOOSE),
+        _instance(IMAGE, gamma=GAMMA, beta=BETA, **LOOSE),
+        _instance(HOLED, half=False),
         # a mean 30 times the deviation: one-pass E[x^2] - E[x]^2 would lose 3 digits more
-        {"inputs": {"x": FAR}, "expected": _instance(), "rtol": 2e-5, "half": False},
-        {"inputs": {"x": np.full((1, 2, 6), 3.0, "float32")}, "expected": _instance()},
+        _instance(FAR, rtol=2e-5, half=False),
+        _instance(np.full((1, 2, 6), 3.0, "float32")),
     ],
     "layer_norm": [
-        {
-            "inputs": {"x": X},
-            "attributes": {"axes": np.array([-1], "int32")},
-            "expected": _layer([-1]),
-            "strict": STRICT,
-        },
-        {"inputs": {"x": HOLED}, "attributes": {"axes": np.array([-1], "int32")}, "half": False},
-        {
-            "inputs": {"x": X},
-            "attributes": {"axes": np.array([2], "int32"), "gamma": X[0, 0], "beta": X[0, 1]},
-            "expected": _layer([2], X[0, 0], X[0, 1]),
-            "strict": STRICT,
-        },
-        {
-            "inputs": {"x": X},
-            "attributes": {"axes": np.array([1, 2], "int32"), "gamma": X[0], "beta": X[1]},
-            "expected": _layer([1, 2], X[0], X[1]),
-            "strict": STRICT,
-        },
-        {
-            "inputs": {"x": X},
-            "attributes": {"axes": np.array([1], "int32"), "gamma": GAMMA},
-            "expected": lambda x: _layer([1], GAMMA[:, None])(x),
-            "strict": STRICT,
-        },
+        _layer([-1]),
+        {"inputs": HOLED, "axes": [-1], "half": False},
+        _layer([2], X[0, 0], X[0, 1]),
+        _layer([1, 2], X[0], X[1]),
+        _layer([1], GAMMA, shape=(3, 1)),
     ],
     "batch_norm": [
-        {
-            "inputs": {"x": x},
-            "attributes": {
-                "mean": GAMMA,
-                "variance": BETA**2,
-                "gamma": BETA,
-                "beta": GAMMA,
-                "epsilon": np.float32(1e-3),
-            },
-            "expected": _batch,
-            "half": x is not HOLED,
-        }
-        for x in (X, IMAGE, HOLED)
-    ]
-    + [
-        {
-            "inputs": {"x": X},
-            "attributes": {"mean": GAMMA, "variance": BETA**2},
-            "expected": lambda x: F.batch_norm(x, _double(GAMMA), _double(BETA**2), eps=float(EPSILON)),
-        }
+        *(_batch(x, float(np.float32(1e-3)), BETA, GAMMA, half=x is not HOLED) for x in (X, IMAGE, HOLED)),
+        _batch(X),
     ],
-    "l2_norm": [{"inputs": {"x": IMAGE}, "strict": STRICT}, {"inputs": {"x": IMAGE[0]}, "strict": STRICT}],
+    "l2_norm": [{"inputs": IMAGE, **LOOSE}, {"inputs": IMAGE[0], **LOOSE}],
     "local_response_norm": [
         {
-            "inputs": {"x": x},
-            "attributes": {"size": size, "alpha": np.float32(0.5), "beta": np.float32(0.75), "k": np.float32(2.0)},
+            **{"inputs": x, "size": size, "alpha": 0.5, "beta": 0.75, "k": 2.0},
             "expected": lambda x, size=size: F.local_response_norm(x, size, 0.5, 0.75, 2.0),
         }
         for x in (X, IMAGE)
@@ -123,10 +89,6 @@ def test_operator(mil, kind, case):
 
 def test_a_strict_norm_of_loud_channels_overflows(mil):
     # The square of a deviation of 300 is 90 000: beyond 65 504, so the variance is infinite and the channel 0.
-    from kokoro_nb.backends.mil.rounding import STRICT as MODE
-
     x = (300 * np.sign(X)).astype("float16")
-    (strict,) = mil.run("instance_norm", {"x": x}, {}, arithmetic=MODE)
-    (wide,) = mil.run("instance_norm", {"x": x}, {})
-    assert not strict.any()
-    assert np.abs(wide).max() > 0.5
+    assert not mil.run("instance_norm", x, arithmetic=STRICT)[0].any()
+    assert np.abs(mil.run("instance_norm", x)[0]).max() > 0.5

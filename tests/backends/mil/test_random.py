@@ -8,17 +8,17 @@ import pytest
 from kokoro_nb.backends.mil.interpreter import Interpreter
 
 SHAPE = {"shape": np.array([200, 50], "int32")}
-CASES = {"random_uniform": [], "random_normal": [], "random_bernoulli": [], "random_categorical": []}
+CASES = {f"random_{name}": [] for name in ("uniform", "normal", "bernoulli", "categorical")}
 
 
 def _drawn(mil, kind, inputs, **attributes):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        return mil.run(kind, inputs, attributes)[0]
+        return mil.run(kind, inputs, **attributes)[0]
 
 
 def test_uniform_numbers_fill_their_range(mil):
-    drawn = _drawn(mil, "random_uniform", SHAPE, low=np.float32(-2), high=np.float32(3), seed=7)
+    drawn = _drawn(mil, "random_uniform", SHAPE, low=-2.0, high=3.0, seed=7)
     assert drawn.shape == (200, 50)
     assert drawn.dtype == np.float32
     assert -2 <= drawn.min() < -1.9
@@ -27,13 +27,13 @@ def test_uniform_numbers_fill_their_range(mil):
 
 
 def test_normal_numbers_have_their_mean_and_deviation(mil):
-    drawn = _drawn(mil, "random_normal", SHAPE, mean=np.float32(3), stddev=np.float32(0.5), seed=7)
+    drawn = _drawn(mil, "random_normal", SHAPE, mean=3.0, stddev=0.5, seed=7)
     assert abs(drawn.mean() - 3) < 0.03
     assert abs(drawn.std() - 0.5) < 0.03
 
 
 def test_bernoulli_numbers_have_their_probability(mil):
-    drawn = _drawn(mil, "random_bernoulli", SHAPE, prob=np.float32(0.3), seed=7)
+    drawn = _drawn(mil, "random_bernoulli", SHAPE, prob=0.3, seed=7)
     assert set(np.unique(drawn)) == {0.0, 1.0}
     assert abs(drawn.mean() - 0.3) < 0.03
 
@@ -56,7 +56,7 @@ def test_a_seed_gives_the_same_numbers_in_every_call_and_another_seed_others(mil
     interpreter = Interpreter(program)
     first, second = interpreter.run(flat), interpreter.run(flat)
     np.testing.assert_array_equal(first["result"], second["result"])
-    other = mil.run(kind, SHAPE, {"seed": 8})[0]
+    other = mil.run(kind, SHAPE, seed=8)[0]
     assert (other != first["result"]).any()
     assert interpreter.unseeded == ()
 

@@ -28,27 +28,17 @@ def _batched(x):
     return np.concatenate([padded[:, :, dy::2, dx::3] for dy in range(2) for dx in range(3)])
 
 
-BLOCK, PADS = np.array([2, 3], "int32"), np.array([[1, 1], [0, 3]], "int32")
+BLOCK, PADS = [2, 3], np.array([[1, 1], [0, 3]], "int32")
 
 CASES = {
-    "pixel_shuffle": [
-        {"inputs": {"x": DEEP}, "attributes": {"upscale_factor": 2}, "expected": lambda x: F.pixel_shuffle(x, 2)}
-    ],
+    "pixel_shuffle": [{"inputs": DEEP, "upscale_factor": 2, "expected": lambda x: F.pixel_shuffle(x, 2)}],
     "pixel_unshuffle": [
-        {
-            "inputs": {"x": WIDE},
-            "attributes": {"downscale_factor": np.uint32(2)},
-            "expected": lambda x: F.pixel_unshuffle(x, 2),
-        }
+        {"inputs": WIDE, "downscale_factor": np.uint32(2), "expected": lambda x: F.pixel_unshuffle(x, 2)}
     ],
-    "depth_to_space": [{"inputs": {"x": DEEP}, "attributes": {"block_size": 2}, "expected": _spread(DEEP)}],
-    "space_to_depth": [{"inputs": {"x": WIDE}, "attributes": {"block_size": 2}, "expected": _gathered(WIDE)}],
-    "space_to_batch": [
-        {"inputs": {"x": WIDE}, "attributes": {"block_shape": BLOCK, "paddings": PADS}, "expected": _batched(WIDE)}
-    ],
-    "batch_to_space": [
-        {"inputs": {"x": _batched(WIDE)}, "attributes": {"block_shape": BLOCK, "crops": PADS}, "expected": WIDE}
-    ],
+    "depth_to_space": [{"inputs": DEEP, "block_size": 2, "expected": _spread(DEEP)}],
+    "space_to_depth": [{"inputs": WIDE, "block_size": 2, "expected": _gathered(WIDE)}],
+    "space_to_batch": [{"inputs": WIDE, "block_shape": BLOCK, "paddings": PADS, "expected": _batched(WIDE)}],
+    "batch_to_space": [{"inputs": _batched(WIDE), "block_shape": BLOCK, "crops": PADS, "expected": WIDE}],
 }
 
 

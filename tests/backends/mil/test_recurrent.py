@@ -1,4 +1,4 @@
-"""Recurrent layers against torch's in float64, with MIL's order of the gates."""
+"""Recurrent layers against torch's in float64, or written out, with MIL's order of the gates."""
 
 import numpy as np
 import pytest
@@ -14,11 +14,23 @@ def _x(*shape):
     return GENERATOR.normal(size=shape).astype("float32")
 
 
+def _weights(gates):
+    return {
+        "weight_ih": _x(gates * HIDDEN, WIDE),
+        "weight_hh": _x(gates * HIDDEN, HIDDEN),
+        "bias": _x(gates * HIDDEN),
+    }
+
+
 X, H, C = _x(STEPS, BATCH, WIDE), _x(BATCH, HIDDEN), _x(BATCH, HIDDEN)
-H2, C2 = np.concatenate([H, -H], 1), np.concatenate([C, -C], 1)
-WEIGHTS = {"weight_ih": _x(4 * HIDDEN, WIDE), "weight_hh": _x(4 * HIDDEN, HIDDEN), "bias": _x(4 * HIDDEN)}
+START = {"x": X, "initial_h": H}
+ONE_WAY = {**START, "initial_c": C}
+TWO_WAYS = {"x": X, "initial_h": np.concatenate([H, -H], 1), "initial_c": np.concatenate([C, -C], 1)}
+WEIGHTS, SIMPLE, GATED = _weights(4), _weights(1), _weights(3)
 BACK = {f"{name}_back": -array[::-1].copy() for name, array in WEIGHTS.items()}
 PEEP = _x(3 * HIDDEN)
+HOLED = X.copy()
+HOLED[2, 0, 1] = np.nan
 
 
 def _swapped(array):
@@ -27,7 +39,10 @@ def _swapped(array):
     return torch.tensor(np.concatenate([i, f, z, o])).double()
 
 
-def _lstm(weights, both=False, backwards=False, sequence=True):
+def _lstm(inputs, weights, direction="forward", sequence=True, **more):
+    """Return a case against torch's LSTM."""
+    both, backwards = direction == "bidirectional", direction == "reverse"
+
     def expected(x, initial_h, initial_c):
         layer = torch.nn.LSTM(WIDE, HIDDEN, bidirectional=both).double()
         state = {}
@@ -45,139 +60,95 @@ def _lstm(weights, both=False, backwards=False, sequence=True):
         h, c = (torch.cat(list(state), -1) for state in (h, c))
         return outputs if sequence else h[None], h, c
 
-    return expected
+    return _case(inputs, expected, **weights, direction=direction, output_sequence=sequence, **more)
 
 
-def _peeping(x, initial_h, initial_c):
-    """Run the LSTM of NeuralNetwork.proto: the cell state is seen by the gates, the new one by the output gate."""
-    wi, wh, b = (torch.tensor(WEIGHTS[name]).double() for name in ("weight_ih", "weight_hh", "bias"))
-    pi, pf, po = torch.tensor(PEEP).double().chunk(3)
-    h, c, outputs = initial_h, initial_c, []
-    for step in x:
-        i, f, o, z = (step @ wi.T + h @ wh.T + b).chunk(4, -1)
-        new = torch.sigmoid(f + pf * c) * c + torch.sigmoid(i + pi * c) * torch.tanh(z)
-        h, c = torch.sigmoid(o + po * new) * torch.tanh(new), new
-        outputs.append(h)
-    return torch.stack(outputs), h, c
+def _written_out(inputs, weights, cell, direction="forward", sequence=True, **more):
+    """Return a case against `cell` called step by step: (step, its projection of h, bias, *states) -> states."""
+    backwards = direction == "reverse"
 
-
-def _case(expected, inputs=None, **attributes):
-    inputs = inputs or {"x": X, "initial_h": H, "initial_c": C}
-    # some 5 steps of sums of 7 products, squashed: float16 has 3 digits
-    return {
-        "inputs": inputs,
-        "attributes": {"output_sequence": True, **attributes},
-        "expected": expected,
-        "strict": 0.03,
-    }
-
-
-TWO_WAYS = {"x": X, "initial_h": H2, "initial_c": C2}
-NO_BIAS = {name: WEIGHTS[name] for name in ("weight_ih", "weight_hh")}
-NO_BIAS_BACK = {name: BACK[name] for name in ("weight_ih_back", "weight_hh_back")}
-RELU = {"recurrent_activation": "sigmoid", "cell_activation": "relu", "activation": "linear"}
-SIMPLE = {"weight_ih": _x(HIDDEN, WIDE), "weight_hh": _x(HIDDEN, HIDDEN), "bias": _x(HIDDEN)}
-GATED = {"weight_ih": _x(3 * HIDDEN, WIDE), "weight_hh": _x(3 * HIDDEN, HIDDEN), "bias": _x(3 * HIDDEN)}
-HOLED = X.copy()
-HOLED[2, 0, 1] = np.nan
-
-
-def _rnn(weights, function, backwards=False, sequence=True):
-    def expected(x, initial_h):
+    def expected(x, **starts):
         wi, wh = (torch.tensor(weights[name]).double() for name in ("weight_ih", "weight_hh"))
-        b = torch.tensor(weights["bias"]).double() if "bias" in weights else 0
-        h, outputs = initial_h, []
+        states, outputs = tuple(starts.values()), []
         for step in x.flip(0) if backwards else x:
-            h = function(step @ wi.T + h @ wh.T + b)
-            outputs.append(h)
+            states = cell(step @ wi.T, states[0] @ wh.T, torch.tensor(weights["bias"]).double(), *states)
+            outputs.append(states[0])
         outputs = torch.stack(outputs[::-1] if backwards else outputs)
-        return (outputs if sequence else h[None]), h
+        return outputs if sequence else states[0][None], *states
 
-    return expected
-
-
-def _gru(backwards=False, sequence=True):
-    def expected(x, initial_h):
-        wi, wh, b = (torch.tensor(GATED[name]).double().chunk(3) for name in ("weight_ih", "weight_hh", "bias"))
-        h, outputs = initial_h, []
-        for step in x.flip(0) if backwards else x:
-            r = torch.sigmoid(step @ wi[0].T + h @ wh[0].T + b[0])
-            z = torch.sigmoid(step @ wi[2].T + h @ wh[2].T + b[2])
-            o = torch.tanh(step @ wi[1].T + r * (h @ wh[1].T) + b[1])
-            h = (1 - z) * o + z * h
-            outputs.append(h)
-        outputs = torch.stack(outputs[::-1] if backwards else outputs)
-        return (outputs if sequence else h[None]), h
-
-    return expected
+    return _case(inputs, expected, **weights, direction=direction, output_sequence=sequence, **more)
 
 
-START = {"x": X, "initial_h": H}
+def _case(inputs, expected, **more):
+    if more.get("direction") == "forward":
+        del more["direction"]  # the default
+    # some 5 steps of sums of 7 products, squashed: float16 has 3 digits
+    return {"inputs": inputs, "expected": expected, "strict": 0.03, **more}
+
+
+def _peeping(projected, recurrent, bias, h, c, peephole=PEEP, squash=torch.tanh, out=torch.tanh):
+    """Run the LSTM of NeuralNetwork.proto: the cell state is seen by the gates, the new one by the output gate."""
+    pi, pf, po = torch.tensor(peephole).double().chunk(3)
+    i, f, o, z = (projected + recurrent + bias).chunk(4, -1)
+    new = torch.sigmoid(f + pf * c) * c + torch.sigmoid(i + pi * c) * squash(z)
+    return torch.sigmoid(o + po * new) * out(new), new
+
+
+def _relu_and_linear(*step):
+    return _peeping(*step, peephole=0 * PEEP, squash=torch.relu, out=lambda x: x)
+
+
+def _gru(projected, recurrent, bias, h):
+    (ri, oi, zi), (rh, oh, zh), (rb, ob, zb) = (one.chunk(3, -1) for one in (projected, recurrent, bias))
+    r, z = torch.sigmoid(ri + rh + rb), torch.sigmoid(zi + zh + zb)
+    return ((1 - z) * torch.tanh(oi + r * oh + ob) + z * h,)
+
+
+def _rnn(function, **more):
+    return _written_out(START, SIMPLE, lambda into, within, bias, h: (function(into + within + bias),), **more)
+
+
+def _without_bias(weights):
+    return {name: array for name, array in weights.items() if "bias" not in name}
+
+
 CASES = {
     "lstm": [
-        _case(_lstm(WEIGHTS), **WEIGHTS),
-        _case(_lstm(WEIGHTS, sequence=False), **WEIGHTS, output_sequence=False),
-        _case(_lstm(NO_BIAS), **NO_BIAS),
-        _case(_lstm(WEIGHTS, backwards=True), **WEIGHTS, direction="reverse"),
-        _case(_lstm(WEIGHTS, backwards=True, sequence=False), **WEIGHTS, direction="reverse", output_sequence=False),
-        _case(_lstm({**WEIGHTS, **BACK}, True), TWO_WAYS, **WEIGHTS, **BACK, direction="bidirectional"),
-        _case(
-            _lstm({**NO_BIAS, **NO_BIAS_BACK}, True, sequence=False),
-            TWO_WAYS,
-            **NO_BIAS,
-            **NO_BIAS_BACK,
-            direction="bidirectional",
-            output_sequence=False,
+        *(
+            _lstm(ONE_WAY, WEIGHTS, direction, sequence)
+            for direction in ("forward", "reverse")
+            for sequence in (True, False)
         ),
-        _case(_peeping, **WEIGHTS, peephole=PEEP),
-        {**_case(_lstm(WEIGHTS), {"x": HOLED, "initial_h": H, "initial_c": C}, **WEIGHTS), "half": False},
+        _lstm(ONE_WAY, _without_bias(WEIGHTS)),
+        _lstm(TWO_WAYS, WEIGHTS | BACK, "bidirectional"),
+        _lstm(TWO_WAYS, _without_bias(WEIGHTS | BACK), "bidirectional", False),
+        _written_out(ONE_WAY, WEIGHTS, _peeping, peephole=PEEP),
+        _written_out(ONE_WAY, WEIGHTS, _relu_and_linear, cell_activation="relu", activation="linear", half=False),
+        _lstm({**ONE_WAY, "x": HOLED}, WEIGHTS, half=False),
     ],
     "rnn": [
-        _case(_rnn(SIMPLE, torch.tanh), START, **SIMPLE),
-        _case(_rnn(SIMPLE, torch.relu, True), START, **SIMPLE, activation="relu", direction="reverse"),
-        _case(
-            _rnn(SIMPLE, torch.sigmoid, sequence=False), START, **SIMPLE, activation="sigmoid", output_sequence=False
-        ),
-        _case(_rnn(SIMPLE, lambda x: x), START, **SIMPLE, activation="linear"),
+        _rnn(torch.tanh),
+        _rnn(torch.relu, direction="reverse", activation="relu"),
+        _rnn(torch.sigmoid, sequence=False, activation="sigmoid"),
+        _rnn(lambda x: x, activation="linear", half=False),  # nothing squashes it: it grows
     ],
-    "gru": [
-        _case(_gru(), START, **GATED),
-        _case(_gru(True, False), START, **GATED, direction="reverse", output_sequence=False),
-    ],
+    "gru": [_written_out(START, GATED, _gru), _written_out(START, GATED, _gru, "reverse", False)],
 }
-CASES["rnn"][-1]["half"] = False  # nothing squashes it: it grows
 
 
 def test_operator(mil, kind, case):
     mil.check(kind, case)
 
 
-def test_other_activations_than_sigmoid_and_tanh(mil):
-    def expected():
-        x, h, c = (torch.tensor(array).double() for array in (X, H, C))
-        wi, wh, b = (torch.tensor(WEIGHTS[name]).double() for name in ("weight_ih", "weight_hh", "bias"))
-        for step in x:
-            i, f, o, z = (step @ wi.T + h @ wh.T + b).chunk(4, -1)
-            c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.relu(z)
-            h = torch.sigmoid(o) * c
-        return h
-
-    _, h, _ = mil.run("lstm", {"x": X, "initial_h": H, "initial_c": C}, {**WEIGHTS, **RELU})
-    np.testing.assert_allclose(h, expected(), atol=1e-5)
-
-
 @pytest.mark.parametrize(
-    ("attributes", "sentence"),
+    ("kind", "constants", "sentence"),
     [
-        ({"clip": np.float32(1.0)}, "lstm 'result' is clipped, and MIL does not say where"),
-        ({"activation": "hard_sigmoid"}, "has the activation hard_sigmoid, whose parameters MIL does not give"),
+        ("lstm", {"clip": 1.0}, "lstm 'result' is clipped, and MIL does not say where"),
+        ("lstm", {"activation": "hard_sigmoid"}, "the activation hard_sigmoid, whose parameters MIL does not give"),
+        ("gru", {"reset_after": True}, "gru 'result' has reset_after or input_bias"),
     ],
 )
-def test_what_mil_leaves_open_is_refused(mil, attributes, sentence):
+def test_what_mil_leaves_open_is_refused(mil, kind, constants, sentence):
+    inputs, weights = (ONE_WAY, WEIGHTS) if kind == "lstm" else (START, GATED)
     with pytest.raises(InputError, match=sentence):
-        mil.run("lstm", {"x": X, "initial_h": H, "initial_c": C}, {**WEIGHTS, **attributes})
-
-
-def test_what_ios_18_adds_to_the_gru_is_refused(mil):
-    with pytest.raises(InputError, match="gru 'result' has reset_after or input_bias"):
-        mil.run("gru", START, {**GATED, "reset_after": True}, "iOS18")
+        mil.run(kind, inputs, "iOS18", **weights, **constants)

@@ -45,21 +45,6 @@ def _saved(function, x, path):
     return Interpreter(load_program(path).program)
 
 
-X = torch.tensor([[0.25, 1.75, -0.25, 3.5, -7.125, 200.0]])
-
-
-def test_x_modulo_1_is_0_in_the_file_and_x_minus_its_floor_is_not(tmp_path):
-    # coremltools writes the remainder as x - floor_div(x, 1) * 1, and its clean-up takes floor_div(x, 1) for x.
-    whole = _saved(lambda x: x % 1, X, tmp_path / "modulo.mlpackage")
-    (wrong,) = whole.run({"x": X.numpy()}).values()
-    assert (X % 1).abs().max() == 0.875
-    assert not wrong.any()
-    assert "floor_div" not in operator_types(tmp_path / "modulo.mlpackage")
-    mended = _saved(lambda x: x - torch.floor(x), X, tmp_path / "floor.mlpackage")
-    (right,) = mended.run({"x": X.numpy()}).values()
-    np.testing.assert_array_equal(right, X % 1)
-
-
 def test_a_reciprocal_is_off_by_an_epsilon_in_the_file_and_a_quotient_is_not(tmp_path):
     # coremltools writes torch's reciprocal as MIL's inverse, whose epsilon is 1e-4 where none is given.
     x = torch.tensor([[1.0, 0.5, 1e-3, 1e-4]])
@@ -142,11 +127,6 @@ def test_layers_in_every_arithmetic(layers, backend, tolerance, tmp_path_factory
     assert outputs["length"].tolist() == length.tolist() == [15]
     assert outputs["length"].dtype == np.int64
     assert {"gather", "lstm", "layer_norm", "gelu", "conv_transpose", "conv"} <= set(seen)
-
-
-def test_the_graph_before_the_passes_has_the_remainder_that_the_passes_lose():
-    graph = REFERENCE.graph(export_program(Of(lambda x: x % 1), {"x": X}))
-    np.testing.assert_array_equal(graph.run({"x": X})["output"], X % 1)
 
 
 def test_the_graph_of_layers(layers):

@@ -17,11 +17,8 @@ def _ints(*numbers):
     return np.array(numbers, "int32")
 
 
-def _case(inputs, expected=None, opset="iOS17", **attributes):
-    inputs = inputs if isinstance(inputs, dict) else {"x": inputs}
-    arrays = {n: np.array(v, "int32") if isinstance(v, list) else v for n, v in attributes.items()}
-    case = {"inputs": inputs, "attributes": arrays, "opset": opset}
-    return case if expected is None else {**case, "expected": expected}
+def _case(inputs, expected=None, **more):
+    return {"inputs": inputs, **more} | ({} if expected is None else {"expected": expected})
 
 
 def _padded(pad, mode):
@@ -74,8 +71,8 @@ CASES = {
     "tile": [_case(x, reps=[2, 1, 3]) for x in (X, WHOLE, TRUTHS)],
     "pad": [
         _case(HOLED, pad=[1, 2]),
-        _case(X, pad=[1, 0, 0, 2], constant_val=np.float32(-1.5)),
-        _case(X, pad=[0, 1, 2, 3, 4, 5], constant_val=np.float32(np.nan)),
+        _case(X, pad=[1, 0, 0, 2], constant_val=-1.5),
+        _case(X, pad=[0, 1, 2, 3, 4, 5], constant_val=np.nan),
         *(_case(HOLED, pad=pad, mode="reflect") for pad in ([3, 2], [2, 1, 0, 3])),
         *(_case(HOLED, pad=pad, mode="replicate") for pad in ([3, 2], [2, 5, 0, 3])),
         _case(X, _padded((3, 2), "reflect"), pad=[3, 2], mode="reflect"),
@@ -98,12 +95,12 @@ CASES = {
         ),
     ],
     "fill": [
-        _case({"shape": _ints(2, 3)}, np.full((2, 3), 1.5, "float32"), value=np.float32(1.5)),
+        _case({"shape": _ints(2, 3)}, np.full((2, 3), 1.5, "float32"), value=1.5),
         _case({"shape": _ints(4)}, np.full(4, True), value=True),
         _case({"shape": _ints(1, 2)}, np.full((1, 2), 7, "int32"), value=np.int32(7)),
     ],
     "fill_like": [
-        _case({"ref_tensor": X}, np.full(X.shape, np.nan, "float32"), value=np.float32(np.nan)),
+        _case({"ref_tensor": X}, np.full(X.shape, np.nan, "float32"), value=np.nan),
         _case({"ref_tensor": X}, np.full(X.shape, 3, "int32"), value=np.int32(3)),
     ],
     "band_part": [
@@ -122,10 +119,10 @@ def test_operator(mil, kind, case):
 
 def test_a_mirror_longer_than_the_signal_is_refused(mil):
     with pytest.raises(InputError, match="pad 'result' mirrors 4 elements of an axis of 4; it can mirror 3"):
-        mil.run("pad", {"x": X}, {"pad": _ints(4, 0), "mode": "reflect"})
+        mil.run("pad", X, pad=[4, 0], mode="reflect")
 
 
 def test_a_fill_is_a_tensor_of_its_own(mil):
-    (filled,) = mil.run("fill_like", {"ref_tensor": X}, {"value": np.float32(1.0)})
+    (filled,) = mil.run("fill_like", {"ref_tensor": X}, value=1.0)
     filled += 1
     assert (filled == 2).all()

@@ -1,10 +1,7 @@
 """Order, and running sums."""
 
 import numpy as np
-import pytest
 import torch
-
-from kokoro_nb.backends.mil.rounding import STRICT
 
 X = np.random.default_rng(0).permutation(24).astype("float32").reshape(2, 3, 4)
 WHOLE = X.astype("int32") - 12
@@ -23,25 +20,24 @@ def _sums(axis, exclusive, reverse):
 
 CASES = {
     "argsort": [
-        {"inputs": {"x": x}, "attributes": {"axis": axis, "ascending": ascending}}
+        {"inputs": x, "axis": axis, "ascending": ascending}
         for x in (X, WHOLE, ODD)
         for axis in (0, -1)
         for ascending in (True, False)
     ],
     "topk": [
-        {"inputs": {"x": x}, "attributes": {"k": k, "axis": axis, "ascending": ascending}}
+        {"inputs": x, "k": k, "axis": axis, "ascending": ascending}
         for x in (X, WHOLE)
         for k, axis in ((1, -1), (2, 1), (2, 0))
         for ascending in (True, False)
     ]
     + [
-        {"inputs": {"x": ODD}, "attributes": {"k": 3}},
-        {"inputs": {"x": X}, "attributes": {"k": 2, "return_indices": False}},
+        {"inputs": ODD, "k": 3},
+        {"inputs": X, "k": 2, "return_indices": False},
     ],
     "cumsum": [
         {
-            "inputs": {"x": x},
-            "attributes": {"axis": axis, "exclusive": exclusive, "reverse": reverse},
+            **{"inputs": x, "axis": axis, "exclusive": exclusive, "reverse": reverse},
             # coremltools' own value fails where it is exclusive
             **({"expected": _sums(axis, exclusive, reverse)} if exclusive else {}),
         }
@@ -50,7 +46,7 @@ CASES = {
         for exclusive in (False, True)
         for reverse in (False, True)
     ]
-    + [{"inputs": {"x": ODD}, "attributes": {"axis": 1}}],
+    + [{"inputs": ODD, "axis": 1}],
 }
 
 
@@ -60,19 +56,11 @@ def test_operator(mil, kind, case):
 
 def test_equal_elements_keep_their_order(mil):
     x = np.array([1.0, 0.0, 1.0, 0.0], "float32")
-    assert mil.run("argsort", {"x": x}, {"ascending": True})[0].tolist() == [1, 3, 0, 2]
-    assert mil.run("argsort", {"x": x}, {"ascending": False})[0].tolist() == [0, 2, 1, 3]
+    assert mil.run("argsort", x, ascending=True)[0].tolist() == [1, 3, 0, 2]
+    assert mil.run("argsort", x, ascending=False)[0].tolist() == [0, 2, 1, 3]
 
 
 def test_places_of_the_largest_can_be_asked_for_in_16_bits(mil):
-    values, places = mil.run("topk", {"x": X}, {"k": 1, "output_indices_dtype": "uint16"})
+    values, places = mil.run("topk", X, k=1, output_indices_dtype="uint16")
     assert (values.dtype, places.dtype) == (np.float32, np.uint16)
     np.testing.assert_array_equal(places[..., 0], X.argmax(-1))
-
-
-@pytest.mark.parametrize(("arithmetic", "last"), [(STRICT, 2048.0), (None, 3000.0)])
-def test_a_running_sum_in_float16_stops_growing(mil, arithmetic, last):
-    # Rounded to float16 at every step it does not get past 2048; added in float32, each value is rounded once.
-    x = np.ones(3000, "float16")
-    more = {} if arithmetic is None else {"arithmetic": arithmetic}
-    assert mil.run("cumsum", {"x": x}, {"axis": 0}, **more)[0][-1] == last
