@@ -101,3 +101,19 @@ def cache_repo(hub_cache):
 def pytest_collection_modifyitems(items):
     """Run the notebooks first: no file is longer, and with two workers the other one runs the rest meanwhile."""
     items.sort(key=lambda item: item.path.name != "test_notebooks.py")
+
+
+@pytest.fixture(scope="session")
+def tiny_texts():
+    """Return five sentences of the closed vocabulary."""
+    return "john sings", "the old dog is happy", "where is my hat?", "she found the yellow box", "open a window"
+
+
+@pytest.fixture(scope="session")
+def tiny_corpus(tiny_texts):
+    """Return ten sentences by espeak: five, in two voices."""
+    from kokoro_nb.models.architecture import full_config
+    from kokoro_nb.training.corpus import VOICES, utterance
+
+    vocab = full_config()["vocab"]
+    return [utterance(text, voice, vocab) for text in tiny_texts for voice in VOICES]

@@ -1,1 +1,19 @@
-"""Benchmarks: every figure a ratio within one run, the programs in turn, with its spread, kept for each machine."""
+"""Benchmarks: every figure a ratio within one run, the programs in turn, with its spread, saved for each machine."""
+
+from types import MappingProxyType
+
+SUITES = MappingProxyType(
+    {
+        "decoders": "time, memory and error of the decoder on each backend, against eager and the machine's best",
+        "text-to-audio": "time and memory from text to audio by two exported stages, against the model in PyTorch",
+        "profiles": "where each backend spends its time, by family of operators",
+        "graph-patches": "what other patches of the graph change in time, memory and error",
+        "omissions": "what can be left out of the decoder, and how soon a first part of the audio is ready (streaming)",
+        "quantisation": "time and error in int8, int4 and bfloat16, and which convolutions tolerate int8",
+        "word-error-rate": "Whisper's word error rate in each of those precisions",
+        "trace-overhead": "time and memory of recording every operator, against a plain run",
+        "localisation-cost": "time to find one wrong operator, by the number of operators",
+        "startup": "time of imports, package by package, and of exports made and found again in the cache",
+    }
+)
+DEFAULT_SUITES = ("decoders", "text-to-audio", "profiles")

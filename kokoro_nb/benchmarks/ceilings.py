@@ -1,9 +1,8 @@
-"""What this machine can do at best: matrix products per second, and bytes copied per second."""
+"""What this machine does at best: floating-point operations in matrix products, and bytes copied, per second."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from kokoro_nb.benchmarks.interleaved import Call, spread
 
@@ -33,10 +32,6 @@ class Ceilings:
     threads: int
     by_size: dict[int, float]
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the figures by name."""
-        return asdict(self)
-
     def seconds(self, flops: float, moved: float) -> float:
         """Return the time that no program can beat: of the two, whichever takes longer."""
         return max(flops / (1e9 * self.gflops), moved / (1e9 * self.gbytes))
@@ -45,7 +40,7 @@ class Ceilings:
 def ceiling_calls(
     number: int | None = None, sizes: Sequence[int] = SIZES, megabytes: int = COPIED
 ) -> tuple[dict[str, Call], Callable[[Mapping[str, Sequence[float]]], Ceilings]]:
-    """Return what is to be timed in PyTorch for both roofs, and what reads them from the times.
+    """Return the calls to time in PyTorch for both roofs, and a function that computes the roofs from the times.
 
     Timed in turn with the programs, the roofs are those of the machine as it was meanwhile.
 

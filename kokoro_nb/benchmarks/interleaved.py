@@ -1,8 +1,8 @@
-"""Programs timed in turn, so that what slows the machine for a while slows all of them, and told as ratios."""
+"""Programs timed in turn, so that what slows the machine for a while slows all of them; their ratios are compared."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,6 +11,7 @@ from kokoro_nb.errors import InputError
 
 Call = Callable[[], Any]
 Made = TypeVar("Made")
+RATIO = "x "  # before the name of what a ratio is to
 DRAWS = 1000  # of the bootstrap
 COVERED = 0.95
 LIMIT = 60.0  # seconds that one program may take in all, warm-up aside
@@ -34,14 +35,51 @@ class Spread:
     high: float
     rounds: int
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the figures by name."""
-        return asdict(self)
-
     @property
     def text(self) -> str:
         """The middle, and from where to where: ``1.23 (1.20 to 1.31)``."""
         return f"{self.median:.3g} ({self.low:.3g} to {self.high:.3g})"
+
+
+@dataclass(frozen=True)
+class TimedProgram:
+    """One program, timed in turn with others.
+
+    Attributes
+    ----------
+    program : str
+    length : float
+        Seconds of audio that a call makes.
+    seconds : Spread
+        Of a call: median and quartiles.
+    ratio : Spread
+        To the program `base` in the same round.
+    error : float or None
+        Largest difference from eager PyTorch, of its peak; None where the two cannot be compared.
+    base : str
+    figures : mapping
+        Whatever else was measured, each with its unit in its name.
+    """
+
+    program: str
+    length: float
+    seconds: Spread
+    ratio: Spread
+    error: float | None = None
+    base: str = "eager"
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def real_time(self) -> float:
+        """Seconds of computing for each second of audio."""
+        return self.seconds.median / self.length
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row of a table, with units in its keys."""
+        row = {"program": self.program, "run (s)": self.seconds.median, "real-time factor": self.real_time}
+        row |= {RATIO + self.base: self.ratio.median, "from": self.ratio.low, "to": self.ratio.high}
+        row |= {"rounds": self.ratio.rounds}
+        return {**row, **({} if self.error is None else {"error (of peak)": self.error}), **self.figures}
 
 
 def in_turn(
@@ -59,7 +97,7 @@ def in_turn(
     Parameters
     ----------
     calls : mapping of str to callable
-        The first is what the others are held against.
+        The first is what the others are compared with.
     rounds : int
         At least 1.
     limit : float

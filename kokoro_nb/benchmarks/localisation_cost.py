@@ -1,7 +1,6 @@
-"""What it costs to find a wrong operator, against the size of the program that it is in."""
+"""Time and compilations to find one wrong operator, by the number of operators of the program."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -21,40 +20,8 @@ from kokoro_nb.locate.bisection import bisect
 
 SIZES = (100, 300, 1000, 3000, 5000)
 TRACE, BISECTION = "trace of all operators", "bisection"
+OPERATORS, NAMED, COMPILATIONS, AT_MOST = "operators", "named", "compilations", "at most"
 KIND = "sign_flip"
-
-
-@dataclass(frozen=True)
-class Located:
-    """One search for one fault.
-
-    Attributes
-    ----------
-    operators : int
-        Of the program.
-    method : str
-        `TRACE`: every operator on its own inputs, in one run. `BISECTION`: parts compiled alone.
-    named : bool
-        Whether it named the operator that is wrong, and that alone.
-    compilations, limit : int
-        How many there were, and how many there may be.
-    export, seconds : float
-        Wall time of exporting the program once, and of the search with its own exports, seconds.
-    """
-
-    operators: int
-    method: str
-    named: bool
-    compilations: int
-    limit: int
-    export: float
-    seconds: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the row of a table, with units in its keys."""
-        told = {"operators": self.operators, "method": self.method, "named": self.named}
-        told |= {"compilations": self.compilations, "at most": self.limit}
-        return {**told, "one export (s)": self.export, "search (s)": self.seconds}
 
 
 class Chain(nn.Module):
@@ -73,7 +40,7 @@ class Chain(nn.Module):
         return x
 
 
-def measure(name: str = "onnxruntime", sizes: Sequence[int] = SIZES, seed: int = 0) -> Iterator[Located]:
+def measure(name: str = "onnxruntime", sizes: Sequence[int] = SIZES, seed: int = 0) -> Iterator[dict[str, Any]]:
     """Plant a fault in programs that grow, and find it by a trace of all operators and by bisection.
 
     Parameters
@@ -85,10 +52,16 @@ def measure(name: str = "onnxruntime", sizes: Sequence[int] = SIZES, seed: int =
     seed : int
         Of the weights, the inputs and the place of the fault, which is in the middle half.
 
+    Yields
+    ------
+    dict
+        Row of a table, two for each size: whether the search named the wrong operator and that alone; compilations, and
+        how many there may be; wall time of exporting the program once, and of the search with its own exports, seconds.
+
     Raises
     ------
     InputError
-        If the backend is not here, cannot export the program, or a size is below 20.
+        If the backend is not available, cannot export the program, or a size is below 20.
     """
     running(backend(name))
     with quietly():
@@ -108,11 +81,11 @@ def _program(blocks: int, seed: int) -> tuple[Exported, dict[str, Tensor]]:
         given = {"x": torch.randn(1, 8, 32)}
         healthy = export_program(Chain(blocks).eval(), given)
     if isinstance(healthy, Failure):
-        raise InputError(f"There is nothing to search: {healthy}")
+        raise InputError(f"The program cannot be searched: {healthy}")
     return healthy, given
 
 
-def _located(name: str, healthy: Exported, given: dict[str, Tensor], seed: int, room: Path) -> list[Located]:
+def _located(name: str, healthy: Exported, given: dict[str, Tensor], seed: int, room: Path) -> list[dict[str, Any]]:
     places = [operator.name for operator in healthy.specification.operators]
     place = Random(seed).choice(places[len(places) // 4 : 3 * len(places) // 4])
     faulty, count = plant(healthy, Fault.parse(f"{KIND}@{place}")), len(places)
@@ -123,10 +96,12 @@ def _located(name: str, healthy: Exported, given: dict[str, Tensor], seed: int, 
 
     seen, took = timed(by_trace)
     if isinstance(seen, Failure):
-        raise InputError(f"There is nothing to search: {seen}")
+        raise InputError(f"The program cannot be searched: {seen}")
     cut, long = timed(lambda: bisect(faulty, given, backend(name), room / "parts", progress=False))
     search = cut.searches[0]
-    return [
-        Located(count, TRACE, seen.divergence.candidates == (place,), 1, 1, export, took),
-        Located(count, BISECTION, cut.culprits == (place,), search.compilations, search.limit, export, long),
-    ]
+    found = (
+        (TRACE, seen.divergence.candidates == (place,), 1, 1, took),
+        (BISECTION, cut.culprits == (place,), search.compilations, search.limit, long),
+    )
+    columns = ("method", NAMED, COMPILATIONS, AT_MOST, "search (s)")
+    return [{OPERATORS: count, "one export (s)": export, **dict(zip(columns, row, strict=True))} for row in found]

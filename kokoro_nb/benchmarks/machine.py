@@ -22,12 +22,12 @@ _CPUINFO, _MEMINFO, _CACHES = (
 
 @dataclass(frozen=True)
 class Machine:
-    """What decides how fast a program runs, as far as the system tells.
+    """What decides how fast a program runs, as far as the system says.
 
     Attributes
     ----------
     processor : str
-        As it calls itself, with family, model and stepping where the system tells them.
+        As it calls itself, with family, model and stepping where the system names them.
     architecture, system : str
         ``x86_64``, ``Linux``.
     cores : int
@@ -35,7 +35,7 @@ class Machine:
     flags : tuple of str
         Those of `FLAGS` that the processor has.
     caches : dict
-        Level -> size, as the system tells them: ``L2`` -> ``512K``.
+        Level -> size, as the system gives them: ``L2`` -> ``512K``.
     memory : int
         MB.
     """
@@ -54,9 +54,9 @@ class Machine:
 
         The memory is left out: kernels reserve other amounts of it.
         """
-        told = {name: value for name, value in asdict(self).items() if name != "memory"}
+        decisive = {name: value for name, value in asdict(self).items() if name != "memory"}
         word = re.sub(r"[^a-z0-9]+", "-", self.processor.lower()).strip("-")[:32].strip("-")
-        return f"{word or 'processor'}-{self.cores}-{digest(repr(told))[:8]}"
+        return f"{word or 'processor'}-{self.cores}-{digest(repr(decisive))[:8]}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return all of it, the fingerprint first."""
@@ -64,12 +64,14 @@ class Machine:
 
 
 def this_machine() -> Machine:
-    """Return what this machine is."""
+    """Return the machine that this process runs on."""
     about = _cpuinfo()
-    told = about.get("flags", about.get("Features", "")) or _asked("machdep.cpu.features", "machdep.cpu.leaf7_features")
-    known = set(told.lower().replace(".", "_").split())
+    flags = about.get("flags", about.get("Features", "")) or _sysctl(
+        "machdep.cpu.features", "machdep.cpu.leaf7_features"
+    )
+    known = set(flags.lower().replace(".", "_").split())
     numbers = [f"{about[key]}" for key in ("cpu family", "model", "stepping") if key in about]
-    name = about.get("model name") or _asked("machdep.cpu.brand_string") or platform.processor() or platform.machine()
+    name = about.get("model name") or _sysctl("machdep.cpu.brand_string") or platform.processor() or platform.machine()
     return Machine(
         " ".join([name, *(["/".join(numbers)] if numbers else [])]),
         platform.machine(),
@@ -87,7 +89,7 @@ def cores() -> int:
 
 
 def _cpuinfo() -> dict[str, str]:
-    """Return what Linux says of the first core."""
+    """Return what /proc/cpuinfo says of the first core; nothing where there is none."""
     found: dict[str, str] = {}
     for line in _lines(_CPUINFO):
         key, _, value = line.partition(":")
@@ -107,9 +109,9 @@ def _caches() -> dict[str, str]:
 
 
 def _memory() -> int:
-    """Return the memory in MB, 0 where the system does not tell."""
+    """Return the memory in MB, 0 where the system does not say."""
     line = next((line for line in _lines(_MEMINFO) if line.startswith("MemTotal:")), "")
-    return int(line.split()[1]) // 1000 if line else int(_asked("hw.memsize") or 0) // 1_000_000
+    return int(line.split()[1]) // 1000 if line else int(_sysctl("hw.memsize") or 0) // 1_000_000
 
 
 def _lines(path: Path) -> list[str]:
@@ -119,8 +121,8 @@ def _lines(path: Path) -> list[str]:
         return []
 
 
-def _asked(*names: str) -> str:
-    """Return what macOS answers; nothing elsewhere."""
+def _sysctl(*names: str) -> str:
+    """Return the answers of macOS to sysctl; nothing elsewhere."""
     if platform.system() != "Darwin":
         return ""
     done = subprocess.run(["sysctl", "-n", *names], capture_output=True, text=True, check=False)

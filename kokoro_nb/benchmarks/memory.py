@@ -1,4 +1,4 @@
-"""What a program takes of memory, each in a process of its own that has never seen anything else.
+"""Peak memory of a program, each in a process of its own that has loaded nothing else.
 
 Run as ``python -m kokoro_nb.benchmarks.memory FOLDER`` it is that process: it reads ``request.json`` there and writes
 ``answer.json``.
@@ -50,8 +50,8 @@ class Memory:
     process: float
 
     def as_dict(self) -> dict[str, float]:
-        """Return the figures by name."""
-        return asdict(self)
+        """Return the columns of a table."""
+        return {f"memory {name} (MB)": each for name, each in asdict(self).items()}
 
 
 def of_artifact(artifact: Artifact, inputs: Arrays) -> Memory:
@@ -79,7 +79,7 @@ def of_artifact(artifact: Artifact, inputs: Arrays) -> Memory:
 
 
 def of_speaking(text: str, folder: str | Path | None, weights: str = "", seed: int = 0) -> Memory:
-    """Measure loading the two stages of a delivered folder, or without one the model in PyTorch, and speaking."""
+    """Measure loading and speaking a text with a delivered folder's two stages, or without one with PyTorch's model."""
     if folder is None:
         return _measured({"kind": "model", "backend": "eager", "weights": weights, "seed": seed, "text": text})
     return _measured({"kind": "stages", "backend": "", "folder": str(Path(folder).resolve()), "text": text})
@@ -107,12 +107,12 @@ def peak() -> float:
 
 
 def resident(key: str) -> float:
-    """Return what Linux tells of this process's memory, MB: ``VmRSS`` now, ``VmHWM`` at most, see proc(5).
+    """Return a line of Linux's account of this process's memory, MB: ``VmRSS`` now, ``VmHWM`` at most, see proc(5).
 
     Raises
     ------
     OSError
-        If the system does not tell.
+        If the system has no such account.
     """
     for line in _STATUS.read_text().splitlines():
         if line.startswith(f"{key}:"):
@@ -132,7 +132,7 @@ def _serve(folder: Path) -> None:
     for _ in range(CALLS):
         call()
     imported, loaded, run = (mark - marks[0] for mark in (*marks[1:], peak()))
-    (folder / ANSWER).write_text(json.dumps(Memory(imported, loaded, run, peak()).as_dict()), encoding="utf-8")
+    (folder / ANSWER).write_text(json.dumps(asdict(Memory(imported, loaded, run, peak()))), encoding="utf-8")
 
 
 def _artefact(request: Mapping[str, Any], folder: Path) -> Callable[[], Any]:
@@ -167,7 +167,7 @@ def _stages(request: Mapping[str, Any], _folder: Path) -> Callable[[], Any]:
 
 
 def _model(request: Mapping[str, Any], _folder: Path) -> Callable[[], Any]:
-    from kokoro_nb.benchmarks.speaking import eager_speaker
+    from kokoro_nb.benchmarks.subjects import eager_speaker
     from kokoro_nb.models.kokoro import load_model
 
     speak = eager_speaker(load_model(request["weights"], request["seed"]))

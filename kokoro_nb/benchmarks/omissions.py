@@ -1,21 +1,19 @@
-"""Fewer operations: what can be left out of the decoder or computed once, and how soon a first part is there."""
+"""Fewer operations: what can be left out of the decoder or computed once, and how soon a first part is ready."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.base import Artifact, Failure, quietly
+from kokoro_nb.backends.base import Artifact, quietly
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.signature import Arrays
-from kokoro_nb.benchmarks.decoders import ROUNDS, at_har, export_to, frames_of, whole_inputs
-from kokoro_nb.benchmarks.integers import sound
-from kokoro_nb.benchmarks.interleaved import LIMIT, Spread, in_turn, ratio, spread
+from kokoro_nb.benchmarks.imitated_precision import audio_of
+from kokoro_nb.benchmarks.interleaved import LIMIT, TimedProgram, in_turn, ratio, spread
+from kokoro_nb.benchmarks.subjects import ROUNDS, at_har, export_to, frames_of, whole_inputs
 from kokoro_nb.listening.spectrum import log_spectral_distance
 from kokoro_nb.models import stages
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
@@ -25,6 +23,7 @@ from kokoro_nb.models.static_buffers import EXTENTS
 from kokoro_nb.traces.parity import compare
 
 WHOLE, FROM_HAR, ONE_VOICE = "source and decoder", "from har", "from har, for one voice"
+DISTANCE = "log-spectral distance (dB)"
 FIRST = ((0.25, 0.0), (0.5, 0.0), (0.5, 0.25), (1.0, 0.25))  # seconds of a first part, and looked ahead
 
 
@@ -41,43 +40,6 @@ class OneVoiceStage(nn.Module):
         return self.stage(asr, f0, n, self.s, har)
 
 
-@dataclass(frozen=True)
-class Fewer:
-    """One program on one runtime.
-
-    Attributes
-    ----------
-    backend : str
-        Key of `BACKENDS`.
-    program : str
-        ``source and decoder``; ``from har``, the harmonic source and its STFT left to whoever calls;
-        ``from har, for one voice``, gamma and beta of every norm in it as numbers; or a first part of the speech.
-    seconds : Spread
-        Of a call: median and quartiles.
-    ratio : Spread
-        To ``source and decoder`` on the same runtime, in the same round.
-    error : float or None
-        Largest difference from eager from `har`, of its peak; None where the source is in the program (atan2 makes
-        another waveform of any rounding), and of a first part.
-    distance : float or None
-        Of a first part: log-spectral distance from the same part of the whole, dB.
-    """
-
-    backend: str
-    program: str
-    seconds: Spread
-    ratio: Spread
-    error: float | None = None
-    distance: float | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the row of a table, with units in its keys."""
-        told: dict[str, Any] = {"backend": self.backend, "program": self.program, "run (s)": self.seconds.median}
-        told |= {"x source and decoder": self.ratio.median, "from": self.ratio.low, "to": self.ratio.high}
-        told |= {"rounds": self.ratio.rounds, "error (of peak)": self.error}
-        return {**told, "log-spectral distance (dB)": self.distance}
-
-
 def measure(
     kokoro: Kokoro,
     length: float,
@@ -87,8 +49,11 @@ def measure(
     limit: float = LIMIT,
     first: Sequence[tuple[float, float]] = FIRST,
     folder: str | Path | None = None,
-) -> tuple[tuple[Fewer, ...], dict[str, str]]:
+) -> tuple[tuple[TimedProgram, ...], dict[str, str]]:
     """Time the decoder with more and with less in it, all programs in turn.
+
+    `WHOLE` has the harmonic source in it; `FROM_HAR` leaves it and its STFT to the caller; `ONE_VOICE` has gamma and
+    beta of every norm as numbers.
 
     Parameters
     ----------
@@ -96,13 +61,15 @@ def measure(
         See `decoders.measure`.
     first : sequence of (float, float)
         First parts of the speech: their seconds, and those that are decoded behind them and thrown away. Every norm
-        takes its statistics from what it is given, so that a part is not what the whole makes of it; the source is the
-        whole's. Those that do not fit into `length` are left out.
+        takes its statistics from its input, so that a part sounds different from the same part of the whole; the source
+        is the whole's. Those that do not fit into `length` are left out.
 
     Returns
     -------
-    tuple of Fewer, dict
-        Backend by backend; and program -> why it is not among them.
+    tuple of TimedProgram, dict
+        Backend by backend, each as a multiple of `WHOLE` on the same backend; and program -> why it is not among them.
+        The error is from eager from `har`, and None where the source is in the program (atan2 makes another waveform of
+        any rounding); a first part has its log-spectral distance from the same part of the whole instead.
 
     Raises
     ------
@@ -122,20 +89,19 @@ def measure(
         key: partial(program.run, modules[key[1]][1]) for key, program in programs.items()
     }
     times = in_turn({" ".join(key): call for key, call in calls.items()}, rounds, limit) if calls else {}
-    exact, rows = sound(*modules[FROM_HAR]), []
+    exact, rows = audio_of(*modules[FROM_HAR]), []
     for (name, program), call in calls.items():
         if (name, WHOLE) not in calls:
-            skipped[f"{name} {program}"] = f"There is no '{WHOLE}' to hold it against."
+            skipped[f"{name} {program}"] = f"There is no '{WHOLE}' to compare it with."
             continue
         took, audio = times[f"{name} {program}"], call()["output"]
-        told = spread(took), ratio(took, times[f"{name} {WHOLE}"])
+        compared, error, figures = (spread(took), ratio(took, times[f"{name} {WHOLE}"])), None, {}
         if program in parts:
             samples = frames_of(parts[program][0]) * SAMPLES_PER_FRAME
-            apart = log_spectral_distance(exact[0, :samples], audio[0, :samples])
-            rows.append(Fewer(name, program, *told, distance=apart))
-        else:
-            error = None if program == WHOLE else compare(exact, audio).of_peak
-            rows.append(Fewer(name, program, *told, error=error))
+            figures[DISTANCE] = log_spectral_distance(exact[0, :samples], audio[0, :samples])
+        elif program != WHOLE:
+            error = compare(exact, audio).of_peak
+        rows.append(TimedProgram(f"{name} {program}", length, *compared, error, WHOLE, figures))
     return tuple(rows), skipped
 
 
@@ -175,7 +141,7 @@ def _exported(
         with patched(kokoro.model, EXPORT_PATCHES):
             exported = export_program(module, inputs)
         for name in backends:
-            one = str(exported) if isinstance(exported, Failure) else export_to(name, exported, inputs, folder)
+            one = export_to(name, exported, inputs, folder)
             if isinstance(one, str):
                 skipped[f"{name} {program}"] = one
             else:

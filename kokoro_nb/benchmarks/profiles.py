@@ -1,4 +1,4 @@
-"""Where the time goes, by family of operators, as each runtime itself tells it."""
+"""Where the time goes, by family of operators, by each runtime's own profiler."""
 
 import json
 import tempfile
@@ -13,9 +13,9 @@ from kokoro_nb.backends.executorch import ExecutorchProgram
 from kokoro_nb.backends.onnx import OnnxProgram
 from kokoro_nb.backends.signature import Arrays, checked
 from kokoro_nb.backends.tvm.compiled_program import TvmProgram
-from kokoro_nb.benchmarks.families import FAMILIES, family
+from kokoro_nb.benchmarks.families import FAMILIES, family, shares
 
-Event = tuple[str, tuple[int, ...], float]  # name of an operator, shape of its kernel if it is told, seconds
+Event = tuple[str, tuple[int, ...], float]  # name of an operator, shape of its kernel if it is known, seconds
 _AROUND = "around the calls"
 CALLS = 3
 
@@ -26,8 +26,8 @@ class Profile:
 
     Attributes
     ----------
-    how : str
-        What was asked.
+    profiler : str
+        That of the runtime.
     seconds : dict
         Family -> seconds of a call.
     wall : float
@@ -36,7 +36,7 @@ class Profile:
         Family -> seconds of a call by operator, as the runtime calls it, the largest first.
     """
 
-    how: str
+    profiler: str
     seconds: Mapping[str, float]
     wall: float
     names: Mapping[str, Mapping[str, float]] = field(repr=False)
@@ -46,23 +46,24 @@ class Profile:
         """Seconds of a call in all operators."""
         return sum(self.seconds.values())
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the figures by name, of the names in each family the five largest."""
-        largest = {kind: dict(list(each.items())[:5]) for kind, each in self.names.items()}
-        told = {"how": self.how, "seconds": dict(self.seconds), "total": self.total, "wall": self.wall}
-        return {**told, "largest": largest}
+    def as_dict(self) -> dict[str, float]:
+        """Return the columns of a table: the share of the call accounted for, and each family's share of that."""
+        return {
+            "accounted for": self.total / self.wall,
+            **{f"{k} (%)": 100 * v for k, v in shares(self.seconds).items()},
+        }
 
 
 def profile(program: Any, inputs: Arrays, calls: int = CALLS) -> Profile | str:
-    """Have a loaded program tell where its time goes, on average over some calls after a first one.
+    """Profile a loaded program, on average over some calls after a first one.
 
-    An STFT made of convolutions is told by its kernel's shape, which ONNX Runtime packs away and ExecuTorch does not
-    tell: there it is among the convolutions.
+    An STFT made of convolutions is recognised by its kernel's shape, which ONNX Runtime packs away and ExecuTorch does
+    not report: there it is among the convolutions.
 
     Parameters
     ----------
     program : Program
-        What a backend has loaded.
+        From `Backend.load`.
     inputs : mapping
         As for its `run`.
     calls : int
@@ -71,24 +72,22 @@ def profile(program: Any, inputs: Arrays, calls: int = CALLS) -> Profile | str:
     Returns
     -------
     Profile or str
-        The reason where the runtime tells nothing.
+        The reason where the runtime has no profiler.
     """
-    ask = next((ask for kind, ask in _ASK if isinstance(program, kind)), None)
-    if ask is None and hasattr(program, "module"):
-        ask = _eager
-    if ask is None:
-        return f"{program.backend} tells no times of operators."
-    return ask(program, inputs, calls)
+    profiler = next((each for kind, each in _PROFILERS if isinstance(program, kind)), None)
+    if profiler is None and hasattr(program, "module"):
+        profiler = _eager
+    return profiler(program, inputs, calls) if profiler else f"{program.backend} does not report times of operators."
 
 
-def gathered(how: str, events: Iterable[Event], calls: int, wall: float) -> Profile:
+def summed(profiler: str, events: Iterable[Event], calls: int, wall: float) -> Profile:
     """Add up the events of `calls` calls, by family and by name."""
     names: dict[str, dict[str, float]] = {}
     for name, kernel, seconds in events:
         within = names.setdefault(family(name, kernel), {})
         within[name] = within.get(name, 0.0) + seconds / calls
     ordered = {kind: dict(sorted(names[kind].items(), key=lambda item: -item[1])) for kind in FAMILIES if kind in names}
-    return Profile(how, {kind: sum(each.values()) for kind, each in ordered.items()}, wall / calls, ordered)
+    return Profile(profiler, {kind: sum(each.values()) for kind, each in ordered.items()}, wall / calls, ordered)
 
 
 def _timed(call: Callable[[], Any], calls: int) -> float:
@@ -107,7 +106,7 @@ def _eager(program: Any, inputs: Arrays, calls: int) -> Profile:
         wall = _timed(lambda: program.run(inputs), calls)
     # of operators that call each other, each without those that it calls
     events = ((each.name, _second(each.input_shapes), each.self_cpu_time_total / 1e6) for each in seen.events())
-    return gathered("torch.profiler", events, calls, wall)
+    return summed("torch.profiler", events, calls, wall)
 
 
 def _second(shapes: Any) -> tuple[int, ...]:
@@ -127,16 +126,16 @@ def _onnx(program: OnnxProgram, inputs: Arrays, calls: int) -> Profile:
         fed = dict(zip((node.name for node in session.get_inputs()), arrays.values(), strict=True))
         session.run(None, fed)
         wall = _timed(lambda: session.run(None, fed), calls)
-        told = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
-    return gathered("ONNX Runtime's profile", _onnx_events(told), calls, wall)
+        output = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
+    return summed("ONNX Runtime's profile", _onnx_events(output), calls, wall)
 
 
-def _onnx_events(told: list[Mapping[str, Any]]) -> list[Event]:
+def _onnx_events(output: list[Mapping[str, Any]]) -> list[Event]:
     """Return the operators of all runs but the first."""
-    first = min(each["ts"] + each["dur"] for each in told if each["name"] == "model_run")
+    first = min(each["ts"] + each["dur"] for each in output if each["name"] == "model_run")
     return [
         (each["args"]["op_name"], _onnx_kernel(each["args"].get("input_type_shape", [])), each["dur"] / 1e6)
-        for each in told
+        for each in output
         if each.get("cat") == "Node" and each["name"].endswith("_kernel_time") and each["ts"] > first
     ]
 
@@ -157,15 +156,15 @@ def _executorch(program: ExecutorchProgram, inputs: Arrays, calls: int) -> Profi
         wall = _timed(lambda: module.run_method("forward", tensors), calls)
         path = Path(room) / "events.etdump"
         module.write_etdump_result_to_file(str(path))
-        told = deserialize_from_etdump_flatcc(path.read_bytes()).run_data
-    runs = [run for run in told if run.name == "Execute"][1:]
-    return gathered("ExecuTorch's event tracer", _executorch_events(runs), calls, wall)
+        output = deserialize_from_etdump_flatcc(path.read_bytes()).run_data
+    runs = [run for run in output if run.name == "Execute"][1:]
+    return summed("ExecuTorch's event tracer", _executorch_events(runs), calls, wall)
 
 
 def _executorch_events(runs: Iterable[Any]) -> list[Event]:
-    """Return the kernels, what delegates tell of their own, and of a delegate's call and of others what is around it.
+    """Return the kernels, the delegates' own events, and of each call the time around them.
 
-    Delegates tell microseconds, ExecuTorch nanoseconds, all written in nanoseconds.
+    Delegates measure in microseconds, ExecuTorch in nanoseconds, all written in nanoseconds.
     """
     found: list[Event] = []
     for event in (event.profile_event for run in runs for event in run.events or () if event.profile_event):
@@ -197,10 +196,10 @@ def _tvm(program: TvmProgram, inputs: Arrays, calls: int) -> Profile:
         wall = _timed(lambda: program.run(inputs), calls)
     finally:
         program.machine.set_instrument(lambda *_arguments: None)
-    return gathered("TVM's virtual machine, call by call", events, calls, wall)
+    return summed("TVM's virtual machine, call by call", events, calls, wall)
 
 
-_ASK: tuple[tuple[type, Callable[..., Profile]], ...] = (
+_PROFILERS: tuple[tuple[type, Callable[..., Profile]], ...] = (
     (OnnxProgram, _onnx),
     (ExecutorchProgram, _executorch),
     (TvmProgram, _tvm),

@@ -1,9 +1,8 @@
-"""What one waits for before anything is computed: imports, and exports that are made again or found again."""
+"""Time before anything is computed: imports, and exports that are made again or found in the cache."""
 
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -20,60 +19,13 @@ from kokoro_nb.errors import InputError
 MODULES = ("kokoro_nb.models.kokoro", "kokoro_nb.models.stages", "kokoro_nb.locate")
 LEAST = 0.01  # share of the whole below which a package is among the others
 OTHERS, WHOLE = "others", "in all"
+PACKAGE, SECONDS, IMPORTED_BY = "package", "import (s)", "imported by"
 
 
-@dataclass(frozen=True)
-class Imported:
-    """What one package adds to the time that an import takes.
+def imports(modules: Sequence[str] = MODULES, rounds: int = 3) -> list[dict[str, Any]]:
+    """Import modules in a fresh interpreter, a number of times, and return the time of each package.
 
-    Attributes
-    ----------
-    package : str
-        Its top-level name, `OTHERS` or `WHOLE`.
-    seconds : float
-        In its own modules, and in what is written in C that they load, without what they import of other packages.
-    asked_by : str
-        The packages that led to it first, from the outermost on.
-    """
-
-    package: str
-    seconds: float
-    asked_by: str = ""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the row of a table, with units in its keys."""
-        return {"package": self.package, "import (s)": self.seconds, "asked for by": self.asked_by}
-
-
-@dataclass(frozen=True)
-class Kept:
-    """What the cache of artefacts saves.
-
-    Attributes
-    ----------
-    backend : str
-        Key of `BACKENDS`.
-    made, found : float
-        Seconds of exporting into an empty folder, and again into the same.
-    size : int
-        Bytes.
-    """
-
-    backend: str
-    made: float
-    found: float
-    size: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the row of a table, with units in its keys."""
-        told = {"program": self.backend, "made (s)": self.made, "found (s)": self.found}
-        return {**told, "x made": self.found / self.made, "size (MB)": self.size / 1e6}
-
-
-def imports(modules: Sequence[str] = MODULES, rounds: int = 3) -> tuple[Imported, ...]:
-    """Import modules in a fresh interpreter, a number of times, and tell the packages that took the time.
-
-    The interpreter tells it itself (``python -X importtime``), and takes a little longer for it. The first round is
+    The interpreter measures it itself (``python -X importtime``), and takes a little longer for it. The first round is
     left out: it reads the files from the disk.
 
     Parameters
@@ -85,8 +37,10 @@ def imports(modules: Sequence[str] = MODULES, rounds: int = 3) -> tuple[Imported
 
     Returns
     -------
-    tuple of Imported
-        `WHOLE` first, then the longest first, `OTHERS` last.
+    list of dict
+        Rows of a table, `WHOLE` first, then the longest first, `OTHERS` last: seconds in a package's own modules, and
+        in the C libraries that they load, without what they import of other packages; and the packages that led to it
+        first, from the outermost on.
 
     Raises
     ------
@@ -95,22 +49,26 @@ def imports(modules: Sequence[str] = MODULES, rounds: int = 3) -> tuple[Imported
     """
     if rounds < 1:
         raise InputError(f"{rounds} rounds cannot be timed; give one or more.")
-    told = [by_package(_importtime(modules)) for _ in range(rounds + 1)][1:]
-    times = {name: median(one[name][0] if name in one else 0.0 for one in told) for name in told[0]}
-    whole = median(sum(seconds for seconds, _ in one.values()) for one in told)
+    output = [by_package(_importtime(modules)) for _ in range(rounds + 1)][1:]
+    times = {name: median(one[name][0] if name in one else 0.0 for one in output) for name in output[0]}
+    whole = median(sum(seconds for seconds, _ in one.values()) for one in output)
     long = {name: seconds for name, seconds in times.items() if seconds >= LEAST * whole}
-    rows = [Imported(name, long[name], " > ".join(told[0][name][1])) for name in sorted(long, key=lambda x: -long[x])]
-    return (Imported(WHOLE, whole), *rows, Imported(OTHERS, sum(times.values()) - sum(long.values())))
+    figures = {WHOLE: whole, **dict(sorted(long.items(), key=lambda item: -item[1]))}
+    figures[OTHERS] = sum(times.values()) - sum(long.values())
+    return [
+        {PACKAGE: name, SECONDS: each, IMPORTED_BY: " > ".join(output[0][name][1]) if name in long else ""}
+        for name, each in figures.items()
+    ]
 
 
-def by_package(told: str) -> dict[str, tuple[float, tuple[str, ...]]]:
-    """Return what ``-X importtime`` told, package by package: seconds of its own, and the packages that led to it.
+def by_package(output: str) -> dict[str, tuple[float, tuple[str, ...]]]:
+    """Return the output of ``-X importtime`` by package: seconds of its own, and the packages that led to it.
 
     A module stands behind those that it imports, and further to the left.
     """
     found: dict[str, tuple[float, tuple[str, ...]]] = {}
     above: list[str] = []
-    for line in reversed(told.splitlines()):
+    for line in reversed(output.splitlines()):
         parts = line.removeprefix("import time:").split("|")
         if not line.startswith("import time:") or not parts[0].strip().isdigit():
             continue
@@ -124,8 +82,10 @@ def by_package(told: str) -> dict[str, tuple[float, tuple[str, ...]]]:
     return found
 
 
-def kept(exported: Exported, inputs: Arrays, names: Sequence[str]) -> Iterator[Kept | tuple[str, str]]:
-    """Export to each backend into an empty folder, and again; yield what it took, or the name and why it is not here.
+def cached_exports(
+    exported: Exported, inputs: Arrays, names: Sequence[str]
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Export to each backend into an empty folder, and again; return the rows of a table, and whom it skipped and why.
 
     Parameters
     ----------
@@ -136,16 +96,21 @@ def kept(exported: Exported, inputs: Arrays, names: Sequence[str]) -> Iterator[K
     names : sequence of str
         Keys of `BACKENDS`.
     """
+    rows, skipped = [], {}
     for name in names:
         runtime = backend(name)
         if reason := absence(runtime):
-            yield name, reason
+            skipped[name] = reason
             continue
         with TemporaryDirectory() as room, quietly():
             made, first = timed(partial(runtime.export, exported, inputs, Path(room)))
             _, again = timed(partial(runtime.export, exported, inputs, Path(room)))
-            told = (name, str(made)) if isinstance(made, Failure) else Kept(name, first, again, made.size)
-        yield told
+        if isinstance(made, Failure):
+            skipped[name] = str(made)
+            continue
+        row = {"program": name, "made (s)": first, "found (s)": again, "x made": again / first}
+        rows.append({**row, "size (MB)": made.size / 1e6})
+    return rows, skipped
 
 
 def _importtime(modules: Sequence[str]) -> str:

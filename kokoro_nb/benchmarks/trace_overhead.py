@@ -1,13 +1,12 @@
-"""What looking costs: a run with the statistics of every operator against the plain run, in time and memory.
+"""Overhead of tracing: a run with the statistics of every operator against a plain run, in time and memory.
 
 The memory of a run is how far the process grew while it ran: Linux keeps the highest mark of its resident memory
-(``VmHWM``) and takes it back when asked (proc(5), ``/proc/pid/clear_refs``).
+(``VmHWM``) and resets it on request (proc(5), ``/proc/pid/clear_refs``).
 """
 
 import ctypes
 import gc
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,53 +22,18 @@ from kokoro_nb.benchmarks.memory import resident
 from kokoro_nb.errors import InputError
 
 Call = Callable[[], Any]
+TIME_RATIO = "time ratio"
 HOOKS = "DebugUnderflowOverflow (modules)"
 OUTPUTS = "results as outputs, no statistics"
 _MARK = Path("/proc/self/clear_refs")
 
 
-@dataclass(frozen=True)
-class Cost:
-    """One way of looking against the plain run, both measured in turn.
-
-    Attributes
-    ----------
-    what : str
-        The backend, and how it was looked into.
-    operators : int
-        How many were seen.
-    plain, looked : float
-        Wall time of the fastest call, seconds.
-    plain_memory, looked_memory : float
-        How far the process grew while the program was loaded and run once, MB; NaN where the system does not tell.
-    """
-
-    what: str
-    operators: int
-    plain: float
-    looked: float
-    plain_memory: float
-    looked_memory: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the row of a table, with units in its keys."""
-        return {
-            "what": self.what,
-            "operators seen": self.operators,
-            "plain (s)": self.plain,
-            "looked into (s)": self.looked,
-            "time ratio": self.looked / self.plain,
-            "plain grows by (MB)": self.plain_memory,
-            "looked into grows by (MB)": self.looked_memory,
-        }
-
-
 def trace_cost(
     exported: Exported, inputs: Arrays, names: Sequence[str], calls: int = 5, folder: str | Path | None = None
-) -> tuple[Cost, ...]:
-    """Measure a statistics trace of all operators on each backend, and two common ways of looking beside it.
+) -> list[dict[str, Any]]:
+    """Measure a statistics trace of all operators on each backend, and two common alternatives beside it.
 
-    Those are Hugging Face's ``DebugUnderflowOverflow``, which hooks every module, and ONNX Runtime with every
+    These are Hugging Face's ``DebugUnderflowOverflow``, which hooks every module, and ONNX Runtime with every
     operator's result as an output, without statistics.
 
     Parameters
@@ -83,7 +47,13 @@ def trace_cost(
     calls : int
         Calls of each kind, in turn.
     folder : path, optional
-        Where artefacts are kept.
+        Where artefacts are saved.
+
+    Returns
+    -------
+    list of dict
+        Rows of a table: wall time of the fastest call in seconds, and how far the process grew while the program was
+        loaded and run once in MB, NaN where the system does not tell; each plain, and with a trace.
 
     Raises
     ------
@@ -99,14 +69,14 @@ def trace_cost(
             rows.append(_cost(f"{name}, {HOOKS}", _modules(load()), load, _run, _hooked, inputs, calls))
         if name == "onnxruntime":
             rows.append(_cost(f"{name}, {OUTPUTS}", seen, load, _run, _all_outputs, inputs, calls))
-    return tuple(rows)
+    return rows
 
 
 def _loaded(name: str, exported: Exported, inputs: Arrays, folder: str | Path | None) -> Any:
     runtime = running(backend(name))
     artifact = runtime.export(exported, inputs, folder)
     if isinstance(artifact, Failure):
-        raise InputError(f"There is nothing to measure: {artifact}")
+        raise InputError(f"{name} cannot be measured: {artifact}")
     return runtime.load(artifact)
 
 
@@ -142,14 +112,23 @@ def _cost(
     seen: int,
     load: Callable[[], Any],
     plain: Callable[[Any, Arrays], Call],
-    looked: Callable[[Any, Arrays], Call],
+    traced: Callable[[Any, Arrays], Call],
     inputs: Arrays,
     calls: int,
-) -> Cost:
-    memory = [_grown(lambda way=way: way(load(), inputs)()) for way in (plain, looked)]  # type: ignore[misc]
-    bare, tapped = plain(load(), inputs), looked(load(), inputs)
+) -> dict[str, Any]:
+    memory = [_grown(lambda way=way: way(load(), inputs)()) for way in (plain, traced)]  # type: ignore[misc]
+    bare, tapped = plain(load(), inputs), traced(load(), inputs)
     pairs = [(timed(bare)[1], timed(tapped)[1]) for _ in range(calls + 1)][1:]  # the first call warms up
-    return Cost(what, seen, *(min(times) for times in zip(*pairs, strict=True)), *memory)
+    bare_seconds, traced_seconds = (min(times) for times in zip(*pairs, strict=True))
+    return {
+        "program": what,
+        "operators seen": seen,
+        "plain (s)": bare_seconds,
+        "traced (s)": traced_seconds,
+        TIME_RATIO: traced_seconds / bare_seconds,
+        "plain grows by (MB)": memory[0],
+        "traced grows by (MB)": memory[1],
+    }
 
 
 def _grown(call: Call) -> float:

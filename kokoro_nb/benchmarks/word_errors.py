@@ -1,7 +1,6 @@
-"""What a listener makes of numbers of fewer bits: phrases decoded in each precision, transcribed, and counted."""
+"""Word error rate in fewer bits: phrases decoded in each precision and transcribed by Whisper."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -11,8 +10,15 @@ import torch
 
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.signature import Arrays
-from kokoro_nb.benchmarks.decoders import BASE, at_har, decoder_inputs
-from kokoro_nb.benchmarks.reduction import BORNE, CALIBRATION, PRECISIONS, Reduction, borne_by, require_known
+from kokoro_nb.benchmarks.precision_programs import (
+    CALIBRATION,
+    PRECISIONS,
+    TOLERANT,
+    PrecisionPrograms,
+    require_precisions,
+    tolerant_of,
+)
+from kokoro_nb.benchmarks.subjects import BASE, at_har, decoder_inputs
 from kokoro_nb.delivery.decoded import valid
 from kokoro_nb.listening.phrases import heard_in, phrase_error_rate, phrases
 from kokoro_nb.listening.recogniser import load_whisper
@@ -24,38 +30,7 @@ from kokoro_nb.models.padding import PaddedFromHarStage, widened
 
 EAR = "mini"
 COUNT = 50  # phrases; all that there are
-
-
-@dataclass(frozen=True)
-class Understood:
-    """The phrases in one precision.
-
-    Attributes
-    ----------
-    program : str
-        `decoders.BASE`, or of `reduction.PRECISIONS`.
-    error_rate : float
-        Of words; a doubted transcript counts as nothing heard.
-    points : float
-        By how many percent of the words more are wrong than in eager in float32; 0 where as many are.
-    distance : float
-        Log-spectral distance from eager in float32, dB: mean over the phrases.
-    furthest : float
-        That of the phrase that is furthest from it.
-    phrases : int
-    """
-
-    program: str
-    error_rate: float
-    points: float
-    distance: float
-    furthest: float
-    phrases: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the row of a table, with units in its keys."""
-        told = {"program": self.program, "word error rate (%)": 100 * self.error_rate, "points more": self.points}
-        return {**told, "mean (dB)": self.distance, "worst phrase (dB)": self.furthest, "phrases": self.phrases}
+ERROR_RATE, MORE, MEAN, WORST = "word error rate (%)", "points more", "mean (dB)", "worst phrase (dB)"
 
 
 def measure(
@@ -65,8 +40,8 @@ def measure(
     seed: int = 0,
     ear: str | Path = EAR,
     folder: str | Path | None = None,
-) -> tuple[Understood, ...]:
-    """Decode the phrases of `data/phrases.txt` from `har` on in each precision, and have them transcribed.
+) -> list[dict[str, Any]]:
+    """Decode the phrases of `data/phrases.txt` from `har` on in each precision, and transcribe them.
 
     One program for all of them, with room for the longest: each one's length is an input, see `PaddedFromHarStage`.
 
@@ -75,7 +50,7 @@ def measure(
     kokoro : Kokoro
         Model and weights.
     precisions : sequence of str
-        Of `reduction.PRECISIONS`.
+        Of `precision_programs.PRECISIONS`.
     count : int
         How many phrases.
     seed : int
@@ -83,12 +58,14 @@ def measure(
     ear : str or path
         See `recogniser.load_whisper`. The small one understands the small voice.
     folder : path, optional
-        Where the artefact in float32 is kept.
+        Where the artefact in float32 is saved.
 
     Returns
     -------
-    tuple of Understood
-        Eager in float32 first, then in the order of `precisions`.
+    list of dict
+        Rows of a table, eager in float32 first, then in the order of `precisions`: word error rate, where a doubted
+        transcript counts as nothing heard; by how many percent of the words more are wrong than in eager; and the
+        log-spectral distance from eager, mean over the phrases and largest, dB.
 
     Raises
     ------
@@ -97,27 +74,30 @@ def measure(
     """
     from tqdm.auto import tqdm
 
-    require_known(precisions)
+    require_precisions(precisions)
     texts, listener = phrases(count), load_whisper(ear)
     with quietly():
         cases = [capture(kokoro, text, seed=seed, g2p="espeak") for text in texts]
     room = max(case.frames for case in cases)
-    given = [_inputs(kokoro, case, room) for case in cases]
-    bearers, _ = borne_by(kokoro, _calibration(kokoro, FRAMES_PER_SECOND, seed)) if BORNE in precisions else ((), ())
-    rows: list[Understood] = []
+    padded = [_inputs(kokoro, case, room) for case in cases]
+    tolerant, _ = (
+        tolerant_of(kokoro, _calibration(kokoro, FRAMES_PER_SECOND, seed)) if TOLERANT in precisions else ((), ())
+    )
+    rows: list[dict[str, Any]] = []
     reference: list[np.ndarray] = []
     with TemporaryDirectory() as place:
         calibration = {**_calibration(kokoro, room, seed), "length": torch.tensor([room])}
-        reduction = Reduction(kokoro, PaddedFromHarStage, given[0], calibration, bearers, Path(place), folder)
+        made = PrecisionPrograms(kokoro, PaddedFromHarStage, padded[0], calibration, tolerant, Path(place), folder)
         for name in tqdm(list(dict.fromkeys([BASE, *precisions])), desc="precisions", unit="program"):
-            call, _ = reduction.call(name)
-            audio = [valid(call(inputs), case) for case, inputs in zip(cases, given, strict=True)]
+            call, _ = made.call(name)
+            audio = [valid(call(inputs), case) for case, inputs in zip(cases, padded, strict=True)]
             reference = reference or audio
-            rate = phrase_error_rate(texts, heard_in(listener, audio, SAMPLE_RATE))
+            rate = 100 * phrase_error_rate(texts, heard_in(listener, audio, SAMPLE_RATE))
             apart = [log_spectral_distance(one, other) for one, other in zip(reference, audio, strict=True)]
-            more = 100 * (rate - (rows[0].error_rate if rows else rate))
-            rows.append(Understood(name, rate, more, float(np.mean(apart)), float(np.max(apart)), count))
-    return tuple(rows)
+            row = {"program": name, ERROR_RATE: rate, MORE: rate - (rows[0][ERROR_RATE] if rows else rate)}
+            row |= {MEAN: float(np.mean(apart)), WORST: float(np.max(apart))}
+            rows.append({**row, "phrases": count})
+    return rows
 
 
 def _calibration(kokoro: Kokoro, frames: int, seed: int) -> Arrays:

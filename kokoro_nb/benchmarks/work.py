@@ -1,4 +1,4 @@
-"""How much work a program is: operations and bytes of every operator, as PyTorch calls them one after the other."""
+"""The work in a program: operations and bytes of every operator, as PyTorch calls them one after the other."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -64,15 +64,15 @@ class Work:
         """Bytes that pass where every operator reads and writes memory by itself."""
         return sum(each.moved for each in self.operations)
 
-    def families(self) -> dict[str, dict[str, int]]:
-        """Return number, operations and bytes of each family that there is."""
-        found = {}
+    def families(self) -> list[dict[str, Any]]:
+        """Return the rows of a table: number, operations and bytes of each family that there is."""
+        rows = []
         for name in FAMILIES:
             some = [each for each in self.operations if each.family == name]
             if some:
                 sums = {"flops": sum(each.flops for each in some), "bytes": sum(each.moved for each in some)}
-                found[name] = {"operators": len(some), **sums}
-        return found
+                rows.append({"family": name, "operators": len(some), **sums})
+        return rows
 
     def floor(self, ceilings: Ceilings) -> float:
         """Return the seconds that no program beats which computes these sums as they are written.
@@ -87,11 +87,6 @@ class Work:
         It is the floor of what joins no operators; what joins them may lie below, and what fits the caches too.
         """
         return sum(ceilings.seconds(each.flops, each.moved) for each in self.operations)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the sums by name."""
-        sums = {"flops": self.flops, "weights_bytes": self.weights, "given_bytes": self.given}
-        return {**sums, "least_bytes": self.least, "moved_bytes": self.moved, "families": self.families()}
 
 
 def count(module: Any, inputs: Mapping[str, Any]) -> Work:

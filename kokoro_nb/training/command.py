@@ -1,20 +1,16 @@
-"""What the command lines of training share: the options of a run, its beginning or resuming, its end, its threads."""
+"""What the command lines of training share: the options of a run, its beginning or resuming, and its end."""
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from kokoro_nb.errors import InputError
 from kokoro_nb.storage import cache_dir, require_own
+from kokoro_nb.training.model_card import CARD
 from kokoro_nb.training.trainer import Run, load_checkpoint, train
-
-CARD = "MODEL_CARD.md"  # in every folder of exported weights
 
 
 def run_parser(module: str, description: str, name: str) -> argparse.ArgumentParser:
@@ -81,19 +77,8 @@ def carry_out(
     print(f"{'finished' if done else 'stopped'} at step {trainer.step} after {trainer.seconds / 60:.1f} min")
 
 
-@contextmanager
-def threads(count: int) -> Iterator[None]:
-    """Give torch `count` CPU threads, and back what it had: sums are ordered by them, and so rounded."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 def exit_with(main: Callable[[], None]) -> None:
-    """Run a command line; what was asked wrongly is one sentence and exit status 2."""
+    """Run a command line; bad input is one sentence and exit status 2."""
     try:
         main()
     except InputError as error:

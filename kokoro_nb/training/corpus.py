@@ -3,22 +3,20 @@
 The alignment is espeak-ng's own (`kokoro_nb.training.alignment`); F0 and energy are measured on the audio.
 """
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.architecture import SAMPLE_RATE, SAMPLES_PER_FRAME
+from kokoro_nb.models.architecture import SAMPLE_RATE, SAMPLES_PER_FRAME, full_config
 from kokoro_nb.storage import atomic, cache_dir, digest
 from kokoro_nb.training.alignment import MERGES, Disagreement, align, frame_durations
 from kokoro_nb.training.espeak import speak
 from kokoro_nb.training.sentences import punctuated, sentences, word_lists
+from kokoro_nb.training.shards import build_shards, candidates, first_aligned
 
-T = TypeVar("T")
 VOICES: dict[str, dict] = {
     "em_espeak": {"voice": "en-us", "rate": 150, "pitch": 50},
     "ef_espeak": {"voice": "en-us+f3", "rate": 150, "pitch": 50},
@@ -152,61 +150,29 @@ def build_corpus(count: int, seed: int) -> list[Utterance]:
     Parameters
     ----------
     count : int
-        A multiple of 100, the sentences in one file; interrupted work goes on at the file it stopped at.
+        A multiple of 100, the sentences in one file.
     seed : int
         Seed of the sentences; voices take turns.
     """
-    from tqdm import tqdm
+    vocab, names = full_config()["vocab"], list(VOICES)
 
-    if count % SHARD:
-        raise InputError(f"count={count}: a corpus is made in files of {SHARD} sentences; use a multiple of it.")
-    folder, made = corpus_folder(count, seed), []
-    for index in tqdm(range(count // SHARD), desc="corpus", unit="file", mininterval=5):
-        path = folder / f"{index:04d}.npz"
-        if not path.exists():
-            write_shard(path, _make_shard(index, seed))
-        made += read_shard(path)
-    return made
+    def say(text: str, at: int) -> Utterance:
+        return utterance(text, names[at % len(names)], vocab)
+
+    def make(index: int) -> list[Utterance]:
+        return first_aligned(shard_texts(index, seed), say, SHARD)
+
+    return build_shards(corpus_folder(count, seed), count, SHARD, make, write_shard, read_shard)
 
 
 def shard_texts(index: int, seed: int) -> list[str]:
-    """Return candidates for shard `index`: a tenth more than it holds, since some are rejected."""
-    spare = SHARD * 11 // 10
-    closed = islice(sentences(seed), index * spare, (index + 1) * spare)
-    lists = islice(word_lists(seed), index * spare, (index + 1) * spare)
+    """Return the texts for file `index`, of the closed vocabulary and of word lists in turn."""
+    closed, lists = (candidates(texts, index, SHARD) for texts in (sentences(seed), word_lists(seed)))
     every = round(1 / (1 - CLOSED))
     return [
         punctuated(lists_text if at % every == every - 1 else closed_text, seed)
         for at, (closed_text, lists_text) in enumerate(zip(closed, lists, strict=True))
     ]
-
-
-def _make_shard(index: int, seed: int) -> list[Utterance]:
-    from kokoro_nb.models.architecture import full_config
-
-    vocab, names = full_config()["vocab"], list(VOICES)
-    return first_aligned(
-        shard_texts(index, seed), lambda text, at: utterance(text, names[at % len(names)], vocab), SHARD
-    )
-
-
-def first_aligned(texts: Iterable[str], make: Callable[[str, int], T], count: int) -> list[T]:
-    """Return the first `count` of what ``make(text, place)`` returns; sentences that cannot be aligned are left out.
-
-    Raises
-    ------
-    InputError
-        If the texts are not enough.
-    """
-    made: list[T] = []
-    for text in texts:
-        try:
-            made.append(make(text, len(made)))
-        except Disagreement:
-            continue  # the share is small, and there are spare ones
-        if len(made) == count:
-            return made
-    raise InputError(f"Only {len(made)} of {count} sentences could be aligned; espeak and misaki do not agree.")
 
 
 def write_shard(path: Path, utterances: list[Utterance]) -> None:

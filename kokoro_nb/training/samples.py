@@ -1,4 +1,4 @@
-"""How the small voice sounds on sentences that it was never taught: audio, pictures and distances."""
+"""How the small voice sounds on sentences that it was never taught: audio and distances."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -12,7 +12,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLE_RATE, STYLE, NarrowKModel, full_config
 from kokoro_nb.storage import atomic
 from kokoro_nb.training.corpus import VOICES, Utterance, utterance
-from kokoro_nb.training.losses import FLOOR, log_mel
+from kokoro_nb.training.losses import log_mel
 from kokoro_nb.training.sentences import sentences
 
 HELD_OUT_SEED = 1
@@ -41,10 +41,10 @@ def held_out_utterances(count: int) -> tuple[Utterance, ...]:
     Raises
     ------
     InputError
-        If none are asked for.
+        If `count` is less than 1.
     """
     if count < 1:
-        raise InputError(f"{count} sentences are asked for; ask for 1 or more.")
+        raise InputError(f"{count} sentences cannot be spoken; ask for 1 or more.")
     vocab = full_config()["vocab"]
     texts = islice(sentences(HELD_OUT_SEED, held_out=True), count)
     return tuple(utterance(text, voice, vocab) for text in texts for voice in VOICES)
@@ -102,35 +102,15 @@ def distances(voice: Voice, said: Utterance) -> dict[str, float]:
 
 
 def write_samples(voice: Voice, step: int, folder: Path) -> dict[str, float]:
-    """Write ``samples/<step>.png`` and one WAV for each voice, and return the mean distances on held-out sentences."""
+    """Write ``samples/<step>-<voice>.wav`` for each voice, and return the mean distances on held-out sentences."""
     import soundfile
 
     chosen = held_out_utterances(SAMPLED)
     found = [distances(voice, said) for said in chosen]
     target = folder / "samples"
     target.mkdir(parents=True, exist_ok=True)
-    shown = chosen[-len(VOICES) :]
-    for said in shown:
+    for said in chosen[-len(VOICES) :]:
         torch.manual_seed(0)
         with atomic(target / f"{step:06d}-{list(VOICES)[said.voice]}.wav") as draft:
             soundfile.write(draft, spoken(voice, said)[0], SAMPLE_RATE, subtype="FLOAT")
-    _draw(target / f"{step:06d}.png", voice, shown)
     return {name: float(np.mean([one[name] for one in found])) for name in found[0]}
-
-
-def _draw(path: Path, voice: Voice, shown: tuple[Utterance, ...]) -> None:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(5 * len(shown), 8), layout="constrained")
-    axes = figure.subplots(3, len(shown), squeeze=False)
-    for column, said in enumerate(shown):
-        rows = {
-            "espeak": torch.from_numpy(said.audio)[None],
-            "true prosody": taught(voice, said),
-            "own prosody": torch.from_numpy(spoken(voice, said)[0])[None],
-        }
-        for axis, (title, audio) in zip(axes[:, column], rows.items(), strict=True):
-            axis.imshow(log_mel(audio)[0], origin="lower", aspect="auto", vmin=np.log(FLOOR), vmax=-1, cmap="magma")
-            axis.set_title(f"{title}: {said.text}", fontsize=8)
-    with atomic(path) as draft:
-        figure.savefig(draft, dpi=80, format="png")

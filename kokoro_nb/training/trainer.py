@@ -184,7 +184,7 @@ class Trainer(Run):
         return total(terms), terms
 
     def sample(self, folder: Path) -> dict[str, float]:
-        """Write pictures and audio, and return the mean distances from espeak."""
+        """Write audio, and return the mean distances from espeak."""
         from kokoro_nb.training.samples import voice_of, write_samples
 
         return write_samples(voice_of(self.learner.config, self.averaged()), self.step, folder)

@@ -1,11 +1,12 @@
 """Train the small voice, or write it out: ``python -m kokoro_nb.training.voice --steps 9500``.
 
-SIGTERM and Ctrl-C save and end the run; ``--resume`` goes on. ``--export FOLDER`` writes what the run has come to.
+SIGTERM and Ctrl-C save and end the run; ``--resume`` goes on. ``--export FOLDER`` writes the weights of the run.
 """
 
 from pathlib import Path
 
-from kokoro_nb.training.command import carry_out, exit_with, run_parser, threads
+from kokoro_nb.benchmarks.ceilings import threads
+from kokoro_nb.training.command import carry_out, exit_with, run_parser
 from kokoro_nb.training.corpus import build_corpus
 from kokoro_nb.training.learner import Learner
 from kokoro_nb.training.trainer import Settings, Trainer, load_checkpoint

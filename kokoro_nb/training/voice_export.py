@@ -1,17 +1,15 @@
 """Write the small voice in the form that `kokoro_nb.models.kokoro.load_model` reads: a folder."""
 
-import textwrap
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import MAX_PHONEMES
 from kokoro_nb.storage import atomic, write_json, write_text
 from kokoro_nb.training.corpus import CLOSED, VOICES
 from kokoro_nb.training.learner import WEIGHTS
+from kokoro_nb.training.model_card import CARD, as_float16, bullets, losses_table, require_size
 from kokoro_nb.training.samples import Voice, distances, held_out_utterances
 from kokoro_nb.training.sentences import TEMPLATES, VOCABULARY
 
@@ -28,7 +26,7 @@ def export_voice(voice: Voice, config: dict[str, Any], state: dict[str, Any], fo
     config : dict
         What the model was built from.
     state : dict
-        The run's checkpoint; the card tells of it.
+        The run's checkpoint; the card describes it.
     folder : Path
         Replaced whole.
 
@@ -40,33 +38,33 @@ def export_voice(voice: Voice, config: dict[str, Any], state: dict[str, Any], fo
     from safetensors.torch import save_file
 
     weights = {
-        name: _half(name, tensor) for name, tensor in voice.model.state_dict().items() if tensor.is_floating_point()
+        name: as_float16(name, tensor)
+        for name, tensor in voice.model.state_dict().items()
+        if tensor.is_floating_point()
     }
     size = sum(tensor.numel() * 2 for tensor in weights.values())
-    if size > MOST_BYTES:
-        raise InputError(f"The weights take {size} bytes, {MOST_BYTES} are allowed; train a narrower model.")
+    require_size(size, MOST_BYTES)
     card = model_card(voice, state, size)
     with atomic(folder) as draft:
         (draft / "voices").mkdir(parents=True)
         write_json(draft / "config.json", config)
         save_file(weights, draft / "kokoro_mini.safetensors")
         for name, style in zip(VOICES, voice.styles, strict=True):
-            table = _half(name, style).expand(MAX_PHONEMES, 1, -1).contiguous()
+            table = as_float16(name, style).expand(MAX_PHONEMES, 1, -1).contiguous()
             save_file({"voice": table}, draft / "voices" / f"{name}.safetensors")
-        write_text(draft / "MODEL_CARD.md", card)
+        write_text(draft / CARD, card)
     return folder
 
 
 def model_card(voice: Voice, state: dict[str, Any], size: int) -> str:
     """Return the card: where the voice comes from, how it was made and how near it came, in Markdown."""
-    settings, last = state["settings"], state["history"][-1] if state["history"] else {}
+    settings = state["settings"]
     judged = [(list(VOICES)[said.voice], distances(voice, said)) for said in held_out_utterances(JUDGED)]
     rows = "\n".join(
         f"| {name} | {np.mean([d['held_out_mel'] for v, d in judged if v == name]):.3f} "
         f"| {np.mean([d['held_out_duration'] for v, d in judged if v == name]):.2f} |"
         for name in VOICES
     )
-    losses = "\n".join(f"| {name} | {last[name]:.4g} | {WEIGHTS[name]:g} |" for name in WEIGHTS if name in last)
     count = sum(p.numel() for p in voice.model.parameters())
     voices = "; ".join(
         f"`{name}` is `{how['voice']}` at {how['rate']} words per minute" for name, how in VOICES.items()
@@ -83,7 +81,6 @@ def model_card(voice: Voice, state: dict[str, Any], size: int) -> str:
         f"{settings['steps']} --sentences {settings['sentences']} --seed {settings['seed']}`.",
         "Licence: Apache-2.0, as Kokoro's own. espeak-ng is GPL-3.0; nothing of its code or data is in these files.",
     )
-    bullets = "\n".join(textwrap.fill(fact, 118, initial_indent="- ", subsequent_indent="  ") for fact in facts)
     return f"""# kokoro-mini
 
 Kokoro's architecture, narrow: {count / 1e6:.2f} M parameters, float16, {size / 1e6:.2f} MB. It exists so that exports
@@ -92,7 +89,7 @@ of Kokoro can be heard and transcribed where no published weights can be had. It
 **The voice is espeak-ng's.** Every sample it learnt from was synthesised by espeak-ng 1.52 (package `espeakng-loader`),
 and at its best it sounds like that formant synthesiser. No recording of a person was used.
 
-{bullets}
+{bullets(facts)}
 
 ## Distance from espeak on {JUDGED} held-out sentences per voice
 
@@ -100,16 +97,4 @@ and at its best it sounds like that formant synthesiser. No recording of a perso
 | --- | --- | --- |
 {rows}
 
-## Training losses, mean of the last steps logged
-
-| term | value | weight |
-| --- | --- | --- |
-{losses}
-"""
-
-
-def _half(name: str, tensor: torch.Tensor) -> torch.Tensor:
-    half = tensor.detach().to(torch.float16).contiguous()
-    if not torch.isfinite(half).all():
-        raise InputError(f"'{name}' does not fit into float16; train again with a lower rate.")
-    return half
+{losses_table(state["history"], WEIGHTS)}"""

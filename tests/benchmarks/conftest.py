@@ -2,7 +2,7 @@
 
 import pytest
 
-from kokoro_nb.benchmarks import integers
+from kokoro_nb.benchmarks import imitated_precision
 from kokoro_nb.benchmarks.machine import Machine
 
 
@@ -14,11 +14,11 @@ def _asked(*flags):
 def _without_vnni():
     """Have weights of 7 bits, whatever processor this is."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(integers, "this_machine", _asked("avx2"))
+        patch.setattr(imitated_precision, "this_machine", _asked("avx2"))
         yield
 
 
 @pytest.fixture
 def processor_with(monkeypatch):
     """Return what makes the package take this machine for one whose processor has only the given flags."""
-    return lambda *flags: monkeypatch.setattr(integers, "this_machine", _asked(*flags))
+    return lambda *flags: monkeypatch.setattr(imitated_precision, "this_machine", _asked(*flags))

@@ -1,12 +1,12 @@
-"""The narrow decoder and two stages measured on ONNX Runtime: short, and what is told of it is true."""
+"""The narrow decoder and two stages measured on ONNX Runtime: short, and the figures are true."""
 
 import math
 
 import pytest
 
-from kokoro_nb.benchmarks import decoders, speaking
-from kokoro_nb.benchmarks.profiles import Profile, gathered
-from kokoro_nb.benchmarks.suite import PARTS, Asked, profiles, run, tables
+from kokoro_nb.benchmarks import SUITES, decoders, subjects, suite, text_to_audio
+from kokoro_nb.benchmarks.profiles import Profile, profile, summed
+from kokoro_nb.benchmarks.suite import BenchmarkOptions, run
 from kokoro_nb.errors import InputError
 
 LENGTH = 0.2
@@ -26,7 +26,7 @@ def test_every_program_is_timed_beside_eager(measured):
     assert rows["eager"].ratio.median == 1
     assert all(row.seconds.rounds == 3 and row.seconds.median > 0 for row in rows.values())
     assert rows["onnxruntime"].real_time == rows["onnxruntime"].seconds.median / LENGTH
-    assert rows["onnxruntime"].size > 1_000_000
+    assert rows["onnxruntime"].as_dict()["size (MB)"] > 1
 
 
 def test_what_was_timed_computes_what_eager_computes(measured):
@@ -35,22 +35,21 @@ def test_what_was_timed_computes_what_eager_computes(measured):
 
 
 def test_what_was_not_timed_says_why(measured):
-    assert "metal" in measured.skipped["tvm-metal"].lower()
-    assert measured.skipped["tvm"].startswith("One call would take some 200000 s")
+    assert "metal" in measured.decoder.skipped["tvm-metal"].lower()
+    assert measured.decoder.skipped["tvm"].startswith("One call would take some 200000 s")
 
 
 def test_the_floor_is_below_what_was_measured(measured):
-    told = measured.as_dict()
-    assert 0 < told["floor_seconds"]["least"] <= min(row.seconds.median for row in measured.rows)
-    assert told["floor_seconds"]["least"] < told["floor_seconds"]["separate"]
-    for row in measured.rows:
-        assert row.floor == pytest.approx(row.seconds.median / told["floor_seconds"]["least"])
+    floors = measured.floors
+    assert 0 < floors["least"] <= min(row.seconds.median for row in measured.rows)
+    assert floors["least"] < floors["separate"]
+    for row, above in zip(measured.rows, measured.floor_rows(), strict=True):
+        assert above["x floor"] == pytest.approx(row.seconds.median / floors["least"])
 
 
-def test_families_add_up_to_what_the_runtime_tells(measured):
-    known, untold = profiles(measured)
+def test_families_add_up_to_the_sum_of_the_profile(measured):
+    known = {name: profile(program, measured.decoder.inputs) for name, program in measured.decoder.programs.items()}
     assert list(known) == ["eager", "eager, patched", "onnxruntime"]
-    assert untold == {}
     for each in known.values():
         assert sum(each.seconds.values()) == pytest.approx(each.total)
         assert {kind: sum(names.values()) for kind, names in each.names.items()} == pytest.approx(dict(each.seconds))
@@ -58,10 +57,16 @@ def test_families_add_up_to_what_the_runtime_tells(measured):
         assert each.seconds["convolution"] > 0
         assert (each.seconds.get("STFT", 0) > 0) == (each is not known["onnxruntime"])  # it packs the kernel away
         assert each.seconds.get("other", 0) < 0.1 * each.total
+        assert sum(share for name, share in each.as_dict().items() if "(%)" in name) == pytest.approx(100)
 
 
-def test_a_sentence_that_is_too_short_is_said_again(narrow):
-    inputs = decoders.decoder_inputs(narrow, 2000)
+def test_what_has_no_profiler_says_so():
+    program = type("Program", (), {"backend": "coreml"})()
+    assert profile(program, {}) == "coreml does not report times of operators."
+
+
+def test_a_sentence_that_is_too_short_is_repeated(narrow):
+    inputs = subjects.decoder_inputs(narrow, 2000)
     assert {name: tuple(each.shape[1:]) for name, each in inputs.items() if name != "s"} == {
         "asr": (narrow.model.bert_encoder.out_features, 2000),
         "f0": (4000,),
@@ -74,14 +79,14 @@ def test_a_sentence_that_is_too_short_is_said_again(narrow):
     assert once < 2000
 
 
-def test_events_are_gathered_for_each_call():
+def test_events_are_summed_for_each_call():
     events = [
         ("Conv", (11, 1, 20), 1.0),
         ("Conv", (4, 3, 5), 2.0),
         ("Sin", (), 1.0),
         ("native_call_dropout.out", (), 4.0),
     ] * 2
-    found = gathered("told", events, 2, 20.0)
+    found = summed("by hand", events, 2, 20.0)
     assert dict(found.seconds) == {"convolution": 2.0, "STFT": 1.0, "elementwise": 1.0, "other": 4.0}
     assert (found.total, found.wall) == (8.0, 10.0)
     assert isinstance(found, Profile)
@@ -90,33 +95,36 @@ def test_events_are_gathered_for_each_call():
 @pytest.mark.parametrize("length", [0.0, -1.0, math.inf, math.nan])
 def test_no_length_is_one_sentence(length):
     with pytest.raises(InputError, match="cannot be timed"):
-        run(Asked(weights="narrow", lengths=[length]))
+        run(["decoders"], BenchmarkOptions("narrow", [length]))
 
 
-def test_an_unknown_part_is_one_sentence():
-    with pytest.raises(InputError, match="'speed' cannot be measured; ask for exports"):
-        run(Asked(["speed"], weights="narrow"))
+def test_an_unknown_suite_is_one_sentence():
+    with pytest.raises(InputError, match="no suite 'speed' to measure; give some of decoders"):
+        run(["speed"], BenchmarkOptions("narrow"))
+
+
+def test_every_suite_has_a_runner():
+    assert list(suite._RUNNERS) == list(SUITES)
 
 
 @pytest.mark.slow
 def test_the_whole_of_it(tmp_path, monkeypatch):
     monkeypatch.setenv("KOKORO_NB_CACHE", str(tmp_path))
-    asked = Asked(PARTS[:-1], "narrow", [1.0], ["onnxruntime"], rounds=2, tokens=32)
-    label, sections = run(asked)
+    names = [name for name in SUITES if name not in ("localisation-cost", "startup", "word-error-rate")]
+    label, tables = run(names, BenchmarkOptions("narrow", [1.0], ["onnxruntime"], rounds=2, tokens=32))
     assert "narrow" in label
-    (spoken,) = sections["speaking"]
-    assert [row["program"] for row in spoken["rows"]] == ["eager", "onnxruntime"]
-    assert all(row["same_length"] and row["length"] <= 1 for row in spoken["rows"])
-    for row in (*spoken["rows"], *sections["decoders"][0]["rows"][:1]):
-        assert (
-            0 < row["memory"]["imported"] <= row["memory"]["loaded"] <= row["memory"]["run"] < row["memory"]["process"]
-        )
-    captions = [caption for caption, rows in tables(sections) if rows]
-    assert len(captions) == 6
-    assert sections["looking"][0]["time ratio"] > 0
+    assert list(tables) == names
+    assert all(table.rows for each in tables.values() for table in each)
+    (spoken,) = tables["text-to-audio"]
+    assert [row["program"] for row in spoken.rows] == ["eager", "onnxruntime"]
+    assert all(row[text_to_audio.SAME_LENGTH] and row["audio (s)"] <= 1 for row in spoken.rows)
+    for row in (*spoken.rows, *tables["decoders"][0].rows[:1]):
+        memory = [row[f"memory {name} (MB)"] for name in ("imported", "loaded", "run", "process")]
+        assert 0 < memory[0] <= memory[1] <= memory[2] < memory[3]
+    assert tables["trace-overhead"][0].rows[0]["time ratio"] > 0
 
 
-def test_no_backend_says_nothing(narrow):
-    found = speaking.measure(narrow, 0.5, ["tvm-metal"], 1)
+def test_without_a_backend_there_are_no_rows(narrow):
+    found = text_to_audio.measure(narrow, 0.5, ["tvm-metal"], 1)
     assert found.rows == ()
     assert list(found.skipped) == ["tvm-metal"]

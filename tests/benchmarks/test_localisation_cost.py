@@ -4,19 +4,19 @@ import math
 
 import pytest
 
-from kokoro_nb.benchmarks.localisation_cost import BISECTION, TRACE, measure
+from kokoro_nb.benchmarks.localisation_cost import AT_MOST, BISECTION, COMPILATIONS, NAMED, OPERATORS, TRACE, measure
 from kokoro_nb.errors import InputError
 
 
 def test_both_methods_name_the_fault_and_bisection_keeps_its_limit():
     rows = list(measure("eager", [24, 64]))
-    assert [row.method for row in rows] == [TRACE, BISECTION] * 2
-    assert all(row.named for row in rows)
+    assert [row["method"] for row in rows] == [TRACE, BISECTION] * 2
+    assert all(row[NAMED] for row in rows)
     small, large = rows[1], rows[3]
-    assert small.operators < large.operators
-    assert small.compilations <= small.limit < large.limit <= math.ceil(math.log2(large.operators)) + 2
-    assert large.compilations <= large.limit
-    assert all(row.seconds > 0 and row.export > 0 for row in rows)
+    assert small[OPERATORS] < large[OPERATORS]
+    assert small[COMPILATIONS] <= small[AT_MOST] < large[AT_MOST] <= math.ceil(math.log2(large[OPERATORS])) + 2
+    assert large[COMPILATIONS] <= large[AT_MOST]
+    assert all(row["search (s)"] > 0 and row["one export (s)"] > 0 for row in rows)
 
 
 def test_a_program_too_small_to_search_is_one_sentence():

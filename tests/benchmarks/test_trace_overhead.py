@@ -5,7 +5,7 @@ from torch import nn
 
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.benchmarks import trace_overhead as module
-from kokoro_nb.benchmarks.trace_overhead import trace_cost
+from kokoro_nb.benchmarks.trace_overhead import TIME_RATIO, trace_cost
 from kokoro_nb.errors import InputError
 
 
@@ -23,10 +23,10 @@ INPUTS = {"x": torch.randn(1, 3, 64, generator=torch.Generator().manual_seed(0))
 
 def test_each_backend_is_measured_with_the_common_ways_beside_it(tmp_path):
     rows = trace_cost(export_program(Small(), INPUTS), INPUTS, ["eager", "onnxruntime"], calls=2, folder=tmp_path)
-    assert [row.what.split(",")[0] for row in rows] == ["eager", "eager", "onnxruntime", "onnxruntime"]
-    assert [row.operators for row in rows] == [3, 2, 3, 3]  # conv, sin, add; the module and its one part
-    assert all(row.plain > 0 and row.looked > 0 for row in rows)
-    assert rows[0].as_dict()["time ratio"] == rows[0].looked / rows[0].plain
+    assert [row["program"].split(",")[0] for row in rows] == ["eager", "eager", "onnxruntime", "onnxruntime"]
+    assert [row["operators seen"] for row in rows] == [3, 2, 3, 3]  # conv, sin, add; the module and its one part
+    assert all(row["plain (s)"] > 0 and row["traced (s)"] > 0 for row in rows)
+    assert rows[0][TIME_RATIO] == rows[0]["traced (s)"] / rows[0]["plain (s)"]
 
 
 def test_memory_is_that_of_the_call():

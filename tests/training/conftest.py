@@ -1,19 +1,8 @@
 import pytest
 
-from kokoro_nb.models.architecture import full_config
-from kokoro_nb.training.corpus import VOICES, utterance
 from kokoro_nb.training.ear.ear_corpus import TRAINED, make_clip
 from kokoro_nb.training.ear.ear_trainer import EarSettings
 from kokoro_nb.training.trainer import Settings
-
-TEXTS = ("john sings", "the old dog is happy", "where is my hat?", "she found the yellow box", "open a window")
-
-
-@pytest.fixture(scope="session")
-def tiny_corpus():
-    """Return ten sentences: five, in two voices."""
-    vocab = full_config()["vocab"]
-    return [utterance(text, voice, vocab) for text in TEXTS for voice in VOICES]
 
 
 @pytest.fixture(scope="session")
@@ -23,9 +12,9 @@ def tiny():
 
 
 @pytest.fixture(scope="session")
-def tiny_clips():
+def tiny_clips(tiny_texts):
     """Return the same five sentences as the ear is given them, in order of length."""
-    clips = [make_clip(text.rstrip("?"), voice, 150, 50) for text in TEXTS for voice in TRAINED[:2]]
+    clips = [make_clip(text.rstrip("?"), voice, 150, 50) for text in tiny_texts for voice in TRAINED[:2]]
     return sorted(clips, key=lambda clip: clip.mel.shape[1])
 
 

@@ -72,7 +72,7 @@ def test_samples_are_written_for_each_voice(run, tmp_path, monkeypatch):
     assert found.keys() == {"held_out_mel", "held_out_duration"}
     assert all(0 < value < 20 for value in found.values())
     names = sorted(p.name for p in (tmp_path / "samples").iterdir())
-    assert names == ["000007-ef_espeak.wav", "000007-em_espeak.wav", "000007.png"]
+    assert names == ["000007-ef_espeak.wav", "000007-em_espeak.wav"]
 
 
 def test_no_sentences_at_all_are_refused():

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,8 @@ import numpy as np
 from kokoro_nb.listening.formants import HOP, Floats
 from kokoro_nb.listening.spectrum import floored_db, mel_spectrogram
 from kokoro_nb.models.architecture import SAMPLE_RATE
-from kokoro_nb.studies.voice.recordings import Recording
+from kokoro_nb.studies.voice.recordings import Recording, SentencePairs, fitting_sentences, misplaced
+from kokoro_nb.studies.voice.vowel_formants import by_kind
 
 COEFFICIENTS = 13  # mel cepstra, the level (the zeroth) left out
 PARTS = 3  # each phoneme's beginning, middle and end
@@ -79,9 +80,70 @@ def fit_judge(recordings: Sequence[Recording]) -> Judge:
     return Judge(fitted)
 
 
-def misplaced(recordings: Iterable[Recording]) -> list[Recording]:
-    """Return the control: the same audio turned by half its length, so that no phoneme is where it is said to be."""
-    return [replace(one, audio=np.roll(one.audio, len(one.audio) // 2)) for one in recordings]
+@dataclass(frozen=True)
+class Confusions:
+    """What the discriminant takes espeak's and the model's held-out phonemes for.
+
+    Attributes
+    ----------
+    ceiling, model, control : Confusion
+        espeak's own speech; the model's; and the model's audio at the wrong places.
+    """
+
+    ceiling: Confusion
+    model: Confusion
+    control: Confusion
+
+    @property
+    def spoken(self) -> list[str]:
+        """All phonemes that were said, vowels first."""
+        return sorted({said for said, _ in self.model.pairs}, key=by_kind)
+
+    @property
+    def recognised(self) -> list[str]:
+        """All phonemes that were said or recognised, vowels first."""
+        pairs = (pair for one in (self.ceiling, self.model) for pair in one.pairs)
+        return sorted({phoneme for pair in pairs for phoneme in pair}, key=by_kind)
+
+    @property
+    def table(self) -> list[dict[str, Any]]:
+        """Accuracy of each kind of speech."""
+        named = {"espeak (ceiling)": self.ceiling, "model": self.model, "control: audio turned by half": self.control}
+        return [{"speech": name, "phonemes": len(one.pairs), "accuracy": one.accuracy} for name, one in named.items()]
+
+    @property
+    def by_phoneme(self) -> list[dict[str, Any]]:
+        """Number of tokens and shares recognised of each phoneme."""
+        model, ceiling = self.model, self.ceiling
+        return [
+            {"phoneme": p, "tokens": model.of(p)[0], "espeak": ceiling.of(p)[1], "model": model.of(p)[1]}
+            for p in self.spoken
+        ]
+
+    @property
+    def most_frequent(self) -> list[dict[str, Any]]:
+        """The eight most frequent confusions, of espeak and of the model."""
+        return [
+            {"speech": name, "said": said, "taken for": taken, "times": times}
+            for name, one in (("espeak", self.ceiling), ("model", self.model))
+            for said, taken, times in one.errors(8)
+        ]
+
+
+def confusions(pairs: SentencePairs, vocab: dict[str, int], count: int, seed: int = 0) -> Confusions:
+    """Fit the discriminant to `count` other sentences by espeak, and classify the phonemes of `pairs`.
+
+    Parameters
+    ----------
+    pairs : SentencePairs
+    vocab : dict
+        Symbol -> id, the model's.
+    count : int
+    seed : int
+        Of the other sentences.
+    """
+    judge = fit_judge(fitting_sentences(count, seed, vocab))
+    return Confusions(judge(pairs.espeak), judge(pairs.model), judge(misplaced(pairs.model)))
 
 
 def _features(recording: Recording) -> tuple[list[str], Floats]:

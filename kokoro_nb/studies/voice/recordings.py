@@ -1,7 +1,10 @@
 """Sentences as espeak and as the model say them, with the time of every phoneme."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import islice
+from time import perf_counter
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,18 +12,20 @@ from numpy.typing import NDArray
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.waveform import percent_finite
 from kokoro_nb.models import voices
-from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
+from kokoro_nb.models.architecture import SAMPLE_RATE, SAMPLES_PER_FRAME
 from kokoro_nb.models.case import capture
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.phonemes import SILENT
 from kokoro_nb.training.alignment import STRESS
-from kokoro_nb.training.corpus import VOICES, Utterance, first_aligned, utterance
+from kokoro_nb.training.corpus import VOICES, Utterance, utterance
+from kokoro_nb.training.samples import held_out_utterances
 from kokoro_nb.training.sentences import punctuated, sentences, word_lists
+from kokoro_nb.training.shards import first_aligned
 
 
 @dataclass(frozen=True)
 class Recording:
-    """A sentence as somebody said it.
+    """A sentence as it was said.
 
     Attributes
     ----------
@@ -54,10 +59,10 @@ class Recording:
                 f"{len(self.audio)} samples of audio; give the durations that the audio was made with."
             )
         if not np.isfinite(self.audio).all():
-            raise InputError(f"The audio of {self.text!r} is {percent_finite(self.audio)}: nothing articulates there.")
+            raise InputError(f"The audio of {self.text!r} is {percent_finite(self.audio)}: it cannot be compared.")
 
     def phonemes(self) -> list[tuple[str, int, int]]:
-        """Return (phoneme, begin, end) in samples of all that is heard.
+        """Return (phoneme, begin, end) in samples of all that is not silent.
 
         A stress mark's time and a length mark's belong to the vowel, and the length mark to its name.
         """
@@ -104,8 +109,61 @@ def by_model(kokoro: Kokoro, reference: Recording, seed: int = 0) -> Recording:
     return replace(reference, durations=durations, audio=audio)
 
 
-def stranger(kokoro: Kokoro) -> str | None:
-    """Return None if `kokoro` learnt espeak's voices, or the reason why it cannot be held to them."""
+def misplaced(recordings: Iterable[Recording]) -> list[Recording]:
+    """Return the control: the same audio shifted by half its length, so that no phoneme is at its place."""
+    return [replace(one, audio=np.roll(one.audio, len(one.audio) // 2)) for one in recordings]
+
+
+@dataclass(frozen=True)
+class SentencePairs:
+    """Held-out sentences in every voice, by espeak and by the model.
+
+    Attributes
+    ----------
+    utterances : tuple of Utterance
+        espeak's, each sentence in every voice of `VOICES` one after the other.
+    espeak, model : list of Recording
+        The same sentences in the same order.
+    seconds : tuple of float
+        Wall time that the model took for each.
+    """
+
+    utterances: tuple[Utterance, ...]
+    espeak: list[Recording]
+    model: list[Recording]
+    seconds: tuple[float, ...]
+    voices: ClassVar[tuple[str, ...]] = tuple(VOICES)
+    sample_rate: ClassVar[int] = SAMPLE_RATE
+
+    @property
+    def table(self) -> list[dict[str, float]]:
+        """The model's time, in one row."""
+        spoken = [len(one.audio) / SAMPLE_RATE for one in self.model]
+        row = {"utterances": len(self.model), "median per utterance (s)": float(np.median(self.seconds))}
+        row |= {"median length (s)": float(np.median(spoken))}
+        return [{**row, "computed per second of speech (s)": sum(self.seconds) / sum(spoken)}]
+
+
+def recordings(kokoro: Kokoro, count: int, seed: int = 0) -> SentencePairs:
+    """Record `count` held-out sentences in every voice, by espeak and by the model.
+
+    Raises
+    ------
+    InputError
+        As `by_model`, and if `count` is less than 1.
+    """
+    utterances = held_out_utterances(count)
+    espeak = [by_espeak(one, kokoro.model.vocab) for one in utterances]
+    model, seconds = [], []
+    for one in espeak:
+        start = perf_counter()
+        model.append(by_model(kokoro, one, seed))
+        seconds.append(perf_counter() - start)
+    return SentencePairs(utterances, espeak, model, tuple(seconds))
+
+
+def untrained(kokoro: Kokoro) -> str | None:
+    """Return None if `kokoro` was trained on espeak's voices, or the reason why it cannot be compared with them."""
     missing = [name for name in VOICES if voice_in(kokoro, name) != name]
     return f"the weights '{kokoro.weights.label}' have no voice {', '.join(missing)}" if missing else None
 

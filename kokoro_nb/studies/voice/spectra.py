@@ -1,8 +1,8 @@
 """How far the model's spectra are from espeak's, and how far those of controls."""
 
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,13 +13,13 @@ from kokoro_nb.listening.spectrum import mel_cepstral_distance, multi_resolution
 from kokoro_nb.models import voices
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.models.kokoro import Kokoro
-from kokoro_nb.studies.voice.recordings import Recording, voice_in
+from kokoro_nb.studies.voice.recordings import SentencePairs, voice_in
 from kokoro_nb.training.corpus import VOICES, Utterance
 from kokoro_nb.training.samples import Voice, taught
 
 
 @dataclass(frozen=True)
-class Distance:
+class SpectralDistance:
     """How far apart two voices' spectra are, mean over sentences.
 
     Attributes
@@ -27,7 +27,7 @@ class Distance:
     voice : str
         The reference's.
     candidate : str
-        What is held against it.
+        What is compared with it.
     mel_cepstral : float
         See `mel_cepstral_distance`, in dB, along the best time alignment.
     stft : float or None
@@ -45,18 +45,40 @@ OTHER_STYLE = "control: the same in the other voice's style"
 OTHER_VOICE, OTHER_TEXT = "control: espeak's other voice", "control: espeak's next sentence"
 
 
-def spectral_distances(
-    kokoro: Kokoro, said: Sequence[Utterance], spoken: Sequence[Recording], seed: int = 0
-) -> list[Distance]:
-    """Hold the model's spectra, and those of controls, against espeak's, for each voice.
+@dataclass(frozen=True)
+class SpectralDistances:
+    """The distances of the model and of the controls from espeak's speech, a row for each voice and candidate."""
+
+    rows: list[SpectralDistance]
+
+    @property
+    def table(self) -> list[dict[str, Any]]:
+        """The rows, with units."""
+        return [
+            {"voice": d.voice, "against espeak": d.candidate, "mel cepstral (dB)": d.mel_cepstral, "STFT": d.stft}
+            for d in self.rows
+        ]
+
+    def of_nearest_control(self, voice: str) -> float:
+        """Return the model's mel-cepstral distance as a share of the nearest control's."""
+        distance = {d.candidate: d.mel_cepstral for d in self.rows if d.voice == voice}
+        return distance[OWN] / min(each for name, each in distance.items() if name.startswith("control"))
+
+    def of_other_style(self, voice: str) -> float:
+        """Return the model's STFT distance in its own style as a share of that in the other voice's."""
+        distance = {d.candidate: d.stft for d in self.rows if d.voice == voice}
+        own, other = distance[GIVEN], distance[OTHER_STYLE]
+        return own / other if own is not None and other is not None else float("nan")
+
+
+def spectral_distances(kokoro: Kokoro, pairs: SentencePairs, seed: int = 0) -> SpectralDistances:
+    """Compare the model's spectra, and those of controls, with espeak's, for each voice.
 
     Parameters
     ----------
     kokoro : Kokoro
-    said : sequence of Utterance
-        espeak's, each sentence in every voice of `VOICES` one after the other, two sentences at least.
-    spoken : sequence of Recording
-        The model's of the same, see `by_model`.
+    pairs : SentencePairs
+        Two sentences at least.
     seed : int
         Seed of the source's noise.
 
@@ -65,10 +87,10 @@ def spectral_distances(
     InputError
         If there are fewer.
     """
-    names, found = list(VOICES), defaultdict(list)
+    said, names, found = pairs.utterances, list(VOICES), defaultdict(list)
     if len(said) < 2 * len(names):
         raise InputError(f"{len(said)} recordings hold no two sentences in {len(names)} voices; give two at least.")
-    for at, (reference, own) in enumerate(zip(said, spoken, strict=True)):
+    for at, (reference, own) in enumerate(zip(said, pairs.model, strict=True)):
         voice, sentence = names[reference.voice], at - reference.voice
         other = said[sentence + (reference.voice + 1) % len(names)]
         candidates = {
@@ -83,11 +105,11 @@ def spectral_distances(
             stft = multi_resolution_stft_distance(reference.audio, audio).total if aligned else None
             found[voice, name].append((mel_cepstral_distance(reference.audio, audio, SAMPLE_RATE), stft))
     rows = []
-    for (voice, name), pairs in sorted(found.items(), key=lambda item: names.index(item[0][0])):
-        cepstral = float(np.mean([pair[0] for pair in pairs]))
-        stfts = [pair[1] for pair in pairs if pair[1] is not None]
-        rows.append(Distance(voice, name, cepstral, float(np.mean(stfts)) if stfts else None))
-    return rows
+    for (voice, name), values in sorted(found.items(), key=lambda item: names.index(item[0][0])):
+        cepstral = float(np.mean([value[0] for value in values]))
+        stfts = [value[1] for value in values if value[1] is not None]
+        rows.append(SpectralDistance(voice, name, cepstral, float(np.mean(stfts)) if stfts else None))
+    return SpectralDistances(rows)
 
 
 def with_prosody_of(kokoro: Kokoro, said: Utterance, voice: str, seed: int = 0) -> NDArray[np.float32]:

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,8 @@ from numpy.typing import NDArray
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.formants import Floats, formant_tracks, median_of_columns
 from kokoro_nb.models.architecture import SAMPLE_RATE
-from kokoro_nb.studies.voice.recordings import Recording
+from kokoro_nb.studies.voice.recordings import Recording, SentencePairs, misplaced
+from kokoro_nb.training.corpus import VOICES
 
 MONOPHTHONGS = frozenset("iɪɛæɑɔʊuʌɜɚəɐᵻ")
 DIPHTHONGS = frozenset("AIOQWY")
@@ -83,6 +85,55 @@ def deviation(compared: Iterable[Vowel]) -> Floats:
     percent = np.array([np.abs(vowel.percent) for vowel in compared]).reshape(-1, 2)
     columns = (column[~np.isnan(column)] for column in percent.T)
     return np.array([column.mean() if len(column) else np.nan for column in columns])
+
+
+@dataclass(frozen=True)
+class VowelFormants:
+    """The formants of every vowel.
+
+    Attributes
+    ----------
+    vowels, control : list of Vowel
+        Of the model's speech, and of its audio at the wrong places.
+    """
+
+    vowels: list[Vowel]
+    control: list[Vowel]
+
+    @property
+    def found(self) -> float:
+        """Share of the formants that are found in both, F1 and F2 of all tokens."""
+        return float(sum(v.found.sum() for v in self.vowels) / sum(2 * v.tokens for v in self.vowels))
+
+    @property
+    def deviations(self) -> dict[str, Floats]:
+        """Voice -> mean size of the deviation of F1 and F2, shape (2,), in percent."""
+        return {voice: deviation([v for v in self.vowels if v.voice == voice]) for voice in VOICES}
+
+    @property
+    def table(self) -> list[dict[str, Any]]:
+        """A row for each vowel and voice."""
+        rows = []
+        for v in self.vowels:
+            row: dict[str, Any] = {"voice": v.voice, "vowel": v.vowel, "tokens": v.tokens}
+            row |= {f"F{k + 1} found": int(v.found[k]) for k in (0, 1)}
+            row |= {f"F{k + 1} espeak (Hz)": v.reference[k] for k in (0, 1)}
+            row |= {f"F{k + 1} model (Hz)": v.model[k] for k in (0, 1)}
+            row |= {f"F{k + 1} off (Hz)": v.model[k] - v.reference[k] for k in (0, 1)}
+            rows.append(row | {f"F{k + 1} off (%)": v.percent[k] for k in (0, 1)})
+        return rows
+
+    @property
+    def mean_table(self) -> list[dict[str, Any]]:
+        """A row for each voice, and one for the control: mean size of the deviation."""
+        named = {**self.deviations, "control: audio turned by half": deviation(self.control)}
+        return [{"voice": name, "F1 off (%)": off[0], "F2 off (%)": off[1]} for name, off in named.items()]
+
+
+def vowel_formants(pairs: SentencePairs) -> VowelFormants:
+    """Measure F1 and F2 of every vowel in `pairs`, and those of the control."""
+    model, control = pairs.model, misplaced(pairs.model)
+    return VowelFormants(vowels(zip(pairs.espeak, model, strict=True)), vowels(zip(pairs.espeak, control, strict=True)))
 
 
 def _formants(recording: Recording) -> list[tuple[str, Floats]]:

@@ -1,13 +1,14 @@
 """Train the small ear, or write it out: ``python -m kokoro_nb.training.ear --steps 6000``.
 
-SIGTERM and Ctrl-C save and end the run; ``--resume`` goes on. ``--export FOLDER`` writes what the run has come to;
+SIGTERM and Ctrl-C save and end the run; ``--resume`` goes on. ``--export FOLDER`` writes the weights of the run;
 ``--judge MODEL`` measures how well any whisper model hears, ``mini`` or a path.
 """
 
 from pathlib import Path
 
+from kokoro_nb.benchmarks.ceilings import threads
 from kokoro_nb.listening.recogniser import load_whisper
-from kokoro_nb.training.command import carry_out, exit_with, run_parser, threads
+from kokoro_nb.training.command import carry_out, exit_with, run_parser
 from kokoro_nb.training.ear.ear_corpus import build_clips
 from kokoro_nb.training.ear.ear_export import export_ear
 from kokoro_nb.training.ear.ear_judge import SENTENCES, verdicts

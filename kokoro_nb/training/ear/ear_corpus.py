@@ -12,13 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.storage import atomic, cache_dir, digest
 from kokoro_nb.training.alignment import STRESS, Disagreement, align
-from kokoro_nb.training.corpus import first_aligned
 from kokoro_nb.training.espeak import speak
 from kokoro_nb.training.sentences import VOCABULARY, is_held_out, sentences
+from kokoro_nb.training.shards import build_shards, candidates, first_aligned
 
 _VARIANTS = (
     "f1 f2 f4 m1 m2 m3 m4 m6 m7 m8 klatt klatt2 klatt4 klatt5 klatt6 Alex Alicia Andrea Annie Denis Diogo Gene Gene2 "
@@ -128,33 +127,22 @@ def make_clip(text: str, voice: str, rate: int, pitch: int) -> Clip:
 
 def build_clips(count: int, seed: int) -> list[Clip]:
     """Make `count` clips, a multiple of 100, or read those that were made before."""
-    from tqdm import tqdm
 
-    if count % SHARD:
-        raise InputError(f"count={count}: a corpus is made in files of {SHARD} clips; use a multiple of it.")
-    made: list[Clip] = []
-    for index in tqdm(range(count // SHARD), desc="speech", unit="file", mininterval=5):
-        path = clips_folder(seed) / f"{index:04d}.npz"
-        if not path.exists():
-            _write(path, _make_shard(index, seed))
-        made += _read(path)
-    return made
+    def make(index: int) -> list[Clip]:
+        source = random.Random(f"clips {seed} {index}")
+
+        def say(text: str, _: int) -> Clip:
+            return make_clip(text, source.choice(TRAINED), source.randint(*RATES), source.randint(*PITCHES))
+
+        return first_aligned(candidates(ear_texts(seed), index, SHARD), say, SHARD)
+
+    return build_shards(clips_folder(seed), count, SHARD, make, _write, _read)
 
 
 def clips_folder(seed: int) -> Path:
     """Return the cache folder; its name changes with everything that the clips depend on."""
     recipe = "".join(islice(ear_texts(seed), 50))
     return cache_dir() / "training" / "ear_speech" / digest(repr((TRAINED, RATES, PITCHES, SHARD, seed)), recipe)[:12]
-
-
-def _make_shard(index: int, seed: int) -> list[Clip]:
-    source, spare = random.Random(f"clips {seed} {index}"), SHARD * 11 // 10
-    texts = islice(ear_texts(seed), index * spare, (index + 1) * spare)
-
-    def make(text: str, place: int) -> Clip:
-        return make_clip(text, source.choice(TRAINED), source.randint(*RATES), source.randint(*PITCHES))
-
-    return first_aligned(texts, make, SHARD)
 
 
 def _write(path: Path, clips: list[Clip]) -> None:

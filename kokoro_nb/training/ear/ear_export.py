@@ -1,12 +1,10 @@
 """Write the small ear in openai-whisper's format, with a card that says where it comes from and how well it hears."""
 
-import textwrap
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from kokoro_nb.errors import InputError
 from kokoro_nb.listening.recogniser import load_whisper
 from kokoro_nb.storage import atomic, write_text
 from kokoro_nb.training.ear.batch import SILENT
@@ -15,6 +13,7 @@ from kokoro_nb.training.ear.ear_judge import SENTENCES, Verdict, verdicts
 from kokoro_nb.training.ear.ear_model import TERMS, checkpoint
 from kokoro_nb.training.ear.ear_trainer import EarSettings
 from kokoro_nb.training.ear.tokens import trained_tokens
+from kokoro_nb.training.model_card import CARD, bullets, losses_table, require_size
 from kokoro_nb.training.sentences import TEMPLATES, VOCABULARY
 
 MOST_BYTES = 16_000_000
@@ -39,27 +38,22 @@ def export_ear(state: dict[str, Any], folder: Path, count: int = SENTENCES) -> P
     """
     settings = EarSettings(**state["settings"])
     written = checkpoint(state["learner"] | state["average"], *settings.shape)
-    spoilt = [name for name, t in written["model_state_dict"].items() if not bool(torch.isfinite(t).all())]
-    if spoilt:
-        raise InputError(f"'{spoilt[0]}' does not fit into float16; train again with a lower rate.")
     with atomic(folder) as draft:
         draft.mkdir(parents=True)
         path = draft / "whisper_mini.pt"
         torch.save(written, path)
         size = path.stat().st_size
-        if size > MOST_BYTES:
-            raise InputError(f"The file takes {size} bytes, {MOST_BYTES} are allowed; train a narrower model.")
+        require_size(size, MOST_BYTES)
         model = load_whisper(path)
         card = model_card(state, sum(p.numel() for p in model.parameters()), size, list(verdicts(model, count)))
-        write_text(draft / "MODEL_CARD.md", card)
+        write_text(draft / CARD, card)
     return folder
 
 
 def model_card(state: dict[str, Any], parameters: int, size: int, judged: list[Verdict]) -> str:
     """Return the card in Markdown."""
-    s, last = EarSettings(**state["settings"]), state["history"][-1] if state["history"] else {}
+    s = EarSettings(**state["settings"])
     rows = "\n".join(f"| {v.signal} | {v.clips} | {v.word_error_rate:.1%} | {v.heard:.0%} |" for v in judged)
-    losses = "\n".join(f"| {name} | {last[name]:.4g} | {TERMS[name]:g} |" for name in TERMS if name in last)
     facts = (
         f"Shape: width {s.width}, {s.heads} heads, {s.encoder} encoder and {s.decoder} decoder blocks, 80 mel bands, "
         "1500 positions, whisper's English tokenizer and front end.",
@@ -84,7 +78,6 @@ def model_card(state: dict[str, Any], parameters: int, size: int, judged: list[V
         "Licence: Apache-2.0. openai-whisper, whose architecture and front end it uses, is MIT; espeak-ng is GPL-3.0, "
         "and nothing of its code or data is in these files.",
     )
-    bullets = "\n".join(textwrap.fill(fact, 118, initial_indent="- ", subsequent_indent="  ") for fact in facts)
     return f"""# whisper-mini
 
 A small ear in openai-whisper's format: {parameters / 1e6:.2f} M parameters, float16, {size / 1e6:.2f} MB. It exists so
@@ -93,7 +86,7 @@ vocabulary, not a recogniser of speech.
 
 **It learnt from espeak-ng 1.52's speech alone** (package `espeakng-loader`). It has never heard a person.
 
-{bullets}
+{bullets(facts)}
 
 ## Word error rates on held-out sentences
 
@@ -104,9 +97,4 @@ rate is wanted.
 | --- | --- | --- | --- |
 {rows}
 
-## Training losses, mean of the last steps logged
-
-| term | value | weight |
-| --- | --- | --- |
-{losses}
-"""
+{losses_table(state["history"], TERMS)}"""

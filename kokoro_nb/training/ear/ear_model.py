@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from kokoro_nb.models.architecture import full_config
 from kokoro_nb.training.ear.batch import IGNORED, MELS, EarBatch
 from kokoro_nb.training.ear.tokens import trained_tokens
+from kokoro_nb.training.model_card import as_float16
 from kokoro_nb.training.sentences import VOCABULARY
 
 POSITIONS, TEXT_POSITIONS, TOKENS = 1500, 64, 51_864
@@ -174,6 +175,11 @@ def checkpoint(state: dict[str, Tensor], width: int, heads: int, layers: tuple[i
         Of an `Ear`; what does not belong to whisper is left out.
     width, heads, layers
         As `Ear` was built.
+
+    Raises
+    ------
+    InputError
+        If a weight cannot be held in float16.
     """
     inner = {name.removeprefix("whisper."): t.cpu() for name, t in state.items() if name.startswith("whisper.")}
     ids = list(trained_tokens().ids)
@@ -193,4 +199,4 @@ def checkpoint(state: dict[str, Tensor], width: int, heads: int, layers: tuple[i
         "n_text_head": heads,
         "n_text_layer": layers[1],
     }
-    return {"dims": dims, "model_state_dict": {name: t.to(torch.float16) for name, t in inner.items()}}
+    return {"dims": dims, "model_state_dict": {name: as_float16(name, t) for name, t in inner.items()}}

@@ -1,20 +1,29 @@
+from types import SimpleNamespace
+
 import pytest
 
+from kokoro_nb.benchmarks.interleaved import Spread, TimedProgram
+from kokoro_nb.benchmarks.profiles import Profile
 from kokoro_nb.errors import InputError
-from kokoro_nb.reporting.benches import family_shares, times_over_floor
+from kokoro_nb.reporting.show import shown
+from kokoro_nb.studies.benchmarks import DecoderBenchmark, Profiles
 
 
 def row(program, seconds):
-    spread = {"median": seconds, "low": 0.9 * seconds, "high": 1.2 * seconds, "rounds": 5}
-    return {"program": program, "seconds": spread, "real_time_factor": 2 * seconds}
+    times = Spread(seconds, 0.9 * seconds, 1.2 * seconds, 5)
+    return TimedProgram(program, 0.5, times, times)
 
 
 def measured(*rows):
-    return {"rows": list(rows), "floor_seconds": {"least": 0.01, "separate": 0.03}}
+    return DecoderBenchmark(0.5, SimpleNamespace(rows=rows, floors={"least": 0.01, "separate": 0.03}), 1)
+
+
+def profiles(**seconds):
+    return Profiles({name: Profile("by hand", each, 5.0, {}) for name, each in seconds.items()}, {})
 
 
 def test_bars_end_at_the_median_and_both_floors_are_lines():
-    figure = times_over_floor(measured(row("eager", 0.1), row("tvm", 0.4)), weights="narrow")
+    figure = shown(measured(row("eager", 0.1), row("tvm", 0.4)), "narrow")
     axes = figure.axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["eager", "tvm"]
     ends = [bar.get_x() + bar.get_width() for bar in axes.patches]
@@ -26,8 +35,7 @@ def test_bars_end_at_the_median_and_both_floors_are_lines():
 
 
 def test_each_bar_is_divided_by_the_shares():
-    told = {"eager": {"convolution": 3.0, "other": 1.0}, "onnxruntime": {"convolution": 1.0, "elementwise": 1.0}}
-    figure = family_shares(told)
+    figure = shown(profiles(eager={"convolution": 3.0, "other": 1.0}, onnx={"convolution": 1.0, "elementwise": 1.0}))
     widths = [bar.get_width() for bar in figure.axes[0].patches]
     # convolution, other, elementwise of each in turn
     assert widths == [75, 25, 0, 50, 0, 50]
@@ -37,6 +45,6 @@ def test_each_bar_is_divided_by_the_shares():
 
 def test_nothing_to_draw_is_one_sentence():
     with pytest.raises(InputError, match="no times to draw"):
-        times_over_floor(measured())
+        shown(measured())
     with pytest.raises(InputError, match="no times to divide"):
-        family_shares({"eager": {}})
+        shown(profiles(eager={}))

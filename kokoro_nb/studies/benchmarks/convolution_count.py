@@ -1,4 +1,4 @@
-"""The decoder's convolutions counted by hand, from its layers' shapes alone: what `work` is held against."""
+"""The decoder's convolutions counted from the shapes of its layers alone, independently of `benchmarks.work`."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Numbers of few bits, imitated in float32; and which convolutions bear int8, by what each makes of its own inputs."""
+"""int8 and int4 imitated in float32, and which convolutions tolerate int8, by its effect on each of them alone."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -16,7 +16,7 @@ from kokoro_nb.listening.spectrum import log_spectral_distance
 TRANSPARENT = 1.0  # dB of log-spectral distance (Paliwal and Atal, 1993)
 
 
-def rounded(weight: Tensor, bits: int, group: int | None = None) -> Tensor:
+def rounded_weight(weight: Tensor, bits: int, group: int | None = None) -> Tensor:
     """Return weights rounded to whole multiples of a scale, the largest of those that share it at the end of the range.
 
     Parameters
@@ -36,8 +36,8 @@ def rounded(weight: Tensor, bits: int, group: int | None = None) -> Tensor:
     return ((groups / scale).round() * scale).reshape(len(weight), -1)[:, :count].reshape(weight.shape)
 
 
-def stepped(values: Tensor, bits: int = 8) -> Tensor:
-    """Return activations in as many even steps as so many bits have, from their least, or 0, to their largest, or 0."""
+def rounded_activation(values: Tensor, bits: int = 8) -> Tensor:
+    """Return activations rounded to the even steps of so many bits, from their least, or 0, to their largest, or 0."""
     low, high = values.min().clamp(max=0.0), values.max().clamp(min=0.0)
     step = ((high - low) / (2**bits - 1)).clamp(min=torch.finfo(values.dtype).tiny)
     zero = (-low / step).round()
@@ -50,35 +50,35 @@ def weight_bits() -> int:
     Without VNNI the sum of two products of 8 bits each is kept in 16 and does not always fit: it is cut off without a
     sign (ONNX Runtime's documentation, "Quantize ONNX Models", on ``reduce_range``).
     """
-    here = this_machine()
-    return 7 if "avx2" in here.flags and not {"avx512_vnni", "avx_vnni"} & {*here.flags} else 8
+    flags = {*this_machine().flags}
+    return 7 if "avx2" in flags and not {"avx512_vnni", "avx_vnni"} & flags else 8
 
 
 @dataclass(frozen=True)
-class Borne:
-    """What int8 makes of one convolution.
+class LayerEffect:
+    """Effect of int8 on one convolution.
 
     Attributes
     ----------
     layer : str
         Its name in the module.
-    local : float
-        Error of what it gives, on the inputs that it has in float32: Euclidean, as a share of it.
-    alone : float
-        Log-spectral distance of the audio where it alone computes in int8, dB.
+    local_error : float
+        Error of its output, on the inputs that it has in float32: Euclidean, as a share of the output.
+    distance : float
+        Log-spectral distance of the audio from float32 where it alone computes in int8, dB.
     """
 
     layer: str
-    local: float
-    alone: float
+    local_error: float
+    distance: float
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row of a table, with units in its keys."""
-        return {"layer": self.layer, "local error (of its result)": self.local, "alone (dB)": self.alone}
+        return {"layer": self.layer, "local error (of its output)": self.local_error, "alone (dB)": self.distance}
 
 
-def effects(module: nn.Module, inputs: Arrays) -> tuple[Borne, ...]:
-    """Compute each convolution in int8, one at a time; return what that makes of it and of the audio, the least first.
+def int8_effects(module: nn.Module, inputs: Arrays) -> tuple[LayerEffect, ...]:
+    """Compute each convolution in int8, one at a time; return the effect on it and on the audio, the smallest first.
 
     Parameters
     ----------
@@ -87,66 +87,68 @@ def effects(module: nn.Module, inputs: Arrays) -> tuple[Borne, ...]:
     inputs : mapping
         Name -> tensor, for ``module(**inputs)``.
     """
-    exact, bits, found = sound(module, inputs), weight_bits(), []
+    exact, bits, found = audio_of(module, inputs), weight_bits(), []
     for name, part in module.named_modules():
         if isinstance(part, nn.Conv1d):
             local: list[float] = []
 
-            def watch(conv: nn.Conv1d, given: tuple[Tensor], result: Tensor, local: list[float] = local) -> Tensor:
-                made, size = _in_int8(conv, given[0], bits), torch.linalg.vector_norm(result)
+            def watch(conv: nn.Conv1d, x: tuple[Tensor], result: Tensor, local: list[float] = local) -> Tensor:
+                made, size = _in_int8(conv, x[0], bits), torch.linalg.vector_norm(result)
                 local.append(float(torch.linalg.vector_norm(made - result) / size) if size else 0.0)
                 return made
 
             with _hooked(module, {name: watch}):
-                distance = log_spectral_distance(exact[0], sound(module, inputs)[0])
-            found.append(Borne(name, local[0], distance))
-    return tuple(sorted(found, key=lambda one: one.alone))
+                distance = log_spectral_distance(exact[0], audio_of(module, inputs)[0])
+            found.append(LayerEffect(name, local[0], distance))
+    return tuple(sorted(found, key=lambda one: one.distance))
 
 
-def bearing(module: nn.Module, inputs: Arrays, found: Sequence[Borne], limit: float = TRANSPARENT) -> tuple[str, ...]:
-    """Return the convolutions that can be computed in int8 together, those first that cost least alone.
+def tolerant_layers(
+    module: nn.Module, inputs: Arrays, found: Sequence[LayerEffect], limit: float = TRANSPARENT
+) -> tuple[str, ...]:
+    """Return the convolutions that can be computed in int8 together, those first whose effect alone is smallest.
 
     As many as keep the audio within `limit`, found by bisection: each further one costs something, as a rule. A small
-    local error is no reason to take one: what the last convolution gives is an exponent.
+    local error is no reason to take one: the last convolution's output is an exponent.
 
     Parameters
     ----------
     module, inputs
-        See `effects`.
-    found : sequence of Borne
-        What `effects` returned.
+        See `int8_effects`.
+    found : sequence of LayerEffect
+        From `int8_effects`.
     limit : float
         Log-spectral distance from float32, dB.
     """
-    exact, order = sound(module, inputs), [one.layer for one in found]
+    exact, order = audio_of(module, inputs), [one.layer for one in found]
     least, most = 0, len(order) + 1  # `least` is within the limit
     while least + 1 < most:
         middle = (least + most) // 2
         with in_int8(module, order[:middle]):
-            distance = log_spectral_distance(exact[0], sound(module, inputs)[0])
+            distance = log_spectral_distance(exact[0], audio_of(module, inputs)[0])
         least, most = (middle, most) if distance <= limit else (least, middle)
     return tuple(order[:least])
 
 
 @contextmanager
 def in_int8(module: nn.Module, names: Sequence[str]) -> Iterator[None]:
-    """Have convolutions compute as in int8, for the calls inside: what they are given, their weights, what they give.
+    """Have convolutions compute as in int8, for the calls inside: inputs, weights and outputs.
 
     Weights have a scale for each output and `weight_bits`.
     """
     bits = weight_bits()
-    with _hooked(module, {name: lambda conv, given, _result: _in_int8(conv, given[0], bits) for name in names}):
+    with _hooked(module, {name: lambda conv, x, _result: _in_int8(conv, x[0], bits) for name in names}):
         yield
 
 
-def sound(module: nn.Module, inputs: Arrays) -> np.ndarray:
-    """Return what the module gives, as NumPy's float32."""
+def audio_of(module: nn.Module, inputs: Arrays) -> np.ndarray:
+    """Return the output of the module, (1, samples), as NumPy's float32."""
     with torch.no_grad():
         return np.asarray(module(**inputs).float().numpy())
 
 
 def _in_int8(conv: nn.Conv1d, x: Tensor, bits: int) -> Tensor:
-    return stepped(conv._conv_forward(stepped(x), rounded(conv.weight, bits), conv.bias))
+    return rounded_activation(conv._conv_forward(rounded_activation(x), rounded_weight(conv.weight, bits), conv.bias))
 
 
 @contextmanager

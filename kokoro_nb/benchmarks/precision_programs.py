@@ -1,4 +1,4 @@
-"""The decoder in numbers of fewer bits, ready to be called: ONNX Runtime's int8, and what eager imitates."""
+"""The decoder in int8, int4 and bfloat16, ready to be called: ONNX Runtime's own, and what eager imitates."""
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
@@ -16,8 +16,15 @@ from kokoro_nb.backends.base import Artifact, quietly
 from kokoro_nb.backends.onnx import OnnxRuntime
 from kokoro_nb.backends.signature import Arrays, checked
 from kokoro_nb.backends.taps import read_taps
-from kokoro_nb.benchmarks.decoders import BASE, export_to, exported_decoder
-from kokoro_nb.benchmarks.integers import Borne, bearing, effects, rounded, sound, weight_bits
+from kokoro_nb.benchmarks.imitated_precision import (
+    LayerEffect,
+    audio_of,
+    int8_effects,
+    rounded_weight,
+    tolerant_layers,
+    weight_bits,
+)
+from kokoro_nb.benchmarks.subjects import BASE, export_to, exported_decoder
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import stages
 from kokoro_nb.models.kokoro import Kokoro
@@ -25,9 +32,9 @@ from kokoro_nb.models.patches import patched
 
 RUNTIME = "onnxruntime"
 STATIC, DYNAMIC = f"{RUNTIME}, int8, static", f"{RUNTIME}, int8, dynamic"
-BORNE = f"{RUNTIME}, int8, static, where it is borne"
+TOLERANT = f"{RUNTIME}, int8, static, tolerant layers"
 INT8, INT4, BFLOAT16 = f"{BASE}, int8 weights", f"{BASE}, int4 weights", f"{BASE}, bfloat16 products"
-PRECISIONS = (RUNTIME, STATIC, BORNE, DYNAMIC, INT8, INT4, BFLOAT16)
+PRECISIONS = (RUNTIME, STATIC, TOLERANT, DYNAMIC, INT8, INT4, BFLOAT16)
 CALIBRATION = "The quick brown fox jumps over the lazy dog."  # not what is measured
 GROUP = 32  # weights that share a scale of int4
 _BITS = {INT8: (8, None), INT4: (4, GROUP)}
@@ -35,14 +42,14 @@ Call = Callable[[Arrays], np.ndarray]
 
 
 @dataclass(frozen=True)
-class Reduction:
-    """What the programs are made of.
+class PrecisionPrograms:
+    """The decoder's programs in all precisions, each made when it is called for.
 
     Static int8 is that of ONNX Runtime's own tools: convolutions, weights per channel, activations by their range over
-    another sentence; once of all of them, and once of the `bearers`. Dynamic int8, of products too, takes the range of
-    each call. Weights of 8 and 4 bits are rounded and computed with in float32, which tells what they cost and not what
-    a kernel for them brings: 8 bits have a scale for each channel, 4 bits one for each `GROUP` of weights. bfloat16 is
-    PyTorch's autocast.
+    another sentence; once of all of them, and once of the `tolerant` ones. Dynamic int8, of products too, takes the
+    range of each call. Weights of 8 and 4 bits are rounded and computed with in float32, which shows their error and
+    not the time of a kernel for them: 8 bits have a scale for each channel, 4 bits one for each `GROUP` of weights.
+    bfloat16 is PyTorch's autocast.
 
     Attributes
     ----------
@@ -52,8 +59,8 @@ class Reduction:
         `stages.FromHarStage`, or its padded version.
     inputs, calibration : mapping
         Of that stage: an example, and those of another sentence, of the same shapes.
-    bearers : sequence of str
-        Convolutions that bear int8: see `integers.bearing`.
+    tolerant : sequence of str
+        Convolutions that tolerate int8: see `imitated_precision.tolerant_layers`.
     room : path
         Where quantised programs are written; they are read from there when they are called.
     folder : path, optional
@@ -64,17 +71,17 @@ class Reduction:
     stage: type[stages.FromHarStage]
     inputs: Arrays
     calibration: Arrays
-    bearers: Sequence[str]
+    tolerant: Sequence[str]
     room: Path
     folder: str | Path | None = None
 
     def call(self, name: str) -> tuple[Call, int | None]:
-        """Return what makes audio of inputs in one precision; of static int8 also how many convolutions are in it.
+        """Return the program of one precision, inputs -> audio; of static int8 also how many convolutions are in it.
 
         Parameters
         ----------
         name : str
-            Of `PRECISIONS`, or `decoders.BASE` for eager in float32.
+            Of `PRECISIONS`, or `subjects.BASE` for eager in float32.
 
         Raises
         ------
@@ -83,7 +90,7 @@ class Reduction:
         """
         if name.startswith(BASE):
             return self._eager(name), None
-        made, count = self._reduced(name)
+        made, count = self._on_runtime(name)
         program = backend(RUNTIME).load(made)
         return lambda inputs: program.run(inputs)["output"], count
 
@@ -97,12 +104,12 @@ class Reduction:
                 if isinstance(layer, nn.Conv1d | nn.ConvTranspose1d | nn.Linear):
                     turned = isinstance(layer, nn.ConvTranspose1d)  # its inputs come first
                     weight = layer.weight.data.transpose(0, 1) if turned else layer.weight.data
-                    made = rounded(weight, *_BITS[name])
+                    made = rounded_weight(weight, *_BITS[name])
                     layer.weight.data = made.transpose(0, 1).contiguous() if turned else made
 
         def run(inputs: Arrays) -> np.ndarray:
             with torch.autocast("cpu", torch.bfloat16, enabled=name == BFLOAT16):
-                return sound(module, inputs)
+                return audio_of(module, inputs)
 
         return run
 
@@ -111,10 +118,10 @@ class Reduction:
         exported = exported_decoder(self.kokoro, self.inputs, self.stage)
         made = export_to(RUNTIME, exported, self.inputs, self.folder)
         if isinstance(made, str):
-            raise InputError(f"There is nothing to reduce: {made}")
+            raise InputError(f"The decoder cannot be quantised: {made}")
         return made
 
-    def _reduced(self, name: str) -> tuple[Artifact, int | None]:
+    def _on_runtime(self, name: str) -> tuple[Artifact, int | None]:
         import onnx
 
         made = self._made
@@ -127,7 +134,7 @@ class Reduction:
             chosen = [node.name for node in nodes.values() if node.op_type == "Conv"]
         else:
             places = read_taps(made.folder).places
-            chosen = [nodes[places[f"{layer}:conv1d"]].name for layer in self.bearers]
+            chosen = [nodes[places[f"{layer}:conv1d"]].name for layer in self.tolerant]
         return (self._quantised(made, name, chosen) if chosen else made), len(chosen)
 
     def _quantised(self, made: Artifact, name: str, chosen: Sequence[str] | None) -> Artifact:
@@ -150,7 +157,7 @@ class Reduction:
         return replace(made, path=path)
 
 
-def require_known(names: Sequence[str]) -> None:
+def require_precisions(names: Sequence[str]) -> None:
     """Raise InputError if one of the precisions is none."""
     if unknown := ", ".join(name for name in names if name not in PRECISIONS):
         raise InputError(f"There is no precision '{unknown}'; there are: {'; '.join(PRECISIONS)}.")
@@ -162,21 +169,21 @@ def folded(kokoro: Kokoro, stage: type[stages.FromHarStage] = stages.FromHarStag
         return stage(deepcopy(kokoro.model.decoder))
 
 
-def borne_by(kokoro: Kokoro, calibration: Arrays) -> tuple[tuple[str, ...], tuple[Borne, ...]]:
-    """Return which convolutions bear int8 together by that sentence, and what it makes of each alone."""
+def tolerant_of(kokoro: Kokoro, calibration: Arrays) -> tuple[tuple[str, ...], tuple[LayerEffect, ...]]:
+    """Return which convolutions tolerate int8 together by that sentence, and its effect on each alone."""
     module = folded(kokoro)
-    borne = effects(module, calibration)
-    return bearing(module, calibration, borne), borne
+    effects = int8_effects(module, calibration)
+    return tolerant_layers(module, calibration, effects), effects
 
 
 def _without_shapes(model: Any) -> Any:
-    """Take out what the file tells of shapes: the tools turn the weights of Gemm round, and leave theirs as it was."""
+    """Remove the declared shapes: the tools transpose the weights of Gemm and leave its shape as it was."""
     del model.graph.value_info[:]
     return model
 
 
 def _reader(made: Artifact, other: Arrays) -> Any:
-    """Return what gives ONNX Runtime's tools one set of inputs."""
+    """Return a reader that gives ONNX Runtime's tools one set of inputs."""
     from onnxruntime.quantization import CalibrationDataReader
 
     class Once(CalibrationDataReader):

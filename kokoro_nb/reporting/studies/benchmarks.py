@@ -1,11 +1,12 @@
-"""Figures of benchmarks: how long each program takes against the floor, and in which families its time goes."""
+"""Figures of notebook 19: the time of each program against the floor, and the families in which its time goes."""
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kokoro_nb.benchmarks.families import shares
 from kokoro_nb.errors import InputError
+from kokoro_nb.reporting.show import drawn
 from kokoro_nb.reporting.style import CANDIDATES, DIFFERENCE, FAULT, INK, REFERENCE, WIDTH, compact, new_figure, style
+from kokoro_nb.studies.benchmarks import DecoderBenchmark, Profiles
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -15,72 +16,58 @@ _HATCHES = ("", "//", "..")
 _COLOURS = (REFERENCE, *CANDIDATES, DIFFERENCE)
 
 
-def times_over_floor(measured: Mapping[str, Any], title: str = "Time of a call", weights: str = "") -> "Figure":
+@drawn.register(DecoderBenchmark)
+def times_over_floor(result: DecoderBenchmark, label: str = "", caption: str = "") -> "Figure":
     """Draw the time of each program as a bar with its quartiles, and the floors as lines.
-
-    Parameters
-    ----------
-    measured : mapping
-        What `benchmarks.decoders.Decoders.as_dict` returns.
-    title, weights : str
-        Title, and label of the weights.
 
     Raises
     ------
     InputError
         If nothing was measured.
     """
-    rows: Sequence[Mapping[str, Any]] = measured["rows"]
+    rows, floors = result.rows, result.times.floors
     if not rows:
         raise InputError("There are no times to draw; measure one program at least.")
-    floors = measured["floor_seconds"]
     with style():
-        figure = new_figure(WIDTH, 1.3 + 0.3 * len(rows), title, weights)
+        figure = new_figure(WIDTH, 1.3 + 0.3 * len(rows), caption or f"Decoder from har, {result.length:g} s", label)
         axes = figure.subplots()
         axes.set_xscale("log")
         axes.grid(axis="x")
-        left = min(floors["least"], *(float(row["seconds"]["low"]) for row in rows)) / 1.5
+        left = min(floors["least"], *(row.seconds.low for row in rows)) / 1.5
         for place, row in enumerate(rows):
-            low, middle, high = (float(row["seconds"][name]) for name in ("low", "median", "high"))
+            low, middle, high = row.seconds.low, row.seconds.median, row.seconds.high
             axes.barh(place, middle - left, left=left, height=0.62, color=REFERENCE)
             axes.plot([low, high], [place, place], color=INK, linewidth=1.5)
-            told = f"{compact(float(row['real_time_factor']))} x real time"
-            axes.annotate(told, (high, place), xytext=(5, 0), textcoords="offset points", va="center", bbox=_BOX)
+            text = f"{compact(row.real_time)} x real time"
+            axes.annotate(text, (high, place), xytext=(5, 0), textcoords="offset points", va="center", bbox=_BOX)
         for name, look, seconds in (
             ("floor", "--", floors["least"]),
             ("floor, operators apart", ":", floors["separate"]),
         ):
             axes.axvline(seconds, color=FAULT, linestyle=look, linewidth=1.2, label=name)
-        axes.set_yticks(range(len(rows)), [row["program"] for row in rows])
-        axes.set(ylim=(len(rows) - 0.5, -0.5), xlim=(left, 4 * max(float(row["seconds"]["high"]) for row in rows)))
+        axes.set_yticks(range(len(rows)), [row.program for row in rows])
+        axes.set(ylim=(len(rows) - 0.5, -0.5), xlim=(left, 4 * max(row.seconds.high for row in rows)))
         axes.set_xlabel("seconds of a call: median, quartiles")
         axes.tick_params(axis="y", length=0)
         axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
     return figure
 
 
-def family_shares(
-    seconds: Mapping[str, Mapping[str, float]], title: str = "Where the time goes", weights: str = ""
-) -> "Figure":
+@drawn.register(Profiles)
+def family_shares(result: Profiles, label: str = "", caption: str = "") -> "Figure":
     """Draw for each program one bar, divided by the share of each family in its time.
-
-    Parameters
-    ----------
-    seconds : mapping of str to mapping of str to float
-        Program -> family -> seconds.
-    title, weights : str
-        Title, and label of the weights.
 
     Raises
     ------
     InputError
         If there is no program, or one took no time.
     """
+    seconds = {name: each.seconds for name, each in result.known.items()}
     if not seconds or not all(map(shares, seconds.values())):
         raise InputError("There are no times to divide; profile one program at least.")
     families = list(dict.fromkeys(name for each in seconds.values() for name in each))
     with style():
-        figure = new_figure(WIDTH, 1.7 + 0.35 * len(seconds), title, weights)
+        figure = new_figure(WIDTH, 1.7 + 0.35 * len(seconds), caption or "Where the time goes", label)
         axes = figure.subplots()
         for place, each in enumerate(seconds.values()):
             left, part = 0.0, shares(each)

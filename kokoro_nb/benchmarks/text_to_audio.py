@@ -1,0 +1,125 @@
+"""Text to audio as its users run it: the two exported stages against the model in PyTorch, in turn."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.backends import backend
+from kokoro_nb.backends.base import absence
+from kokoro_nb.benchmarks.interleaved import LIMIT, TimedProgram, in_turn, ratio, spread
+from kokoro_nb.benchmarks.memory import of_speaking
+from kokoro_nb.benchmarks.subjects import BASE, ROUNDS, TEXT, eager_speaker, made_of
+from kokoro_nb.delivery.export import TOKENS, Delivery, delivered
+from kokoro_nb.delivery.pipeline import TwoStages
+from kokoro_nb.errors import InputError
+from kokoro_nb.models.architecture import SAMPLE_RATE
+from kokoro_nb.models.kokoro import Kokoro
+
+HOST = "onnxruntime"  # of what comes before the decoder
+SAME_LENGTH = "as long as eager"
+
+
+@dataclass(frozen=True)
+class TextToAudioTimes:
+    """What was measured at one length.
+
+    Attributes
+    ----------
+    text : str
+        What was spoken.
+    rows : tuple of TimedProgram
+        ``eager``, then the decoder's backends; what comes before the decoder runs on `HOST`. Of the figures,
+        `SAME_LENGTH` is whether the audio is as long as eager's; its samples cannot be compared, since each draws noise
+        of its own.
+    skipped : mapping
+        Backend -> why it is not among them.
+    """
+
+    text: str
+    rows: tuple[TimedProgram, ...]
+    skipped: Mapping[str, str]
+
+
+def measure(
+    kokoro: Kokoro,
+    room: float,
+    backends: Sequence[str],
+    rounds: int = ROUNDS,
+    seed: int = 0,
+    limit: float = LIMIT,
+    with_memory: bool = True,
+    slow: Mapping[str, float] | None = None,
+    tokens: int = TOKENS,
+) -> TextToAudioTimes:
+    """Time text to audio with the decoder on every backend in turn, eager first in each round.
+
+    Parameters
+    ----------
+    kokoro : Kokoro
+        Model and weights.
+    room : float
+        Seconds of audio that the exported decoder has room for, and computes; as many words are spoken as fit.
+    backends, rounds, limit, with_memory, slow
+        See `decoders.measure`.
+    seed : int
+        That the weights were made with, if they were.
+    tokens : int
+        Room of the first stage.
+
+    Raises
+    ------
+    InputError
+        If a backend is unknown.
+    """
+    folders, skipped = made_of(backends, lambda name: _made(name, kokoro, room, tokens), slow or {}, room, limit)
+    if not folders:
+        return TextToAudioTimes("", (), skipped)
+    speakers = {name: TwoStages(folder) for name, folder in folders.items()}
+    text = longest(next(iter(speakers.values())))
+    if not text:
+        reason = f"In {room:g} s there is no room for a word."
+        return TextToAudioTimes("", (), {**skipped, **dict.fromkeys(folders, reason)})
+    calls: dict[str, Callable[[], np.ndarray]] = {BASE: partial(eager_speaker(kokoro), text)}
+    calls |= {name: partial(speaker.speak, text) for name, speaker in speakers.items()}
+    times = in_turn(calls, rounds, limit)
+    samples, rows = {name: len(call()) for name, call in calls.items()}, []
+    for name in calls:
+        figures: dict[str, Any] = {"audio (s)": samples[name] / SAMPLE_RATE}
+        figures |= {SAME_LENGTH: samples[name] == samples[BASE]}
+        if with_memory:
+            figures |= of_speaking(text, folders.get(name), kokoro.weights.name, seed).as_dict()
+        times_of = spread(times[name]), ratio(times[name], times[BASE])
+        rows.append(TimedProgram(name, samples[name] / SAMPLE_RATE, *times_of, figures=figures))
+    return TextToAudioTimes(text, tuple(rows), skipped)
+
+
+def longest(speaker: TwoStages) -> str:
+    """Return as many words of `TEXT`, repeated, as the largest bucket has room for."""
+    table, words = speaker.table(), TEXT.split()
+    some = [words[place % len(words)] for place in range(speaker.contract.tokens)]
+
+    def fits(number: int) -> bool:
+        symbols = speaker.symbols(" ".join(some[:number]))
+        room = len(symbols) + 2 <= speaker.contract.tokens
+        return room and speaker.predict(symbols, table)["asr"].shape[-1] <= speaker.largest
+
+    least, most = 0, len(some)  # `least` fits
+    while least + 1 < most:
+        middle = (least + most) // 2
+        least, most = (middle, most) if fits(middle) else (least, middle)
+    return " ".join(some[:least])
+
+
+def _made(name: str, kokoro: Kokoro, room: float, tokens: int) -> Path | str:
+    """Return the folder of a delivery, or why there is none."""
+    absent = absence(backend(name))
+    if absent:
+        return absent
+    try:
+        return delivered(kokoro, Delivery(name, HOST, tokens=tokens, seconds=(room,)))
+    except InputError as error:
+        return str(error)

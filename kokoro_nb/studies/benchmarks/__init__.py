@@ -1,0 +1,105 @@
+"""How fast each export is, how far from what the machine can do, and where its time goes: what notebook 19 shows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kokoro_nb.benchmarks import decoders
+from kokoro_nb.benchmarks import text_to_audio as speech
+from kokoro_nb.benchmarks.decoders import AGAIN, DecoderTimes
+from kokoro_nb.benchmarks.families import CONV
+from kokoro_nb.benchmarks.interleaved import TimedProgram
+from kokoro_nb.benchmarks.machine import this_machine
+from kokoro_nb.benchmarks.profiles import Profile, profile
+from kokoro_nb.benchmarks.subjects import frames_of
+from kokoro_nb.benchmarks.text_to_audio import TextToAudioTimes
+from kokoro_nb.models.kokoro import Kokoro
+from kokoro_nb.studies.benchmarks.convolution_count import convolution_flops
+
+__all__ = ["decoder_times", "profiles", "text_to_audio", "this_machine"]
+
+
+@dataclass(frozen=True)
+class DecoderBenchmark:
+    """The decoder from `har` on every backend at one length, and the independent count of its convolutions.
+
+    Attributes
+    ----------
+    length : float
+        Seconds of audio.
+    times : DecoderTimes
+    convolutions : int
+        Operations of all convolutions by their layers' shapes.
+    """
+
+    length: float
+    times: DecoderTimes
+    convolutions: int
+
+    @property
+    def rows(self) -> tuple[TimedProgram, ...]:
+        """What was timed."""
+        return self.times.rows
+
+    @property
+    def skipped(self) -> Mapping[str, str]:
+        """Backend -> why it is not among them."""
+        return self.times.decoder.skipped
+
+    @property
+    def table(self) -> list[dict[str, object]]:
+        """Rows of time, memory and error."""
+        return [row.as_dict() for row in self.rows]
+
+    @property
+    def control(self) -> float:
+        """How far 1 is from the bounds of the ratio of eager to itself; 0 within them."""
+        again = next(row.ratio for row in self.rows if row.program == AGAIN)
+        return max(again.low - 1, 1 - again.high, 0.0)
+
+    @property
+    def miscounted(self) -> float:
+        """Relative difference of the operations counted in the program's convolutions from `convolutions`."""
+        counted = next(row["flops"] for row in self.times.decoder.work.families() if row["family"] == CONV)
+        return float(counted / self.convolutions - 1)
+
+
+@dataclass(frozen=True)
+class Profiles:
+    """Where each program spends its time: program -> its profile, or why there is none."""
+
+    known: Mapping[str, Profile]
+    skipped: Mapping[str, str]
+
+    @property
+    def table(self) -> list[dict[str, object]]:
+        """Rows of each family's share of the time."""
+        return [{"program": name, **each.as_dict()} for name, each in self.known.items()]
+
+
+def decoder_times(
+    kokoro: Kokoro, seconds: Sequence[float], backends: Sequence[str], rounds: int, seed: int
+) -> tuple[DecoderBenchmark, ...]:
+    """Time the decoder from `har` at each length on every backend in turn: see `benchmarks.decoders.measure`."""
+    return tuple(
+        DecoderBenchmark(
+            length,
+            decoders.measure(kokoro, length, backends, rounds, seed),
+            convolution_flops(kokoro.model.decoder, frames_of(length)),
+        )
+        for length in seconds
+    )
+
+
+def profiles(measured: DecoderBenchmark) -> Profiles:
+    """Profile each program that was timed."""
+    decoder = measured.times.decoder
+    found = {name: profile(program, decoder.inputs) for name, program in decoder.programs.items()}
+    known = {name: each for name, each in found.items() if isinstance(each, Profile)}
+    return Profiles(known, {name: each for name, each in found.items() if isinstance(each, str)})
+
+
+def text_to_audio(
+    kokoro: Kokoro, room: float, backends: Sequence[str], rounds: int, seed: int, tokens: int
+) -> TextToAudioTimes:
+    """Time text to audio by two exported stages on every backend in turn: see `benchmarks.text_to_audio.measure`."""
+    return speech.measure(kokoro, room, backends, rounds, seed, tokens=tokens)
