@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate.halving import Bisection, Search
+from kokoro_nb.locate.halving import Bisection
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.reporting.style import (
     CANDIDATES,
@@ -107,21 +107,6 @@ def slices_map(value: Any, elements: int, title: str = "What slices show", weigh
         )
         axes.set(xlabel="position (samples of this layer)", ylabel="channel")
     return figure
-
-
-def bisection_steps(search: Search, units: int, title: str = "Bisection", weights: str = "") -> "Figure":
-    """Draw which part of a program each compilation of a search took, and whether it was wrong.
-
-    Parameters
-    ----------
-    search : Search
-        What `locate.bisection.bisect` did to find one fault.
-    units : int
-        How many operators compute in the whole program.
-    title, weights : str
-        Title, and label of the weights.
-    """
-    return bisections(Bisection("", units, (search,)), title, weights)
 
 
 def bisections(found: Bisection, title: str = "Bisection", weights: str = "") -> "Figure":

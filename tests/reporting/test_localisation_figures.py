@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate.halving import Search, Step
+from kokoro_nb.locate.halving import Bisection, Search, Step
 from kokoro_nb.locate.local_error import LocalError
-from kokoro_nb.reporting.localisation_figures import bisection_steps, local_error_profile, slices_map
+from kokoro_nb.reporting.localisation_figures import bisections, local_error_profile, slices_map
 from kokoro_nb.traces.operators import Operator
 
 NOTHING = np.empty(0)
@@ -63,7 +63,7 @@ def test_each_compilation_is_a_bar_of_its_part():
     wrong = (error("y:mul", 7.0),)
     steps = (Step(0, 9, wrong), Step(0, 4), Step(4, 9, wrong), Step(4, 6, failure="it does not compile"))
     search = Search("fail", ("y:mul",), None, "", steps, 6)
-    axes = bisection_steps(search, 9, weights="narrow").axes[0]
+    axes = bisections(Bisection("", 9, (search,)), weights="narrow").axes[0]
     bars = [(bar.get_x(), bar.get_width()) for bar in axes.patches]
     assert bars == [(0, 9), (0, 4), (4, 5), (4, 2)]
     colours = [bar.get_facecolor() for bar in axes.patches]

@@ -7,8 +7,10 @@ from typing import Any
 from kokoro.model import KModel
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.exported import export_program
-from kokoro_nb.backends.partition import Placement, partition_map, pieces, shares
+from kokoro_nb.backends.base import Failure
+from kokoro_nb.backends.executorch.partition import Placement, partition_map, pieces, shares
+from kokoro_nb.backends.exported import Exported, export_program
+from kokoro_nb.errors import InputError
 from kokoro_nb.models import stages
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
@@ -79,13 +81,17 @@ def partitions(model: KModel, case: Case, frames: int, delegates: Sequence[str])
     """
     sets = {ALL: EXPORT_PATCHES}
     sets |= {f"without {patch}": tuple(one for one in EXPORT_PATCHES if one != patch) for patch in LEFT_OUT}
-    exported = {}
+    exported: dict[str, Exported] = {}
     for name, patches in sets.items():
         with patched(model, patches):
             inputs = stages.from_har_inputs(model.decoder, case.decoder_inputs(frames))
-            exported[name] = export_program(stages.FromHarStage(model.decoder), inputs)
-    absent = {name: reason for name in sorted(delegates) if (reason := backend(name).available())}
+            made = export_program(stages.FromHarStage(model.decoder), inputs)
+        if isinstance(made, Failure):
+            raise InputError(f"The decoder cannot be exported with these patches ({name}): {made}")
+        exported[name] = made
+    here: dict[str, Any] = {name: backend(name) for name in delegates}
+    absent = {name: reason for name in sorted(delegates) if (reason := here[name].available())}
     requested = [
         (name, each) for name in delegates if name not in absent for each in sets if each == ALL or name == XNNPACK
     ]
-    return Partitions({(name, each): partition_map(backend(name), exported[each]) for name, each in requested}, absent)
+    return Partitions({(name, each): partition_map(here[name], exported[each]) for name, each in requested}, absent)

@@ -8,6 +8,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.findings import write_findings
 from kokoro_nb.studies.executorch_0_7.replay_plan import CONTROLS, LARGE, LAYOUT, MENDED, NORM, SYMPTOM, TRIALS
 from kokoro_nb.studies.executorch_0_7.replay_record import Call, Outcome, Replay, read_replay, recorded, write_replay
+from kokoro_nb.studies.executorch_0_7.replay_tables import Replays
 
 NAN = float("nan")
 RIGHT = (Call("itself", 0, 1.0, 1e-6, 110.0, 0.0), Call("itself", 1, 1.0, 1e-6, 110.0, 0.0))
@@ -123,3 +124,14 @@ def test_the_replay_that_comes_with_the_project():
     assert [verdicts[trial] for trial in LAYOUT] == ["no result", "right", "right"]
     assert "dim order" in found.outcome(LAYOUT[0]).error
     assert math.isnan(found.outcome(SYMPTOM).first.of_peak)
+
+
+def test_both_replays_are_shown_beside_each_other():
+    old = recorded()
+    today = _replay(_outcome(*RIGHT))
+    found = Replays(old, today, "", {})
+    assert [(trial, one) for trial, one in found.known((NORM, SYMPTOM))] == [(NORM, old), (NORM, today), (SYMPTOM, old)]
+    assert [row["verdict"] for row in found.rows([NORM])] == ["depends on history", "right"]
+    table = Replays(old, old, "", {}).controls().verdicts
+    assert [trial.name for trial in CONTROLS] == list(table)
+    assert table[MENDED.name] == {old.label: "right"}

@@ -9,6 +9,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.faults import planted
 from kokoro_nb.models.patches import active
 from kokoro_nb.studies.validate_steps import validation as module
+from kokoro_nb.studies.validate_steps.planted_steps import planted_nans
 from kokoro_nb.studies.validate_steps.step_rows import first_wrong, with_floor
 from kokoro_nb.studies.validate_steps.validation import follow, validate_steps, walk
 from kokoro_nb.studies.validate_steps.walks import leaks
@@ -177,3 +178,10 @@ def test_every_step_of_a_runtime_is_right_by_itself(narrow, exact, floor, tmp_pa
         pytest.skip(BACKENDS[name].available())
     rows = with_floor(follow(narrow.model, exact, name, tmp_path), floor)
     assert first_wrong(rows) is None
+
+
+def test_a_planted_nan_is_wrong_by_itself_at_its_own_step(narrow, exact):
+    (found,) = planted_nans(narrow.model, exact, 1e-3, outputs=["x_post"])
+    assert found.named
+    assert found.as_dict()["wrong by itself"] == "x_post"
+    assert "audio" in found.chained
