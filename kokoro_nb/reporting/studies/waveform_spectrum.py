@@ -5,7 +5,7 @@ from typing import Any
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.reporting import curves, figures
 from kokoro_nb.reporting.show import drawn
-from kokoro_nb.studies.waveform_spectrum.utterance_versions import BandEnergies, View
+from kokoro_nb.studies.waveform_spectrum.utterance_versions import BandEnergies, SignalView
 
 _PAIRS: dict[str, tuple[Any, str]] = {
     "waveforms": (figures.waveforms, "Waveforms"),
@@ -21,7 +21,7 @@ def _bands(result: BandEnergies, label: str, caption: str) -> Any:
 
 
 @drawn.register
-def _view(result: View, label: str, caption: str) -> Any:
+def _view(result: SignalView, label: str, caption: str) -> Any:
     if result.kind == "f0":
         signals = dict(zip(result.names, result.signals, strict=True))
         return curves.f0_contours(signals, SAMPLE_RATE, caption or "Fundamental frequency", label)

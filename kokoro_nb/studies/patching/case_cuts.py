@@ -9,7 +9,7 @@ from kokoro_nb.traces.statistics import Statistics, describe
 
 
 @dataclass(frozen=True)
-class Cuts:
+class CutStatistics:
     """Statistics of every tensor of a case, by its name."""
 
     tensors: Mapping[str, Statistics]
@@ -34,6 +34,6 @@ class Cuts:
         ]
 
 
-def cuts(case: Case) -> Cuts:
+def cuts(case: Case) -> CutStatistics:
     """Measure every tensor of `case`."""
-    return Cuts({name: describe(tensor.numpy()) for name, tensor in case.tensors.items()})
+    return CutStatistics({name: describe(tensor.numpy()) for name, tensor in case.tensors.items()})

@@ -13,7 +13,7 @@ from kokoro_nb.traces.parity import Parity, compare
 
 
 @dataclass(frozen=True)
-class Effect:
+class PatchEffect:
     """The measured effect of one patch.
 
     Attributes
@@ -53,13 +53,13 @@ class PatchEffects:
 
     Attributes
     ----------
-    effects : tuple of Effect
+    effects : tuple of PatchEffect
         One for each patch.
     after : float
         Largest difference of the unpatched audio before the first patch to that after the last.
     """
 
-    effects: tuple[Effect, ...]
+    effects: tuple[PatchEffect, ...]
     after: float
 
     @property
@@ -68,7 +68,7 @@ class PatchEffects:
         return max(one.undone for one in self.effects)
 
     @property
-    def bounded(self) -> tuple[Effect, ...]:
+    def bounded(self) -> tuple[PatchEffect, ...]:
         """Those of the patches that claim how much they change at most."""
         return tuple(one for one in self.effects if one.tolerance < float("inf"))
 
@@ -95,11 +95,11 @@ def patch_effects(model: KModel, case: Case, frames: int) -> PatchEffects:
     return PatchEffects(effects, compare(own, decode(model, case, (), frames)).max_error)
 
 
-def patch_effect(model: KModel, case: Case, name: str, frames: int | None = None) -> Effect:
+def patch_effect(model: KModel, case: Case, name: str, frames: int | None = None) -> PatchEffect:
     """Measure the patch `name` against the model without it, on the noise of `case`."""
     beside = PATCHES[name].requires
     without = decode(model, case, beside, frames)
     within = decode(model, case, (*beside, name), frames)
     after = decode(model, case, beside, frames)
     rms = float(np.sqrt(np.mean(within.astype(np.float64) ** 2) / np.mean(without.astype(np.float64) ** 2)))
-    return Effect(name, beside, compare(without, within), rms, compare(without, after).max_error)
+    return PatchEffect(name, beside, compare(without, within), rms, compare(without, after).max_error)

@@ -26,7 +26,7 @@ ViewKind = Literal["waveforms", "mel", "stft", "f0"]
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class SignalView:
     """Named signals to be drawn together: ``waveforms``, ``mel`` and ``stft`` are of two, the reference first."""
 
     kind: ViewKind
@@ -72,7 +72,7 @@ class Versions:
         others = {name: y for name, y in self.audio.items() if name != reference}
         return BandEnergies(reference, {n: band_energy_ratio_db(first, y, self.sr) for n, y in others.items()})
 
-    def view(self, kind: ViewKind, *names: str) -> View:
+    def view(self, kind: ViewKind, *names: str) -> SignalView:
         """Return the versions `names`, or all, to be drawn as `kind`.
 
         Raises
@@ -84,7 +84,7 @@ class Versions:
         if unknown:
             raise InputError(f"There is no version '{unknown[0]}'; there are {', '.join(self.audio)}.")
         names = names or tuple(self.audio)
-        return View(kind, names, tuple(self.audio[name] for name in names))
+        return SignalView(kind, names, tuple(self.audio[name] for name in names))
 
 
 def versions(
