@@ -230,7 +230,7 @@ def test_a_notebook_has_the_form_of_all(path):
 
 # the study of a notebook is named after it, without its number
 OTHER_STUDIES = {}
-NOT_YET = tuple(path.stem for path in NOTEBOOKS if path.stem[:2] > "08")
+NOT_YET = ("18_voice", "19_benchmarks")
 
 
 def _package_use(notebook, study):
