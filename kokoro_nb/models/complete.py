@@ -1,150 +1,66 @@
-"""The complete model, from token ids to audio, as one graph of static shape.
-
-Each function computes what the package's module of the same weights computes, in operators that exporters take: no
-packed sequences, no writes in place, no indexing with values that the graph itself computes.
-"""
+"""The complete model, from token ids to audio, as one graph of static shape, and the part of it before the frames."""
 
 import torch
 from kokoro.model import KModel
-from kokoro.modules import CustomAlbert, DurationEncoder, ProsodyPredictor, TextEncoder
 from torch import Tensor, nn
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models import noise
+from kokoro_nb.models import frame_cuts, noise, token_cuts
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME, STYLE
 from kokoro_nb.models.case import Case
 
-HIDDEN = -1e4  # added to the attention scores of padding: exp(-1e4) is 0, and float16 holds the number
+
+class TextPart(nn.Module):
+    """All of the model but its decoder; the parts are shared, not copied, under the names that they have there."""
+
+    def __init__(self, model: KModel):
+        super().__init__()
+        self.bert, self.bert_encoder = model.bert, model.bert_encoder
+        self.predictor, self.text_encoder = model.predictor, model.text_encoder
 
 
-def contextual(bert: CustomAlbert, ids: Tensor, mask: Tensor) -> Tensor:
-    """Run BERT with an attention mask of our own in place of the one that `transformers` derives from the data.
+class DurationStage(TextPart):
+    """Token ids to durations and features in one program: all that is done before the number of frames is known.
 
-    Parameters
-    ----------
-    ids : torch.Tensor, shape (1, tokens), int64
-        Token ids.
-    mask : torch.Tensor, shape (1, tokens), bool
-        True where there is a token.
-
-    Returns
-    -------
-    torch.Tensor, shape (1, tokens, width)
-        The last hidden state.
+    It is exact in a buffer of static length, whatever stands behind the text.
     """
-    table = bert.embeddings
-    # every token is of type 0, and token i stands at position i: rows of two tables, without a look-up
-    rows = table.position_embeddings.weight[: ids.shape[1]] + table.token_type_embeddings.weight[0]
-    embedded = table.LayerNorm(table.word_embeddings(ids) + rows)
-    scores = torch.where(mask, 0.0, HIDDEN).to(embedded.dtype)[:, None, None, :]
-    return bert.encoder(embedded, scores.expand(1, 1, ids.shape[1], ids.shape[1])).last_hidden_state
+
+    output_names = ("pred_dur", "d", "t_en")
+
+    def forward(self, ids: Tensor, length: Tensor, ref_s: Tensor, speed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Predict durations and what they spread over the frames.
+
+        Parameters
+        ----------
+        ids : torch.Tensor, shape (1, tokens), int64
+            Token ids; behind the text any that there are.
+        length : torch.Tensor, shape (1,), int64, tokens
+            How many tokens the text has, the two that frame it among them.
+        ref_s : torch.Tensor, shape (1, 256)
+            Voice.
+        speed : torch.Tensor, shape (1,)
+            Divides the durations.
+
+        Returns
+        -------
+        pred_dur : torch.Tensor, shape (1, tokens), int64, frames
+            0 behind the text.
+        d : torch.Tensor, shape (1, tokens, hidden + 128)
+            Features of the duration encoder, zeros behind the text.
+        t_en : torch.Tensor, shape (1, hidden, tokens)
+            Text features, zeros behind the text.
+        """
+        with token_cuts.over_text(ids.shape[1], length=length) as (_, mask, padding):
+            return token_cuts.predicted(self, ids, ref_s[:, STYLE:], speed, mask, padding)
 
 
-def text_features(encoder: TextEncoder, ids: Tensor, padding: Tensor) -> Tensor:
-    """Run the text encoder with an unpacked LSTM.
-
-    Parameters
-    ----------
-    ids : torch.Tensor, shape (1, tokens), int64
-        Token ids.
-    padding : torch.Tensor, shape (1, tokens), bool
-        True where there is no token.
-
-    Returns
-    -------
-    torch.Tensor, shape (1, hidden, tokens)
-    """
-    hidden = padding[:, None]
-    x = encoder.embedding(ids).transpose(1, 2).masked_fill(hidden, 0.0)
-    for block in encoder.cnn:
-        x = block(x).masked_fill(hidden, 0.0)
-    x, _ = encoder.lstm(x.transpose(1, 2))
-    return x.transpose(1, 2).masked_fill(hidden, 0.0)
-
-
-def duration_features(encoder: DurationEncoder, x: Tensor, style: Tensor, padding: Tensor) -> Tensor:
-    """Run the duration encoder with unpacked LSTMs.
-
-    Parameters
-    ----------
-    x : torch.Tensor, shape (1, tokens, hidden)
-        BERT's features after their projection.
-    style : torch.Tensor, shape (1, 128)
-        Style of the predictor, ``ref_s[:, 128:]``.
-    padding : torch.Tensor, shape (1, tokens), bool
-        True where there is no token.
-
-    Returns
-    -------
-    torch.Tensor, shape (1, tokens, hidden + 128)
-    """
-    styles, hidden = style[:, None].expand(-1, x.shape[1], -1), padding[:, :, None]
-    x = torch.cat([x, styles], dim=2).masked_fill(hidden, 0.0)
-    for block in encoder.lstms:
-        if isinstance(block, nn.LSTM):
-            x, _ = block(x)
-        else:
-            x = torch.cat([block(x, style), styles], dim=2).masked_fill(hidden, 0.0)
-    return x
-
-
-def durations(predictor: ProsodyPredictor, d: Tensor, speed: Tensor, padding: Tensor) -> Tensor:
-    """Return how long each token lasts.
-
-    Parameters
-    ----------
-    d : torch.Tensor, shape (1, tokens, hidden + 128)
-        Features of the duration encoder.
-    speed : torch.Tensor, shape (1,)
-        Divides the durations.
-    padding : torch.Tensor, shape (1, tokens), bool
-        True where there is no token.
-
-    Returns
-    -------
-    torch.Tensor, shape (1, tokens), int64, frames
-        At least 1 for a token, 0 for padding.
-    """
-    x, _ = predictor.lstm(d)
-    lasting = torch.sigmoid(predictor.duration_proj(x)).sum(dim=-1) / speed
-    return torch.round(lasting).clamp(min=1).masked_fill(padding, 0.0).to(torch.int64)
-
-
-def alignment(lasting: Tensor, frames: int) -> Tensor:
-    """Return the matrix that repeats each token for as many frames as it lasts.
-
-    A token covers the frames from the sum of the durations before it up to that sum with its own; both are compared
-    with the numbers of all frames. A product with it equals `torch.repeat_interleave`, filled with zeros or cut to
-    `frames`.
-
-    Parameters
-    ----------
-    lasting : torch.Tensor, shape (1, tokens), int64, frames
-        Durations.
-    frames : int
-        Number of columns.
-
-    Returns
-    -------
-    torch.Tensor, shape (1, tokens, frames), bool
-
-    Examples
-    --------
-    >>> alignment(torch.tensor([[2, 1]]), 4).int().tolist()
-    [[[1, 1, 0, 0], [0, 0, 1, 0]]]
-    """
-    ends = lasting.cumsum(dim=1)
-    frame, begins = torch.arange(frames)[None, None], ends - lasting  # whole numbers, which float16 cannot round
-    return torch.logical_and(frame >= begins[:, :, None], frame < ends[:, :, None])
-
-
-class FeaturesStage(nn.Module):
+class FeaturesStage(TextPart):
     """Token ids to the inputs of the decoder, for a fixed number of tokens and of frames: all but the decoder.
 
     Where the text has as many tokens as there is room for and its durations add up to `frames`, this is the original
-    model to rounding. **Padding leaks**: behind a shorter text the backward LSTMs start in the padding, so durations
-    and features change; behind fewer frames the LSTM over frames and AdaIN's statistics read the empty tail, so pitch
-    and energy change.
+    model to rounding. In more room **padding leaks** unless it is `exact`: behind a shorter text the backward LSTMs
+    start in the padding, so durations and features change; behind fewer frames the LSTM over frames and AdaIN's
+    statistics read the empty tail, so pitch and energy change.
 
     Parameters
     ----------
@@ -152,6 +68,9 @@ class FeaturesStage(nn.Module):
         Its parts are shared, not copied, under the names that they have there.
     frames : int
         Frames of the decoder, 40 per second.
+    exact : bool
+        Whether the answer does not depend on how much room there is. The graph computes both lengths: of the text from
+        its mask, of the audio from the durations.
 
     Raises
     ------
@@ -161,13 +80,11 @@ class FeaturesStage(nn.Module):
 
     output_names: tuple[str, ...] = ("asr", "f0", "n", "pred_dur")
 
-    def __init__(self, model: KModel, frames: int):
+    def __init__(self, model: KModel, frames: int, exact: bool = False):
         if frames < 2:
-            raise InputError(f"The model was asked for {frames} frames; give a whole number above 1.")
-        super().__init__()
-        self.frames = frames
-        self.bert, self.bert_encoder = model.bert, model.bert_encoder
-        self.predictor, self.text_encoder = model.predictor, model.text_encoder
+            raise InputError(f"The model cannot compute {frames} frames; give a whole number above 1.")
+        super().__init__(model)
+        self.frames, self.exact = frames, exact
 
     def forward(
         self, ids: Tensor, attention_mask: Tensor, ref_s: Tensor, speed: Tensor
@@ -194,22 +111,30 @@ class FeaturesStage(nn.Module):
         pred_dur : torch.Tensor, shape (1, tokens), int64, frames
             Duration of each token, 0 for padding.
         """
-        mask = attention_mask > 0
-        padding, style = torch.logical_not(mask), ref_s[:, STYLE:]
-        encoded = self.bert_encoder(contextual(self.bert, ids, mask))
-        d = duration_features(self.predictor.text_encoder, encoded, style, padding)
-        lasting = durations(self.predictor, d, speed, padding)
-        spread = alignment(lasting, self.frames).to(d.dtype)
-        f0, n = self.predictor.F0Ntrain(d.transpose(1, 2) @ spread, style)
-        return text_features(self.text_encoder, ids, padding) @ spread, f0, n, lasting
+        asr, f0, n, lasting, _ = self._features(ids, attention_mask, ref_s[:, STYLE:], speed)
+        return asr, f0, n, lasting
+
+    def _features(self, ids: Tensor, attention_mask: Tensor, style: Tensor, speed: Tensor) -> tuple[Tensor, ...]:
+        """Return what `forward` does, and the sum of the durations, (1,) int64."""
+        tokens = attention_mask.sum(dim=1) if self.exact else None
+        with token_cuts.over_text(ids.shape[1], attention_mask, tokens) as (_, mask, padding):
+            lasting, d, t_en = token_cuts.predicted(self, ids, style, speed, mask, padding)
+        total, spread = lasting.sum(dim=1), token_cuts.alignment(lasting, self.frames).to(d.dtype)
+        f0, n = frame_cuts.prosody(self.predictor, d.transpose(1, 2) @ spread, style, self._length(total))
+        return t_en @ spread, f0, n, lasting, total
+
+    def _length(self, total: Tensor) -> Tensor | None:
+        """Return how many frames are valid of a text that lasts `total`, where that is to be known."""
+        return total.clamp(max=self.frames) if self.exact else None
 
 
 class CompleteStage(FeaturesStage):
     """Token ids to audio in one graph, for a fixed number of tokens and of frames: see `FeaturesStage`.
 
     It needs the patch ``explicit_noise`` for its noise inputs to be read; exporters want the other `EXPORT_PATCHES`
-    too. In the decoder, too, padding leaks: AdaIN's statistics read the empty tail. A text that is too long for
-    `frames` is cut; then ``audio_length_samples``, which counts all that was predicted, is more than there is audio.
+    too. Unless it is exact, padding leaks in the decoder, too: AdaIN's statistics read the empty tail. A text that is
+    too long for `frames` is cut; then ``audio_length_samples``, which counts all that was predicted, is more than there
+    is audio.
 
     Notes
     -----
@@ -219,8 +144,8 @@ class CompleteStage(FeaturesStage):
 
     output_names = ("audio", "audio_length_samples", "pred_dur")
 
-    def __init__(self, model: KModel, frames: int):
-        super().__init__(model, frames)
+    def __init__(self, model: KModel, frames: int, exact: bool = False):
+        super().__init__(model, frames, exact)
         self.decoder = model.decoder
 
     def forward(  # type: ignore[override]
@@ -239,24 +164,23 @@ class CompleteStage(FeaturesStage):
         ids, attention_mask, ref_s, speed : torch.Tensor
             See `FeaturesStage.forward`.
         initial_phase : torch.Tensor, shape (1, 9), cycles
-            See `noise.Noise`: no sample depends on it.
+            See `noise.Noise`: no sample depends on it; the exact form does not read it.
         harmonic_noise : torch.Tensor, shape (1, 600 * frames, 9), standard deviations
             See `noise.Noise`.
 
         Returns
         -------
         audio : torch.Tensor, shape (1, 600 * frames)
-            24 kHz, full scale 1; what follows ``audio_length_samples`` is no speech.
+            24 kHz, full scale 1; what follows ``audio_length_samples`` is no speech, and zeros in the exact form.
         audio_length_samples : torch.Tensor, shape (1,), int64
             600 times the sum of the durations.
         pred_dur : torch.Tensor, shape (1, tokens), int64, frames
             Duration of each token, 0 for padding.
         """
-        asr, f0, n, lasting = super().forward(ids, attention_mask, ref_s, speed)
-        unheard = torch.zeros_like(harmonic_noise[..., :1])
-        with noise.explicit(noise.Noise(initial_phase, harmonic_noise, unheard)):
-            audio = self.decoder(asr, f0, n, ref_s[:, :STYLE])
-        return audio.reshape(1, -1), SAMPLES_PER_FRAME * lasting.sum(dim=1), lasting
+        asr, f0, n, lasting, total = self._features(ids, attention_mask, ref_s[:, STYLE:], speed)
+        drawn = noise.of_harmonics(harmonic_noise, None if self.exact else initial_phase)
+        audio = frame_cuts.decoded(self.decoder, asr, f0, n, ref_s[:, :STYLE], drawn, self._length(total))
+        return audio, SAMPLES_PER_FRAME * total, lasting
 
 
 def complete_inputs(case: Case) -> dict[str, Tensor]:

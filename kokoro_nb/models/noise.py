@@ -72,6 +72,13 @@ def draw(frames: int, seed: int, kind: NoiseKind = "gaussian") -> Noise:
     return Noise(phase, harmonic, branch)
 
 
+def of_harmonics(harmonic: torch.Tensor, initial_phase: torch.Tensor | None = None) -> Noise:
+    """Complete the noise of the harmonics, (1, samples, 9), with zeros at the sites that never reach the audio."""
+    if initial_phase is None:
+        initial_phase = torch.zeros(1, harmonic.shape[2], dtype=harmonic.dtype)
+    return Noise(initial_phase, harmonic, torch.zeros_like(harmonic[..., :1]))
+
+
 class _Replay(TorchFunctionMode):
     """Answers the model's own calls of `torch.rand` and `torch.randn_like` from a `Noise`."""
 

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn.functional import pad
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
@@ -47,6 +48,42 @@ EXTENTS: dict[str, tuple[Extent, ...]] = {
 }
 
 
+def widened(inputs: Mapping[str, Tensor], room: int, fill: float = 0.0) -> dict[str, Tensor]:
+    """Return `inputs` with room for `room` tokens or frames.
+
+    Parameters
+    ----------
+    inputs : mapping
+        Inputs of a stage over tokens, or of one over frames, by name.
+    room : int
+        Tokens, or frames.
+    fill : float
+        What is put behind what there is; whole numbers where the input is.
+
+    Raises
+    ------
+    InputError
+        If an input is none of the stages', or is longer than there is room for.
+
+    Examples
+    --------
+    >>> import torch
+    >>> widened({"f0": torch.ones(1, 2), "s": torch.zeros(1, 128)}, 3)["f0"].tolist()
+    [[1.0, 1.0, 0.0, 0.0, 0.0, 0.0]]
+    """
+    wide = {}
+    for name, tensor in inputs.items():
+        if name not in EXTENTS:
+            raise InputError(f"It is not known how the input '{name}' grows; the stages take {', '.join(EXTENTS)}.")
+        for extent in EXTENTS[name]:
+            missing = extent.length({"tokens": room, "frames": room}) - tensor.shape[extent.axis]
+            if missing < 0:
+                raise InputError(f"Input '{name}' is longer than {room} {extent.per}; give more room.")
+            tensor = pad(tensor, (0, 0) * (tensor.dim() - 1 - extent.axis) + (0, missing), value=fill)
+        wide[name] = tensor
+    return wide
+
+
 def static_inputs(case: Case, frames: int, tokens: int | None = None) -> dict[str, Tensor]:
     """Return what the pipeline is given for an utterance, in buffers of fixed length, zeros behind what there is.
 
@@ -71,12 +108,7 @@ def static_inputs(case: Case, frames: int, tokens: int | None = None) -> dict[st
         If the text has more tokens than there is room for.
     """
     given = complete_inputs(case)
-    count = given["ids"].shape[1]
-    tokens = count if tokens is None else tokens
-    if tokens < count:
-        raise InputError(f"The text has {count} tokens and there is room for {tokens}; give more room.")
-    samples = frames * SAMPLES_PER_FRAME
-    drawn = given["harmonic_noise"][:, :samples]
-    padded = {name: nn.functional.pad(given[name], (0, tokens - count)) for name in ("ids", "attention_mask")}
-    noises = nn.functional.pad(drawn, (0, 0, 0, samples - drawn.shape[1]))
-    return {**padded, "ref_s": given["ref_s"], "speed": given["speed"], "harmonic_noise": noises}
+    text = {name: given[name] for name in ("ids", "attention_mask")}
+    drawn = {"harmonic_noise": given["harmonic_noise"][:, : frames * SAMPLES_PER_FRAME]}
+    room = given["ids"].shape[1] if tokens is None else tokens
+    return {**widened(text, room), "ref_s": given["ref_s"], "speed": given["speed"], **widened(drawn, frames)}

@@ -1,15 +1,18 @@
-"""The pipeline from token ids to audio as a chain of small modules, each to be exported alone: see `chain`."""
+"""The pipeline from token ids to audio as a chain of small modules, each to be exported alone: see `chain`.
+
+The steps over tokens take the text's ``attention_mask``; given ``length`` in its place, the number of its tokens, int64
+of shape (1,), they are exact in a buffer of any size, whatever stands behind the text, and leave zeros there.
+"""
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from kokoro.istftnet import Decoder, Generator
 from kokoro.model import KModel
-from kokoro.modules import ProsodyPredictor
 from torch import Tensor, nn
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models import complete, noise, stages
+from kokoro_nb.models import frame_cuts, noise, token_cuts
 from kokoro_nb.models.architecture import STYLE
 
 
@@ -37,9 +40,10 @@ class TextEncoderStep(PipelineStep):
     def __init__(self, model: KModel):
         super().__init__(model, ("text_encoder",))
 
-    def forward(self, ids: Tensor, attention_mask: Tensor) -> Tensor:
+    def forward(self, ids: Tensor, attention_mask: Tensor | None = None, length: Tensor | None = None) -> Tensor:
         """Return text features, (1, hidden, tokens)."""
-        return complete.text_features(self.text_encoder, ids, attention_mask < 1)
+        with token_cuts.over_text(ids.shape[1], attention_mask, length) as (_, _, padding):
+            return token_cuts.text_features(self.text_encoder, ids, padding)
 
 
 class BertStep(PipelineStep):
@@ -50,9 +54,10 @@ class BertStep(PipelineStep):
     def __init__(self, model: KModel):
         super().__init__(model, ("bert", "bert_encoder"))
 
-    def forward(self, ids: Tensor, attention_mask: Tensor) -> Tensor:
+    def forward(self, ids: Tensor, attention_mask: Tensor | None = None, length: Tensor | None = None) -> Tensor:
         """Return contextual features, (1, tokens, hidden)."""
-        return self.bert_encoder(complete.contextual(self.bert, ids, attention_mask > 0))
+        with token_cuts.over_text(ids.shape[1], attention_mask, length) as (valid, mask, _):
+            return valid.zeroed(self.bert_encoder(token_cuts.contextual(self.bert, ids, mask)), axis=1)
 
 
 class DurationEncoderStep(PipelineStep):
@@ -63,9 +68,12 @@ class DurationEncoderStep(PipelineStep):
     def __init__(self, model: KModel):
         super().__init__(model.predictor, ("text_encoder",))
 
-    def forward(self, encoded: Tensor, attention_mask: Tensor, ref_s: Tensor) -> Tensor:
+    def forward(
+        self, encoded: Tensor, ref_s: Tensor, attention_mask: Tensor | None = None, length: Tensor | None = None
+    ) -> Tensor:
         """Return features with style, (1, tokens, hidden + 128)."""
-        return complete.duration_features(self.text_encoder, encoded, ref_s[:, STYLE:], attention_mask < 1)
+        with token_cuts.over_text(encoded.shape[1], attention_mask, length) as (_, _, padding):
+            return token_cuts.duration_features(self.text_encoder, encoded, ref_s[:, STYLE:], padding)
 
 
 class DurationsStep(PipelineStep):
@@ -76,9 +84,12 @@ class DurationsStep(PipelineStep):
     def __init__(self, model: KModel):
         super().__init__(model.predictor, ("lstm", "duration_proj"))
 
-    def forward(self, d: Tensor, attention_mask: Tensor, speed: Tensor) -> Tensor:
+    def forward(
+        self, d: Tensor, speed: Tensor, attention_mask: Tensor | None = None, length: Tensor | None = None
+    ) -> Tensor:
         """Return durations, (1, tokens) int64, frames."""
-        return complete.durations(self, d, speed, attention_mask < 1)
+        with token_cuts.over_text(d.shape[1], attention_mask, length) as (valid, _, padding):
+            return token_cuts.durations(self, valid.zeroed(d, axis=1), speed, padding)
 
 
 class AlignmentStep(PipelineStep):
@@ -92,7 +103,7 @@ class AlignmentStep(PipelineStep):
 
     def forward(self, pred_dur: Tensor) -> Tensor:
         """Return 0 and 1, (1, tokens, frames) float32."""
-        return complete.alignment(pred_dur, self.frames).float()
+        return token_cuts.alignment(pred_dur, self.frames).float()
 
 
 class ProsodyStep(PipelineStep):
@@ -105,8 +116,7 @@ class ProsodyStep(PipelineStep):
 
     def forward(self, d: Tensor, alignment: Tensor, ref_s: Tensor) -> tuple[Tensor, Tensor]:
         """Return pitch (Hz) and energy, (1, 2 * frames) each."""
-        spread = d.transpose(1, 2) @ alignment.to(d.dtype)
-        return ProsodyPredictor.F0Ntrain(self, spread, ref_s[:, STYLE:])
+        return frame_cuts.prosody(self, d.transpose(1, 2) @ alignment.to(d.dtype), ref_s[:, STYLE:])
 
 
 class DecoderInputsStep(PipelineStep):
@@ -129,7 +139,7 @@ class TrunkStep(PipelineStep):
 
     def forward(self, asr: Tensor, f0: Tensor, n: Tensor, s: Tensor) -> Tensor:
         """Return the generator's input, (1, channels, 2 * frames)."""
-        return stages.trunk(self, asr, f0, n, s)
+        return frame_cuts.trunk(self, asr, f0, n, s)
 
 
 class ExcitationStep(PipelineStep):
@@ -142,9 +152,8 @@ class ExcitationStep(PipelineStep):
 
     def forward(self, f0: Tensor, harmonic_noise: Tensor) -> Tensor:
         """Return the signal, (1, 600 * frames)."""
-        zeros = torch.zeros_like(harmonic_noise)
-        with noise.explicit(noise.Noise(zeros[:, 0], harmonic_noise, zeros[..., :1])):
-            return stages.excitation(self, f0)
+        with noise.explicit(noise.of_harmonics(harmonic_noise)):
+            return frame_cuts.excitation(self, f0)
 
 
 class TransformStep(PipelineStep):
@@ -156,7 +165,7 @@ class TransformStep(PipelineStep):
         super().__init__(generator, ("stft",))
 
     def forward(self, excitation: Tensor) -> tuple[Tensor, Tensor]:
-        """Return magnitude and phase (radians), (1, 11, 120 * frames + 1) each."""
+        """Return magnitude and phase (radians) of (1, samples): (1, 11, samples / 5 + 1) each."""
         return self.stft.transform(excitation)
 
 
@@ -174,8 +183,7 @@ class GeneratorStep(PipelineStep):
         seen: list[Tensor] = []
         hook = self.conv_post.register_forward_pre_hook(lambda _module, args: seen.append(args[0]))
         try:
-            har = torch.cat([har_magnitude, har_phase], dim=1)
-            x_post = stages.filtered(self, x, s, har)
+            x_post = frame_cuts.filtered(self, x, s, torch.cat([har_magnitude, har_phase], dim=1))
         finally:
             hook.remove()
         return seen[0], x_post
@@ -191,7 +199,7 @@ class SpectrumStep(PipelineStep):
 
     def forward(self, x_post: Tensor) -> tuple[Tensor, Tensor]:
         """Return magnitude and phase (radians), (1, 11, 120 * frames + 1) each."""
-        return stages.spectrum(self, x_post)
+        return frame_cuts.spectrum(self, x_post)
 
 
 class WaveformStep(PipelineStep):
@@ -204,7 +212,7 @@ class WaveformStep(PipelineStep):
 
     def forward(self, spec: Tensor, phase: Tensor) -> Tensor:
         """Return the audio, (1, 600 * frames), 24 kHz, full scale 1."""
-        return stages.waveform(self, spec, phase)
+        return frame_cuts.waveform(self, spec, phase)
 
 
 def chain(model: KModel, frames: int) -> dict[str, PipelineStep]:
@@ -229,7 +237,7 @@ def chain(model: KModel, frames: int) -> dict[str, PipelineStep]:
         If `frames` is below 2: an instance norm has no variance over one.
     """
     if frames < 2:
-        raise InputError(f"The steps were asked for {frames} frames; give a whole number above 1.")
+        raise InputError(f"The steps cannot compute {frames} frames; give a whole number above 1.")
     generator = model.decoder.generator
     return {
         "text encoder": TextEncoderStep(model),

@@ -7,10 +7,11 @@ The methods of the classes are replaced, not those of instances, so that an expo
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from threading import Lock
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +23,13 @@ _given: ContextVar[Valid | None] = ContextVar("valid", default=None)
 
 @contextmanager
 def within(valid: Valid) -> Iterator[Valid]:
-    """Have norms, convolutions and LSTMs read no more than `valid` says, for the calls inside."""
+    """Have norms, convolutions and LSTMs read no more than `valid` says, for the calls inside.
+
+    Where everything is valid, nothing is replaced.
+    """
+    if valid.length is None:
+        yield valid
+        return
     token = _given.set(valid)
     _install()
     try:
@@ -90,31 +97,21 @@ _STAND_INS: dict[Any, Callable[..., Any]] = {
     nn.LSTM: lstm,
 }
 _originals: dict[Any, Callable[..., Any]] = {}
-_inherited: set[Any] = set()
-_lock, _depth = Lock(), [0]
+_lock, _installed, _depth = Lock(), ExitStack(), [0]
 
 
 def _install() -> None:
     """Put the stand-ins in place, unless another call has: threads share the classes, but not what is valid."""
     with _lock:
         _depth[0] += 1
-        if _depth[0] > 1:
-            return
-        for owner, stand_in in _STAND_INS.items():
-            _originals[owner] = owner.forward
-            if "forward" not in vars(owner):
-                _inherited.add(owner)
-            owner.forward = stand_in
+        if _depth[0] == 1:
+            for owner, stand_in in _STAND_INS.items():
+                _originals[owner] = owner.forward
+                _installed.enter_context(patch.object(owner, "forward", stand_in))
 
 
 def _remove() -> None:
     with _lock:
         _depth[0] -= 1
-        if _depth[0]:
-            return
-        for owner in _STAND_INS:
-            if owner in _inherited:
-                del owner.forward
-            else:
-                owner.forward = _originals[owner]
-        _inherited.clear()
+        if not _depth[0]:
+            _installed.close()

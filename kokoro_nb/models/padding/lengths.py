@@ -1,6 +1,6 @@
 """How much of each buffer is valid, at every rate, as tensors: a program of static shape reads it from its input."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -13,18 +13,23 @@ LIGHT = 2.0**-10  # the weight of one position in a mean: 45 s of them add up to
 
 
 class Valid:
-    """The valid part of every buffer that a computation passes.
+    """The valid part of every buffer that a computation passes: what a length says, or everything.
 
     A buffer is known by its size: no two rates of one utterance share one.
 
     Parameters
     ----------
-    counts : mapping
-        Size of a buffer -> how many of its positions are valid, int64 of shape (1,). They come first.
+    room : int
+        Size of the buffer, in tokens or frames.
+    length : torch.Tensor, shape (1,), int64, optional
+        How many of them are valid; they come first. Without it everything is valid, whatever its size.
+    rates : sequence of (int, int)
+        Positions per token or frame in each buffer, and how many more it has.
     """
 
-    def __init__(self, counts: Mapping[int, Tensor]):
-        self._counts = dict(counts)
+    def __init__(self, room: int = 0, length: Tensor | None = None, rates: Sequence[tuple[int, int]] = ((1, 0),)):
+        self.length = length
+        self._counts = {} if length is None else {rate * room + more: rate * length + more for rate, more in rates}
         self._made: dict[tuple[str, int, torch.dtype], Tensor] = {}
 
     def inside(self, room: int) -> Tensor:
@@ -38,11 +43,8 @@ class Valid:
         if room not in self._counts:
             known = ", ".join(map(str, self._counts))
             raise InputError(f"A buffer of {room} positions belongs to none of the rates here, which have {known}.")
-        key = ("inside", room, torch.bool)
-        if key not in self._made:
-            count = self._counts[room]
-            self._made[key] = torch.arange(room, device=count.device) < count
-        return self._made[key]
+        count = self._counts[room]
+        return self._once("inside", room, torch.bool, lambda: torch.arange(room, device=count.device) < count)
 
     def outside(self, room: int) -> Tensor:
         """Return True for what stands behind the valid positions, shape (room,)."""
@@ -71,6 +73,8 @@ class Valid:
 
     def zeroed(self, x: Tensor, axis: int = -1) -> Tensor:
         """Return `x`, of floats, with zeros behind its valid positions, whatever stood there, NaN and infinity too."""
+        if self.length is None:
+            return x
         room = x.shape[axis]
         return torch.where(
             self.inside(room).reshape([room if d == axis % x.dim() else 1 for d in range(x.dim())]), x, 0.0
@@ -83,7 +87,10 @@ class Valid:
         return self._made[key]
 
 
-def of_frames(room: int, length: Tensor) -> Valid:
+EVERYTHING = Valid()
+
+
+def of_frames(room: int, length: Tensor | None) -> Valid:
     """Return what is valid at every rate of the decoder.
 
     Parameters
@@ -91,11 +98,11 @@ def of_frames(room: int, length: Tensor) -> Valid:
     room : int
         Frames of the buffer, 40 per second.
     length : torch.Tensor, shape (1,), int64, frames
-        How many of them are valid, 2 or more.
+        How many of them are valid, 2 or more; None for all.
     """
-    return Valid({rate * room + more: rate * length + more for rate, more in RATES})
+    return Valid(room, length, RATES)
 
 
-def of_tokens(room: int, length: Tensor) -> Valid:
+def of_tokens(room: int, length: Tensor | None) -> Valid:
     """Return what is valid of buffers with room for `room` tokens, of which the first `length` are the text's."""
-    return Valid({room: length})
+    return Valid(room, length)
