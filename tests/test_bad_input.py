@@ -68,8 +68,8 @@ BAD = {
         lambda n, f, c: _replay(n, c),
         "draw it for as many frames as `asr` has",
     ),
-    "too many frames": (lambda n, f, c: c.decoder_inputs(10_000), "ask for fewer, or give a longer text"),
-    "no frames": (lambda n, f, c: c.decoder_inputs(0), "ask for fewer, or give a longer text"),
+    "too many frames": (lambda n, f, c: c.decoder_inputs(10_000), "choose fewer, or give a longer text"),
+    "no frames": (lambda n, f, c: c.decoder_inputs(0), "choose fewer, or give a longer text"),
 }
 
 

@@ -26,7 +26,8 @@ from kokoro_nb.listening.spectrum import log_spectral_distance
 from kokoro_nb.models.architecture import FRAMES_PER_SECOND, SAMPLE_RATE
 from kokoro_nb.models.case import Case, capture
 from kokoro_nb.models.kokoro import Kokoro
-from kokoro_nb.models.padding import PaddedFromHarStage, widened
+from kokoro_nb.models.stages import FromHarStage
+from kokoro_nb.models.static_buffers import widened
 
 EAR = "mini"
 COUNT = 50  # phrases; all that there are
@@ -43,7 +44,7 @@ def measure(
 ) -> list[dict[str, Any]]:
     """Decode the phrases of `data/phrases.txt` from `har` on in each precision, and transcribe them.
 
-    One program for all of them, with room for the longest: each one's length is an input, see `PaddedFromHarStage`.
+    One program for all of them, with room for the longest: each one's length is an input, see `FromHarStage`.
 
     Parameters
     ----------
@@ -87,7 +88,7 @@ def measure(
     reference: list[np.ndarray] = []
     with TemporaryDirectory() as place:
         calibration = {**_calibration(kokoro, room, seed), "length": torch.tensor([room])}
-        made = PrecisionPrograms(kokoro, PaddedFromHarStage, padded[0], calibration, tolerant, Path(place), folder)
+        made = PrecisionPrograms(kokoro, FromHarStage, padded[0], calibration, tolerant, Path(place), folder)
         for name in tqdm(list(dict.fromkeys([BASE, *precisions])), desc="precisions", unit="program"):
             call, _ = made.call(name)
             audio = [valid(call(inputs), case) for case, inputs in zip(cases, padded, strict=True)]

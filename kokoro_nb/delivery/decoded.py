@@ -14,8 +14,9 @@ from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
 from kokoro_nb.models.case import Case
-from kokoro_nb.models.padding import PaddedDecoderStage, widened
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.models.stages import DecoderStage
+from kokoro_nb.models.static_buffers import widened
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def speak_all(
     room = max(case.frames for case in cases)
     given = [widened(case.decoder_inputs(), room) | {"length": torch.tensor([case.frames])} for case in cases]
     with patched(model, EXPORT_PATCHES):
-        exported = export_program(PaddedDecoderStage(model.decoder), given[0])
+        exported = export_program(DecoderStage(model.decoder), given[0])
     return tuple(_speak(name, exported, cases, given, folder) for name in names)
 
 

@@ -16,16 +16,11 @@ from kokoro_nb.backends.exported import export_program, output_specs
 from kokoro_nb.delivery.contract import FILE, SCHEMA, Contract, Part, is_whole, write_contract
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import HARMONICS, MAX_PHONEMES, SAMPLE_RATE, SAMPLES_PER_FRAME, STYLE
+from kokoro_nb.models.complete import DurationStage
 from kokoro_nb.models.kokoro import Kokoro
-from kokoro_nb.models.padding import (
-    PaddedDecoderStage,
-    PaddedDurationStage,
-    PaddedFromHarStage,
-    PaddedProsody,
-    PaddedSourceStage,
-)
 from kokoro_nb.models.patches import EXPORT_PATCHES, FAST_PATCHES, patched
 from kokoro_nb.models.phonemes import G2P
+from kokoro_nb.models.stages import DecoderStage, FromHarStage, ProsodyStage, SourceStage
 from kokoro_nb.models.voices import load_voice
 from kokoro_nb.storage import atomic, cache_dir, digest, require_own
 
@@ -158,11 +153,11 @@ def _stages(model: Any, asked: Delivery) -> Iterator[tuple[str, torch.nn.Module,
     """Yield name, module and example inputs of every program."""
     hidden, ref_s = model.predictor.text_encoder.d_model, torch.zeros(1, 2 * STYLE)
     ids, some = torch.zeros(1, asked.tokens, dtype=torch.int64), torch.tensor([3])
-    yield "duration", PaddedDurationStage(model), {"ids": ids, "length": some, "ref_s": ref_s, "speed": torch.ones(1)}
+    yield "duration", DurationStage(model), {"ids": ids, "length": some, "ref_s": ref_s, "speed": torch.ones(1)}
     for name, frames in asked.buckets.items():
         two = {"length": torch.tensor([2])}
         spread = torch.zeros(1, hidden + STYLE, frames)
-        yield f"prosody_{name}", PaddedProsody(model), {"en": spread, "ref_s": ref_s, **two}
+        yield f"prosody_{name}", ProsodyStage(model), {"en": spread, "ref_s": ref_s, **two}
         f0 = {"f0": torch.zeros(1, 2 * frames)}
         noise = {"harmonic_noise": torch.zeros(1, frames * SAMPLES_PER_FRAME, HARMONICS)}
         given = {
@@ -172,13 +167,13 @@ def _stages(model: Any, asked: Delivery) -> Iterator[tuple[str, torch.nn.Module,
             "s": torch.zeros(1, STYLE),
         }
         if asked.at_har:
-            source = PaddedSourceStage(model.decoder)
+            source = SourceStage(model.decoder)
             yield f"source_{name}", source, {**f0, **noise, **two}
             with torch.no_grad(), patched(model, EXPORT_PATCHES):
                 har = {"har": source(**f0, **noise, **two)}
-            yield f"decoder_{name}", PaddedFromHarStage(model.decoder), {**given, **har, **two}
+            yield f"decoder_{name}", FromHarStage(model.decoder), {**given, **har, **two}
         else:
-            yield f"decoder_{name}", PaddedDecoderStage(model.decoder), {**given, **noise, **two}
+            yield f"decoder_{name}", DecoderStage(model.decoder), {**given, **noise, **two}
 
 
 def _copy(artifact: Artifact, part: str, folder: Path) -> str:

@@ -30,7 +30,7 @@ class Case:
     Attributes
     ----------
     text, phonemes, g2p, voice : str
-        What was asked for, and how it was read.
+        The text, its phonemes, what made them, and the voice.
     speed : float
         Divides the durations.
     seed : int
@@ -68,7 +68,7 @@ class Case:
         return self.tensors["audio"].numel() / SAMPLE_RATE
 
     def noise(self, frames: int | None = None) -> noise.Noise:
-        """Return the draw at all three sites, cut to the first `frames` frames where asked.
+        """Return the draw at all three sites, of the first `frames` frames, or of all.
 
         Raises
         ------
@@ -83,7 +83,7 @@ class Case:
         )
 
     def decoder_inputs(self, frames: int | None = None, start: int = 0) -> dict[str, Tensor]:
-        """Return the inputs of `stages.DecoderStage` by name, cut to `frames` frames from `start` where asked.
+        """Return the inputs of `stages.DecoderStage` by name, for `frames` frames from `start`, or all.
 
         Raises
         ------
@@ -108,8 +108,8 @@ class Case:
         frames = self.frames - start if frames is None else frames
         if start < 0 or frames < 1 or start + frames > self.frames:
             raise InputError(
-                f"Frames {start} to {start + frames} were asked for and the utterance has {self.frames}; "
-                "ask for fewer, or give a longer text."
+                f"Frames {start} to {start + frames} do not exist, the utterance has {self.frames}; "
+                "choose fewer, or give a longer text."
             )
         return frames
 
@@ -123,7 +123,7 @@ def capture(
     noise_kind: noise.NoiseKind = "gaussian",
     g2p: G2P = "auto",
 ) -> Case:
-    """Speak `text` with the unpatched model and keep what passes each cut.
+    """Speak `text` with the unpatched model and record the values at each cut.
 
     The model runs its own `forward_with_tokens`; hooks read its parts, and its random draws are answered from a seeded
     `noise.Noise`. Class-level patches that are on are off meanwhile.
@@ -148,7 +148,7 @@ def capture(
     Raises
     ------
     InputError
-        If the text, the voice or the speed is no good.
+        If the text, the voice or the speed cannot be used.
     """
     if not (isinstance(speed, int | float) and 0 < speed < float("inf")):
         raise InputError(f"The speed must be a number above 0, it is {speed}; 1 is normal, 2 is twice as fast.")
@@ -183,7 +183,7 @@ def capture(
 
 
 def save(case: Case, folder: str | Path) -> Path:
-    """Save `case` as a folder with ``case.json`` and ``tensors.safetensors``, whole or not at all."""
+    """Save `case` as a folder with ``case.json`` and ``tensors.safetensors``, complete or not at all."""
     from safetensors.torch import save_file
 
     about = {field.name: getattr(case, field.name) for field in fields(case) if field.name != "tensors"}

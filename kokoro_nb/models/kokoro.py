@@ -31,7 +31,7 @@ class Kokoro:
     voice_file : callable or None
         Voice name -> path of its file; None where voices can only be seeded.
     default_voice : str
-        The voice used where none is asked for.
+        The voice where none is named.
     """
 
     model: KModel
@@ -41,7 +41,7 @@ class Kokoro:
 
 
 def load_model(weights: str | Path = "seeded", seed: int = 0) -> Kokoro:
-    """Load Kokoro with the weights asked for.
+    """Load Kokoro with the weights named.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def load_model(weights: str | Path = "seeded", seed: int = 0) -> Kokoro:
 
 
 def reachable_weights() -> dict[str, str | None]:
-    """Return, for each weights name that can be asked for, None if it can be loaded now or the reason why not."""
+    """Return, None for each name of weights that can be loaded now, else the reason why not."""
     from huggingface_hub import try_to_load_from_cache
 
     files = ("config.json", KModel.MODEL_NAMES[PUBLISHED])
@@ -97,9 +97,9 @@ def _load_hub(repo: str) -> Kokoro:
 
 
 def _built(config: Path) -> KModel:
-    asked = read_config(config)
+    content = read_config(config)
     try:
-        return build(asked)
+        return build(content)
     except Exception as error:  # the constructors of three packages each refuse a wrong value in their own way
         raise InputError(
             f"No model can be built from {config} ({type(error).__name__}: {error}); use the one that belongs to the "

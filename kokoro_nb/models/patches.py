@@ -12,15 +12,13 @@ from typing import Any
 from kokoro.custom_stft import CustomSTFT
 from kokoro.istftnet import AdaIN1d, AdainResBlk1d, AdaINResBlock1, SineGen, SourceModuleHnNSF, TorchSTFT
 from torch import nn
-from torch.nn.utils import remove_weight_norm
 from torch.nn.utils.weight_norm import WeightNorm
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models import im2col, rewrites
+from kokoro_nb.models import im2col, replaced_parts, rewrites
 from kokoro_nb.patch_registry import register
 
 Rewrite = tuple[type, str, Callable[..., Any]]
-Undo = Callable[[], None]
 
 _SINE_PHASE: Rewrite = (SineGen, "_f02sine", rewrites.sine_phase)
 _SOURCE: tuple[Rewrite, ...] = (
@@ -54,6 +52,8 @@ class Patch:
         Class-level: (class, method name, function).
     install : callable or None
         Model-level: changes the model and returns the function that undoes it.
+    acts_on : tuple of type
+        Model-level: classes of the modules, or of the hooks on them, that it changes.
     """
 
     name: str
@@ -62,133 +62,14 @@ class Patch:
     tolerance: float
     requires: tuple[str, ...] = ()
     rewrites: tuple[Rewrite, ...] = ()
-    install: Callable[[nn.Module], Undo] | None = None
+    install: Callable[[nn.Module], replaced_parts.Undo] | None = None
+    acts_on: tuple[type, ...] = ()
 
-
-def active() -> tuple[str, ...]:
-    """Return the names of the class-level patches that are on, sorted."""
-    return tuple(sorted(rewrites.ON))
-
-
-@contextmanager
-def class_patches(names: Sequence[str]) -> Iterator[None]:
-    """Have exactly the class-level patches `names` on inside; what was on before is on again afterwards.
-
-    Raises
-    ------
-    InputError
-        If a name is unknown.
-    """
-    _require_known(names)
-    before = active()
-    _switch(names)
-    try:
-        yield
-    finally:
-        _switch(before)
-
-
-@contextmanager
-def patched(model: nn.Module, names: Sequence[str]) -> Iterator[nn.Module]:
-    """Switch the patches `names` on for `model`, in the order of the catalogue, and off again on leaving.
-
-    Parameters
-    ----------
-    model : torch.nn.Module
-        A Kokoro model or any part of one that holds the modules concerned.
-    names : sequence of str
-        Keys of `PATCHES`, in any order.
-
-    Raises
-    ------
-    InputError
-        If a name is unknown or two patches exclude each other.
-    """
-    _require_known(names)
-    if {"explicit_noise", "signal_noise"} <= {*names, *active()}:
-        raise InputError("The patches 'explicit_noise' and 'signal_noise' exclude each other; choose one.")
-    ordered = [name for name in PATCHES if name in names]
-    with ExitStack() as stack:
-        for name in ordered:
-            install = PATCHES[name].install
-            if install is not None:
-                stack.callback(install(model))
-        stack.enter_context(class_patches(sorted({*active(), *(n for n in ordered if PATCHES[n].rewrites)})))
-        yield model
-
-
-def _require_known(names: Sequence[str]) -> None:
-    unknown = [name for name in names if name not in PATCHES]
-    if unknown:
-        raise InputError(f"There is no patch '{unknown[0]}'; use one of {', '.join(PATCHES)}.")
-
-
-def _switch(names: Sequence[str]) -> None:
-    """Install the rewrites that `names` need and put every other method back."""
-    wanted = {row[:2]: row[2] for name in names for row in PATCHES[name].rewrites}
-    for (owner, method), original in _ORIGINALS.items():
-        function = wanted.get((owner, method), original)
-        if function is not None:
-            setattr(owner, method, function)
-        elif method in owner.__dict__:  # it was inherited before the patch
-            delattr(owner, method)
-    rewrites.ON.clear()
-    rewrites.ON.update(names)
-
-
-def _swap_stft(model: nn.Module) -> Undo:
-    swapped = []
-    for owner in model.modules():
-        stft = getattr(owner, "stft", None)
-        if isinstance(stft, TorchSTFT):
-            dtype = next((weight.dtype for weight in owner.parameters()), stft.window.dtype)
-            owner.stft = CustomSTFT(stft.filter_length, stft.hop_length, stft.win_length).to(dtype).eval()
-            swapped.append((owner, stft))
-
-    def undo() -> None:
-        for owner, stft in swapped:
-            owner.stft = stft
-
-    return undo
-
-
-def _fold_weight_norm(model: nn.Module) -> Undo:
-    folded = []
-    for module in model.modules():
-        for key, hook in list(module._forward_pre_hooks.items()):
-            if isinstance(hook, WeightNorm):
-                before = dict(module._parameters)
-                stale = module.__dict__.get(hook.name)  # the weight of the last call
-                remove_weight_norm(module, hook.name)
-                getattr(module, hook.name).requires_grad_(False)
-                folded.append((module, key, hook, before, stale))
-
-    def undo() -> None:
-        for module, key, hook, before, stale in reversed(folded):
-            module._parameters.clear()
-            module._parameters.update(before)
-            module._forward_pre_hooks[key] = hook  # hooks that others hung up or took down meanwhile stay as they are
-            module._forward_pre_hooks.move_to_end(key, last=False)
-            if stale is not None:
-                module.__dict__[hook.name] = stale
-
-    return undo
-
-
-def _make_contiguous(model: nn.Module) -> Undo:
-    changed = []
-    for module in model.modules():
-        if isinstance(module, CustomSTFT):
-            for name in ("weight_backward_real", "weight_backward_imag"):
-                tensor = getattr(module, name)
-                setattr(module, name, tensor.contiguous())
-                changed.append((module, name, tensor))
-
-    def undo() -> None:
-        for module, name, tensor in changed:
-            setattr(module, name, tensor)
-
-    return undo
+    def finds(self, model: nn.Module) -> bool:
+        """Say whether `model` holds anything that the patch changes, or that a patch which it requires makes such."""
+        classes = self.acts_on or tuple(owner for owner, _, _ in self.rewrites)
+        held = (thing for module in model.modules() for thing in (module, *module._forward_pre_hooks.values()))
+        return any(isinstance(thing, classes) for thing in held) or any(PATCHES[n].finds(model) for n in self.requires)
 
 
 _CATALOGUE = (
@@ -212,7 +93,8 @@ _CATALOGUE = (
         "inverse).",
         ("executorch-xnnpack", "executorch-portable", "onnxruntime", "tvm", "coreml"),
         float("inf"),
-        install=_swap_stft,
+        install=replaced_parts.swap_stft,
+        acts_on=(TorchSTFT,),
     ),
     Patch(
         "exact_istft",
@@ -274,7 +156,8 @@ _CATALOGUE = (
         "A weight computed at run time is no constant, so XNNPACK takes few convolutions: weight_norm is folded in.",
         ("executorch-xnnpack",),
         1e-5,
-        install=_fold_weight_norm,
+        install=replaced_parts.fold_weight_norm,
+        acts_on=(WeightNorm,),
     ),
     Patch(
         "contiguous_istft",
@@ -282,7 +165,8 @@ _CATALOGUE = (
         (),
         0.0,
         requires=("custom_stft",),
-        install=_make_contiguous,
+        install=replaced_parts.make_contiguous,
+        acts_on=(CustomSTFT,),
     ),
     Patch(
         "plane_mean",
@@ -306,6 +190,7 @@ _CATALOGUE = (
         (),
         1e-5,
         install=im2col.install,
+        acts_on=(nn.Conv1d,),
     ),
 )
 
@@ -313,4 +198,86 @@ PATCHES: dict[str, Patch] = {patch.name: patch for patch in _CATALOGUE}
 FAST_PATCHES: tuple[str, ...] = ("plane_mean", "sliced_style", "im2col")  # no export needs them
 EXPORT_PATCHES: tuple[str, ...] = tuple(name for name in PATCHES if name not in ("signal_noise", *FAST_PATCHES))
 _ORIGINALS = {row[:2]: row[0].__dict__.get(row[1]) for patch in _CATALOGUE for row in patch.rewrites}
+_OPEN: list[nn.Module] = []  # the models that are being patched, outermost first
+
+
+def active() -> tuple[str, ...]:
+    """Return the names of the class-level patches that are on, sorted."""
+    return tuple(sorted(rewrites.ON))
+
+
+@contextmanager
+def class_patches(names: Sequence[str]) -> Iterator[None]:
+    """Have exactly the class-level patches `names` on inside; what was on before is on again afterwards.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown.
+    """
+    _require_known(names)
+    before = active()
+    _switch(names)
+    try:
+        yield
+    finally:
+        _switch(before)
+
+
+@contextmanager
+def patched(model: nn.Module, names: Sequence[str] = EXPORT_PATCHES) -> Iterator[nn.Module]:
+    """Switch the patches `names` on for `model`, in the order of the catalogue, and off again on leaving.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        A Kokoro model or any part of one that holds the modules concerned.
+    names : sequence of str
+        Keys of `PATCHES`, in any order; all that an export takes by default.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown, two patches exclude each other, or none of them finds anything in `model` to change.
+    """
+    _require_known(names)
+    if {"explicit_noise", "signal_noise"} <= {*names, *active()}:
+        raise InputError("The patches 'explicit_noise' and 'signal_noise' exclude each other; choose one.")
+    ordered = [name for name in PATCHES if name in names]
+    again = any(model is one for one in _OPEN)  # where a patch has been at work already, it finds nothing
+    if ordered and not again and not any(PATCHES[name].finds(model) for name in ordered):
+        raise InputError(
+            f"A {type(model).__name__} holds nothing that {', '.join(ordered)} would change; "
+            "give a Kokoro model or a part of one."
+        )
+    with ExitStack() as stack:
+        _OPEN.append(model)
+        stack.callback(_OPEN.remove, model)
+        for name in ordered:
+            install = PATCHES[name].install
+            if install is not None:
+                stack.callback(install(model))
+        stack.enter_context(class_patches(sorted({*active(), *(n for n in ordered if PATCHES[n].rewrites)})))
+        yield model
+
+
+def _require_known(names: Sequence[str]) -> None:
+    unknown = [name for name in names if name not in PATCHES]
+    if unknown:
+        raise InputError(f"There is no patch '{unknown[0]}'; use one of {', '.join(PATCHES)}.")
+
+
+def _switch(names: Sequence[str]) -> None:
+    """Install the rewrites that `names` need and put every other method back."""
+    wanted = {row[:2]: row[2] for name in names for row in PATCHES[name].rewrites}
+    for (owner, method), original in _ORIGINALS.items():
+        function = wanted.get((owner, method), original)
+        if function is not None:
+            setattr(owner, method, function)
+        elif method in owner.__dict__:  # it was inherited before the patch
+            delattr(owner, method)
+    rewrites.ON.clear()
+    rewrites.ON.update(names)
+
+
 register(active, class_patches)  # a runtime that copies a module asks there which patches are on

@@ -17,7 +17,7 @@ class Phonemes:
     Attributes
     ----------
     text : str
-        What was asked for.
+        The text, as given.
     symbols : str
         Phonemes, as the model's table spells them.
     ids : torch.Tensor, shape (1, phonemes + 2), int64
@@ -53,13 +53,13 @@ def encode(vocab: Mapping[str, int], text: str, g2p: G2P = "auto") -> Phonemes:
         If the text is empty, if nothing in it can be pronounced, or if it is longer than 510 phonemes.
     """
     symbols, engine = phonemise(text, g2p)
-    kept = [symbol for symbol in symbols if symbol in vocab]
-    if not any(symbol not in SILENT for symbol in kept):
+    known = [symbol for symbol in symbols if symbol in vocab]
+    if not any(symbol not in SILENT for symbol in known):
         raise InputError(f"Nothing in the text {text!r} can be pronounced; give at least one English word.")
     if len(symbols) > MAX_PHONEMES:
         raise InputError(
             f"The text has {len(symbols)} phonemes and the model takes {MAX_PHONEMES}; split it into shorter sentences."
         )
-    ids = torch.tensor([[0, *(vocab[symbol] for symbol in kept), 0]])
+    ids = torch.tensor([[0, *(vocab[symbol] for symbol in known), 0]])
     dropped = "".join(symbol for symbol in symbols if symbol not in vocab)
     return Phonemes(text, symbols, ids, dropped, engine)

@@ -228,8 +228,8 @@ def chain(model: KModel, frames: int) -> dict[str, PipelineStep]:
     Returns
     -------
     dict
-        Name -> module. The parameters of its forward are names of `buffers.static_inputs` or of outputs of earlier
-        steps; its ``output_names`` are the names of its own.
+        Name -> module. The parameters that its forward needs are names of `static_buffers.static_inputs` or of outputs
+        of earlier steps; its ``output_names`` are the names of its own.
 
     Raises
     ------

@@ -36,7 +36,8 @@ def load_voice(kokoro: Kokoro, voice: str = "") -> Tensor:
     Raises
     ------
     InputError
-        If a voice is unknown, its table has another shape or holds NaN or infinity, or the shares are no good.
+        If a voice is unknown, its table has another shape or holds NaN or infinity, or a share is no positive
+        number.
     """
     parts = [part.strip() for part in (voice or kokoro.default_voice).split("+")]
     names, shares = [], []

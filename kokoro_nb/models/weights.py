@@ -17,7 +17,7 @@ from kokoro_nb.models.architecture import STYLE
 
 PARTS = ("bert", "bert_encoder", "predictor", "decoder", "text_encoder")
 POSITION_IDS = "bert.embeddings.position_ids"  # 0, 1, 2 ...: a constant that older transformers stored as a weight
-WIDEST, DEEPEST = 4096, 64  # what a config.json may ask for: Kokoro's widest layer has 2048 channels
+WIDEST, DEEPEST = 4096, 64  # the most that a config.json may have: Kokoro's widest layer has 2048 channels
 MADE_HERE = "'mini' (a small trained voice), 'seeded' (random, full size), 'narrow' (random, small)"
 
 
@@ -28,7 +28,7 @@ class Weights:
     Attributes
     ----------
     name : str
-        What was asked for: ``seeded``, ``narrow``, a hub id or a path's last part.
+        As requested: ``seeded``, ``narrow``, a hub id or a path's last part.
     origin : str
         Where they come from, in words.
     parameters : int
@@ -111,7 +111,7 @@ def read_config(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} lacks {', '.join(missing)}; use the config.json that belongs to the weights.")
     if config["style_dim"] != STYLE:
         raise InputError(
-            f"{path} asks for styles of {config['style_dim']} numbers, Kokoro's have {STYLE}; "
+            f"{path} has styles of {config['style_dim']} numbers, Kokoro's have {STYLE}; "
             "use the config.json that belongs to the weights."
         )
     parts = config["plbert"], config["istftnet"], config["vocab"]
@@ -122,7 +122,7 @@ def read_config(path: Path) -> dict[str, Any]:
         or not all(0 <= size <= WIDEST for size in sizes)
         or not all(type(number) is int and 0 < number <= DEEPEST for number in layers)
     ):
-        raise InputError(f"{path} asks for sizes that no Kokoro has; use the config.json that belongs to the weights.")
+        raise InputError(f"{path} has sizes that no Kokoro has; use the config.json that belongs to the weights.")
     return config
 
 

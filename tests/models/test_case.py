@@ -75,20 +75,20 @@ def test_the_noise_is_cut_to_the_first_frames(narrow_case):
 @pytest.mark.parametrize(("beyond", "start"), [(1, 0), (0, 1), (-9999, 0), (0, -1)])
 def test_frames_that_are_not_there_are_refused(narrow_case, beyond, start):
     with pytest.raises(
-        InputError, match=f"the utterance has {narrow_case.frames}; ask for fewer, or give a longer text"
+        InputError, match=f"the utterance has {narrow_case.frames}; choose fewer, or give a longer text"
     ):
         narrow_case.decoder_inputs(narrow_case.frames + beyond, start)
 
 
 def test_no_frames_are_refused(narrow_case):
-    with pytest.raises(InputError, match="ask for fewer"):
+    with pytest.raises(InputError, match="choose fewer"):
         narrow_case.decoder_inputs(0)
-    with pytest.raises(InputError, match="ask for fewer"):
+    with pytest.raises(InputError, match="choose fewer"):
         narrow_case.decoder_inputs(start=narrow_case.frames)
 
 
 def test_noise_that_is_not_there_is_refused(narrow_case):
-    with pytest.raises(InputError, match=f"Frames 0 to {narrow_case.frames + 1} were asked for"):
+    with pytest.raises(InputError, match=f"Frames 0 to {narrow_case.frames + 1} do not exist"):
         narrow_case.noise(narrow_case.frames + 1)
 
 

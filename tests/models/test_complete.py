@@ -8,7 +8,7 @@ from kokoro_nb.backends.base import absence
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.snapshot import snapshot
 from kokoro_nb.errors import InputError
-from kokoro_nb.models import complete, noise, stages
+from kokoro_nb.models import noise, stages, token_cuts
 from kokoro_nb.models.case import capture
 from kokoro_nb.models.complete import CompleteStage, FeaturesStage
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
@@ -141,19 +141,19 @@ def test_the_alignment_is_repeat_interleave(seed):
     features = torch.randn(3, 20, generator=draw)
     expected = features.repeat_interleave(lasting[0], dim=1)
     total = expected.shape[1]
-    assert torch.equal(features @ complete.alignment(lasting, total)[0].float(), expected)
-    longer = features @ complete.alignment(lasting, total + 9)[0].float()
+    assert torch.equal(features @ token_cuts.alignment(lasting, total)[0].float(), expected)
+    longer = features @ token_cuts.alignment(lasting, total + 9)[0].float()
     assert torch.equal(longer, torch.nn.functional.pad(expected, (0, 9)))
-    assert torch.equal(features @ complete.alignment(lasting, total - 9)[0].float(), expected[:, : total - 9])
+    assert torch.equal(features @ token_cuts.alignment(lasting, total - 9)[0].float(), expected[:, : total - 9])
 
 
 def test_bert_hides_the_padding_as_the_package_s_does(narrow, text):
     given, bert, tokens = _padded(text, 24), narrow.model.bert, text["ids"].shape[1]
     with torch.no_grad():
         expected = bert(given["ids"], attention_mask=given["attention_mask"].int())
-        found = complete.contextual(bert, given["ids"], given["attention_mask"] > 0)
-        alone = complete.contextual(bert, text["ids"], text["attention_mask"] > 0)
-        unmasked = complete.contextual(bert, given["ids"], torch.ones(1, 24, dtype=torch.bool))
+        found = token_cuts.contextual(bert, given["ids"], given["attention_mask"] > 0)
+        alone = token_cuts.contextual(bert, text["ids"], text["attention_mask"] > 0)
+        unmasked = token_cuts.contextual(bert, given["ids"], torch.ones(1, 24, dtype=torch.bool))
     assert _of_peak(found, expected) < 1e-5
     assert _of_peak(found[:, :tokens], alone) < 1e-5
     assert _of_peak(unmasked[:, :tokens], alone) > 1e-3

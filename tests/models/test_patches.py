@@ -81,11 +81,6 @@ def test_undone_is_bit_exact(narrow, narrow_case, reference, names):
         _audio(narrow.model, narrow_case)
     _assert_as_the_package_made_it(narrow.model, keys)
     assert torch.equal(_audio(narrow.model, narrow_case), reference)
-
-
-@pytest.mark.parametrize("names", SETS, ids="+".join)
-def test_undone_is_bit_exact_after_an_exception(narrow, narrow_case, reference, names):
-    keys = list(narrow.model.state_dict())
     with pytest.raises(ZeroDivisionError), patched(narrow.model, names):
         raise ZeroDivisionError
     _assert_as_the_package_made_it(narrow.model, keys)
@@ -158,6 +153,32 @@ def test_explicit_and_signal_noise_exclude_each_other(narrow):
     ):
         pass
     assert active() == ()
+
+
+def test_an_export_takes_its_patches_by_default(narrow):
+    with patched(narrow.model):
+        assert active() == tuple(sorted(name for name in EXPORT_PATCHES if PATCHES[name].rewrites))
+        assert isinstance(narrow.model.decoder.generator.stft, CustomSTFT)
+
+
+@pytest.mark.parametrize("names", [EXPORT_PATCHES, ("im2col",), ("exact_istft", "fold_weight_norm")], ids="+".join)
+def test_a_module_in_which_nothing_would_change_is_refused(names):
+    with pytest.raises(InputError, match=r"^A Linear holds nothing that .* would change; give a Kokoro"):
+        patched(nn.Linear(2, 2), names).__enter__()
+    assert active() == ()
+
+
+def test_one_patch_that_finds_its_class_is_enough():
+    with patched(nn.Sequential(nn.InstanceNorm1d(2)), EXPORT_PATCHES):
+        assert nn.InstanceNorm1d.forward is not METHODS[nn.InstanceNorm1d, "forward"]
+    with patched(nn.Linear(2, 2), ()):  # none is asked for
+        assert active() == ()
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_each_patch_finds_what_it_changes_in_the_decoder_alone(narrow, name):
+    assert PATCHES[name].finds(narrow.model.decoder)
+    assert not PATCHES[name].finds(nn.Linear(2, 2))
 
 
 def test_class_patches_have_exactly_these_on():

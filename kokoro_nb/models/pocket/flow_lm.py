@@ -57,7 +57,7 @@ class ConditioningBackbone(nn.Module):
         length : torch.Tensor, shape (1,), int64
             How many there are.
         cache, position
-            See `state.flow_lm_state`.
+            See `stream_state.flow_lm_state`.
 
         Returns
         -------
@@ -108,14 +108,14 @@ class FlowLmStep(nn.Module):
         latent : torch.Tensor, shape (1, 1, latent width)
             The frame before, or ``model.flow_lm.bos_emb`` for the first, where the package writes NaN.
         cache, position
-            See `state.flow_lm_state`.
+            See `stream_state.flow_lm_state`.
 
         Returns
         -------
         condition : torch.Tensor, shape (1, condition width)
             Input of `FlowStep`.
         stop : torch.Tensor, shape (1, 1)
-            Logit of the end of speech, to be held against ``model.eos_threshold``.
+            Logit of the end of speech, to be compared with ``model.eos_threshold``.
         cache, position
             The new ones.
         """

@@ -1,7 +1,7 @@
 """PocketTTS from ids to audio by its steps alone, in NumPy: whatever runs the steps, no PyTorch is needed here.
 
 A step is any callable from arrays by name to arrays by name, the `run` of an exported program for one. The noise is
-an input, so that two runtimes can be held against each other.
+an input, so that two runtimes can be compared.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -13,20 +13,20 @@ from kokoro_nb.errors import InputError
 
 Values = Mapping[str, np.ndarray]
 Step = Callable[[Values], Values]
-Steps = Mapping[str, Step]  # the names are those of `steps.step_modules`
+Steps = Mapping[str, Step]  # the names are those of `pocket_steps.step_modules`
 Watch = Callable[[str, str, Values, Values], None]
 
 
 @dataclass(frozen=True)
 class Host:
-    """What the host has to know of a model beside its steps.
+    """What a host needs of a model beside its steps.
 
     Attributes
     ----------
     first : numpy.ndarray, shape (1, 1, latent width), float32
         What stands for the latent before the first.
     language, decoder : dict
-        Empty states: see `state.flow_lm_state` and `state.mimi_state`.
+        Empty states: see `stream_state.flow_lm_state` and `stream_state.mimi_state`.
     room : int
         Tokens that one call of the steps ``text`` and ``conditioning`` takes.
     positions : int
@@ -137,7 +137,7 @@ def speak(
     ----------
     steps : mapping
         ``text``, ``conditioning`` or ``conditioning step``, ``language``, ``flow`` and ``mimi``: see
-        `steps.step_modules`.
+        `pocket_steps.step_modules`.
     host : Host
         Of the model that the steps are of.
     utterance : Utterance

@@ -38,7 +38,7 @@ class MimiStep(nn.Module):
     Raises
     ------
     InputError
-        If the decoder is of another build: see `state.streams`.
+        If the decoder is of another build: see `stream_state.streams`.
     """
 
     output_names = ("audio", "position", "cache", *STREAMS)
@@ -77,7 +77,7 @@ class MimiStep(nn.Module):
         latent : torch.Tensor, shape (1, 1, latent width)
             As the sampler leaves it: of mean 0 and deviation 1.
         position, cache, upsample, conv_in, up_0, res_0, up_1, res_1, up_2, res_2, conv_out
-            See `state.mimi_state`.
+            See `stream_state.mimi_state`.
 
         Returns
         -------

@@ -6,7 +6,7 @@ from pocket_tts.modules.attention import StreamingMultiheadAttention
 from torch import Tensor, nn
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.pocket.transformer import rotate, visible, written
+from kokoro_nb.models.pocket.transformer import Write, rotate, run, visible, written
 
 HIDDEN = -1e9  # what is added to scores that are not to be seen
 
@@ -39,24 +39,20 @@ class OtherConditioningStep(nn.Module):
 
     def forward(self, embedding: Tensor, cache: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
         """Read `embedding`, (1, 1, width); state in and out as in `flow_lm.ConditioningBackbone.forward`."""
-        x, caches = embedding, []
-        for i, layer in enumerate(self.transformer.layers):
-            update, kept = _attend(layer.self_attn, layer.norm1(x), cache[i], position)
-            caches.append(kept)
-            x = layer._ff_block(x + layer.layer_scale_1(update))
-        return torch.stack(caches), position + 1
+        _, cache = run(self.transformer, embedding, cache, position, 1, attention=_attend)
+        return cache, position + 1
 
 
 def _attend(
-    attention: StreamingMultiheadAttention, x: Tensor, cache: Tensor, position: Tensor
+    attention: StreamingMultiheadAttention, x: Tensor, cache: Tensor, position: Tensor, count: int, write: Write
 ) -> tuple[Tensor, Tensor]:
     heads, channels = attention.num_heads, attention.dim_per_head
     q, k, v = (part.view(1, heads, channels) for part in attention.in_proj(x).chunk(3, dim=-1))
     slowness = attention.rope.max_period ** (torch.arange(0, channels, 2, dtype=x.dtype) / channels)
     angles = position.to(x.dtype)[:, None, None] * (1.0 / slowness)
     turn = torch.cos(angles), torch.sin(angles)
-    keys = written(cache[0], rotate(k, *turn), position, 1, "one_hot")
-    values = written(cache[1], v, position, 1, "one_hot")
+    keys = written(cache[0], rotate(k, *turn), position, count, write)
+    values = written(cache[1], v, position, count, write)
     scores = torch.einsum("qhd,khd->hqk", rotate(q, *turn), keys) / channels**0.5
     unseen = torch.logical_not(visible(position, 1, cache.shape[1], attention.context)).to(x.dtype)
     weights = torch.softmax(scores + HIDDEN * unseen, dim=-1)

@@ -24,7 +24,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.models.weights import Weights, digest_tensors
 
 NARROW, SEEDED = "narrow", "seeded"  # as Kokoro's: few channels, and the full size
-DEFAULT = "english"  # what the package loads where it is told nothing
+DEFAULT = "english"  # what the package loads by default
 TEXT = (
     "The birch canoe slid on the smooth planks. Glue the sheet to the dark blue background. It's easy to tell the "
     "depth of a well. These days a chicken leg is a rare dish. Rice is often served in round bowls. The juice of "
@@ -95,7 +95,7 @@ def load_pocket(config: str | dict[str, Any] = NARROW, seed: int = 0) -> TTSMode
     Raises
     ------
     InputError
-        If the configuration is unknown or no good.
+        If the configuration is unknown or cannot be read.
     """
     name = config if isinstance(config, str) else "own configuration"
     content = _content(config) if isinstance(config, str) else config
@@ -226,7 +226,7 @@ def _offline(content: dict[str, Any], folder: Path) -> dict[str, Any]:
     try:
         pieces = Config(**content).flow_lm.lookup_table.n_bins
     except (TypeError, ValueError) as error:
-        raise InputError(f"The configuration is no good ({error}); start from one of the package's own.") from error
+        raise InputError(f"The configuration does not fit ({error}); start from one of the package's own.") from error
     parts = {key: value for key, value in content.items() if not key.startswith("weights_path")}
     for name in ("flow_lm", "mimi"):
         parts[name] = {key: value for key, value in content[name].items() if key != "weights_path"}

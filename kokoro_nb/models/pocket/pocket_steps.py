@@ -1,4 +1,4 @@
-"""The steps of one model with shapes that fit an utterance, what its host has to know, and what is to be said."""
+"""The steps of one model with shapes that fit an utterance, what their host needs, and the utterance itself."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -26,12 +26,12 @@ class StepModule:
 
 
 def host_of(model: TTSModel, capacity: int, frames: int, room: int) -> Host:
-    """Return what the host of `model` has to know.
+    """Return what the host of `model` needs.
 
     Parameters
     ----------
     model : pocket_tts.TTSModel
-        See `architecture.load_pocket`.
+        See `pocket_architecture.load_pocket`.
     capacity : int
         Positions of the language model: voice, text and frames together.
     frames : int

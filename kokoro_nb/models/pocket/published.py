@@ -44,9 +44,9 @@ def load_published(source: str) -> TTSModel:
         with without_warnings():
             model = TTSModel.load_model(config=None if source == HUB else source)
     except Exception as error:  # the package, safetensors, the tokenizers and torch have errors of their own
-        told = str(error).strip().splitlines()
+        lines = str(error).strip().splitlines()
         raise InputError(
-            f"PocketTTS cannot be loaded from {source} ({type(error).__name__}: {told[0] if told else ''}); "
+            f"PocketTTS cannot be loaded from {source} ({type(error).__name__}: {lines[0] if lines else ''}); "
             "use the configuration, the weights and the tokenizer that belong together."
         ) from error
     for name, tensor in model.state_dict().items():

@@ -23,7 +23,7 @@ def flow_lm_state(model: TTSModel, capacity: int, package: ModelState | None = N
     Parameters
     ----------
     capacity : int
-        Positions that there is room for: voice, text and frames together. What goes beyond is lost without a word, for
+        Positions that there is room for: voice, text and frames together. What goes beyond is lost silently, for
         a static graph raises nothing.
     package : dict, optional
         The package's state, from `TTSModel.get_state_for_audio_prompt` for one, to go on from.
@@ -48,7 +48,7 @@ def mimi_state(model: TTSModel, capacity: int, package: ModelState | None = None
     Parameters
     ----------
     capacity : int
-        Positions of its transformer that there is room for: 16 to a frame. What goes beyond is lost without a word.
+        Positions of its transformer that there is room for: 16 to a frame. What goes beyond is lost silently.
     package : dict, optional
         The package's state to go on from.
 

@@ -12,8 +12,8 @@ from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.complete import CompleteStage, complete_inputs
 from kokoro_nb.models.kokoro import Kokoro
-from kokoro_nb.models.padding import PaddedCompleteStage, widened
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.models.static_buffers import widened
 from kokoro_nb.traces.parity import compare
 
 SPARE = 12  # tokens, and frames
@@ -82,8 +82,8 @@ class CompleteModel:
         wide = inputs | widened({name: inputs[name] for name in ("ids", "attention_mask")}, tokens)
         wide |= widened({"harmonic_noise": inputs["harmonic_noise"]}, frames)
         with patched(model, EXPORT_PATCHES):
-            (row,) = survey(PaddedCompleteStage(model, frames), wide, ["coreml-reference"], calls=1)
-            masked, unmasked = (kind(model, frames)(**wide) for kind in (PaddedCompleteStage, CompleteStage))
+            (row,) = survey(CompleteStage(model, frames, exact=True), wide, ["coreml-reference"], calls=1)
+            masked, unmasked = (CompleteStage(model, frames, exact)(**wide) for exact in (True, False))
         wrong = int((masked[2][0, :count] != case.tensors["durations"]).sum())
         wrong += int(masked[1]) // SAMPLES_PER_FRAME - case.frames
         correlation = compare(unmasked[0][:, : masked[0].shape[1]], masked[0]).correlation

@@ -9,7 +9,7 @@ import torch
 from kokoro.model import KModel
 from torch import Tensor, nn
 
-from kokoro_nb.models import complete, noise, stages
+from kokoro_nb.models import frame_cuts, noise, stages, token_cuts
 from kokoro_nb.models.architecture import STYLE, build, full_config
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.kokoro import Kokoro
@@ -109,32 +109,32 @@ def _text(model: KModel, case: Case) -> Iterator[Pair]:
     with torch.no_grad():
         encoded = model.bert_encoder(model.bert(ids, attention_mask=mask.int()))
         d = predictor.text_encoder(encoded.transpose(1, 2), style, count, padding)
-        lasting = complete.durations(predictor, d, speed, padding)
+        lasting = token_cuts.durations(predictor, d, speed, padding)
     yield (
         *("CustomAlbert (bert)", "transformers derives its mask with new_ones from the data", model.bert),
         lambda: (model.bert(ids, attention_mask=mask.int()),),
-        lambda: (complete.contextual(model.bert, ids, mask),),
+        lambda: (token_cuts.contextual(model.bert, ids, mask),),
     )
     yield (
         *("TextEncoder (text_encoder)", packed, model.text_encoder),
         lambda: (model.text_encoder(ids, count, padding),),
-        lambda: (complete.text_features(model.text_encoder, ids, padding),),
+        lambda: (token_cuts.text_features(model.text_encoder, ids, padding),),
     )
     yield (
         *("DurationEncoder (predictor.text_encoder)", packed, predictor.text_encoder),
         lambda: (predictor.text_encoder(encoded.transpose(1, 2), style, count, padding),),
-        lambda: (complete.duration_features(predictor.text_encoder, encoded, style, padding),),
+        lambda: (token_cuts.duration_features(predictor.text_encoder, encoded, style, padding),),
     )
     yield (
         *("KModel.forward_with_tokens: durations", "squeeze, and durations for padding too", predictor.duration_proj),
         lambda: (_durations(predictor, d, speed),),
-        lambda: (complete.durations(predictor, d, speed, padding),),
+        lambda: (token_cuts.durations(predictor, d, speed, padding),),
     )
     frames = int(lasting.sum())
     yield (
         *("KModel.forward_with_tokens: alignment", "repeat_interleave and a write by index: shapes from data", None),
         lambda: (_alignment(lasting, frames),),
-        lambda: (complete.alignment(lasting, frames).float(),),
+        lambda: (token_cuts.alignment(lasting, frames).float(),),
     )
 
 
@@ -160,12 +160,12 @@ def _audio(model: KModel, case: Case) -> Iterator[Pair]:
     decoder, generator, inputs, drawn = model.decoder, model.decoder.generator, case.decoder_inputs(), case.noise()
     source = stages.ExcitationStage(decoder)
     with torch.no_grad(), noise.replayed(drawn):
-        signal = stages.excitation(generator, inputs["f0"])
+        signal = frame_cuts.excitation(generator, inputs["f0"])
         magnitude, phase = generator.stft.transform(signal)
 
     def spoken() -> Results:
         with noise.replayed(drawn):
-            return (stages.excitation(generator, inputs["f0"]),)
+            return (frame_cuts.excitation(generator, inputs["f0"]),)
 
     yield (
         *("SourceModuleHnNSF (decoder.generator.m_source)", "random draws inside, float modulo", generator.m_source),

@@ -17,7 +17,7 @@ from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.backends.ladder import difference
 from kokoro_nb.backends.signature import as_array
 from kokoro_nb.backends.snapshot import snapshot
-from kokoro_nb.models import stages
+from kokoro_nb.models import frame_cuts, stages
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import patched
 from kokoro_nb.studies.executorch_0_7.arena import norm_memory
@@ -79,7 +79,7 @@ class Blocks(nn.Module):
 
     def forward(self, asr: Tensor, f0: Tensor, n: Tensor, s: Tensor) -> Tensor:
         """Return what the generator is given, (1, channels, 2 * frames)."""
-        return stages.trunk(self.decoder, asr, f0, n, s)
+        return frame_cuts.trunk(self.decoder, asr, f0, n, s)
 
 
 def given(blocks: Blocks, path: str, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:

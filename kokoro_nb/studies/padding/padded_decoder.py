@@ -15,8 +15,8 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.models import noise, stages
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
 from kokoro_nb.models.case import Case
-from kokoro_nb.models.padding import PaddedDecoderStage, PaddedFromHarStage, PaddedSourceStage, widened
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.models.static_buffers import widened
 from kokoro_nb.traces.parity import Parity, compare
 
 SIGNAL = "signal"  # sin(137 x) cos(211 x) of the harmonic signal x, which an older port took for noise
@@ -145,13 +145,13 @@ def _run(model: KModel, case: Case, frames: int, bucket: int, kind: str, seed: i
         precise = deepcopy(stages.SourceStage(decoder)).double()(
             inputs["f0"].double(), inputs["harmonic_noise"].double()
         )
-        har = PaddedSourceStage(decoder)(wide["f0"], drawn, length)[..., : bare["har"].shape[-1]]
+        har = stages.SourceStage(decoder)(wide["f0"], drawn, length)[..., : bare["har"].shape[-1]]
         computed = [
             stages.DecoderStage(decoder)(**inputs),
             stages.DecoderStage(decoder)(**wide),
-            PaddedDecoderStage(decoder)(**wide, length=length),
+            stages.DecoderStage(decoder)(**wide, length=length),
             stages.FromHarStage(decoder)(**bare),
-            PaddedFromHarStage(decoder)(**widened(bare, bucket), length=length),
+            stages.FromHarStage(decoder)(**widened(bare, bucket), length=length),
         ]
     plain, naive, exact, alone, padded = (audio[0, : SAMPLES_PER_FRAME * frames].numpy() for audio in computed)
     floor, source = compare(_complex(precise), _complex(bare["har"])), compare(_complex(bare["har"]), _complex(har))

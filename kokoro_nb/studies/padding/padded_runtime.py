@@ -13,8 +13,8 @@ from kokoro_nb.backends.ladder import climb
 from kokoro_nb.benchmarks.interleaved import Spread, paired
 from kokoro_nb.models import stages
 from kokoro_nb.models.case import Case
-from kokoro_nb.models.padding import PaddedFromHarStage, widened
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.models.static_buffers import widened
 from kokoro_nb.traces.parity import compare
 
 
@@ -71,7 +71,7 @@ def on_runtime(model: KModel, case: Case, name: str, frames: int, bucket: int, r
         plain = stages.from_har_inputs(model.decoder, case.decoder_inputs(frames))
         wide = widened(plain, bucket)
         exact = {**wide, "length": torch.tensor([frames])}
-        before, after = stages.FromHarStage(model.decoder), PaddedFromHarStage(model.decoder)
+        before, after = stages.FromHarStage(model.decoder), stages.FromHarStage(model.decoder)
         expected = before(**plain).numpy()
         programs = {"plain": (before, plain), "naive": (before, wide), "exact": (after, exact)}
         taken = {kind: climb(runtime, module, inputs, None, 1) for kind, (module, inputs) in programs.items()}

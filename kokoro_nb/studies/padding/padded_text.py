@@ -8,7 +8,8 @@ import torch
 from kokoro.model import KModel
 
 from kokoro_nb.models.case import Case
-from kokoro_nb.models.padding import PaddedDurationStage, widened
+from kokoro_nb.models.complete import DurationStage
+from kokoro_nb.models.static_buffers import widened
 from kokoro_nb.traces.parity import compare
 
 
@@ -58,7 +59,7 @@ def text_in_buffer(model: KModel, case: Case, bucket: int, given_length: bool = 
     count, wide = ids.shape[1], widened({"ids": ids}, bucket)["ids"]
     length, speed = torch.tensor([count if given_length else bucket]), torch.tensor([case.speed])
     with torch.no_grad():
-        durations, d, t_en = PaddedDurationStage(model)(wide, length, case.tensors["ref_s"], speed)
+        durations, d, t_en = DurationStage(model)(wide, length, case.tensors["ref_s"], speed)
     same = torch.equal(durations[0, :count], case.tensors["durations"])
     changes = compare(case.tensors["d"], d[:, :count]).of_peak, compare(case.tensors["t_en"], t_en[..., :count]).of_peak
     return PaddedText(bucket, given_length, same, *changes)

@@ -14,8 +14,8 @@ from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import stages
 from kokoro_nb.models.case import Case
-from kokoro_nb.models.padding import widened
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.models.static_buffers import widened
 from kokoro_nb.traces.operators import Operator
 
 Widen = Callable[[Mapping[str, Tensor], int], Mapping[str, Tensor]]

@@ -87,16 +87,12 @@ def _parts(model: KModel, inputs: Mapping[str, Tensor]) -> dict[str, tuple[Make,
     cut = {name: given for name, (_, given) in stages.parts(model.decoder, inputs).items()}
     har = cut["generator"]["har"]
     source = {name: inputs[name] for name in ("f0", "harmonic_noise")}
-    spectrum = {"spec": cut["stft inverse"]["magnitude"], "phase": cut["stft inverse"]["phase"]}
     branch = {"x": generator.noise_convs[0](har), "s": inputs["s"]}
     from_har = {**{name: inputs[name] for name in ("asr", "f0", "n", "s")}, "har": har}
     return {
         "excitation": (lambda m: steps.ExcitationStep(m.decoder.generator), source),
-        "transform": (
-            lambda m: steps.TransformStep(m.decoder.generator),
-            {"excitation": cut["stft forward"]["samples"]},
-        ),
-        "inverse": (lambda m: steps.WaveformStep(m.decoder.generator), spectrum),
+        "transform": (lambda m: steps.TransformStep(m.decoder.generator), cut["stft forward"]),
+        "inverse": (lambda m: steps.WaveformStep(m.decoder.generator), cut["stft inverse"]),
         "decoder block": (lambda m: m.decoder.encode, cut["encode"]),
         "generator block": (lambda m: m.decoder.generator.noise_res[0], branch),
         "decoder from har": (lambda m: stages.FromHarStage(m.decoder), from_har),

@@ -11,10 +11,11 @@ from kokoro.model import KModel
 from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.listening.spectrum import log_spectral_distance
 from kokoro_nb.models.case import Case, capture
+from kokoro_nb.models.complete import DurationStage
 from kokoro_nb.models.decoding import decode
 from kokoro_nb.models.kokoro import Kokoro
-from kokoro_nb.models.padding import PaddedDurationStage, PaddedProsody
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.models.stages import ProsodyStage
 from kokoro_nb.traces.parity import compare
 
 INPUTS = ("asr", "f0", "n")  # of the decoder, that are predicted
@@ -120,8 +121,8 @@ def _exact(precise: KModel, case: Case) -> dict[str, torch.Tensor]:
     ids, ref_s, lasting = case.tensors["ids"], case.tensors["ref_s"].double(), case.tensors["durations"]
     count, frames, speed = torch.tensor([ids.shape[1]]), torch.tensor([case.frames]), torch.tensor([case.speed])
     with torch.no_grad(), patched(precise, EXPORT_PATCHES):
-        _, d, t_en = PaddedDurationStage(precise)(ids, count, ref_s, speed.double())
-        f0, n = PaddedProsody(precise)(d.repeat_interleave(lasting, 1).transpose(1, 2), ref_s, frames)
+        _, d, t_en = DurationStage(precise)(ids, count, ref_s, speed.double())
+        f0, n = ProsodyStage(precise)(d.repeat_interleave(lasting, 1).transpose(1, 2), ref_s, frames)
     return dict(zip(INPUTS, (t_en.repeat_interleave(lasting, 2), f0, n), strict=True))
 
 

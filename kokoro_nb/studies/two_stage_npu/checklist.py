@@ -11,8 +11,8 @@ import torch
 from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.kokoro import Kokoro
-from kokoro_nb.models.padding import PaddedFromHarStage
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.models.stages import FromHarStage
 from kokoro_nb.traces.parity import compare
 
 OVER_FRAMES = {"asr": 2, "en": 2, "f0": 1, "n": 1, "har": 2, "harmonic_noise": 1}  # the axis that is padded
@@ -104,7 +104,7 @@ def from_har_error(speaker: TwoStages, kokoro: Kokoro, text: str, voice: str = "
     part = speaker.contract.parts[f"decoder_{speaker.bucket(frames)[0]}"]
     inputs = {spec.name: torch.from_numpy(given[spec.name]) for spec in part.inputs}
     with torch.no_grad(), patched(kokoro.model, EXPORT_PATCHES):
-        expected = PaddedFromHarStage(kokoro.model.decoder)(**inputs)
+        expected = FromHarStage(kokoro.model.decoder)(**inputs)
     return compare(expected.reshape(-1), speaker.sound(given)).of_peak
 
 

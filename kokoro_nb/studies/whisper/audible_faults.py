@@ -17,8 +17,8 @@ from kokoro_nb.models import noise, stages
 from kokoro_nb.models.architecture import SAMPLE_RATE, SAMPLES_PER_FRAME
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.decoding import decode
-from kokoro_nb.models.padding import widened
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.models.static_buffers import widened
 
 GAIN = 4.0  # of full scale, at the peak: what is written as 16-bit integers is cut at 1
 LOST = 0.25  # s

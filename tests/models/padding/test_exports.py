@@ -4,19 +4,12 @@ import torch
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.base import absence
 from kokoro_nb.models import stages, steps
-from kokoro_nb.models.padding import PaddedDurations, PaddedFromHarStage, PaddedProsody, widened
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.models.static_buffers import widened
 from kokoro_nb.traces.parity import compare
 
 SLOW = ("executorch-xnnpack", "tvm", "coreml-reference")
 RUNTIMES = ["onnxruntime", *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
-
-
-class Prosody(steps.ProsodyStep):
-    """The F0 and N predictor without a length, on what `PaddedProsody` takes."""
-
-    def forward(self, en, ref_s):
-        return super().forward(en.transpose(1, 2), torch.eye(en.shape[2])[None], ref_s)
 
 
 @pytest.fixture
@@ -24,7 +17,7 @@ def prosody(narrow):
     draw = torch.Generator().manual_seed(0)
     en = torch.randn(1, narrow.model.predictor.shared.input_size, 4, generator=draw)
     given = {"en": en, "ref_s": 0.3 * torch.randn(1, 256, generator=draw)}
-    return Prosody(narrow.model), PaddedProsody(narrow.model), given
+    return stages.ProsodyStage(narrow.model), given
 
 
 def _run(name, module, inputs, folder):
@@ -32,12 +25,12 @@ def _run(name, module, inputs, folder):
     return backend.load(backend.export(module, inputs, folder)).run(inputs)
 
 
-def _errors(name, folder, plain, exact, given, room):
+def _errors(name, folder, module, given, room):
     """Return the runtime's own error without padding, and with it, both against eager without padding."""
     valid = next(tensor.shape[2] for key, tensor in given.items() if key in ("en", "asr"))
     wide = {**widened(given, room), "length": torch.tensor([valid])}
-    expected = _run("eager", plain, given, folder)
-    own, found = _run(name, plain, given, folder), _run(name, exact, wide, folder)
+    expected = _run("eager", module, given, folder)
+    own, found = _run(name, module, given, folder), _run(name, module, wide, folder)
     errors = []
     for key, value in expected.items():
         assert not found[key][:, value.shape[1] :].any()
@@ -66,8 +59,7 @@ def test_audio_comes_out_of_a_runtime_as_without_padding(name, narrow, narrow_ca
     decoder = narrow.model.decoder
     with torch.no_grad(), patched(narrow.model, EXPORT_PATCHES):
         given = stages.from_har_inputs(decoder, narrow_case.decoder_inputs(12))
-        modules = stages.FromHarStage(decoder), PaddedFromHarStage(decoder)
-        ((own, found),) = _errors(name, tmp_path, *modules, given, room=16)
+        ((own, found),) = _errors(name, tmp_path, stages.FromHarStage(decoder), given, room=16)
     assert found <= max(2 * own, 1e-5)
 
 
@@ -76,7 +68,7 @@ def test_durations_come_out_of_a_runtime_identical(name, narrow, tmp_path):
     _skip_if_absent(name)
     draw = torch.Generator().manual_seed(0)
     d = torch.randn(1, 6, narrow.model.predictor.lstm.input_size, generator=draw)
-    stage, given = PaddedDurations(narrow.model), {"d": d, "speed": torch.ones(1)}
+    stage, given = steps.DurationsStep(narrow.model), {"d": d, "speed": torch.ones(1)}
     programs = [
         BACKENDS[key].load(BACKENDS[key].export(stage, {**given, "length": torch.tensor([6])}, tmp_path))
         for key in (name, "eager")

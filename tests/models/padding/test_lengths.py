@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.padding.lengths import RATES, Valid, of_frames, of_tokens
+from kokoro_nb.models.padding.lengths import RATES, of_frames, of_tokens
 
 
 def test_each_rate_has_its_own_buffer_and_its_own_count():
@@ -52,7 +52,7 @@ def test_a_fault_in_the_valid_part_is_not_hidden():
 
 @pytest.mark.parametrize("room", [1, 24, 2881, 216_001])
 def test_the_weights_of_a_mean_round_nothing_and_fit_float16(room):
-    weights, total = Valid({room: torch.tensor([room])}).weights(room, torch.float32)
+    weights, total = of_tokens(room, torch.tensor([room])).weights(room, torch.float32)
     value = float(weights.flatten()[0])
     assert torch.frexp(torch.tensor(value))[0] == 0.5  # a power of two
     assert float(total) == room * value <= 256

@@ -5,8 +5,8 @@ from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.snapshot import snapshot
 from kokoro_nb.models.case import capture
 from kokoro_nb.models.complete import CompleteStage, complete_inputs
-from kokoro_nb.models.padding import PaddedCompleteStage, widened
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.models.static_buffers import widened
 from kokoro_nb.traces.parity import compare
 
 OVER_TOKENS = ("ids", "attention_mask")
@@ -40,7 +40,7 @@ def _answers(narrow, case, tokens, frames):
     model, wide = snapshot(narrow.model, double=True), _double(_wide(case, tokens, frames))
     with patched(model, EXPORT_PATCHES):
         alone = CompleteStage(model, case.frames)(**_double(complete_inputs(case)))
-        return alone, PaddedCompleteStage(model, frames)(**wide), CompleteStage(model, frames)(**wide)
+        return alone, CompleteStage(model, frames, exact=True)(**wide), CompleteStage(model, frames)(**wide)
 
 
 @pytest.mark.parametrize(("more_tokens", "more_frames"), [(0, 0), (1, 0), (0, 1), (20, 17), (40, 64)])
@@ -61,7 +61,7 @@ def test_a_text_that_is_too_long_is_cut_and_its_length_says_so(narrow, spoken):
     frames = spoken.frames - 5
     given = _wide(spoken, 20, spoken.frames) | {"harmonic_noise": complete_inputs(spoken)["harmonic_noise"][:, :-3000]}
     with torch.no_grad(), patched(narrow.model, EXPORT_PATCHES):
-        audio, samples, _ = PaddedCompleteStage(narrow.model, frames)(**given)
+        audio, samples, _ = CompleteStage(narrow.model, frames, exact=True)(**given)
     assert audio.shape == (1, 600 * frames)
     assert samples.tolist() == [600 * spoken.frames]
 
@@ -75,7 +75,7 @@ def test_a_runtime_takes_it(name, narrow, spoken, tmp_path):
     tokens, frames = spoken.tensors["ids"].shape[1] + 6, spoken.frames + 6
     given = _wide(spoken, tokens, frames)
     with torch.no_grad(), patched(narrow.model, EXPORT_PATCHES):
-        stage = PaddedCompleteStage(narrow.model, frames)
+        stage = CompleteStage(narrow.model, frames, exact=True)
         expected = stage(**given)
         made = backend.export(stage, given, tmp_path)
     found = backend.load(made).run(given)

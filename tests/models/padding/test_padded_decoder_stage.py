@@ -4,14 +4,9 @@ import torch
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.snapshot import snapshot
 from kokoro_nb.models import stages
-from kokoro_nb.models.padding.padded_decoder_stage import (
-    PaddedDecoderStage,
-    PaddedFromHarStage,
-    PaddedSourceStage,
-    end_gain,
-)
-from kokoro_nb.models.padding.widening import widened
+from kokoro_nb.models.frame_cuts import end_gain
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.models.static_buffers import widened
 from kokoro_nb.traces.parity import compare
 
 FRAMES, LIMIT = 12, 1e-5  # of the peak, in float32; 2e-6 was measured at 24 frames
@@ -40,8 +35,8 @@ def _errors(model, inputs, room, fill=float("nan")):
     """Return the error of the decoder from `har` and of the whole one, against the same without padding."""
     decoder, length = model.decoder, torch.tensor([inputs["asr"].shape[-1]])
     given = stages.from_har_inputs(decoder, inputs)
-    from_har = PaddedFromHarStage(decoder)(**widened(given, room, fill), length=length)
-    whole = PaddedDecoderStage(decoder)(**widened(inputs, room, fill), length=length)
+    from_har = stages.FromHarStage(decoder)(**widened(given, room, fill), length=length)
+    whole = stages.DecoderStage(decoder)(**widened(inputs, room, fill), length=length)
     return (
         _error(stages.FromHarStage(decoder)(**given), from_har),
         _error(stages.DecoderStage(decoder)(**inputs), whole),
@@ -88,7 +83,7 @@ def test_without_the_length_the_same_buffer_is_wrong(on, narrow, narrow_case):
     expected = stages.FromHarStage(decoder)(**given)
     wide = widened(given, 2 * FRAMES)
     naive = stages.FromHarStage(decoder)(**wide)[:, : 600 * FRAMES]
-    told_wrong = PaddedFromHarStage(decoder)(**wide, length=torch.tensor([FRAMES + 1]))[:, : 600 * FRAMES]
+    told_wrong = stages.FromHarStage(decoder)(**wide, length=torch.tensor([FRAMES + 1]))[:, : 600 * FRAMES]
     assert compare(expected, naive).of_peak > 0.1
     assert compare(expected, told_wrong).of_peak > 1e-3
 
@@ -98,7 +93,7 @@ def test_the_source_s_edge_is_that_of_its_own_stft(on, narrow, narrow_case):
     pitch = {name: inputs[name] for name in ("f0", "harmonic_noise")}
     expected = stages.SourceStage(decoder)(**pitch)
     wide = widened(pitch, FRAMES + 3, fill=float("nan"))
-    found = PaddedSourceStage(decoder)(**wide, length=torch.tensor([FRAMES]))
+    found = stages.SourceStage(decoder)(**wide, length=torch.tensor([FRAMES]))
     valid = expected.shape[2]
     assert not found[..., valid:].any()
     magnitude = compare(expected[:, :11], found[:, :11, :valid])
@@ -119,7 +114,7 @@ def test_a_fault_in_the_valid_part_is_not_hidden(narrow, narrow_case):
     with torch.no_grad(), patched(narrow.model, EXPORT_PATCHES):
         inputs = widened(narrow_case.decoder_inputs(3), 5)
         inputs["asr"][0, 0, 1] = float("nan")
-        audio = PaddedDecoderStage(narrow.model.decoder)(**inputs, length=torch.tensor([3]))
+        audio = stages.DecoderStage(narrow.model.decoder)(**inputs, length=torch.tensor([3]))
     assert audio[:, :1800].isnan().all()
 
 
@@ -127,7 +122,7 @@ def test_the_exported_graph_names_the_eager_modules_and_asks_no_value(narrow, na
     decoder = narrow.model.decoder
     with torch.no_grad(), patched(narrow.model, EXPORT_PATCHES):
         inputs = {**stages.from_har_inputs(decoder, narrow_case.decoder_inputs(4)), "length": torch.tensor([3])}
-        exported = export_program(PaddedFromHarStage(decoder), inputs)
+        exported = export_program(stages.FromHarStage(decoder), inputs)
     nodes = [node for node in exported.program.graph.nodes if node.op == "call_function"]
     kinds = {str(node.target) for node in nodes}
     refused = ("instance_norm", ".item", "_local_scalar", "nonzero", "index", "gather", "rand")

@@ -3,15 +3,10 @@ import torch
 
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.snapshot import snapshot
-from kokoro_nb.models.padding.padded_encoders import (
-    PaddedBert,
-    PaddedDurationEncoder,
-    PaddedDurations,
-    PaddedDurationStage,
-    PaddedTextEncoder,
-)
-from kokoro_nb.models.padding.widening import widened
+from kokoro_nb.models.complete import DurationStage
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.models.static_buffers import widened
+from kokoro_nb.models.steps import BertStep, DurationEncoderStep, DurationsStep, TextEncoderStep
 from kokoro_nb.traces.parity import compare
 
 LIMIT = 1e-5  # of the peak, in float32; some 1e-6 was measured
@@ -36,12 +31,12 @@ def _padded(model, given, room, fill=float("nan")):
     """Return what the stages say, each on the outputs of the one before with `fill` put behind the text."""
     length = torch.tensor([given["ids"].shape[1]])
     ids = widened({"ids": given["ids"]}, room, fill=7)["ids"]
-    encoded = PaddedBert(model)(ids, length)
+    encoded = BertStep(model)(ids, length=length)
     dirty = widened({"encoded": encoded[:, :length]}, room, fill)["encoded"]
-    d = PaddedDurationEncoder(model)(dirty, given["ref_s"], length)
+    d = DurationEncoderStep(model)(dirty, given["ref_s"], length=length)
     dirty = widened({"d": d[:, :length]}, room, fill)["d"]
-    pred_dur = PaddedDurations(model)(dirty, given["speed"], length)
-    return {"encoded": encoded, "d": d, "pred_dur": pred_dur, "t_en": PaddedTextEncoder(model)(ids, length)}
+    pred_dur = DurationsStep(model)(dirty, given["speed"], length=length)
+    return {"encoded": encoded, "d": d, "pred_dur": pred_dur, "t_en": TextEncoderStep(model)(ids, length=length)}
 
 
 def _assert_same(found, expected, tokens, limit=LIMIT):
@@ -96,13 +91,13 @@ def test_the_stage_of_durations_is_its_parts(narrow, sentence, patches):
     length = torch.tensor([9])
     with torch.no_grad(), patched(narrow.model, patches):
         ids = widened({"ids": given["ids"]}, 16, fill=3)["ids"]
-        pred_dur, d, t_en = PaddedDurationStage(narrow.model)(ids, length, given["ref_s"], given["speed"])
+        pred_dur, d, t_en = DurationStage(narrow.model)(ids, length, given["ref_s"], given["speed"])
     whole = {"pred_dur": pred_dur, "d": d, "t_en": t_en, "encoded": _padded(narrow.model, given, 16)["encoded"]}
     _assert_same(whole, _original(narrow.model, given), 9)
 
 
 def test_parts_keep_their_names_and_weights(narrow):
-    stage, model = PaddedDurationStage(narrow.model), narrow.model
+    stage, model = DurationStage(narrow.model), narrow.model
     assert set(stage.state_dict()) == {name for name in model.state_dict() if not name.startswith("decoder.")}
     assert all(part is dict(model.named_modules())[name] for name, part in stage.named_modules() if name)
 
@@ -110,7 +105,7 @@ def test_parts_keep_their_names_and_weights(narrow):
 def test_the_exported_graph_names_the_eager_modules_and_asks_no_value(narrow, sentence):
     given = {**sentence(8), "length": torch.tensor([5])}
     with torch.no_grad(), patched(narrow.model, EXPORT_PATCHES):
-        exported = export_program(PaddedDurationStage(narrow.model), given)
+        exported = export_program(DurationStage(narrow.model), given)
     assert exported.outputs == ("pred_dur", "d", "t_en")
     nodes = [node for node in exported.program.graph.nodes if node.op == "call_function"]
     refused = ("pack", "repeat_interleave", ".item", "_local_scalar", "nonzero", "index", "gather", "rand")

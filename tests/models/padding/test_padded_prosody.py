@@ -2,9 +2,9 @@ import pytest
 import torch
 
 from kokoro_nb.backends.snapshot import snapshot
-from kokoro_nb.models.padding.padded_prosody import PaddedProsody
-from kokoro_nb.models.padding.widening import widened
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.models.stages import ProsodyStage
+from kokoro_nb.models.static_buffers import widened
 from kokoro_nb.traces.parity import compare
 
 
@@ -22,7 +22,7 @@ def _errors(model, frames, room, double=False):
         en, ref_s = en.double(), ref_s.double()
     expected = model.predictor.F0Ntrain(en, ref_s[:, 128:])
     wide = widened({"en": en}, room, fill=float("nan"))["en"]
-    found = PaddedProsody(model)(wide, ref_s, torch.tensor([frames]))
+    found = ProsodyStage(model)(wide, ref_s, torch.tensor([frames]))
     naive = model.predictor.F0Ntrain(widened({"en": en}, room)["en"], ref_s[:, 128:])
     assert not any(curve[:, 2 * frames :].any() for curve in found)
     exact, left = (

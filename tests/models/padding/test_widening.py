@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models import stages
-from kokoro_nb.models.padding.widening import widened
+from kokoro_nb.models import frame_cuts
+from kokoro_nb.models.static_buffers import widened
 
 
 def test_every_input_grows_at_its_own_rate(narrow, narrow_case):
@@ -23,7 +23,7 @@ def test_every_input_grows_at_its_own_rate(narrow, narrow_case):
     assert (wide["asr"][..., 4:] == 2).all()
     assert (wide["har"][..., 481:] == 2).all()
     with torch.no_grad():
-        assert stages.trunk(narrow.model.decoder, *(wide[name] for name in ("asr", "f0", "n", "s"))).shape[2] == 12
+        assert frame_cuts.trunk(narrow.model.decoder, *(wide[name] for name in ("asr", "f0", "n", "s"))).shape[2] == 12
 
 
 def test_what_is_already_as_long_is_left(narrow_case):
@@ -32,10 +32,10 @@ def test_what_is_already_as_long_is_left(narrow_case):
 
 
 def test_too_little_room_is_refused(narrow_case):
-    with pytest.raises(InputError, match="'asr' is longer than 3 tokens or frames; give more room"):
+    with pytest.raises(InputError, match="'asr' is longer than 3 frames; give more room"):
         widened(narrow_case.decoder_inputs(4), 3)
 
 
 def test_an_unknown_input_is_refused():
-    with pytest.raises(InputError, match="not known how the input 'x' grows"):
-        widened({"x": torch.zeros(1)}, 3)
+    with pytest.raises(InputError, match="not known how the input 'latent' grows"):
+        widened({"latent": torch.zeros(1)}, 3)

@@ -1,6 +1,6 @@
 import pytest
 
-from kokoro_nb.models import complete
+from kokoro_nb.models import token_cuts
 from kokoro_nb.studies.coreml_complete.replacements import replacements
 
 # of the peak, float32: packed or not, the same operators; the transform's bound is that of its patches
@@ -30,7 +30,7 @@ def test_parameters_and_shapes_are_the_class_s_own(found, narrow, narrow_case):
 
 
 def test_one_that_is_wrong_is_seen(narrow, narrow_case, monkeypatch):
-    own = complete.text_features
-    monkeypatch.setattr(complete, "text_features", lambda *given: own(*given).roll(1, dims=-1))
+    own = token_cuts.text_features
+    monkeypatch.setattr(token_cuts, "text_features", lambda *given: own(*given).roll(1, dims=-1))
     wrong = [one.name for one in replacements(narrow.model, narrow_case, calls=1) if one.error > 1e-2]
     assert wrong == ["TextEncoder (text_encoder)"]

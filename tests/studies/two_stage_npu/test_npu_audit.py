@@ -17,7 +17,8 @@ from kokoro_nb.backends.qnn.assignment import FOLDED, SCOPES, Assignment, Node, 
 from kokoro_nb.backends.qnn.legacy import legacy_onnx
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
-from kokoro_nb.models.stages import SourceStage, StftTransform
+from kokoro_nb.models.stages import SourceStage
+from kokoro_nb.models.steps import TransformStep
 from kokoro_nb.studies.two_stage_npu import npu_audit
 from kokoro_nb.studies.two_stage_npu.npu_audit import (
     TABLE,
@@ -219,9 +220,9 @@ def test_explicit_noise_removes_the_random_operators(names, found, narrow, narro
 
 @pytest.mark.parametrize(("names", "found"), [(EXPORT_PATCHES, []), (_without("where_phase"), ["where_phase"])])
 def test_where_phase_removes_the_data_dependent_index(names, found, narrow, narrow_case, tmp_path):
-    samples = {"samples": torch.linspace(-1, 1, 240).reshape(1, 240)}
+    samples = {"excitation": torch.linspace(-1, 1, 240).reshape(1, 240)}
     with patched(narrow.model, names):
-        exported = export_program(StftTransform(narrow.model.decoder.generator), samples)
+        exported = export_program(TransformStep(narrow.model.decoder.generator), samples)
         assert not isinstance(exported, Failure)
         OnnxRuntime("onnxruntime").write(exported, tmp_path / "m.onnx", {})
     assert [node.removed_by for node in audit(tmp_path / "m.onnx").of("blocking")] == found

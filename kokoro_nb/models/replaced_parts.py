@@ -1,0 +1,69 @@
+"""Patches of one model, not of a class: each changes parts or tensors of it in place and returns what undoes that."""
+
+from collections.abc import Callable
+
+from kokoro.custom_stft import CustomSTFT
+from kokoro.istftnet import TorchSTFT
+from torch import nn
+from torch.nn.utils import remove_weight_norm
+from torch.nn.utils.weight_norm import WeightNorm
+
+Undo = Callable[[], None]
+
+
+def swap_stft(model: nn.Module) -> Undo:
+    """Put a `CustomSTFT` of the same sizes in place of each `TorchSTFT`."""
+    swapped = []
+    for owner in model.modules():
+        stft = getattr(owner, "stft", None)
+        if isinstance(stft, TorchSTFT):
+            dtype = next((weight.dtype for weight in owner.parameters()), stft.window.dtype)
+            owner.stft = CustomSTFT(stft.filter_length, stft.hop_length, stft.win_length).to(dtype).eval()
+            swapped.append((owner, stft))
+
+    def undo() -> None:
+        for owner, stft in swapped:
+            owner.stft = stft
+
+    return undo
+
+
+def fold_weight_norm(model: nn.Module) -> Undo:
+    """Compute each weight that ``weight_norm`` computes at every call, once."""
+    folded = []
+    for module in model.modules():
+        for key, hook in list(module._forward_pre_hooks.items()):
+            if isinstance(hook, WeightNorm):
+                before = dict(module._parameters)
+                stale = module.__dict__.get(hook.name)  # the weight of the last call
+                remove_weight_norm(module, hook.name)
+                getattr(module, hook.name).requires_grad_(False)
+                folded.append((module, key, hook, before, stale))
+
+    def undo() -> None:
+        for module, key, hook, before, stale in reversed(folded):
+            module._parameters.clear()
+            module._parameters.update(before)
+            module._forward_pre_hooks[key] = hook  # hooks that others hung up or took down meanwhile stay as they are
+            module._forward_pre_hooks.move_to_end(key, last=False)
+            if stale is not None:
+                module.__dict__[hook.name] = stale
+
+    return undo
+
+
+def make_contiguous(model: nn.Module) -> Undo:
+    """Copy the weights of each `CustomSTFT`'s inverse, which are transposed views, in order."""
+    changed = []
+    for module in model.modules():
+        if isinstance(module, CustomSTFT):
+            for name in ("weight_backward_real", "weight_backward_imag"):
+                tensor = getattr(module, name)
+                setattr(module, name, tensor.contiguous())
+                changed.append((module, name, tensor))
+
+    def undo() -> None:
+        for module, name, tensor in changed:
+            setattr(module, name, tensor)
+
+    return undo
