@@ -71,9 +71,9 @@ def on_runtime(model: KModel, case: Case, name: str, frames: int, bucket: int, r
         plain = stages.from_har_inputs(model.decoder, case.decoder_inputs(frames))
         wide = widened(plain, bucket)
         exact = {**wide, "length": torch.tensor([frames])}
-        before, after = stages.FromHarStage(model.decoder), stages.FromHarStage(model.decoder)
-        expected = before(**plain).numpy()
-        programs = {"plain": (before, plain), "naive": (before, wide), "exact": (after, exact)}
+        stage = stages.FromHarStage(model.decoder)
+        expected = stage(**plain).numpy()
+        programs = {"plain": (stage, plain), "naive": (stage, wide), "exact": (stage, exact)}
         taken = {kind: climb(runtime, module, inputs, None, 1) for kind, (module, inputs) in programs.items()}
     audio, calls = {}, {}
     for kind, one in taken.items():
