@@ -23,7 +23,7 @@ def own_converters() -> Iterator[None]:
 
 
 def _converters(theirs: dict[str, Converter]) -> dict[str, Converter]:
-    """Return our converters by the kind of the torch operator; those of coremltools are `theirs`."""
+    """Return our converters by the name of the torch operator; those of coremltools are `theirs`."""
     return {
         "int": _int(theirs["int"]),
         "new_ones": _new_ones,

@@ -1,4 +1,4 @@
-"""What a Core ML file calls our inputs and outputs, and the casts between its dtypes and ours.
+"""The names of our inputs and outputs in a Core ML file, and the casts between its dtypes and ours.
 
 Core ML has float32, float16 and int32 at the interface of a model and nothing else, gives a scalar one axis, and does
 not allow an output the name of an input. So the file carries, in its own metadata, what was declared.
@@ -16,7 +16,7 @@ from kokoro_nb.errors import InputError
 
 KEY = "kokoro_nb"
 INT32 = np.iinfo(np.int32)
-# What Core ML is handed for each dtype that it carries: not for float64, nor for integers of 8 and 16 bits, in which a
+# What Core ML is given for each dtype that it carries: not for float64, nor for integers of 8 and 16 bits, in which a
 # forward overflows at other places than in int32.
 INTERFACE = {"float32": "float32", "float16": "float16", "int64": "int32", "int32": "int32", "bool": "float32"}
 
@@ -112,7 +112,7 @@ def feature_names(names: Sequence[str], taken: Sequence[str]) -> list[str]:
 
 
 def record(model: Any, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> None:
-    """Write into the metadata of a ``coremltools`` model what was declared; its features stand in the same order."""
+    """Write the declared inputs and outputs into the metadata of a ``coremltools`` model, in its own order."""
     description = model.get_spec().description
     sides = {"inputs": (inputs, description.input), "outputs": (outputs, description.output)}
     ports = {
@@ -130,12 +130,11 @@ def interface(spec: Any) -> Interface:
     InputError
         If the model was not written by this package.
     """
-    told = spec.description.metadata.userDefined.get(KEY)
-    if not told:
+    written = spec.description.metadata.userDefined.get(KEY)
+    if not written:
         raise InputError("This Core ML model does not say what it was exported from; export it with this package.")
-    sides = json.loads(told)
-    ports = {
-        side: tuple(Port(**{**port, "shape": tuple(port["shape"])}) for port in sides[side])
-        for side in ("inputs", "outputs")
+    sides = {
+        side: tuple(Port(**{**port, "shape": tuple(port["shape"])}) for port in ports)
+        for side, ports in json.loads(written).items()
     }
-    return Interface(**ports)
+    return Interface(**sides)

@@ -1,8 +1,8 @@
-"""Names that hold: what an operator is called when coremltools asks about its precision, and in the saved file.
+"""Stable names: an operator has the same name when coremltools decides on its precision as in the saved file.
 
 coremltools names operators and their results separately, renames operators while it optimises, and cleans names only
 when it writes the file. Results keep their names. So an operator is known here by its first result, names are cleaned
-before anybody asks, and each operator is given the name of that result, from which its float16 copy takes its own.
+before the float16 pass, and each operator is given the name of that result, from which its float16 copy takes its own.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""What the operators of a Core ML model compute in: all of them in one precision, or float16 with exceptions."""
+"""The precision of the operators of a Core ML model: one for all of them, or float16 with exceptions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Mixed:
 
     @property
     def op_selector(self) -> Callable[[Any], bool]:
-        """What coremltools asks whether an operator is to compute in float16."""
+        """The predicate by which coremltools decides whether an operator computes in float16."""
         kept = frozenset(self.keep)
         return lambda operation: name_of(operation) not in kept
 

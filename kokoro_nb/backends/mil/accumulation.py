@@ -19,22 +19,12 @@ TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3
 
 def total(x: Tensor, axes: Sequence[int], keep: bool = False) -> Tensor:
     """Sum `x` over `axes`; float16: one term after the other, the last of the axes running fastest."""
-    if x.dtype != torch.float16:
-        return x.sum(dim=tuple(axes), keepdim=keep)
-    result = torch.zeros(_kept_shape(x, axes), dtype=x.dtype)
-    for term in _terms(x, axes):
-        result += term
-    return _shaped(result, x, axes, keep)
+    return x.sum(dim=tuple(axes), keepdim=keep) if x.dtype != torch.float16 else _folded(torch.add, 0, x, axes, keep)
 
 
 def multiplied(x: Tensor, axes: Sequence[int], keep: bool = False) -> Tensor:
     """Multiply the elements of `x` over `axes`; float16: as `total`."""
-    if x.dtype != torch.float16:
-        return _shaped(_terms(x, axes).prod(dim=0), x, axes, keep)
-    result = torch.ones(_kept_shape(x, axes), dtype=x.dtype)
-    for term in _terms(x, axes):
-        result *= term
-    return _shaped(result, x, axes, keep)
+    return _folded(torch.mul, 1, x, axes, keep)
 
 
 def mean(x: Tensor, axes: Sequence[int], keep: bool = False) -> Tensor:
@@ -107,21 +97,8 @@ def transposed_convolution(
 ) -> Tensor:
     """Convolve transposed, uncropped and without a bias; float16: by input channel, within it by tap.
 
-    Parameters
-    ----------
-    x : torch.Tensor, shape (batch, channels in, *spatial)
-        Signal.
-    weight : torch.Tensor, shape (channels in, channels out / groups, *kernel)
-        Kernel.
-    strides, dilations : sequence of int
-        One for each spatial axis.
-    groups : int
-        Divides both numbers of channels.
-
-    Returns
-    -------
-    torch.Tensor, shape (batch, channels out, *spatial out)
-        ``(n - 1) * stride + (kernel - 1) * dilation + 1`` along each spatial axis.
+    As `convolution`, but the weight has the shape (channels in, channels out / groups, *kernel), and the result
+    ``(n - 1) * stride + (kernel - 1) * dilation + 1`` elements along each spatial axis.
     """
     kernel = weight.shape[2:]
     if x.dtype != torch.float16:
@@ -146,18 +123,15 @@ def _window(
     return (..., *(slice(t * d, t * d + (count - 1) * s + 1, s) for t, count, s, d in places))
 
 
-def _terms(x: Tensor, axes: Sequence[int]) -> Tensor:
-    """Return `x` with `axes` flattened into the first one."""
+def _folded(combine: Any, start: float, x: Tensor, axes: Sequence[int], keep: bool) -> Tensor:
+    """Combine the elements of `x` over `axes`, the last of them running fastest."""
     front = sorted(axis % x.ndim for axis in axes)
     moved = x.movedim(front, list(range(len(front))))
-    return moved.reshape(prod(moved.shape[: len(front)]), *moved.shape[len(front) :]).contiguous()
-
-
-def _kept_shape(x: Tensor, axes: Sequence[int]) -> list[int]:
-    gone = {axis % x.ndim for axis in axes}
-    return [size for axis, size in enumerate(x.shape) if axis not in gone]
-
-
-def _shaped(result: Tensor, x: Tensor, axes: Sequence[int], keep: bool) -> Tensor:
-    gone = {axis % x.ndim for axis in axes}
-    return result.reshape([1 if axis in gone else size for axis, size in enumerate(x.shape)]) if keep else result
+    terms = moved.reshape(prod(moved.shape[: len(front)]), *moved.shape[len(front) :]).contiguous()
+    if x.dtype != torch.float16:
+        result = terms.prod(dim=0)
+    else:
+        result = torch.full(terms.shape[1:], start, dtype=x.dtype)
+        for term in terms:
+            combine(result, term, out=result)
+    return result.reshape([1 if axis in front else size for axis, size in enumerate(x.shape)]) if keep else result

@@ -10,7 +10,7 @@ import torch
 from kokoro_nb.backends.mil.execution_plan import ExecutionPlan, PlannedOperation
 from kokoro_nb.backends.mil.operators.registry import OperatorSite, StateContent
 from kokoro_nb.backends.mil.rounding import FLOAT32, Arithmetic
-from kokoro_nb.backends.mil.values import declared_dtype, fits, is_list, is_state, shown, torch_dtype
+from kokoro_nb.backends.mil.values import declared_dtype, fits, is_list, shown, torch_dtype
 from kokoro_nb.errors import InputError
 
 Observer = Callable[[str, str, Mapping[str, Any], Mapping[str, Any]], None]
@@ -52,7 +52,8 @@ class Interpreter:
         self._constants = {v: arithmetic.constant(value) for v, value in self._plan.constants.items()}
         self._planned = {one.operation: one for one in self._plan.all_operations()}
         variables = self._function.inputs
-        self.states = tuple(name for name, variable in variables.items() if is_state(variable))
+        # a state alone is neither a tensor nor a number
+        self.states = tuple(name for name, variable in variables.items() if declared_dtype(variable) is None)
         self.inputs = tuple(name for name in variables if name not in self.states)
         self.outputs = tuple(variable.name for variable in self._function.outputs)
         self.unseeded = tuple(

@@ -27,13 +27,6 @@ def declared_dtype(variable: Any) -> torch.dtype | None:
     return None if kind == types.str or types.is_list(kind) or types.is_state(kind) else torch_dtype(kind)
 
 
-def is_state(variable: Any) -> bool:
-    """Return whether a variable is a state."""
-    from coremltools.converters.mil.mil import types
-
-    return bool(types.is_state(variable.sym_type))
-
-
 def is_list(variable: Any) -> bool:
     """Return whether a variable is a list of tensors."""
     from coremltools.converters.mil.mil import types

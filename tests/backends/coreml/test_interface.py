@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from kokoro_nb.backends.coreml.interface import Interface, Port, feature_names, interface
+from kokoro_nb.backends.coreml.interface import Interface, Port, interface
 from kokoro_nb.errors import InputError
 
 X = {"x": torch.linspace(-1, 1, 12).reshape(1, 3, 4)}
@@ -91,7 +91,3 @@ def test_a_dtype_that_core_ml_would_change_stops_the_export(module, inputs, sent
     failure = coreml.export(module, inputs, tmp_path)
     assert (failure.rung, failure.error) == ("lowered", "InputError")
     assert sentence in failure.message
-
-
-def test_an_output_never_has_the_name_of_an_input_or_of_another_output():
-    assert feature_names(["a", "a_out", "a.b", "a_b"], ["a"]) == ["a_out", "a_out_out", "a_b", "a_b_out"]

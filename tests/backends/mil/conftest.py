@@ -34,6 +34,37 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize(("kind", "case"), cases, ids=[f"{kind}-{i}" for i, (kind, _) in enumerate(cases)])
 
 
+def _program(inputs, body, opset="iOS17"):
+    """Return a program whose outputs `body` makes of its inputs.
+
+    Parameters
+    ----------
+    inputs : dict
+        Name of an input -> its shape, or its shape and MIL's name of its dtype. One called ``state...`` is a state.
+    body : callable
+        Called with the inputs by name.
+    """
+    import coremltools as ct
+    from coremltools.converters.mil.mil import Function, Placeholder, Program, types
+    from coremltools.converters.mil.mil.program import StateTensorPlaceholder
+
+    places = {}
+    for name, about in inputs.items():
+        shape, dtype = about if about and isinstance(about[0], tuple) else (about, "fp32")
+        dtype = types.string_to_builtin(dtype)
+        places[name] = (
+            StateTensorPlaceholder(shape, dtype, name=name)
+            if name.startswith("state")
+            else Placeholder(shape, dtype, name=name, allow_rank0_input=True)
+        )
+    program = Program()
+    with Function(places, opset_version=getattr(ct.target, opset)) as function:
+        results = body(**function.inputs)
+        function.set_outputs(list(results) if isinstance(results, tuple | list) else [results])
+    program.add_function("main", function)
+    return program
+
+
 def _constant(value):
     if isinstance(value, list):
         return np.array(value, bool if isinstance(value[0], bool) else "int32")
@@ -41,39 +72,30 @@ def _constant(value):
 
 
 def _build(kind, inputs, attributes, opset="iOS17", constant=False):
-    """Return a program of one operator; its inputs are those of the program, or constants."""
-    import coremltools as ct
+    """Return a program of one operator, its inputs as arrays, and its results; the inputs may be constants of it."""
     from coremltools.converters.mil.mil import Builder as mb
-    from coremltools.converters.mil.mil import Function, Placeholder, Program
+    from coremltools.converters.mil.mil.types import builtin_to_string
     from coremltools.converters.mil.mil.types.type_mapping import numpy_type_to_builtin_type
 
     inputs = inputs if isinstance(inputs, dict) else {"x": inputs}
-    attributes = {name: _constant(value) for name, value in attributes.items()}
     flat = {f"{name}_{i}": array for name, value in inputs.items() for i, array in enumerate(_listed(value))}
-    places = (
-        {}
-        if constant
-        else {
-            name: Placeholder(array.shape, numpy_type_to_builtin_type(array.dtype), name=name, allow_rank0_input=True)
-            for name, array in flat.items()
-        }
-    )
-    program = Program()
-    with Function(places, opset_version=getattr(ct.target, opset)) as function:
-        made = {
-            name: mb.const(val=np.array(array)[()]) if constant else function.inputs[name]
-            for name, array in flat.items()
-        }
+    dtypes = {name: builtin_to_string(numpy_type_to_builtin_type(array.dtype)) for name, array in flat.items()}
+    results = []
+
+    def body(**made):
+        made = made or {name: mb.const(val=np.array(array)[()]) for name, array in flat.items()}
         arguments = {
             name: [made[f"{name}_{i}"] for i in range(len(value))] if isinstance(value, list) else made[f"{name}_0"]
             for name, value in inputs.items()
         }
-        constants = copy.deepcopy(attributes)  # coremltools writes into some: it makes negative bounds positive
-        results = getattr(mb, kind)(**arguments, **constants, name="result")
-        results = list(results) if isinstance(results, tuple | list) else [results]
-        function.set_outputs(results)
-    program.add_function("main", function)
-    return program, flat, results
+        # a copy, because coremltools writes into some: it makes negative bounds positive
+        constants = copy.deepcopy({name: _constant(value) for name, value in attributes.items()})
+        found = getattr(mb, kind)(**arguments, **constants, name="result")
+        results.extend(found if isinstance(found, tuple | list) else [found])
+        return results
+
+    places = {} if constant else {name: (array.shape, dtypes[name]) for name, array in flat.items()}
+    return _program(places, body, opset), flat, results
 
 
 def _listed(value):
@@ -154,5 +176,5 @@ def _check(kind, case):
 
 @pytest.fixture(scope="session")
 def mil():
-    """Return functions: `run` an operator, `check` it against its case, `build` a program of it."""
-    return SimpleNamespace(run=_run, check=_check, build=_build)
+    """Return functions: `run` an operator, `check` it against its case, `build` a program of it, or any `program`."""
+    return SimpleNamespace(run=_run, check=_check, build=_build, program=_program)

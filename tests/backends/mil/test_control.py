@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kokoro_nb.backends.mil.interpreter import Interpreter
-from kokoro_nb.backends.mil.rounding import FLOAT64, STRICT
+from kokoro_nb.backends.mil.rounding import FLOAT32, FLOAT64, STRICT
 from kokoro_nb.errors import InputError
 
 # Executed by the programs below, which a table of single operators cannot hold.
@@ -17,31 +17,11 @@ CASES = dict.fromkeys(
 )
 
 
-def _program(inputs, body, opset="iOS18"):
-    """Return a program; `inputs` are shapes of float32 inputs, and of states where the name says so."""
-    import coremltools as ct
-    from coremltools.converters.mil.mil import Function, Placeholder, Program, types
-    from coremltools.converters.mil.mil.program import StateTensorPlaceholder
-
-    places = {
-        name: StateTensorPlaceholder(shape, types.fp32, name=name)
-        if name.startswith("state")
-        else Placeholder(shape, types.fp32, name=name, allow_rank0_input=True)
-        for name, shape in inputs.items()
-    }
-    program = Program()
-    with Function(places, opset_version=getattr(ct.target, opset)) as function:
-        results = body(**function.inputs)
-        function.set_outputs(list(results) if isinstance(results, tuple | list) else [results])
-    program.add_function("main", function)
-    return program
-
-
 def _values(outputs):
     return [output.tolist() for output in outputs.values()]
 
 
-def test_a_condition_runs_one_of_two_programs():
+def test_a_condition_runs_one_of_two_programs(mil):
     from coremltools.converters.mil.mil import Builder as mb
 
     def body(x):
@@ -51,12 +31,12 @@ def test_a_condition_runs_one_of_two_programs():
             _false_fn=lambda: (mb.sub(x=0.0, y=x), mb.add(x=x, y=1.0)),
         )
 
-    interpreter = Interpreter(_program({"x": (2,)}, body))
+    interpreter = Interpreter(mil.program({"x": (2,)}, body, "iOS18"))
     assert _values(interpreter.run({"x": np.array([1.0, 2.0], "float32")})) == [[2.0, 4.0], [1.0, 2.0]]
     assert _values(interpreter.run({"x": np.array([-1.0, -2.0], "float32")})) == [[1.0, 2.0], [0.0, -1.0]]
 
 
-def test_a_loop_runs_on_its_own_results():
+def test_a_loop_runs_on_its_own_results(mil):
     from coremltools.converters.mil.mil import Builder as mb
 
     def body(x):
@@ -66,14 +46,14 @@ def test_a_loop_runs_on_its_own_results():
             loop_vars=(mb.identity(x=0.0), mb.identity(x=x)),
         )
 
-    interpreter = Interpreter(_program({"x": (1,)}, body))
+    interpreter = Interpreter(mil.program({"x": (1,)}, body, "iOS18"))
     seen = []
     outputs = interpreter.run({"x": np.ones(1, "float32")}, observe=lambda kind, *_: seen.append(kind))
     assert _values(outputs) == [5.0, [63.0]]  # 2^6 - 1
     assert (seen.count("less"), seen.count("mul"), seen[-1]) == (6, 5, "while_loop")
 
 
-def test_a_list_is_written_read_and_grows():
+def test_a_list_is_written_read_and_grows(mil):
     from coremltools.converters.mil.mil import Builder as mb
 
     def body(x):
@@ -89,12 +69,12 @@ def test_a_list_is_written_read_and_grows():
             mb.list_length(ls=ls),
         )
 
-    interpreter = Interpreter(_program({"x": (2,)}, body))
+    interpreter = Interpreter(mil.program({"x": (2,)}, body, "iOS18"))
     outputs = _values(interpreter.run({"x": np.array([1.0, 2.0], "float32")}))
     assert outputs == [[2.0, 4.0], [[3.0, 6.0], [1.0, 2.0]], 4, 2]
 
 
-def test_a_place_of_a_list_that_was_not_written_is_an_error():
+def test_a_place_of_a_list_that_was_not_written_is_an_error(mil):
     from coremltools.converters.mil.mil import Builder as mb
 
     def body(x):
@@ -103,7 +83,7 @@ def test_a_place_of_a_list_that_was_not_written_is_an_error():
         )
 
     with pytest.raises(IndexError, match="nothing at place 1"):
-        Interpreter(_program({"x": (2,)}, body)).run({"x": np.ones(2, "float32")})
+        Interpreter(mil.program({"x": (2,)}, body, "iOS18")).run({"x": np.ones(2, "float32")})
 
 
 def _counting(x, state):
@@ -113,10 +93,9 @@ def _counting(x, state):
     return mb.mul(x=mb.coreml_update_state(state=state, value=total), y=1.0)
 
 
-@pytest.mark.parametrize("arithmetic", [None, STRICT, FLOAT64])
-def test_a_state_lives_where_the_caller_keeps_it(arithmetic):
-    more = () if arithmetic is None else (arithmetic,)
-    interpreter = Interpreter(_program({"x": (2,), "state": (2,)}, _counting), *more)
+@pytest.mark.parametrize("arithmetic", [FLOAT32, STRICT, FLOAT64])
+def test_a_state_lives_where_the_caller_keeps_it(mil, arithmetic):
+    interpreter = Interpreter(mil.program({"x": (2,), "state": (2,)}, _counting, "iOS18"), arithmetic)
     x = {"x": np.array([1.0, 2.0], "float32")}
     assert interpreter.states == ("state",)
     assert interpreter.inputs == ("x",)
@@ -127,8 +106,8 @@ def test_a_state_lives_where_the_caller_keeps_it(arithmetic):
     assert _values(interpreter.run(x)) == _values(interpreter.run(x)) == [[1.0, 2.0]]  # from zeros, forgotten
 
 
-def test_a_state_that_does_not_fit_is_refused():
-    interpreter = Interpreter(_program({"x": (2,), "state": (2,)}, _counting))
+def test_a_state_that_does_not_fit_is_refused(mil):
+    interpreter = Interpreter(mil.program({"x": (2,), "state": (2,)}, _counting, "iOS18"))
     for state in ({}, {"state": np.zeros(3, "float32")}):
         with pytest.raises(InputError, match=r"State 'state' is missing, or not of shape \(2,\)"):
             interpreter.run({"x": np.ones(2, "float32")}, state=state)

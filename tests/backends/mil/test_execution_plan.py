@@ -6,23 +6,20 @@ from kokoro_nb.backends.mil.execution_plan import ExecutionPlan
 
 
 @pytest.fixture(scope="module")
-def function():
-    import coremltools as ct
+def function(mil):
     from coremltools.converters.mil.mil import Builder as mb
-    from coremltools.converters.mil.mil import Function, Placeholder, types
 
-    with Function({"x": Placeholder((2,), types.fp32, name="x")}, opset_version=ct.target.iOS17) as made:
-        x = made.inputs["x"]
+    def body(x):
         outer = mb.exp(x=x, name="outer")
-        unread = mb.sin(x=x, name="unread")
+        mb.sin(x=x, name="unread")
         branch = mb.cond(
             pred=mb.greater(x=mb.reduce_sum(x=x, name="sum"), y=0.0, name="positive"),
             _true_fn=lambda: mb.mul(x=mb.tanh(x=outer, name="inner"), y=2.0, name="twice"),
             _false_fn=lambda: mb.identity(x=outer, name="same"),
         )
-        made.set_outputs([mb.add(x=branch, y=1.0, name="result")])
-    assert unread is not None
-    return made
+        return mb.add(x=branch, y=1.0, name="result")
+
+    return mil.program({"x": (2,)}, body).functions["main"]
 
 
 def _plan(function):

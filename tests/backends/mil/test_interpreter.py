@@ -7,23 +7,11 @@ import pytest
 import torch
 
 from kokoro_nb.backends.mil.interpreter import Interpreter
-from kokoro_nb.backends.mil.rounding import FLOAT64, STRICT
+from kokoro_nb.backends.mil.rounding import FLOAT32, FLOAT64, STRICT
 from kokoro_nb.errors import InputError
 
 X = np.array([[1.0, -2.0, 3.0]], "float32")
-
-
-def _program(body, dtype="fp32", shape=(1, 3), opset="iOS17"):
-    import coremltools as ct
-    from coremltools.converters.mil.mil import Function, Placeholder, Program, types
-
-    program = Program()
-    place = Placeholder(shape, types.string_to_builtin(dtype), name="x")
-    with Function({"x": place}, opset_version=getattr(ct.target, opset)) as function:
-        results = body(function.inputs["x"])
-        function.set_outputs(results if isinstance(results, list) else [results])
-    program.add_function("main", function)
-    return program
+PLACE = {"x": (1, 3)}
 
 
 def _chain(x):
@@ -34,8 +22,8 @@ def _chain(x):
     return [mb.exp(x=mb.sub(x=shifted, y=doubled, name="one"), name="e"), mb.identity(x=doubled, name="again")]
 
 
-def test_names_and_outputs_in_order():
-    interpreter = Interpreter(_program(_chain))
+def test_names_and_outputs_in_order(mil):
+    interpreter = Interpreter(mil.program(PLACE, _chain))
     assert (interpreter.inputs, interpreter.outputs, interpreter.states) == (("x",), ("e", "again"), ())
     outputs = interpreter.run({"x": X})
     assert list(outputs) == ["e", "again"]
@@ -43,9 +31,9 @@ def test_names_and_outputs_in_order():
     np.testing.assert_array_equal(outputs["again"], 2 * X)
 
 
-def test_an_observer_sees_every_operator_in_order_with_its_values():
+def test_an_observer_sees_every_operator_in_order_with_its_values(mil):
     seen = []
-    Interpreter(_program(_chain)).run({"x": X}, observe=lambda *seen_now: seen.append(seen_now))
+    Interpreter(mil.program(PLACE, _chain)).run({"x": X}, observe=lambda *seen_now: seen.append(seen_now))
     assert [(kind, name) for kind, name, _, _ in seen] == [
         ("mul", "doubled"),
         ("add", "shifted"),
@@ -61,20 +49,19 @@ def test_an_observer_sees_every_operator_in_order_with_its_values():
         outputs["shifted"][0] = 0
 
 
-@pytest.mark.parametrize(("arithmetic", "dtype"), [(None, "float16"), (STRICT, "float16"), (FLOAT64, "float64")])
-def test_an_observer_sees_values_as_they_are_stored(arithmetic, dtype):
+@pytest.mark.parametrize(("arithmetic", "dtype"), [(FLOAT32, "float16"), (STRICT, "float16"), (FLOAT64, "float64")])
+def test_an_observer_sees_values_as_they_are_stored(mil, arithmetic, dtype):
     from coremltools.converters.mil.mil import Builder as mb
 
-    more = () if arithmetic is None else (arithmetic,)
     seen = {}
-    interpreter = Interpreter(_program(lambda x: mb.exp(x=x, name="e"), "fp16"), *more)
+    interpreter = Interpreter(mil.program({"x": ((1, 3), "fp16")}, lambda x: mb.exp(x=x, name="e")), arithmetic)
     interpreter.run(
         {"x": X.astype("float16")}, observe=lambda kind, name, inputs, outputs: seen.update(inputs, **outputs)
     )
     assert {value.dtype.name for value in seen.values()} == {dtype}
 
 
-def test_a_value_is_freed_when_nothing_reads_it_any_more(monkeypatch):
+def test_a_value_is_freed_when_nothing_reads_it_any_more(mil, monkeypatch):
     from kokoro_nb.backends.mil.operators import OPERATORS
 
     alive, counts = weakref.WeakSet(), []
@@ -94,13 +81,13 @@ def test_a_value_is_freed_when_nothing_reads_it_any_more(monkeypatch):
             x = mb.add(x=x, y=1.0)
         return x
 
-    Interpreter(_program(body)).run({"x": X})
+    Interpreter(mil.program(PLACE, body)).run({"x": X})
     assert max(counts) <= 3  # what it reads, what it makes, and what the call before still holds
     assert len(counts) == 10
 
 
-def test_runs_do_not_know_of_each_other():
-    interpreter = Interpreter(_program(_chain))
+def test_runs_do_not_know_of_each_other(mil):
+    interpreter = Interpreter(mil.program(PLACE, _chain))
     first = interpreter.run({"x": X})
     first["e"][:] = np.nan
     x = X.copy()
@@ -120,30 +107,30 @@ def test_runs_do_not_know_of_each_other():
         ({"x": X.astype("int32")}, "is torch.int32"),
     ],
 )
-def test_refuses_inputs_that_do_not_fit(inputs, sentence):
+def test_refuses_inputs_that_do_not_fit(mil, inputs, sentence):
     with pytest.raises(InputError, match=sentence):
-        Interpreter(_program(_chain)).run(inputs)
+        Interpreter(mil.program(PLACE, _chain)).run(inputs)
 
 
-def test_integers_of_any_width_are_taken_within_32_bits():
+def test_integers_of_any_width_are_taken_within_32_bits(mil):
     from coremltools.converters.mil.mil import Builder as mb
 
-    interpreter = Interpreter(_program(lambda x: mb.add(x=x, y=1, name="more"), "int32"))
+    interpreter = Interpreter(mil.program({"x": ((1, 3), "int32")}, lambda x: mb.add(x=x, y=1, name="more")))
     more = interpreter.run({"x": np.array([[1, 2, 3]], "int64")})["more"]
     assert (more.dtype, more.tolist()) == (np.int32, [[2, 3, 4]])
     with pytest.raises(InputError, match="beyond its range"):
         interpreter.run({"x": np.array([[1, 2, 2**40]], "int64")})
 
 
-def test_float64_arithmetic_takes_and_gives_float64():
+def test_float64_arithmetic_takes_and_gives_float64(mil):
     from coremltools.converters.mil.mil import Builder as mb
 
-    program = _program(lambda x: mb.exp(x=x, name="e"), "fp16")
+    program = mil.program({"x": ((1, 3), "fp16")}, lambda x: mb.exp(x=x, name="e"))
     x = np.array([[1e-9, 20.0, -700.0]])
     np.testing.assert_allclose(Interpreter(program, FLOAT64).run({"x": x})["e"], np.exp(x), rtol=1e-15)
 
 
-def test_an_operator_that_cannot_be_executed_is_named():
+def test_an_operator_that_cannot_be_executed_is_named(mil):
     from coremltools.converters.mil.mil import Builder as mb
 
     def body(x):
@@ -165,11 +152,11 @@ def test_an_operator_that_cannot_be_executed_is_named():
         r"operator 'turned' is of type affine, which .* does not execute; convert the model without it, or add it"
     )
     with pytest.raises(InputError, match=sentence):
-        Interpreter(_program(body, shape=(1, 1, 3, 3)))
+        Interpreter(mil.program({"x": (1, 1, 3, 3)}, body))
 
 
 @pytest.fixture(scope="module")
-def several():
+def several(mil):
     """Return an interpreter in float64, and its operations by their names."""
     from coremltools.converters.mil.mil import Builder as mb
 
@@ -181,7 +168,7 @@ def several():
         whole = mb.cast(x=mb.greater(x=x, y=noise, name="greater"), dtype="int32", name="whole")
         return [joined, *halves, whole]
 
-    program = _program(body)
+    program = mil.program(PLACE, body)
     return Interpreter(program, FLOAT64), {one.name: one for one in program.functions["main"].operations}
 
 
@@ -208,7 +195,7 @@ def test_what_does_not_follow_from_the_inputs_is_not_computed_alone(several):
     assert interpreter.alone(operations["greater"], {"x": HALF}) is None
 
 
-def test_an_error_names_the_operator(monkeypatch):
+def test_an_error_names_the_operator(mil, monkeypatch):
     from kokoro_nb.backends.mil.operators import OPERATORS
 
     def broken(site, x):
@@ -216,13 +203,13 @@ def test_an_error_names_the_operator(monkeypatch):
 
     monkeypatch.setitem(OPERATORS, "exp", broken)
     with pytest.raises(FloatingPointError, match="no") as caught:
-        Interpreter(_program(_chain)).run({"x": X})
+        Interpreter(mil.program(PLACE, _chain)).run({"x": X})
     assert caught.value.__notes__ == ["in the MIL operator exp 'e'"]
 
 
-def test_a_result_of_another_dtype_than_the_program_declares_is_an_error(monkeypatch):
+def test_a_result_of_another_dtype_than_the_program_declares_is_an_error(mil, monkeypatch):
     from kokoro_nb.backends.mil.operators import OPERATORS
 
     monkeypatch.setitem(OPERATORS, "exp", lambda site, x: x > 0)
     with pytest.raises(TypeError, match=r"declares torch\.float32, the operator gave torch\.bool"):
-        Interpreter(_program(_chain)).run({"x": X})
+        Interpreter(mil.program(PLACE, _chain)).run({"x": X})

@@ -68,10 +68,6 @@ def test_the_step_of_a_phase_is_the_distance_of_two_float16_numbers(phase, dista
     assert _row().phase_step is None
 
 
-def test_a_phase_beyond_65504_has_no_step():
-    assert step(65505.0) == np.inf
-
-
 def test_the_lens_names_the_first_result_that_fails_and_where_trouble_begins():
     rows = (
         _row("a"),

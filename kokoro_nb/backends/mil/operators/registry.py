@@ -60,9 +60,9 @@ def operator(*types: str) -> Callable[[Operator], Operator]:
 
     Its parameters have the names of MIL's inputs. It is given those that the file has, and the defaults of coremltools
     for those that the file leaves out, unless that default is to have none. A parameter annotated ``int``, ``bool`` or
-    a list of these arrives as such; any other as a tensor in the dtype to compute in, constants too, or as a text or a
-    list. A parameter called ``site`` is the `OperatorSite`. It returns the output, or a tuple or list of them, and
-    changes no input.
+    a list of these arrives as such; any other, and those of ``**inputs``, as a tensor in the dtype to compute in,
+    constants too, or as a text or a list. A parameter called ``site`` is the `OperatorSite`. It returns the output, or
+    a tuple or list of them, and changes no input.
     """
 
     def register(function: Operator) -> Operator:

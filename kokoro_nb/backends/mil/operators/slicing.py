@@ -3,20 +3,19 @@
 import torch
 from torch import Tensor
 
-from kokoro_nb.backends.mil.operators.registry import operator
+from kokoro_nb.backends.mil.operators.registry import ints, operator
 
 Places = list[slice]
-Flags = list[bool] | None
 
 
 def _slices(
     x: Tensor,
-    begin: list[int],
-    end: list[int],
-    stride: list[int] | None,
-    begin_mask: Flags,
-    end_mask: Flags,
-    squeeze_mask: Flags,
+    begin: Tensor,
+    end: Tensor,
+    stride: Tensor | None = None,
+    begin_mask: Tensor | None = None,
+    end_mask: Tensor | None = None,
+    squeeze_mask: Tensor | None = None,
 ) -> tuple[Places, list[int]]:
     """Return one slice for each axis, as Python understands them, and the axes to remove afterwards.
 
@@ -25,18 +24,22 @@ def _slices(
     IndexError
         If an axis to remove has no element at its place.
     """
-    steps = stride or [1] * x.ndim
-    from_start, to_end, gone = (mask or [False] * x.ndim for mask in (begin_mask, end_mask, squeeze_mask))
-    places = []
-    for axis, (low, high) in enumerate(zip(begin, end, strict=True)):
-        if gone[axis]:
-            size, at = x.shape[axis], 0 if from_start[axis] else low
-            if not -size <= at < size:
-                raise IndexError(f"index {at} is out of range for an axis of {size}")
-            places.append(slice(at % size, at % size + 1, 1))
+    steps = [1] * x.ndim if stride is None else ints(stride)
+    masks = ([0] * x.ndim if mask is None else ints(mask) for mask in (begin_mask, end_mask, squeeze_mask))
+    places, gone = [], []
+    for axis, (low, high, step, open_low, open_high, removed) in enumerate(
+        zip(ints(begin), ints(end), steps, *masks, strict=True)
+    ):
+        low = 0 if removed and open_low else low
+        if removed:
+            size = x.shape[axis]
+            if not -size <= low < size:
+                raise IndexError(f"index {low} is out of range for an axis of {size}")
+            places.append(slice(low % size, low % size + 1, 1))
+            gone.append(axis)
         else:
-            places.append(slice(None if from_start[axis] else low, None if to_end[axis] else high, steps[axis]))
-    return places, [axis for axis, removed in enumerate(gone) if removed]
+            places.append(slice(None if open_low else low, None if open_high else high, step))
+    return places, gone
 
 
 def _numbers(places: range) -> Tensor:
@@ -52,34 +55,17 @@ def _taken(x: Tensor, places: Places) -> Tensor:
 
 
 @operator("slice_by_index")
-def slice_by_index(
-    x: Tensor,
-    begin: list[int],
-    end: list[int],
-    stride: list[int] | None = None,
-    begin_mask: list[bool] | None = None,
-    end_mask: list[bool] | None = None,
-    squeeze_mask: list[bool] | None = None,
-) -> Tensor:
+def slice_by_index(x: Tensor, **bounds: Tensor) -> Tensor:
     """Return ``x[begin:end:stride, ...]``; a mask leaves a bound out, or takes one element and removes its axis."""
-    places, gone = _slices(x, begin, end, stride, begin_mask, end_mask, squeeze_mask)
+    places, gone = _slices(x, **bounds)
     taken = _taken(x, places)
     return taken.squeeze(tuple(gone)) if gone else taken
 
 
 @operator("slice_update")
-def slice_update(
-    x: Tensor,
-    update: Tensor,
-    begin: list[int],
-    end: list[int],
-    stride: list[int] | None = None,
-    begin_mask: list[bool] | None = None,
-    end_mask: list[bool] | None = None,
-    squeeze_mask: list[bool] | None = None,
-) -> Tensor:
+def slice_update(x: Tensor, update: Tensor, **bounds: Tensor) -> Tensor:
     """Return x with the slice that `slice_by_index` would take replaced."""
-    places, gone = _slices(x, begin, end, stride, begin_mask, end_mask, squeeze_mask)
+    places, gone = _slices(x, **bounds)
     for axis in gone:
         update = update.unsqueeze(axis)
     chosen = [_numbers(range(*place.indices(size))) for place, size in zip(places, x.shape, strict=True)]
