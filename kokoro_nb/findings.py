@@ -34,7 +34,7 @@ class Finding:
     backend : str or None
         Name of the backend, where one was involved.
     value, limit : float or None
-        The figure, and the limit that it was held against; in `unit`.
+        The figure, and the limit that it was compared with; in `unit`.
     unit : str
         Unit of both, ``""`` for a ratio.
     tap : str or None
@@ -44,7 +44,7 @@ class Finding:
     evidence : tuple of str
         Files, relative to ``findings.json``.
     relation : str
-        How the figure has to stand to the limit: one of `RELATIONS`, or ``""`` where it was held against none.
+        The relation that is required of the figure to the limit: one of `RELATIONS`, or ``""`` where there is no limit.
     """
 
     kind: str
@@ -75,7 +75,7 @@ class Finding:
 
 
 def limit(finding: Finding) -> str:
-    """Return the limit and how the figure has to stand to it."""
+    """Return the limit with the relation that is required of the figure."""
     return "" if finding.limit is None else f"{SIGNS[finding.relation]}{number(finding.limit)}"
 
 

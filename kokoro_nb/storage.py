@@ -108,7 +108,7 @@ def require_own(folder: str | Path, marker: str, what: str, option: str) -> None
 
 
 @contextmanager
-def held(folder: str | Path, what: str) -> Iterator[int]:
+def locked(folder: str | Path, what: str) -> Iterator[int]:
     """Hold a folder, made if need be, for this process and for those that inherit what this yields.
 
     A process that was killed holds nothing; what it had begun may still be at work, and is waited for.

@@ -9,9 +9,9 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from kokoro_nb.__main__ import main
 from kokoro_nb.reporting import execute
-from kokoro_nb.reporting.execute import Outcome
+from kokoro_nb.reporting.execute import NotebookResult
 from kokoro_nb.reporting.limits import Limits
-from kokoro_nb.reporting.runs import Run, write_run
+from kokoro_nb.reporting.runs import RunRecord, write_run
 
 
 @pytest.fixture
@@ -33,9 +33,9 @@ def calls(monkeypatch):
 
     def pretend(selection, parameters, jobs, out_dir, fresh, limits):
         seen.update(selection=selection, parameters=parameters, jobs=jobs, out_dir=out_dir, fresh=fresh, limits=limits)
-        run = Run("01_a", seen["status"], "key", {}, "2026-11-21T09:44:07+00:00", 1.0)
+        run = RunRecord("01_a", seen["status"], "key", {}, "2026-11-21T09:44:07+00:00", 1.0)
         write_run(out_dir / "01_a", run)
-        return [Outcome(run, False)]
+        return [NotebookResult(run, False)]
 
     monkeypatch.setattr(execute, "run_notebooks", pretend)
     return seen

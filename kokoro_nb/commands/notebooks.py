@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kokoro_nb.errors import InputError
 
 if TYPE_CHECKING:
-    from kokoro_nb.reporting.execute import Outcome
+    from kokoro_nb.reporting.execute import NotebookResult
 
 
 def add(commands: Any) -> None:
@@ -97,7 +97,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     return int(found.regressed)
 
 
-def _execute(arguments: argparse.Namespace, out: Path) -> "list[Outcome]":
+def _execute(arguments: argparse.Namespace, out: Path) -> "list[NotebookResult]":
     from kokoro_nb.reporting.execute import run_notebooks
     from kokoro_nb.reporting.limits import Limits
     from kokoro_nb.reporting.selection import parse_value

@@ -39,7 +39,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
 
 
 def _worker(arguments: argparse.Namespace) -> int:
-    from kokoro_nb.reporting.sweep.cluster import serve
+    from kokoro_nb.reporting.sweep.cluster import run_worker
 
-    serve(arguments.scheduler)
+    run_worker(arguments.scheduler)
     return 0

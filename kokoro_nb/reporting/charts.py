@@ -197,6 +197,6 @@ def _verdict(cell: str) -> str:
 
 
 def _signed(cell: str) -> str:
-    """Return the text with the sign of its verdict before it, so that colour is not all that tells."""
+    """Return the text with the sign of its verdict before it, so that colour is not the only sign."""
     sign = _SIGNS.get(_verdict(cell))
     return f"{sign} {cell}" if sign else cell

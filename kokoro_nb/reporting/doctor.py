@@ -1,4 +1,4 @@
-"""What there is on this machine: versions, backends, weights, and the reason for whatever is missing."""
+"""What this machine offers: versions, backends, weights, and the reason for whatever is missing."""
 
 import os
 import platform
@@ -20,7 +20,7 @@ def doctor() -> dict[str, Any]:
     Returns
     -------
     dict
-        ``python``, ``executable``, ``platform``, ``processors``, ``memory`` (bytes, None where it cannot be told),
+        ``python``, ``executable``, ``platform``, ``processors``, ``memory`` (bytes, None where it is unknown),
         ``commit``, ``versions`` (name -> version), ``weights`` and ``whisper``: name -> None if it can be used, else
         the reason why not; ``backends``: name -> its ``purpose``, and under ``exports`` and ``runs`` None if it can do
         that here, else the reason why not.

@@ -1,7 +1,6 @@
 """Pictures and curves of sound, small enough to be embedded in a page once per version."""
 
 import base64
-import io
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from kokoro_nb.listening import spectrum
 from kokoro_nb.listening.waveform import finite_fraction
 from kokoro_nb.markup import number
+from kokoro_nb.reporting.picture import encode_png
 from kokoro_nb.reporting.style import NAN_MARK
 
 MELS = 80
@@ -28,23 +28,23 @@ class Spectrograms:
 
     Attributes
     ----------
-    images : mapping of str to bytes
-        PNG of each version, one pixel per mel band and frame.
+    images : mapping of str to str
+        PNG of each version in base64, one pixel per mel band and frame.
     columns : int
         How many frames each has.
     top_db : float
         Upper end of the scale in dB re what `about` names; the lower end is `FLOOR_DB`.
     about : str
         What 0 dB is, in words.
-    legend : bytes
-        PNG of the colours from the lower end to the upper.
+    legend : str
+        PNG, in base64, of the colours from the lower end to the upper.
     """
 
-    images: Mapping[str, bytes]
+    images: Mapping[str, str]
     columns: int
     top_db: float
     about: str
-    legend: bytes
+    legend: str
 
 
 def spectrograms(samples: Mapping[str, Floats], reference: str, sr: int, hop: int) -> Spectrograms:
@@ -89,19 +89,14 @@ def _shades(level: Floats, top: float) -> NDArray[np.int_]:
     return np.where(np.isfinite(scaled), np.rint(scaled), stripes)[::-1].astype(int)
 
 
-def _png(shades: NDArray[np.int_]) -> bytes:
+def _png(shades: NDArray[np.int_]) -> str:
     import matplotlib
     from matplotlib.colors import to_rgb
-    from PIL import Image
 
     colours = matplotlib.colormaps["magma"](np.linspace(0, 1, SHADES))[:, :3]
     marks = [to_rgb(NAN_MARK["facecolor"]), to_rgb(NAN_MARK["edgecolor"])]
     palette = np.rint(255 * np.vstack([colours, marks])).astype(np.uint8)
-    image = Image.fromarray(shades.astype(np.uint8), "P")
-    image.putpalette(palette.tobytes())
-    buffer = io.BytesIO()
-    image.save(buffer, "PNG", optimize=True)
-    return buffer.getvalue()
+    return encode_png(shades.astype(np.uint8), palette)
 
 
 @dataclass(frozen=True)

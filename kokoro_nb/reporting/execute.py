@@ -1,4 +1,4 @@
-"""Run notebooks headlessly, several at once where asked for; what passed before and has not changed is kept."""
+"""Run notebooks headlessly, several at once if requested; what passed before and has not changed is not run again."""
 
 import json
 import os
@@ -12,12 +12,12 @@ from threading import current_thread, main_thread
 from typing import Any
 
 from kokoro_nb.errors import InputError, Terminated
-from kokoro_nb.reporting.endings import Ending, Status, died, ending
 from kokoro_nb.reporting.limits import NONE, Limits
 from kokoro_nb.reporting.logbook import now
-from kokoro_nb.reporting.notebook_process import RESERVE, Hold, Job, work, write_end
+from kokoro_nb.reporting.notebook_process import RESERVE, FolderLock, Job, work, write_end
 from kokoro_nb.reporting.progress import Progress
-from kokoro_nb.reporting.runs import FILE, Run, content_key, found_run, reusable, write_run
+from kokoro_nb.reporting.run_outcome import RunOutcome, Status, death_outcome, outcome
+from kokoro_nb.reporting.runs import FILE, RunRecord, content_key, read_run_or_damage, reusable, write_run
 from kokoro_nb.reporting.selection import (
     assign_parameters,
     declared_parameters,
@@ -25,7 +25,7 @@ from kokoro_nb.reporting.selection import (
     read_notebook,
 )
 from kokoro_nb.reporting.versions import project_folder
-from kokoro_nb.storage import atomic, clear_drafts, held, require_own
+from kokoro_nb.storage import atomic, clear_drafts, locked, require_own
 
 PATIENCE = 20.0  # seconds that a worker is given to shut its kernel down
 RESERVED = 2**16  # bytes that are kept free for the last record
@@ -33,18 +33,18 @@ _STOPS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """How one notebook fared: its record, and whether an earlier execution was kept."""
+class NotebookResult:
+    """The result of one notebook: its record, and whether that of an earlier execution was kept."""
 
-    run: Run
+    run: RunRecord
     unchanged: bool
 
     def __str__(self) -> str:
         if self.unchanged:
             return f"unchanged (executed at {self.run.started})"
         took = "" if self.run.seconds is None else f" in {self.run.seconds:.1f} s"
-        told = self.run.told.strip().splitlines()
-        return f"{self.run.status}{took}" + (f": {told[0]}" if told else "")
+        message = self.run.message.strip().splitlines()
+        return f"{self.run.status}{took}" + (f": {message[0]}" if message else "")
 
 
 def run_notebooks(
@@ -55,8 +55,8 @@ def run_notebooks(
     fresh: bool = False,
     folder: str | Path | None = None,
     limits: Limits = NONE,
-) -> list[Outcome]:
-    """Execute notebooks, each in ``<out_dir>/<name>``, and return how each fared.
+) -> list[NotebookResult]:
+    """Execute notebooks, each in ``<out_dir>/<name>``, and return the result of each.
 
     A notebook that fails does not stop the others. Each works in its own results folder; one that lies outside any
     checkout of this project, in the folder where it lies. One that passed before with the same cells, parameters,
@@ -99,7 +99,7 @@ def run_notebooks(
     root = Path(out_dir).resolve()
     threads = max(1, (os.cpu_count() or 1) // jobs) if jobs > 1 else None
     outcomes, waiting = {}, []
-    with held(root, "run") as lock:
+    with locked(root, "run") as lock:
         progress = Progress(len(notebooks))
         try:
             for name, notebook in notebooks.items():
@@ -107,17 +107,17 @@ def run_notebooks(
                 key = content_key(notebook, given[name])
                 kept = None if fresh else reusable(root / name, key)
                 if kept is not None:
-                    outcomes[name] = Outcome(kept, True)
+                    outcomes[name] = NotebookResult(kept, True)
                     progress.end(name, str(outcomes[name]))
                     continue
                 passed = {**given[name], **({"out_dir": str(root / name)} if "out_dir" in declared[name] else {})}
-                run = Run(name, "running", key, given[name], now())
+                run = RunRecord(name, "running", key, given[name], now())
                 require_own(root / name, FILE, "a run", "--out")
                 cells = len(notebook.cells) + bool(passed)  # papermill adds a cell with the parameters
                 source = json.dumps(notebook)
                 waiting.append(Job(run, source, root / name, passed, cells, threads, limits, places[name]))
-            for run in _run_all(waiting, jobs, progress, Hold(lock)):
-                outcomes[run.notebook] = Outcome(run, False)
+            for run in _run_all(waiting, jobs, progress, FolderLock(lock)):
+                outcomes[run.notebook] = NotebookResult(run, False)
         finally:
             progress.close()
     return [outcomes[name] for name in notebooks]
@@ -129,9 +129,9 @@ def _own_place(place: Path, folder: str | Path | None) -> Path | None:
     return None if ours else place
 
 
-def _run_all(jobs: Sequence[Job], at_once: int, progress: Progress, hold: Hold) -> list[Run]:
+def _run_all(jobs: Sequence[Job], at_once: int, progress: Progress, hold: FolderLock) -> list[RunRecord]:
     spawn = get_context("spawn")  # a fork would copy the parent's threads and locks
-    waiting, done = list(jobs), dict[str, Run]()
+    waiting, done = list(jobs), dict[str, RunRecord]()
     running: dict[Any, tuple[Any, Job]] = {}  # receiving end of the pipe -> process and job
     cause: Status = "abandoned"
     try:
@@ -157,10 +157,10 @@ def _run_all(jobs: Sequence[Job], at_once: int, progress: Progress, hold: Hold) 
                     del running[pipe]
                     if name not in done:
                         said = f"The worker process died with exit code {process.exitcode}."
-                        done[name] = _ended(job, died("worker process", process.exitcode, said, starved=False))
-                    progress.end(name, str(Outcome(done[name], False)))
+                        done[name] = _ended(job, death_outcome("worker process", process.exitcode, said, starved=False))
+                    progress.end(name, str(NotebookResult(done[name], False)))
                 else:
-                    if isinstance(said, Run):
+                    if isinstance(said, RunRecord):
                         done[name] = said
                     else:
                         progress.cell(name, said)
@@ -169,7 +169,7 @@ def _run_all(jobs: Sequence[Job], at_once: int, progress: Progress, hold: Hold) 
         raise
     finally:
         with _deaf():
-            _stop(list(running.values()), ending(cause))
+            _stop(list(running.values()), outcome(cause))
     return list(done.values())
 
 
@@ -182,7 +182,7 @@ def _begin(job: Job) -> Job:
     return job
 
 
-def _stop(running: Sequence[tuple[Any, Job]], how: Ending) -> None:
+def _stop(running: Sequence[tuple[Any, Job]], how: RunOutcome) -> None:
     for process, _ in running:
         process.terminate()
     for process, job in running:
@@ -193,9 +193,9 @@ def _stop(running: Sequence[tuple[Any, Job]], how: Ending) -> None:
         _ended(job, how)
 
 
-def _ended(job: Job, how: Ending) -> Run:
+def _ended(job: Job, how: RunOutcome) -> RunRecord:
     """Return the record that the worker left of the notebook's end; write one where it did not live to see it."""
-    run = found_run(job.folder)
+    run = read_run_or_damage(job.folder)
     if run is not None and run.status not in ("running", "abandoned", "terminated", "damaged"):
         return run
     run = job.run.ended(how, run.seconds if run else None)

@@ -280,7 +280,7 @@ def _logarithmic_beyond(axes: "Axes", small: float, large: float) -> None:
     if not 0 < 10 * small < large:
         return
     linear_to = math.ceil(math.log10(small))
-    symmetric_log(axes, "y", linear_to, math.ceil(math.log10(large)))
+    symmetric_log(axes, linear_to, math.ceil(math.log10(large)))
     # the reference is the smaller one, and would lie hidden
     axes.get_lines()[0].set_zorder(3)
     axes.set_ylabel(f"amplitude (full scale = 1,\nlogarithmic beyond {compact(10.0**linear_to)})")

@@ -4,16 +4,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from kokoro_nb import markup
 from kokoro_nb.findings import Finding, limit, verdict_line
 from kokoro_nb.markup import ORDER, Fragment, chip, number, scrolling
 
 WORDS: Mapping[str, str] = {"fail": "failed", "unknown": "unknown", "skip": "skipped", "pass": "passed"}
-
-
-def resource(name: str) -> str:
-    """Return the text of a style sheet, template or script that lies beside this module."""
-    return markup.resource(f"reporting/{name}")
 
 
 def tally(findings: Sequence[Finding]) -> str:

@@ -8,16 +8,15 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from kokoro_nb import markup
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Finding, read_findings
-from kokoro_nb.markup import ORDER, chip
+from kokoro_nb.markup import ORDER, chip, resource
 from kokoro_nb.reporting.cells import Body, render_cells
-from kokoro_nb.reporting.endings import AGAIN
-from kokoro_nb.reporting.fragments import board, overall, resource, tally
+from kokoro_nb.reporting.fragments import board, overall, tally
 from kokoro_nb.reporting.logbook import now
 from kokoro_nb.reporting.matrix import columns, tallies
-from kokoro_nb.reporting.runs import Run, changed_files, read_runs
+from kokoro_nb.reporting.run_outcome import AGAIN
+from kokoro_nb.reporting.runs import RunRecord, changed_files, read_runs
 from kokoro_nb.reporting.selection import read_notebook
 from kokoro_nb.reporting.side_by_side import MARK, player_script
 from kokoro_nb.reporting.versions import commit, versions
@@ -30,9 +29,9 @@ GENERATOR = '<meta name="generator" content="kokoro_nb">'  # by which a page of 
 
 @dataclass(frozen=True)
 class Page:
-    """One notebook as it is reported: its run, its findings and what they say of themselves, its cells."""
+    """One notebook as it is reported: its run, its findings and the facts recorded with them, its cells."""
 
-    run: Run
+    run: RunRecord
     findings: tuple[Finding, ...]
     about: Mapping[str, Any]
     body: Body
@@ -123,7 +122,7 @@ def write_pages(pages: Sequence[Page], out_dir: Path) -> Path:
     return index
 
 
-def _current(run: Run, notebooks: Collection[str] | None) -> Run:
+def _current(run: RunRecord, notebooks: Collection[str] | None) -> RunRecord:
     if notebooks is None or run.notebook in notebooks:
         return run
     reason = (
@@ -133,7 +132,7 @@ def _current(run: Run, notebooks: Collection[str] | None) -> Run:
     return replace(run, status="removed", reason=reason)
 
 
-def read_page(run: Run, folder: Path) -> Page:
+def read_page(run: RunRecord, folder: Path) -> Page:
     """Read what `run` left in `folder`; what is no longer as it left it, or may be half-written, is not opened."""
     spoilt = changed_files(folder, run, ("findings.json", f"{run.notebook}.ipynb"))
     findings: tuple[Finding, ...] = ()
@@ -147,7 +146,7 @@ def read_page(run: Run, folder: Path) -> Page:
     except InputError as error:
         spoilt.append(str(error).removesuffix("."))
     if spoilt and run.status == "passed":
-        reason = f"What it left was changed or damaged since; {AGAIN}."
+        reason = f"Its results were changed or damaged since; {AGAIN}."
         run = replace(run, status="damaged", reason=reason, error="; ".join(spoilt))
     return Page(run, findings, about, body)
 
@@ -164,16 +163,16 @@ def read_body(path: Path, error: str = "") -> Body:
     try:
         return render_cells(notebook, error)
     except (AttributeError, KeyError, TypeError, ValueError) as fault:
-        told = str(fault).encode("unicode_escape").decode()
-        raise InputError(f"{path} holds outputs that cannot be shown ({told}); run the notebook again.") from fault
+        message = str(fault).encode("unicode_escape").decode()
+        raise InputError(f"{path} holds outputs that cannot be shown ({message}); run the notebook again.") from fault
 
 
 def render_page(page: Page) -> str:
     """Return the HTML of one notebook; what a figure of versions needs is in the page where there is one."""
     more = MARK in page.body.html
-    script = resource("page.js") + (player_script() if more else "")
-    style = resource("side_by_side/side_by_side.css") if more else ""
-    style += resource("explorer/explorer.css") if "knb-explorer" in page.body.html else ""
+    script = resource("reporting/page.js") + (player_script() if more else "")
+    style = resource("reporting/side_by_side/side_by_side.css") if more else ""
+    style += resource("reporting/explorer/explorer.css") if "knb-explorer" in page.body.html else ""
     return _render("page.html.j2", page=page, board=board(page.findings).html, script=script, style=style)
 
 
@@ -212,7 +211,7 @@ def _render(template: str, script: str, style: str = "", **values: Any) -> str:
         order=ORDER,
         tally_of=tally,
         generator=GENERATOR,
-        css=markup.resource("markup.css") + style + resource("page.css"),
+        css=resource("markup.css") + style + resource("reporting/page.css"),
         script=script,
         script_hash=base64.b64encode(sha256(script.encode()).digest()).decode(),
     )

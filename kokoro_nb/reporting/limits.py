@@ -1,4 +1,4 @@
-"""Limits of one execution, time and memory: what passes one is killed, and it is said which."""
+"""Limits of one execution, time and memory: what exceeds one is killed, and the record says which."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.reporting.endings import AGAIN, Ending
+from kokoro_nb.reporting.run_outcome import AGAIN, RunOutcome
 
 if TYPE_CHECKING:
     from psutil import Process
@@ -27,8 +27,8 @@ class Limits:
     seconds : float or None
         Wall time; None for no limit.
     memory : float or None
-        Resident memory in GB (10**9 bytes) of all that is executed, together; None for no limit. It is looked at ten
-        times a second, so that what grows fast is stopped somewhat above it.
+        Resident memory in GB (10**9 bytes) of all that is executed, together; None for no limit. It is measured
+        ten times a second, so that what grows fast is stopped somewhat above it.
 
     Raises
     ------
@@ -52,17 +52,17 @@ NONE = Limits()
 
 
 @contextmanager
-def watched(limits: Limits) -> Iterator[list[Ending]]:
-    """Kill what this process starts meanwhile, which is the kernel with what it began, once a limit is passed.
+def enforced(limits: Limits) -> Iterator[list[RunOutcome]]:
+    """Kill what this process starts meanwhile, the kernel and its children, once a limit is exceeded.
 
     Yields
     ------
-    list of Ending
-        Empty until a limit was passed, then with the ending that this is.
+    list of RunOutcome
+        Empty until a limit was exceeded, then with that outcome.
     """
     import psutil
 
-    done, passed = Event(), list[Ending]()
+    done, passed = Event(), list[RunOutcome]()
     this, start = psutil.Process(), time.monotonic()
     before = {child.pid for child in this.children()} if limits else set()
 
@@ -94,13 +94,13 @@ def _within(process: "Process", others: set[int]) -> bool:
         return True  # it has ended
 
 
-def _passed(limits: Limits, seconds: float, begun: "list[Process]") -> Iterator[Ending]:
+def _passed(limits: Limits, seconds: float, begun: "list[Process]") -> Iterator[RunOutcome]:
     if limits.seconds is not None and seconds > limits.seconds:
         reason = f"It was stopped after {limits.seconds:g} s, its limit of time; allow it more, and {AGAIN}."
-        yield Ending("timed out", reason)
+        yield RunOutcome("timed out", reason)
     elif limits.memory is not None and sum(map(_resident, begun)) > limits.memory * 1e9:
         reason = f"It was stopped above {limits.memory:g} GB, its limit of memory; allow it more, and {AGAIN}."
-        yield Ending("out of memory", reason)
+        yield RunOutcome("out of memory", reason)
 
 
 def _resident(process: "Process") -> int:

@@ -16,6 +16,7 @@ from kokoro_nb.reporting.style import (
     REFERENCE,
     WIDTH,
     colours,
+    hatch_background,
     legend_above,
     new_figure,
     style,
@@ -92,12 +93,11 @@ def slices_map(value: Any, elements: int, title: str = "What slices show", weigh
     bad = ~np.isfinite(value[0])
     looked = np.zeros(value.size, dtype=bool)
     looked[:elements] = looked[-elements:] = True
-    channels, positions = bad.shape
     with style():
         figure = new_figure(WIDTH, 3.2, title, weights)
         axes = figure.subplots()
         axes.imshow(np.where(bad, np.nan, 0.25), cmap=colours("Greys"), vmin=0, vmax=1, aspect="auto")
-        axes.add_patch(_hatched((-0.5, -0.5), positions, channels))
+        hatch_background(axes)
         for channel in np.flatnonzero(looked.reshape(bad.shape).any(axis=1)):
             seen = np.flatnonzero(looked.reshape(bad.shape)[channel])
             axes.plot(seen[[0, -1]], [channel, channel], color=REFERENCE, linewidth=3, solid_capstyle="butt")
@@ -132,9 +132,3 @@ def bisections(found: Bisection, title: str = "Bisection", weights: str = "") ->
             legend_above(axes, list(rows.values()))
         panels[-1].set_xlabel("operators that compute, in the order of execution")
     return figure
-
-
-def _hatched(corner: tuple[float, float], width: float, height: float) -> Any:
-    from matplotlib.patches import Rectangle
-
-    return Rectangle(corner, width, height, zorder=-1, **NAN_MARK)

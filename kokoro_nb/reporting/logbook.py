@@ -91,7 +91,7 @@ class Logbook:
         kind, statement : str
             The short key, and the claim as a sentence that stands alone.
         value, limit : float
-            The figure and what it is held against, both in `unit`.
+            The figure and the limit that it is compared with, both in `unit`.
         op : str
             One of ``<=``, ``<``, ``>=``, ``>``, ``==``.
         unit, backend, tap, evidence
@@ -162,7 +162,7 @@ class Logbook:
         return shown_line
 
     def outcome(self, kind: str, statement: str, failure: object | None, backend: str) -> Fragment:
-        """Record whether something came about on `backend`: `failure` is None, or the record that says why not.
+        """Record whether a step succeeded on `backend`: `failure` is None, or the record of why it did not.
 
         Raises
         ------
@@ -205,7 +205,7 @@ class Logbook:
             record_checks(one, self, subject, parity)
 
     def note(self, finding: Finding) -> Fragment:
-        """Record `finding` as it is; one that failed does not stop the notebook, for it may be what is looked into."""
+        """Record `finding` as it is; one that failed does not stop the notebook, for it may be the subject of it."""
         self.findings.append(finding)
         self._save()
         return verdict_line(finding)

@@ -18,10 +18,10 @@ from threading import Event, Thread
 from typing import IO, TYPE_CHECKING, Any
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.reporting.endings import Ending, died, ending, raised, starvations
-from kokoro_nb.reporting.limits import NONE, Limits, watched
+from kokoro_nb.reporting.limits import NONE, Limits, enforced
 from kokoro_nb.reporting.logbook import OUT_DIR
-from kokoro_nb.reporting.runs import FILE, Run, write_run
+from kokoro_nb.reporting.run_outcome import RunOutcome, death_outcome, error_outcome, oom_kills, outcome
+from kokoro_nb.reporting.runs import FILE, RunRecord, write_run
 from kokoro_nb.reporting.selection import import_nbformat
 from kokoro_nb.storage import file_digest
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from jupyter_client.manager import AsyncKernelManager
 
-# What the libraries say at import is not about the notebook's subject.
+# Messages of libraries at import are not about the notebook's subject.
 QUIET = {
     "PYTHONWARNINGS": "ignore",
     "TOKENIZERS_PARALLELISM": "false",
@@ -56,18 +56,18 @@ class Job:
     folder : Path
         Where it is executed and everything is written.
     parameters : dict
-        What is passed to it.
+        Passed to it.
     cells : int
         How many it has, for the progress bar.
     threads : int or None
         How many threads numerical libraries may use, where several notebooks share the machine.
     limits : Limits
-        What it may take.
+        Its limits of time and memory.
     place : Path or None
         The working directory of the kernel; `folder` where there is none.
     """
 
-    run: Run
+    run: RunRecord
     source: str
     folder: Path
     parameters: Mapping[str, Any]
@@ -77,7 +77,7 @@ class Job:
     place: Path | None = None
 
 
-class Hold:
+class FolderLock:
     """The lock of a folder, handed on to a process that is spawned: the folder is held as long as one of them lives."""
 
     def __init__(self, number: int) -> None:
@@ -89,21 +89,21 @@ class Hold:
         return _hold, (DupFd(self.number),)
 
 
-def _hold(duplicate: Any) -> Hold:
-    return Hold(duplicate.detach())
+def _hold(duplicate: Any) -> FolderLock:
+    return FolderLock(duplicate.detach())
 
 
 def kernel_manager(
-    log: IO[bytes], begun: "list[Popen[bytes]]", job: Job, hold: Hold | None = None
+    log: IO[bytes], begun: "list[Popen[bytes]]", job: Job, hold: FolderLock | None = None
 ) -> "type[AsyncKernelManager]":
     """Return a kernel manager class that starts this very interpreter, whatever kernels are installed.
 
     Parameters
     ----------
     log : binary file
-        Takes what the kernel process itself says, which is not the notebook's output: why it crashed, for one.
+        Takes what the kernel process itself prints, which is not the notebook's output: why it crashed, for one.
     begun : list of subprocess.Popen
-        Gets the process of the kernel.
+        Receives the process of the kernel.
     job : Job
         Says where a logbook writes, and how many threads numerical libraries may use, unless the environment says so.
     hold : Hold, optional
@@ -141,13 +141,13 @@ def kernel_manager(
     return ThisPython
 
 
-def work(job: Job, pipe: Connection, hold: Hold) -> None:
+def work(job: Job, pipe: Connection, hold: FolderLock) -> None:
     """Execute `job`, sending the index of each cell as it begins, write its record and send it; the process's task.
 
     The terminal's interrupt reaches every process of the group at once: it is left to the parent, which then
     terminates its workers, so that none is interrupted twice. If the parent is killed, this ends as well.
     """
-    logging.disable(logging.ERROR)  # all that papermill has to say is in the record
+    logging.disable(logging.ERROR)  # all of papermill's messages are in the record
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -159,7 +159,7 @@ def work(job: Job, pipe: Connection, hold: Hold) -> None:
         how = execute(job, pipe.send, hold)
     except (KeyboardInterrupt, BrokenPipeError) as error:
         gone = orphaned.is_set() or isinstance(error, BrokenPipeError)
-        how = ending("abandoned" if gone else "terminated")
+        how = outcome("abandoned" if gone else "terminated")
     run = job.run.ended(how, round(time.monotonic() - start, 2))
     if run.status not in ("abandoned", "terminated"):
         run = replace(run, files=files_of(job.folder, run.notebook))
@@ -168,7 +168,7 @@ def work(job: Job, pipe: Connection, hold: Hold) -> None:
         pipe.send(run)
 
 
-def write_end(folder: Path, run: Run) -> None:
+def write_end(folder: Path, run: RunRecord) -> None:
     """Write the record of a run that has ended, on a full disk in the room that was kept for it."""
     with suppress(OSError):
         (folder / RESERVE).unlink(missing_ok=True)
@@ -185,7 +185,7 @@ def _follow(orphaned: Event) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def execute(job: Job, report: Callable[[int], None], hold: Hold | None = None) -> Ending:
+def execute(job: Job, report: Callable[[int], None], hold: FolderLock | None = None) -> RunOutcome:
     """Execute `job` through papermill and return how it ended.
 
     Parameters
@@ -197,12 +197,12 @@ def execute(job: Job, report: Callable[[int], None], hold: Hold | None = None) -
     hold : Hold, optional
         What the kernel holds as long as it lives.
     """
-    with watched(job.limits) as passed:
+    with enforced(job.limits) as passed:
         how = _execute(job, report, hold)
     return replace(passed[0], error=how.error) if passed and how.status != "passed" else how
 
 
-def _execute(job: Job, report: Callable[[int], None], hold: Hold | None) -> Ending:
+def _execute(job: Job, report: Callable[[int], None], hold: FolderLock | None) -> RunOutcome:
     nbformat = import_nbformat()
     import papermill
     from nbclient.exceptions import DeadKernelError
@@ -210,7 +210,7 @@ def _execute(job: Job, report: Callable[[int], None], hold: Hold | None) -> Endi
 
     target = str(job.folder / f"{job.run.notebook}.ipynb")
     begun: list[Popen[bytes]] = []
-    starved = starvations()
+    starved = oom_kills()
     with tempfile.TemporaryFile() as log:
         try:
             papermill.execute_notebook(
@@ -225,18 +225,18 @@ def _execute(job: Job, report: Callable[[int], None], hold: Hold | None) -> Endi
                 on_cell_start=lambda cell, cell_index: report(cell_index),
             )
         except PapermillExecutionError as error:
-            return raised(str(error.ename), str(error.evalue))
+            return error_outcome(str(error.ename), str(error.evalue))
         except DeadKernelError as error:
             log.seek(0)
             said = log.read().decode(errors="replace").splitlines()
             last = [f"DeadKernelError: {error}", *takewhile(lambda line: IPYTHON not in line, said)]
             code = begun[0].wait() if begun else None
-            return died("kernel", code, "\n".join(last), starvations() > starved)
+            return death_outcome("kernel", code, "\n".join(last), oom_kills() > starved)
         except BrokenPipeError:
             raise
-        except Exception as error:  # whatever else stops papermill stops this notebook only, and is told
-            return raised(type(error).__name__, str(error))
-    return Ending("passed")
+        except Exception as error:  # whatever else stops papermill stops this notebook only, and is recorded
+            return error_outcome(type(error).__name__, str(error))
+    return RunOutcome("passed")
 
 
 def files_of(folder: Path, notebook: str) -> dict[str, str]:

@@ -1,10 +1,14 @@
-"""A figure as a notebook keeps and shows it: one PNG file."""
+"""PNG: a figure as a notebook saves and shows it, and small images that are embedded in a page."""
 
 import base64
+import io
 import struct
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from kokoro_nb.reporting.style import DPI
 from kokoro_nb.storage import atomic
@@ -33,3 +37,23 @@ def save(figure: Any, path: Path, alt: str, weights: str) -> Picture:
         figure.savefig(draft, format="png", dpi=DPI, bbox_inches="tight", metadata={"Description": weights})
     pyplot.close(figure)  # it would be shown a second time
     return Picture(path, alt, figure)
+
+
+def encode_png(pixels: NDArray[np.uint8], palette: NDArray[np.uint8] | None = None) -> str:
+    """Return an image as PNG in base64.
+
+    Parameters
+    ----------
+    pixels : numpy.ndarray, shape=(height, width, 3 or 4), uint8
+        Colours; with a palette, shape=(height, width), their numbers in it.
+    palette : numpy.ndarray, shape=(colours, 3), uint8, optional
+        Red, green and blue.
+    """
+    from PIL import Image
+
+    image = Image.fromarray(pixels, None if palette is None else "P")
+    if palette is not None:
+        image.putpalette(palette.tobytes())
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG", optimize=True)
+    return base64.b64encode(buffer.getvalue()).decode()

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Finding, read_findings
 
-Kind = Literal["regressed", "missing", "skipped", "worse", "mended", "better", "new"]
+Kind = Literal["regressed", "missing", "skipped", "worse", "fixed", "better", "new"]
 BAD: tuple[Kind, ...] = ("regressed", "missing", "skipped")
 FACTOR = 2.0  # a figure that moves less is neither better nor worse: times and last bits move by themselves
 _RANK = {"pass": 0, "skip": 1, "unknown": 2, "fail": 3}
@@ -26,7 +26,7 @@ class Change:
     kind : str
         ``regressed``: no longer a pass, or a fail where it was unknown or skipped; ``missing``: it passed, and is not
         in the other run; ``skipped``: it passed; ``worse`` and ``better``: both pass, and the figure is `FACTOR` times
-        nearer to its limit or further from it; ``mended``: now a pass; ``new``: it is in the second run alone.
+        nearer to its limit or further from it; ``fixed``: now a pass; ``new``: it is in the second run alone.
     notebook : str
     before, after : Finding or None
         None where there is none.
@@ -42,9 +42,9 @@ class Change:
         one = self.after or self.before
         assert one is not None
         sides = {"before": self.before, "after": self.after}
-        told = {side: _told(finding) for side, finding in sides.items()}
+        described = {side: _described(finding) for side, finding in sides.items()}
         where = {"backend": one.backend or "", "tap": one.tap or ""}
-        return {"change": self.kind, "notebook": self.notebook, "statement": one.statement, **where, **told}
+        return {"change": self.kind, "notebook": self.notebook, "statement": one.statement, **where, **described}
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def _kind(before: Finding | None, after: Finding | None) -> Kind | None:
     if before.verdict != after.verdict:
         if before.verdict == "pass" and after.verdict == "skip":
             return "skipped"
-        return "regressed" if _RANK[after.verdict] > _RANK[before.verdict] else "mended"
+        return "regressed" if _RANK[after.verdict] > _RANK[before.verdict] else "fixed"
     if None in (before.value, after.value) or before.relation not in ("<=", "<", ">=", ">"):
         return None
     figures = (before.value, after.value) if before.relation in ("<=", "<") else (after.value, before.value)
@@ -157,7 +157,7 @@ def _settings(before: Read, after: Read) -> Iterator[tuple[str, str, str]]:
                 yield f"{notebook}: {name}", str(one), str(other)
 
 
-def _told(finding: Finding | None) -> str:
+def _described(finding: Finding | None) -> str:
     if finding is None:
         return "none"
     figure = "" if finding.value is None else f" {finding.value:.3g} {finding.unit}".rstrip()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.reporting.endings import AGAIN, Ending, Status, ending
+from kokoro_nb.reporting.run_outcome import AGAIN, RunOutcome, Status, outcome
 from kokoro_nb.reporting.versions import PACKAGE, versions
 from kokoro_nb.storage import digest, file_digest, in_use, json_ready, read_json, write_json
 
@@ -17,7 +17,7 @@ FILE = "run.json"
 
 
 @dataclass(frozen=True)
-class Run:
+class RunRecord:
     """One execution of a notebook.
 
     Attributes
@@ -25,7 +25,8 @@ class Run:
     notebook : str
         Its name, which is also the name of the folder.
     status : str
-        How it ended: ``passed``, or what stopped it (`endings.Status`). What was killed whole stays ``running``.
+        How it ended: ``passed``, or what stopped it (`run_outcome.Status`). A run that was killed with all its
+        processes stays ``running``.
     key : str
         `content_key` of what was executed.
     parameters : dict
@@ -35,12 +36,11 @@ class Run:
     seconds : float or None
         Wall time, once it ended.
     error : str
-        What stopped it: class and message.
+        The error that stopped it: class and message.
     reason : str
-        What stopped it and how to go on, in one sentence.
+        Why it stopped and how to go on, in one sentence.
     files : dict
-        What lay in the folder when it ended, relative to it -> its SHA-256; the executed copy counts only if it is
-        listed.
+        Path of each file in the folder when it ended -> its SHA-256; the executed copy counts only if it is listed.
     """
 
     notebook: str
@@ -60,22 +60,22 @@ class Run:
         return name if name in self.files else None
 
     @property
-    def told(self) -> str:
+    def message(self) -> str:
         """What stopped it: the error of a cell, else the sentence."""
         return self.error if self.error and self.status in ("failed", "refused") else self.reason
 
-    def ended(self, how: Ending, seconds: float | None = None) -> "Run":
+    def ended(self, how: RunOutcome, seconds: float | None = None) -> "RunRecord":
         """Return the record of this execution once it has ended like that; without `seconds`, those it has."""
         took = self.seconds if seconds is None else seconds
         return replace(self, status=how.status, reason=how.reason, error=how.error, seconds=took)
 
 
-def write_run(folder: str | Path, run: Run) -> Path:
+def write_run(folder: str | Path, run: RunRecord) -> Path:
     """Write ``run.json`` into `folder`."""
     return write_json(Path(folder) / FILE, asdict(run))
 
 
-def read_run(folder: str | Path) -> Run | None:
+def read_run(folder: str | Path) -> RunRecord | None:
     """Read the record in `folder`; None if there is none.
 
     Raises
@@ -87,9 +87,9 @@ def read_run(folder: str | Path) -> Run | None:
     if not path.is_file():
         return None
     row = read_json(path, "record of a run")
-    if not isinstance(row, dict) or set(row) != {item.name for item in fields(Run)} or not _sound(row):
+    if not isinstance(row, dict) or set(row) != {item.name for item in fields(RunRecord)} or not _sound(row):
         raise InputError(f"{path} is no record of a run; delete its folder and run the notebook again.")
-    return Run(**row)
+    return RunRecord(**row)
 
 
 def _sound(row: Mapping[str, Any]) -> bool:
@@ -106,7 +106,7 @@ def _sound(row: Mapping[str, Any]) -> bool:
     )
 
 
-def found_run(folder: str | Path) -> Run | None:
+def read_run_or_damage(folder: str | Path) -> RunRecord | None:
     """Read the record in `folder` as `read_run` does; where it is damaged, return one that says so."""
     folder = Path(folder)
     try:
@@ -118,28 +118,28 @@ def found_run(folder: str | Path) -> Run | None:
         why = str(error).removesuffix(".")
     changed = datetime.fromtimestamp((folder / FILE).stat().st_mtime, UTC).isoformat(timespec="seconds")
     reason = f"Its record, {FILE}, is damaged; {AGAIN}."
-    return Run(folder.name, "damaged", "", {}, changed, error=why, reason=reason)
+    return RunRecord(folder.name, "damaged", "", {}, changed, error=why, reason=reason)
 
 
-def read_runs(root: str | Path) -> list[Run]:
+def read_runs(root: str | Path) -> list[RunRecord]:
     """Read the records of all notebooks below `root`, by name; none if nothing has been run.
 
-    What is still running by its record, while nobody is at work in `root`, was abandoned.
+    A record that says ``running`` while no process holds `root` is returned as abandoned.
     """
-    found = [found_run(path.parent) for path in sorted(Path(root).glob(f"*/{FILE}"))]
+    found = [read_run_or_damage(path.parent) for path in sorted(Path(root).glob(f"*/{FILE}"))]
     running = any(run is not None and run.status == "running" for run in found) and in_use(root)
-    given_up = ending("abandoned")
+    given_up = outcome("abandoned")
     return [run.ended(given_up) if run.status == "running" and not running else run for run in found if run is not None]
 
 
-def changed_files(folder: str | Path, run: Run, names: Iterable[str]) -> list[str]:
+def changed_files(folder: str | Path, run: RunRecord, names: Iterable[str]) -> list[str]:
     """Return which of the files that `run` left in `folder` are gone, or no longer what they were."""
     return [name for name in names if name in run.files and file_digest(Path(folder) / name) != run.files[name]]
 
 
-def reusable(folder: str | Path, key: str) -> Run | None:
+def reusable(folder: str | Path, key: str) -> RunRecord | None:
     """Return the record in `folder` if it passed with this very content and all its files are still what they were."""
-    run = found_run(folder)
+    run = read_run_or_damage(folder)
     if run is None or run.status != "passed" or run.key != key:
         return None
     return run if run.executed and not changed_files(folder, run, run.files) else None

@@ -9,12 +9,11 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
@@ -116,15 +115,14 @@ def compact(value: float, digits: int = 2) -> str:
     return text.replace("e+", "e").replace("-", "−")
 
 
-def symmetric_log(axes: "Axes", which: Literal["x", "y"], linear_to: int, top: int) -> None:
-    """Make one axis logarithmic on both sides of zero, up to ``10 ** top``, and linear within ``10 ** linear_to``."""
-    axis: Axis = axes.xaxis if which == "x" else axes.yaxis
-    (axes.set_xscale if which == "x" else axes.set_yscale)("symlog", linthresh=10.0**linear_to)
+def symmetric_log(axes: "Axes", linear_to: int, top: int) -> None:
+    """Make the y axis logarithmic on both sides of zero, up to ``10 ** top``, and linear within ``10 ** linear_to``."""
+    axes.set_yscale("symlog", linthresh=10.0**linear_to)
     ticks = {0.0: "0"}
     for exponent in range(top, linear_to - 1, -max(1, math.ceil((top - linear_to) / 3))):
         ticks |= {10.0**exponent: f"$10^{{{exponent}}}$", -(10.0**exponent): f"$-10^{{{exponent}}}$"}
-    axis.set_ticks(list(ticks), list(ticks.values()))
-    axis.set_ticks([], minor=True)
+    axes.yaxis.set_ticks(list(ticks), list(ticks.values()))
+    axes.yaxis.set_ticks([], minor=True)
 
 
 def _png(figure: "Figure") -> bytes:

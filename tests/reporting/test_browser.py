@@ -10,7 +10,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from kokoro_nb.markup import table
 from kokoro_nb.reporting.html import render_report
 from kokoro_nb.reporting.logbook import Logbook
-from kokoro_nb.reporting.runs import Run, write_run
+from kokoro_nb.reporting.runs import RunRecord, write_run
 from kokoro_nb.storage import file_digest
 
 PROSE = (
@@ -41,7 +41,7 @@ def report(tmp_path_factory):
     made = [new_markdown_cell(PROSE), new_code_cell("run()", outputs=outputs, execution_count=1)]
     nbformat.write(new_notebook(cells=made), folder / "01_all.ipynb")
     whole = {"01_all.ipynb": file_digest(folder / "01_all.ipynb")}
-    write_run(folder, Run("01_all", "passed", "key", {}, "2026-11-21T09:44:07+00:00", 1.0, files=whole))
+    write_run(folder, RunRecord("01_all", "passed", "key", {}, "2026-11-21T09:44:07+00:00", 1.0, files=whole))
     render_report(root / "run", root / "report")
     moved = tmp_path_factory.mktemp("attachment") / "moved"
     shutil.move(root / "report", moved)

@@ -11,7 +11,7 @@ SR, HOP = 24_000, 128
 
 
 def shades(png):
-    with Image.open(io.BytesIO(png)) as image:
+    with Image.open(io.BytesIO(base64.b64decode(png))) as image:
         assert image.mode == "P"
         return np.asarray(image)
 

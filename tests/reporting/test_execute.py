@@ -42,7 +42,7 @@ def project(tmp_path_factory):
         "01_good",
         "import os, sys, pathlib",
         "print(sys.executable, os.environ['PYTHONWARNINGS'], 'OMP_NUM_THREADS' in os.environ)",
-        "import logging; logging.getLogger('torchao').warning('no such library')",
+        "import logging; logging.getLogger('torchao').warning('Failed to load x.so: no such library')",
         "pathlib.Path('here.txt').write_text(weights); pathlib.Path(out_dir, 'there.txt').touch()",
     )
     save(folder, "02_bad", "print('before')", "raise ValueError('<script>alert(1)</script>')", "print('after')")

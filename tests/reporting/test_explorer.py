@@ -144,7 +144,7 @@ def test_neighbours_are_there_both_ways_and_can_be_pressed(trace):
     assert re.search(r"input</span> x<", first)
     assert re.search(r"constant</span> weight<", first)
     assert "1 of 6 channels wholly non-finite" in first, "b:relu, who reads it, is told to be broken"
-    assert "no operator that was asked for" in answer(entries, {"ask": "operator", "name": "c:add"})
+    assert "no operator that was requested" in answer(entries, {"ask": "operator", "name": "c:add"})
 
 
 def test_a_question_that_is_none_has_no_answer(trace):

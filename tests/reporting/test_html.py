@@ -13,7 +13,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Finding, write_findings
 from kokoro_nb.markup import resource
 from kokoro_nb.reporting.html import render_report
-from kokoro_nb.reporting.runs import Run, write_run
+from kokoro_nb.reporting.runs import RunRecord, write_run
 from kokoro_nb.storage import file_digest
 
 BAD = "<script>alert(1)</script><img src=http://example.org/x onerror=alert(1)>"
@@ -31,7 +31,7 @@ def keep(folder, name, notebook_cells, findings, status="passed", error=""):
     about = {"weights": "narrow", "parameters": {"text": BAD}, "versions": {"torch": "2"}, "commit": "abc"}
     write_findings(folder / "findings.json", findings, notebook=name, **about)
     files = {f"{name}.ipynb": file_digest(folder / f"{name}.ipynb")}
-    run = Run(name, status, "key", {}, "2026-11-21T09:44:07+00:00", 72.4, error, files=files)
+    run = RunRecord(name, status, "key", {}, "2026-11-21T09:44:07+00:00", 72.4, error, files=files)
     write_run(folder, run)
     return run
 

@@ -160,7 +160,7 @@ def test_without_a_folder_it_writes_into_the_projects_outputs(tmp_path, monkeypa
     monkeypatch.chdir(tmp_path / "notebooks")
     assert Logbook("01_a", LABEL, {}).out_dir == tmp_path / "outputs" / "notebooks" / "01_a"
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "another"\n')
-    monkeypatch.setattr(versions, "project_folder", lambda: None)
+    monkeypatch.setattr(versions, "project_folder", lambda *_: None)
     assert Logbook("01_a", LABEL, {}).out_dir == tmp_path / "notebooks" / "outputs" / "notebooks" / "01_a"
 
 

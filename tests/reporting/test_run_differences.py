@@ -45,7 +45,7 @@ def test_every_kind_of_change_and_its_order(runs):
         _finding("unknown"),
         _finding("skipped"),
         _finding("missing"),
-        _finding("mended", "fail"),
+        _finding("fixed", "fail"),
         _finding("dropped", "fail"),
     ]
     after = [
@@ -57,13 +57,13 @@ def test_every_kind_of_change_and_its_order(runs):
         _finding("regressed", "fail", value=11.0),
         _finding("unknown", "unknown", value=None),
         _finding("skipped", "skip", value=None),
-        _finding("mended"),
+        _finding("fixed"),
     ]
     found = compare_runs(runs("a", before), runs("b", after))
     told = [(one.kind, (one.after or one.before).kind) for one in found.changes]
     assert told == [
         *(("regressed", "regressed"), ("regressed", "unknown"), ("missing", "missing"), ("skipped", "skipped")),
-        *(("worse", "worse"), ("worse", "lower"), ("mended", "mended"), ("better", "better"), ("new", "new")),
+        *(("worse", "worse"), ("worse", "lower"), ("fixed", "fixed"), ("better", "better"), ("new", "new")),
     ]
     assert found.regressed
     assert found.same == 2  # what was dropped had not passed
@@ -96,7 +96,7 @@ def test_the_command_fails_on_a_regression_alone(runs, capsys):
     told = capsys.readouterr().out
     assert told.startswith("regressed: About one. (03_x, eager)\n    pass 1 dB -> fail 11 dB\n")
     assert main(["compare", str(bad), str(good), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["count"]["mended"] == 1
+    assert json.loads(capsys.readouterr().out)["count"]["fixed"] == 1
 
 
 def test_bad_input(runs, tmp_path, capsys):

@@ -7,18 +7,18 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting import runs
-from kokoro_nb.reporting.endings import Status, ending
+from kokoro_nb.reporting.run_outcome import Status, outcome
 from kokoro_nb.reporting.runs import (
-    Run,
+    RunRecord,
     changed_files,
     content_key,
-    found_run,
     read_run,
+    read_run_or_damage,
     read_runs,
     reusable,
     write_run,
 )
-from kokoro_nb.storage import file_digest, held
+from kokoro_nb.storage import file_digest, locked
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def passed(tmp_path):
     for name in ("01_a.ipynb", "f/x.png"):
         (folder / name).write_text(name)
     files = {name: file_digest(folder / name) for name in ("01_a.ipynb", "f/x.png")}
-    run = Run("01_a", "passed", "key", {"seed": 1}, "2026-11-21T09:44:07+00:00", 3.5, files=files)
+    run = RunRecord("01_a", "passed", "key", {"seed": 1}, "2026-11-21T09:44:07+00:00", 3.5, files=files)
     write_run(folder, run)
     return run
 
@@ -39,7 +39,7 @@ def folder(tmp_path):
 
 
 def test_a_record_is_read_as_it_was_written(folder, passed):
-    assert read_run(folder) == found_run(folder) == passed
+    assert read_run(folder) == read_run_or_damage(folder) == passed
     assert read_run(folder / "f") is None
 
 
@@ -78,9 +78,9 @@ def test_a_foreign_record_is_an_input_error_and_told_as_damaged(folder, passed, 
     (folder / "run.json").write_text(text)
     with pytest.raises(InputError, match="no record of a run" if text != FOREIGN[-1] else "cannot be read as JSON"):
         read_run(folder)
-    found = found_run(folder)
+    found = read_run_or_damage(folder)
     assert (found.notebook, found.status) == ("01_a", "damaged")
-    assert "the same command executes it again" in found.reason
+    assert "the same command runs it again" in found.reason
     assert reusable(folder, "key") is None
 
 
@@ -109,16 +109,16 @@ def test_a_record_with_a_value_of_another_kind_is_none(folder, passed, name, val
 
 def test_the_record_of_another_notebook_is_damage(folder, passed):
     folder.rename(folder.with_name("02_b"))
-    found = found_run(folder.with_name("02_b"))
+    found = read_run_or_damage(folder.with_name("02_b"))
     assert (found.notebook, found.status, found.error) == ("02_b", "damaged", "it is the record of 01_a")
 
 
 def test_what_still_runs_where_nobody_is_at_work_was_abandoned(tmp_path, folder, passed):
     write_run(folder, replace(passed, status="running"))
-    with held(tmp_path, "run"):
+    with locked(tmp_path, "run"):
         assert [run.status for run in read_runs(tmp_path)] == ["running"]
     (run,) = read_runs(tmp_path)
-    assert (run.status, run.reason) == ("abandoned", ending("abandoned").reason)
+    assert (run.status, run.reason) == ("abandoned", outcome("abandoned").reason)
 
 
 def test_records_are_listed_by_name(tmp_path, passed):

@@ -9,7 +9,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from kokoro_nb.reporting.html import render_report
 from kokoro_nb.reporting.logbook import Logbook
-from kokoro_nb.reporting.runs import Run, write_run
+from kokoro_nb.reporting.runs import RunRecord, write_run
 from kokoro_nb.storage import file_digest
 
 SR, LENGTH = 24_000, 480_000  # longer than the slowest machine takes to switch five times
@@ -51,7 +51,7 @@ def keep(folder, versions):
     name = f"{folder.name}.ipynb"
     nbformat.write(new_notebook(cells=[new_markdown_cell("# Is it heard?\n\nA question."), code]), folder / name)
     files = {name: file_digest(folder / name)}
-    write_run(folder, Run(folder.name, "passed", "k", {}, "2026-11-21T09:44:07+00:00", 1.0, files=files))
+    write_run(folder, RunRecord(folder.name, "passed", "k", {}, "2026-11-21T09:44:07+00:00", 1.0, files=files))
 
 
 @pytest.fixture(scope="module")

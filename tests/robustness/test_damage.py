@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import pytest
 
 from kokoro_nb.reporting.runs import package_digest
+from kokoro_nb.reporting.sweep.cell_task import CellTask, run_cell
 from kokoro_nb.reporting.sweep.grid import expand
 from kokoro_nb.reporting.sweep.spec import read_spec
 from kokoro_nb.reporting.sweep.sweep_run import run_sweep
-from kokoro_nb.reporting.sweep.task import Order, perform
 
-AGAIN = "the same command executes it again"
+AGAIN = "the same command runs it again"
 
 
 def cut(path):
@@ -49,7 +49,7 @@ class Damage:
     done: tuple = field(default=("02_hit",))
 
 
-RECORD, LEFT = "Its record, run.json, is damaged", "What it left was changed or damaged since"
+RECORD, LEFT = "Its record, run.json, is damaged", "Its results were changed or damaged since"
 BOTH = ("01_done", "02_hit")
 DAMAGES = {
     "run record cut": Damage("`run.json` cut in half", lambda s: cut(s.hit / "run.json"), words=RECORD),
@@ -111,9 +111,9 @@ def test_a_flipped_byte_anywhere_in_a_record_is_never_a_pass_of_something_else(w
 
 
 def _read(shop):
-    from kokoro_nb.reporting.runs import changed_files, found_run
+    from kokoro_nb.reporting.runs import changed_files, read_run_or_damage
 
-    run = found_run(shop.hit)
+    run = read_run_or_damage(shop.hit)
     spoilt = changed_files(shop.hit, run, run.files)
     return ("damaged" if spoilt else run.status), run
 
@@ -130,7 +130,7 @@ def swept(project, tmp_path_factory):
         patch.setattr("distributed.get_worker", lambda: worker)
         patch.setenv("KOKORO_NB_TALLY", str(root / "tally.txt"))
         patch.setenv("KOKORO_NB_FAULT", str(root / "none.py"))
-        run = perform(Order(cell, root / "out" / "cells" / cell.name, package_digest(), "t"))
+        run = run_cell(CellTask(cell, root / "out" / "cells" / cell.name, package_digest(), "t"))
     assert run.status == "passed"
     return root, spec, cell
 

@@ -16,7 +16,7 @@ from kokoro_nb.reporting.limits import NONE, Limits
 from kokoro_nb.reporting.runs import read_run
 from kokoro_nb.storage import in_use
 
-AGAIN = "the same command executes it again"
+AGAIN = "the same command runs it again"
 SLEEP = "pathlib.Path(out_dir, 'pid').write_text(f'{os.getpid()} {os.getppid()}'); time.sleep(99)"
 LIMITED = "import resource; resource.setrlimit(resource.{}, ({}, {}))\n"
 
@@ -34,7 +34,7 @@ class Inside:
 
 
 INSIDE = {
-    "a cell raises an error": Inside("`raise ValueError`", "raise ValueError('no')", "stopped", "mend what it names"),
+    "a cell raises an error": Inside("`raise ValueError`", "raise ValueError('no')", "stopped", "fix what it names"),
     "a cell is given bad input": Inside(
         "`raise InputError`",
         "from kokoro_nb.errors import InputError\nraise InputError('There is no voice; use another.')",

@@ -35,7 +35,7 @@ from kokoro_nb.models.voices import SHAPE, load_voice
 from kokoro_nb.models.weights import Weights, read_config, read_state
 from kokoro_nb.reporting.fragments import board
 from kokoro_nb.reporting.html import read_body
-from kokoro_nb.reporting.runs import Run, found_run, read_run, write_run
+from kokoro_nb.reporting.runs import RunRecord, read_run, read_run_or_damage, write_run
 from kokoro_nb.reporting.sweep.spec import read_spec
 from kokoro_nb.studies.executorch_0_7.replay_record import read_replay, recorded, write_replay
 from kokoro_nb.studies.localisation.study_rows import Row, read_rows, write_rows
@@ -85,12 +85,12 @@ def read_table_file(path):
 def make_run(folder):
     folder.mkdir()
     write_run(
-        folder, Run("in", "failed", "key", {"a": [1]}, "2026-11-21T09:44:07+00:00", 1.5, "E: x", "R.", {"a": "0"})
+        folder, RunRecord("in", "failed", "key", {"a": [1]}, "2026-11-21T09:44:07+00:00", 1.5, "E: x", "R.", {"a": "0"})
     )
 
 
 def use_run(folder):
-    assert found_run(folder) is not None, "the report never stops at one"
+    assert read_run_or_damage(folder) is not None, "the report never stops at one"
     return read_run(folder)
 
 

@@ -28,11 +28,11 @@ def explore(
     Parameters
     ----------
     trace : Trace or Investigation
-        What is explored; an investigation brings everything else with it.
+        The trace; an investigation holds the other arguments as well.
     findings : sequence of Culprit, optional
         What a localisation found in this trace.
     reference : Trace, optional
-        What is right, with its tensors: each operator is told how far it is from it, inherited error included.
+        Of the reference, with its tensors: the distance of each operator to it is shown, inherited error included.
     errors : sequence of LocalError, optional
         What `locate.verdicts.judged` returned: the own error of each operator.
 

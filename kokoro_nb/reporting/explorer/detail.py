@@ -14,12 +14,12 @@ from kokoro_nb.traces.operators import CONSTANT, INPUT
 from kokoro_nb.traces.statistics import PERCENTS
 
 ONLY_STATISTICS = "Only its statistics were kept, not the tensor: take the trace with keep='full' to see more."
-NAMED = 12  # channels that are told by number
+NAMED = 12  # channels that are named by number
 Link = Callable[[str], str]
 
 
 def detail(entries: Entries, name: str, link: Link, values: str) -> str:
-    """Return what there is to say of one operator.
+    """Return the details of one operator.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def _numbered(channels: tuple[int, ...]) -> str:
 
 def _neighbours(entries: Entries, entry: Entry, link: Link) -> str:
     read, readers = dict.fromkeys(entry.operator.inputs), entries.readers.get(entry.name, ())
-    sides = (("Computed from", tuple(read), "nothing"), ("Read by", readers, "no operator that was asked for"))
+    sides = (("Computed from", tuple(read), "nothing"), ("Read by", readers, "no operator that was requested"))
     lists = []
     for head, names, none in sides:
         items = "".join(f"<li>{_neighbour(entries, name, link)}</li>" for name in names) or f"<li>{none}</li>"
@@ -178,7 +178,7 @@ def _neighbour(entries: Entries, name: str, link: Link) -> str:
             return f'<span class="knb-about">{what}</span> {escape(name.removeprefix(prefix))}'
     other = entries.by_name.get(name)
     if other is None:
-        return f'{escape(name)} <span class="knb-about">not asked for</span>'
+        return f'{escape(name)} <span class="knb-about">not requested</span>'
     verdict = f"{chip(other.verdict)} " if other.verdict else ""
     state = "not captured" if other.tap is None else other.tap.statistics.pattern if other.broken else ""
     note = f' <span class="knb-about">{escape(state)}</span>' if state else ""

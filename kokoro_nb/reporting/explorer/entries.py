@@ -1,4 +1,4 @@
-"""What is known of each operator of a trace: what was captured, how wrong it is, what it read and who reads it."""
+"""What is known of each operator of a trace: its captured result, its error, its inputs and its readers."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -29,15 +29,15 @@ class Entry:
     operator : Operator
         The operator.
     tap : Tap or None
-        What was captured of it; None where nothing could be.
+        Its captured result; None where it could not be captured.
     error : LocalError or None
-        What it did wrong by itself, where it was judged.
+        Its local error, where it was measured.
     reference : numpy.ndarray, of the operator's shape, or None
-        What the reference gave, where both tensors were kept.
+        The reference's result, where both tensors were kept.
     apart : float or None
-        Largest difference from it, of its peak: by the operator itself and by what it was given.
+        Largest difference from it, of its peak: local and inherited error together.
     culprits : tuple of Culprit
-        What a localisation found in it.
+        Culprits that a localisation found in it.
     """
 
     place: int
@@ -94,7 +94,7 @@ class Entries:
     trace : Trace
         The trace.
     all : tuple of Entry
-        Those that were captured, and those that were asked for.
+        Those that were captured, and those that were requested.
     """
 
     trace: Trace
@@ -136,12 +136,12 @@ def collect(
     reference: Trace | None = None,
     errors: "Sequence[LocalError]" = (),
 ) -> Entries:
-    """Bring together what is known of each operator; the parameters are those of `explore`.
+    """Collect what is known of each operator; the parameters are those of `explore`.
 
     Raises
     ------
     InputError
-        If nothing was asked for or captured, or an error or a finding is of an operator that the trace does not have.
+        If nothing was requested or captured, or an error or a finding is of an operator that the trace does not have.
     """
     operators = trace.asked or tuple(tap.operator for tap in trace.taps)
     if not operators:

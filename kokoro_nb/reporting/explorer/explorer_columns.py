@@ -47,7 +47,7 @@ COLUMNS = (
 
 
 def columns(entries: Entries) -> tuple[Column, ...]:
-    """Return the columns that have something to say of any operator."""
+    """Return the columns that have a value for any operator."""
     return tuple(column for column in COLUMNS if any(column.value(entry) not in (None, "") for entry in entries.all))
 
 

@@ -4,8 +4,6 @@ They are PNG, for a report embeds images and keeps no other drawing of a cell, a
 that they read the same on light and dark pages.
 """
 
-import base64
-import io
 from dataclasses import dataclass
 from html import escape
 from typing import Any, Literal
@@ -13,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from kokoro_nb.markup import number
+from kokoro_nb.reporting.picture import encode_png
 from kokoro_nb.reporting.style import NAN_MARK, REFERENCE, colours
 
 WIDTH = 720  # pixels
@@ -128,9 +127,5 @@ def _rgb(colour: str) -> Any:
 
 
 def _element(pixels: np.ndarray, about: str, kind: str) -> str:
-    from PIL import Image
-
-    buffer = io.BytesIO()
-    Image.fromarray(pixels.astype(np.uint8)).save(buffer, "PNG", optimize=True)
-    source = base64.b64encode(buffer.getvalue()).decode()
+    source = encode_png(pixels.astype(np.uint8))
     return f'<img class="{kind}" alt="{escape(about)}" src="data:image/png;base64,{source}">'

@@ -1,4 +1,4 @@
-"""The explorer as a widget of JupyterLab; what is shown of one operator is made in the kernel when it is asked for."""
+"""The explorer as a widget of JupyterLab; the details of one operator are made in the kernel on demand."""
 
 from functools import cache
 from html import escape

@@ -4,7 +4,6 @@ What a notebook shows is complete without a script: the players stand one below 
 of them that switches between the versions where it stands, and draws their waveforms.
 """
 
-import base64
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,9 +15,8 @@ from numpy.typing import NDArray
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.waveform import finite_fraction, percent, rms_ratio_db
-from kokoro_nb.markup import Fragment, number
+from kokoro_nb.markup import Fragment, number, resource
 from kokoro_nb.reporting.embedded import FLOOR_DB, MELS, Envelope, Spectrograms, envelope, spectrograms
-from kokoro_nb.reporting.fragments import resource
 from kokoro_nb.reporting.player import NOT_FINITE, level, mono, sound_element
 
 MARK = "knb-versions"
@@ -40,7 +38,7 @@ class SideBySide(Fragment):
 
 def player_script() -> str:
     """Return the parts of the script as one; nothing that they declare is seen outside, or twice on a page."""
-    parts = "\n".join(resource(f"side_by_side/{part}.js") for part in PARTS)
+    parts = "\n".join(resource(f"reporting/side_by_side/{part}.js") for part in PARTS)
     return f'(() => {{\n"use strict";\n\n{parts}}})();\n'
 
 
@@ -87,7 +85,7 @@ def side_by_side(
         f'<p class="knb-note">{escape(loudness)}</p></figure>'
     )
     text = "\n".join([f"{title}: {about}", *(line for _, line in rows), loudness])
-    return SideBySide(html, text, resource("side_by_side/side_by_side.css"))
+    return SideBySide(html, text, resource("reporting/side_by_side/side_by_side.css"))
 
 
 def _checked(versions: Mapping[str, Any], sr: int) -> dict[str, Floats]:
@@ -96,8 +94,8 @@ def _checked(versions: Mapping[str, Any], sr: int) -> dict[str, Floats]:
     samples = {name: mono(y, sr).astype(np.float64) for name, y in versions.items()}
     sizes = {name: y.size for name, y in samples.items()}
     if len(set(sizes.values())) > 1:
-        told = ", ".join(f"'{name}' has {number(size)}" for name, size in sizes.items())
-        raise InputError(f"Versions side by side must have one length, but {told} samples; cut them to what is valid.")
+        each = ", ".join(f"'{name}' has {number(size)}" for name, size in sizes.items())
+        raise InputError(f"Versions side by side must have one length, but {each} samples; cut them to what is valid.")
     return samples
 
 
@@ -124,12 +122,11 @@ def _version(
     notes = ["reference"] if name == reference else []
     wave = envelope(y, BLOCKS)
     notes += _measured(y, against, gain, name == reference) if finite else [_broken(y, sr), wave.extent]
-    picture = base64.b64encode(drawn.images[name]).decode()
     parts = [
         f'<p class="knb-name"><b>{escape(name)}</b> {"" if finite else NOT_FINITE}'
         f'<span class="knb-note">{" · ".join(map(escape, notes))}</span></p>',
         f'<img class="knb-spectrogram" alt="Mel spectrogram of {escape(name)}" width="{drawn.columns}" '
-        f'height="{MELS}" src="data:image/png;base64,{picture}">',
+        f'height="{MELS}" src="data:image/png;base64,{drawn.images[name]}">',
     ]
     parts += [sound_element(name, y * gain, sr)] if finite else []
     parts.append(_curve("waveform", "Waveform", wave, not finite))
@@ -176,10 +173,9 @@ def _axis(seconds: float) -> str:
 
 def _legend(drawn: Spectrograms, sr: int, hop: int) -> str:
     """Return the colours of the spectrograms with their ends, and how they were made."""
-    colours = base64.b64encode(drawn.legend).decode()
     return (
         f'<p class="knb-legend knb-note">{number(FLOOR_DB)} dB '
-        f'<img alt="from dark to light" src="data:image/png;base64,{colours}"> {drawn.top_db:.3g} dB re '
+        f'<img alt="from dark to light" src="data:image/png;base64,{drawn.legend}"> {drawn.top_db:.3g} dB re '
         f"{escape(drawn.about)} · {MELS} mel bands from 0 to {sr / 2000:g} kHz, "
         f"a frame every {1000 * hop / sr:.3g} ms · striped where not finite</p>"
     )

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
-PRELOAD = "kokoro_nb.reporting.sweep.task"  # sets a worker process up before its first cell
+PRELOAD = "kokoro_nb.reporting.sweep.cell_task"  # sets a worker process up before its first cell
 ALIASES = {"qnn": "onnxruntime-qnn"}  # resource -> the backend that shows it
 PATIENCE = 10  # seconds that a scheduler, and its first worker, is waited for
 
 
-def abilities(wanted: Collection[str] | None = None) -> dict[str, int]:
+def resources_here(wanted: Collection[str] | None = None) -> dict[str, int]:
     """Return the resources that a worker on this machine announces, one of each.
 
     They are the backends that can export here and run what they exported, ``qnn`` for Qualcomm's among them, and
@@ -77,7 +77,7 @@ def connected(scheduler: str | None, workers: int, resources: Mapping[str, int])
             processes=True,
             host="127.0.0.1",
             dashboard_address=None,
-            silence_logs=logging.CRITICAL,  # a worker that dies is told as the reason for another attempt
+            silence_logs=logging.CRITICAL,  # a worker that dies is reported as the reason for another attempt
             memory_limit=0,
             resources=dict(resources),
             preload=[PRELOAD],
@@ -87,7 +87,7 @@ def connected(scheduler: str | None, workers: int, resources: Mapping[str, int])
         yield client
 
 
-def announced(client: "Client") -> list[frozenset[str]]:
+def worker_resources(client: "Client") -> list[frozenset[str]]:
     """Return what each connected worker announces; nothing where the scheduler does not answer."""
     try:
         workers = client.scheduler_info(n_workers=-1)["workers"]
@@ -96,12 +96,12 @@ def announced(client: "Client") -> list[frozenset[str]]:
     return [frozenset(worker["resources"]) for worker in workers.values()]
 
 
-def absent(needed: Collection[str], workers: Collection[frozenset[str]]) -> str:
+def missing_resources(needed: Collection[str], workers: Collection[frozenset[str]]) -> str:
     """Return why no worker can run what needs these resources, ``""`` if one can.
 
-    >>> absent({"cuda"}, [frozenset({"eager", "tvm"}), frozenset()])
+    >>> missing_resources({"cuda"}, [frozenset({"eager", "tvm"}), frozenset()])
     'No connected worker announces cuda; 2 are connected.'
-    >>> absent({"eager"}, [frozenset({"eager", "tvm"})])
+    >>> missing_resources({"eager"}, [frozenset({"eager", "tvm"})])
     ''
     """
     if any(found.issuperset(needed) for found in workers):
@@ -112,7 +112,7 @@ def absent(needed: Collection[str], workers: Collection[frozenset[str]]) -> str:
     return f"No connected worker announces {' and '.join(sorted(needed))}; {count} connected."
 
 
-def serve(scheduler: str) -> None:
+def run_worker(scheduler: str) -> None:
     """Be one worker of a scheduler, restarted if its process dies, until it is interrupted or the scheduler ends.
 
     Raises
@@ -130,7 +130,7 @@ def serve(scheduler: str) -> None:
 
     with _client(scheduler):
         pass
-    resources = abilities()
+    resources = resources_here()
     with _own_environment():
         asyncio.run(work())
 

@@ -15,14 +15,14 @@ from kokoro_nb.reporting.selection import (
     find_notebooks,
     read_notebook,
 )
-from kokoro_nb.reporting.sweep.spec import Spec, value_text
+from kokoro_nb.reporting.sweep.spec import SweepSpec, value_text
 from kokoro_nb.storage import digest, json_ready
 
-READABLE = 48  # characters of a cell's name that tell its values
+READABLE = 48  # characters of a cell's name that show its values
 
 
 @dataclass(frozen=True)
-class Cell:
+class SweepCell:
     """One execution of a sweep: a notebook with one combination of parameters.
 
     Attributes
@@ -43,8 +43,8 @@ class Cell:
         What a worker has to announce.
     steps : int
         How many cells the notebook has, with the one of parameters that papermill adds.
-    told : bool
-        Whether it is told its folder: whether it declares ``out_dir``.
+    takes_out_dir : bool
+        Whether the notebook declares ``out_dir``.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Cell:
     varied: tuple[str, ...]
     resources: frozenset[str]
     steps: int
-    told: bool
+    takes_out_dir: bool
 
     @property
     def label(self) -> str:
@@ -64,7 +64,7 @@ class Cell:
         return f"{self.notebook}: {values}" if values else self.notebook
 
 
-def expand(spec: Spec, folder: str | Path | None = None) -> list[Cell]:
+def expand(spec: SweepSpec, folder: str | Path | None = None) -> list[SweepCell]:
     """Return the cells of a sweep, notebook by notebook, the last parameter of the grid varying fastest.
 
     A notebook takes the parameters that it declares; a value that it does not know makes no second cell of it.
@@ -89,11 +89,11 @@ def expand(spec: Spec, folder: str | Path | None = None) -> list[Cell]:
     for name, notebook in notebooks.items():
         varied = tuple(parameter for parameter in spec.grid if parameter in given[name])
         fixed = {parameter: value for parameter, value in spec.fixed.items() if parameter in given[name]}
-        told = "out_dir" in declared[name]
+        takes_out_dir = "out_dir" in declared[name]
         for values in product(*(spec.grid[parameter] for parameter in varied)):
             parameters = {**dict(zip(varied, values, strict=True)), **fixed}
             cells.append(
-                Cell(
+                SweepCell(
                     _name(name, parameters, varied),
                     name,
                     json.dumps(notebook),
@@ -101,8 +101,8 @@ def expand(spec: Spec, folder: str | Path | None = None) -> list[Cell]:
                     parameters,
                     varied,
                     _needed(spec, parameters),
-                    len(notebook.cells) + bool(parameters or told),
-                    told,
+                    len(notebook.cells) + bool(parameters or takes_out_dir),
+                    takes_out_dir,
                 )
             )
     return cells
@@ -115,7 +115,7 @@ def _name(notebook: str, parameters: Mapping[str, Any], varied: tuple[str, ...])
     return "-".join(part for part in (notebook, readable, mark) if part)
 
 
-def _needed(spec: Spec, parameters: Mapping[str, Any]) -> frozenset[str]:
+def _needed(spec: SweepSpec, parameters: Mapping[str, Any]) -> frozenset[str]:
     """Return the resources that the values need; a list needs what each of its items needs."""
     needed: set[str] = set()
     for name, needs in spec.requires.items():

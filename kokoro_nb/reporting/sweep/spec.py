@@ -14,7 +14,7 @@ KEYS = ("notebook", "grid", "fixed", "requires", "retries", "timeout")
 
 
 @dataclass(frozen=True)
-class Spec:
+class SweepSpec:
     """A sweep as its file describes it.
 
     Attributes
@@ -44,7 +44,7 @@ class Spec:
     timeout: float | None = None
 
 
-def read_spec(path: str | Path) -> Spec:
+def read_spec(path: str | Path) -> SweepSpec:
     """Read a sweep's file.
 
     Raises
@@ -70,7 +70,7 @@ def read_spec(path: str | Path) -> Spec:
         value_text(name, value)
     if "out_dir" in (*grid, *fixed):
         raise InputError("The parameter 'out_dir' is set for each cell; choose the folder with --out instead.")
-    return Spec(
+    return SweepSpec(
         path.stem,
         _names(given.get("notebook"), "notebook", 'a number or a name, or a list of them: notebook = "13"'),
         grid,

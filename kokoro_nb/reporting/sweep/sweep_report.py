@@ -8,8 +8,8 @@ from kokoro_nb.findings import Finding
 from kokoro_nb.reporting.cells import Body
 from kokoro_nb.reporting.html import Page, read_page, write_pages
 from kokoro_nb.reporting.logbook import now
-from kokoro_nb.reporting.runs import Run
-from kokoro_nb.reporting.sweep.result import Result
+from kokoro_nb.reporting.runs import RunRecord
+from kokoro_nb.reporting.sweep.cell_result import CellResult
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class SkippedPage(Page):
         return "skipped"
 
 
-def write_report(out_dir: str | Path, results: Sequence[Result], root: str | Path) -> Path:
+def write_report(out_dir: str | Path, results: Sequence[CellResult], root: str | Path) -> Path:
     """Render every cell of a sweep and an index of them, and return the path of the index.
 
     Parameters
@@ -37,7 +37,7 @@ def write_report(out_dir: str | Path, results: Sequence[Result], root: str | Pat
     return write_pages([_page(result, Path(root)) for result in results], Path(out_dir))
 
 
-def _page(result: Result, root: Path) -> Page:
+def _page(result: CellResult, root: Path) -> Page:
     cell = result.cell
     if result.run is not None:
         page = read_page(result.run, root / cell.name)
@@ -45,7 +45,7 @@ def _page(result: Result, root: Path) -> Page:
     body, about = Body(title=cell.label), {"weights": cell.parameters.get("weights", "not recorded")}
     if result.status == "skipped":
         finding = Finding("runs", "skip", f"{cell.label} is executed.", str(about["weights"]), reason=result.error)
-        run = Run(cell.name, "passed", cell.key, cell.parameters, now())  # it stopped nowhere: it did not begin
+        run = RunRecord(cell.name, "passed", cell.key, cell.parameters, now())  # it stopped nowhere: it did not begin
         return SkippedPage(run, (finding,), about, body)
-    run = Run(cell.name, result.status, cell.key, cell.parameters, now(), error=result.error)
+    run = RunRecord(cell.name, result.status, cell.key, cell.parameters, now(), error=result.error)
     return Page(run, (), about, body)

@@ -8,25 +8,25 @@ from shutil import rmtree
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting.progress import Progress
 from kokoro_nb.reporting.runs import FILE
-from kokoro_nb.reporting.sweep.cluster import abilities, absent, announced, connected
-from kokoro_nb.reporting.sweep.dispatch import Dispatch, Terms
-from kokoro_nb.reporting.sweep.grid import Cell, expand
-from kokoro_nb.reporting.sweep.result import Result, kept
-from kokoro_nb.reporting.sweep.spec import Spec
+from kokoro_nb.reporting.sweep.cell_result import CellResult, reusable_result
+from kokoro_nb.reporting.sweep.cluster import connected, missing_resources, resources_here, worker_resources
+from kokoro_nb.reporting.sweep.dispatch import Dispatcher
+from kokoro_nb.reporting.sweep.grid import SweepCell, expand
+from kokoro_nb.reporting.sweep.spec import SweepSpec
 from kokoro_nb.reporting.sweep.sweep_report import write_report
 from kokoro_nb.reporting.sweep.sweep_table import write_table
-from kokoro_nb.storage import held, require_own
+from kokoro_nb.storage import locked, require_own
 
 TABLE, CELLS = "results.parquet", "cells"
 
 
 def run_sweep(
-    spec: Spec,
+    spec: SweepSpec,
     out_dir: str | Path,
     workers: int = 2,
     scheduler: str | None = None,
     folder: str | Path | None = None,
-) -> list[Result]:
+) -> list[CellResult]:
     """Execute every cell of a sweep, each in ``<out_dir>/cells/<cell>``, and return how each ended, in order.
 
     A cell that passed before with the same notebook, parameters, package and versions is kept as it is. In
@@ -57,10 +57,10 @@ def run_sweep(
         raise InputError(f"At least one worker is needed, not {workers}.")
     cells = expand(spec, folder)
     root = Path(out_dir).resolve()
-    with held(root, "sweep"):
+    with locked(root, "sweep"):
         for cell in cells:
             require_own(root / CELLS / cell.name, FILE, "a run", "--out")
-        found = (kept(root / CELLS / cell.name, cell) for cell in cells)
+        found = (reusable_result(root / CELLS / cell.name, cell) for cell in cells)
         ended = {result.cell.name: result for result in found if result is not None}
         waiting = [cell for cell in cells if cell.name not in ended]
         stopped = None
@@ -80,12 +80,12 @@ def run_sweep(
 
 
 def _execute(
-    spec: Spec, waiting: Sequence[Cell], total: int, root: Path, workers: int, scheduler: str | None
-) -> Iterator[Result]:
+    spec: SweepSpec, waiting: Sequence[SweepCell], total: int, root: Path, workers: int, scheduler: str | None
+) -> Iterator[CellResult]:
     if not waiting:
         return
     needed = {resource for cell in waiting for resource in cell.resources}
-    announce = abilities(needed) if needed and scheduler is None else {}
+    announce = resources_here(needed) if needed and scheduler is None else {}
     shared = scheduler is None and workers > 1
     threads = max(1, (os.cpu_count() or 1) // workers) if shared else None
     with connected(scheduler, workers, announce) as client:
@@ -93,22 +93,23 @@ def _execute(
         try:
             if len(waiting) < total:
                 progress.say(f"{total - len(waiting)} cells are unchanged.")
-            here = announced(client)
-            reasons = {cell.name: absent(cell.resources, here) for cell in waiting}
+            here = worker_resources(client)
+            reasons = {cell.name: missing_resources(cell.resources, here) for cell in waiting}
             for cell in (cell for cell in waiting if reasons[cell.name]):
-                skipped = Result(cell, "skipped", error=reasons[cell.name])
+                skipped = CellResult(cell, "skipped", error=reasons[cell.name])
                 progress.end(cell.name, str(skipped))
                 yield skipped
             runnable = [cell for cell in waiting if not reasons[cell.name]]
-            yield from Dispatch(client, Terms(root, spec.retries, spec.timeout, threads), progress).results(runnable)
+            dispatcher = Dispatcher(client, progress, root, spec.retries, spec.timeout, threads)
+            yield from dispatcher.results(runnable)
         finally:
             progress.close()
 
 
-def _open(cell: Cell, root: Path) -> Result:
+def _open(cell: SweepCell, root: Path) -> CellResult:
     """Return the result of a cell that was not heard of: it may have come to its end while its worker was stopped."""
-    told = "The sweep was interrupted before this cell came to its end."
-    return kept(root / cell.name, cell) or Result(cell, "interrupted", error=told)
+    message = "The sweep was interrupted before this cell came to its end."
+    return reusable_result(root / cell.name, cell) or CellResult(cell, "interrupted", error=message)
 
 
 def _clear(root: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Finding, read_findings
-from kokoro_nb.reporting.sweep.result import Result
+from kokoro_nb.reporting.sweep.cell_result import CellResult
 from kokoro_nb.reporting.sweep.spec import value_text
 from kokoro_nb.storage import atomic
 
@@ -14,7 +14,7 @@ ENDED = ("cell", "notebook", "status", "seconds", "worker", "attempts", "error",
 FOUND = ("kind", "verdict", "statement", "on_backend", "value", "relation", "limit", "unit", "tap", "reason")
 
 
-def write_table(path: str | Path, results: Sequence[Result], root: str | Path) -> Path:
+def write_table(path: str | Path, results: Sequence[CellResult], root: str | Path) -> Path:
     """Write the results of a sweep, whole or not at all, and return the path.
 
     The columns are the parameters of the notebooks, each under its own name or, if that is taken, as
@@ -50,7 +50,7 @@ def write_table(path: str | Path, results: Sequence[Result], root: str | Path) -
     return Path(path)
 
 
-def _findings(result: Result, root: Path) -> Sequence[Finding | None]:
+def _findings(result: CellResult, root: Path) -> Sequence[Finding | None]:
     path = root / result.cell.name / "findings.json"
     if result.run is None or not path.is_file():
         return (None,)
@@ -60,17 +60,9 @@ def _findings(result: Result, root: Path) -> Sequence[Finding | None]:
         return (None,)
 
 
-def _ended(result: Result) -> dict[str, Any]:
-    return {
-        "cell": result.cell.name,
-        "notebook": result.cell.notebook,
-        "status": result.status,
-        "seconds": result.seconds,
-        "worker": result.worker,
-        "attempts": result.attempts,
-        "error": result.error,
-        "earlier": list(result.earlier),
-    }
+def _ended(result: CellResult) -> dict[str, Any]:
+    of_cell = {"cell": result.cell.name, "notebook": result.cell.notebook}
+    return {name: of_cell.get(name) or getattr(result, name) for name in ENDED} | {"earlier": list(result.earlier)}
 
 
 def _found(finding: Finding | None) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from distributed import KilledWorker
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting.progress import Progress
-from kokoro_nb.reporting.runs import Run, write_run
+from kokoro_nb.reporting.runs import RunRecord, write_run
 from kokoro_nb.reporting.sweep import dispatch
-from kokoro_nb.reporting.sweep.dispatch import Dispatch, Terms
+from kokoro_nb.reporting.sweep.dispatch import Dispatcher
 from kokoro_nb.reporting.sweep.grid import expand
 
 DIED = KilledWorker("task", SimpleNamespace(address="tcp://a"), 3)
@@ -66,7 +66,7 @@ def ends(status="passed", error="", workers=("tcp://a",), seen=True):
     """Return an attempt, begun on these workers one after the other, that leaves such a record."""
 
     def answer(order):
-        run = Run(order.cell.name, status, order.cell.key, {}, f"begun {len(error)}", 1.0, error)
+        run = RunRecord(order.cell.name, status, order.cell.key, {}, f"begun {len(error)}", 1.0, error)
         order.folder.mkdir(parents=True, exist_ok=True)
         if seen:
             write_run(order.folder, run)
@@ -80,7 +80,7 @@ def ends(status="passed", error="", workers=("tcp://a",), seen=True):
 def follow(make_notebook, spec_of, tmp_path):
     def follow(client, text="number = [1]", more="", **terms):
         cells = expand(spec_of(tmp_path, f'notebook = "01"\n[grid]\n{text}\n{more}'), make_notebook(tmp_path))
-        course = Dispatch(client, Terms(tmp_path / "cells", **terms), Progress(len(cells), io.StringIO()))
+        course = Dispatcher(client, Progress(len(cells), io.StringIO()), tmp_path / "cells", **terms)
         return list(course.results(cells))
 
     return follow

@@ -32,7 +32,7 @@ def test_every_combination_is_a_cell_once(make_notebook, spec_of, tmp_path):
     assert len({cell.name for cell in cells}) == len({cell.key for cell in cells}) == 6
     assert cells[1].label == "01_tiny: number 1, backend coreml"
     assert cells[1].name.startswith("01_tiny-1-coreml-")
-    assert (cells[0].steps, cells[0].told) == (3, True)  # a heading, its parameters, and those of papermill
+    assert (cells[0].steps, cells[0].takes_out_dir) == (3, True)  # a heading, its parameters, and those of papermill
 
 
 def test_a_cell_is_keyed_as_a_run_is(make_notebook, spec_of, tmp_path):
@@ -71,7 +71,7 @@ def test_a_notebook_takes_what_it_declares_and_no_cell_comes_twice(make_notebook
     assert [cell.notebook for cell in cells].count("01_tiny") == 6
     other = [cell for cell in cells if cell.notebook == "02_other"]
     assert [cell.parameters for cell in other] == [{"number": 1}, {"number": 2}]
-    assert not any(cell.told for cell in other)
+    assert not any(cell.takes_out_dir for cell in other)
 
 
 def test_without_a_grid_there_is_one_cell(make_notebook, spec_of, tmp_path):

@@ -12,7 +12,7 @@ from kokoro_nb.__main__ import main
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting.runs import package_digest, read_runs
 from kokoro_nb.reporting.sweep import cluster, sweep_run
-from kokoro_nb.reporting.sweep.result import Result
+from kokoro_nb.reporting.sweep.cell_result import CellResult
 from kokoro_nb.reporting.sweep.sweep_run import run_sweep
 
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -47,7 +47,7 @@ def swept(tmp_path_factory, make_notebook, measure, spec_of):
     folder = make_notebook(root, measure, KILL)
     spec = spec_of(root, TEXT.format(folder=root))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sweep_run, "abilities", lambda wanted: {})
+        patch.setattr(sweep_run, "resources_here", lambda wanted: {})
         return root, folder, spec, run_sweep(spec, root / "out", workers=2, folder=folder)
 
 
@@ -95,9 +95,9 @@ def test_what_passed_is_kept_with_its_worker_and_its_attempts(swept, monkeypatch
             handed.extend(cells)
             return iter(())
 
-    monkeypatch.setattr(sweep_run, "abilities", lambda wanted: {})
+    monkeypatch.setattr(sweep_run, "resources_here", lambda wanted: {})
     monkeypatch.setattr(sweep_run, "connected", _no_cluster)
-    monkeypatch.setattr(sweep_run, "Dispatch", Nobody)
+    monkeypatch.setattr(sweep_run, "Dispatcher", Nobody)
     again = run_sweep(spec, root / "out", folder=folder)
     assert handed == []
     for old, new in zip(before, again, strict=True):
@@ -127,11 +127,11 @@ def test_an_interrupt_keeps_what_is_done_and_says_what_is_open(monkeypatch, make
             pass
 
         def results(self, cells):
-            yield Result(cells[0], "failed", error="No.", attempts=1)
+            yield CellResult(cells[0], "failed", error="No.", attempts=1)
             raise KeyboardInterrupt
 
     monkeypatch.setattr(sweep_run, "connected", _no_cluster)
-    monkeypatch.setattr(sweep_run, "Dispatch", Interrupted)
+    monkeypatch.setattr(sweep_run, "Dispatcher", Interrupted)
     spec = spec_of(tmp_path, 'notebook = "01"\n[grid]\nnumber = [1, 2]')
     with pytest.raises(KeyboardInterrupt):
         run_sweep(spec, tmp_path / "out", folder=make_notebook(tmp_path))
@@ -166,7 +166,7 @@ def test_no_scheduler_is_bad_input(monkeypatch, make_notebook, spec_of, tmp_path
 
 
 def test_a_backend_that_runs_here_is_announced_and_no_other():
-    assert cluster.abilities({"eager", "tvm-metal", "nothing"}) == {"eager": 1}
+    assert cluster.resources_here({"eager", "tvm-metal", "nothing"}) == {"eager": 1}
 
 
 def test_the_command_tells_how_it_ended(monkeypatch, make_notebook, tmp_path, capsys):
@@ -178,7 +178,7 @@ def test_the_command_tells_how_it_ended(monkeypatch, make_notebook, tmp_path, ca
 
     def pretend(spec, out, workers, scheduler):
         assert (spec.name, out, workers, scheduler) == ("mine", tmp_path / "outputs" / "sweeps" / "mine", 3, None)
-        return [Result(None, status) for status in ends]
+        return [CellResult(None, status) for status in ends]
 
     monkeypatch.setattr(sweep_run, "run_sweep", pretend)
     assert main(["sweep", "mine.toml", "--workers", "3"]) == 0

@@ -3,9 +3,9 @@ import math
 import pytest
 
 from kokoro_nb.findings import Finding, write_findings
-from kokoro_nb.reporting.runs import Run
+from kokoro_nb.reporting.runs import RunRecord
+from kokoro_nb.reporting.sweep.cell_result import CellResult
 from kokoro_nb.reporting.sweep.grid import expand
-from kokoro_nb.reporting.sweep.result import Result
 from kokoro_nb.reporting.sweep.sweep_report import write_report
 from kokoro_nb.reporting.sweep.sweep_table import ENDED, FOUND, write_table
 
@@ -29,12 +29,12 @@ def results(make_notebook, spec_of, tmp_path):
         Finding("finite", "fail", "It is finite.", "mini", "tvm", float("nan"), None, tap="decode:mul"),
     ]
     write_findings(tmp_path / "cells" / first.name / "findings.json", findings, weights="mini")
-    run = Run(first.name, "passed", first.key, first.parameters, "2026-11-22T04:00:00+00:00", 1.5)
-    failed = Run(second.name, "failed", second.key, second.parameters, "2026-11-22T04:00:00+00:00", 2.5, "No.")
+    run = RunRecord(first.name, "passed", first.key, first.parameters, "2026-11-22T04:00:00+00:00", 1.5)
+    failed = RunRecord(second.name, "failed", second.key, second.parameters, "2026-11-22T04:00:00+00:00", 2.5, "No.")
     return [
-        Result(first, "passed", run, worker="tcp://a", attempts=1),
-        Result(second, "failed", failed, "No.", "tcp://b", 2, ("Earlier.",)),
-        Result(third, "skipped", error="No connected worker announces cuda; one is connected."),
+        CellResult(first, "passed", run, worker="tcp://a", attempts=1),
+        CellResult(second, "failed", failed, "No.", "tcp://b", 2, ("Earlier.",)),
+        CellResult(third, "skipped", error="No connected worker announces cuda; one is connected."),
     ]
 
 
@@ -67,7 +67,7 @@ def test_pandas_reads_it(results, tmp_path):
 def test_a_parameter_gives_way_to_a_column_of_its_name(make_notebook, spec_of, tmp_path):
     folder = make_notebook(tmp_path, parameters='limit = 0\nkind = ""\nmixed = 0\nlisted = []')
     text = 'notebook = "01"\n[grid]\nlimit = [7, 8]\nmixed = [1, "a", [2]]\n[fixed]\nlisted = ["x"]'
-    results = [Result(cell, "skipped") for cell in expand(spec_of(tmp_path, text), folder)]
+    results = [CellResult(cell, "skipped") for cell in expand(spec_of(tmp_path, text), folder)]
     rows = parquet.read_table(write_table(tmp_path / "results.parquet", results, tmp_path)).to_pylist()
     assert [row["parameter_limit"] for row in rows] == [7, 7, 7, 8, 8, 8]
     assert {row["limit"] for row in rows} == {None}

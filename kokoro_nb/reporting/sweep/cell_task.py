@@ -11,13 +11,13 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.reporting.limits import Limits
 from kokoro_nb.reporting.logbook import now
 from kokoro_nb.reporting.notebook_process import Job, execute, files_of
-from kokoro_nb.reporting.runs import Run, package_digest, reusable, write_run
-from kokoro_nb.reporting.sweep.grid import Cell
+from kokoro_nb.reporting.runs import RunRecord, package_digest, reusable, write_run
+from kokoro_nb.reporting.sweep.grid import SweepCell
 from kokoro_nb.storage import atomic
 
 
 @dataclass(frozen=True)
-class Order:
+class CellTask:
     """A cell as it is handed to a worker.
 
     Attributes
@@ -27,7 +27,7 @@ class Order:
     folder : Path
         Where everything is written, on a file system that the sweep sees too.
     package : str
-        `package_digest` of the package that the sweep was begun with.
+        `package_digest` of the package that the sweep was started with.
     topic : str
         What the worker's messages go by.
     threads : int or None
@@ -36,7 +36,7 @@ class Order:
         Seconds after which the cell is stopped.
     """
 
-    cell: Cell
+    cell: SweepCell
     folder: Path
     package: str
     topic: str
@@ -44,10 +44,10 @@ class Order:
     timeout: float | None = None
 
 
-def perform(order: Order) -> Run:
+def run_cell(task: CellTask) -> RunRecord:
     """Execute a cell on the worker that this is called on, and return its record.
 
-    The work is done in a folder beside `order.folder` that takes its place at the end. So what a killed worker leaves
+    The work is done in a folder beside `task.folder` that takes its place at the end. So what a killed worker leaves
     is never read, and if a worker that was given up comes to its end all the same, one of the two results stays, whole.
 
     Raises
@@ -57,23 +57,24 @@ def perform(order: Order) -> Run:
     """
     from distributed import get_worker
 
-    worker, cell = get_worker(), order.cell
-    if package_digest() != order.package:
+    worker, cell = get_worker(), task.cell
+    if package_digest() != task.package:
         raise InputError(
-            f"The package on {worker.address} is not what the sweep was begun with; bring it in step and begin again."
+            f"The package on {worker.address} is not the one that the sweep was started with; update it, and start "
+            "the sweep again."
         )
-    kept = reusable(order.folder, cell.key)
+    kept = reusable(task.folder, cell.key)
     if kept is not None:  # a worker ended between the end of this cell and the return of its result
         return kept
-    worker.log_event(order.topic, {"cell": cell.name, "begun": worker.address})
-    with atomic(order.folder) as draft:
+    worker.log_event(task.topic, {"cell": cell.name, "begun": worker.address})
+    with atomic(task.folder) as draft:
         draft.mkdir()
-        told = {"out_dir": str(draft)} if cell.told else {}
-        run = Run(cell.name, "running", cell.key, cell.parameters, now())
-        given, limits = {**cell.parameters, **told}, Limits(order.timeout)
-        job = Job(run, cell.source, draft, given, cell.steps, order.threads, limits)
+        folder = {"out_dir": str(draft)} if cell.takes_out_dir else {}
+        run = RunRecord(cell.name, "running", cell.key, cell.parameters, now())
+        given, limits = {**cell.parameters, **folder}, Limits(task.timeout)
+        job = Job(run, cell.source, draft, given, cell.steps, task.threads, limits)
         start = time.monotonic()
-        how = execute(job, lambda step: worker.log_event(order.topic, {"cell": cell.name, "step": step}))
+        how = execute(job, lambda step: worker.log_event(task.topic, {"cell": cell.name, "step": step}))
         run = run.ended(how, round(time.monotonic() - start, 2))
         run = replace(run, files=files_of(draft, run.notebook))
         write_run(draft, run)
@@ -89,5 +90,5 @@ def dask_setup(worker: Any) -> None:
     import papermill  # noqa: F401  (now, not as part of the first cell)
 
     signal.signal(signal.SIGINT, lambda *_: None)
-    for name in ("papermill", "traitlets", "asyncio"):  # all that they have to say is in the record
+    for name in ("papermill", "traitlets", "asyncio"):  # all of their messages are in the record
         logging.getLogger(name).setLevel(logging.CRITICAL)

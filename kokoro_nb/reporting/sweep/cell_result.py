@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Literal
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.reporting.endings import Status
-from kokoro_nb.reporting.runs import Run, reusable
-from kokoro_nb.reporting.sweep.grid import Cell
+from kokoro_nb.reporting.run_outcome import Status
+from kokoro_nb.reporting.runs import RunRecord, reusable
+from kokoro_nb.reporting.sweep.grid import SweepCell
 from kokoro_nb.storage import read_json, write_json
 
 State = Status | Literal["skipped"]
@@ -15,7 +15,7 @@ FILE = "attempts.json"
 
 
 @dataclass(frozen=True)
-class Result:
+class CellResult:
     """How one cell ended.
 
     Attributes
@@ -32,16 +32,16 @@ class Result:
     worker : str or None
         Address of the worker that executed it, None where that is not known.
     attempts : int
-        How often it was begun.
+        How often it was started.
     earlier : tuple of str
         What stopped each attempt before the last.
     unchanged : bool
         Whether an earlier sweep's execution was kept.
     """
 
-    cell: Cell
+    cell: SweepCell
     status: State
-    run: Run | None = None
+    run: RunRecord | None = None
     error: str = ""
     worker: str | None = None
     attempts: int = 0
@@ -59,7 +59,7 @@ class Result:
         return f"{self.status}{took}{tried}" + (f": {self.error.splitlines()[0]}" if self.error else "")
 
 
-def keep(folder: Path, result: Result) -> Result:
+def save_attempts(folder: Path, result: CellResult) -> CellResult:
     """Write what the record of a run does not hold, who executed it and how often, beside it; return `result`."""
     if folder.is_dir() and result.run is not None:
         attempts = {"worker": result.worker, "attempts": result.attempts, "earlier": result.earlier}
@@ -67,7 +67,7 @@ def keep(folder: Path, result: Result) -> Result:
     return result
 
 
-def kept(folder: Path, cell: Cell) -> Result | None:
+def reusable_result(folder: Path, cell: SweepCell) -> CellResult | None:
     """Return the result that an earlier sweep left in `folder` if it passed with this very content, else None."""
     run = reusable(folder, cell.key)
     if run is None:
@@ -77,5 +77,7 @@ def kept(folder: Path, cell: Cell) -> Result | None:
         worker, attempts, earlier = row["worker"], int(row["attempts"]), tuple(map(str, row["earlier"]))
     except (InputError, KeyError, TypeError, ValueError):
         # damaged, or that sweep ended between the end of the cell and its hearing of it: the result itself is whole
-        return Result(cell, "passed", run, unchanged=True, attempts=1)
-    return Result(cell, "passed", run, "", worker if worker is None else str(worker), attempts, earlier, unchanged=True)
+        return CellResult(cell, "passed", run, unchanged=True, attempts=1)
+    return CellResult(
+        cell, "passed", run, "", worker if worker is None else str(worker), attempts, earlier, unchanged=True
+    )

@@ -1,4 +1,4 @@
-"""How an execution ended that did not reach its end: one status for each cause, and a sentence on how to go on."""
+"""How an execution ended: one status for each cause, and a sentence on how to go on."""
 
 import re
 import signal
@@ -23,9 +23,9 @@ Status = Literal[
     "damaged",
     "removed",
 ]
-AGAIN = "the same command executes it again"
-# What a limit of the machine is called by Python, NumPy, torch and C++, each in its own words.
-_SAID: dict[Status, re.Pattern[str]] = {
+AGAIN = "the same command runs it again"
+# What Python, NumPy, torch and C++ say at a limit of the machine.
+_LIMIT_MESSAGES: dict[Status, re.Pattern[str]] = {
     "disk full": re.compile(r"no space left on device|disk quota exceeded|\[Errno (27|28|122)\]", re.IGNORECASE),
     "read-only": re.compile(r"read-only file system|\[Errno 30\]", re.IGNORECASE),
     "out of memory": re.compile(
@@ -35,8 +35,8 @@ _SAID: dict[Status, re.Pattern[str]] = {
     ),
 }
 _REASONS: dict[Status, str] = {
-    "failed": "A cell raised an error; mend what it names, and the same command goes on from here.",
-    "refused": "A cell was given what it cannot use; mend what it names, and the same command goes on from here.",
+    "failed": "A cell raised an error; fix what it names, and the same command goes on from here.",
+    "refused": "A cell was given what it cannot use; fix what it names, and the same command goes on from here.",
     "disk full": f"There was no room left to write; make room or choose another --out, and {AGAIN}.",
     "read-only": f"What it writes to can only be read; make it writable or choose another --out, and {AGAIN}.",
     "out of memory": f"There was no memory left for it; run fewer at once or leave it more, and {AGAIN}.",
@@ -49,7 +49,7 @@ _COUNTERS = Path("/proc/vmstat")
 
 
 @dataclass(frozen=True)
-class Ending:
+class RunOutcome:
     """How an execution ended.
 
     Attributes
@@ -59,7 +59,7 @@ class Ending:
     reason : str
         One sentence that says what happened and how to go on; empty where it passed.
     error : str
-        What was raised or said: class and message, and for a crash the last words of the kernel.
+        Class and message of the error, and for a crash the last lines that the kernel printed.
     """
 
     status: Status
@@ -67,31 +67,31 @@ class Ending:
     error: str = ""
 
 
-def ending(status: Status, error: str = "") -> Ending:
-    """Return the ending of this status with its sentence."""
-    return Ending(status, _REASONS.get(status, ""), error)
+def outcome(status: Status, error: str = "") -> RunOutcome:
+    """Return the outcome of this status with its sentence."""
+    return RunOutcome(status, _REASONS.get(status, ""), error)
 
 
-def raised(name: str, message: str) -> Ending:
-    """Return the ending of what raised an error: a limit of the machine if the message says so, else a failure.
+def error_outcome(name: str, message: str) -> RunOutcome:
+    """Return the outcome of what raised an error: a limit of the machine if the message says so, else a failure.
 
     Parameters
     ----------
     name, message : str
         Class and text of the error.
 
-    >>> raised("OSError", "[Errno 28] No space left on device").status, raised("MemoryError", "").status
-    ('disk full', 'out of memory')
-    >>> raised("InputError", "There is no voice 'x'; use another.").status, raised("KeyError", "'x'").status
-    ('refused', 'failed')
+    >>> [error_outcome(*one).status for one in (("OSError", "[Errno 28] No space left on device"), ("MemoryError", ""))]
+    ['disk full', 'out of memory']
+    >>> [error_outcome(name, "'x'").status for name in ("InputError", "KeyError")]
+    ['refused', 'failed']
     """
     error = f"{name}: {message}"
-    cause = next((status for status, said in _SAID.items() if said.search(error)), None)
-    return ending(cause or ("refused" if name == "InputError" else "failed"), error)
+    cause = next((status for status, message in _LIMIT_MESSAGES.items() if message.search(error)), None)
+    return outcome(cause or ("refused" if name == "InputError" else "failed"), error)
 
 
-def died(what: str, code: int | None, error: str, starved: bool) -> Ending:
-    """Return the ending of a process that died.
+def death_outcome(what: str, code: int | None, error: str, starved: bool) -> RunOutcome:
+    """Return the outcome of a process that died.
 
     Parameters
     ----------
@@ -100,26 +100,26 @@ def died(what: str, code: int | None, error: str, starved: bool) -> Ending:
     code : int or None
         As `subprocess.Popen.returncode`; None where it is not known.
     error : str
-        What it said.
+        What it printed.
     starved : bool
-        Whether the system killed a process for want of memory meanwhile: see `starvations`.
+        Whether the system killed a process for want of memory meanwhile: see `oom_kills`.
 
-    >>> died("kernel", -9, "", False).reason
-    'The kernel was killed from outside by SIGKILL; the same command executes it again.'
-    >>> died("kernel", -9, "", True).status, died("kernel", -11, "", False).status, died("kernel", 3, "", True).status
-    ('out of memory', 'crashed', 'crashed')
+    >>> death_outcome("kernel", -9, "", False).reason
+    'The kernel was killed from outside by SIGKILL; the same command runs it again.'
+    >>> [death_outcome("kernel", code, "", True).status for code in (-9, -11, 3)]
+    ['out of memory', 'crashed', 'crashed']
     """
-    memory = _SAID["out of memory"].search(error)
+    memory = _LIMIT_MESSAGES["out of memory"].search(error)
     if memory or (starved and code == -signal.SIGKILL):
-        return ending("out of memory", error)
+        return outcome("out of memory", error)
     if code is not None and -code in KILLS:
-        return Ending("killed", f"The {what} was killed from outside by {_signal(-code)}; {AGAIN}.", error)
+        return RunOutcome("killed", f"The {what} was killed from outside by {_signal(-code)}; {AGAIN}.", error)
     how = "died" if code is None else f"was ended by {_signal(-code)}" if code < 0 else f"ended with exit status {code}"
-    return Ending("crashed", f"The {what} {how}, by itself; mend what crashes it, and {AGAIN}.", error)
+    return RunOutcome("crashed", f"The {what} {how}, by itself; fix what crashes it, and {AGAIN}.", error)
 
 
-def starvations() -> int:
-    """Return how many processes the system has killed for want of memory since it started; 0 where it does not say."""
+def oom_kills() -> int:
+    """Return how many processes the system has killed for memory since it started; 0 where it does not count them."""
     try:
         counted = re.search(r"^oom_kill (\d+)$", _COUNTERS.read_text(encoding="utf-8"), re.MULTILINE)
     except OSError:

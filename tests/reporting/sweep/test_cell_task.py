@@ -6,8 +6,8 @@ import pytest
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting.runs import package_digest, read_run
+from kokoro_nb.reporting.sweep.cell_task import CellTask, run_cell
 from kokoro_nb.reporting.sweep.grid import expand
-from kokoro_nb.reporting.sweep.task import Order, perform
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def heard(monkeypatch):
 
 def order(folder, spec, root, **options):
     (cell,) = expand(spec, folder)
-    return Order(cell, root / "cells" / cell.name, **{"package": package_digest(), "topic": "t", **options})
+    return CellTask(cell, root / "cells" / cell.name, **{"package": package_digest(), "topic": "t", **options})
 
 
 def test_a_cell_is_executed_in_a_folder_that_appears_whole_and_only_once(
@@ -30,7 +30,7 @@ def test_a_cell_is_executed_in_a_folder_that_appears_whole_and_only_once(
     seen = "import os; assert os.path.samefile('.', out_dir); print(sorted(os.listdir('../..')))"
     spec = spec_of(tmp_path, 'notebook = "01"\n[fixed]\nnumber = 7')
     asked = order(make_notebook(tmp_path, seen, measure), spec, tmp_path)
-    run = perform(asked)
+    run = run_cell(asked)
     assert (run.status, run.error, run.notebook, run.parameters) == ("passed", "", asked.cell.name, {"number": 7})
     assert list(run.files) == [f"{run.notebook}.ipynb", "findings.json"]
     assert read_run(asked.folder) == run
@@ -40,21 +40,21 @@ def test_a_cell_is_executed_in_a_folder_that_appears_whole_and_only_once(
     assert [path.name for path in asked.folder.parent.iterdir()] == [run.notebook], "and nothing else is left"
     assert heard[0] == {"cell": run.notebook, "begun": "tcp://here"}
     assert [message["step"] for message in heard[1:]] == list(range(asked.cell.steps))
-    assert perform(asked) == run
+    assert run_cell(asked) == run
     assert len(heard) == 1 + asked.cell.steps, "what has passed is not begun again"
 
 
 def test_a_cell_that_takes_too_long_is_stopped(heard, make_notebook, spec_of, tmp_path):
     folder = make_notebook(tmp_path, "import time; time.sleep(60)")
     start = time.monotonic()
-    run = perform(order(folder, spec_of(tmp_path, 'notebook = "01"'), tmp_path, timeout=2.5))
+    run = run_cell(order(folder, spec_of(tmp_path, 'notebook = "01"'), tmp_path, timeout=2.5))
     assert time.monotonic() - start < 30
     assert run.status == "timed out"
-    assert run.told.startswith("It was stopped after 2.5 s, its limit of time; allow it more")
+    assert run.message.startswith("It was stopped after 2.5 s, its limit of time; allow it more")
 
 
 def test_another_package_is_refused_before_anything_runs(heard, make_notebook, spec_of, tmp_path):
     asked = order(make_notebook(tmp_path), spec_of(tmp_path, 'notebook = "01"'), tmp_path, package="another")
-    with pytest.raises(InputError, match="The package on tcp://here is not what the sweep was begun with"):
-        perform(asked)
+    with pytest.raises(InputError, match="The package on tcp://here is not the one that the sweep was started with"):
+        run_cell(asked)
     assert heard == []
