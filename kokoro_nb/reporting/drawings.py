@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kokoro_nb.listening.transcript import Transcript, Word
+from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.halving import Bisection
 from kokoro_nb.locate.investigation import Investigation
 from kokoro_nb.locate.local_error import LocalError
@@ -42,6 +43,13 @@ def _transcripts(first: Transcript, results: Any, label: str, caption: str) -> F
     if isinstance(results, Mapping):
         return table([{"name": name, **_heard(one)} for name, one in results.items()], caption)
     return table([_heard(one) for one in results], caption)
+
+
+@drawn_together.register
+def _diagnoses(first: Diagnosis, results: Any, label: str, caption: str) -> Fragment:
+    named = results if isinstance(results, Mapping) else {one.backend: one for one in results}
+    columns = ("backend", "method", "verdict", "statement")
+    return table([{"name": name} | {key: getattr(one, key) for key in columns} for name, one in named.items()], caption)
 
 
 @drawn_together.register

@@ -64,13 +64,3 @@ def _investigation(found: Investigation, log: Logbook, subject: str, parity: flo
     worst = max((error.ratio for error in found.errors), default=float("nan"))
     claim = "Every captured operator is right on its own inputs, within what rounding explains."
     log.check("local_error", claim, worst, 1, unit="of what rounding explains", backend=name)
-
-
-def record(log: Logbook, row: Row, subject: str, parity: float | None = None) -> None:
-    """Record the checks of a row of `survey`; `Logbook.record` does it for every type."""
-    log.record(row, subject, parity)
-
-
-def record_investigation(log: Logbook, found: Investigation | Failure) -> None:
-    """Record the checks of an investigation; `Logbook.record` does it for every type."""
-    log.record(found)

@@ -9,6 +9,7 @@ from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.transcript import Transcript, Word
 from kokoro_nb.locate import investigate
+from kokoro_nb.locate.diagnosis import diagnose
 from kokoro_nb.locate.halving import Bisection, Search, Step
 from kokoro_nb.markup import Fragment
 from kokoro_nb.reporting.logbook import Logbook
@@ -65,6 +66,13 @@ def test_results_of_localisation_are_drawn_by_their_type():
         assert "1:tanh" in str(shown(explored).operators)
     for profile in (shown({"eager": found}), shown([found]), shown(found.errors)):
         assert profile.axes[0].get_ylabel() == "error / what rounding explains"
+
+
+def test_a_diagnosis_shows_itself_and_several_are_a_table():
+    module, given = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh()).eval(), {"input": torch.ones(2, 4)}
+    found = diagnose(module, given, "eager")
+    assert shown(found) is found
+    assert found.statement in shown({"toy": found}).text
 
 
 def test_every_search_of_a_bisection_has_its_panel():
