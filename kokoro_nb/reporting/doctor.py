@@ -20,11 +20,13 @@ def doctor() -> dict[str, Any]:
     Returns
     -------
     dict
-        ``python``, ``executable``, ``platform``, ``processors``, ``memory`` (bytes, None where it is unknown),
+        ``python``, ``executable``, ``platform``, ``processors``, ``memory`` (bytes),
         ``commit``, ``versions`` (name -> version), ``weights`` and ``whisper``: name -> None if it can be used, else
         the reason why not; ``backends``: name -> its ``purpose``, and under ``exports`` and ``runs`` None if it can do
         that here, else the reason why not.
     """
+    import psutil
+
     from kokoro_nb.backends.base import quietly
 
     with quietly():  # what the runtimes say when they are imported is no part of the answer
@@ -40,7 +42,7 @@ def doctor() -> dict[str, Any]:
         "executable": sys.executable,
         "platform": platform.platform(),
         "processors": os.cpu_count(),
-        "memory": _memory(),
+        "memory": psutil.virtual_memory().total,
         "commit": commit(),
         "versions": versions(),
         "backends": backends,
@@ -51,7 +53,7 @@ def doctor() -> dict[str, Any]:
 
 def describe(report: Mapping[str, Any]) -> str:
     """Return what `doctor` found as text for a terminal."""
-    memory = "unknown" if report["memory"] is None else f"{report['memory'] / 2**30:.1f} GiB"
+    memory = f"{report['memory'] / 2**30:.1f} GiB"
     lines = [
         f"Python {report['python']} ({report['executable']})",
         f"{report['platform']}, {report['processors']} processors, memory {memory}",
@@ -81,11 +83,3 @@ def _status(exports: str | None, runs: str | None, **_: str) -> str:
 def _columns(rows: Mapping[str, str]) -> list[str]:
     width = max((len(name) for name in rows), default=0)
     return [f"  {name:<{width}}  {text}" for name, text in rows.items()]
-
-
-def _memory() -> int | None:
-    names = ("SC_PAGE_SIZE", "SC_PHYS_PAGES")
-    if not set(names) <= set(os.sysconf_names):
-        return None
-    size, pages = (os.sysconf(name) for name in names)
-    return size * pages

@@ -16,16 +16,13 @@ class Progress:
     """
 
     def __init__(self, total: int, stream: TextIO | None = None) -> None:
-        from tqdm import tqdm
-
         self._stream = sys.stderr if stream is None else stream
         self._bars: dict[str, Any] = {}
-        self._tqdm = tqdm if self._stream.isatty() else None
         self._all = self._bar("all notebooks", total, " notebooks", 0)
 
     def begin(self, name: str, cells: int) -> None:
         """Show that the notebook `name` of so many cells has begun."""
-        if self._tqdm is None:
+        if self._all.disable:
             return self.say(f"{name}: running, {cells} cells")
         taken = {bar.pos for bar in self._bars.values()}
         position = next(row for row in range(1, len(taken) + 2) if -row not in taken)
@@ -42,33 +39,28 @@ class Progress:
         if name in self._bars:
             self._bars.pop(name).close()
         self.say(f"{name}: {outcome}")
-        if self._all is not None:
-            self._all.update()
+        self._all.update()
 
     def refresh(self) -> None:
         """Show the time that has gone by."""
         for bar in (*self._bars.values(), self._all):
-            if bar is not None:
-                bar.refresh()
+            bar.refresh()
 
     def say(self, line: str) -> None:
         """Show one line above the bars."""
-        if self._tqdm is None:
-            print(line, file=self._stream, flush=True)
-        else:
-            self._tqdm.write(line, file=self._stream)
+        self._all.write(line, file=self._stream)
+        self._stream.flush()
 
     def close(self) -> None:
         """Take the bars away."""
         for bar in (*self._bars.values(), self._all):
-            if bar is not None:
-                bar.close()
+            bar.close()
 
     def _bar(self, name: str, total: int, unit: str, position: int) -> Any:
-        if self._tqdm is None:
-            return None
+        from tqdm import tqdm
+
         style = "{desc:<24.24} {bar} {n_fmt}/{total_fmt}{unit} {elapsed}"
-        return self._tqdm(
+        return tqdm(
             total=total,
             desc=name,
             unit=unit,
@@ -77,4 +69,5 @@ class Progress:
             file=self._stream,
             bar_format=style,
             mininterval=0,
+            disable=None,  # without a terminal
         )

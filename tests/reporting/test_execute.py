@@ -1,10 +1,5 @@
-import fcntl
 import json
-import os
-import signal
-import subprocess
 import sys
-import time
 from dataclasses import replace
 
 import nbformat
@@ -185,52 +180,3 @@ def test_a_folder_of_something_else_is_never_replaced(project, executed, tmp_pat
     with pytest.raises(InputError, match="something else than a run"):
         run_notebooks(["01"], {}, 1, tmp_path, folder=project[0] / "notebooks")
     assert (tmp_path / "01_good" / "thesis.txt").read_text() == "mine"
-
-
-def test_two_runs_cannot_use_one_folder(project, executed, tmp_path):
-    with (tmp_path / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(InputError, match="Another run is using"):
-            run_notebooks(["01"], {}, 1, tmp_path, folder=project[0] / "notebooks")
-    assert executed == []
-
-
-def test_an_unwritable_folder_is_an_input_error(project, tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="Cannot write"):
-        run_notebooks(["01"], {}, 1, tmp_path / "file" / "run", folder=project[0] / "notebooks")
-
-
-def test_an_interrupt_stops_the_kernel_and_is_recorded(tmp_path):
-    (tmp_path / "pyproject.toml").write_text('[project]\nname = "kokoro_nb"\n')
-    folder = tmp_path / "notebooks"
-    folder.mkdir()
-    save(
-        folder,
-        "01_slow",
-        "import os, pathlib, time",
-        "pathlib.Path('pid').write_text(str(os.getpid())); time.sleep(99)",
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-m", "kokoro_nb", "run"],
-        cwd=tmp_path,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        # a shell has its background jobs ignore the interrupt, and so would this child
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    note = tmp_path / "outputs" / "run" / "01_slow" / "pid"
-    deadline = time.monotonic() + 60
-    while not (note.is_file() and note.read_text()) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    kernel = int(note.read_text())
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to every process of the group
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "Traceback" not in errors
-    assert "interrupted" in errors
-    run = read_run(note.parent)
-    assert (run.status, run.executed) == ("interrupted", None)
-    with pytest.raises(ProcessLookupError):
-        os.kill(kernel, 0)

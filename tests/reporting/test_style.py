@@ -48,12 +48,6 @@ def test_the_weights_stand_below():
     assert bare.get_supxlabel() == ""
 
 
-def test_a_figure_has_the_resolution_of_all():
-    with style():
-        figure = new_figure(2, 1, "title", "seeded")
-    assert pixels(figure._repr_png_()[0]).shape == (144, 288, 4)
-
-
 def test_compact():
     assert compact(0.125, 4) == "0.125"
     assert compact(1e-10) == "1e−10"

@@ -210,6 +210,7 @@ def test_a_signal_from_outside(workshop, observe, name):
     assert "Traceback" not in said
     _wait_until(lambda: not in_use(shop.run_dir))
     assert not any(map(_lives, (kernel, worker))), "nobody is left behind"
+    assert read_run(shop.hit).executed is None, "its copy may be half-written"
     state, sentence = shop.report()
     assert state == fault.state
     assert fault.words in sentence

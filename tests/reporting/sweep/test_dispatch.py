@@ -139,7 +139,7 @@ def test_another_package_ends_the_sweep_and_cancels_what_waits(follow):
 def test_what_a_worker_wrote_elsewhere_is_no_pass(follow):
     (result,) = follow(Client(ends(seen=False)))
     assert (result.status, result.run) == ("failed", None)
-    assert "common file system" in result.error
+    assert "shared file system" in result.error
 
 
 def test_a_scheduler_that_forgot_a_cell_leaves_it_interrupted(follow):
