@@ -29,7 +29,7 @@ class NpuNodes:
     backend : str
         Name of the backend.
     absent : str
-        Why the compiler cannot be asked here; empty if it can.
+        Why the compiler cannot be run here; empty if it can.
     placed : mapping
         Graph -> where its nodes run, or the failure.
     """

@@ -18,7 +18,7 @@ class Uses:
         return uses_table(self.repairs)
 
     def disagreements(self) -> list[dict[str, str]]:
-        """Return a row for each patch of which the catalogue says something else."""
+        """Return a row for each patch of which the catalogue states another use."""
         return disagreements(self.repairs)
 
     def proof(self) -> list[dict[str, Any]]:
