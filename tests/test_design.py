@@ -228,11 +228,6 @@ def test_a_notebook_has_the_form_of_all(path):
     assert _faults(json.loads(path.read_text(encoding="utf-8"))) == []
 
 
-# the study of a notebook is named after it, without its number
-OTHER_STUDIES = {}
-NOT_YET = ("18_voice", "19_benchmarks")
-
-
 def _package_use(notebook, study):
     """Return what `notebook` imports from the package besides the door and its study, and the names it uses of both."""
     trees = [ast.parse(_text(cell)) for cell in notebook["cells"] if cell["cell_type"] == "code"]
@@ -247,9 +242,9 @@ def _package_use(notebook, study):
     return [line for line in imports if "kokoro_nb" in line and line not in allowed], names
 
 
-@pytest.mark.parametrize("path", [path for path in NOTEBOOKS if path.stem not in NOT_YET], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_imports_the_package_and_its_own_study_alone(path):
-    study = OTHER_STUDIES.get(path.stem, path.stem[3:])
+    study = path.stem[3:]  # it is named after the notebook, without its number
     others, names = _package_use(json.loads(path.read_text(encoding="utf-8")), study)
     assert others == []
     assert 1 <= len(names) <= 8, sorted(names)
