@@ -50,8 +50,8 @@ def family(name: str, kernel: Sequence[int] = ()) -> str:
     name : str
         As a runtime calls it; of several joined ones, all their names.
     kernel : sequence of int
-        Shape of its kernel, if it is a convolution and the runtime tells: that of an STFT has one input channel, and
-        for n samples n / 2 + 1 bins.
+        Shape of its kernel, if it is a convolution and the runtime reports it: that of an STFT has one input channel,
+        and for n samples n / 2 + 1 bins.
 
     Examples
     --------

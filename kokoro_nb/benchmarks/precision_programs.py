@@ -64,7 +64,7 @@ class PrecisionPrograms:
     room : path
         Where quantised programs are written; they are read from there when they are called.
     folder : path, optional
-        Where the artefact in float32 is kept.
+        Where the artefact in float32 is saved.
     """
 
     kokoro: Kokoro

@@ -53,7 +53,7 @@ def trace_cost(
     -------
     list of dict
         Rows of a table: wall time of the fastest call in seconds, and how far the process grew while the program was
-        loaded and run once in MB, NaN where the system does not tell; each plain, and with a trace.
+        loaded and run once in MB, NaN where the system does not say; each plain, and with a trace.
 
     Raises
     ------

@@ -21,7 +21,7 @@ from kokoro_nb.models.static_buffers import widened
 
 @dataclass(frozen=True)
 class Speaker:
-    """What one runtime says of some utterances.
+    """Some utterances as one runtime decodes them.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ def speak_all(
     names : sequence of str
         Keys of `BACKENDS`.
     folder : path, optional
-        Where the artefacts are kept; in the cache by default.
+        Where the artefacts are saved; in the cache by default.
     """
     room = max(case.frames for case in cases)
     given = [widened(case.decoder_inputs(), room) | {"length": torch.tensor([case.frames])} for case in cases]
@@ -77,5 +77,5 @@ def _speak(
 
 
 def valid(audio: np.ndarray, case: Case) -> np.ndarray:
-    """Return what is said of the utterance, (600 * frames,) float32, of a buffer in which there is room for more."""
+    """Return the utterance's own samples, (600 * frames,) float32, out of a buffer with room for more."""
     return audio.reshape(-1)[: SAMPLES_PER_FRAME * case.frames].astype(np.float32)

@@ -31,7 +31,7 @@ FRAME_RATE = SAMPLE_RATE // SAMPLES_PER_FRAME  # 40 per second
 
 @dataclass(frozen=True)
 class Delivery:
-    """What is asked for.
+    """What to deliver.
 
     Attributes
     ----------

@@ -20,7 +20,7 @@ from kokoro_nb.storage import read_json, write_json
 SCHEMA = 1
 BUCKETS = {"10s": 400, "1s": 40, "3s": 120}  # frames; not in order, for no reader may take the first that fits
 SAMPLE_RATE, SAMPLES_PER_FRAME = 24_000, 600
-ENDED = "program: ended"  # what has told all and then dies has not passed
+ENDED = "program: ended"  # a program that reports everything and then dies has not passed
 SECONDS = 300.0  # for a compiler to come to an end
 # Name -> durations in frames of each token, and how many tokens of room stay empty behind them.
 CASES: Mapping[str, tuple[tuple[int, ...], int]] = {
@@ -36,15 +36,15 @@ CASES: Mapping[str, tuple[tuple[int, ...], int]] = {
 
 
 @dataclass(frozen=True)
-class Checked:
-    """What a snippet computes of the golden vectors.
+class SnippetCheck:
+    """Which of the golden vectors a snippet computes rightly.
 
     Attributes
     ----------
     passed, failed : tuple of str
         ``function: case``, and ``program: ended``; what was not reached because the program died has failed.
     said : str
-        What compiler and program said on the way, where something failed.
+        Output of compiler and program, where something failed.
     """
 
     passed: tuple[str, ...]
@@ -71,7 +71,7 @@ def write_golden(path: str | Path) -> Path:
     return write_json(path, golden_vectors())
 
 
-def check(language: str, folder: str | Path = SNIPPETS) -> Checked | str:
+def check(language: str, folder: str | Path = SNIPPETS) -> SnippetCheck | str:
     """Compile the snippet of a language in `folder` with a small program, and run it on the golden vectors.
 
     Parameters
@@ -83,7 +83,7 @@ def check(language: str, folder: str | Path = SNIPPETS) -> Checked | str:
 
     Returns
     -------
-    Checked or str
+    SnippetCheck or str
         The reason where it cannot be compiled here: what is not run has not passed.
 
     Raises
@@ -104,17 +104,19 @@ def check(language: str, folder: str | Path = SNIPPETS) -> Checked | str:
         vectors = read_json(write_golden(Path(room) / "golden.json"), "golden vectors")
         shutil.copy(Path(folder) / about.snippet, room)
         (Path(room) / about.main[0]).write_text(_program(about, vectors), encoding="utf-8")
-        made = _told([compiler, *about.compile], room)
-        told = made if made.returncode else _told(about.run, room)
-    right = {line.removeprefix("ok ") for line in told.stdout.splitlines() if line.startswith("ok ")}
-    right |= {ENDED} if told.returncode == 0 else set()
-    asked = (*_asked(vectors), ENDED)
-    failed = tuple(name for name in asked if name not in right)
-    return Checked(tuple(name for name in asked if name in right), failed, told.stdout + told.stderr if failed else "")
+        made = _completed([compiler, *about.compile], room)
+        ran = made if made.returncode else _completed(about.run, room)
+    right = {line.removeprefix("ok ") for line in ran.stdout.splitlines() if line.startswith("ok ")}
+    right |= {ENDED} if ran.returncode == 0 else set()
+    checks = (*_checks(vectors), ENDED)
+    failed = tuple(name for name in checks if name not in right)
+    return SnippetCheck(
+        tuple(name for name in checks if name in right), failed, ran.stdout + ran.stderr if failed else ""
+    )
 
 
 class _Rehearsal(TwoStages):
-    """The pipeline with programs that tell what came to them: no folder, no runtime."""
+    """The pipeline with programs that record their inputs: no folder, no runtime."""
 
     def __init__(self, durations: tuple[int, ...], behind: int):
         self.tokens, self.room = len(durations), 0
@@ -145,8 +147,8 @@ def _computed(durations: tuple[int, ...], behind: int) -> dict[str, Any]:
     return {**made, "bucket": rehearsal.room, "samples": audio.size}
 
 
-def _asked(vectors: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what a program has to tell; audio that no bucket has room for is not trimmed."""
+def _checks(vectors: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the checks that a program has to report; audio that no bucket has room for is not trimmed."""
     return tuple(
         f"{function}: {case['name']}"
         for case in vectors["cases"]
@@ -173,7 +175,7 @@ def _literal(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else "-1" if value is None else str(value)
 
 
-def _told(command: Sequence[str], folder: str) -> subprocess.CompletedProcess[str]:
+def _completed(command: Sequence[str], folder: str) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=SECONDS)
     except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""A fixed list of phrases, what a listener heard of each, and the word error rate over all of them."""
+"""A fixed list of phrases, their transcripts, and the word error rate over all of them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ def phrases(count: int) -> tuple[str, ...]:
     known = tuple(PHRASES.read_text(encoding="utf-8").splitlines())
     if not 1 <= count <= len(known):
         raise InputError(
-            f"{count} phrases are asked for and {PHRASES.name} holds {len(known)}; ask for 1 to {len(known)}."
+            f"{count} phrases are requested and {PHRASES.name} has {len(known)}; request 1 to {len(known)}."
         )
     return known[:count]
 

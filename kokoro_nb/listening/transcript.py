@@ -1,4 +1,4 @@
-"""What openai-whisper hears, when its answer may be believed, and how far it is from the text that was spoken."""
+"""Transcripts by openai-whisper: when they may be believed, and their word error rate."""
 
 import math
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Transcript:
     compression_ratio : float
         Length of the text over its length after zlib: repetition makes it large.
     words : tuple of Word
-        Empty unless they were asked for.
+        Empty unless requested.
     """
 
     text: str
@@ -172,24 +172,6 @@ def word_error_rate(reference: str, heard: str | Transcript) -> float:
     """
     import jiwer
 
-    return _error_rate(jiwer.wer, reference, heard)
-
-
-def character_error_rate(reference: str, heard: str | Transcript) -> float:
-    """Return the error rate in characters, spaces included; otherwise as `word_error_rate`."""
-    import jiwer
-
-    return _error_rate(jiwer.cer, reference, heard)
-
-
-def normalise(text: str) -> str:
-    """Return `text` as whisper's English normaliser writes it: lower case, no punctuation, numbers in digits."""
-    from whisper.normalizers import EnglishTextNormalizer
-
-    return EnglishTextNormalizer()(text).strip()
-
-
-def _error_rate(rate: Any, reference: str, heard: str | Transcript) -> float:
     spoken = normalise(reference)
     if not any(character.isalnum() for character in spoken):
         raise InputError(f"There is no word in the reference {reference!r}; give the text that was spoken.")
@@ -197,4 +179,11 @@ def _error_rate(rate: Any, reference: str, heard: str | Transcript) -> float:
         if not is_speech(heard):
             return math.nan
         heard = heard.text
-    return float(rate(spoken, normalise(heard)))
+    return float(jiwer.wer(spoken, normalise(heard)))
+
+
+def normalise(text: str) -> str:
+    """Return `text` as whisper's English normaliser writes it: lower case, no punctuation, numbers in digits."""
+    from whisper.normalizers import EnglishTextNormalizer
+
+    return EnglishTextNormalizer()(text).strip()

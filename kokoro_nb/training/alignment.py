@@ -5,7 +5,7 @@ import numpy as np
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
 from kokoro_nb.models.phonemes import SILENT
-from kokoro_nb.training.espeak import Speech
+from kokoro_nb.training.espeak import EspeakSpeech
 
 STRESS = "ˈˌ"
 MERGES = {  # what misaki's EspeakG2P makes of espeak's tied pairs
@@ -13,7 +13,7 @@ MERGES = {  # what misaki's EspeakG2P makes of espeak's tied pairs
 }  # fmt: skip
 
 
-class Disagreement(InputError):
+class AlignmentError(InputError):
     """The phonemes that espeak spoke are not those of the text's transcription."""
 
 
@@ -28,7 +28,7 @@ def merge(ipa: str) -> str:
     return ipa.replace("-", "")
 
 
-def align(symbols: str, speech: Speech) -> np.ndarray:
+def align(symbols: str, speech: EspeakSpeech) -> np.ndarray:
     """Carry the times of espeak's phonemes over to `symbols`.
 
     A stress mark gets a small share of its phoneme, the length mark a share of the vowel; spaces and punctuation get
@@ -38,7 +38,7 @@ def align(symbols: str, speech: Speech) -> np.ndarray:
     ----------
     symbols : str
         Phonemes as the model reads them, with spaces and punctuation.
-    speech : Speech
+    speech : EspeakSpeech
 
     Returns
     -------
@@ -47,7 +47,7 @@ def align(symbols: str, speech: Speech) -> np.ndarray:
 
     Raises
     ------
-    Disagreement
+    AlignmentError
         If espeak said other phonemes.
     """
     starts = np.full(len(symbols) + 1, np.nan)
@@ -71,14 +71,14 @@ def align(symbols: str, speech: Speech) -> np.ndarray:
             continue
         at = skip_silent(begin, begin)
         if not symbols.startswith(spoken, at):
-            raise Disagreement(f"espeak says {spoken!r} where the text has {symbols[at : at + 4]!r}.")
+            raise AlignmentError(f"espeak says {spoken!r} where the text has {symbols[at : at + 4]!r}.")
         weights = np.array([0.25 if c in STRESS else 0.6 if c == "ː" else 1.0 for c in spoken])
         shares = np.concatenate([[0.0], np.cumsum(weights)[:-1]]) / weights.sum()
         starts[at : at + len(spoken)] = begin + shares * (end - begin)
         at += len(spoken)
     at = skip_silent(speech.boundaries[-1], speech.boundaries[-1])
     if at != len(symbols):
-        raise Disagreement(f"espeak does not say {symbols[at:]!r}.")
+        raise AlignmentError(f"espeak does not say {symbols[at:]!r}.")
     starts[-1] = speech.boundaries[-1]
     return starts
 
@@ -104,7 +104,7 @@ def frame_durations(starts: np.ndarray, frames: int) -> np.ndarray:
     """
     count = len(starts) - 1
     if count > frames:
-        raise Disagreement(f"{count} symbols do not fit into {frames} frames.")
+        raise AlignmentError(f"{count} symbols do not fit into {frames} frames.")
     place = np.rint(starts / SAMPLES_PER_FRAME).astype(np.int64)
     steps = np.arange(count + 1)
     place = np.maximum.accumulate(place - steps) + steps  # each at least one after the one before

@@ -10,7 +10,7 @@ from typing import Any
 from kokoro_nb.errors import InputError
 from kokoro_nb.storage import cache_dir, require_own
 from kokoro_nb.training.model_card import CARD
-from kokoro_nb.training.trainer import Run, load_checkpoint, train
+from kokoro_nb.training.trainer import TrainingRun, load_checkpoint, train
 
 
 def run_parser(module: str, description: str, name: str) -> argparse.ArgumentParser:
@@ -41,7 +41,7 @@ def run_parser(module: str, description: str, name: str) -> argparse.ArgumentPar
 
 
 def carry_out(
-    options: argparse.Namespace, defaults: Any, make: Callable[[Any], Run], export: Callable[[Path, Path], Path]
+    options: argparse.Namespace, defaults: Any, make: Callable[[Any], TrainingRun], export: Callable[[Path, Path], Path]
 ) -> None:
     """Export the run's weights if `options` say so, else train, anew or from the folder's checkpoint; say how it ended.
 

@@ -12,7 +12,7 @@ import numpy as np
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLE_RATE, SAMPLES_PER_FRAME, full_config
 from kokoro_nb.storage import atomic, cache_dir, digest
-from kokoro_nb.training.alignment import MERGES, Disagreement, align, frame_durations
+from kokoro_nb.training.alignment import MERGES, AlignmentError, align, frame_durations
 from kokoro_nb.training.espeak import speak
 from kokoro_nb.training.sentences import punctuated, sentences, word_lists
 from kokoro_nb.training.shards import build_shards, candidates, first_aligned
@@ -33,7 +33,7 @@ ENERGY_OFFSET = 4.0  # N = ln(RMS) + 4 lies between -2.9 and about 3
 
 
 @dataclass(frozen=True)
-class Utterance:
+class AlignedSentence:
     """One sentence, aligned.
 
     Attributes
@@ -104,7 +104,7 @@ def _correlation(window: np.ndarray, lag: int) -> float:
     return float(np.dot(early, late)) / np.sqrt(power) if power > 0 else 0.0
 
 
-def utterance(text: str, voice: str, vocab: dict[str, int]) -> Utterance:
+def utterance(text: str, voice: str, vocab: dict[str, int]) -> AlignedSentence:
     """Speak `text`, align it and measure it.
 
     Parameters
@@ -117,7 +117,7 @@ def utterance(text: str, voice: str, vocab: dict[str, int]) -> Utterance:
 
     Raises
     ------
-    Disagreement
+    AlignmentError
         If the transcription and what espeak says differ, or a symbol is not in the table.
     """
     from kokoro_nb.models.phonemes import phonemise
@@ -125,7 +125,7 @@ def utterance(text: str, voice: str, vocab: dict[str, int]) -> Utterance:
     symbols, _ = phonemise(text, "espeak")
     unknown = {symbol for symbol in symbols if symbol not in vocab}
     if unknown:
-        raise Disagreement(f"The table has no {', '.join(sorted(unknown))}.")
+        raise AlignmentError(f"The table has no {', '.join(sorted(unknown))}.")
     speech = speak(text, **VOICES[voice])
     starts = align(symbols, speech)
     frames = -(-(LEAD + len(speech.audio) + TAIL) // SAMPLES_PER_FRAME)
@@ -134,7 +134,7 @@ def utterance(text: str, voice: str, vocab: dict[str, int]) -> Utterance:
     durations = frame_durations(np.concatenate([[0.0], starts + LEAD, [len(audio)]]), frames)
     f0, energy = pitch_and_energy(audio)
     ids = np.array([0, *(vocab[symbol] for symbol in symbols), 0], dtype=np.int64)
-    return Utterance(text, list(VOICES).index(voice), ids, durations, f0, energy, audio)
+    return AlignedSentence(text, list(VOICES).index(voice), ids, durations, f0, energy, audio)
 
 
 def corpus_folder(count: int, seed: int) -> Path:
@@ -144,7 +144,7 @@ def corpus_folder(count: int, seed: int) -> Path:
     return cache_dir() / "training" / "corpus" / f"{count}-{digest(settings, recipe)[:12]}"
 
 
-def build_corpus(count: int, seed: int) -> list[Utterance]:
+def build_corpus(count: int, seed: int) -> list[AlignedSentence]:
     """Make `count` utterances, or read those that were made before; about 100 times faster than they are spoken.
 
     Parameters
@@ -156,10 +156,10 @@ def build_corpus(count: int, seed: int) -> list[Utterance]:
     """
     vocab, names = full_config()["vocab"], list(VOICES)
 
-    def say(text: str, at: int) -> Utterance:
+    def say(text: str, at: int) -> AlignedSentence:
         return utterance(text, names[at % len(names)], vocab)
 
-    def make(index: int) -> list[Utterance]:
+    def make(index: int) -> list[AlignedSentence]:
         return first_aligned(shard_texts(index, seed), say, SHARD)
 
     return build_shards(corpus_folder(count, seed), count, SHARD, make, write_shard, read_shard)
@@ -175,7 +175,7 @@ def shard_texts(index: int, seed: int) -> list[str]:
     ]
 
 
-def write_shard(path: Path, utterances: list[Utterance]) -> None:
+def write_shard(path: Path, utterances: list[AlignedSentence]) -> None:
     """Write utterances compactly: audio as 16-bit integers, F0 and energy as 16-bit floats, all end to end."""
     with atomic(path) as draft, draft.open("wb") as file:
         np.savez_compressed(
@@ -191,7 +191,7 @@ def write_shard(path: Path, utterances: list[Utterance]) -> None:
         )
 
 
-def read_shard(path: Path) -> list[Utterance]:
+def read_shard(path: Path) -> list[AlignedSentence]:
     """Read what `write_shard` wrote."""
     with np.load(path) as stored:
         data = {name: stored[name] for name in stored.files}
@@ -202,4 +202,4 @@ def read_shard(path: Path) -> list[Utterance]:
     audio = np.split(data["audio"].astype(np.float32) / 32767, SAMPLES_PER_FRAME * frames[:-1])
     ids = np.split(data["ids"].astype(np.int64), ends[:-1])
     rows = zip(data["texts"], data["voices"], ids, durations, *curves, audio, strict=True)
-    return [Utterance(str(text), int(voice), *rest) for text, voice, *rest in rows]
+    return [AlignedSentence(str(text), int(voice), *rest) for text, voice, *rest in rows]

@@ -27,7 +27,7 @@ _SEED = 1  # of espeak's flutter and breath
 
 
 @dataclass(frozen=True)
-class Speech:
+class EspeakSpeech:
     """What espeak said, and when.
 
     Attributes
@@ -66,7 +66,7 @@ class _Event(ctypes.Structure):
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.POINTER(_Event))
 
 
-def speak(text: str, voice: str = "en-us", rate: int = 175, pitch: int = 50) -> Speech:
+def speak(text: str, voice: str = "en-us", rate: int = 175, pitch: int = 50) -> EspeakSpeech:
     """Synthesise `text`.
 
     Parameters
@@ -98,7 +98,7 @@ def speak(text: str, voice: str = "en-us", rate: int = 175, pitch: int = 50) -> 
     boundaries = np.array([*starts, len(audio)], dtype=np.int64)
     if not (np.diff(boundaries) >= 0).all():
         raise InputError(f"espeak's phoneme events for {text!r} are not in order; use espeakng-loader 0.2.4.")
-    return Speech(audio, tuple(ipa for _, ipa in events), boundaries)
+    return EspeakSpeech(audio, tuple(ipa for _, ipa in events), boundaries)
 
 
 def _synthesise(text: str, voice: str, rate: int, pitch: int) -> tuple[list[np.ndarray], list[tuple[int, str]]]:

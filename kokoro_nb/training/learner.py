@@ -15,7 +15,7 @@ from kokoro.istftnet import AdaINResBlock1
 from torch import Tensor, nn
 
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME, STYLE, NarrowKModel, initialise, narrow_config
-from kokoro_nb.training.corpus import HOP, VOICES, Utterance
+from kokoro_nb.training.corpus import HOP, VOICES, AlignedSentence
 from kokoro_nb.training.losses import MELS, curve_terms, duration_terms, log_mel, spectral_terms
 
 WEIGHTS = {
@@ -66,12 +66,12 @@ class Batch:
         return Batch(*(value.to(device) for value in vars(self).values()))
 
 
-def draw_batch(corpus: list[Utterance], size: int, window: int, seed: int, step: int) -> Batch:
+def draw_batch(corpus: list[AlignedSentence], size: int, window: int, seed: int, step: int) -> Batch:
     """Draw the batch of one step; the same for the same seed and step, whatever was drawn before.
 
     Parameters
     ----------
-    corpus : list of Utterance
+    corpus : list of AlignedSentence
         In order of length, none shorter than `window`.
     size : int
         Sentences.

@@ -11,7 +11,7 @@ import torch
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLE_RATE, STYLE, NarrowKModel, full_config
 from kokoro_nb.storage import atomic
-from kokoro_nb.training.corpus import VOICES, Utterance, utterance
+from kokoro_nb.training.corpus import VOICES, AlignedSentence, utterance
 from kokoro_nb.training.losses import log_mel
 from kokoro_nb.training.sentences import sentences
 
@@ -35,7 +35,7 @@ class Voice:
 
 
 @cache
-def held_out_utterances(count: int) -> tuple[Utterance, ...]:
+def held_out_utterances(count: int) -> tuple[AlignedSentence, ...]:
     """Return `count` held-out sentences of the closed vocabulary, each in every voice.
 
     Raises
@@ -67,7 +67,7 @@ def voice_of(config: dict, averaged: dict[str, torch.Tensor]) -> Voice:
 
 
 @torch.no_grad()
-def taught(voice: Voice, said: Utterance) -> torch.Tensor:
+def taught(voice: Voice, said: AlignedSentence) -> torch.Tensor:
     """Return the decoder's audio, shape (1, samples), from the true durations, F0 and energy of `said`."""
     ids, count = torch.from_numpy(said.ids)[None], torch.tensor([len(said.ids)])
     encoded = voice.model.text_encoder(ids, count, torch.zeros_like(ids, dtype=torch.bool))
@@ -77,14 +77,14 @@ def taught(voice: Voice, said: Utterance) -> torch.Tensor:
 
 
 @torch.no_grad()
-def spoken(voice: Voice, said: Utterance) -> tuple[np.ndarray, np.ndarray]:
+def spoken(voice: Voice, said: AlignedSentence) -> tuple[np.ndarray, np.ndarray]:
     """Return the model's own audio of the sentence, shape (samples,), and its durations, shape (symbols,), frames."""
     ids = torch.from_numpy(said.ids)[None]
     audio, durations = voice.model.forward_with_tokens(ids, voice.styles[said.voice, None])
     return audio.numpy(), durations.numpy()
 
 
-def distances(voice: Voice, said: Utterance) -> dict[str, float]:
+def distances(voice: Voice, said: AlignedSentence) -> dict[str, float]:
     """Compare the model with espeak on one sentence.
 
     Returns

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.training.alignment import Disagreement
+from kokoro_nb.training.alignment import AlignmentError
 
 T = TypeVar("T")
 
@@ -68,7 +68,7 @@ def first_aligned(texts: Iterable[str], make: Callable[[str, int], T], count: in
     for text in texts:
         try:
             made.append(make(text, len(made)))
-        except Disagreement:
+        except AlignmentError:
             continue  # the share is small, and there are spare ones
         if len(made) == count:
             return made

@@ -19,7 +19,7 @@ import torch
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.weights import read_torch
 from kokoro_nb.storage import atomic
-from kokoro_nb.training.corpus import Utterance
+from kokoro_nb.training.corpus import AlignedSentence
 from kokoro_nb.training.learner import Learner, draw_batch, total
 
 
@@ -71,7 +71,7 @@ SAMPLE_EVERY = 500
 SAVE_EVERY = 150  # seconds
 
 
-class Run(ABC):
+class TrainingRun(ABC):
     """Whatever is trained, its optimiser and averaged weights, and how far it has come.
 
     Attributes
@@ -157,14 +157,14 @@ class Run(ABC):
         return self.learner.state_dict() | self.average
 
 
-class Trainer(Run):
+class Trainer(TrainingRun):
     """A run of the small voice."""
 
     betas = (0.8, 0.99)
     clip = 10.0
     learner: Learner
 
-    def __init__(self, settings: Settings, corpus: list[Utterance], device: str = "cpu"):
+    def __init__(self, settings: Settings, corpus: list[AlignedSentence], device: str = "cpu"):
         self.corpus = sorted(corpus, key=lambda u: int(u.durations.sum()))
         shortest = int(self.corpus[0].durations.sum())
         if shortest < settings.window:
@@ -190,7 +190,7 @@ class Trainer(Run):
         return write_samples(voice_of(self.learner.config, self.averaged()), self.step, folder)
 
 
-def save_checkpoint(trainer: Run, folder: Path) -> None:
+def save_checkpoint(trainer: TrainingRun, folder: Path) -> None:
     """Write ``checkpoint.pt``, whole or not at all."""
     with atomic(folder / "checkpoint.pt") as draft:
         torch.save(trainer.state(), draft)
@@ -210,12 +210,12 @@ def load_checkpoint(folder: Path) -> dict[str, Any]:
     return read_torch(path)
 
 
-def train(trainer: Run, folder: Path) -> bool:
+def train(trainer: TrainingRun, folder: Path) -> bool:
     """Run to the end, or until SIGTERM or SIGINT: then save and return False.
 
     Parameters
     ----------
-    trainer : Run
+    trainer : TrainingRun
     folder : Path
         Where the checkpoint, ``log.jsonl`` and every 500 steps the samples go.
     """

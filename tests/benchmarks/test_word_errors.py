@@ -61,7 +61,7 @@ def _transcript(audio):
 
 @pytest.mark.parametrize("count", [0, 51])
 def test_a_wrong_number_of_phrases_is_one_sentence(mini, count):
-    with pytest.raises(InputError, match=f"{count} phrases are asked for"):
+    with pytest.raises(InputError, match=f"{count} phrases are requested"):
         word_errors.measure(mini, [INT8], count)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kokoro_nb.delivery import golden
-from kokoro_nb.delivery.golden import Checked, check, golden_vectors, write_golden
+from kokoro_nb.delivery.golden import SnippetCheck, check, golden_vectors, write_golden
 from kokoro_nb.delivery.languages import LANGUAGES, SNIPPETS, available
 from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.errors import InputError
@@ -68,7 +68,7 @@ def test_torch_is_not_imported():
 @pytest.mark.usefixtures("compiler")
 def test_the_cpp_header_computes_them(cases):
     made = check("C++")
-    assert isinstance(made, Checked)
+    assert isinstance(made, SnippetCheck)
     assert (made.failed, made.said) == ((), "")
     assert len(made.passed) == 3 * len(cases)  # audio that has no room is not trimmed, and the program ends well
     assert "trimming: a full bucket" in made.passed
@@ -121,7 +121,7 @@ def test_a_wrong_header_fails(fault, tmp_path):
 def test_each_language_passes_or_says_why_it_cannot_be_tried(language):
     made, reason = check(language), available(language)
     if reason is None:
-        assert isinstance(made, Checked)
+        assert isinstance(made, SnippetCheck)
         assert made.failed == ()
         assert made.passed
     else:

@@ -20,7 +20,7 @@ def test_the_list_is_distinct_held_out_and_of_the_vocabulary():
 
 @pytest.mark.parametrize("count", [0, -1, 51])
 def test_there_are_only_so_many(count):
-    with pytest.raises(InputError, match="ask for 1 to 50"):
+    with pytest.raises(InputError, match="request 1 to 50"):
         phrases(count)
 
 

@@ -9,7 +9,6 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.listening.recogniser import load_whisper
 from kokoro_nb.listening.transcript import (
     Transcript,
-    character_error_rate,
     doubts,
     is_speech,
     transcribe,
@@ -105,8 +104,6 @@ def test_each_doubt_is_enough(figures, reason):
 def test_error_rates():
     # 1 substitution and 1 insertion over 4 words
     assert word_error_rate("the cat sat down", "the hat sat down there") == 0.5
-    # 1 substitution over the 7 characters of "the cat"
-    assert character_error_rate("the cat", "the hat") == pytest.approx(1 / 7)
     assert word_error_rate("the cat", "") == 1
     assert word_error_rate("It's twenty five dollars.", "it is $25") == 0
 
@@ -115,5 +112,3 @@ def test_error_rates():
 def test_an_empty_reference_is_refused(empty):
     with pytest.raises(InputError, match="no word in the reference"):
         word_error_rate(empty, "hello")
-    with pytest.raises(InputError, match="no word in the reference"):
-        character_error_rate(empty, "hello")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from kokoro_nb.delivery.golden import Checked, check, write_golden
+from kokoro_nb.delivery.golden import SnippetCheck, check, write_golden
 from kokoro_nb.delivery.languages import LANGUAGES, SNIPPETS
 
 
@@ -15,14 +15,14 @@ class Snippet:
     ----------
     language, file, source : str
         Key of `LANGUAGES`, the file's name and its text.
-    checked : Checked or str
+    checked : SnippetCheck or str
         What it computes of the golden vectors, or why it cannot be compiled here.
     """
 
     language: str
     file: str
     source: str
-    checked: Checked | str
+    checked: SnippetCheck | str
 
 
 def snippets(golden: str | Path) -> tuple[Snippet, ...]:

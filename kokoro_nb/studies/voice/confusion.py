@@ -54,7 +54,7 @@ class Confusion:
 
 
 @dataclass(frozen=True)
-class Judge:
+class PhonemeJudge:
     """A linear discriminant for each voice, fitted to espeak's speech."""
 
     fitted: dict[str, Any]
@@ -68,7 +68,7 @@ class Judge:
         return Confusion(tuple(pairs))
 
 
-def fit_judge(recordings: Sequence[Recording]) -> Judge:
+def fit_judge(recordings: Sequence[Recording]) -> PhonemeJudge:
     """Fit a discriminant for each voice in `recordings`, which are espeak's and of other sentences than are judged."""
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
@@ -77,7 +77,7 @@ def fit_judge(recordings: Sequence[Recording]) -> Judge:
         said, features = zip(*(_features(r) for r in recordings if r.voice == voice), strict=True)
         judge = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
         fitted[voice] = judge.fit(np.concatenate(features), [label for labels in said for label in labels])
-    return Judge(fitted)
+    return PhonemeJudge(fitted)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from kokoro_nb.models.case import capture
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.phonemes import SILENT
 from kokoro_nb.training.alignment import STRESS
-from kokoro_nb.training.corpus import VOICES, Utterance, utterance
+from kokoro_nb.training.corpus import VOICES, AlignedSentence, utterance
 from kokoro_nb.training.samples import held_out_utterances
 from kokoro_nb.training.sentences import punctuated, sentences, word_lists
 from kokoro_nb.training.shards import first_aligned
@@ -79,7 +79,7 @@ class Recording:
         return found
 
 
-def by_espeak(said: Utterance, vocab: dict[str, int]) -> Recording:
+def by_espeak(said: AlignedSentence, vocab: dict[str, int]) -> Recording:
     """Return espeak's own recording of a sentence; `vocab` is the table that its ids are of."""
     symbol_of = {number: symbol for symbol, number in vocab.items()}
     symbols = "".join(symbol_of[number] for number in said.ids[1:-1].tolist())
@@ -120,7 +120,7 @@ class SentencePairs:
 
     Attributes
     ----------
-    utterances : tuple of Utterance
+    utterances : tuple of AlignedSentence
         espeak's, each sentence in every voice of `VOICES` one after the other.
     espeak, model : list of Recording
         The same sentences in the same order.
@@ -128,7 +128,7 @@ class SentencePairs:
         Wall time that the model took for each.
     """
 
-    utterances: tuple[Utterance, ...]
+    utterances: tuple[AlignedSentence, ...]
     espeak: list[Recording]
     model: list[Recording]
     seconds: tuple[float, ...]

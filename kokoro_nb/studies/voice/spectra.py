@@ -14,7 +14,7 @@ from kokoro_nb.models import voices
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.studies.voice.recordings import SentencePairs, voice_in
-from kokoro_nb.training.corpus import VOICES, Utterance
+from kokoro_nb.training.corpus import VOICES, AlignedSentence
 from kokoro_nb.training.samples import Voice, taught
 
 
@@ -112,7 +112,7 @@ def spectral_distances(kokoro: Kokoro, pairs: SentencePairs, seed: int = 0) -> S
     return SpectralDistances(rows)
 
 
-def with_prosody_of(kokoro: Kokoro, said: Utterance, voice: str, seed: int = 0) -> NDArray[np.float32]:
+def with_prosody_of(kokoro: Kokoro, said: AlignedSentence, voice: str, seed: int = 0) -> NDArray[np.float32]:
     """Return the model's audio, shape (samples,), of a sentence with espeak's durations, F0 and energy."""
     table = voices.load_voice(kokoro, voice_in(kokoro, voice))
     style = table[len(said.ids) - 3]  # the two pad tokens do not count, and row 0 is for one phoneme

@@ -79,7 +79,7 @@ def draw_ear_batch(clips: list[Clip], size: int, seed: int, step: int, full: boo
 
 
 @dataclass
-class Heard:
+class HeardClip:
     """One clip as it is heard: its spectrogram, and (index, begin, end) in mel frames of sounds and of words."""
 
     mel: np.ndarray
@@ -87,25 +87,25 @@ class Heard:
     words: list[tuple[str, float, float]]
 
 
-def plain(clip: Clip, lead: int = 10) -> Heard:
+def plain(clip: Clip, lead: int = 10) -> HeardClip:
     """Return `clip` as it is, after a little silence."""
     mel = clip.mel.astype(np.float32)
     mel = np.concatenate([np.full((MELS, lead), mel.max() - RANGE, np.float32), mel], axis=1)
     ids = full_config()["vocab"]
     sounds = [(ids.get(symbol, 0), begin + lead, end + lead) for symbol, begin, end in clip.sounds() if symbol != " "]
-    return Heard(mel, sounds, [(word, begin + lead, end + lead) for word, begin, end in clip.words()])
+    return HeardClip(mel, sounds, [(word, begin + lead, end + lead) for word, begin, end in clip.words()])
 
 
-def _hear(clip: Clip, source: np.random.Generator) -> Heard:
+def _hear(clip: Clip, source: np.random.Generator) -> HeardClip:
     """Return `clip` as it might come through another voice, another room or another model."""
     heard = plain(clip, int(source.integers(LEAD)))
     tail = np.full((MELS, source.integers(TAIL)), heard.mel.max() - RANGE, np.float32)
     mel, factor = np.concatenate([heard.mel, tail], axis=1), float(np.exp(source.uniform(-0.18, 0.18)))
     mel = warp(mel, factor, float(np.exp(source.uniform(-0.1, 0.1))), float(source.uniform(-1.0, 1.0)))
     if source.random() < SILENT:
-        return Heard(_worsen(_without_speech(mel, source), source), [], [])
+        return HeardClip(_worsen(_without_speech(mel, source), source), [], [])
     sounds = [(index, begin * factor, end * factor) for index, begin, end in heard.sounds]
-    return Heard(_worsen(mel, source), sounds, [(word, b * factor, e * factor) for word, b, e in heard.words])
+    return HeardClip(_worsen(mel, source), sounds, [(word, b * factor, e * factor) for word, b, e in heard.words])
 
 
 def warp(mel: np.ndarray, time: float, band: float, shift: float) -> np.ndarray:
@@ -177,7 +177,7 @@ def _worsen(mel: np.ndarray, source: np.random.Generator) -> np.ndarray:
     return mel.astype(np.float32)
 
 
-def collate(heard: list[Heard], source: np.random.Generator, frames: int | None = None) -> EarBatch:
+def collate(heard: list[HeardClip], source: np.random.Generator, frames: int | None = None) -> EarBatch:
     """Put clips into one window, `frames` long or as short as holds them all; `source` draws how each is padded."""
     tokens, words = trained_tokens(), {word: at + 1 for at, word in enumerate(VOCABULARY)}
     frames = frames or -(-max(one.mel.shape[1] for one in heard) // 20) * 20
@@ -202,7 +202,7 @@ def collate(heard: list[Heard], source: np.random.Generator, frames: int | None 
     return EarBatch(*(torch.from_numpy(array) for array in arrays))
 
 
-def _row(one: Heard, source: np.random.Generator) -> tuple[list[int], list[int], list[tuple[int, int]]]:
+def _row(one: HeardClip, source: np.random.Generator) -> tuple[list[int], list[int], list[tuple[int, int]]]:
     """Return the decoder's input, its targets and the places of their words."""
     tokens, text, places = trained_tokens(), [], []
     for word, begin, end in one.words:

@@ -14,7 +14,7 @@ import numpy as np
 
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.storage import atomic, cache_dir, digest
-from kokoro_nb.training.alignment import STRESS, Disagreement, align
+from kokoro_nb.training.alignment import STRESS, AlignmentError, align
 from kokoro_nb.training.espeak import speak
 from kokoro_nb.training.sentences import VOCABULARY, is_held_out, sentences
 from kokoro_nb.training.shards import build_shards, candidates, first_aligned
@@ -111,14 +111,14 @@ def make_clip(text: str, voice: str, rate: int, pitch: int) -> Clip:
 
     Raises
     ------
-    Disagreement
+    AlignmentError
         If espeak and the transcription of `text` differ, or espeak runs words together.
     """
     from kokoro_nb.models.phonemes import phonemise
 
     symbols, _ = phonemise(text, "espeak")
     if len(symbols.split(" ")) != len(text.split()):
-        raise Disagreement(f"espeak runs words of {text!r} together.")
+        raise AlignmentError(f"espeak runs words of {text!r} together.")
     speech = speak(text, voice, rate, pitch)
     starts = align(symbols, speech) / (SAMPLE_RATE * MEL_SECONDS)
     mel = mel_of(speech.audio, SAMPLE_RATE).astype(np.float16)

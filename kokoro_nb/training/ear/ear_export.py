@@ -9,7 +9,7 @@ from kokoro_nb.listening.recogniser import load_whisper
 from kokoro_nb.storage import atomic, write_text
 from kokoro_nb.training.ear.batch import SILENT
 from kokoro_nb.training.ear.ear_corpus import HELD_OUT_VOICES, PITCHES, RATES, SCRAMBLED, TRAINED
-from kokoro_nb.training.ear.ear_judge import SENTENCES, Verdict, verdicts
+from kokoro_nb.training.ear.ear_judge import SENTENCES, EarScore, verdicts
 from kokoro_nb.training.ear.ear_model import TERMS, checkpoint
 from kokoro_nb.training.ear.ear_trainer import EarSettings
 from kokoro_nb.training.ear.tokens import trained_tokens
@@ -50,7 +50,7 @@ def export_ear(state: dict[str, Any], folder: Path, count: int = SENTENCES) -> P
     return folder
 
 
-def model_card(state: dict[str, Any], parameters: int, size: int, judged: list[Verdict]) -> str:
+def model_card(state: dict[str, Any], parameters: int, size: int, judged: list[EarScore]) -> str:
     """Return the card in Markdown."""
     s = EarSettings(**state["settings"])
     rows = "\n".join(f"| {v.signal} | {v.clips} | {v.word_error_rate:.1%} | {v.heard:.0%} |" for v in judged)

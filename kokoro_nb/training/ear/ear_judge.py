@@ -21,7 +21,7 @@ SENTENCES = 50
 
 
 @dataclass(frozen=True)
-class Verdict:
+class EarScore:
     """What an ear made of one kind of signal.
 
     Attributes
@@ -42,7 +42,7 @@ class Verdict:
     heard: float
 
 
-def judge(model: Any, signal: str, texts: tuple[str, ...], clips: Iterator[np.ndarray]) -> Verdict:
+def judge(model: Any, signal: str, texts: tuple[str, ...], clips: Iterator[np.ndarray]) -> EarScore:
     """Let `model` transcribe one clip for each text.
 
     Parameters
@@ -56,7 +56,7 @@ def judge(model: Any, signal: str, texts: tuple[str, ...], clips: Iterator[np.nd
     """
     transcripts = [transcribe(model, audio, SAMPLE_RATE) for audio in clips]
     believed = sum(is_speech(transcript) for transcript in transcripts)
-    return Verdict(signal, len(texts), phrase_error_rate(texts, transcripts), believed / len(texts))
+    return EarScore(signal, len(texts), phrase_error_rate(texts, transcripts), believed / len(texts))
 
 
 def espeak_clips(texts: tuple[str, ...], voice: str) -> Iterator[np.ndarray]:
@@ -84,7 +84,7 @@ def noise_clips(count: int, seed: int = 0) -> Iterator[np.ndarray]:
         yield (made / np.abs(made).max() * 10 ** -source.uniform(0, 2.5)).astype(np.float32)
 
 
-def verdicts(model: Any, count: int = SENTENCES) -> Iterator[Verdict]:
+def verdicts(model: Any, count: int = SENTENCES) -> Iterator[EarScore]:
     """Judge `model` on `count` phrases of the list: espeak's held-out voices, the small Kokoro's, three controls."""
     texts = phrases(count)
     for voice in HELD_OUT_VOICES:

@@ -14,7 +14,7 @@ from kokoro_nb.training.ear.batch import collate, draw_ear_batch, plain
 from kokoro_nb.training.ear.ear_corpus import HELD_OUT_VOICES, Clip, make_clip
 from kokoro_nb.training.ear.ear_model import TERMS, Ear
 from kokoro_nb.training.sentences import sentences
-from kokoro_nb.training.trainer import Run
+from kokoro_nb.training.trainer import TrainingRun
 
 HELD_OUT_SEED = 2
 SAMPLED = 32  # held-out sentences that are listened to while training
@@ -71,7 +71,7 @@ class EarSettings:
         return self.width, self.heads, (self.encoder, self.decoder)
 
 
-class EarTrainer(Run):
+class EarTrainer(TrainingRun):
     """A run of the small ear."""
 
     learner: Ear

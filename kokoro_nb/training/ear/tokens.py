@@ -7,7 +7,7 @@ from typing import Any
 
 from kokoro_nb.training.sentences import VOCABULARY
 
-END_STEP = 0.1  # seconds: ends are told no finer; whisper's own grid is 0.02
+END_STEP = 0.1  # seconds: ends are no finer; whisper's own grid is 0.02
 LONGEST = 8.0  # seconds
 
 

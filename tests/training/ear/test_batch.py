@@ -4,7 +4,7 @@ import torch
 from whisper.audio import N_FRAMES, log_mel_spectrogram, pad_or_trim
 
 from kokoro_nb.training.ear import batch as batches
-from kokoro_nb.training.ear.batch import IGNORED, Heard, collate, draw_ear_batch, plain, warp
+from kokoro_nb.training.ear.batch import IGNORED, HeardClip, collate, draw_ear_batch, plain, warp
 from kokoro_nb.training.ear.ear_corpus import make_clip, mel_of
 from kokoro_nb.training.ear.tokens import tokenizer, trained_tokens
 from kokoro_nb.training.espeak import speak
@@ -97,7 +97,7 @@ def test_the_targets_are_whispers_own_sequences(tiny_clips):
 
 def test_what_holds_no_speech_is_called_so():
     tokens = trained_tokens()
-    batch = collate([Heard(np.zeros((80, 40), np.float32), [], [])], source())
+    batch = collate([HeardClip(np.zeros((80, 40), np.float32), [], [])], source())
     assert batch.wanted.tolist() == [[tokens.silent, tokens.end]]
     assert batch.given.tolist() == [[tokens.start, tokens.times[0]]]
     assert not batch.words.any()

@@ -9,11 +9,11 @@ from kokoro_nb.listening.recogniser import load_whisper
 from kokoro_nb.training import trainer
 from kokoro_nb.training.ear import __main__, ear_export
 from kokoro_nb.training.ear.__main__ import main
-from kokoro_nb.training.ear.ear_judge import Verdict
+from kokoro_nb.training.ear.ear_judge import EarScore
 from kokoro_nb.training.ear.ear_trainer import EarSettings
 from kokoro_nb.training.trainer import load_checkpoint
 
-HEARD = [Verdict("espeak en-us", 50, 0.125, 0.9)]
+HEARD = [EarScore("espeak en-us", 50, 0.125, 0.9)]
 
 
 @pytest.fixture
