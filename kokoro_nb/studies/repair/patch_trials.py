@@ -235,9 +235,13 @@ def _environment(runtime: Backend) -> list[str]:
         except PackageNotFoundError:
             versions.append(f"{package} absent")
     options: dict[str, Any] = getattr(converter, "options", dict)()
-    ours = Path(__file__).parents[1]
-    files = sorted(path for part in ("models", "backends") for path in (ours / part).rglob("*.py"))
-    return [repr(runtime), repr(options), *versions, digest(*(path.read_bytes() for path in files))]
+    return [repr(runtime), repr(options), *versions, digest(*(path.read_bytes() for path in _own_code()))]
+
+
+def _own_code() -> list[Path]:
+    """Return the files of this package that an export goes through."""
+    ours = Path(__file__).parents[2]
+    return sorted(path for part in ("models", "backends") for path in (ours / part).rglob("*.py"))
 
 
 def _recorded(path: Path) -> Outcome:

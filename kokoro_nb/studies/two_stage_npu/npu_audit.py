@@ -13,7 +13,7 @@ from kokoro_nb.storage import read_json
 
 Kind = Literal["supported", "fallback", "blocking", "unknown"]
 KINDS: tuple[Kind, ...] = ("supported", "fallback", "blocking", "unknown")
-TABLE = Path(__file__).parents[2] / "data" / "npu_operators.json"
+TABLE = Path(__file__).parents[3] / "data" / "npu_operators.json"
 SCHEMA = 1
 LIMIT = 2**31  # bytes: no protobuf message is larger, and weights may lie in a file beside it
 NOTES = ("reason", "note", "published", "compiler")

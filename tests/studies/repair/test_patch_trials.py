@@ -22,6 +22,7 @@ from kokoro_nb.studies.repair.patch_trials import (
     Bench,
     Outcome,
     Trial,
+    _own_code,
     judged,
     structure,
 )
@@ -183,3 +184,7 @@ def test_stages_are_those_of_the_utterance(narrow_case, bench):
     stages = {stage.name: stage for stage in bench.stages}
     assert stages["whole decoder"].expected["output"].shape == (1, 4800)  # 8 frames
     assert torch.equal(stages["excitation"].inputs["f0"], narrow_case.tensors["f0"][:, :16])
+
+
+def test_a_recorded_outcome_depends_on_our_own_code():
+    assert {"patches.py", "onnx.py", "kernels.py"} <= {path.name for path in _own_code()}
