@@ -11,7 +11,7 @@ from kokoro_nb.backends.mil.operators.registry import StateContent
 
 
 def torch_dtype(primitive: Any) -> torch.dtype:
-    """Return torch's dtype for a primitive type of MIL; integers of fewer than 8 bits are kept in 8."""
+    """Return torch's dtype for a primitive type of MIL; integers of fewer than 8 bits are stored in 8."""
     from coremltools.converters.mil.mil import types
 
     return getattr(torch, np.dtype(types.nptype_from_builtin(primitive)).name)

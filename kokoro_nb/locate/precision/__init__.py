@@ -1,1 +1,1 @@
-"""Where too few bits break a program: each operator in float64, and the operators that have to stay float32."""
+"""Where float16 breaks a Core ML program, operator by operator, and which operators must stay float32."""

@@ -45,6 +45,7 @@ def found(folder):
 
 def test_the_way_to_the_sine_is_found_and_nothing_else(found):
     assert found.mixed.keep == ("cumsum", "mul", "sin")
+    assert [name.rpartition(":")[2] for name in found.kept] == ["cumsum", "mul", "sin"]
     assert found.operators == 8  # these, a product, two convolutions, the tanh, the output
     assert found.minimal
 

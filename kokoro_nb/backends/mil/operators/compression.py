@@ -33,7 +33,7 @@ def _blocks(parameter: Tensor, sizes: torch.Size) -> Tensor:
 def quantize(
     site: OperatorSite, input: Tensor, scale: Tensor, zero_point: Tensor | None = None, axis: int | None = None
 ) -> Tensor:
-    """Return round(input / scale) + zero point, kept within the range of the integers."""
+    """Return round(input / scale) + zero point, clamped to the range of the integers."""
     (declared,) = site.dtypes
     assert declared is not None
     steps = torch.round(input / _along(scale, input, axis))

@@ -15,7 +15,7 @@ def cond(site: OperatorSite, pred: Tensor) -> list[Value]:
 
 @operator("while_loop")
 def while_loop(site: OperatorSite, loop_vars: list[Value]) -> list[Value]:
-    """Run the second program on its own results for as long as the first says so."""
+    """Run the second program on its own results for as long as the first returns true."""
     assert site.run is not None
     values = list(loop_vars)
     while bool(site.run(site.blocks[0], values)[0]):

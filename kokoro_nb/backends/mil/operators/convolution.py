@@ -19,7 +19,7 @@ def paddings(
     Parameters
     ----------
     kind : str
-        ``valid``: nothing; ``custom``: what `pad` says; ``same``: until the output has ``ceil(size / stride)``
+        ``valid``: nothing; ``custom``: as `pad` has it; ``same``: until the output has ``ceil(size / stride)``
         elements, the odd one behind; ``same_lower``: the odd one in front.
     pad : list of int or None
         Before and after the first axis, before and after the second, ...

@@ -25,7 +25,7 @@ GRIDS: dict[str, Grid] = {
 
 
 def _linear(x: Tensor, axis: int, after: int, grid: Grid) -> Tensor:
-    """Interpolate linearly along `axis` at the places of `grid`, kept within the axis."""
+    """Interpolate linearly along `axis` at the places of `grid`, clamped to the axis."""
     before = x.shape[axis]
     places = np.clip(grid(before, after), 0, before - 1)
     low = torch.from_numpy(np.floor(places).astype(np.int64))
