@@ -105,11 +105,11 @@ def cached_exports(
         with TemporaryDirectory() as room, quietly():
             made, first = timed(partial(runtime.export, exported, inputs, Path(room)))
             _, again = timed(partial(runtime.export, exported, inputs, Path(room)))
-        if isinstance(made, Failure):
-            skipped[name] = str(made)
-            continue
-        row = {"program": name, "made (s)": first, "found (s)": again, "x made": again / first}
-        rows.append({**row, "size (MB)": made.size / 1e6})
+            if isinstance(made, Failure):
+                skipped[name] = str(made)
+                continue
+            row = {"program": name, "made (s)": first, "found (s)": again, "x made": again / first}
+            rows.append({**row, "size (MB)": made.size / 1e6})
     return rows, skipped
 
 
