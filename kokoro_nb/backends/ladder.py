@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.backends.base import Artifact, Backend, Failure, RungError, on_rung
+from kokoro_nb.backends.base import Artifact, Backend, Failure, Program, RungError, on_rung
 from kokoro_nb.backends.eager import Eager
 from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.errors import InputError
@@ -125,6 +125,29 @@ def climb(backend: Backend, module: Any, inputs: Arrays, folder: str | Path | No
     drift = float(np.max([difference(results[0], later) for later in results[1:]])) if len(results) > 1 else None
     outputs = results[0] if results else None
     return Climb(backend.name, failure, seconds, tuple(times), artifact, eager, outputs, drift)
+
+
+def loaded(backend: Backend, module: Any, inputs: Arrays, folder: str | Path | None = None) -> Program | Failure:
+    """Export `module` to `backend` and load it there; return the failure where that falls. Arguments as of `climb`."""
+    made = backend.export(module, inputs, folder)
+    if isinstance(made, Failure):
+        return made
+    try:
+        with on_rung("loaded"):
+            return backend.load(made)
+    except RungError as error:
+        return error.failure(backend.name)
+
+
+def outputs_of(backend: Backend, program: Program | Failure, inputs: Arrays) -> Outputs | Failure:
+    """Run what `loaded` returned; return the failure where it fell, now or before."""
+    if isinstance(program, Failure):
+        return program
+    try:
+        with on_rung("run"):
+            return program.run(inputs)
+    except RungError as error:
+        return error.failure(backend.name)
 
 
 def difference(first: Outputs, second: Outputs) -> float:

@@ -23,8 +23,6 @@ class DefectMeasurement:
 
     Attributes
     ----------
-    defect : Defect
-        What was claimed.
     broken, mended : repro.Figure or None
         Both forms; None where they cannot run.
     absent : str
@@ -87,8 +85,7 @@ def measure(defect: Defect) -> DefectMeasurement:
     module = runner(defect)
     run: Callable[..., Any] | None = None if module is None else module.run
     with quietly():
-        inputs = defect.inputs()
-        broken, mended = (repro.measure(defect, run, inputs, form) for form in (False, True))
+        broken, mended = (repro.measure(defect, run, defect.inputs, form) for form in (False, True))
     return DefectMeasurement(defect, broken, mended)
 
 
@@ -107,7 +104,7 @@ def defect(name: str) -> Defect:
 
 
 def _found() -> Iterator[Defect]:
-    """Yield every defect of `cases`: what says by which form it is mended."""
+    """Yield every defect of `cases`: the classes with a control."""
     for file in pkgutil.iter_modules(cases.__path__):
         module = importlib.import_module(f"{cases.__name__}.{file.name}")
         for known in vars(module).values():

@@ -1,4 +1,4 @@
-"""A defect as a folder that reproduces it without this package: for a bug report, or to ask a new version."""
+"""A defect as a folder that reproduces it without this package: for a bug report, or to try a new version."""
 
 import inspect
 import platform
@@ -45,8 +45,7 @@ def write_bundle(defect: Defect, folder: str | Path, measured: DefectMeasurement
             if module is not None:
                 shutil.copyfile(inspect.getfile(module), draft / name)
         (draft / repro.CASE).write_text(_code(defect), encoding="utf-8")
-        inputs = defect.inputs()
-        (draft / repro.INPUTS).write_bytes(save(inputs, {repro.ORDER: ",".join(inputs)}))
+        (draft / repro.INPUTS).write_bytes(save(dict(defect.inputs), {repro.ORDER: ",".join(defect.inputs)}))
         (draft / REPORT).write_text(_report(measured), encoding="utf-8")
     return Path(folder)
 

@@ -14,12 +14,11 @@ class Defect:
 
     The subclass's docstring is the title and, after an empty line, the cause, one sentence each. ``broken`` is the form
     that goes wrong and ``mended`` the control, a form that is equal in exact arithmetic: what a module computes of the
-    inputs if there is a `runner`, else functions that call the tool.
+    inputs if there is a `runner`, else functions that call the tool. ``right`` gives what is right, if that is not what
+    PyTorch makes of the broken form in float64.
 
     Attributes
     ----------
-    tool : str
-        Who is wrong.
     packages : tuple of str
         Distributions that are needed; the first is to blame.
     where : str
@@ -34,6 +33,8 @@ class Defect:
         Why another machine may not show it; empty if all do.
     runner : str
         Module of `runners` that exports and runs ``broken`` and ``mended``; empty where the tool is called directly.
+    inputs : dict
+        Tensors by name, in the order in which both forms take them.
     """
 
     tool: str
@@ -44,6 +45,7 @@ class Defect:
     error = ""
     varies = ""
     runner = ""
+    inputs: Mapping[str, Tensor]
     broken: Callable[..., Any]
     mended: Callable[..., Any]
 
@@ -61,10 +63,6 @@ class Defect:
     def cause(self) -> str:
         """Why, one sentence."""
         return " ".join(str(self.__doc__).partition("\n\n")[2].split())
-
-    def inputs(self) -> dict[str, Tensor]:
-        """Return the inputs of both forms, in order, the same at each call."""
-        raise NotImplementedError
 
     def right(self, *inputs: Any) -> Any:
         """Return what is right, from inputs in float64; here PyTorch's result of the broken form."""

@@ -67,8 +67,6 @@ def edit_mlpackage_weight(path: str | Path, name: str, change: Change) -> None:
 
     Parameters
     ----------
-    path : path
-        The package.
     name : str
         The weight: see `mlpackage_weights`.
     change : callable

@@ -8,7 +8,7 @@ from kokoro_nb.backends.specification import Specification
 from kokoro_nb.errors import InputError
 from kokoro_nb.faults.kinds import KINDS
 from kokoro_nb.faults.planting import Fault
-from kokoro_nb.faults.planting_site import Site
+from kokoro_nb.faults.planting_site import FaultSite
 from kokoro_nb.traces.operators import INPUT, Operator
 
 DEPTHS = 3  # parts of equal length in which the order of execution is cut
@@ -17,13 +17,6 @@ DEPTHS = 3  # parts of equal length in which the order of execution is cut
 def possible(specification: Specification, kinds: Sequence[str] = tuple(KINDS)) -> dict[str, tuple[str, ...]]:
     """Return where each kind of fault can be planted.
 
-    Parameters
-    ----------
-    specification : Specification
-        Of a healthy program.
-    kinds : sequence of str
-        Keys of `KINDS`.
-
     Returns
     -------
     dict
@@ -31,7 +24,7 @@ def possible(specification: Specification, kinds: Sequence[str] = tuple(KINDS)) 
         computes it beforehand, and there is no such operator in what it writes.
     """
     nodes = specification.results(specification.program.graph.nodes)
-    sites = {name: Site(specification.program, nodes[name]) for name in _on_inputs(specification.operators)}
+    sites = {name: FaultSite(specification.program, nodes[name]) for name in _on_inputs(specification.operators)}
     return {kind: tuple(name for name, site in sites.items() if KINDS[kind].fits(site)) for kind in kinds}
 
 
@@ -42,14 +35,8 @@ def generate(
 
     Parameters
     ----------
-    specification : Specification
-        Of a healthy program.
-    number : int
-        How many.
     seed : int
         The same faults for the same seed and program.
-    kinds : sequence of str
-        Keys of `KINDS`.
 
     Returns
     -------
@@ -92,7 +79,7 @@ def _draws(kind: str, places: Sequence[str], operators: Sequence[Operator], rand
 
 
 def _on_inputs(operators: Sequence[Operator]) -> list[str]:
-    """Return the names of the operators whose result hangs on an input."""
+    """Return the names of the operators whose result depends on an input."""
     found: set[str] = set()
     for operator in operators:
         if any(source.startswith(INPUT) or source in found for source in operator.inputs):

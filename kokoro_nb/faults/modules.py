@@ -13,8 +13,6 @@ def planted(model: Any, parameter: str, channel: int, value: float = float("nan"
 
     Parameters
     ----------
-    model : torch.nn.Module
-        Holds the parameter.
     parameter : str
         Its name in ``named_parameters()``.
     channel : int
@@ -56,8 +54,6 @@ def nearly_constant(
         Holds ``weight`` and ``bias``, the output channels along their first axis, as a convolution does.
     channels : int
         Number of channels, at least 1.
-    scale : float
-        Factor of the weight.
     lowest, highest : float
         Bias of the first and of the last of them.
 
@@ -71,7 +67,7 @@ def nearly_constant(
     if weight is None or bias is None:
         raise InputError("The module has not both a weight and a bias of its own; give a convolution with a bias.")
     if not 1 <= channels <= bias.shape[0]:
-        raise InputError(f"The convolution has {bias.shape[0]} channels, not {channels}; ask for 1 or more of these.")
+        raise InputError(f"The convolution has {bias.shape[0]} channels, not {channels}; give 1 or more of these.")
     before = weight.data[:channels].clone(), bias.data[:channels].clone()
     weight.data[:channels] *= scale
     for channel in range(channels):

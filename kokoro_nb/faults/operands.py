@@ -3,77 +3,76 @@
 from collections.abc import Sequence
 from typing import Any
 
-from kokoro_nb.faults.planting_site import Site
+import torch
+
+from kokoro_nb.faults.planting_site import FaultSite
 
 ORDERED = ("aten.sub.Tensor", "aten.div.Tensor", "aten.atan2.default", "aten.pow.Tensor_Tensor", "aten.where.self")
 
 
-def is_ordered(site: Site) -> bool:
+def is_ordered(site: FaultSite) -> bool:
     """Return whether two operands that are tensors can be exchanged, or the inputs of a concatenation."""
     if site.op == "aten.cat.default":
         return len(site.arguments["tensors"]) > 1
-    operands = _operands(site)
-    return site.op in ORDERED and len(operands) == 2 and operands[0] is not operands[1]
+    return site.op in ORDERED and _are_two(_operands(site))
 
 
-def swapped_operands(site: Site) -> None:
+def swapped_operands(site: FaultSite) -> None:
     """Exchange the operands, or have a concatenation take its inputs from the last to the first."""
     if site.op == "aten.cat.default":
         site.call(tensors=list(site.arguments["tensors"])[::-1])
         return
-    (first, a), (second, b) = list(_operand_names(site).items())
+    (first, a), (second, b) = _operands(site).items()
     site.call(**{first: b, second: a})
 
 
-def has_bias(site: Site) -> bool:
+def has_bias(site: FaultSite) -> bool:
     """Return whether the operator adds a bias."""
     return "bias" in site.arguments and "weight" in site.arguments and site.arguments["bias"] is not None
 
 
-def dropped_bias(site: Site) -> None:
+def dropped_bias(site: FaultSite) -> None:
     """Leave the bias out."""
     site.call(bias=None)
 
 
-def is_addition(site: Site) -> bool:
+def is_addition(site: FaultSite) -> bool:
     """Return whether the operator adds two tensors, of which the first has the shape of the sum."""
     operands = _operands(site)
     return (
         site.op == "aten.add.Tensor"
-        and len(operands) == 2
-        and operands[0] is not operands[1]
-        and operands[0].meta["val"].shape == site.value.shape
+        and _are_two(operands)
+        and operands["self"].meta["val"].shape == site.value.shape
         and site.value.is_floating_point()
     )
 
 
-def lost_operand(site: Site) -> None:
+def lost_operand(site: FaultSite) -> None:
     """Leave out the second term of a sum: multiply it by 1e-30."""
-    import torch
-
     site.call(other=site.emit(torch.ops.aten.mul.Tensor, site.arguments["other"], 1e-30, ahead=True))
 
 
-def has_stale_input(site: Site) -> bool:
+def has_stale_input(site: FaultSite) -> bool:
     """Return whether an input could be taken from memory that was not written again: see `stale_input`."""
     return not site.is_element and bool(_stale(site))
 
 
-def stale_input(site: Site) -> None:
+def stale_input(site: FaultSite) -> None:
     """Read the tensor before: of an input, what it was computed from, as if its memory had not been written again."""
     fresh, stale = site.random.choice(_stale(site))
     site.node.replace_input_with(fresh, stale)
 
 
-def _operand_names(site: Site) -> dict[str, Any]:
+def _operands(site: FaultSite) -> dict[str, Any]:
+    """Return the arguments that are tensors."""
     return {name: value for name, value in site.arguments.items() if hasattr(value, "meta") and name != "condition"}
 
 
-def _operands(site: Site) -> list[Any]:
-    return list(_operand_names(site).values())
+def _are_two(operands: dict[str, Any]) -> bool:
+    return len(operands) == 2 and len({id(operand) for operand in operands.values()}) == 2
 
 
-def _stale(site: Site) -> Sequence[tuple[Any, Any]]:
+def _stale(site: FaultSite) -> Sequence[tuple[Any, Any]]:
     """Return each input with a tensor of its shape and dtype that it was itself computed from.
 
     Somebody else reads the input too: one that nobody reads any more would be left out by every compiler.
@@ -81,7 +80,8 @@ def _stale(site: Site) -> Sequence[tuple[Any, Any]]:
     found = []
     for fresh in (node for node in site.node.all_input_nodes if len(node.users) > 1):
         for stale in fresh.all_input_nodes:
-            if stale is not fresh and _alike(stale, fresh) and _varies(stale):
+            # the result of an operator: its memory is written again and again
+            if stale is not fresh and stale.op == "call_function" and _alike(stale, fresh):
                 found.append((fresh, stale))
     return found
 
@@ -91,8 +91,3 @@ def _alike(a: Any, b: Any) -> bool:
     if not hasattr(x, "stride") or not hasattr(y, "stride"):
         return False
     return x.shape == y.shape and x.dtype == y.dtype and x.is_floating_point()
-
-
-def _varies(node: Any) -> bool:
-    """Return whether a node is the result of an operator: then its memory is written again and again."""
-    return bool(node.op == "call_function")

@@ -5,12 +5,14 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
+
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.errors import InputError
 from kokoro_nb.faults.kinds import KINDS
-from kokoro_nb.faults.planting_site import Site
+from kokoro_nb.faults.planting_site import FaultSite
 
 _SPEC = re.compile(r"(?P<kind>\w+)(?:/(?P<seed>\d+))?@(?P<operator>.+)", re.DOTALL)
 
@@ -21,8 +23,6 @@ class Fault:
 
     Attributes
     ----------
-    kind : str
-        Key of `KINDS`.
     operator : str
         Name of the operator: see `traces.operators.Operator`.
     seed : int
@@ -80,48 +80,42 @@ def plant(exported: Exported, fault: Fault | str) -> Exported:
     InputError
         If the program has no such operator, or this kind of fault cannot be planted there.
     """
-    import torch
-
     fault = Fault.parse(fault) if isinstance(fault, str) else fault
     before = exported.specification
     healthy = before.named_by or before
-    program = _copy(before.program)
-    place = _node(before, fault.operator).name
+    results = before.results(before.program.graph.nodes)
+    if fault.operator not in results:
+        raise InputError(f"The program has no operator '{fault.operator}'; see its `operators`.")
+    program, place = _copy(before.program), results[fault.operator].name
     node = next(node for node in program.graph.nodes if node.name == place)
-    site = Site(program, node, str(fault))
+    site = FaultSite(program, node, str(fault))
     kind = KINDS[fault.kind]
     if not kind.fits(site):
         raise InputError(f"There can be no {fault.kind} at '{fault.operator}' ({site.op}); see the `fits` of the kind.")
     kind.apply(site)
     if not site.fits():
         raise InputError(f"A {fault.kind} would change shape or dtype of '{fault.operator}'; choose another operator.")
-    _settle(program, node)
+    if not node.users:  # nobody reads the falsified operator any more
+        node.graph.erase_node(node)
+    program.graph_module.recompile()
+    program.graph.lint()
+    program.validate()
     with quietly(), torch.no_grad():
         module = program.module()
-    _name_outputs(module, exported)
+    module.output_names = exported.outputs
     changed = replace(exported, module=module, program=program, patches=(), named_by=healthy)
     # the program has no writes in place already: to rewrite it once more would take seconds and change nothing
     changed.__dict__["specification"] = Specification(program, before.inputs, before.outputs, healthy)
     return changed
 
 
-def _node(specification: Specification, operator: str) -> Any:
-    """Return the node that holds the result of an operator."""
-    results = specification.results(specification.program.graph.nodes)
-    if operator not in results:
-        raise InputError(f"The program has no operator '{operator}'; see its `operators`.")
-    return results[operator]
-
-
 def _copy(program: Any) -> Any:
     """Return a copy of an `ExportedProgram` that shares its tensors."""
-    from torch.export import ExportedProgram
-
     graph_module = copy.deepcopy(program.graph_module)
     for before, after in zip(program.graph.nodes, graph_module.graph.nodes, strict=True):
         after.name = before.name  # the copy renames what is called as a builtin is, `input` or `type`
     graph_module.recompile()
-    return ExportedProgram(
+    return torch.export.ExportedProgram(
         graph_module,
         graph_module.graph,
         copy.deepcopy(program.graph_signature),
@@ -132,17 +126,3 @@ def _copy(program: Any) -> Any:
         dict(program.constants),
         verifiers=program.verifiers,
     )
-
-
-def _settle(program: Any, node: Any) -> None:
-    """Take the falsified operator out if nobody reads it any more, and check that the program is a sound one."""
-    if not node.users:
-        node.graph.erase_node(node)
-    program.graph_module.recompile()
-    program.graph.lint()
-    program.validate()
-
-
-def _name_outputs(module: Any, exported: Exported) -> None:
-    """Have the module's outputs be named as before."""
-    module.output_names = exported.outputs

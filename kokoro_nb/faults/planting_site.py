@@ -3,10 +3,12 @@
 from random import Random
 from typing import Any
 
+import torch
+
 from kokoro_nb.backends.called_operators import arguments_by_name
 
 
-class Site:
+class FaultSite:
     """One operator of an exported program without writes in place.
 
     What is put into the graph carries the provenance of the operator that it falsifies, so that the last node that any
@@ -58,25 +60,23 @@ class Site:
         """Return the name of the parameter, buffer or constant that is an argument, if nothing else reads it."""
         node = self.arguments.get(argument)
         signature = self.program.graph_signature
-        told = {
+        names = {
             **signature.inputs_to_parameters,
             **signature.inputs_to_buffers,
             **signature.inputs_to_lifted_tensor_constants,
         }
-        name = told.get(getattr(node, "name", None))
-        sole = node is not None and name is not None and len(node.users) == 1 and list(told.values()).count(name) == 1
+        name = names.get(getattr(node, "name", None))
+        sole = node is not None and name is not None and len(node.users) == 1 and list(names.values()).count(name) == 1
         return name if sole else None
 
     def constant(self, argument: str) -> Any:
         """Return the tensor that `stored` names."""
         name = self.stored(argument)
-        held = self.program.state_dict if name in self.program.state_dict else self.program.constants
-        return held[name].detach()
+        tensors = self.program.state_dict if name in self.program.state_dict else self.program.constants
+        return tensors[name].detach()
 
     def store(self, argument: str, tensor: Any) -> None:
         """Put another tensor in the place of the one that `stored` names."""
-        import torch
-
         name = self.stored(argument)
         if name in self.program.state_dict:
             before = self.program.state_dict[name]
@@ -131,7 +131,6 @@ class Site:
 
 def evaluated(target: Any, args: Any, kwargs: Any) -> Any:
     """Return the stand-in of what an operator gives on nodes."""
-    import torch
     from torch.fx.node import map_arg
 
     values, named = map_arg((tuple(args), dict(kwargs)), lambda node: node.meta["val"])
@@ -142,8 +141,8 @@ def evaluated(target: Any, args: Any, kwargs: Any) -> Any:
 def _provenance(node: Any) -> dict[str, Any]:
     from torch.fx.traceback import NodeSource, NodeSourceAction
 
-    kept = {key: node.meta[key] for key in ("nn_module_stack", "stack_trace", "torch_fn") if key in node.meta}
-    return {**kept, "from_node": [NodeSource(node, "fault", NodeSourceAction.CREATE)]}
+    copied = {key: node.meta[key] for key in ("nn_module_stack", "stack_trace", "torch_fn") if key in node.meta}
+    return {**copied, "from_node": [NodeSource(node, "fault", NodeSourceAction.CREATE)]}
 
 
 def _default(parameters: Any, name: str) -> Any:

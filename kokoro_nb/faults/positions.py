@@ -2,34 +2,32 @@
 
 from typing import Any
 
-from kokoro_nb.faults.planting_site import Site
+import torch
+
+from kokoro_nb.faults.planting_site import FaultSite
 
 REDUCTIONS = ("aten.mean.dim", "aten.sum.dim_IntList", "aten.amax.default", "aten.amin.default")
 
 
-def is_reduction(site: Site) -> bool:
+def is_reduction(site: FaultSite) -> bool:
     """Return whether the operator reduces an axis of two elements or more."""
     return site.op in REDUCTIONS and site.arguments["self"].meta["val"].shape[_reduced(site)] > 1
 
 
-def short_reduction(site: Site) -> None:
+def short_reduction(site: FaultSite) -> None:
     """Leave out the last element of what is reduced."""
-    import torch
-
     source, axis = site.arguments["self"], _reduced(site)
     size = source.meta["val"].shape[axis]
     site.call(self=site.emit(torch.ops.aten.slice.Tensor, source, axis, 0, size - 1, ahead=True))
 
 
-def is_variance(site: Site) -> bool:
+def is_variance(site: FaultSite) -> bool:
     """Return whether the operator is the mean of the squares of deviations from a mean."""
     return _deviated(site) is not None
 
 
-def one_pass_variance(site: Site) -> None:
+def one_pass_variance(site: FaultSite) -> None:
     """Compute a variance as E[x²] - E[x]²."""
-    import torch
-
     aten = torch.ops.aten
     x, axes, keep = _deviated(site), site.arguments["dim"], site.arguments["keepdim"]
     squares = site.emit(aten.mean.dim, site.emit(aten.mul.Tensor, x, x), axes, keep)
@@ -37,46 +35,46 @@ def one_pass_variance(site: Site) -> None:
     site.give(site.emit(aten.sub.Tensor, squares, site.emit(aten.mul.Tensor, mean, mean)))
 
 
-def is_dilatable(site: Site) -> bool:
+def is_dilatable(site: FaultSite) -> bool:
     """Return whether the operator is a convolution along one axis whose dilation can grow at the same length."""
     if site.op != "aten.conv1d.default":
         return False
     return site.arguments["weight"].meta["val"].shape[-1] % 2 == 1 < site.arguments["weight"].meta["val"].shape[-1]
 
 
-def wrong_dilation(site: Site) -> None:
+def wrong_dilation(site: FaultSite) -> None:
     """Have a convolution skip one sample more between its taps, at the same length."""
     reach = site.arguments["weight"].meta["val"].shape[-1] // 2
     (padding,), (dilation,) = site.arguments["padding"], site.arguments["dilation"]
     site.call(padding=[padding + reach], dilation=[dilation + 1])
 
 
-def is_positioned(site: Site) -> bool:
+def is_positioned(site: FaultSite) -> bool:
     """Return whether the operator takes a part, or pads, at a place that can be off by one."""
     return _moved(site) is not None
 
 
-def off_by_one(site: Site) -> None:
+def off_by_one(site: FaultSite) -> None:
     """Slice, select or pad one element beside the place."""
     site.call(**(_moved(site) or {}))
 
 
-def is_reflected(site: Site) -> bool:
+def is_reflected(site: FaultSite) -> bool:
     """Return whether the operator pads with what is there."""
     return site.op == "aten.pad.default" and site.arguments["mode"] != "constant"
 
 
-def wrong_padding(site: Site) -> None:
+def wrong_padding(site: FaultSite) -> None:
     """Pad with zeros."""
     site.call(mode="constant", value=0.0)
 
 
-def _reduced(site: Site) -> int:
+def _reduced(site: FaultSite) -> int:
     axes = site.arguments["dim"]
     return list(axes)[-1] % site.arguments["self"].meta["val"].ndim if axes else 0
 
 
-def _deviated(site: Site) -> Any:
+def _deviated(site: FaultSite) -> Any:
     """Return the x of a mean((x - mean(x))²), None if the operator is none."""
     if site.op != "aten.mean.dim":
         return None
@@ -91,7 +89,7 @@ def _deviated(site: Site) -> Any:
     return x if same and mean.args[1] == site.arguments["dim"] else None
 
 
-def _moved(site: Site) -> dict[str, Any] | None:
+def _moved(site: FaultSite) -> dict[str, Any] | None:
     """Return the arguments one element beside the place, None if there is no room."""
     given = site.arguments
     if site.op == "aten.select.int":
@@ -103,7 +101,7 @@ def _moved(site: Site) -> dict[str, Any] | None:
     return _moved_slice(site) if site.op == "aten.slice.Tensor" else None
 
 
-def _moved_slice(site: Site) -> dict[str, Any] | None:
+def _moved_slice(site: FaultSite) -> dict[str, Any] | None:
     given, size = site.arguments, site.value.shape[site.arguments["dim"]]
     whole, step = given["self"].meta["val"].shape[given["dim"]], given["step"]
     first = slice(given["start"], given["end"], step).indices(whole)[0]

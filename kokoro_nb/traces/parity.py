@@ -1,5 +1,6 @@
 """How far one tensor is from another, in numbers that NaN cannot improve."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,3 +70,8 @@ def compare(reference: Any, candidate: Any) -> Parity:
         snr_db=snr,
         correlation=correlation,
     )
+
+
+def largest_error(reference: Mapping[str, Any], candidate: Mapping[str, Any]) -> float:
+    """Return the largest error of any output by name, as a share of that output's peak; NaN if there is one."""
+    return float(np.max([compare(reference[name], candidate[name]).of_peak for name in reference]))

@@ -64,12 +64,11 @@ def test_every_record_is_whole(known):
     assert set(named) <= set(PATCHES)
 
 
-@pytest.mark.parametrize("known", DEFECTS, ids=lambda known: known.name)
-def test_inputs_are_the_same_each_time(known):
-    first, second = known.inputs(), known.inputs()
-    assert list(first) == list(second)
-    for name, tensor in first.items():
-        np.testing.assert_array_equal(tensor, second[name])
+def test_running_a_defect_leaves_its_inputs_alone(measured):
+    before = {name: tensor.clone() for name, tensor in defect("tvm_ignored_alpha").inputs.items()}
+    measured("tvm_ignored_alpha")
+    for name, tensor in defect("tvm_ignored_alpha").inputs.items():
+        np.testing.assert_array_equal(tensor, before[name])
 
 
 def test_a_package_that_is_absent_is_a_skip_with_its_reason(monkeypatch):
@@ -110,7 +109,7 @@ def test_an_unknown_name_is_refused():
     ],
 )
 def test_the_control_is_what_the_patch_puts_in(name, form):
-    x = defect(name).inputs()["x"].double()
+    x = defect(name).inputs["x"].double()
     torch.testing.assert_close(defect(name).mended(x), form(x), rtol=1e-9, atol=1e-9)
 
 
@@ -119,7 +118,7 @@ def test_what_a_converted_program_means_is_what_our_reference_computes(name, mea
     # the runner of coremltools' cases knows a few operators; coreml-reference knows them all, from the specification
     known = defect(name)
     found = measured(name)
-    (row,) = survey(known.module(mended=False), known.inputs(), ["coreml-reference"], calls=1)
+    (row,) = survey(known.module(mended=False), known.inputs, ["coreml-reference"], calls=1)
     if found.absent or row.absent:
         pytest.skip(found.absent or row.absent)
     assert row.eager64.of_peak == pytest.approx(found.broken.error, rel=1e-4)

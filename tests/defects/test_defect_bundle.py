@@ -73,8 +73,8 @@ def test_it_holds_the_code_and_the_numbers_that_were_measured(tmp_path, measured
     for part in type(known).__mro__[:-1]:
         assert inspect.getsource(part) in (folder / "case.py").read_text(encoding="utf-8")
     stored = load_file(folder / "inputs.safetensors")
-    assert set(stored) == set(known.inputs())
-    for key, tensor in known.inputs().items():
+    assert set(stored) == set(known.inputs)
+    for key, tensor in known.inputs.items():
         torch.testing.assert_close(stored[key], tensor, rtol=0, atol=0)
 
 
@@ -128,7 +128,7 @@ def test_the_input_is_read_from_the_file(tmp_path):
     # with the numbers that are large taken out of the file the defect does not show
     known = defect("torch_gelu_infinity")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(known, "inputs", lambda: {"x": torch.tensor([-50.0, 0.0, 50.0])})
+        patch.setattr(known, "inputs", {"x": torch.tensor([-50.0, 0.0, 50.0])})
         folder = write_bundle(known, tmp_path / "bundle", DefectMeasurement(known, absent="Not measured."))
     assert _run(folder, cwd=tmp_path).returncode == 0
 

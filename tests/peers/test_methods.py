@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kokoro_nb.studies.localisation import View
+from kokoro_nb.studies.localisation import TracePair
 from kokoro_nb.traces.operators import Operator
 from kokoro_nb.traces.statistics import describe
 from kokoro_nb.traces.trace import Tap, Trace
@@ -34,7 +34,9 @@ def _spoilt(index, value):
 
 def _named(**values):
     """Return what each peer names when the healthy tensors a, b and c are replaced by these."""
-    view = View(_trace(a=HEALTHY, b=HEALTHY, c=HEALTHY), _trace(**{"a": HEALTHY, "b": HEALTHY, "c": HEALTHY, **values}))
+    view = TracePair(
+        _trace(a=HEALTHY, b=HEALTHY, c=HEALTHY), _trace(**{"a": HEALTHY, "b": HEALTHY, "c": HEALTHY, **values})
+    )
     return {name: "".join(method(view)) for name, method in PEERS.items()}
 
 
@@ -73,5 +75,5 @@ def test_validate_names_what_is_not_finite(value):
 
 
 def test_what_was_not_captured_is_not_compared():
-    view = View(_trace(a=HEALTHY, b=HEALTHY), _trace(b=HEALTHY * 2))
+    view = TracePair(_trace(a=HEALTHY, b=HEALTHY), _trace(b=HEALTHY * 2))
     assert PEERS["first difference"](view) == ("b",)

@@ -38,7 +38,7 @@ from kokoro_nb.reporting.html import read_body
 from kokoro_nb.reporting.runs import RunRecord, read_run, read_run_or_damage, write_run
 from kokoro_nb.reporting.sweep.spec import read_spec
 from kokoro_nb.studies.executorch_0_7.replay_record import read_replay, recorded, write_replay
-from kokoro_nb.studies.localisation.study_rows import Row, read_rows, write_rows
+from kokoro_nb.studies.localisation.study_rows import StudyRow, read_rows, write_rows
 from kokoro_nb.traces.operators import Operator
 
 ROUNDS = 120
@@ -139,7 +139,7 @@ def make_taps(folder):
 
 
 def make_rows(path):
-    row = Row("eager", ("f",), (("a",),), {"m": ("a",)}, math.nan, 0.1, (), "", {"export": 1.0})
+    row = StudyRow("eager", ("f",), (("a",),), {"m": ("a",)}, math.nan, 0.1, (), "", {"export": 1.0})
     write_rows(path, [row, row])
 
 

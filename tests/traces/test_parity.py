@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.traces.parity import compare
+from kokoro_nb.traces.parity import compare, largest_error
 
 
 def test_identity():
@@ -50,3 +50,9 @@ def test_shape_does_not_matter_and_must_agree():
         compare(a, b[:1])
     with pytest.raises(InputError, match="without elements"):
         compare([], [])
+
+
+def test_the_largest_error_is_of_all_outputs():
+    one = {"a": np.ones(2), "b": np.full(2, 4.0)}
+    assert largest_error(one, {"a": np.ones(2), "b": np.array([4.0, 5.0])}) == 0.25
+    assert np.isnan(largest_error(one, {"a": np.array([1.0, np.nan]), "b": one["b"]}))

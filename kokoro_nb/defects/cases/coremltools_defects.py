@@ -7,7 +7,7 @@ from torch import Tensor
 from kokoro_nb.defects.defect_case import Defect
 
 
-class Converted(Defect):
+class ConverterDefect(Defect):
     """What the converter makes of an exported program."""
 
     tool = "coremltools"
@@ -16,14 +16,14 @@ class Converted(Defect):
     limit = 1e-5
 
 
-class Traced(Converted):
+class TraceDefect(ConverterDefect):
     """What the converter makes of a trace."""
 
     def options(self, mended: bool) -> dict[str, bool]:
         return {"traced": True}
 
 
-class CoremltoolsAtan2(Converted):
+class CoremltoolsAtan2(ConverterDefect):
     """atan2 of two numbers of 1e-9 is 0.05 in Core ML, and not pi / 4.
 
     It is written as atan(y / x), and 2e-8 is added to an x within 1e-8 of 0.
@@ -31,9 +31,7 @@ class CoremltoolsAtan2(Converted):
 
     where = "coremltools/converters/mil/frontend/torch/ops.py: atan2"
     mended_by = "both scaled up before"
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"y": torch.full((4,), 1e-9), "x": torch.tensor([1e-9, 2e-9, -1e-9, -2e-9])}
+    inputs = {"y": torch.full((4,), 1e-9), "x": torch.tensor([1e-9, 2e-9, -1e-9, -2e-9])}
 
     def broken(self, y: Tensor, x: Tensor) -> Tensor:
         return torch.atan2(y, x)
@@ -45,7 +43,7 @@ class CoremltoolsAtan2(Converted):
         return np.arctan2(y.numpy(), x.numpy())
 
 
-class CoremltoolsInt(Traced):
+class CoremltoolsInt(TraceDefect):
     """coremltools cannot convert new_ones and whatever else takes an integer from a tensor of one element.
 
     Its converter of aten::Int calls int() on an array with one axis, which NumPy refuses since 2.4.
@@ -56,9 +54,7 @@ class CoremltoolsInt(Traced):
     mended_by = "full_like, which takes no size"
     limit = 0.0
     error = "only 0-dimensional arrays can be converted to Python scalars"
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"x": torch.arange(4.0)}
+    inputs = {"x": torch.arange(4.0)}
 
     def broken(self, x: Tensor) -> Tensor:
         return x.new_ones(x.shape) + x
@@ -70,7 +66,7 @@ class CoremltoolsInt(Traced):
         return x.numpy() + 1
 
 
-class CoremltoolsLostWrite(Traced):
+class CoremltoolsLostWrite(TraceDefect):
     """x[:, i] = y is lost in Core ML where the model was traced.
 
     The write goes through a view of the whole, x[:], which the converter takes for a new tensor: the old one is
@@ -80,9 +76,7 @@ class CoremltoolsLostWrite(Traced):
     where = "coremltools/converters/mil/frontend/torch/ops.py: index_put, of a slice of the whole"
     mended_by = "scatter, which returns a new tensor"
     limit = 0.0
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"x": torch.zeros(1, 8), "i": torch.tensor([[0, 3, 5]]), "y": torch.ones(1, 3)}
+    inputs = {"x": torch.zeros(1, 8), "i": torch.tensor([[0, 3, 5]]), "y": torch.ones(1, 3)}
 
     def broken(self, x: Tensor, i: Tensor, y: Tensor) -> Tensor:
         written = x.clone()
@@ -96,7 +90,7 @@ class CoremltoolsLostWrite(Traced):
         return [[1, 0, 0, 1, 0, 1, 0, 0]]
 
 
-class CoremltoolsMatrixVector(Traced):
+class CoremltoolsMatrixVector(TraceDefect):
     """coremltools cannot convert the product of a matrix and a vector in a trace.
 
     Its check of the shapes reads the second axis from the end of both operands.
@@ -106,9 +100,7 @@ class CoremltoolsMatrixVector(Traced):
     mended_by = "the vector with a second axis"
     limit = 1e-6
     error = "list index out of range"
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"x": torch.eye(3), "y": torch.arange(3.0)}
+    inputs = {"x": torch.eye(3), "y": torch.arange(3.0)}
 
     def broken(self, x: Tensor, y: Tensor) -> Tensor:
         return x @ y
@@ -129,11 +121,9 @@ class CoremltoolsPsnr(Defect):
     where = "coremltools/models/ml_program/experimental/debugging_utils.py: compute_snr_and_psnr"
     mended_by = "the arrays laid flat"
     limit = 1e-5
-
-    def inputs(self) -> dict[str, Tensor]:
-        draw = torch.Generator().manual_seed(0)
-        signal = torch.randn(1, 256, 100, generator=draw)
-        return {"signal": signal, "noisy": signal + 0.01 * torch.randn(signal.shape, generator=draw)}
+    draw = torch.Generator().manual_seed(0)
+    signal = torch.randn(1, 256, 100, generator=draw)
+    inputs = {"signal": signal, "noisy": signal + 0.01 * torch.randn(signal.shape, generator=draw)}
 
     def broken(self, signal: Tensor, noisy: Tensor) -> list[float]:
         from coremltools.models.ml_program.experimental.debugging_utils import compute_snr_and_psnr
@@ -147,7 +137,7 @@ class CoremltoolsPsnr(Defect):
         return [10 * float(torch.log10(signal.square().max() / (noisy - signal).square().mean()))]
 
 
-class CoremltoolsReciprocal(Converted):
+class CoremltoolsReciprocal(ConverterDefect):
     """1 / x is 1 / (x + 0.0001) in Core ML.
 
     It is written as MIL's inverse, whose epsilon is left at its default.
@@ -158,9 +148,7 @@ class CoremltoolsReciprocal(Converted):
         "mil/ops/defs/iOS17/elementwise_unary.py: inverse"
     )
     mended_by = "the quotient of two tensors (the patch divided_snake)"
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"x": torch.linspace(-1, 1, 16), "y": torch.full((16,), 0.01)}
+    inputs = {"x": torch.linspace(-1, 1, 16), "y": torch.full((16,), 0.01)}
 
     def broken(self, x: Tensor, y: Tensor) -> Tensor:
         return x * (1 / y)
@@ -172,7 +160,7 @@ class CoremltoolsReciprocal(Converted):
         return x / y
 
 
-class CoremltoolsRemainder(Converted):
+class CoremltoolsRemainder(ConverterDefect):
     """x % 1 is 0 in Core ML.
 
     The remainder is written as x - floor_div(x, 1) * 1, and noop_elimination takes a division by 1 for one that does
@@ -184,9 +172,7 @@ class CoremltoolsRemainder(Converted):
         "frontend/torch/ops.py: remainder"
     )
     mended_by = "x - floor(x) (the patch floor_phase)"
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"x": torch.linspace(0, 40, 161)[:-1]}
+    inputs = {"x": torch.linspace(0, 40, 161)[:-1]}
 
     def broken(self, x: Tensor) -> Tensor:
         return x % 1
@@ -195,7 +181,7 @@ class CoremltoolsRemainder(Converted):
         return x - torch.floor(x)
 
 
-class CoremltoolsRsqrt(Converted):
+class CoremltoolsRsqrt(ConverterDefect):
     """The reciprocal root of 1e-12 is 29 % too small in Core ML.
 
     It is written as MIL's rsqrt, whose epsilon of 1e-12 is left at its default: what is computed is
@@ -207,9 +193,7 @@ class CoremltoolsRsqrt(Converted):
         "mil/ops/defs/iOS17/elementwise_unary.py: rsqrt"
     )
     mended_by = "the quotient of 1 and the root, both tensors"
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"x": torch.logspace(-12, 0, 13), "one": torch.ones(13)}
+    inputs = {"x": torch.logspace(-12, 0, 13), "one": torch.ones(13)}
 
     def broken(self, x: Tensor, one: Tensor) -> Tensor:
         return one * torch.rsqrt(x)
@@ -221,7 +205,7 @@ class CoremltoolsRsqrt(Converted):
         return 1 / np.sqrt(x.numpy())
 
 
-class CoremltoolsTracedInfinity(Converted):
+class CoremltoolsTracedInfinity(ConverterDefect):
     """-inf is -3.4e38 in Core ML where the model was traced.
 
     The frontend for traces replaces an infinity that is written in the model, so that a masked score is a number.
@@ -230,12 +214,10 @@ class CoremltoolsTracedInfinity(Converted):
     where = "coremltools/converters/mil/frontend/torch/ops.py: 3.4e+38 in the place of an infinity"
     mended_by = "torch.export in place of the trace"
     limit = 0.0
+    inputs = {"x": torch.tensor([-1.0, 0.0, 1.0, 2.0])}
 
     def options(self, mended: bool) -> dict[str, bool]:
         return {"traced": not mended}
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"x": torch.tensor([-1.0, 0.0, 1.0, 2.0])}
 
     def broken(self, x: Tensor) -> Tensor:
         return torch.where(x > 0, torch.full((4,), float("-inf")), x)

@@ -12,7 +12,7 @@ from torch import Tensor
 from kokoro_nb.defects.defect_case import Defect
 
 
-class Inspected(Defect):
+class InspectorDefect(Defect):
     """What the Inspector says of a reference and an output."""
 
     tool = "ExecuTorch's Inspector"
@@ -44,10 +44,8 @@ except RuntimeError:
     pass
 print("lives")
 """
-
-    def inputs(self) -> dict[str, Tensor]:
-        # sizes of the buffer in bytes; the output alone takes 8192
-        return {"small": torch.tensor([1000]), "large": torch.tensor([10_000_000])}
+    # sizes of the buffer in bytes; the output alone takes 8192
+    inputs = {"small": torch.tensor([1000]), "large": torch.tensor([10_000_000])}
 
     def broken(self, small: Tensor, large: Tensor) -> list[bool]:
         # whether a process of its own comes to its last line
@@ -64,7 +62,7 @@ print("lives")
         return [1.0]  # the process lives on, whether the call raises an exception or not
 
 
-class ExecutorchGapNan(Inspected):
+class ExecutorchGapNan(InspectorDefect):
     """ExecuTorch's numeric gap scores an output of NaN as 0 dB.
 
     The comparators behind Inspector.calculate_numeric_gap put 0 in the place of NaN on both sides, so that the error is
@@ -73,9 +71,7 @@ class ExecutorchGapNan(Inspected):
 
     where = "devtools/inspector/_inspector_utils.py: convert_to_float_tensor, torch.nan_to_num"
     mended_by = "a comparator of one's own that leaves NaN alone"
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"reference": torch.linspace(-1, 1, 100), "output": torch.full((100,), nan)}
+    inputs = {"reference": torch.linspace(-1, 1, 100), "output": torch.full((100,), nan)}
 
     def broken(self, reference: Tensor, output: Tensor) -> list[float]:
         from executorch.devtools.inspector.numerical_comparator import SNRComparator
@@ -98,7 +94,7 @@ class ExecutorchGapNan(Inspected):
         return [nan]  # the signal-to-noise ratio of NaN
 
 
-class ExecutorchGapRounded(Inspected):
+class ExecutorchGapRounded(InspectorDefect):
     """ExecuTorch's compare_results says that the mean squared error of an output 5 % off is 0.
 
     Every metric is rounded to two digits behind the point, whatever the scale of the signal.
@@ -107,10 +103,7 @@ class ExecutorchGapRounded(Inspected):
     where = "devtools/inspector/_inspector_utils.py: calculate_mse, round(..., 2)"
     mended_by = "MSEComparator, which does not round"
     limit = 1e-5
-
-    def inputs(self) -> dict[str, Tensor]:
-        reference = torch.linspace(-1, 1, 100)
-        return {"reference": reference, "output": reference + 0.05}
+    inputs = {"reference": torch.linspace(-1, 1, 100), "output": torch.linspace(-1, 1, 100) + 0.05}
 
     def broken(self, reference: Tensor, output: Tensor) -> list[float]:
         from executorch.devtools.inspector import compare_results
@@ -126,7 +119,7 @@ class ExecutorchGapRounded(Inspected):
         return [(reference - output).square().mean()]
 
 
-class ExecutorchMissingOutput(Inspected):
+class ExecutorchMissingOutput(InspectorDefect):
     """ExecuTorch's compare_results passes over an output that is missing.
 
     The outputs are paired by zip, which ends with the shorter list: two references and one output make one row without
@@ -135,9 +128,7 @@ class ExecutorchMissingOutput(Inspected):
 
     where = "devtools/inspector/_inspector_utils.py: calculate_mse, calculate_snr, calculate_cosine_similarity"
     mended_by = "no output missing"
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"first": torch.ones(4), "second": torch.zeros(4)}
+    inputs = {"first": torch.ones(4), "second": torch.zeros(4)}
 
     def broken(self, *references: Tensor, missing: int = 1) -> list[int]:
         from executorch.devtools.inspector import compare_results
@@ -164,9 +155,7 @@ class ExecutorchTapDeviation(Defect):
     where = "devtools/intermediate_output_tap/_reducers.py: STATS, std"
     mended_by = "the mean taken away before the tap"
     limit = 1e-2
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"x": 1000 + 0.01 * torch.randn(4096, generator=torch.Generator().manual_seed(0))}
+    inputs = {"x": 1000 + 0.01 * torch.randn(4096, generator=torch.Generator().manual_seed(0))}
 
     def broken(self, x: Tensor) -> list[Tensor]:
         from executorch.devtools.intermediate_output_tap import STATS

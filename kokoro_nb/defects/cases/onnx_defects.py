@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from kokoro_nb.defects.defect_case import Defect
 
 
-class Written(Defect):
+class OnnxExportDefect(Defect):
     """What ONNX Runtime computes of what torch.onnx writes."""
 
     tool = "torch.onnx"
@@ -23,7 +23,7 @@ class Written(Defect):
     limit = 1e-5
 
 
-class OnnxAtan2BranchCut(Written):
+class OnnxAtan2BranchCut(OnnxExportDefect):
     """atan2 of +0 and a negative number is -pi in ONNX.
 
     It is written as atan(y / x), from which pi is taken where y is not above 0: on the branch cut that is -pi and not
@@ -32,9 +32,7 @@ class OnnxAtan2BranchCut(Written):
 
     where = "onnxscript/function_libs/torch_lib/ops/core.py: _atan2"
     mended_by = "pi put in where y is 0 and x below it (the patch where_phase)"
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"y": torch.zeros(8), "x": -torch.arange(1.0, 9.0)}
+    inputs = {"y": torch.zeros(8), "x": -torch.arange(1.0, 9.0)}
 
     def broken(self, y: Tensor, x: Tensor) -> Tensor:
         return torch.atan2(y, x)
@@ -46,7 +44,7 @@ class OnnxAtan2BranchCut(Written):
         return np.arctan2(y.numpy(), x.numpy())
 
 
-class OnnxAtan2Nan(Written):
+class OnnxAtan2Nan(OnnxExportDefect):
     """atan2 of NaN is 0 in ONNX.
 
     The last step puts 0 in the place of NaN, to mend 0 / 0: so do a NaN argument and two infinite ones come out as 0.
@@ -54,9 +52,7 @@ class OnnxAtan2Nan(Written):
 
     where = "onnxscript/function_libs/torch_lib/ops/core.py: _atan2"
     mended_by = "NaN put back from the arguments"
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"y": torch.tensor([1.0, nan, 2.0, nan]), "x": torch.tensor([1.0, 1.0, nan, nan])}
+    inputs = {"y": torch.tensor([1.0, nan, 2.0, nan]), "x": torch.tensor([1.0, 1.0, nan, nan])}
 
     def broken(self, y: Tensor, x: Tensor) -> Tensor:
         return torch.atan2(y, x)
@@ -68,7 +64,7 @@ class OnnxAtan2Nan(Written):
         return np.arctan2(y.numpy(), x.numpy())
 
 
-class OnnxFloorDivision(Written):
+class OnnxFloorDivision(OnnxExportDefect):
     """1 divided by 0.1, rounded down, is 10 in ONNX and 9 in PyTorch.
 
     It is written as the floor of the rounded quotient, where PyTorch takes the remainder away first: float32's 0.1 is
@@ -78,9 +74,7 @@ class OnnxFloorDivision(Written):
     where = "onnxscript/function_libs/torch_lib/ops/core.py: aten_div_mode"
     mended_by = "the remainder taken away first"
     limit = 0.0
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"x": torch.tensor([1.0, 2.5, 3.5, 0.95]), "y": torch.full((4,), 0.1)}
+    inputs = {"x": torch.tensor([1.0, 2.5, 3.5, 0.95]), "y": torch.full((4,), 0.1)}
 
     def broken(self, x: Tensor, y: Tensor) -> Tensor:
         return torch.div(x, y, rounding_mode="floor")
@@ -103,6 +97,7 @@ class OnnxFrozenLength(Defect):
     packages = ("torch", "onnx", "onnxscript", "onnxruntime")
     where = "torch/onnx/_internal/exporter and torch.export, on aten.lstm.input with a dynamic length"
     mended_by = "the TorchScript-based exporter (dynamo=False)"
+    inputs = {"example": torch.ones(1, 5, 4), "x": torch.ones(1, 8, 4)}
 
     class Recurrent(nn.Module):
         def __init__(self) -> None:
@@ -111,9 +106,6 @@ class OnnxFrozenLength(Defect):
 
         def forward(self, x: Tensor) -> Tensor:
             return self.lstm(x)[0]
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"example": torch.ones(1, 5, 4), "x": torch.ones(1, 8, 4)}
 
     def broken(self, example: Tensor, x: Tensor) -> list[int]:
         return self.length(example, x, dynamo=True, dynamic_shapes={"x": {1: torch.export.Dim.AUTO}})
@@ -137,7 +129,7 @@ class OnnxFrozenLength(Defect):
         return [x.shape[1]]
 
 
-class OnnxLogSigmoid(Written):
+class OnnxLogSigmoid(OnnxExportDefect):
     """The logarithm of the sigmoid of -200 is -inf in ONNX.
 
     It is written as Log of Sigmoid, and the sigmoid of -104 is 0 in float32 already.
@@ -146,9 +138,7 @@ class OnnxLogSigmoid(Written):
     where = "onnxscript/function_libs/torch_lib/ops/nn.py: aten_log_sigmoid"
     mended_by = "the negative softplus of the opposite"
     limit = 1e-6
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"x": torch.tensor([-200.0, -100.0, -20.0, 0.0, 20.0])}
+    inputs = {"x": torch.tensor([-200.0, -100.0, -20.0, 0.0, 20.0])}
 
     def broken(self, x: Tensor) -> Tensor:
         return F.logsigmoid(x)
@@ -168,6 +158,7 @@ class OnnxMergedInitialisers(Defect):
     packages = ("torch", "onnx", "onnxruntime")
     where = "torch/csrc/jit/passes/onnx/deduplicate_initializers.cpp, in torch.onnx.export(dynamo=False)"
     mended_by = "keep_initializers_as_inputs=True, under which nothing is merged"
+    inputs = {"x": torch.ones(3), "above": torch.zeros(3), "below": -torch.zeros(3)}
 
     class Quotients(nn.Module):
         def __init__(self, above: Tensor, below: Tensor) -> None:
@@ -176,9 +167,6 @@ class OnnxMergedInitialisers(Defect):
 
         def forward(self, x: Tensor) -> Tensor:
             return torch.cat([x / self.above, x / self.below])
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"x": torch.ones(3), "above": torch.zeros(3), "below": -torch.zeros(3)}
 
     def broken(self, x: Tensor, above: Tensor, below: Tensor, separate: bool = False) -> np.ndarray:
         import onnxruntime
@@ -226,9 +214,7 @@ for _ in range(2):
         assert "inferred a static shape of 5" in str(error), error
 print(done)
 """
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"exports": torch.tensor([2])}
+    inputs = {"exports": torch.tensor([2])}
 
     def broken(self, exports: Tensor, form: str = "as it is") -> list[int]:
         # how many exports succeed, in a process of their own

@@ -12,7 +12,7 @@ from torch import Tensor
 from kokoro_nb.defects.defect_case import Defect
 
 
-class Verified(Defect):
+class OnnxVerificationDefect(Defect):
     """What torch.onnx.verification says of two tensors."""
 
     tool = "torch.onnx.verification"
@@ -35,11 +35,12 @@ class OnnxReferenceConvTranspose(Defect):
     where = "onnx/reference/ops/op_conv_transpose.py: ConvTranspose._run, group_B"
     mended_by = "each group run as a convolution of one"
     limit = 1e-5
-
-    def inputs(self) -> dict[str, Tensor]:
-        draw = torch.Generator().manual_seed(0)
-        shapes = {"x": (1, 6, 5), "weight": (6, 1, 4), "bias": (6,)}
-        return {name: torch.randn(shape, generator=draw) for name, shape in shapes.items()}
+    draw = torch.Generator().manual_seed(0)
+    inputs = {
+        "x": torch.randn(1, 6, 5, generator=draw),
+        "weight": torch.randn(6, 1, 4, generator=draw),
+        "bias": torch.randn(6, generator=draw),
+    }
 
     def broken(self, x: Tensor, weight: Tensor, bias: Tensor) -> np.ndarray:
         return self.evaluated([x.numpy(), weight.numpy(), bias.numpy()], 6)
@@ -63,7 +64,7 @@ class OnnxReferenceConvTranspose(Defect):
         return F.conv_transpose1d(x, weight, bias, stride=3, groups=6)
 
 
-class OnnxVerificationNan(Verified):
+class OnnxVerificationNan(OnnxVerificationDefect):
     """torch.onnx.verification leaves NaN out of its histogram of errors.
 
     The differences are counted by torch.histogram, which has no bin for NaN, nor for more than 1e6: an output of NaN
@@ -72,9 +73,7 @@ class OnnxVerificationNan(Verified):
 
     where = "torch/onnx/_internal/exporter/_verification.py: VerificationInfo.from_tensors"
     mended_by = "the differences counted by hand, NaN and the rest included"
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"right": torch.zeros(8), "wrong": torch.tensor([nan, 1.0] * 4)}
+    inputs = {"right": torch.zeros(8), "wrong": torch.tensor([nan, 1.0] * 4)}
 
     def broken(self, right: Tensor, wrong: Tensor) -> list[float]:
         return [self.compared(right, wrong).abs_diff_hist[0].sum().item()]
@@ -87,7 +86,7 @@ class OnnxVerificationNan(Verified):
         return [right.numel()]  # elements that a histogram of the errors has to hold
 
 
-class OnnxVerificationUnsigned(Verified):
+class OnnxVerificationUnsigned(OnnxVerificationDefect):
     """torch.onnx.verification finds 0 and 1 to be 255 apart where they are uint8.
 
     The difference is taken in the dtype of the outputs, where it wraps around, before its absolute value.
@@ -95,10 +94,10 @@ class OnnxVerificationUnsigned(Verified):
 
     where = "torch/onnx/_internal/exporter/_verification.py: _compare_tensors"
     mended_by = "both cast to float before"
-
-    def inputs(self) -> dict[str, Tensor]:
-        right, wrong = torch.tensor([[0, 1, 2], [1, 1, 2]], dtype=torch.uint8)
-        return {"right": right, "wrong": wrong}
+    inputs = {
+        "right": torch.tensor([0, 1, 2], dtype=torch.uint8),
+        "wrong": torch.tensor([1, 1, 2], dtype=torch.uint8),
+    }
 
     def broken(self, right: Tensor, wrong: Tensor) -> list[float]:
         return [self.compared(right, wrong).max_abs_diff]

@@ -21,9 +21,7 @@ class TorchGeluInfinity(Defect):
     where = "aten/src/ATen/native/cpu/Activation.cpp: GeluKernelImpl"
     mended_by = "float64"
     varies = "PyTorch picks its kernels for the processor; seen with AVX-512."
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"x": torch.tensor([-50.0, 0.0, 50.0, inf] * 8)}
+    inputs = {"x": torch.tensor([-50.0, 0.0, 50.0, inf] * 8)}
 
     def broken(self, x: Tensor) -> Tensor:
         return F.gelu(x)
@@ -46,6 +44,7 @@ class TorchscriptSignedZero(Defect):
     where = "torch/csrc/jit/passes/constant_pooling.cpp"
     mended_by = "the zeros as inputs"
     limit = 1e-6
+    inputs = {"x": -torch.ones(3), "above": torch.zeros(3), "below": -torch.zeros(3)}
 
     class Constants(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
@@ -54,9 +53,6 @@ class TorchscriptSignedZero(Defect):
     class Inputs(nn.Module):
         def forward(self, x: Tensor, above: Tensor, below: Tensor) -> Tensor:
             return torch.cat([torch.atan2(above, x), torch.atan2(below, x)])
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"x": -torch.ones(3), "above": torch.zeros(3), "below": -torch.zeros(3)}
 
     def broken(self, x: Tensor, above: Tensor, below: Tensor) -> Tensor:
         return torch.jit.trace(self.Constants(), (x,), check_trace=False)(x)

@@ -12,7 +12,7 @@ from torch import Tensor
 from kokoro_nb.defects.defect_case import Defect
 
 
-class Compiled(Defect):
+class TvmDefect(Defect):
     """What TVM computes."""
 
     tool = "TVM"
@@ -20,7 +20,7 @@ class Compiled(Defect):
     runner = "tvm"
 
 
-class TvmArgmaxNan(Compiled):
+class TvmArgmaxNan(TvmDefect):
     """TVM's argmax passes over NaN.
 
     The reduction keeps the larger of two by a comparison, which no NaN passes; PyTorch returns where the NaN is.
@@ -28,9 +28,7 @@ class TvmArgmaxNan(Compiled):
 
     where = "topi.argmax, by tvm/relax/transform/legalize_ops/search.py"
     mended_by = "NaN asked for first, as an infinity"
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"x": torch.tensor([1.0, nan, 3.0, 2.0])}
+    inputs = {"x": torch.tensor([1.0, nan, 3.0, 2.0])}
 
     def broken(self, x: Tensor) -> Tensor:
         return x.argmax(0)
@@ -39,7 +37,7 @@ class TvmArgmaxNan(Compiled):
         return torch.where(torch.isnan(x), inf, x).argmax(0)
 
 
-class TvmBakedNoise(Compiled):
+class TvmBakedNoise(TvmDefect):
     """TVM's importer draws random numbers once, when it imports.
 
     randn becomes a constant of the compiled program: every call has the same noise, without a word.
@@ -47,14 +45,8 @@ class TvmBakedNoise(Compiled):
 
     where = "tvm/relax/frontend/torch/exported_program_translator.py: _randn, np.random.randn"
     mended_by = "the noise as an input (the patch explicit_noise)"
-
-    def inputs(self) -> dict[str, Tensor]:
-        draw = torch.Generator().manual_seed(0)
-        return {
-            "x": torch.zeros(16),
-            "first": torch.randn(16, generator=draw),
-            "second": torch.randn(16, generator=draw),
-        }
+    draw = torch.Generator().manual_seed(0)
+    inputs = {"x": torch.zeros(16), "first": torch.randn(16, generator=draw), "second": torch.randn(16, generator=draw)}
 
     def broken(self, x: Tensor) -> Tensor:
         return x + torch.randn(16)
@@ -73,7 +65,7 @@ class TvmBakedNoise(Compiled):
         return [0.0]
 
 
-class TvmClampNan(Compiled):
+class TvmClampNan(TvmDefect):
     """TVM's clamp gives a bound for NaN.
 
     Clamp, relu, minimum and maximum are compared with <, which no NaN passes, so that the bound is taken in its place.
@@ -81,9 +73,7 @@ class TvmClampNan(Compiled):
 
     where = "tvm/relax/frontend/torch/base_fx_graph_translator.py: _clamp, relax.op.clip; so are maximum and relu"
     mended_by = "NaN put back by isnan"
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"x": torch.tensor([-inf, -1.0, 0.0, 2.0, inf, nan])}
+    inputs = {"x": torch.tensor([-inf, -1.0, 0.0, 2.0, inf, nan])}
 
     def broken(self, x: Tensor) -> Tensor:
         return x.clamp(-1.0, 1.0)
@@ -92,7 +82,7 @@ class TvmClampNan(Compiled):
         return torch.where(torch.isnan(x), x, x.clamp(-1.0, 1.0))
 
 
-class TvmIgnoredAlpha(Compiled):
+class TvmIgnoredAlpha(TvmDefect):
     """TVM's importer drops alpha from torch.add and torch.sub.
 
     The converter of binary operators reads the two operands alone, so that x + 2 y becomes x + y.
@@ -100,9 +90,7 @@ class TvmIgnoredAlpha(Compiled):
 
     where = "tvm/relax/frontend/torch/base_fx_graph_translator.py: _binary_op"
     mended_by = "the product written out"
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"x": torch.arange(4.0), "y": torch.ones(4)}
+    inputs = {"x": torch.arange(4.0), "y": torch.ones(4)}
 
     def broken(self, x: Tensor, y: Tensor) -> Tensor:
         return torch.add(x, y, alpha=2)
@@ -114,7 +102,7 @@ class TvmIgnoredAlpha(Compiled):
         return x + 2 * y
 
 
-class TvmInstanceNorm(Compiled):
+class TvmInstanceNorm(TvmDefect):
     """TVM's instance norm is NaN where the mean is large beside the deviation.
 
     The variance is computed in one pass, E[x²] - E[x]², without a floor: rounding takes it below 0, and its root is
@@ -124,9 +112,7 @@ class TvmInstanceNorm(Compiled):
     where = "include/tvm/topi/nn/instance_norm.h: var = E[x * x] - mean * mean, from one reduction"
     mended_by = "the variance of what is left after the mean is taken away (the patch two_pass_norm)"
     limit = 1e-2  # rounding of the input alone, 5e-7, is 5e-5 of the deviation
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"x": 10 + 0.01 * torch.randn(1, 64, 3840, generator=torch.Generator().manual_seed(0))}
+    inputs = {"x": 10 + 0.01 * torch.randn(1, 64, 3840, generator=torch.Generator().manual_seed(0))}
 
     def broken(self, x: Tensor) -> Tensor:
         return F.instance_norm(x, eps=1e-5)
@@ -136,7 +122,7 @@ class TvmInstanceNorm(Compiled):
         return centred * torch.rsqrt((centred * centred).mean(-1, keepdim=True) + 1e-5)
 
 
-class TvmIntegerAndHalf(Compiled):
+class TvmIntegerAndHalf(TvmDefect):
     """TVM's importer rounds 0.5 to 0 where it is added to integers.
 
     A number beside a tensor is made a constant of the tensor's dtype; PyTorch would make the result a float.
@@ -144,9 +130,7 @@ class TvmIntegerAndHalf(Compiled):
 
     where = "tvm/relax/frontend/torch/base_fx_graph_translator.py: _binary_op, call_binary_op"
     mended_by = "the tensor cast to float before"
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"x": torch.arange(4)}
+    inputs = {"x": torch.arange(4)}
 
     def broken(self, x: Tensor) -> Tensor:
         return x + 0.5
@@ -158,7 +142,7 @@ class TvmIntegerAndHalf(Compiled):
         return x.numpy() + 0.5
 
 
-class TvmIntegerClamp(Compiled):
+class TvmIntegerClamp(TvmDefect):
     """TVM cannot compile the clamp of integers to one bound.
 
     The bound that is not given becomes an infinity, which no integer is.
@@ -167,9 +151,7 @@ class TvmIntegerClamp(Compiled):
     where = "tvm/relax/frontend/torch/base_fx_graph_translator.py: _clamp, math.inf"
     mended_by = "the maximum with a tensor"
     error = "Cannot convert infinity to BigInt"
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"x": torch.arange(-2, 3)}
+    inputs = {"x": torch.arange(-2, 3)}
 
     def broken(self, x: Tensor) -> Tensor:
         return x.clamp(min=1)
@@ -181,7 +163,7 @@ class TvmIntegerClamp(Compiled):
         return np.maximum(x.numpy(), 1)
 
 
-class TvmMaxPoolNan(Compiled):
+class TvmMaxPoolNan(TvmDefect):
     """TVM's max pooling passes over NaN.
 
     The maximum of a window is taken by a comparison, which no NaN passes.
@@ -189,9 +171,7 @@ class TvmMaxPoolNan(Compiled):
 
     where = "topi.nn.pool1d, by tvm/relax/transform/legalize_ops/nn.py"
     mended_by = "NaN found by a pooling of its own"
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"x": torch.tensor([[[1.0, nan, nan, 3.0, 4.0, 5.0]]])}
+    inputs = {"x": torch.tensor([[[1.0, nan, nan, 3.0, 4.0, 5.0]]])}
 
     def broken(self, x: Tensor) -> Tensor:
         return F.max_pool1d(x, 2)
@@ -201,7 +181,7 @@ class TvmMaxPoolNan(Compiled):
         return torch.where(unknown > 0, nan, F.max_pool1d(x, 2))
 
 
-class TvmNegativeIndex(Compiled):
+class TvmNegativeIndex(TvmDefect):
     """TVM reads before the tensor where an index counts from the end.
 
     The importer hands the indices to take as they are, and what stands before the tensor in memory is read.
@@ -209,9 +189,7 @@ class TvmNegativeIndex(Compiled):
 
     where = "tvm/relax/frontend/torch/base_fx_graph_translator.py: _index_tensor, relax.op.take"
     mended_by = "the size added to what is negative"
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"x": torch.arange(5.0) + 1, "i": torch.tensor([-1, 0, -2])}
+    inputs = {"x": torch.arange(5.0) + 1, "i": torch.tensor([-1, 0, -2])}
 
     def broken(self, x: Tensor, i: Tensor) -> Tensor:
         return x[i]
@@ -223,7 +201,7 @@ class TvmNegativeIndex(Compiled):
         return x.numpy()[i.numpy()]
 
 
-class TvmNotEqualNan(Compiled):
+class TvmNotEqualNan(TvmDefect):
     """TVM finds NaN equal to NaN.
 
     What asks for NaN by x != x is folded, or compiled to a comparison that NaN does not pass.
@@ -234,9 +212,7 @@ class TvmNotEqualNan(Compiled):
         "tvm/relax/transform/legalize_ops/binary.py"
     )
     mended_by = "torch.isnan"
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"x": torch.tensor([-inf, -1.0, 0.0, 2.0, inf, nan])}
+    inputs = {"x": torch.tensor([-inf, -1.0, 0.0, 2.0, inf, nan])}
 
     def broken(self, x: Tensor) -> Tensor:
         return x != x
@@ -245,7 +221,7 @@ class TvmNotEqualNan(Compiled):
         return torch.isnan(x)
 
 
-class TvmRemainderInfinity(Compiled):
+class TvmRemainderInfinity(TvmDefect):
     """TVM's remainder by infinity is NaN.
 
     It is computed as x - floor(x / y) * y, and 0 * inf is NaN; the remainder of 1 by infinity is 1.
@@ -254,9 +230,7 @@ class TvmRemainderInfinity(Compiled):
     where = "tvm/relax/frontend/torch/exported_program_translator.py: remainder.Tensor is floor_mod; topi.floor_mod"
     mended_by = "infinity set apart"
     limit = 1e-6
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"x": torch.tensor([0.5, 1.0, 5.0, 7.0]), "y": torch.tensor([inf, inf, 3.0, 4.0])}
+    inputs = {"x": torch.tensor([0.5, 1.0, 5.0, 7.0]), "y": torch.tensor([inf, inf, 3.0, 4.0])}
 
     def broken(self, x: Tensor, y: Tensor) -> Tensor:
         return torch.remainder(x, y)
@@ -265,7 +239,7 @@ class TvmRemainderInfinity(Compiled):
         return torch.where(torch.isinf(y) & (x >= 0), x, torch.remainder(x, torch.where(torch.isinf(y), 1.0, y)))
 
 
-class TvmWrittenZero(Compiled):
+class TvmWrittenZero(TvmDefect):
     """TVM takes x * 0 for 0, whatever x is.
 
     The simplifier folds a product with a 0 that is written as a number, so that NaN and infinity end there.
@@ -273,9 +247,7 @@ class TvmWrittenZero(Compiled):
 
     where = "the simplifier of TIR expressions, which folds the product for floats as for integers"
     mended_by = "a 0 that is an input"
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"x": torch.tensor([-inf, -1.0, 0.0, 2.0, inf, nan]), "zero": torch.zeros(6)}
+    inputs = {"x": torch.tensor([-inf, -1.0, 0.0, 2.0, inf, nan]), "zero": torch.zeros(6)}
 
     def broken(self, x: Tensor, zero: Tensor) -> Tensor:
         return x * 0

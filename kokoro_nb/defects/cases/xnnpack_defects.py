@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from kokoro_nb.defects.defect_case import Defect
 
 
-class Lowered(Defect):
+class XnnpackDefect(Defect):
     """What ExecuTorch computes with XNNPACK."""
 
     tool = "XNNPACK in ExecuTorch"
@@ -19,7 +19,7 @@ class Lowered(Defect):
     limit = 1e-5
 
 
-class Kernel(Lowered):
+class XnnpackKernelDefect(XnnpackDefect):
     """What a kernel computes."""
 
     varies = "XNNPACK picks its kernels for the processor; seen with AVX-512."
@@ -33,7 +33,7 @@ class Kernel(Lowered):
         )
 
 
-class XnnpackExpNan(Kernel):
+class XnnpackExpNan(XnnpackKernelDefect):
     """XNNPACK's exp of NaN is 0.
 
     The kernel for the processor does not let NaN through; ExecuTorch's own does.
@@ -41,9 +41,7 @@ class XnnpackExpNan(Kernel):
 
     configuration = "ExpConfig"
     mended_by = "NaN put back by a comparison"
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"x": torch.tensor([-1.0, 0.0, 1.0, nan] * 8)}
+    inputs = {"x": torch.tensor([-1.0, 0.0, 1.0, nan] * 8)}
 
     def broken(self, x: Tensor) -> Tensor:
         return torch.exp(x)
@@ -52,7 +50,7 @@ class XnnpackExpNan(Kernel):
         return torch.where(x == x, torch.exp(x), x)
 
 
-class XnnpackLogLarge(Kernel):
+class XnnpackLogLarge(XnnpackKernelDefect):
     """XNNPACK's logarithm of 3e38 is infinite.
 
     The kernel takes the largest numbers for infinity; ExecuTorch's own kernel does not.
@@ -60,9 +58,7 @@ class XnnpackLogLarge(Kernel):
 
     configuration = "LogConfig"
     mended_by = "the logarithm of a quarter and that of 4"
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"x": torch.tensor([1.0, 10.0, 1e38, 3e38] * 8)}
+    inputs = {"x": torch.tensor([1.0, 10.0, 1e38, 3e38] * 8)}
 
     def broken(self, x: Tensor) -> Tensor:
         return torch.log(x)
@@ -71,7 +67,7 @@ class XnnpackLogLarge(Kernel):
         return torch.log(x * 0.25) + 1.3862943611198906
 
 
-class XnnpackMaximumNan(Kernel):
+class XnnpackMaximumNan(XnnpackKernelDefect):
     """XNNPACK's maximum of NaN and 0 is 0.
 
     The kernel returns its second operand where the first is NaN; ExecuTorch's own kernel returns the NaN.
@@ -80,9 +76,7 @@ class XnnpackMaximumNan(Kernel):
     configuration = "MaximumConfig"
     mended_by = "NaN put back by a comparison"
     limit = 0.0
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"x": torch.tensor([-1.0, 0.0, 1.0, nan] * 8), "y": torch.zeros(32)}
+    inputs = {"x": torch.tensor([-1.0, 0.0, 1.0, nan] * 8), "y": torch.zeros(32)}
 
     def broken(self, x: Tensor, y: Tensor) -> Tensor:
         return torch.maximum(x, y)
@@ -94,7 +88,7 @@ class XnnpackMaximumNan(Kernel):
         return np.maximum(x.numpy(), y.numpy())
 
 
-class XnnpackRsqrtZero(Kernel):
+class XnnpackRsqrtZero(XnnpackKernelDefect):
     """XNNPACK's reciprocal root of 0 is NaN.
 
     The figure fits an estimate that is infinite there, corrected by a step of Newton's: 0 * inf.
@@ -102,9 +96,7 @@ class XnnpackRsqrtZero(Kernel):
 
     configuration = "ReciprocalSquareRootConfig"
     mended_by = "the quotient of 1 and the root"
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"x": torch.tensor([0.0, 1e-30, 1.0, 4.0] * 8)}
+    inputs = {"x": torch.tensor([0.0, 1e-30, 1.0, 4.0] * 8)}
 
     def broken(self, x: Tensor) -> Tensor:
         return torch.rsqrt(x)
@@ -113,7 +105,7 @@ class XnnpackRsqrtZero(Kernel):
         return 1 / torch.sqrt(x)
 
 
-class XnnpackSharedConvolution(Lowered):
+class XnnpackSharedConvolution(XnnpackDefect):
     """ExecuTorch cannot lower to XNNPACK a model that calls one conv1d twice.
 
     Its pass writes conv1d as conv2d and gives the weight an axis, once for each call that reads it.
@@ -122,9 +114,7 @@ class XnnpackSharedConvolution(Lowered):
     where = "backends/xnnpack/_passes/conv1d_unsqueeze_pass.py: Conv1dUnsqueezePass"
     mended_by = "a convolution of its own for each call, with equal weights"
     error = "error occurred when running the 'Conv1dUnsqueezePass' pass"
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"x": torch.linspace(-2.0, 2.0, 16).reshape(1, 2, 8)}
+    inputs = {"x": torch.linspace(-2.0, 2.0, 16).reshape(1, 2, 8)}
 
     def module(self, mended: bool) -> nn.Module:
         first = self.convolution()
@@ -141,7 +131,7 @@ class XnnpackSharedConvolution(Lowered):
         return conv
 
 
-class XnnpackSineLarge(Kernel):
+class XnnpackSineLarge(XnnpackKernelDefect):
     """XNNPACK's sine of 3e38 is NaN.
 
     The kernel has no case for arguments that its reduction to one period cannot hold; ExecuTorch's own has.
@@ -149,12 +139,10 @@ class XnnpackSineLarge(Kernel):
 
     configuration = "SinConfig"
     mended_by = "ExecuTorch's own kernels, without the delegate"
+    inputs = {"x": torch.tensor([-3e38, -1.0, 1.0, 3e38] * 8)}
 
     def options(self, mended: bool) -> dict[str, bool]:
         return {"delegated": not mended}
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"x": torch.tensor([-3e38, -1.0, 1.0, 3e38] * 8)}
 
     def broken(self, x: Tensor) -> Tensor:
         return torch.sin(x)
@@ -162,7 +150,7 @@ class XnnpackSineLarge(Kernel):
     mended = broken
 
 
-class XnnpackSqrtLarge(Kernel):
+class XnnpackSqrtLarge(XnnpackKernelDefect):
     """XNNPACK's square root of infinity is NaN, and of 3e38 it is half too large.
 
     The figures fit an estimate of the reciprocal root, corrected by a step of Newton's: 0 * inf at infinity, and at
@@ -171,9 +159,7 @@ class XnnpackSqrtLarge(Kernel):
 
     configuration = "SquareRootConfig"
     mended_by = "the root of a quarter, doubled, and infinity set apart"
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"x": torch.tensor([0.0, 1.0, 1e30, 1e38, 3e38, inf] * 4)}
+    inputs = {"x": torch.tensor([0.0, 1.0, 1e30, 1e38, 3e38, inf] * 4)}
 
     def broken(self, x: Tensor) -> Tensor:
         return torch.sqrt(x)
@@ -182,7 +168,7 @@ class XnnpackSqrtLarge(Kernel):
         return torch.where(x > 3.4e38, x, 4 * torch.sqrt(x * 0.0625))
 
 
-class XnnpackTanhGelu(Lowered):
+class XnnpackTanhGelu(XnnpackDefect):
     """XNNPACK computes gelu by erf where gelu by tanh is asked for.
 
     The partitioner takes the operator without a look at approximate, and XNNPACK's gelu is the one with erf.
@@ -190,9 +176,7 @@ class XnnpackTanhGelu(Lowered):
 
     where = "backends/xnnpack/partition/config/generic_node_configs.py: GeluConfig; operators/op_gelu.py"
     mended_by = "the formula written out (models.gelu.tanh_gelu_written_out)"
-
-    def inputs(self) -> dict[str, Tensor]:
-        return {"x": torch.linspace(-6, 6, 401)}
+    inputs = {"x": torch.linspace(-6, 6, 401)}
 
     def broken(self, x: Tensor) -> Tensor:
         return F.gelu(x, approximate="tanh")

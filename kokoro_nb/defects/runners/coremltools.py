@@ -48,8 +48,6 @@ def run(module: torch.nn.Module, *calls: Mapping[str, torch.Tensor], traced: boo
 
     Parameters
     ----------
-    module : torch.nn.Module
-        Evaluated as it is.
     calls : mapping
         Name -> tensor, float32 or int64 (which becomes int32).
     traced : bool

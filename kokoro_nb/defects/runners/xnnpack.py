@@ -11,10 +11,6 @@ def run(module: torch.nn.Module, *calls: Mapping[str, torch.Tensor], delegated: 
 
     Parameters
     ----------
-    module : torch.nn.Module
-        Evaluated as it is.
-    calls : mapping
-        Name -> tensor.
     delegated : bool
         Ask the partitioner; without it ExecuTorch's own kernels run.
     """

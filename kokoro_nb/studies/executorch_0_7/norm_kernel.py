@@ -13,8 +13,6 @@ class Accumulating:
 
     Parameters
     ----------
-    channels : int
-        Their number.
     cleared : bool
         Whether the memory is cleared before each call, as it should be.
 

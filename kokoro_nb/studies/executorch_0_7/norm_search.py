@@ -18,17 +18,6 @@ _NORM = "instance_norm"
 def search(exported: Exported, inputs: Mapping[str, Any], name: str, folder: Path | None = None) -> dict[str, Any]:
     """Compile a program once more with every instance norm, and what each is given, as further outputs; judge them.
 
-    Parameters
-    ----------
-    exported : Exported
-        The program.
-    inputs : mapping
-        Name -> tensor.
-    name : str
-        Key of `BACKENDS`.
-    folder : path, optional
-        Where artefacts are kept.
-
     Returns
     -------
     dict

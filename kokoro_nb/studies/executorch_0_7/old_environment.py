@@ -28,8 +28,9 @@ def old_python() -> Path:
     done = subprocess.run([python, "-c", _ASK], capture_output=True, text=True, check=False)
     found = done.stdout.strip() or "none"
     if found != OLD:
-        told = f"the interpreter for it has {found}"
-        raise InputError(f"ExecuTorch {OLD} cannot be executed here: {told}; `make replay` sets it up.")
+        raise InputError(
+            f"ExecuTorch {OLD} cannot be executed here: the interpreter for it has {found}; `make replay` sets it up."
+        )
     return python
 
 

@@ -11,20 +11,14 @@ XNNPACK, PORTABLE = "executorch-xnnpack", "executorch-portable"
 
 
 @dataclass(frozen=True)
-class Trial:
+class ReplayTrial:
     """One module, exported once; then loaded afresh for each of `SEQUENCES`, and called.
 
     Attributes
     ----------
-    name : str
-        In words.
     cut : str
         ``decoder from har``; ``the five blocks``, which is the decoder up to its generator; ``stft inverse``;
         ``InstanceNorm1d``, on numbers of its own; or the path of a module of the decoder ahead of its generator.
-    backend : str
-        Key of `BACKENDS`.
-    patches : tuple of str
-        Keys of `PATCHES`.
     """
 
     name: str
@@ -33,29 +27,33 @@ class Trial:
     patches: tuple[str, ...] = AS_IT_IS
 
 
-NORM = Trial("InstanceNorm1d alone", ALONE, PORTABLE, ())
+NORM = ReplayTrial("InstanceNorm1d alone", ALONE, PORTABLE, ())
 BLOCK = "encode"
-PIECES = tuple(Trial(path, path) for path in ("asr_res", f"{BLOCK}.norm1.fc", f"{BLOCK}.norm1.norm", f"{BLOCK}.norm1"))
-SYMPTOM = Trial("XNNPACK as it is", BLOCK)
-MENDED = Trial("XNNPACK, norm written out", BLOCK, XNNPACK, (*AS_IT_IS, "two_pass_norm"))
+PIECES = tuple(
+    ReplayTrial(path, path) for path in ("asr_res", f"{BLOCK}.norm1.fc", f"{BLOCK}.norm1.norm", f"{BLOCK}.norm1")
+)
+SYMPTOM = ReplayTrial("XNNPACK as it is", BLOCK)
+MENDED = ReplayTrial("XNNPACK, norm written out", BLOCK, XNNPACK, (*AS_IT_IS, "two_pass_norm"))
 CONTROLS = (
     SYMPTOM,
-    Trial("XNNPACK, weight_norm folded", BLOCK, XNNPACK, (*AS_IT_IS, "fold_weight_norm")),
+    ReplayTrial("XNNPACK, weight_norm folded", BLOCK, XNNPACK, (*AS_IT_IS, "fold_weight_norm")),
     MENDED,
-    Trial("portable as it is", BLOCK, PORTABLE),
-    Trial("portable, norm written out", BLOCK, PORTABLE, (*AS_IT_IS, "two_pass_norm")),
+    ReplayTrial("portable as it is", BLOCK, PORTABLE),
+    ReplayTrial("portable, norm written out", BLOCK, PORTABLE, (*AS_IT_IS, "two_pass_norm")),
 )
 LAYOUT = (
-    Trial("portable as it is", INVERSE, PORTABLE),
-    Trial("portable, contiguous", INVERSE, PORTABLE, (*AS_IT_IS, "contiguous_istft")),
-    Trial("XNNPACK as it is", INVERSE, XNNPACK),
+    ReplayTrial("portable as it is", INVERSE, PORTABLE),
+    ReplayTrial("portable, contiguous", INVERSE, PORTABLE, (*AS_IT_IS, "contiguous_istft")),
+    ReplayTrial("XNNPACK as it is", INVERSE, XNNPACK),
 )
 TRIALS = (NORM, *PIECES, *CONTROLS, *LAYOUT)
-# minutes of compilation each, so only where asked for
-SOUND = Trial("decoder from har, both patches", DECODER, XNNPACK, (*AS_IT_IS, "two_pass_norm", "contiguous_istft"))
+# minutes of compilation each, so only on request
+SOUND = ReplayTrial(
+    "decoder from har, both patches", DECODER, XNNPACK, (*AS_IT_IS, "two_pass_norm", "contiguous_istft")
+)
 LARGE = (
-    Trial("five blocks as they are", BLOCKS),
-    Trial("five blocks, norm written out", BLOCKS, XNNPACK, (*AS_IT_IS, "two_pass_norm")),
-    Trial("decoder from har as it is", DECODER),
+    ReplayTrial("five blocks as they are", BLOCKS),
+    ReplayTrial("five blocks, norm written out", BLOCKS, XNNPACK, (*AS_IT_IS, "two_pass_norm")),
+    ReplayTrial("decoder from har as it is", DECODER),
     SOUND,
 )

@@ -1,4 +1,4 @@
-"""What a replay found, as statistics that can be kept: neither weights nor audio."""
+"""What a replay found, as statistics that can be saved: neither weights nor audio."""
 
 import math
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from typing import Any
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.history import History
 from kokoro_nb.storage import read_json, write_json
-from kokoro_nb.studies.executorch_0_7.replay_plan import Trial
+from kokoro_nb.studies.executorch_0_7.replay_plan import ReplayTrial
 
 SCHEMA, WHAT = 1, "replay of ExecuTorch"
 RIGHT = (
@@ -19,7 +19,7 @@ _RECORD = Path(__file__).parents[3] / "data" / "replay" / "executorch_0_7.json"
 
 
 @dataclass(frozen=True)
-class Call:
+class ReplayCall:
     """One call on the inputs of the trial.
 
     Attributes
@@ -45,32 +45,28 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ReplayOutcome:
     """What came of one trial.
 
     Attributes
     ----------
-    trial : Trial
-        The trial.
     eager_finite : float
         Share of eager's output that is finite, of the PyTorch beside that ExecuTorch.
     error : str
         Where it fell from the ladder and why; empty if it did not.
-    calls : tuple of Call
-        In order.
     norms, used_before : int
         See `arena.NormMemory`.
     """
 
-    trial: Trial
+    trial: ReplayTrial
     eager_finite: float
     error: str
-    calls: tuple[Call, ...]
+    calls: tuple[ReplayCall, ...]
     norms: int
     used_before: int
 
     @property
-    def first(self) -> Call | None:
+    def first(self) -> ReplayCall | None:
         """The very first call; None if none came about."""
         return self.calls[0] if self.calls else None
 
@@ -106,7 +102,7 @@ class Outcome:
             }
         return {"verdict": self.verdict, **figures, "why": self.error}
 
-    def call(self, after: str, number: int) -> Call | None:
+    def call(self, after: str, number: int) -> ReplayCall | None:
         """Return one call; None if it did not come about."""
         return next((call for call in self.calls if (call.after, call.number) == (after, number)), None)
 
@@ -121,12 +117,8 @@ class Replay:
         Package -> version there.
     machine, date : str
         Kind of the machine, and day on which it was executed.
-    weights : str
-        Label of the weights.
     frames : int
         Length of the decoder, 40 to the second.
-    outcomes : tuple of Outcome
-        One per trial, in order.
     predicted : tuple of dict
         Of the norm alone, per call: its error against eager, and against `kernel.Accumulating`, of the peak.
     search : dict
@@ -140,7 +132,7 @@ class Replay:
     date: str
     weights: str
     frames: int
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[ReplayOutcome, ...]
     predicted: tuple[Mapping[str, float], ...]
     search: Mapping[str, Any]
     recorded: bool = False
@@ -148,10 +140,10 @@ class Replay:
     @property
     def label(self) -> str:
         """Version, and whether it was executed now: what stands beside every figure."""
-        told = f"ExecuTorch {self.versions['executorch']}"
-        return f"{told} (recorded on {self.date}, {self.machine})" if self.recorded else told
+        version = f"ExecuTorch {self.versions['executorch']}"
+        return f"{version} (recorded on {self.date}, {self.machine})" if self.recorded else version
 
-    def outcome(self, trial: Trial) -> Outcome:
+    def outcome(self, trial: ReplayTrial) -> ReplayOutcome:
         """Return what came of `trial`.
 
         Raises
@@ -207,7 +199,7 @@ def recorded() -> Replay:
 
 
 def _numbers(value: Any) -> Any:
-    """Return what JSON held with the numbers that it has no word for, which `storage.write_json` wrote as text."""
+    """Return what JSON held with NaN and infinities as numbers again, which `storage.write_json` wrote as text."""
     if isinstance(value, dict):
         return {key: _numbers(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -220,15 +212,15 @@ def _size(change: float) -> float:
     return math.inf if math.isnan(change) else change
 
 
-def _outcome(row: Mapping[str, Any]) -> Outcome:
-    trial = Trial(**{**row["trial"], "patches": tuple(row["trial"]["patches"])})
+def _outcome(row: Mapping[str, Any]) -> ReplayOutcome:
+    trial = ReplayTrial(**{**row["trial"], "patches": tuple(row["trial"]["patches"])})
     calls = tuple(_call(call) for call in row["calls"])
-    return Outcome(**{**row, "trial": trial, "calls": calls, "eager_finite": float(row["eager_finite"])})
+    return ReplayOutcome(**{**row, "trial": trial, "calls": calls, "eager_finite": float(row["eager_finite"])})
 
 
-def _call(row: Mapping[str, Any]) -> Call:
-    if set(row) != {field.name for field in fields(Call)}:
+def _call(row: Mapping[str, Any]) -> ReplayCall:
+    if set(row) != {field.name for field in fields(ReplayCall)}:
         raise ValueError("no call")
-    return Call(
+    return ReplayCall(
         row["after"], int(row["number"]), *(float(row[key]) for key in ("finite", "of_peak", "snr_db", "change"))
     )

@@ -1,4 +1,4 @@
-"""One interpreter, asked for a replay in a process of its own."""
+"""A replay by another interpreter, in a process of its own."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ import numpy as np
 from kokoro_nb.backends.signature import as_array
 from kokoro_nb.errors import InputError
 from kokoro_nb.storage import write_json
-from kokoro_nb.studies.executorch_0_7.replay_plan import TRIALS, Trial
+from kokoro_nb.studies.executorch_0_7.replay_plan import TRIALS, ReplayTrial
 from kokoro_nb.studies.executorch_0_7.replay_record import Replay, read_replay
 
 REQUEST, INPUTS, ANSWER, AUDIO = "request.json", "inputs.npz", "answer.json", "audio.npy"
@@ -25,7 +25,7 @@ def replay(
     weights: str,
     seed: int,
     inputs: Mapping[str, Any],
-    trials: Sequence[Trial] = TRIALS,
+    trials: Sequence[ReplayTrial] = TRIALS,
     search: bool = True,
     folder: str | Path | None = None,
 ) -> tuple[Replay, np.ndarray | None]:
@@ -41,12 +41,10 @@ def replay(
         As for `load_model`.
     inputs : mapping
         Inputs of `stages.DecoderStage` by name, and ``har``: so both versions are given the same numbers.
-    trials : sequence of Trial
-        What is executed.
     search : bool
         Whether the block of `plan.SYMPTOM` is searched for its first wrong norm.
     folder : path, optional
-        Where artefacts are kept; ``artefacts`` in the cache by default.
+        For artefacts; ``artefacts`` in the cache by default.
 
     Returns
     -------

@@ -69,12 +69,12 @@ class Replays:
             {"replay": one.label, **one.versions, "frames": one.frames, "weights": one.weights} for one in self.both
         ]
 
-    def rows(self, trials: Sequence[plan.Trial]) -> list[Row]:
+    def rows(self, trials: Sequence[plan.ReplayTrial]) -> list[Row]:
         """Return a row for each trial and version that executed it, with its outcome."""
         known = self.known(trials)
         return [{"export": trial.name, "replay": one.label, **one.outcome(trial).as_dict()} for trial, one in known]
 
-    def known(self, trials: Sequence[plan.Trial]) -> list[tuple[plan.Trial, Replay]]:
+    def known(self, trials: Sequence[plan.ReplayTrial]) -> list[tuple[plan.ReplayTrial, Replay]]:
         """Return those pairs of a trial and a version that were executed."""
         return [
             (trial, one) for trial in trials for one in self.both if any(found.trial == trial for found in one.outcomes)
@@ -117,7 +117,7 @@ class Replays:
             for row in one.predicted
         ]
 
-    def history(self, trial: plan.Trial) -> list[Row]:
+    def history(self, trial: plan.ReplayTrial) -> list[Row]:
         """Return how later calls of a trial change by what it was called with in between."""
         rows: list[Row] = []
         for one in self.both:
@@ -130,7 +130,7 @@ class Replays:
                 )
         return rows
 
-    def memory(self, trials: Sequence[plan.Trial]) -> list[Row]:
+    def memory(self, trials: Sequence[plan.ReplayTrial]) -> list[Row]:
         """Return how many norms of each trial have their statistics in memory that was used before."""
         found = [(trial, one, one.outcome(trial)) for trial in trials for one in self.both]
         return [

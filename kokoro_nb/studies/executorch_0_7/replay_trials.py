@@ -22,8 +22,17 @@ from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import patched
 from kokoro_nb.studies.executorch_0_7.arena import norm_memory
 from kokoro_nb.studies.executorch_0_7.norm_kernel import Accumulating
-from kokoro_nb.studies.executorch_0_7.replay_plan import AFTER, ALONE, BLOCKS, DECODER, INVERSE, NORM, SEQUENCES, Trial
-from kokoro_nb.studies.executorch_0_7.replay_record import Call, Outcome
+from kokoro_nb.studies.executorch_0_7.replay_plan import (
+    AFTER,
+    ALONE,
+    BLOCKS,
+    DECODER,
+    INVERSE,
+    NORM,
+    SEQUENCES,
+    ReplayTrial,
+)
+from kokoro_nb.studies.executorch_0_7.replay_record import ReplayCall, ReplayOutcome
 from kokoro_nb.traces.parity import compare
 
 CHANNELS, LENGTH, CALLS = 8, 64, 5  # of the norm alone
@@ -31,24 +40,22 @@ Output = np.ndarray
 
 
 @dataclass(frozen=True)
-class Bench:
+class ReplayBench:
     """What trials are made of.
 
     Attributes
     ----------
-    kokoro : Kokoro
-        The model.
     inputs : mapping
         Inputs of `stages.DecoderStage`, and ``har``, by name.
     folder : Path or None
-        Where artefacts are kept; ``artefacts`` in the cache if None.
+        For artefacts; ``artefacts`` in the cache if None.
     """
 
     kokoro: Kokoro
     inputs: Mapping[str, Any]
     folder: Path | None
 
-    def exported(self, trial: Trial) -> tuple[Exported | Failure, dict[str, Any]]:
+    def exported(self, trial: ReplayTrial) -> tuple[Exported | Failure, dict[str, Any]]:
         """Return the module of `trial`, patched and exported, and its inputs by name."""
         with patched(self.kokoro.model, trial.patches), quietly():
             module, inputs = self._module(trial.cut)
@@ -101,20 +108,20 @@ def norm_alone() -> tuple[Any, dict[str, Any]]:
     return nn.InstanceNorm1d(CHANNELS, affine=True).eval(), {"input": x}
 
 
-def execute(bench: Bench, trial: Trial) -> tuple[Outcome, Output | None]:
+def execute(bench: ReplayBench, trial: ReplayTrial) -> tuple[ReplayOutcome, Output | None]:
     """Export the module of `trial` and call it in every sequence; return what came of it, and the first output."""
     exported, inputs = bench.exported(trial)
     if isinstance(exported, Failure):
-        return Outcome(trial, float("nan"), _told(exported), (), 0, 0), None
+        return ReplayOutcome(trial, float("nan"), _line(exported), (), 0, 0), None
     double, single = (_once(name, exported, inputs) for name in ("eager-float64", "eager"))
     healthy = compare(double, single).finite
     runtime = backend(trial.backend)
     made = runtime.export(exported, inputs, bench.folder)
     if isinstance(made, Failure):
-        return Outcome(trial, healthy, _told(made), (), 0, 0), None
+        return ReplayOutcome(trial, healthy, _line(made), (), 0, 0), None
     assert made.path is not None
     memory = norm_memory(made.path)
-    calls: list[Call] = []
+    calls: list[ReplayCall] = []
     first, error = None, ""
     try:
         for after, value in SEQUENCES.items():
@@ -122,12 +129,12 @@ def execute(bench: Bench, trial: Trial) -> tuple[Outcome, Output | None]:
             first = answers[0] if first is None else first
             calls += [_judged(after, number, double, answers[0], given) for number, given in enumerate(answers)]
     except RungError as fallen:
-        error = _told(fallen.failure(trial.backend))
-    return Outcome(trial, healthy, error, tuple(calls), memory.norms, memory.used_before), first
+        error = _line(fallen.failure(trial.backend))
+    return ReplayOutcome(trial, healthy, error, tuple(calls), memory.norms, memory.used_before), first
 
 
-def predicted(bench: Bench) -> tuple[dict[str, float], ...]:
-    """Call the norm alone five times; hold each answer against eager and against `kernel.Accumulating`."""
+def predicted(bench: ReplayBench) -> tuple[dict[str, float], ...]:
+    """Call the norm alone five times; compare each answer with eager and with `norm_kernel.Accumulating`."""
     exported, inputs = bench.exported(NORM)
     runtime = backend(NORM.backend)
     assert not isinstance(exported, Failure)
@@ -169,10 +176,10 @@ def _answers(runtime: Backend, made: Artifact, inputs: Mapping[str, Any], value:
         return answers + [_only(program.run(inputs)) for _ in range(AFTER)]
 
 
-def _judged(after: str, number: int, right: Output, first: Output, given: Output) -> Call:
+def _judged(after: str, number: int, right: Output, first: Output, given: Output) -> ReplayCall:
     found = compare(right, given)
     change = difference({"output": first}, {"output": given})
-    return Call(after, number, found.finite, found.of_peak, found.snr_db, change)
+    return ReplayCall(after, number, found.finite, found.of_peak, found.snr_db, change)
 
 
 def _only(outputs: Mapping[str, Output]) -> Output:
@@ -181,7 +188,7 @@ def _only(outputs: Mapping[str, Output]) -> Output:
     return output.copy()
 
 
-def _told(failure: Failure) -> str:
+def _line(failure: Failure) -> str:
     """Return a failure as one line, with what the runtime printed about it."""
     printed = [line for line in failure.log.splitlines() if "dim" in line or "rror" in line]
     return " ".join([str(failure), *printed[:2]])

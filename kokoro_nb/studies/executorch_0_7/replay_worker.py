@@ -16,10 +16,10 @@ from kokoro_nb.backends.base import Failure, quietly
 from kokoro_nb.models.kokoro import load_model
 from kokoro_nb.storage import read_json
 from kokoro_nb.studies.executorch_0_7.norm_search import search
-from kokoro_nb.studies.executorch_0_7.replay_plan import SOUND, SYMPTOM, Trial
+from kokoro_nb.studies.executorch_0_7.replay_plan import SOUND, SYMPTOM, ReplayTrial
 from kokoro_nb.studies.executorch_0_7.replay_record import Replay, write_replay
 from kokoro_nb.studies.executorch_0_7.replay_run import ANSWER, AUDIO, INPUTS, REQUEST
-from kokoro_nb.studies.executorch_0_7.replay_trials import Bench, execute, predicted
+from kokoro_nb.studies.executorch_0_7.replay_trials import ReplayBench, execute, predicted
 
 PACKAGES = ("executorch", "torch", "kokoro", "numpy")
 
@@ -33,10 +33,10 @@ def main(folder: Path) -> None:
         inputs = {name: torch.tensor(stored[name]) for name in stored.files}
     with quietly():
         kokoro = load_model(request["weights"], request["seed"])
-    bench = Bench(kokoro, inputs, Path(request["folder"]) if request["folder"] else None)
+    bench = ReplayBench(kokoro, inputs, Path(request["folder"]) if request["folder"] else None)
     outcomes = []
     for row in request["trials"]:
-        trial = Trial(**{**row, "patches": tuple(row["patches"])})
+        trial = ReplayTrial(**{**row, "patches": tuple(row["patches"])})
         outcome, first = execute(bench, trial)
         outcomes.append(outcome)
         if trial == SOUND and first is not None:
@@ -54,7 +54,7 @@ def main(folder: Path) -> None:
     write_replay(folder / ANSWER, found)
 
 
-def _searched(bench: Bench) -> dict[str, object]:
+def _searched(bench: ReplayBench) -> dict[str, object]:
     exported, inputs = bench.exported(SYMPTOM)
     if isinstance(exported, Failure):
         return {}

@@ -1,20 +1,7 @@
-"""The proof of the localiser: many planted faults, and of each whether the operator was named exactly.
+"""The proof of the localiser: many planted faults, and of each whether the operator was named exactly."""
 
-`study` plants, exports, traces and asks, `study_files` does so with edited files, `summarise` counts.
-"""
-
-from kokoro_nb.studies.localisation.edited_files import study_files
-from kokoro_nb.studies.localisation.methods import METHODS, Method, View, by_divergence
 from kokoro_nb.studies.localisation.planted_study import study
-from kokoro_nb.studies.localisation.study_rows import Row, summarise
+from kokoro_nb.studies.localisation.study_rows import StudyRow, summarise
+from kokoro_nb.studies.localisation.study_runs import METHODS, Method, TracePair, by_divergence
 
-__all__ = [
-    "METHODS",
-    "Method",
-    "Row",
-    "View",
-    "by_divergence",
-    "study",
-    "study_files",
-    "summarise",
-]
+__all__ = ["METHODS", "Method", "StudyRow", "TracePair", "by_divergence", "study", "summarise"]

@@ -1,4 +1,4 @@
-"""Plant, export, trace, ask: for every fault and backend, and again where it was left off."""
+"""Plant, export, trace and localise every fault on every backend; an interrupted study goes on where it was."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -8,10 +8,18 @@ from kokoro_nb.backends.base import running
 from kokoro_nb.errors import InputError
 from kokoro_nb.faults import KINDS, Fault, plant
 from kokoro_nb.studies.decoder import Subject
-from kokoro_nb.studies.localisation.methods import METHODS, Method, View
-from kokoro_nb.studies.localisation.study_rows import Row, read_rows, write_rows
-from kokoro_nb.studies.localisation.study_runs import Healthy, asked, difference, healthy_on, run_of, timed
+from kokoro_nb.studies.localisation.study_rows import StudyRow, read_rows, write_rows
+from kokoro_nb.studies.localisation.study_runs import (
+    METHODS,
+    HealthyRun,
+    Method,
+    TracePair,
+    healthy_on,
+    run_of,
+    timed,
+)
 from kokoro_nb.traces.operators import Operator
+from kokoro_nb.traces.parity import largest_error
 
 
 def study(
@@ -21,28 +29,24 @@ def study(
     folder: str | Path,
     methods: Mapping[str, Method] = METHODS,
     together: int = 1,
-) -> list[Row]:
-    """Plant each fault in a program of its own, run it on each backend, and ask each method which operator is wrong.
+) -> list[StudyRow]:
+    """Plant each fault in a program of its own, run it on each backend, and have each method name the wrong operator.
 
     Parameters
     ----------
-    faults : sequence of Fault
-        What to plant.
-    backends : sequence of str
-        Keys of `BACKENDS`.
     subject : Subject
         What to plant it in. The healthy program comes first on every backend: nothing is to be named in it.
     folder : path
-        Where the rows are kept, a file for each backend; those that are there are not made again.
+        For the rows, a file for each backend; those that are there are not made again.
     methods : mapping
         Name -> method. All look at the same traces.
     together : int
-        Faults in one program: more than one saves exports, and asks for all of them to be named and nothing besides.
+        Faults in one program: more than one saves exports, and then all of them are to be named and nothing besides.
         Those that leave nothing finite behind them stay alone.
 
     Returns
     -------
-    list of Row
+    list of StudyRow
         For each backend, the healthy program and then the programs in order.
 
     Raises
@@ -55,20 +59,20 @@ def study(
 
 def _on(
     name: str, programs: Sequence[tuple[Fault, ...]], subject: Subject, folder: Path, methods: Mapping[str, Method]
-) -> Iterator[Row]:
+) -> Iterator[StudyRow]:
     from tqdm.auto import tqdm
 
     running(backend(name))
     path = folder / f"{subject.exported.content[:12]}-{name}.jsonl"
-    kept = {row.faults: row for row in read_rows(path)}
-    healthy: Healthy | None = None
+    rows = {row.faults: row for row in read_rows(path)}
+    healthy: HealthyRun | None = None
     for planted in tqdm([(), *programs], desc=name, unit="program"):
         key = tuple(map(str, planted))
-        if key not in kept or not (kept[key].failure or methods.keys() <= kept[key].named.keys()):
+        if key not in rows or not (rows[key].failure or methods.keys() <= rows[key].named.keys()):
             healthy = healthy or healthy_on(name, subject)
-            kept[key] = _row(name, planted, subject, healthy, methods)
-            write_rows(path, kept.values())
-        yield kept[key]
+            rows[key] = _row(name, planted, subject, healthy, methods)
+            write_rows(path, rows.values())
+        yield rows[key]
 
 
 def _programs(faults: Sequence[Fault], together: int) -> list[tuple[Fault, ...]]:
@@ -87,7 +91,9 @@ def _programs(faults: Sequence[Fault], together: int) -> list[tuple[Fault, ...]]
     return [*alone, *map(tuple, groups)]
 
 
-def _row(name: str, faults: Sequence[Fault], subject: Subject, healthy: Healthy, methods: Mapping[str, Method]) -> Row:
+def _row(
+    name: str, faults: Sequence[Fault], subject: Subject, healthy: HealthyRun, methods: Mapping[str, Method]
+) -> StudyRow:
     seconds: dict[str, float] = {}
     planted = subject.exported
     with timed("planted", seconds):
@@ -100,12 +106,14 @@ def _row(name: str, faults: Sequence[Fault], subject: Subject, healthy: Healthy,
     except InputError as error:
         if not faults:
             raise
-        return Row(name, texts, operators, failure=str(error), seconds=seconds)
-    view = View(healthy.reference, trace)
-    named = asked(methods, view, seconds)
+        return StudyRow(name, texts, operators, failure=str(error), seconds=seconds)
+    named = {}
+    for method, names in methods.items():
+        with timed(method, seconds):
+            named[method] = tuple(names(TracePair(healthy.reference, trace)))
     uncaptured = tuple(fault.operator for fault in faults if fault.operator in trace.missing)
-    effect = difference(healthy.outputs, trace.outputs)
-    return Row(name, texts, operators, named, effect, healthy.floor, uncaptured, seconds=seconds)
+    effect = largest_error(healthy.outputs, trace.outputs)
+    return StudyRow(name, texts, operators, named, effect, healthy.floor, uncaptured, seconds=seconds)
 
 
 def _results(operators: Sequence[Operator], name: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What a study found, a row for each program: kept as a line of JSON, and counted."""
+"""What a study found, a row for each program: saved as a line of JSON, and counted."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,19 +8,17 @@ from typing import Any, Literal
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.storage import json_ready, write_text
-from kokoro_nb.studies.localisation.methods import OR
+from kokoro_nb.studies.localisation.study_runs import OR
 
 Verdict = Literal["exact", "among several", "another", "nothing"]
 
 
 @dataclass(frozen=True)
-class Row:
+class StudyRow:
     """One program on one backend.
 
     Attributes
     ----------
-    backend : str
-        Name of the backend.
     faults : tuple of str
         What was planted: see `faults.Fault.parse`; none in the healthy program.
     operators : tuple of tuple of str
@@ -58,7 +56,7 @@ class Row:
     def verdict(self, method: str) -> Verdict:
         """Say whether `method` named the operators with a fault, and none besides.
 
-        ``among several``: with others, of which it said that one of them is wrong.
+        ``among several``: with others, of which one is wrong.
         """
         named = [set(names.split(OR)) for names in self.named[method]]
         if not named:
@@ -69,7 +67,7 @@ class Row:
         return "exact" if set().union(*named) <= known else "among several"
 
 
-def read_rows(path: Path) -> list[Row]:
+def read_rows(path: Path) -> list[StudyRow]:
     """Read the rows in the file at `path`; none where there is no file.
 
     Raises
@@ -85,20 +83,20 @@ def read_rows(path: Path) -> list[Row]:
         raise InputError(f"{path} holds no rows of a study ({error}); remove it.") from error
 
 
-def write_rows(path: Path, rows: Iterable[Row]) -> None:
+def write_rows(path: Path, rows: Iterable[StudyRow]) -> None:
     """Write the rows, a line of JSON each, whole or not at all."""
     lines = [json.dumps(json_ready(asdict(row)), ensure_ascii=False, allow_nan=False) for row in rows]
     write_text(path, "".join(f"{line}\n" for line in lines))
 
 
-def summarise(rows: Sequence[Row]) -> list[dict[str, Any]]:
+def summarise(rows: Sequence[StudyRow]) -> list[dict[str, Any]]:
     """Count the verdicts, a line for each backend and method.
 
     Returns
     -------
     list of dict
         ``faults``: programs with a fault whose output shows it, of which ``named exactly``, named ``among several``,
-        ``named another`` and ``said nothing``; ``neutral``: those whose output does not show it, and ``of these named
+        ``named another`` and ``named nothing``; ``neutral``: those whose output does not show it, and ``of these named
         exactly``; ``healthy blamed``: healthy programs in which something was named; ``failed``: those that could not
         be exported or run.
     """
@@ -106,7 +104,7 @@ def summarise(rows: Sequence[Row]) -> list[dict[str, Any]]:
     return [_count([row for row in rows if row.backend == backend], backend, method) for backend, method in pairs]
 
 
-def _count(rows: Sequence[Row], backend: str, method: str) -> dict[str, Any]:
+def _count(rows: Sequence[StudyRow], backend: str, method: str) -> dict[str, Any]:
     run = [row for row in rows if not row.failure and method in row.named]
     planted = [row for row in run if row.faults]
     shown = [row.verdict(method) for row in planted if not row.neutral]
@@ -118,7 +116,7 @@ def _count(rows: Sequence[Row], backend: str, method: str) -> dict[str, Any]:
         "named exactly": shown.count("exact"),
         "among several": shown.count("among several"),
         "named another": shown.count("another"),
-        "said nothing": shown.count("nothing"),
+        "named nothing": shown.count("nothing"),
         "neutral": len(neutral),
         "of these named exactly": neutral.count("exact"),
         "healthy blamed": sum(bool(row.named[method]) for row in run if not row.faults),
@@ -126,8 +124,8 @@ def _count(rows: Sequence[Row], backend: str, method: str) -> dict[str, Any]:
     }
 
 
-def _row(about: Mapping[str, Any]) -> Row:
-    return Row(
+def _row(about: Mapping[str, Any]) -> StudyRow:
+    return StudyRow(
         str(about["backend"]),
         tuple(about["faults"]),
         tuple(tuple(names) for names in about["operators"]),

@@ -1,6 +1,6 @@
-"""One run of a program with everything captured, and what a healthy one gives."""
+"""One run of a program with everything captured, and the methods that name the operator that is wrong in it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
@@ -9,19 +9,47 @@ from time import perf_counter
 import numpy as np
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.base import Artifact, Failure
+from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.errors import InputError
+from kokoro_nb.locate import divergences
 from kokoro_nb.studies.decoder import Subject
-from kokoro_nb.studies.localisation.methods import Method, View
-from kokoro_nb.traces.parity import compare
+from kokoro_nb.traces.parity import largest_error
 from kokoro_nb.traces.trace import Keep, Trace
 
-Outputs = Mapping[str, np.ndarray]
+OR = " or "  # between the names of operators of which one is wrong
 
 
 @dataclass(frozen=True)
-class Healthy:
+class TracePair:
+    """What a method is given: two traces of whole tensors on the same inputs.
+
+    Attributes
+    ----------
+    reference : Trace
+        Of the healthy program in PyTorch.
+    candidate : Trace
+        Of the program in question.
+    """
+
+    reference: Trace
+    candidate: Trace
+
+
+Method = Callable[[TracePair], tuple[str, ...]]
+
+
+def by_divergence(pair: TracePair) -> tuple[str, ...]:
+    """Return the operators that `locate.divergences` finds wrong; several joined by `OR` where one of them is."""
+    found = divergences(pair.reference, pair.candidate)
+    return tuple(OR.join(culprit.candidates) or culprit.tap.name for culprit in found if culprit.tap)
+
+
+METHODS: Mapping[str, Method] = {"first divergence": by_divergence}
+
+
+@dataclass(frozen=True)
+class HealthyRun:
     """What the healthy program gives.
 
     Attributes
@@ -35,16 +63,16 @@ class Healthy:
     """
 
     reference: Trace
-    outputs: Outputs
+    outputs: Mapping[str, np.ndarray]
     floor: float
 
 
-def healthy_on(name: str, subject: Subject) -> Healthy:
+def healthy_on(name: str, subject: Subject) -> HealthyRun:
     """Run the healthy program in PyTorch, in float64, and on the backend called `name`."""
     reference = run_of("eager", subject.exported, subject, {})
     exact = run_of("eager-float64", subject.exported, subject, {}, "stats")
     own = reference if name == "eager" else run_of(name, subject.exported, subject, {}, "stats")
-    return Healthy(reference, own.outputs, difference(exact.outputs, own.outputs))
+    return HealthyRun(reference, own.outputs, largest_error(exact.outputs, own.outputs))
 
 
 def run_of(name: str, exported: Exported, subject: Subject, seconds: dict[str, float], keep: Keep = "full") -> Trace:
@@ -60,27 +88,8 @@ def run_of(name: str, exported: Exported, subject: Subject, seconds: dict[str, f
             artifact = backend(name).export(exported, subject.inputs, folder)
         if isinstance(artifact, Failure):
             raise InputError(str(artifact))
-        return trace_of(artifact, subject, seconds, keep)
-
-
-def trace_of(artifact: Artifact, subject: Subject, seconds: dict[str, float], keep: Keep = "full") -> Trace:
-    """Run an artefact once with everything captured."""
-    with timed("traced", seconds):
-        return backend(artifact.backend).load(artifact).trace(subject.inputs, "all", keep)
-
-
-def asked(methods: Mapping[str, Method], view: View, seconds: dict[str, float]) -> dict[str, tuple[str, ...]]:
-    """Return what each method names."""
-    named = {}
-    for method, ask in methods.items():
-        with timed(method, seconds):
-            named[method] = tuple(ask(view))
-    return named
-
-
-def difference(healthy: Outputs, given: Outputs) -> float:
-    """Return the largest difference of any output as a share of its peak; NaN as soon as one is not finite."""
-    return float(np.max([compare(healthy[name], given[name]).of_peak for name in healthy]))
+        with timed("traced", seconds):
+            return backend(name).load(artifact).trace(subject.inputs, "all", keep)
 
 
 @contextmanager

@@ -10,22 +10,18 @@ from kokoro_nb.traces.parity import Parity, compare
 
 
 @dataclass(frozen=True)
-class Effect:
-    """One mistake at one setting, held against the same without it.
+class BugEffect:
+    """One mistake at one setting, compared with the same without it.
 
     Attributes
     ----------
-    bug : Bug
-        The mistake.
-    setting : str
-        What it was measured at.
     read, written, latents, audio : Parity
         Of the language model's cache after voice and text, of the same at the end, of the latents and of the audio;
         of caches the slots that the right run has written.
     position : int
         By how much the position after reading is off.
     check : float
-        What the check that is made for it says; of the right run against itself it is 0.
+        Figure of the check that is made for it; of the right run against itself it is 0.
     """
 
     bug: Bug
@@ -59,15 +55,15 @@ class Effect:
         }
 
 
-def effect(bug: Bug, right: Attempt, setting: str) -> Effect:
+def effect(bug: Bug, right: Attempt, setting: str) -> BugEffect:
     """Measure `bug` at the settings of `right`."""
     return compared(bug, right.speak(), bug.apply(right).speak(), setting)
 
 
-def compared(bug: Bug, expected: Speech, found: Speech, setting: str) -> Effect:
-    """Hold the speech with `bug` against the one without."""
+def compared(bug: Bug, expected: Speech, found: Speech, setting: str) -> BugEffect:
+    """Compare the speech with `bug` with the one without."""
     read, end = (int(state["position"][0]) for state in (expected.read, expected.language))
-    return Effect(
+    return BugEffect(
         bug,
         setting,
         compare(expected.read["cache"][:, :, :read], found.read["cache"][:, :, :read]),
@@ -79,8 +75,8 @@ def compared(bug: Bug, expected: Speech, found: Speech, setting: str) -> Effect:
     )
 
 
-def effects(bug: Bug, right: Attempt, samplers: Sequence[int]) -> tuple[Effect, ...]:
-    """Measure `bug` at several numbers of sampler steps, and where it is said to be hidden, if that is anywhere."""
+def effects(bug: Bug, right: Attempt, samplers: Sequence[int]) -> tuple[BugEffect, ...]:
+    """Measure `bug` at several numbers of sampler steps, and where it is known to be hidden, if anywhere."""
     found = []
     for count in samplers:
         given = replace(right, utterance=replace(right.utterance, sampler=count))

@@ -1,4 +1,4 @@
-"""Two runs of the loop held against each other call by call: the first tensor that differs, found and not told."""
+"""Two runs of the loop compared call by call: the first tensor that differs."""
 
 import time
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _EAGER = Eager("eager")
 
 
 @dataclass(frozen=True)
-class Call:
+class StepCall:
     """One call of a step, as the step itself saw it."""
 
     place: str
@@ -31,19 +31,15 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Origin:
+class FirstDifference:
     """Where two runs part.
 
     Attributes
     ----------
     place : str
         The first call that differs; empty if none does.
-    given : tuple of str
-        Its inputs that differ.
     operator : str
         The first operator in it whose result differs.
-    made : tuple of str
-        Its outputs that differ.
     """
 
     place: str = ""
@@ -61,35 +57,30 @@ class Origin:
         }
 
 
-def recorded(attempt: Attempt, bug: Bug | None = None) -> tuple[Speech, tuple[Call, ...]]:
-    """Say it, with a mistake in it or without, and keep every call.
+def recorded(attempt: Attempt, bug: Bug | None = None) -> tuple[Speech, tuple[StepCall, ...]]:
+    """Speak, with a mistake or without, and record every call.
 
-    The mistake may be in what the host does or within a step: a call is kept as the step without it was called.
+    The mistake may be in what the host does or within a step: a call is recorded as the step without it was called.
     """
-    kept = Kept(attempt.steps)
-    listened = replace(attempt, steps=kept.steps)
-    speech = (bug.apply(listened) if bug else listened).speak(kept.place)
-    return speech, tuple(kept.calls)
+    recorder = StepRecorder(attempt.steps)
+    listened = replace(attempt, steps=recorder.steps)
+    speech = (bug.apply(listened) if bug else listened).speak(recorder.place)
+    return speech, tuple(recorder.calls)
 
 
-class Kept:
-    """Steps that keep each of their calls.
-
-    Parameters
-    ----------
-    steps : mapping
-        Name -> step.
+class StepRecorder:
+    """Steps that record each of their calls.
 
     Attributes
     ----------
     steps : dict
-        The same, listened to.
-    calls : list of Call
-        In order; the place is the step's name until `place` is told of it.
+        The same, recorded.
+    calls : list of StepCall
+        In order; the place is the step's name until `place` gets it.
     """
 
     def __init__(self, steps: Steps):
-        self.calls: list[Call] = []
+        self.calls: list[StepCall] = []
         self.steps = {name: self._listened(name, step) for name, step in steps.items()}
 
     def place(self, place: str, _step: str, _inputs: Values, _outputs: Values) -> None:
@@ -100,21 +91,23 @@ class Kept:
         def run(inputs: Values) -> Values:
             start = time.perf_counter()
             outputs = step(inputs)
-            self.calls.append(Call(name, name, inputs, outputs, time.perf_counter() - start))
+            self.calls.append(StepCall(name, name, inputs, outputs, time.perf_counter() - start))
             return outputs
 
         return run
 
 
-def first_difference(right: tuple[Call, ...], wrong: tuple[Call, ...], modules: Mapping[str, StepModule]) -> Origin:
+def first_difference(
+    right: tuple[StepCall, ...], wrong: tuple[StepCall, ...], modules: Mapping[str, StepModule]
+) -> FirstDifference:
     """Return where `wrong` parts from `right`, two runs of the same programs on one machine: any bit counts.
 
     Parameters
     ----------
-    right, wrong : tuple of Call
+    right, wrong : tuple of StepCall
         See `recorded`.
     modules : mapping
-        The steps, whose operators are then looked into on both inputs.
+        The steps, whose operators are then traced on both inputs.
 
     Raises
     ------
@@ -126,15 +119,15 @@ def first_difference(right: tuple[Call, ...], wrong: tuple[Call, ...], modules: 
             raise InputError(f"One run calls '{one.place}' where the other calls '{other.place}'; compare like runs.")
         given, made = _differing(one.inputs, other.inputs), _differing(one.outputs, other.outputs)
         if given or made:
-            return Origin(one.place, given, _first_operator(modules[one.step].module, one, other), made)
-    return Origin()
+            return FirstDifference(one.place, given, _first_operator(modules[one.step].module, one, other), made)
+    return FirstDifference()
 
 
-def _first_operator(module: nn.Module, one: Call, other: Call) -> str:
+def _first_operator(module: nn.Module, one: StepCall, other: StepCall) -> str:
     """Return the name of the first operator that gives another result on the inputs of `other`."""
     exported = export_program(module, one.inputs)
     if isinstance(exported, Failure):
-        raise InputError(f"The step at '{one.place}' cannot be looked into: {exported}")
+        raise InputError(f"The step at '{one.place}' cannot be exported and traced: {exported}")
     program = _EAGER.load(_EAGER.export(exported, one.inputs))
     right, wrong = (program.trace(call.inputs, keep="full").values for call in (one, other))
     return next((name for name, value in right.items() if not np.array_equal(value, wrong[name])), "")

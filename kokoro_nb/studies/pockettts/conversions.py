@@ -10,23 +10,22 @@ from pocket_tts import TTSModel
 from torch import Tensor, nn
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.base import Failure, RungError, absence, on_rung, quietly
+from kokoro_nb.backends.base import Failure, absence, quietly
 from kokoro_nb.backends.coreml.coreml_converters import own_converters
 from kokoro_nb.backends.exported import export_program
+from kokoro_nb.backends.ladder import loaded, outputs_of
 from kokoro_nb.models.gelu import tanh_gelu_written_out
 from kokoro_nb.models.pocket.pocket_steps import StepModule, eager_steps
-from kokoro_nb.studies.pockettts.call_by_call import Call
-from kokoro_nb.studies.pockettts.package_reference import largest
+from kokoro_nb.studies.pockettts.call_by_call import StepCall
+from kokoro_nb.traces.parity import largest_error
 
 
 @dataclass(frozen=True)
-class Converted:
+class ConvertedStep:
     """What became of a step.
 
     Attributes
     ----------
-    failure : Failure or None
-        Where it fell.
     absent : str or None
         Why the backend cannot run here; then nothing was tried.
     error : float
@@ -69,26 +68,22 @@ class PackageStep(nn.Module):
         return torch.stack(kept)[:, :, 0], position + 1
 
 
-def converted(name: str, module: nn.Module, call: Call, folder: str | Path | None = None) -> Converted:
+def converted(name: str, module: nn.Module, call: StepCall, folder: str | Path | None = None) -> ConvertedStep:
     """Convert `module` to the backend `name` and run it on the inputs of `call`, against eager PyTorch on the same."""
-    absent = absence(backend(name))
+    runtime = backend(name)
+    absent = absence(runtime)
     if absent:
-        return Converted(absent=absent)
+        return ConvertedStep(absent=absent)
     with tanh_gelu_written_out():
         exported = export_program(module, call.inputs)
-    artifact = backend(name).export(exported, call.inputs, folder)
-    if isinstance(artifact, Failure):
-        return Converted(artifact)
-    try:
-        with on_rung("run"):
-            found = backend(name).load(artifact).run(call.inputs)
-    except RungError as error:
-        return Converted(error.failure(name))
+    found = outputs_of(runtime, loaded(runtime, exported, call.inputs, folder), call.inputs)
+    if isinstance(found, Failure):
+        return ConvertedStep(found)
     expected = eager_steps({"step": StepModule(module, {})})["step"](call.inputs)
-    return Converted(error=largest(expected, found))
+    return ConvertedStep(error=largest_error(expected, found))
 
 
-def flexible(module: nn.Module, call: Call) -> str:
+def flexible(module: nn.Module, call: StepCall) -> str:
     """Convert a conditioning backbone to Core ML with `coremltools.RangeDim` for the number of its tokens.
 
     Returns

@@ -13,11 +13,11 @@ from kokoro_nb.models.pocket.pocket_architecture import NARROW, SEEDED, load_poc
 from kokoro_nb.models.pocket.pocket_steps import draw_noise, eager_steps, utterance, voice_prompt
 from kokoro_nb.models.pocket.published import is_published, load_published
 from kokoro_nb.studies.pockettts import package_reference
-from kokoro_nb.studies.pockettts.bug_effects import Effect, effects
-from kokoro_nb.studies.pockettts.call_by_call import Origin, first_difference, recorded
-from kokoro_nb.studies.pockettts.loops import Loop, exported_steps, loop_on
-from kokoro_nb.studies.pockettts.package_reference import Reference
-from kokoro_nb.studies.pockettts.whole_model import Whole, whole_model
+from kokoro_nb.studies.pockettts.bug_effects import BugEffect, effects
+from kokoro_nb.studies.pockettts.call_by_call import FirstDifference, first_difference, recorded
+from kokoro_nb.studies.pockettts.loops import RuntimeLoop, exported_steps, loop_on
+from kokoro_nb.studies.pockettts.package_reference import PackageReference
+from kokoro_nb.studies.pockettts.whole_model import WholeConversion, whole_model
 
 VOICE_SAMPLES = 9600
 WHOLE_FRAMES, WHOLE_DRAWS = 16, 8
@@ -64,19 +64,19 @@ def load_case(weights: str, seed: int, text: str, frames: int, sampler: int) -> 
     return PocketCase(model, str(model.weights_label), spoken, seed)
 
 
-def convert_whole(case: PocketCase) -> tuple[Whole, ...]:
+def convert_whole(case: PocketCase) -> tuple[WholeConversion, ...]:
     """Convert the whole model on one noise, and run it on eight: by trace, to ONNX, by `torch.export`."""
     brief = replace(case.utterance, sampler=1)
     draws = (draw_noise(case.model, WHOLE_FRAMES, case.seed + i) for i in range(WHOLE_DRAWS))
     return whole_model(case.model, [replace(brief, noise=one) for one in draws])
 
 
-def reference(case: PocketCase, room: int) -> Reference:
+def reference(case: PocketCase, room: int) -> PackageReference:
     """Speak the utterance by the package's own code and by the steps; `room` tokens are read in one call."""
     return package_reference.reference(case.model, case.utterance, room, spare=room)
 
 
-def loops(right: Reference, backends: Sequence[str], gelu_written_out: bool = True) -> dict[str, Loop]:
+def loops(right: PackageReference, backends: Sequence[str], gelu_written_out: bool = True) -> dict[str, RuntimeLoop]:
     """Run every step, and the loop of all steps, on each of `backends`; see `loops.exported_steps` for the GELU."""
     exported = exported_steps(right.modules, gelu_written_out)
     return {name: loop_on(name, right, exported) for name in backends}
@@ -90,15 +90,15 @@ class Mistakes:
     ----------
     frames : int
         Length of the utterance.
-    effects : tuple of Effect
+    effects : tuple of BugEffect
         What each does, at several settings.
     origins : dict of str to Origin
         Key of `BUGS` -> where the run with the mistake first differs from the one without.
     """
 
     frames: int
-    effects: tuple[Effect, ...]
-    origins: Mapping[str, Origin]
+    effects: tuple[BugEffect, ...]
+    origins: Mapping[str, FirstDifference]
 
     def title(self, name: str) -> str:
         """Return what is done wrong by the mistake `name`."""
@@ -113,7 +113,7 @@ class Mistakes:
         return [{"mistake": self.title(name), **origin.as_dict()} for name, origin in self.origins.items()]
 
 
-def mistakes(right: Reference, frames: int = MISTAKE_FRAMES) -> Mistakes:
+def mistakes(right: PackageReference, frames: int = MISTAKE_FRAMES) -> Mistakes:
     """Make each mistake by itself in at most `frames` frames, and find the first tensor that differs, call by call."""
     few = replace(right.utterance, noise=right.utterance.noise[:frames])
     tried = attempt(eager_steps(right.modules), right.host, few)

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.base import Failure, Program, RungError, absence, on_rung
+from kokoro_nb.backends.base import Backend, Failure, Program, absence
 from kokoro_nb.backends.exported import Exported, export_program
+from kokoro_nb.backends.ladder import loaded, outputs_of
 from kokoro_nb.models.gelu import tanh_gelu_written_out
 from kokoro_nb.models.pocket.generation import Steps, speak
 from kokoro_nb.models.pocket.pocket_steps import StepModule
-from kokoro_nb.studies.pockettts.call_by_call import Call
-from kokoro_nb.studies.pockettts.package_reference import Reference, largest, last_calls, said
-from kokoro_nb.traces.parity import Parity, compare
+from kokoro_nb.studies.pockettts.call_by_call import StepCall
+from kokoro_nb.studies.pockettts.package_reference import PackageReference, last_calls, said
+from kokoro_nb.traces.parity import Parity, compare, largest_error
 
 
 @dataclass(frozen=True)
@@ -24,16 +25,12 @@ class StepRow:
 
     Attributes
     ----------
-    step, backend : str
-        Their names.
     failure : Failure or None
         Where its export or its run fell.
     own : float
         On the inputs of its last call in the reference: largest difference of any output, of that output's peak.
     chained : float
         The same over all calls of the closed loop, each on what this backend gave before.
-    calls : int
-        How many those are.
     seconds, eager_seconds : float
         Median time of a call, and of a call of the same step in eager PyTorch.
     """
@@ -64,23 +61,19 @@ class StepRow:
 
 
 @dataclass(frozen=True)
-class Loop:
+class RuntimeLoop:
     """The loop on one backend.
 
     Attributes
     ----------
-    backend : str
-        Its name.
     absent : str or None
         Why it cannot run here.
-    steps : tuple of StepRow
-        One for each step.
     latents, audio : Parity or None
         Of the closed loop, against the package's own; None where a step fell.
     ended : Parity or None
-        Latents of the utterance that was ended where the model said so; None where that is elsewhere.
+        Latents of the utterance that was ended by the model; None where that is elsewhere.
     frames : int
-        Of that utterance; 0 where none was said.
+        Of that utterance; 0 where none was spoken.
     speed : float
         Seconds of audio for each second of the closed loop.
     """
@@ -133,32 +126,27 @@ def exported_steps(modules: Mapping[str, StepModule], gelu_written_out: bool = T
 
 
 def loop_on(
-    name: str, right: Reference, exported: Mapping[str, Exported | Failure], folder: str | Path | None = None
-) -> Loop:
-    """Take every step to the backend `name`, and say the utterance there with nothing but the steps and NumPy.
+    name: str, right: PackageReference, exported: Mapping[str, Exported | Failure], folder: str | Path | None = None
+) -> RuntimeLoop:
+    """Take every step to the backend `name`, and speak the utterance there with nothing but the steps and NumPy.
 
     Parameters
     ----------
-    name : str
-        Key of `BACKENDS`.
-    right : Reference
-        What it is held against.
     exported : mapping
         See `exported_steps`.
-    folder : path, optional
-        Where artefacts are kept.
     """
     absent = absence(backend(name))
     if absent:
-        return Loop(name, absent)
-    programs = {step: _program(name, made, right.modules[step], folder) for step, made in exported.items()}
-    rows = tuple(_alone(name, step, program, right.calls) for step, program in programs.items())
+        return RuntimeLoop(name, absent)
+    runtime = backend(name)
+    programs = {step: loaded(runtime, made, right.modules[step].inputs, folder) for step, made in exported.items()}
+    rows = tuple(_alone(runtime, step, program, right.calls) for step, program in programs.items())
     if any(row.failure for row in rows):
-        return Loop(name, steps=rows)
+        return RuntimeLoop(name, steps=rows)
     steps: Steps = {step: program.run for step, program in programs.items() if not isinstance(program, Failure)}
     found, calls, seconds = said(steps, right.host, right.utterance)
     ended = speak(steps, replace(right.host, stop_above=right.stop_above), right.utterance)
-    return Loop(
+    return RuntimeLoop(
         name,
         None,
         tuple(_in_loop(row, calls, right.calls) for row in rows),
@@ -170,37 +158,22 @@ def loop_on(
     )
 
 
-def _program(name: str, made: Exported | Failure, step: StepModule, folder: str | Path | None) -> Program | Failure:
-    artifact = backend(name).export(made, step.inputs, folder)
-    if isinstance(artifact, Failure):
-        return artifact
-    try:
-        with on_rung("loaded"):
-            return backend(name).load(artifact)
-    except RungError as error:
-        return error.failure(name)
-
-
-def _alone(name: str, step: str, program: Program | Failure, calls: Sequence[Call]) -> StepRow:
+def _alone(runtime: Backend, step: str, program: Program | Failure, calls: Sequence[StepCall]) -> StepRow:
     """Run a step on the inputs of its last call in the reference."""
-    if isinstance(program, Failure):
-        return StepRow(step, name, program)
     last = last_calls(calls)[step]
-    try:
-        with on_rung("run"):
-            found = program.run(last.inputs)
-    except RungError as error:
-        return StepRow(step, name, error.failure(name))
+    found = outputs_of(runtime, program, last.inputs)
+    if isinstance(found, Failure):
+        return StepRow(step, runtime.name, found)
     eager = float(np.median([call.seconds for call in calls if call.step == step]))
-    return StepRow(step, name, own=largest(last.outputs, found), eager_seconds=eager)
+    return StepRow(step, runtime.name, own=largest_error(last.outputs, found), eager_seconds=eager)
 
 
-def _in_loop(row: StepRow, calls: Sequence[Call], right: Sequence[Call]) -> StepRow:
+def _in_loop(row: StepRow, calls: Sequence[StepCall], right: Sequence[StepCall]) -> StepRow:
     """Add what became of a step in the closed loop."""
     pairs = [(one, other) for one, other in zip(right, calls, strict=True) if one.step == row.step]
     return replace(
         row,
-        chained=float(np.max([largest(one.outputs, other.outputs) for one, other in pairs])),
+        chained=float(np.max([largest_error(one.outputs, other.outputs) for one, other in pairs])),
         calls=len(pairs),
         seconds=float(np.median([other.seconds for _, other in pairs])),
     )

@@ -1,35 +1,32 @@
-"""An utterance by the package's own code and by the steps in eager PyTorch: what runtimes are held against."""
+"""An utterance by the package's own code and by the steps in eager PyTorch: what runtimes are compared with."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 from pocket_tts import TTSModel
 
-from kokoro_nb.models.pocket.generation import Host, Speech, Steps, Utterance, Values, speak
+from kokoro_nb.models.pocket.generation import Host, Speech, Steps, Utterance, speak
 from kokoro_nb.models.pocket.package import package_speech
 from kokoro_nb.models.pocket.pocket_steps import StepModule, eager_steps, host_of, step_modules
-from kokoro_nb.studies.pockettts.call_by_call import Call, Kept
+from kokoro_nb.studies.pockettts.call_by_call import StepCall, StepRecorder
 from kokoro_nb.traces.parity import compare
 
 
 @dataclass(frozen=True)
-class Reference:
+class PackageReference:
     """An utterance by the package's own code and by the steps in eager PyTorch.
 
     Attributes
     ----------
     modules, host, utterance
-        What it was said with; the host does not listen to the end of speech.
+        What spoke it; the host ignores the end of speech.
     stop_above : float
         Logit above which speech ends for a host that does.
     package : Speech
         The package's own, a frame for each row of the noise.
     ended : Speech
-        The package's own, ended where the model says so.
-    steps : Speech
-        The steps'.
-    calls : tuple of Call
+        The package's own, ended by the model.
+    calls : tuple of StepCall
         Every call of a step in that, and in reading the same one embedding at a time.
     """
 
@@ -40,7 +37,7 @@ class Reference:
     package: Speech
     ended: Speech
     steps: Speech
-    calls: tuple[Call, ...]
+    calls: tuple[StepCall, ...]
 
     @property
     def apart(self) -> dict[str, float]:
@@ -63,8 +60,8 @@ class Reference:
         return {name: compare(*pair).of_peak for name, pair in pairs.items()}
 
 
-def reference(model: TTSModel, utterance: Utterance, room: int, spare: int = 0) -> Reference:
-    """Say `utterance` by the package's own code and by the steps in eager PyTorch.
+def reference(model: TTSModel, utterance: Utterance, room: int, spare: int = 0) -> PackageReference:
+    """Speak `utterance` by the package's own code and by the steps in eager PyTorch.
 
     Parameters
     ----------
@@ -83,7 +80,7 @@ def reference(model: TTSModel, utterance: Utterance, room: int, spare: int = 0) 
     modules = step_modules(model, host)
     endless = replace(host, stop_above=float("inf"))
     found, calls, _ = said(eager_steps(modules), endless, utterance)
-    return Reference(
+    return PackageReference(
         modules,
         endless,
         utterance,
@@ -95,26 +92,21 @@ def reference(model: TTSModel, utterance: Utterance, room: int, spare: int = 0) 
     )
 
 
-def said(steps: Steps, host: Host, utterance: Utterance) -> tuple[Speech, tuple[Call, ...], float]:
-    """Say it, then read it once more one embedding at a time.
+def said(steps: Steps, host: Host, utterance: Utterance) -> tuple[Speech, tuple[StepCall, ...], float]:
+    """Speak it, then read it once more one embedding at a time.
 
     Returns
     -------
-    Speech, tuple of Call, float
+    Speech, tuple of StepCall, float
         What came out of the former, every call of both, and seconds spent in the steps of the former.
     """
-    kept = Kept(steps)
-    speech = speak(kept.steps, host, utterance, watch=kept.place)
-    seconds = sum(call.seconds for call in kept.calls)
-    speak(kept.steps, host, replace(utterance, noise=utterance.noise[:1]), one_by_one=True, watch=kept.place)
-    return speech, tuple(kept.calls), seconds
+    recorder = StepRecorder(steps)
+    speech = speak(recorder.steps, host, utterance, watch=recorder.place)
+    seconds = sum(call.seconds for call in recorder.calls)
+    speak(recorder.steps, host, replace(utterance, noise=utterance.noise[:1]), one_by_one=True, watch=recorder.place)
+    return speech, tuple(recorder.calls), seconds
 
 
-def largest(expected: Values, found: Values) -> float:
-    """Return the largest difference of any output, of that output's peak; NaN if there is one."""
-    return float(np.max([compare(expected[name], found[name]).of_peak for name in expected]))
-
-
-def last_calls(calls: Sequence[Call]) -> dict[str, Call]:
+def last_calls(calls: Sequence[StepCall]) -> dict[str, StepCall]:
     """Return the last call of each step."""
     return {call.step: call for call in calls}

@@ -14,7 +14,7 @@ from kokoro_nb.traces.parity import compare
 
 
 @dataclass(frozen=True)
-class Padding:
+class PaddingFigures:
     """The figures.
 
     Attributes
@@ -36,13 +36,11 @@ class Padding:
     written_without: float
 
 
-def padding(model: TTSModel, right: Attempt) -> Padding:
+def padding(model: TTSModel, right: Attempt) -> PaddingFigures:
     """Measure it.
 
     Parameters
     ----------
-    model : pocket_tts.TTSModel
-        Left as it was.
     right : Attempt
         In eager PyTorch, with the weights of `model`; its last call of ``conditioning`` has room to spare.
     """
@@ -50,7 +48,7 @@ def padding(model: TTSModel, right: Attempt) -> Padding:
     linear = [part for part in model.flow_lm.transformer.modules() if isinstance(part, nn.Linear)]
     with_offsets = _counted(first), _zero_token(first)
     with _no_offsets(model):
-        return Padding(
+        return PaddingFigures(
             sum(part.bias is not None for part in linear), *with_offsets, _counted(first), _zero_token(first)
         )
 

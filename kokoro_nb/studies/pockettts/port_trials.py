@@ -20,28 +20,22 @@ from kokoro_nb.models.pocket.other_attention import OtherConditioningStep
 from kokoro_nb.models.pocket.pocket_steps import StepModule, eager_steps
 from kokoro_nb.studies.pockettts.bug_effects import effect
 from kokoro_nb.studies.pockettts.conversions import PackageStep, converted, flexible
-from kokoro_nb.studies.pockettts.package_reference import Reference, largest, last_calls
+from kokoro_nb.studies.pockettts.package_reference import PackageReference, last_calls
 from kokoro_nb.studies.pockettts.padded_conditioning import padding
-from kokoro_nb.studies.pockettts.whole_model import Whole
-from kokoro_nb.traces.parity import compare
+from kokoro_nb.studies.pockettts.whole_model import WholeConversion
+from kokoro_nb.traces.parity import compare, largest_error
 
 SAMPLER = 8  # the log's
 
 
 @dataclass(frozen=True)
-class Trial:
+class PortTrial:
     """One trial.
 
     Attributes
     ----------
-    number : int
-        In the log.
     tried, log : str
         What was tried, and what the log says came of it, in our words.
-    today : str
-        What comes of it today.
-    agrees : bool
-        Whether that is what the log says.
     mended : str
         What mends it, or corrects the log.
     """
@@ -67,25 +61,21 @@ class Trial:
 
 def trials(
     model: TTSModel,
-    right: Reference,
-    whole: Sequence[Whole],
+    right: PackageReference,
+    whole: Sequence[WholeConversion],
     name: str = "coreml-reference",
     folder: str | Path | None = None,
-) -> tuple[Trial, ...]:
+) -> tuple[PortTrial, ...]:
     """Execute all of them.
 
     Parameters
     ----------
-    model : pocket_tts.TTSModel
-        Left as it is.
-    right : Reference
+    right : PackageReference
         An utterance with a voice and spare room in the last call of ``conditioning``.
-    whole : sequence of Whole
+    whole : sequence of WholeConversion
         What `whole.whole_model` returned.
     name : str
         Backend to which single steps are converted: the log's is Core ML.
-    folder : path, optional
-        Where artefacts are kept.
     """
     said = attempt(eager_steps(right.modules), right.host, right.utterance)
     return (
@@ -103,9 +93,9 @@ def trials(
     )
 
 
-def _trace(whole: Sequence[Whole]) -> Trial:
+def _trace(whole: Sequence[WholeConversion]) -> PortTrial:
     traced = whole[0]
-    return Trial(
+    return PortTrial(
         1,
         "the whole model, by torch.jit.trace",
         "fails: tracing cannot capture the loop and its end",
@@ -115,10 +105,12 @@ def _trace(whole: Sequence[Whole]) -> Trial:
     )
 
 
-def _onnx(model: TTSModel, right: Reference, whole: Sequence[Whole], folder: str | Path | None) -> Trial:
+def _onnx(
+    model: TTSModel, right: PackageReference, whole: Sequence[WholeConversion], folder: str | Path | None
+) -> PortTrial:
     step = flow_lm.FlowLmStep(model, "scatter")
     scattered = converted("onnxruntime", step, last_calls(right.calls)["language"], folder)
-    return Trial(
+    return PortTrial(
         2,
         "the whole model to ONNX",
         "fails on the same control flow, and on the scatter of the cache",
@@ -128,12 +120,12 @@ def _onnx(model: TTSModel, right: Reference, whole: Sequence[Whole], folder: str
     )
 
 
-def _submodels(model: TTSModel, right: Reference, name: str, folder: str | Path | None) -> Trial:
+def _submodels(model: TTSModel, right: PackageReference, name: str, folder: str | Path | None) -> PortTrial:
     calls = last_calls(right.calls)
     parts = {part: converted(name, right.modules[part].module, calls[part], folder) for part in ("text", "flow")}
     stateful = converted(name, PackageStep(model), calls["conditioning step"], folder)
     told = "; ".join(f"{part}: {found}" for part, found in parts.items())
-    return Trial(
+    return PortTrial(
         3,
         "text encoder, flow, Mimi and stop as models of their own",
         "parts convert; caches and order stay in PyTorch",
@@ -143,13 +135,15 @@ def _submodels(model: TTSModel, right: Reference, name: str, folder: str | Path 
     )
 
 
-def _backbone(number: int, model: TTSModel, right: Reference, name: str, room: int, folder: str | Path | None) -> Trial:
+def _backbone(
+    number: int, model: TTSModel, right: PackageReference, name: str, room: int, folder: str | Path | None
+) -> PortTrial:
     call = last_calls(right.calls)["conditioning"]
     spare = room - call.inputs["embeddings"].shape[1]
     roomy = np.pad(call.inputs["embeddings"], [(0, 0), (0, spare), (0, 0)])
     given = replace(call, inputs={**call.inputs, "embeddings": roomy})
     found = converted(name, flow_lm.ConditioningBackbone(model), given, folder)
-    return Trial(
+    return PortTrial(
         number,
         f"many tokens at once, room for {'some' if number == 4 else 'all'} ({room})",
         "converts; shorter input has to be padded with zeros, which spoils the cache (trial 8)",
@@ -159,10 +153,10 @@ def _backbone(number: int, model: TTSModel, right: Reference, name: str, room: i
     )
 
 
-def _range_dim(model: TTSModel, right: Reference) -> Trial:
+def _range_dim(model: TTSModel, right: PackageReference) -> PortTrial:
     call = last_calls(right.calls)["conditioning"]
     scatter, one_hot = (flexible(flow_lm.ConditioningBackbone(model, write), call) for write in ("scatter", "one_hot"))
-    return Trial(
+    return PortTrial(
         5,
         "the same with coremltools' RangeDim",
         "fails with an AssertionError in scatter_along_axis",
@@ -172,12 +166,12 @@ def _range_dim(model: TTSModel, right: Reference) -> Trial:
     )
 
 
-def _times(said: Attempt) -> Trial:
+def _times(said: Attempt) -> PortTrial:
     many = replace(said, utterance=replace(said.utterance, sampler=SAMPLER))
     one = replace(said, utterance=replace(said.utterance, sampler=1))
     zero, single = (effect(BUGS["start_at_zero"], given, "") for given in (many, one))
     early = effect(BUGS["end_off_by_one"], many, "")
-    return Trial(
+    return PortTrial(
         7,
         "times of the flow: start fixed at 0, end one step early",
         "gibberish, though the transformer's outputs match",
@@ -188,10 +182,10 @@ def _times(said: Attempt) -> Trial:
     )
 
 
-def _padding(model: TTSModel, right: Reference, said: Attempt) -> Trial:
+def _padding(model: TTSModel, right: PackageReference, said: Attempt) -> PortTrial:
     found = padding(model, said)
     exact = compare(right.package.latents, right.steps.latents).of_peak
-    return Trial(
+    return PortTrial(
         8,
         "conditioning padded with zeros",
         "cannot work: LayerNorm and feed-forward offsets make keys and values of zeros",
@@ -205,12 +199,12 @@ def _padding(model: TTSModel, right: Reference, said: Attempt) -> Trial:
     )
 
 
-def _other_attention(model: TTSModel, right: Reference, said: Attempt) -> Trial:
+def _other_attention(model: TTSModel, right: PackageReference, said: Attempt) -> PortTrial:
     call = last_calls(right.calls)["conditioning step"]
     equal = _apart(OtherConditioningStep(model), call)
     spoilt = BUGS["nan_cache"].apply(replace(said, host=replace(said.host, stop_above=right.stop_above))).speak()
     limit = len(right.utterance.noise)
-    return Trial(
+    return PortTrial(
         9,
         "one token at a time, attention written another way, no NaN handling",
         "speaks the wrong words and stops after 21 frames: NaN from the cache",
@@ -221,7 +215,7 @@ def _other_attention(model: TTSModel, right: Reference, said: Attempt) -> Trial:
     )
 
 
-def _same_attention(model: TTSModel, said: Attempt) -> Trial:
+def _same_attention(model: TTSModel, said: Attempt) -> PortTrial:
     brief = replace(said.utterance, noise=said.utterance.noise[:1])
     other = eager_steps({"conditioning step": StepModule(OtherConditioningStep(model), {})})
     first, second = (
@@ -229,7 +223,7 @@ def _same_attention(model: TTSModel, said: Attempt) -> Trial:
         for steps in (said.steps, {**said.steps, **other})
     )
     found = compare(first, second).of_peak
-    return Trial(
+    return PortTrial(
         10,
         "the same with the attention of the step that was right",
         "speaks the same wrong words",
@@ -239,9 +233,9 @@ def _same_attention(model: TTSModel, said: Attempt) -> Trial:
     )
 
 
-def _order(said: Attempt) -> Trial:
+def _order(said: Attempt) -> PortTrial:
     found = effect(BUGS["text_first"], said, "")
-    return Trial(
+    return PortTrial(
         11,
         "voice before text, not after",
         "text first: cache off by 4.3 to 9.1, cosine 0.60 to 0.90; voice first 7e-6, and speech",
@@ -254,9 +248,9 @@ def _order(said: Attempt) -> Trial:
 
 def _apart(module: Any, call: Any) -> float:
     step = eager_steps({"step": StepModule(module, {})})["step"]
-    return largest(call.outputs, step(call.inputs))
+    return largest_error(call.outputs, step(call.inputs))
 
 
-def _roomy(right: Reference) -> int:
+def _roomy(right: PackageReference) -> int:
     """Return room for all that is read."""
     return right.utterance.voice.shape[1] + right.utterance.ids.shape[1] + 9  # as many to spare as in the log

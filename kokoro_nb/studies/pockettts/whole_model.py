@@ -16,15 +16,11 @@ from kokoro_nb.models.pocket.package import WholeModel, package_speech
 
 
 @dataclass(frozen=True)
-class Whole:
+class WholeConversion:
     """What became of the whole model on one way.
 
     Attributes
     ----------
-    way : str
-        How it was converted.
-    failure : Failure or None
-        Where that fell.
     expected, found : tuple of int
         Frames by the package and by what was converted, for each utterance; the first is the one it was converted on.
     """
@@ -49,8 +45,8 @@ class Whole:
         )
 
 
-def whole_model(model: TTSModel, utterances: Sequence[Utterance]) -> tuple[Whole, ...]:
-    """Convert the whole model on the first utterance, and have the others said by what came out.
+def whole_model(model: TTSModel, utterances: Sequence[Utterance]) -> tuple[WholeConversion, ...]:
+    """Convert the whole model on the first utterance, and speak the others by what came out.
 
     Parameters
     ----------
@@ -61,7 +57,7 @@ def whole_model(model: TTSModel, utterances: Sequence[Utterance]) -> tuple[Whole
 
     Returns
     -------
-    tuple of Whole
+    tuple of WholeConversion
         By `torch.jit.trace`, by torch's tracing exporter to ONNX, and by `torch.export`, on which the newer one stands.
     """
     module = WholeModel(model, utterances[0].after_stop).eval()
@@ -77,18 +73,18 @@ def whole_model(model: TTSModel, utterances: Sequence[Utterance]) -> tuple[Whole
         model.sampler_decode_steps = before
 
 
-def _traced(module: WholeModel, utterances: Sequence[Utterance]) -> Whole:
+def _traced(module: WholeModel, utterances: Sequence[Utterance]) -> WholeConversion:
     way = "torch.jit.trace"
     try:
         with on_rung("lowered"), quietly(), torch.no_grad():
             trace = torch.jit.trace(module, _tensors(utterances[0]), check_trace=False)
         with on_rung("run"), quietly(), torch.no_grad():
-            return Whole(way, found=tuple(len(trace(*_tensors(one))) for one in utterances))
+            return WholeConversion(way, found=tuple(len(trace(*_tensors(one))) for one in utterances))
     except RungError as error:
-        return Whole(way, error.failure(way))
+        return WholeConversion(way, error.failure(way))
 
 
-def _onnx(module: WholeModel, utterances: Sequence[Utterance]) -> Whole:
+def _onnx(module: WholeModel, utterances: Sequence[Utterance]) -> WholeConversion:
     way = "torch.onnx.export(dynamo=False)"
     names = ["ids", "voice", "noise"]
     try:
@@ -97,9 +93,9 @@ def _onnx(module: WholeModel, utterances: Sequence[Utterance]) -> Whole:
             with on_rung("lowered"), quietly():
                 torch.onnx.export(module, given, path, dynamo=False, input_names=names, opset_version=18)
             with on_rung("run"), quietly():
-                return Whole(way, found=tuple(len(_run_onnx(path, names, one)) for one in utterances))
+                return WholeConversion(way, found=tuple(len(_run_onnx(path, names, one)) for one in utterances))
     except RungError as error:
-        return Whole(way, error.failure(way))
+        return WholeConversion(way, error.failure(way))
 
 
 def _run_onnx(path: str, names: Sequence[str], utterance: Utterance) -> np.ndarray:
@@ -111,9 +107,9 @@ def _run_onnx(path: str, names: Sequence[str], utterance: Utterance) -> np.ndarr
     return session.run(None, {name: value for name, value in given.items() if name in taken})[0]
 
 
-def _exported(module: WholeModel, utterance: Utterance) -> Whole:
+def _exported(module: WholeModel, utterance: Utterance) -> WholeConversion:
     made = export_program(module, dict(zip(("ids", "voice", "noise"), _tensors(utterance), strict=True)))
-    return Whole("torch.export", made if isinstance(made, Failure) else None)
+    return WholeConversion("torch.export", made if isinstance(made, Failure) else None)
 
 
 def _tensors(utterance: Utterance) -> tuple[torch.Tensor, ...]:

@@ -7,7 +7,7 @@ from kokoro.model import KModel
 from kokoro_nb.faults import nearly_constant
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.patches import EXPORT_PATCHES
-from kokoro_nb.studies.repair.patch_trials import Bench, Trial
+from kokoro_nb.studies.repair.patch_trials import PatchBench, PatchTrial
 
 PATCH = "two_pass_norm"
 
@@ -16,8 +16,8 @@ PATCH = "two_pass_norm"
 class NormTrials:
     """The smaller parts of the decoder with all patches, and with all but `PATCH`."""
 
-    within: Trial
-    without: Trial
+    within: PatchTrial
+    without: PatchTrial
 
 
 def norm_trials(
@@ -35,6 +35,6 @@ def norm_trials(
         Key of `BACKENDS`.
     """
     with nearly_constant(model.decoder.generator.noise_convs[0], channels):
-        bench = Bench(model, case, backend, frames, limit)
+        bench = PatchBench(model, case, backend, frames, limit)
         without = bench.trial([name for name in EXPORT_PATCHES if name != PATCH])
         return NormTrials(bench.trial(EXPORT_PATCHES), without)

@@ -1,9 +1,9 @@
-"""Whether a set of patches makes the decoder's export work on a backend: one trial, stage by stage, kept on disk.
+"""Whether a set of patches makes the decoder's export work on a backend: one trial, stage by stage, saved on disk.
 
 Faithful is judged where the numbers are well conditioned. The phase in the middle of the decoder is an atan2 of bins
 that hold little but rounding, so the source is judged before its transform, the transform in the complex plane, and the
-rest from the reference's own `har` on; of the whole decoder it is asked that it exports, runs, is finite and repeats
-itself. The reference is the model without any patch, in eager float64, on the same noise.
+rest from the reference's own `har` on; the whole decoder has to be exported, to run, to be
+finite and to repeat itself. The reference is the model without any patch, in eager float64, on the same noise.
 """
 
 import json
@@ -24,8 +24,8 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.patches import PATCHES, active, patched
 from kokoro_nb.storage import cache_dir, digest, read_json, write_json
-from kokoro_nb.studies.repair.trial_stages import Stage, largest_error, trial_stages
-from kokoro_nb.traces.parity import compare
+from kokoro_nb.studies.repair.trial_stages import TrialStage, trial_stages
+from kokoro_nb.traces.parity import compare, largest_error
 
 SCHEMA = 1
 WORKS, FELL, SHAPE = "works", "fell", "another shape"
@@ -33,13 +33,11 @@ NONFINITE, UNSTEADY, UNFAITHFUL = "non-finite", "not repeatable", "unfaithful"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StageOutcome:
     """What became of one stage.
 
     Attributes
     ----------
-    stage : str
-        Its name.
     kind : str
         ``works``, or the first that is wrong: ``fell``, ``another shape``, ``non-finite``, ``not repeatable``,
         ``unfaithful``.
@@ -49,10 +47,6 @@ class Outcome:
         Share of finite elements of the output, 0 to 1; None where nothing was run.
     of_peak : float or None
         Largest error against the reference as a share of its peak. Of the whole decoder it is not judged.
-    drift : float or None
-        Largest difference of a later call.
-    seconds : float or None
-        Fastest call.
     """
 
     stage: str
@@ -65,11 +59,11 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Trial:
+class PatchTrial:
     """One set of patches, and what became of the stages in turn, up to the first that does not work."""
 
     patches: tuple[str, ...]
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[StageOutcome, ...]
 
     @property
     def works(self) -> bool:
@@ -92,25 +86,13 @@ class Trial:
         return {outcome.stage: outcome.seconds for outcome in self.outcomes if outcome.seconds is not None}
 
 
-class Bench:
+class PatchBench:
     """The stages of one utterance, on which sets of patches are tried.
 
     Parameters
     ----------
-    model : kokoro.model.KModel
-        Without patches; left so.
-    case : Case
-        Captured from it.
-    name : str
-        Key of `BACKENDS`.
-    frames : int
-        How much of the utterance.
-    limit : float
-        Largest error as a share of the peak.
-    calls : int
-        Calls on each loaded program.
     folder : path, optional
-        Where outcomes and artefacts are kept; ``repair`` in the cache by default.
+        For outcomes and artefacts; ``repair`` in the cache by default.
 
     Raises
     ------
@@ -137,13 +119,13 @@ class Bench:
             if stage.floor is not None and not stage.floor <= limit:
                 raise InputError(
                     f"Of '{stage.name}' eager float32 is {stage.floor:.1e} of the peak from float64, above the limit "
-                    f"of {limit:.1e}: no runtime can be held to it; allow more, or take fewer frames."
+                    f"of {limit:.1e}: no runtime can reach it; allow more, or take fewer frames."
                 )
 
-    def trial(self, names: Sequence[str], confirm: bool = False) -> Trial:
+    def trial(self, names: Sequence[str], confirm: bool = False) -> PatchTrial:
         """Try the patches `names` on each stage in turn, on the largest ones only where `confirm` says so."""
         ordered = tuple(name for name in PATCHES if name in names)
-        outcomes: list[Outcome] = []
+        outcomes: list[StageOutcome] = []
         with patched(self.model, ordered):
             for stage in self.stages:
                 if stage.confirming and not confirm:
@@ -151,9 +133,9 @@ class Bench:
                 outcomes.append(self._outcome(stage))
                 if outcomes[-1].kind != WORKS:
                     break
-        return Trial(ordered, tuple(outcomes))
+        return PatchTrial(ordered, tuple(outcomes))
 
-    def _outcome(self, stage: Stage) -> Outcome:
+    def _outcome(self, stage: TrialStage) -> StageOutcome:
         """Return the outcome of a stage under the patches that are on; from disk, if it was tried before."""
         module = stage.make(self.model)
         path = self.folder / "outcomes" / f"{self._key(stage, module)[:24]}.json"
@@ -165,7 +147,7 @@ class Bench:
         write_json(path, {"schema": SCHEMA, "backend": self.name, **asdict(outcome)})
         return outcome
 
-    def _key(self, stage: Stage, module: nn.Module) -> str:
+    def _key(self, stage: TrialStage, module: nn.Module) -> str:
         inputs = [
             f"{name} {tuple(t.shape)}".encode() + t.contiguous().numpy().tobytes() for name, t in stage.inputs.items()
         ]
@@ -174,36 +156,26 @@ class Bench:
         return digest(judge, *structure(module), *inputs, *expected)
 
 
-def judged(stage: Stage, taken: Climb, limit: float) -> Outcome:
-    """Say what became of a stage.
-
-    Parameters
-    ----------
-    stage : Stage
-        With the reference.
-    taken : Climb
-        How far it came.
-    limit : float
-        Largest error as a share of the peak.
-    """
+def judged(stage: TrialStage, taken: Climb, limit: float) -> StageOutcome:
+    """Say what became of a stage."""
     if taken.failure is not None:
-        return Outcome(stage.name, FELL, f"fell from the {str(taken.failure).partition('fell from the ')[2]}")
-    if taken.outputs is None:  # built for another machine: that it was built is all that can be asked
-        return Outcome(stage.name, WORKS)
+        return StageOutcome(stage.name, FELL, f"fell from the {str(taken.failure).partition('fell from the ')[2]}")
+    if taken.outputs is None:  # built for another machine: that it was built is all that can be checked
+        return StageOutcome(stage.name, WORKS)
     shapes = {name: array.shape for name, array in taken.outputs.items()}
     if shapes != {name: array.shape for name, array in stage.expected.items()}:
-        return Outcome(stage.name, SHAPE, f"gives {shapes}")
+        return StageOutcome(stage.name, SHAPE, f"gives {shapes}")
     found, expected = stage.read(taken.outputs), stage.read(stage.expected)
     finite = min(compare(expected[name], found[name]).finite for name in expected)
     error = largest_error(expected, found)
     figures = (finite, error, taken.drift, min(taken.calls))
     if finite < 1:
-        return Outcome(stage.name, NONFINITE, f"only {100 * finite:.3g} % finite", *figures)
+        return StageOutcome(stage.name, NONFINITE, f"only {100 * finite:.3g} % finite", *figures)
     if taken.drift is not None and taken.drift != 0:
-        return Outcome(stage.name, UNSTEADY, f"a later call differs by {taken.drift:.2g}", *figures)
+        return StageOutcome(stage.name, UNSTEADY, f"a later call differs by {taken.drift:.2g}", *figures)
     if stage.floor is not None and not error <= limit:
-        return Outcome(stage.name, UNFAITHFUL, f"error {error:.2g} of the peak, above {limit:.2g}", *figures)
-    return Outcome(stage.name, WORKS, "", *figures)
+        return StageOutcome(stage.name, UNFAITHFUL, f"error {error:.2g} of the peak, above {limit:.2g}", *figures)
+    return StageOutcome(stage.name, WORKS, "", *figures)
 
 
 def structure(module: nn.Module) -> Iterator[bytes]:
@@ -213,8 +185,8 @@ def structure(module: nn.Module) -> Iterator[bytes]:
     the same to it yield the same.
     """
     on = [PATCHES[name] for name in active()]
-    held = tuple(type(part) for part in module.modules())
-    touching = [p.name for p in on if any(issubclass(kind, owner) for owner, *_ in p.rewrites for kind in held)]
+    classes = tuple(type(part) for part in module.modules())
+    touching = [p.name for p in on if any(issubclass(kind, owner) for owner, *_ in p.rewrites for kind in classes)]
     yield json.dumps(touching).encode()
     for path, part in module.named_modules():
         hooks = [type(hook).__qualname__ for hook in part._forward_pre_hooks.values()]
@@ -226,7 +198,7 @@ def structure(module: nn.Module) -> Iterator[bytes]:
 
 
 def _environment(runtime: Backend) -> list[str]:
-    """Return what else an outcome hangs on: the backend's settings, versions, and our own code."""
+    """Return what else an outcome depends on: the backend's settings, versions, and our own code."""
     converter = getattr(runtime, "converter", runtime)
     versions = []
     for package in ("torch", *getattr(converter, "packages", ())):
@@ -244,10 +216,10 @@ def _own_code() -> list[Path]:
     return sorted(path for part in ("models", "backends") for path in (ours / part).rglob("*.py"))
 
 
-def _recorded(path: Path) -> Outcome:
+def _recorded(path: Path) -> StageOutcome:
     about = read_json(path, "recorded outcome")
-    known = set(Outcome.__dataclass_fields__)
+    known = set(StageOutcome.__dataclass_fields__)
     if not isinstance(about, dict) or about.get("schema") != SCHEMA or not known <= set(about):
         raise InputError(f"{path} is no outcome of schema {SCHEMA}; delete it, and it is tried again.")
     numbers = {name: None if about[name] is None else float(about[name]) for name in known - {"stage", "kind", "how"}}
-    return Outcome(about["stage"], about["kind"], about["how"], **numbers)
+    return StageOutcome(about["stage"], about["kind"], about["how"], **numbers)

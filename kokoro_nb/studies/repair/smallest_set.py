@@ -11,10 +11,10 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.locate.minimise import minimised
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.patches import EXPORT_PATCHES, PATCHES
-from kokoro_nb.studies.repair.patch_trials import Bench, Trial
-from kokoro_nb.studies.repair.uses import HARMFUL, HARMLESS, NEEDED, ONE_WAY, UNKNOWN, Repair, Use
+from kokoro_nb.studies.repair.patch_trials import PatchBench, PatchTrial
+from kokoro_nb.studies.repair.uses import HARMFUL, HARMLESS, NEEDED, ONE_WAY, UNKNOWN, PatchRepair, PatchUse
 
-Attempt = Callable[[tuple[str, ...], bool], Trial]
+Attempt = Callable[[tuple[str, ...], bool], PatchTrial]
 # two ways to give the noise: `patched` refuses both at once
 EXCLUDES = {"explicit_noise": "signal_noise", "signal_noise": "explicit_noise"}
 
@@ -28,32 +28,22 @@ def repair(
     limit: float = 1e-3,
     calls: int = 3,
     folder: str | Path | None = None,
-) -> Repair:
+) -> PatchRepair:
     """Search the smallest set of patches with which the export of the decoder to a backend works.
 
-    What works means is said in `trials`: every stage exports, runs, is finite, repeats itself, and agrees with the
+    A set works, see `patch_trials`, if every stage exports, runs, is finite, repeats itself, and agrees with the
     model without patches where the numbers are well conditioned. Sets are tried on the smaller parts first; the set
     that is found is confirmed on the whole, and if it does not hold there, the search is done again on the whole. An
     outcome that was recorded is not tried again, so that a search that was interrupted goes on where it was.
 
     Parameters
     ----------
-    model : kokoro.model.KModel
-        Without patches.
-    case : Case
-        Captured from it.
-    name : str
-        Key of `BACKENDS`.
-    frames : int
-        How much of the utterance.
     patches : sequence of str
         What to start from.
-    limit : float
-        Largest error as a share of the peak.
     calls : int
         Calls on each loaded program; any difference between them is a fault.
     folder : path, optional
-        Where outcomes and artefacts are kept; ``repair`` in the cache by default.
+        For outcomes and artefacts; ``repair`` in the cache by default.
 
     Raises
     ------
@@ -65,11 +55,11 @@ def repair(
     _require_known(patches)
     absent = backend(name).available()
     if absent:
-        return Repair(name, absent=absent)
-    bench = Bench(model, case, name, frames, limit, calls, folder)
+        return PatchRepair(name, absent=absent)
+    bench = PatchBench(model, case, name, frames, limit, calls, folder)
     with tqdm(desc=f"repair {name}", unit="set", disable=None) as bar:
 
-        def attempt(names: tuple[str, ...], confirm: bool) -> Trial:
+        def attempt(names: tuple[str, ...], confirm: bool) -> PatchTrial:
             bar.set_postfix_str(f"{len(names)} patches{', whole' if confirm else ''}")
             trial = bench.trial(names, confirm)
             bar.update()
@@ -78,13 +68,11 @@ def repair(
         return search(name, attempt, patches, backend(name).executes() or "")
 
 
-def search(name: str, attempt: Attempt, patches: Sequence[str] = EXPORT_PATCHES, unexecuted: str = "") -> Repair:
+def search(name: str, attempt: Attempt, patches: Sequence[str] = EXPORT_PATCHES, unexecuted: str = "") -> PatchRepair:
     """Do the search of `repair` with any way to try a set.
 
     Parameters
     ----------
-    name : str
-        What the backend is called.
     attempt : callable
         Tries a set, in the order of the catalogue; its second argument says whether on the largest stages too.
     patches : sequence of str
@@ -97,11 +85,11 @@ def search(name: str, attempt: Attempt, patches: Sequence[str] = EXPORT_PATCHES,
     start, unpatched = tries(ordered), tries(())
     begun, found = _found(ordered, tries)
     if found is None:
-        uses = tuple(Use(patch, UNKNOWN, start.kind, start.how) for patch in PATCHES)
-        return Repair(name, "", unexecuted, start, unpatched, None, (), uses, tries.count)
+        uses = tuple(PatchUse(patch, UNKNOWN, start.kind, start.how) for patch in PATCHES)
+        return PatchRepair(name, "", unexecuted, start, unpatched, None, (), uses, tries.count)
     left_out = tuple(tries.failing(_without(found.patches, patch)) for patch in found.patches)
     uses = tuple(_use(patch, found, begun, tries) for patch in PATCHES)
-    return Repair(name, "", unexecuted, start, unpatched, found, left_out, uses, tries.count)
+    return PatchRepair(name, "", unexecuted, start, unpatched, found, left_out, uses, tries.count)
 
 
 @dataclass
@@ -109,14 +97,14 @@ class _Tries:
     """Tries sets, each once, and counts them."""
 
     attempt: Attempt
-    known: dict[tuple[tuple[str, ...], bool], Trial] = field(default_factory=dict)
+    known: dict[tuple[tuple[str, ...], bool], PatchTrial] = field(default_factory=dict)
 
-    def __call__(self, names: tuple[str, ...], confirm: bool = False) -> Trial:
+    def __call__(self, names: tuple[str, ...], confirm: bool = False) -> PatchTrial:
         if (names, confirm) not in self.known:
             self.known[names, confirm] = self.attempt(names, confirm)
         return self.known[names, confirm]
 
-    def failing(self, names: tuple[str, ...]) -> Trial:
+    def failing(self, names: tuple[str, ...]) -> PatchTrial:
         """Try the smaller parts, and the largest only if these work: what fails in a part fails."""
         trial = self(names)
         return self(names, True) if trial.works else trial
@@ -126,7 +114,7 @@ class _Tries:
         return len({names for names, _ in self.known})
 
 
-def _found(patches: tuple[str, ...], tries: _Tries) -> tuple[tuple[str, ...], Trial | None]:
+def _found(patches: tuple[str, ...], tries: _Tries) -> tuple[tuple[str, ...], PatchTrial | None]:
     """Return the set that was begun with, and the minimal set as it was confirmed; None if no set works."""
     for works in (lambda names: tries(names).works, lambda names: tries.failing(names).works):
         start = next((names for names in _starts(patches) if works(names)), None)
@@ -143,18 +131,18 @@ def _starts(patches: tuple[str, ...]) -> list[tuple[str, ...]]:
     return [patches, *(_without(patches, patch) for patch in patches)]
 
 
-def _use(patch: str, found: Trial, begun: tuple[str, ...], tries: _Tries) -> Use:
-    """Say what `patch` is for, beside the minimal set and in the set that was begun with."""
+def _use(patch: str, found: PatchTrial, begun: tuple[str, ...], tries: _Tries) -> PatchUse:
+    """Return what `patch` is for, beside the minimal set and in the set that was begun with."""
     minimal = found.patches
     if patch in minimal:
         without = tries.failing(_without(minimal, patch))
         kind = ONE_WAY if tries(_without(begun, patch)).works else NEEDED
-        return Use(patch, kind, without.kind, without.how)
+        return PatchUse(patch, kind, without.kind, without.how)
     beside = {*minimal, patch} - {EXCLUDES.get(patch, "")}
     within = tries(tuple(name for name in PATCHES if name in beside))
     if not within.works:
-        return Use(patch, HARMFUL, within.kind, within.how)
-    return Use(patch, HARMLESS, speed=_speed(found.seconds, within.seconds))
+        return PatchUse(patch, HARMFUL, within.kind, within.how)
+    return PatchUse(patch, HARMLESS, speed=_speed(found.seconds, within.seconds))
 
 
 def _speed(without: Mapping[str, float], within: Mapping[str, float]) -> float | None:

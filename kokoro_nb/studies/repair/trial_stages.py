@@ -13,7 +13,7 @@ from kokoro_nb.backends.ladder import Outputs, climb
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import noise, stages, steps
 from kokoro_nb.models.case import Case
-from kokoro_nb.traces.parity import compare
+from kokoro_nb.traces.parity import largest_error
 
 LARGEST = ("decoder from har", "whole decoder")
 
@@ -22,13 +22,11 @@ Make = Callable[[KModel], nn.Module]
 
 
 @dataclass(frozen=True)
-class Stage:
+class TrialStage:
     """One part of the decoder that every trial exports.
 
     Attributes
     ----------
-    name : str
-        What it is called.
     make : callable
         Makes it from the patched model.
     inputs : mapping
@@ -52,18 +50,8 @@ class Stage:
     confirming: bool = False
 
 
-def trial_stages(model: KModel, case: Case, frames: int) -> tuple[Stage, ...]:
-    """Return the stages of an utterance, the smaller parts before the largest.
-
-    Parameters
-    ----------
-    model : kokoro.model.KModel
-        Without patches.
-    case : Case
-        Captured from it.
-    frames : int
-        How much of the utterance.
-    """
+def trial_stages(model: KModel, case: Case, frames: int) -> tuple[TrialStage, ...]:
+    """Return the stages of an utterance, the smaller parts before the largest."""
     found = []
     with _replayed(case.noise(frames)):
         for name, (make, given) in _parts(model, case.decoder_inputs(frames)).items():
@@ -72,13 +60,8 @@ def trial_stages(model: KModel, case: Case, frames: int) -> tuple[Stage, ...]:
             if exact.outputs is None or single.outputs is None:
                 raise InputError(f"The model without patches does not run in eager: {exact.failure or single.failure}")
             floor = None if name == "whole decoder" else largest_error(read(exact.outputs), read(single.outputs))
-            found.append(Stage(name, make, given, exact.outputs, floor, read, name in LARGEST))
+            found.append(TrialStage(name, make, given, exact.outputs, floor, read, name in LARGEST))
     return tuple(found)
-
-
-def largest_error(expected: Outputs, found: Outputs) -> float:
-    """Return the largest error of any output as a share of its peak; NaN if there is one."""
-    return float(np.max([compare(expected[name], found[name]).of_peak for name in expected]))
 
 
 def _parts(model: KModel, inputs: Mapping[str, Tensor]) -> dict[str, tuple[Make, dict[str, Tensor]]]:

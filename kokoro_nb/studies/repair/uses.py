@@ -1,4 +1,4 @@
-"""What each patch is for on a backend, as it was tried, and where the catalogue says something else."""
+"""What each patch is for on a backend, as it was tried, and where the catalogue disagrees."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -7,23 +7,21 @@ from typing import Any
 from kokoro_nb.backends import backend
 from kokoro_nb.findings import Verdict
 from kokoro_nb.models.patches import PATCHES
-from kokoro_nb.studies.repair.patch_trials import Trial
+from kokoro_nb.studies.repair.patch_trials import PatchTrial
 
 NEEDED, ONE_WAY, HARMLESS, HARMFUL, UNKNOWN = "needed", "one of several ways", "harmless", "fails with it", "unknown"
 
 
 @dataclass(frozen=True)
-class Use:
+class PatchUse:
     """What one patch is for on one backend, as it was tried.
 
     Attributes
     ----------
-    patch : str
-        Its name.
     kind : str
         ``needed``: in the minimal set, and neither that set nor the full one works without it. ``one of several ways``:
         the minimal set fails without it, and the full set does not. ``harmless``: the minimal set works with it as well
-        as without. ``fails with it``. ``unknown``: no set works, so that nothing can be told.
+        as without. ``fails with it``. ``unknown``: no set works, so that nothing is known.
     outcome, how : str
         How it fails, without it or with it: in a word, and with its figure or its error.
     speed : float or None
@@ -41,42 +39,38 @@ class Use:
         """What a table of verdicts shows of it."""
         if self.kind == HARMLESS:
             return f"pass: {HARMLESS}"
-        said = {HARMFUL: "fail: with it", UNKNOWN: "unknown: nothing works"}.get(self.kind, self.kind)
-        return f"{said}: {self.outcome}"
+        label = {HARMFUL: "fail: with it", UNKNOWN: "unknown: nothing works"}.get(self.kind, self.kind)
+        return f"{label}: {self.outcome}"
 
 
 @dataclass(frozen=True)
-class Repair:
+class PatchRepair:
     """What was found for one backend.
 
     Attributes
     ----------
-    backend : str
-        Its name.
     absent : str
         Why nothing was tried; empty if it was.
     unexecuted : str
         Why what was built was not run: then the set makes the export succeed, and of the numbers nothing is known.
-    start, unpatched : Trial or None
+    start, unpatched : PatchTrial or None
         The full set, and no patch at all, in the smaller parts.
-    found : Trial or None
+    found : PatchTrial or None
         The minimal set, in every stage; None if no set was found that works.
-    left_out : tuple of Trial
+    left_out : tuple of PatchTrial
         For each patch of the minimal set, in order, the set without it: the proof.
-    uses : tuple of Use
+    uses : tuple of PatchUse
         One for every patch of the catalogue.
-    trials : int
-        Sets that were tried.
     """
 
     backend: str
     absent: str = ""
     unexecuted: str = ""
-    start: Trial | None = None
-    unpatched: Trial | None = None
-    found: Trial | None = None
-    left_out: tuple[Trial, ...] = ()
-    uses: tuple[Use, ...] = ()
+    start: PatchTrial | None = None
+    unpatched: PatchTrial | None = None
+    found: PatchTrial | None = None
+    left_out: tuple[PatchTrial, ...] = ()
+    uses: tuple[PatchUse, ...] = ()
     trials: int = 0
 
     @property
@@ -116,7 +110,7 @@ class Repair:
         return {**asdict(self), "minimal": self.minimal, "proven": self.proven, "verdict": self.verdict}
 
 
-def uses_table(repairs: Sequence[Repair]) -> list[dict[str, str]]:
+def uses_table(repairs: Sequence[PatchRepair]) -> list[dict[str, str]]:
     """Return the rows of the table patches by backends: what each patch is for on each, as it was tried."""
     tried = [one for one in repairs if not one.absent]
     rows = []
@@ -125,11 +119,11 @@ def uses_table(repairs: Sequence[Repair]) -> list[dict[str, str]]:
     return rows
 
 
-def disagreements(repairs: Sequence[Repair]) -> list[dict[str, str]]:
-    """Return where the catalogue's `needed_by` says something else than was tried.
+def disagreements(repairs: Sequence[PatchRepair]) -> list[dict[str, str]]:
+    """Return where the catalogue's `needed_by` differs from what was tried.
 
     The catalogue also names a backend that is only slow without a patch: there the speed is given. An interpreter of a
-    file, such as ``coreml-reference``, is held to what is said of the backend that writes the file.
+    file, such as ``coreml-reference``, is compared with what is noted for the backend that writes the file.
     """
     rows = []
     for one in repairs:

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kokoro_nb.studies.repair.uses import Repair, disagreements, uses_table
+from kokoro_nb.studies.repair.uses import PatchRepair, disagreements, uses_table
 
 
 @dataclass(frozen=True)
 class Uses:
     """The repairs of the runtimes that are here, in order."""
 
-    repairs: tuple[Repair, ...]
+    repairs: tuple[PatchRepair, ...]
 
     def rows(self) -> list[dict[str, str]]:
         """Return a row for each patch of the catalogue, with what it is for on each runtime."""
@@ -41,6 +41,6 @@ class Uses:
         ]
 
 
-def uses(repairs: Sequence[Repair]) -> Uses:
+def uses(repairs: Sequence[PatchRepair]) -> Uses:
     """Return the repairs of the runtimes that are here, as tables and a figure."""
     return Uses(tuple(one for one in repairs if not one.absent))

@@ -22,7 +22,7 @@ INPUTS = ("asr", "f0", "n")  # of the decoder, that are predicted
 
 
 @dataclass(frozen=True)
-class Told:
+class TextAgreement:
     """One text in one voice.
 
     Attributes
@@ -73,19 +73,15 @@ class Told:
 
 def against_model(
     speaker: TwoStages, kokoro: Kokoro, texts: Sequence[str], voices: Sequence[str], seed: int = 0
-) -> Iterator[Told]:
+) -> Iterator[TextAgreement]:
     """Speak each text in each voice with both, on the same noise.
 
     Parameters
     ----------
-    speaker : TwoStages
-        The delivered folder.
     kokoro : Kokoro
         What it was made from; without patches.
     texts, voices : sequence of str
         Each text has room in one piece; the voices are the folder's.
-    seed : int
-        Seed of the noise.
 
     Raises
     ------
@@ -100,11 +96,11 @@ def against_model(
         yield _told(speaker, kokoro, precise, text, voice, seed)
 
 
-def _told(speaker: TwoStages, kokoro: Kokoro, precise: KModel, text: str, voice: str, seed: int) -> Told:
+def _told(speaker: TwoStages, kokoro: Kokoro, precise: KModel, text: str, voice: str, seed: int) -> TextAgreement:
     case = capture(kokoro, text, voice, seed=seed, g2p=speaker.contract.g2p)  # type: ignore[arg-type]
     made = speaker.predict(speaker.symbols(text), speaker.table(voice))
     if not np.array_equal(made["durations"], case.tensors["durations"].numpy()):
-        return Told(text, voice, case.frames, False, *6 * (float("nan"),))
+        return TextAgreement(text, voice, case.frames, False, *6 * (float("nan"),))
     given = speaker.decoder_inputs(made, lambda frames: case.tensors["harmonic_noise"].numpy())
     exact = _exact(precise, case)
     errors = {name: _error(exact[name], given[name]) for name in INPUTS}
@@ -113,7 +109,7 @@ def _told(speaker: TwoStages, kokoro: Kokoro, precise: KModel, text: str, voice:
     moved = _moved(kokoro, case, _error(case.tensors["f0"], given["f0"]), seed)
     audio = speaker.sound(given)[: original.size]
     distance, floor = (log_spectral_distance(original, other) for other in (audio, moved))
-    return Told(text, voice, case.frames, True, **errors, rounding=rounding, distance=distance, floor=floor)
+    return TextAgreement(text, voice, case.frames, True, **errors, rounding=rounding, distance=distance, floor=floor)
 
 
 def _exact(precise: KModel, case: Case) -> dict[str, torch.Tensor]:

@@ -28,7 +28,7 @@ class Check:
     kind, claim : str
         Short key, and the claim as a sentence.
     value, limit : float
-        What was measured, and what it is held against.
+        What was measured, and the limit.
     relation : str
         How it has to stand to the limit: ``<=`` or ``==``.
     unit : str
@@ -50,8 +50,6 @@ def checklist(speaker: TwoStages, text: str, voice: str = "", seed: int = 0) -> 
 
     Parameters
     ----------
-    speaker : TwoStages
-        The delivered folder.
     text : str
         American English that has room in one piece.
     voice : str
@@ -114,7 +112,7 @@ def _given(speaker: TwoStages, text: str, voice: str, seed: int) -> dict[str, np
 
 
 def _interfaces(speaker: TwoStages) -> Iterator[Check]:
-    """Each file takes and gives what the contract says, in shapes that are static."""
+    """Yield whether each file has the inputs and outputs of the contract, of static shape."""
     import onnx
 
     contract = speaker.contract
@@ -130,7 +128,7 @@ def _interfaces(speaker: TwoStages) -> Iterator[Check]:
 
 
 def _leaks(speaker: TwoStages, name: str, given: dict[str, np.ndarray], audio: np.ndarray) -> Iterator[Check]:
-    """What stands behind the valid part is not read; but for the pitch, say, what stands in it is."""
+    """Yield whether the padding is ignored, and as a control whether the valid part is read."""
     part = speaker.contract.parts[f"decoder_{name}"]
     frames = int(given["length"][0])
     filled, changed = dict(given), dict(given)
@@ -156,14 +154,14 @@ def _from(values: np.ndarray, axis: int, begin: int) -> np.ndarray:
 
 
 def _repeated(speaker: TwoStages, given: dict[str, np.ndarray], audio: np.ndarray) -> Iterator[Check]:
-    """The answer does not hang on what was asked before."""
+    """Yield whether the answer depends on earlier calls."""
     yield Check("repeated", "The second call gives the same.", float(np.sum(speaker.sound(given) != audio)), 0)
     speaker.sound({key: _from(v, 0, 0) if v.dtype == np.float32 else v for key, v in given.items()})
     yield Check("history", "After constant inputs too.", float(np.sum(speaker.sound(given) != audio)), 0)
 
 
 def _edges(speaker: TwoStages) -> Iterator[Check]:
-    """Of the buckets the smallest that has room is chosen, the full one too."""
+    """Yield whether the smallest bucket that has room is chosen, a full one too."""
     rooms = sorted(speaker.contract.buckets.values())
     wrong = sum(speaker.bucket(room)[1] != room for room in rooms)
     wrong += sum(speaker.bucket(room + 1)[1] != more for room, more in pairwise(rooms))
@@ -171,16 +169,16 @@ def _edges(speaker: TwoStages) -> Iterator[Check]:
 
 
 def _refusals(speaker: TwoStages) -> Iterator[Check]:
-    """What cannot be spoken is refused and not cut short."""
-    asked: dict[str, Callable[[], Any]] = {
+    """Yield whether what cannot be spoken is refused, not cut short."""
+    requests: dict[str, Callable[[], Any]] = {
         "more frames than the largest bucket": lambda: speaker.bucket(speaker.largest + 1),
         "a text of nothing": lambda: speaker.speak("?!"),
         "a speed of 0": lambda: speaker.speak("a", speed=0.0),
         "an unknown voice": lambda: speaker.table("\0"),
     }
-    for what, ask in asked.items():
+    for what, request in requests.items():
         try:
-            ask()
+            request()
             refused = 0
         except InputError:
             refused = 1

@@ -15,7 +15,7 @@ from kokoro_nb.delivery.export import Delivery, delivered
 from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.listening.spectrum import log_spectral_distance
 from kokoro_nb.models.kokoro import Kokoro
-from kokoro_nb.studies.two_stage_npu.agreement import Told, against_model
+from kokoro_nb.studies.two_stage_npu.agreement import TextAgreement, against_model
 from kokoro_nb.studies.two_stage_npu.checklist import Check, checklist, from_har_error
 
 COLUMNS = ("text", "voice", "frames", "durations", "asr", "f0", "n", "rounding", "distance", "floor")
@@ -27,7 +27,7 @@ class Agreement:
 
     Attributes
     ----------
-    texts : tuple of Told
+    texts : tuple of TextAgreement
         See `agreement`.
     audio : numpy.ndarray, shape (samples,), float32
         The first text in the first voice, by the delivery: 24 kHz, full scale 1.
@@ -35,7 +35,7 @@ class Agreement:
         Log-spectral distance of that to the same on another draw of the noise, dB.
     """
 
-    texts: tuple[Told, ...]
+    texts: tuple[TextAgreement, ...]
     audio: np.ndarray
     other_draw: float
 
@@ -45,12 +45,12 @@ class Agreement:
         return sum(one.durations for one in self.texts)
 
     @property
-    def worst_inputs(self) -> Told:
+    def worst_inputs(self) -> TextAgreement:
         """The text whose decoder inputs are furthest off, measured by what is allowed."""
         return self.texts[np.argmax([one.inputs / one.inputs_limit for one in self.texts])]
 
     @property
-    def worst_audio(self) -> Told:
+    def worst_audio(self) -> TextAgreement:
         """The text whose audio is furthest off, measured by what is allowed."""
         return self.texts[np.argmax([one.distance / one.distance_limit for one in self.texts])]
 

@@ -1,4 +1,4 @@
-"""Which operators of an ONNX file a table of Qualcomm's NPU takes, and where the real compiler says otherwise."""
+"""Which operators of an ONNX file a table of Qualcomm's NPU takes, and where the real compiler disagrees."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ TABLE = Path(__file__).parents[3] / "data" / "npu_operators.json"
 SCHEMA = 1
 LIMIT = 2**31  # bytes: no protobuf message is larger, and weights may lie in a file beside it
 NOTES = ("reason", "note", "published", "compiler")
-# what the compiler may do with a node of each class without contradicting the table; of an unknown one it tells news
+# what the compiler may do with a node of each class without contradicting the table; of an unknown one anything is news
 EXPECTED: Mapping[Kind, tuple[Place, ...]] = {
     "supported": ("npu", "removed"),
     "fallback": ("cpu", "removed"),
@@ -35,7 +35,7 @@ class AuditedNode:
     name, op, domain : str
         As in the file; the domain of ONNX's own operators is ``""``.
     module : str
-        Path of the module that it was exported from, ``""`` where the file does not say.
+        Path of the module that it was exported from, ``""`` where the file does not state it.
     kind : str
         ``supported``: on the NPU; ``fallback``: the CPU computes it; ``blocking``: control flow, sequences, or a shape
         that depends on the data; ``unknown``: not in the table.
@@ -54,10 +54,6 @@ class AuditedNode:
     reason: str = ""
     removed_by: str = ""
 
-    def as_dict(self) -> dict[str, str]:
-        """Return the row of a table."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class Dynamic:
@@ -74,10 +70,6 @@ class Dynamic:
     name: str
     role: str
     shape: str
-
-    def as_dict(self) -> dict[str, str]:
-        """Return the row of a table."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -116,15 +108,11 @@ class NpuAudit:
 
 
 @dataclass(frozen=True)
-class Disagreement:
-    """A node of which the compiler says something else than the table.
+class NpuDisagreement:
+    """A node that the compiler places otherwise than the table.
 
     Attributes
     ----------
-    name, op, module : str
-        As in `AuditedNode`.
-    table : str
-        Its class.
     compiler : str
         Where the compiler put it: see `assignment.Node`.
     reason : str
@@ -172,8 +160,8 @@ def audit(path: str | Path) -> NpuAudit:
     return NpuAudit(tuple(map(_audited, nodes)), dynamic, sum(name not in stated for name in results))
 
 
-def disagreements(audited: NpuAudit, assignment: Assignment) -> tuple[Disagreement, ...]:
-    """Return every node of which table and compiler say different things, in the order of the file.
+def disagreements(audited: NpuAudit, assignment: Assignment) -> tuple[NpuDisagreement, ...]:
+    """Return every node of which table and compiler disagree, in the order of the file.
 
     A node that the compiler did not place differs too, and so does one that the table does not know.
 
@@ -185,7 +173,7 @@ def disagreements(audited: NpuAudit, assignment: Assignment) -> tuple[Disagreeme
     if [node.op for node in audited.nodes] != [node.op for node in assignment.nodes]:
         raise InputError("The audit and the assignment are of different files; make both of the same one.")
     return tuple(
-        Disagreement(placed.name, node.op, node.module, node.kind, placed.place, placed.reason)
+        NpuDisagreement(placed.name, node.op, node.module, node.kind, placed.place, placed.reason)
         for node, placed in zip(audited.nodes, assignment.nodes, strict=True)
         if placed.place not in EXPECTED[node.kind]
     )
@@ -212,10 +200,12 @@ def operator_table() -> Mapping[str, Any]:
 def _audited(node: Any) -> AuditedNode:
     domain = "" if node.domain == "ai.onnx" else node.domain
     about = operator_table()["operators"].get(f"{domain}:{node.op_type}" if domain else node.op_type, {})
-    said = [f"{key}: {about[key]}" if key in ("published", "compiler") else about[key] for key in NOTES if key in about]
+    notes = [
+        f"{key}: {about[key]}" if key in ("published", "compiler") else about[key] for key in NOTES if key in about
+    ]
     kind = about.get("class", "unknown")
     return AuditedNode(
-        node.name, node.op_type, domain, module_path(node), kind, "; ".join(said), about.get("removed_by", "")
+        node.name, node.op_type, domain, module_path(node), kind, "; ".join(notes), about.get("removed_by", "")
     )
 
 

@@ -16,7 +16,7 @@ from kokoro_nb.models.case import capture
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import patched
 from kokoro_nb.studies.two_stage_npu.delivered_model import DeliveredModel
-from kokoro_nb.studies.two_stage_npu.npu_audit import AuditedNode, Disagreement, NpuAudit, audit, disagreements
+from kokoro_nb.studies.two_stage_npu.npu_audit import AuditedNode, NpuAudit, NpuDisagreement, audit, disagreements
 
 COMPILER = "onnxruntime-qnn"
 
@@ -33,7 +33,7 @@ class NpuFit:
         Of the package's own export, whose shapes depend on the data.
     compiler, no_compiler : str
         Name of the backend that compiles for the NPU, and why it is not here; empty if it is.
-    disagreements : tuple of Disagreement
+    disagreements : tuple of NpuDisagreement
         Nodes of which table and compiler say different things.
     """
 
@@ -41,7 +41,7 @@ class NpuFit:
     uncut: NpuAudit
     compiler: str
     no_compiler: str
-    disagreements: tuple[Disagreement, ...]
+    disagreements: tuple[NpuDisagreement, ...]
 
     @property
     def blocked(self) -> list[AuditedNode]:

@@ -14,15 +14,13 @@ FLOORS = 4  # a right runtime rounds elsewhere than eager float32, and so may be
 
 
 @dataclass(frozen=True)
-class Step:
+class StepResult:
     """One output of one step on the candidate.
 
     Attributes
     ----------
     step, output : str
         Names of the step and of its output: see `models.steps.chain`.
-    shape : tuple of int
-        Of the whole buffer.
     low, high : float
         Smallest and largest finite value of the valid part of what the candidate's own chain gives; of the step on the
         reference's inputs where the chain broke before. NaN where there is none.
@@ -32,14 +30,12 @@ class Step:
         On what the candidate gave before, against the reference.
     tail : Tail or None
         Of the same buffer as `low`; None where nothing is padded.
-    expected_tail : Tail or None
-        The reference's.
     failure : Failure or None
         Where the export or the run of the step fell.
     reason : str
         Why there is no chained figure, where there is none.
     floor, chained_floor : Parity or None
-        `own` and `chained` of eager float32 against eager float64, where they were asked for: what follows the phase of
+        `own` and `chained` of eager float32 against eager float64, on request: what follows the phase of
         `har` has a chained floor so high that a chained error below it means nothing.
     """
 
@@ -51,7 +47,6 @@ class Step:
     own: Parity | None = None
     chained: Parity | None = None
     tail: Tail | None = None
-    expected_tail: Tail | None = None
     failure: Failure | None = None
     reason: str = ""
     floor: Parity | None = None
@@ -59,7 +54,7 @@ class Step:
 
     @property
     def judged(self) -> bool:
-        """Whether its numbers can be held to a limit: see `ILL_CONDITIONED`."""
+        """Whether its numbers can be compared with a limit: see `ILL_CONDITIONED`."""
         return self.output not in ILL_CONDITIONED
 
     @property
@@ -100,13 +95,13 @@ class Step:
         return row
 
 
-def first_wrong(steps: Sequence[Step], limit: float = 1e-3) -> Step | None:
+def first_wrong(steps: Sequence[StepResult], limit: float = 1e-3) -> StepResult | None:
     """Return the first step that is wrong by itself: fell, not finite, or further than `limit` of the peak."""
     return next((step for step in steps if not step.holds(limit)), None)
 
 
-def with_floor(steps: Sequence[Step], floor: Sequence[Step]) -> tuple[Step, ...]:
-    """Return `steps` with what `floor`, the same steps of eager float32 against eager float64, says beside them."""
+def with_floor(steps: Sequence[StepResult], floor: Sequence[StepResult]) -> tuple[StepResult, ...]:
+    """Return `steps` with what `floor`, the same steps of eager float32 against eager float64, beside them."""
     return tuple(
         replace(step, floor=under.own, chained_floor=under.chained) for step, under in zip(steps, floor, strict=True)
     )

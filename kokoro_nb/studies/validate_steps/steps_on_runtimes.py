@@ -8,7 +8,7 @@ from kokoro.model import KModel
 
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import absence
-from kokoro_nb.studies.validate_steps.step_rows import Step, with_floor
+from kokoro_nb.studies.validate_steps.step_rows import StepResult, with_floor
 from kokoro_nb.studies.validate_steps.validation import follow
 from kokoro_nb.studies.validate_steps.walks import Walk
 
@@ -19,7 +19,7 @@ class StepsOnRuntimes:
 
     Attributes
     ----------
-    floor : tuple of Step
+    floor : tuple of StepResult
         Eager float32 against eager float64.
     found : mapping
         Runtime -> its steps, with the floor of each.
@@ -27,8 +27,8 @@ class StepsOnRuntimes:
         Runtime that is not here -> the reason.
     """
 
-    floor: tuple[Step, ...]
-    found: Mapping[str, tuple[Step, ...]]
+    floor: tuple[StepResult, ...]
+    found: Mapping[str, tuple[StepResult, ...]]
     absent: Mapping[str, str]
 
     def rows(self) -> list[dict[str, Any]]:
@@ -41,7 +41,7 @@ class StepsOnRuntimes:
         return [{key: row[key] for key in keys} for row in self.rows() if row.get("own over floor", 0) > times]
 
 
-def on_runtimes(model: KModel, reference: Walk, names: Sequence[str], floor: Sequence[Step]) -> StepsOnRuntimes:
+def on_runtimes(model: KModel, reference: Walk, names: Sequence[str], floor: Sequence[StepResult]) -> StepsOnRuntimes:
     """Take each of the runtimes that are here through the steps of `reference`.
 
     Parameters
@@ -52,7 +52,7 @@ def on_runtimes(model: KModel, reference: Walk, names: Sequence[str], floor: Seq
         Eager float64.
     names : sequence of str
         Keys of `BACKENDS`.
-    floor : sequence of Step
+    floor : sequence of StepResult
         Eager float32 on the same steps: see `follow`.
     """
     absent = {name: reason for name in names if (reason := absence(backend(name)))}

@@ -1,4 +1,4 @@
-"""The whole pipeline checked step by step: which step is wrong by itself, and which only hands on what it was given.
+"""The whole pipeline checked step by step: which step is wrong by itself, and which only passes an inherited error on.
 
 Every step is exported alone and run twice: on what the reference gave to it (its own error), and on what the candidate
 gave before it (what it inherits and adds). Only what is valid is compared; the padded tail is described apart.
@@ -9,18 +9,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import torch
 from kokoro.model import KModel
 from torch import nn
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.base import Failure, Program, RungError, on_rung, running
-from kokoro_nb.backends.ladder import Outputs
+from kokoro_nb.backends.base import Failure, running
+from kokoro_nb.backends.ladder import Outputs, loaded, outputs_of
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.static_buffers import static_inputs
 from kokoro_nb.models.steps import chain
-from kokoro_nb.studies.validate_steps.step_rows import Step, with_floor
+from kokoro_nb.studies.validate_steps.step_rows import StepResult, with_floor
 from kokoro_nb.studies.validate_steps.tails import tail_of, valid_part
 from kokoro_nb.studies.validate_steps.walks import Walk
 from kokoro_nb.traces.parity import compare
@@ -39,20 +40,10 @@ def walk(
 
     Parameters
     ----------
-    model : kokoro.model.KModel
-        Without patches.
-    case : Case
-        Captured from it.
-    name : str
-        Key of `BACKENDS`.
     frames : int, optional
         Room for frames: more than the utterance has are padding, fewer cut it; as many by default.
     tokens : int, optional
         Room for tokens; as many as there are by default.
-    patches : sequence of str
-        Patches that are on.
-    folder : path, optional
-        Where artefacts are kept.
 
     Raises
     ------
@@ -62,10 +53,11 @@ def walk(
     room = case.frames if frames is None else frames
     inputs = static_inputs(case, room, tokens)
     values: Outputs = {key: tensor.numpy() for key, tensor in inputs.items()}
+    runtime = backend(name)
     with patched(model, patches):
         for step, module in chain(model, room).items():
-            program = _program(name, module, _feed(module, values), folder)
-            made = _outputs(name, program, _feed(module, values))
+            fed = _feed(module, values)
+            made = outputs_of(runtime, loaded(runtime, module, _tensors(fed), folder), fed)
             if isinstance(made, Failure):
                 raise InputError(f"The step '{step}' does not run on the reference: {made}; choose another.")
             values |= made
@@ -76,31 +68,24 @@ def walk(
 
 def follow(
     model: KModel, reference: Walk, name: str, folder: str | Path | None = None, only: Sequence[str] = ()
-) -> tuple[Step, ...]:
+) -> tuple[StepResult, ...]:
     """Take the candidate through the steps of `reference`, by itself and on its own chain.
 
     Parameters
     ----------
     model : kokoro.model.KModel
         Without patches; the one that the reference ran, or one with a fault in it.
-    reference : Walk
-        What it is held against.
-    name : str
-        Key of `BACKENDS`.
-    folder : path, optional
-        Where artefacts are kept.
-    only : sequence of str
-        Names of steps, where not all are to be run.
 
     Returns
     -------
-    tuple of Step
+    tuple of StepResult
         One for each output, in the order of computation. A step that falls is one row per output with its failure, and
         what needs it has no chained figure.
     """
-    running(backend(name))
+    runtime = backend(name)
+    running(runtime)
     chained: Outputs = {key: tensor.numpy() for key, tensor in reference.inputs.items()}
-    rows: list[Step] = []
+    rows: list[StepResult] = []
     with patched(model, reference.patches):
         steps = chain(model, reference.room)
         if set(only) - set(steps):
@@ -109,10 +94,10 @@ def follow(
             if only and step not in only:
                 continue
             fed = _feed(module, reference.values)
-            program = _program(name, module, fed, folder)
-            own = _outputs(name, program, fed)
+            program = loaded(runtime, module, _tensors(fed), folder)
+            own = outputs_of(runtime, program, fed)
             missing = [key for key in fed if key not in chained]
-            after = _outputs(name, program, _feed(module, chained)) if not missing else None
+            after = outputs_of(runtime, program, _feed(module, chained)) if not missing else None
             if isinstance(after, dict):
                 chained |= after
             reason = f"no {', '.join(missing)}" if missing else str(after) if isinstance(after, Failure) else ""
@@ -129,7 +114,7 @@ def validate_steps(
     tokens: int | None = None,
     patches: Sequence[str] = EXPORT_PATCHES,
     folder: str | Path | None = None,
-) -> tuple[Step, ...]:
+) -> tuple[StepResult, ...]:
     """Check the whole pipeline on one utterance, step by step: `walk` on the reference, then `follow`.
 
     The floor, eager float32 against eager float64, stands beside every figure.
@@ -138,8 +123,6 @@ def validate_steps(
     ----------
     model, case, frames, tokens, patches, folder
         See `walk`.
-    candidate, reference : str
-        Keys of `BACKENDS`.
     """
     where = (frames, tokens, patches, folder)
     floor = follow(model, walk(model, case, "eager-float64", *where), "eager", folder)
@@ -148,15 +131,15 @@ def validate_steps(
 
 def _row(
     reference: Walk, step: str, output: str, own: Outputs | Failure, after: Outputs | Failure | None, reason: str
-) -> Step:
+) -> StepResult:
     if isinstance(own, Failure):
-        return Step(step, output, failure=own, reason=reason)
+        return StepResult(step, output, failure=own, reason=reason)
     expected, valid = reference.values[output], reference.valid
     part = valid_part(output, expected, valid)
     shown = after[output] if isinstance(after, dict) else own[output]
     values = valid_part(output, shown, valid).astype(np.float64)
     finite = values[np.isfinite(values)]
-    return Step(
+    return StepResult(
         step,
         output,
         shown.shape,
@@ -165,7 +148,6 @@ def _row(
         compare(part, valid_part(output, own[output], valid)),
         compare(part, values) if isinstance(after, dict) else None,
         tail_of(output, shown, valid),
-        tail_of(output, expected, valid),
         None,
         reason,
     )
@@ -174,32 +156,8 @@ def _row(
 def _feed(module: nn.Module, values: Mapping[str, np.ndarray]) -> Outputs:
     """Return what the forward of `module` takes, so far as it is there; float64 is rounded to float32."""
     names = [name for name in inspect.signature(module.forward).parameters if name in values]
-    return {name: _single(values[name]) for name in names}
+    return {name: v.astype(np.float32) if (v := values[name]).dtype == np.float64 else v for name in names}
 
 
-def _single(value: np.ndarray) -> np.ndarray:
-    return value.astype(np.float32) if value.dtype == np.float64 else value
-
-
-def _program(name: str, module: nn.Module, fed: Outputs, folder: str | Path | None) -> Program | Failure:
-    import torch
-
-    runtime = backend(name)
-    made = runtime.export(module, {key: torch.from_numpy(value) for key, value in fed.items()}, folder)
-    if isinstance(made, Failure):
-        return made
-    try:
-        with on_rung("loaded"):
-            return runtime.load(made)
-    except RungError as error:
-        return error.failure(name)
-
-
-def _outputs(name: str, program: Program | Failure, fed: Outputs) -> Outputs | Failure:
-    if isinstance(program, Failure):
-        return program
-    try:
-        with on_rung("run"):
-            return program.run(fed)
-    except RungError as error:
-        return error.failure(name)
+def _tensors(arrays: Outputs) -> dict[str, torch.Tensor]:
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}

@@ -17,8 +17,6 @@ class Walk:
 
     Attributes
     ----------
-    backend : str
-        Name of the backend.
     inputs : dict
         What the pipeline was given, in its static buffers: see `models.buffers.static_inputs`.
     values : dict
@@ -27,8 +25,6 @@ class Walk:
         How much of the buffers is valid: tokens of the text, and the frames that they last, or all there is room for.
     room : int
         Frames that there is room for.
-    patches : tuple of str
-        Patches that were on.
     """
 
     backend: str

@@ -7,15 +7,22 @@ import pytest
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import write_findings
 from kokoro_nb.studies.executorch_0_7.replay_plan import CONTROLS, LARGE, LAYOUT, MENDED, NORM, SYMPTOM, TRIALS
-from kokoro_nb.studies.executorch_0_7.replay_record import Call, Outcome, Replay, read_replay, recorded, write_replay
+from kokoro_nb.studies.executorch_0_7.replay_record import (
+    Replay,
+    ReplayCall,
+    ReplayOutcome,
+    read_replay,
+    recorded,
+    write_replay,
+)
 from kokoro_nb.studies.executorch_0_7.replay_tables import Replays
 
 NAN = float("nan")
-RIGHT = (Call("itself", 0, 1.0, 1e-6, 110.0, 0.0), Call("itself", 1, 1.0, 1e-6, 110.0, 0.0))
+RIGHT = (ReplayCall("itself", 0, 1.0, 1e-6, 110.0, 0.0), ReplayCall("itself", 1, 1.0, 1e-6, 110.0, 0.0))
 
 
 def _outcome(*calls, error=""):
-    return Outcome(NORM, 1.0, error, tuple(calls), 1, 0)
+    return ReplayOutcome(NORM, 1.0, error, tuple(calls), 1, 0)
 
 
 def _replay(*outcomes):
@@ -26,7 +33,7 @@ def _replay(*outcomes):
 
 
 def test_what_is_written_is_read_again_nan_and_infinity_too(tmp_path):
-    call = Call("zeros", 1, 0.25, NAN, -math.inf, NAN)
+    call = ReplayCall("zeros", 1, 0.25, NAN, -math.inf, NAN)
     found = read_replay(write_replay(tmp_path / "replay.json", _replay(_outcome(*RIGHT, call))))
     last = found.outcomes[0].calls[-1]
     assert math.isnan(last.of_peak)
@@ -44,11 +51,11 @@ def test_what_is_written_is_read_again_nan_and_infinity_too(tmp_path):
     [
         ((), "no result"),
         (RIGHT, "right"),
-        ((*RIGHT, Call("zeros", 1, 1.0, 0.1, 20.0, 0.1)), "depends on history"),
-        ((*RIGHT, Call("zeros", 1, 0.0, NAN, NAN, NAN)), "depends on history"),
-        ((Call("itself", 0, 0.0, NAN, NAN, 0.0), Call("itself", 1, 0.0, NAN, NAN, 0.0)), "not finite"),
-        ((Call("itself", 0, 0.99, NAN, NAN, 0.0),), "not finite"),
-        ((Call("itself", 0, 1.0, 0.02, 30.0, 0.0),), "wrong"),
+        ((*RIGHT, ReplayCall("zeros", 1, 1.0, 0.1, 20.0, 0.1)), "depends on history"),
+        ((*RIGHT, ReplayCall("zeros", 1, 0.0, NAN, NAN, NAN)), "depends on history"),
+        ((ReplayCall("itself", 0, 0.0, NAN, NAN, 0.0), ReplayCall("itself", 1, 0.0, NAN, NAN, 0.0)), "not finite"),
+        ((ReplayCall("itself", 0, 0.99, NAN, NAN, 0.0),), "not finite"),
+        ((ReplayCall("itself", 0, 1.0, 0.02, 30.0, 0.0),), "wrong"),
     ],
 )
 def test_verdicts(calls, verdict):
@@ -56,7 +63,7 @@ def test_verdicts(calls, verdict):
 
 
 def test_a_nan_is_the_largest_change_whatever_follows():
-    later = [Call("zeros", number, 1.0, NAN, NAN, change) for number, change in ((1, 0.1), (2, NAN), (3, 0.2))]
+    later = [ReplayCall("zeros", number, 1.0, NAN, NAN, change) for number, change in ((1, 0.1), (2, NAN), (3, 0.2))]
     changes = _outcome(*RIGHT, *later).history.changes
     assert changes["itself"] == 0
     assert math.isnan(changes["zeros"])

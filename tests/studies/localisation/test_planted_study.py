@@ -73,7 +73,7 @@ def test_several_faults_in_one_program_are_all_named(small, tmp_path):
 def test_a_method_that_names_nothing_or_another_does_not_pass(small, tmp_path):
     methods = {"nothing": lambda view: (), "last": lambda view: (":exp",)}
     lines = summarise(study(FAULTS[:2], ["eager"], small, tmp_path, methods))
-    assert [(line["said nothing"], line["named another"], line["named exactly"]) for line in lines] == [
+    assert [(line["named nothing"], line["named another"], line["named exactly"]) for line in lines] == [
         (2, 0, 0),
         (0, 2, 0),
     ]

@@ -3,13 +3,13 @@ import math
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.studies.localisation import Row, summarise
+from kokoro_nb.studies.localisation import StudyRow, summarise
 from kokoro_nb.studies.localisation.study_rows import read_rows, write_rows
 
 
 def _row(named, operators=(("a",),), effect=1.0, **more):
     faults = tuple(f"scaled@{names[0]}" for names in operators)
-    return Row("eager", faults, operators, {"m": named}, effect, 1e-6, **more)
+    return StudyRow("eager", faults, operators, {"m": named}, effect, 1e-6, **more)
 
 
 @pytest.mark.parametrize(
@@ -40,16 +40,16 @@ def test_neutral(effect, neutral):
 
 def test_summary():
     rows = [
-        Row("eager", (), (), {"m": ()}, 0.0, 1e-6),
+        StudyRow("eager", (), (), {"m": ()}, 0.0, 1e-6),
         _row(("a",)),
         _row(("a or b",)),
         _row(("b",)),
         _row(()),
         _row((), effect=0.0),
         _row(("a",), effect=0.0),
-        Row("eager", ("scaled@a",), (("a",),), failure="It cannot be exported."),
+        StudyRow("eager", ("scaled@a",), (("a",),), failure="It cannot be exported."),
     ]
-    counts = {"faults": 4, "named exactly": 1, "among several": 1, "named another": 1, "said nothing": 1}
+    counts = {"faults": 4, "named exactly": 1, "among several": 1, "named another": 1, "named nothing": 1}
     apart = {"neutral": 2, "of these named exactly": 1, "healthy blamed": 0, "failed": 1}
     assert summarise(rows) == [{"backend": "eager", "method": "m", **counts, **apart}]
 

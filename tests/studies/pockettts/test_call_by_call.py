@@ -5,7 +5,7 @@ import pytest
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.pocket.bugs import BUGS
-from kokoro_nb.studies.pockettts.call_by_call import Origin, first_difference, recorded
+from kokoro_nb.studies.pockettts.call_by_call import FirstDifference, first_difference, recorded
 
 # where each was put; that is not told to what looks for it
 FOUND = {
@@ -36,7 +36,7 @@ def test_the_first_tensor_that_differs_is_found(right, brief, expected, name):
 
 
 def test_two_runs_of_the_same_do_not_differ(right, brief, expected):
-    assert first_difference(expected, recorded(brief)[1], right.modules) == Origin()
+    assert first_difference(expected, recorded(brief)[1], right.modules) == FirstDifference()
 
 
 def test_a_call_is_kept_as_the_step_saw_it(brief, expected):

@@ -7,7 +7,7 @@ import torch
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.models.pocket import flow_lm
-from kokoro_nb.studies.pockettts.loops import Loop, exported_steps, loop_on
+from kokoro_nb.studies.pockettts.loops import RuntimeLoop, exported_steps, loop_on
 
 
 @pytest.fixture(scope="module")
@@ -80,4 +80,4 @@ def test_an_absent_backend_is_skipped_with_its_reason(right, exported):
 def test_another_length_is_said(found):
     row = replace(found, ended=None).as_dict()
     assert row["latents until the stop: largest difference"] == "another length"
-    assert np.isnan(Loop("x").speed)
+    assert np.isnan(RuntimeLoop("x").speed)

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 
 from kokoro_nb.models.pocket.stream_state import STREAMS
-from kokoro_nb.studies.pockettts.package_reference import largest, last_calls
+from kokoro_nb.studies.pockettts.package_reference import last_calls
 
 
 def test_the_steps_are_the_package_s_in_every_tensor(right):
@@ -24,9 +24,3 @@ def test_it_ends_as_the_package_does_too(right):
 def test_every_step_is_called(right):
     assert set(last_calls(right.calls)) == set(right.modules)
     assert sum(call.step == "conditioning step" for call in right.calls) == int(right.package.read["position"][0])
-
-
-def test_the_largest_difference_is_of_all_outputs():
-    one = {"a": np.ones(2), "b": np.full(2, 4.0)}
-    assert largest(one, {"a": np.ones(2), "b": np.array([4.0, 5.0])}) == 0.25
-    assert np.isnan(largest(one, {"a": np.array([1.0, np.nan]), "b": one["b"]}))

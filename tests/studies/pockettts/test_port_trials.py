@@ -4,12 +4,14 @@ import pytest
 
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.studies.pockettts.port_trials import trials
-from kokoro_nb.studies.pockettts.whole_model import Whole
+from kokoro_nb.studies.pockettts.whole_model import WholeConversion
 
 WHOLE = (
-    Whole("torch.jit.trace", None, (10, 7), (10, 10)),
-    Whole("torch.onnx.export(dynamo=False)", None, (10, 7), (10, 10)),
-    Whole("torch.export", Failure("torch.export", "exported", "GuardOnDataDependentSymNode", "data-dependent")),
+    WholeConversion("torch.jit.trace", None, (10, 7), (10, 10)),
+    WholeConversion("torch.onnx.export(dynamo=False)", None, (10, 7), (10, 10)),
+    WholeConversion(
+        "torch.export", Failure("torch.export", "exported", "GuardOnDataDependentSymNode", "data-dependent")
+    ),
 )
 
 

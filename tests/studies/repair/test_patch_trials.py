@@ -19,20 +19,20 @@ from kokoro_nb.studies.repair.patch_trials import (
     UNFAITHFUL,
     UNSTEADY,
     WORKS,
-    Bench,
-    Outcome,
-    Trial,
+    PatchBench,
+    PatchTrial,
+    StageOutcome,
     _own_code,
     judged,
     structure,
 )
-from kokoro_nb.studies.repair.trial_stages import Stage
+from kokoro_nb.studies.repair.trial_stages import TrialStage
 
 EXPECTED = np.array([1.0, -2.0, 0.5])
 
 
 def _stage(floor=1e-7):
-    return Stage("part", lambda model: model, {}, {"output": EXPECTED}, floor, lambda outputs: outputs)
+    return TrialStage("part", lambda model: model, {}, {"output": EXPECTED}, floor, lambda outputs: outputs)
 
 
 def _climb(output, drift=0.0):
@@ -71,17 +71,19 @@ def test_where_the_numbers_are_ill_conditioned_they_are_told_and_not_judged():
 
 
 def test_a_trial_fails_with_its_first_stage_that_does():
-    trial = Trial(("a",), (Outcome("one", WORKS, seconds=0.5), Outcome("two", NONFINITE, "only 0 % finite")))
+    trial = PatchTrial(
+        ("a",), (StageOutcome("one", WORKS, seconds=0.5), StageOutcome("two", NONFINITE, "only 0 % finite"))
+    )
     assert not trial.works
     assert trial.kind == NONFINITE
     assert trial.how == "two: only 0 % finite"
     assert trial.seconds == {"one": 0.5}
-    assert Trial((), ()).works
+    assert PatchTrial((), ()).works
 
 
 @pytest.fixture(scope="module")
 def bench(narrow, narrow_case, tmp_path_factory):
-    return Bench(narrow.model, narrow_case, "eager", folder=tmp_path_factory.mktemp("repair"))
+    return PatchBench(narrow.model, narrow_case, "eager", folder=tmp_path_factory.mktemp("repair"))
 
 
 def test_the_reference_is_the_model_without_patches_and_its_floor_is_known(bench):
@@ -175,9 +177,9 @@ def test_what_decides_what_a_module_computes(narrow):
 def test_more_than_float32_can_hold_is_refused(narrow, narrow_case, bench, tmp_path, monkeypatch):
     monkeypatch.setattr("kokoro_nb.studies.repair.patch_trials.trial_stages", lambda *_: bench.stages)
     with pytest.raises(InputError, match=r"Of 'excitation' eager float32 is .* take fewer frames"):
-        Bench(narrow.model, narrow_case, "eager", limit=1e-6, folder=tmp_path)
+        PatchBench(narrow.model, narrow_case, "eager", limit=1e-6, folder=tmp_path)
     with patched(narrow.model, ("floor_phase",)), pytest.raises(InputError, match="'floor_phase' is on"):
-        Bench(narrow.model, narrow_case, "eager", folder=tmp_path)
+        PatchBench(narrow.model, narrow_case, "eager", folder=tmp_path)
 
 
 def test_stages_are_those_of_the_utterance(narrow_case, bench):

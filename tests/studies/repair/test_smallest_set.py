@@ -5,7 +5,7 @@ import pytest
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.patches import EXPORT_PATCHES
 from kokoro_nb.studies.repair import smallest_set as module
-from kokoro_nb.studies.repair.patch_trials import FELL, UNFAITHFUL, WORKS, Outcome, Trial
+from kokoro_nb.studies.repair.patch_trials import FELL, UNFAITHFUL, WORKS, PatchTrial, StageOutcome
 from kokoro_nb.studies.repair.smallest_set import repair, search
 from kokoro_nb.studies.repair.uses import (
     HARMFUL,
@@ -13,7 +13,7 @@ from kokoro_nb.studies.repair.uses import (
     NEEDED,
     ONE_WAY,
     UNKNOWN,
-    Repair,
+    PatchRepair,
     disagreements,
 )
 
@@ -29,8 +29,8 @@ class Oracle:
         kinds = {"part": WORKS if self.part(set(names)) else FELL}
         if confirm and kinds["part"] == WORKS:
             kinds["whole"] = WORKS if self.whole(set(names)) else UNFAITHFUL
-        outcomes = tuple(Outcome(s, k, "" if k == WORKS else f"{k}!", seconds=0.5) for s, k in kinds.items())
-        return Trial(names, outcomes)
+        outcomes = tuple(StageOutcome(s, k, "" if k == WORKS else f"{k}!", seconds=0.5) for s, k in kinds.items())
+        return PatchTrial(names, outcomes)
 
 
 def _kinds(found):
@@ -102,7 +102,7 @@ def test_where_no_set_works_nothing_is_claimed():
     assert found.verdict == "fail"
     assert set(_kinds(found).values()) == {UNKNOWN}
     assert found.proof() == []
-    assert disagreements([Repair("tvm", uses=found.uses)]) == []
+    assert disagreements([PatchRepair("tvm", uses=found.uses)]) == []
     # the parts work and the whole never does: that is no repair either
     assert search("x", Oracle(lambda _: True, lambda _: False)).minimal is None
 

@@ -4,20 +4,20 @@ import json
 
 from kokoro_nb.models.patches import PATCHES
 from kokoro_nb.storage import json_ready
-from kokoro_nb.studies.repair.patch_trials import FELL, WORKS, Outcome, Trial
+from kokoro_nb.studies.repair.patch_trials import FELL, WORKS, PatchTrial, StageOutcome
 from kokoro_nb.studies.repair.smallest_set import search
-from kokoro_nb.studies.repair.uses import Repair, disagreements, uses_table
+from kokoro_nb.studies.repair.uses import PatchRepair, disagreements, uses_table
 
 
 def _oracle(rule):
     """Return an attempt that works where `rule` says so of the set of names."""
-    outcomes = {True: Outcome("part", WORKS, seconds=0.5), False: Outcome("part", FELL, "fell!")}
-    return lambda names, _: Trial(names, (outcomes[rule(set(names))],))
+    outcomes = {True: StageOutcome("part", WORKS, seconds=0.5), False: StageOutcome("part", FELL, "fell!")}
+    return lambda names, _: PatchTrial(names, (outcomes[rule(set(names))],))
 
 
 def test_a_proof_in_which_a_set_works_is_no_proof():
     good = _oracle(lambda _: True)
-    found = Repair("x", found=good(("floor_phase",), True), left_out=(good((), True),))
+    found = PatchRepair("x", found=good(("floor_phase",), True), left_out=(good((), True),))
     assert not found.proven
     assert found.verdict == "fail"
 
@@ -25,7 +25,7 @@ def test_a_proof_in_which_a_set_works_is_no_proof():
 def test_the_table_is_patches_by_backends_and_says_where_the_catalogue_is_wrong():
     tvm = search("tvm", _oracle(lambda names: "sqrt_epsilon" in names))
     coreml = search("coreml-reference", _oracle(lambda names: {"constant_scale", "floor_phase"} <= names))
-    absent = Repair("onnxruntime", absent="not installed.")
+    absent = PatchRepair("onnxruntime", absent="not installed.")
     table = uses_table([tvm, coreml, absent])
     assert [row["patch"] for row in table] == list(PATCHES)
     assert all(list(row) == ["patch", "tvm", "coreml-reference"] for row in table)

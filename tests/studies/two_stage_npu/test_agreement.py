@@ -1,18 +1,9 @@
 import numpy as np
 import pytest
 
-from kokoro_nb.delivery.export import Delivery, deliver
-from kokoro_nb.delivery.pipeline import TwoStages
-from kokoro_nb.studies.two_stage_npu.agreement import Told, against_model
+from kokoro_nb.studies.two_stage_npu.agreement import TextAgreement, against_model
 
 TEXT = "Hi."
-
-
-@pytest.fixture(scope="module")
-def speaker(narrow, tmp_path_factory):
-    place = tmp_path_factory.mktemp("delivered") / "narrow"
-    deliver(narrow, Delivery("onnxruntime", tokens=12, seconds=(1.5,)), place)
-    return TwoStages(place)
 
 
 def test_the_delivery_says_what_the_model_says(speaker, narrow):
@@ -59,5 +50,7 @@ def test_the_spectrum_is_held_to_the_floor_where_that_is_more(floor, limit):
     assert told(floor=floor).distance_limit == pytest.approx(limit)
 
 
-def told(rounding=1e-6, floor=0.1) -> Told:
-    return Told(TEXT, "seeded", 34, True, asr=1e-6, f0=1e-6, n=1e-6, rounding=rounding, distance=0.1, floor=floor)
+def told(rounding=1e-6, floor=0.1) -> TextAgreement:
+    return TextAgreement(
+        TEXT, "seeded", 34, True, asr=1e-6, f0=1e-6, n=1e-6, rounding=rounding, distance=0.1, floor=floor
+    )

@@ -3,19 +3,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kokoro_nb.delivery.export import Delivery, deliver
-from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.errors import InputError
 from kokoro_nb.studies.two_stage_npu.checklist import _interfaces, checklist
 
 TEXT = "Hi."
-
-
-@pytest.fixture(scope="module")
-def speaker(narrow, tmp_path_factory):
-    place = tmp_path_factory.mktemp("delivered") / "narrow"
-    deliver(narrow, Delivery("onnxruntime", tokens=12, seconds=(1.5,)), place)
-    return TwoStages(place)
 
 
 def _holds(check):

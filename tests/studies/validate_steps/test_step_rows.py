@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from kokoro_nb.backends.base import Failure
-from kokoro_nb.studies.validate_steps.step_rows import Step, first_wrong, with_floor
+from kokoro_nb.studies.validate_steps.step_rows import StepResult, first_wrong, with_floor
 from kokoro_nb.traces.parity import compare
 
 
 def test_a_limit_gives_way_to_the_floor():
     def step(error):
-        return Step("source", "excitation", own=compare(np.ones(2), np.array([1.0, 1.0 + error])))
+        return StepResult("source", "excitation", own=compare(np.ones(2), np.array([1.0, 1.0 + error])))
 
     assert first_wrong([step(2e-3)]).output == "excitation"
     (over,) = with_floor([step(2e-3)], [step(1e-3)])
@@ -25,14 +25,14 @@ def test_a_limit_gives_way_to_the_floor():
 
 def test_what_fell_or_was_not_run_does_not_hold():
     failure = Failure("x", "lowered", "NotImplementedError", "no such operator")
-    assert not Step("source", "excitation", failure=failure).holds(1e9)
-    assert "no such operator" in Step("source", "excitation", failure=failure).as_dict()["own error (of peak)"]
+    assert not StepResult("source", "excitation", failure=failure).holds(1e9)
+    assert "no such operator" in StepResult("source", "excitation", failure=failure).as_dict()["own error (of peak)"]
     assert first_wrong([]) is None
 
 
 def test_the_phase_is_held_to_being_finite_alone():
-    turned = Step("har", "har_phase", own=compare(np.array([3.1, 1.0]), np.array([-3.1, 1.0])))
+    turned = StepResult("har", "har_phase", own=compare(np.array([3.1, 1.0]), np.array([-3.1, 1.0])))
     assert not turned.judged
     assert turned.holds(1e-3)
-    assert not Step("har", "har_phase", own=compare(np.ones(2), np.array([np.nan, 1.0]))).holds(1e-3)
-    assert not Step("har", "har_magnitude", own=turned.own).holds(1e-3)
+    assert not StepResult("har", "har_phase", own=compare(np.ones(2), np.array([np.nan, 1.0]))).holds(1e-3)
+    assert not StepResult("har", "har_magnitude", own=turned.own).holds(1e-3)
