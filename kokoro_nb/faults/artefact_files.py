@@ -63,20 +63,7 @@ def mlpackage_weights(path: str | Path) -> dict[str, tuple[int, ...]]:
 
 
 def edit_mlpackage_weight(path: str | Path, name: str, change: Change) -> None:
-    """Change one float32 weight inside the ``.mlpackage`` at `path`, and nothing else in it.
-
-    Parameters
-    ----------
-    name : str
-        The weight: see `mlpackage_weights`.
-    change : callable
-        Gets a copy of the weight, and returns what it is to be, of the same shape.
-
-    Raises
-    ------
-    InputError
-        If there is no such weight, or `change` returns another shape.
-    """
+    """Change one float32 weight inside the ``.mlpackage`` at `path`, and nothing else in it: see `edit_onnx_weight`."""
     shape, offset = _known(_blobs(Path(path)), name, path)
     raw = bytearray((Path(path) / _WEIGHTS).read_bytes())
     sentinel, _, size, start = _HEADER.unpack_from(raw, offset)

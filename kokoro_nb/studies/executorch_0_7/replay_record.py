@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -219,8 +219,5 @@ def _outcome(row: Mapping[str, Any]) -> ReplayOutcome:
 
 
 def _call(row: Mapping[str, Any]) -> ReplayCall:
-    if set(row) != {field.name for field in fields(ReplayCall)}:
-        raise ValueError("no call")
-    return ReplayCall(
-        row["after"], int(row["number"]), *(float(row[key]) for key in ("finite", "of_peak", "snr_db", "change"))
-    )
+    figures: dict[str, Any] = {key: float(value) for key, value in row.items() if key != "after"}
+    return ReplayCall(**{**figures, "after": row["after"], "number": int(row["number"])})
