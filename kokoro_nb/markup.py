@@ -75,9 +75,16 @@ def line(verdict: str, statement: str, notes: Sequence[str] = ()) -> Fragment:
     return Fragment(html, " · ".join([f"{verdict.upper()}: {statement}", *notes]))
 
 
+PAGE = """
+:root { color-scheme: light dark; }
+body { margin: 0 auto; max-width: 72rem; padding: 2rem 1.5rem; font: 1rem/1.6 system-ui, sans-serif; }
+h1 { font-size: 1.5rem; line-height: 1.3; margin: 0 0 1rem; }
+"""
+
+
 def page(title: str, parts: Sequence[Fragment]) -> str:
     """Return a whole HTML page of these pieces that loads nothing from elsewhere."""
-    styles = "".join(dict.fromkeys((resource("markup.css"), *(part.style for part in parts))))
+    styles = "".join(dict.fromkeys((PAGE, resource("markup.css"), *(part.style for part in parts))))
     body = "".join(part.html for part in parts)
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'

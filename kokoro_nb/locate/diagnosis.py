@@ -85,7 +85,7 @@ class Diagnosis:
                 "local error (of peak)": one.local_error,
                 "inherited error (of peak)": one.inherited_error,
                 "local error / rounding": one.ratio,
-                "possible causes": "; ".join(suspect.cause for suspect in one.suspects),
+                "possible causes": "; ".join(f"{each.cause} ({'; '.join(each.speaks_for)})" for each in one.suspects),
             }
             for one in self.culprits
         ]
