@@ -53,7 +53,7 @@ def _diagnose(arguments: argparse.Namespace) -> int:
     import_models()
     from kokoro_nb.backends import backend
     from kokoro_nb.backends.base import running
-    from kokoro_nb.commands.target import kokoro_decoder, own_module
+    from kokoro_nb.commands.diagnosed_program import kokoro_decoder, own_module
     from kokoro_nb.locate import diagnose
 
     running(backend(arguments.backend))  # before anything takes time

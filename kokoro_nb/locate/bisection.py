@@ -22,7 +22,7 @@ from kokoro_nb.backends.signature import Arrays, checked
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Verdict
-from kokoro_nb.locate.halving import Bisection, Search, Step
+from kokoro_nb.locate.halving import Bisection, BisectionStep, Search
 from kokoro_nb.locate.local_error import Judge, LocalError
 from kokoro_nb.traces.trace import Recorder
 
@@ -48,7 +48,7 @@ def bisect(
     backend : Backend
         Any one that can run what it exports.
     folder : path, optional
-        Where artefacts are kept; ``artefacts`` in the cache by default.
+        Where artefacts are saved; ``artefacts`` in the cache by default.
     most : int
         How many faults to look for at most, at least 1.
     progress : bool
@@ -77,7 +77,7 @@ class _Run:
     inputs: dict[str, np.ndarray]
     folder: str | Path | None
     progress: bool
-    steps: list[Step] = field(default_factory=list)
+    steps: list[BisectionStep] = field(default_factory=list)
     bar: Any = None
 
     @cached_property
@@ -109,10 +109,10 @@ class _Run:
         with tqdm(total=self.limit, desc=about, unit="part", disable=None if self.progress else True) as self.bar:
             whole = self.step(0, len(self.cuts), given)
             if whole.failure or not whole.wrong:
-                return self._unknown(whole, whole.failure) if whole.failure else self._told("pass", ())
+                return self._unknown(whole, whole.failure) if whole.failure else self._search("pass", ())
             return self._halve(whole, given)
 
-    def _halve(self, failing: Step, given: Collection[str]) -> Search:
+    def _halve(self, failing: BisectionStep, given: Collection[str]) -> Search:
         first, stop = failing.first, failing.stop
         while stop - first > 1:
             middle = (first + stop) // 2
@@ -129,12 +129,12 @@ class _Run:
             return self._unknown(failing, last.failure)
         if last.wrong:
             error = last.wrong[0]
-            return self._told("fail", (error.operator.name,), error)
+            return self._search("fail", (error.operator.name,), error)
         suspect = ", ".join(self.cuts.names(first, stop))
         reason = f"what was left, {suspect}, is right when it is compiled alone"
         return self._unknown(self._smallest(failing, given), reason)
 
-    def _smallest(self, failing: Step, given: Collection[str]) -> Step:
+    def _smallest(self, failing: BisectionStep, given: Collection[str]) -> BisectionStep:
         """Return the smallest part that still fails: it ends no later than it must, and then begins no earlier."""
         first, stop = failing.first, failing.stop
         enough = first
@@ -153,7 +153,7 @@ class _Run:
                 right = step.first
         return failing
 
-    def step(self, first: int, stop: int, given: Collection[str], inside: bool = False) -> Step:
+    def step(self, first: int, stop: int, given: Collection[str], inside: bool = False) -> BisectionStep:
         """Compile units, run them on right inputs, and hold every output against what is right."""
         start = time.perf_counter()
         cut = self.cuts.part(first, stop, given, inside)
@@ -165,7 +165,7 @@ class _Run:
                 wrong = self._judged(cut, results)
             except RungError as error:
                 failure = str(error.failure(self.backend.name))
-        step = Step(first, stop, wrong, failure, time.perf_counter() - start, cached)
+        step = BisectionStep(first, stop, wrong, failure, time.perf_counter() - start, cached)
         self.steps.append(step)
         self.bar.update()
         return step
@@ -189,13 +189,13 @@ class _Run:
     def limit(self) -> int:
         return math.ceil(math.log2(len(self.cuts))) + 2
 
-    def _told(
+    def _search(
         self, verdict: Verdict, operators: tuple[str, ...], error: LocalError | None = None, reason: str = ""
     ) -> Search:
         return Search(verdict, operators, error, reason, tuple(self.steps), self.limit)
 
-    def _unknown(self, failing: Step, reason: str) -> Search:
-        return self._told("unknown", self.cuts.names(failing.first, failing.stop), reason=reason)
+    def _unknown(self, failing: BisectionStep, reason: str) -> Search:
+        return self._search("unknown", self.cuts.names(failing.first, failing.stop), reason=reason)
 
 
 def wrong_results(
@@ -206,7 +206,7 @@ def wrong_results(
 ) -> tuple[LocalError, ...]:
     """Return those of `results` that rounding does not explain.
 
-    Each is held against all operators from what is known to it, computed in float64: the inputs of the program, what
+    Each is compared with all operators from what is known to it, computed in float64: the inputs of the program, what
     was `fed`, and other results.
 
     Parameters

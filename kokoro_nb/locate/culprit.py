@@ -20,7 +20,7 @@ class Culprit:
         ``nonfinite`` or ``divergence``.
     verdict : str
         ``fail``: an operator is wrong; ``pass``: none is; ``unknown``: none of those that were captured is, and others
-        were not captured, or it cannot be told which of several it is.
+        were not captured, or which of several it is is not known.
     backend : str
         Whose run it was.
     tap : Tap or None

@@ -10,7 +10,7 @@ from kokoro_nb.locate.local_error import LocalError
 
 
 @dataclass(frozen=True)
-class Step:
+class BisectionStep:
     """One part that was compiled alone and run.
 
     Attributes
@@ -50,7 +50,7 @@ class Search:
         Of the operator, on right inputs.
     reason : str
         Why it is unknown.
-    steps : tuple of Step
+    steps : tuple of BisectionStep
         What was compiled.
     limit : int
         How many compilations it may take to find an operator: ceil(log2(units)) + 2. Where none is wrong by itself, up
@@ -61,7 +61,7 @@ class Search:
     operators: tuple[str, ...]
     error: LocalError | None
     reason: str
-    steps: tuple[Step, ...]
+    steps: tuple[BisectionStep, ...]
     limit: int
 
     @property
@@ -89,12 +89,12 @@ class Search:
         """What was found, in one sentence."""
         if self.verdict == "pass":
             return "The whole program is right on these inputs."
-        told = f"after {self.compilations} compilations"
+        cost = f"after {self.compilations} compilations"
         if self.error is not None:
             size = _size(self.error)
-            return f"{self.operators[0]} is wrong, alone and on right inputs, by {size}, {told} (at most {self.limit})."
+            return f"{self.operators[0]} is wrong, alone and on right inputs, by {size}, {cost} (at most {self.limit})."
         part = f"{len(self.operators)} operators from {self.operators[0]} to {self.operators[-1]}"
-        return f"No operator is seen to be wrong by itself, {told}: {self.reason}; the smallest wrong part is {part}."
+        return f"No operator is seen to be wrong by itself, {cost}: {self.reason}; the smallest wrong part is {part}."
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Whether a program's answer depends on what it was asked before: memory that is used again and was not cleared."""
+"""Whether a program's outputs depend on earlier calls: memory that is used again and was not cleared."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -39,8 +39,8 @@ class History:
         """What was found, in one sentence."""
         if not self.depends:
             return f"The answer is the same, bit for bit, after {', '.join(self.changes)}."
-        told = [f"{change:.3g} after {before}" for before, change in self.changes.items() if change != 0]
-        return f"The answer depends on history: it differs by {', '.join(told)}."
+        changes = [f"{change:.3g} after {before}" for before, change in self.changes.items() if change != 0]
+        return f"The answer depends on history: it differs by {', '.join(changes)}."
 
 
 def history(program: Runnable, inputs: Arrays) -> History:

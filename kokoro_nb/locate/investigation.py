@@ -36,7 +36,7 @@ class Investigation:
     probe : ProbeEffect
         What looking into it did to its outputs.
     history : History
-        Whether its answer depends on what it was asked before.
+        Whether its outputs depend on earlier calls.
     """
 
     backend: str
@@ -84,7 +84,7 @@ def reference_trace(healthy: Exported, inputs: Arrays, name: str = "eager") -> T
     healthy : Exported
         The program.
     inputs : mapping
-        Name -> tensor. They are told as the program declares them, so that any backend can be given the same.
+        Name -> tensor. Converted to what the program declares, so that any backend can be given the same.
     name : str
         ``eager`` or ``eager-float64``.
     """
@@ -113,7 +113,7 @@ def investigate(
     reference : Trace, optional
         What `reference_trace` returned of the program as it should be; of `candidate` itself by default.
     folder : path, optional
-        Where artefacts are kept.
+        Where artefacts are saved.
 
     Returns
     -------

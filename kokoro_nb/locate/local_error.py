@@ -23,7 +23,7 @@ SILENT = 0.01  # of the tensor's peak: a channel below it is measured by that
 
 @dataclass(frozen=True, eq=False)
 class LocalError:
-    """One operator held against itself in float64, on the same inputs.
+    """One operator compared with itself in float64, on the same inputs.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Judge:
     meaning : Meaning
         What they should compute.
     candidate : Trace
-        The run, with its tensors kept.
+        The run, with whole tensors.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""One module taken up the ladder of several backends and held against float64, with the noise floor beside it."""
+"""One module exported to several backends and compared with float64, with the rounding of eager float32 beside it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from kokoro_nb.traces.parity import Parity, compare
 
 
 @dataclass(frozen=True)
-class Row:
+class SurveyRow:
     """One backend's result.
 
     Attributes
@@ -30,7 +30,7 @@ class Row:
     eager64 : Parity or None
         The first output against eager float64.
     floor : Parity or None
-        Eager float32 against eager float64: no float32 runtime can be held to less.
+        Eager float32 against eager float64: no float32 runtime can be nearer.
     eager_seconds : float
         One call of the patched module in eager float32.
     """
@@ -103,7 +103,7 @@ def survey(
     backends: Sequence[str],
     calls: int = 3,
     folder: str | Path | None = None,
-) -> tuple[Row, ...]:
+) -> tuple[SurveyRow, ...]:
     """Take `module` up the ladder of each of `backends`; what fails is a row with its error.
 
     Parameters
@@ -117,7 +117,7 @@ def survey(
     calls : int
         Calls on each loaded program.
     folder : path, optional
-        Where artefacts are kept.
+        Where artefacts are saved.
     """
     double = climb(backend("eager-float64"), module, inputs, folder, calls=1)
     single = climb(backend("eager"), module, inputs, folder, calls=2)
@@ -126,7 +126,7 @@ def survey(
     for name in backends:
         absent = backend(name).available()
         if absent:
-            rows.append(Row(name, absent=absent))
+            rows.append(SurveyRow(name, absent=absent))
             continue
         source = module if name.startswith("eager") else shared
         taken = climb(backend(name), source, inputs, folder, calls)
@@ -134,13 +134,13 @@ def survey(
     return tuple(rows)
 
 
-def _measure(name: str, taken: Climb, single: Climb, double: Climb) -> Row:
+def _measure(name: str, taken: Climb, single: Climb, double: Climb) -> SurveyRow:
     fast = min(single.calls) if single.calls else float("nan")
     if taken.outputs is None or single.outputs is None or double.outputs is None:
-        return Row(name, climb=taken, eager_seconds=fast)
+        return SurveyRow(name, climb=taken, eager_seconds=fast)
     first = next(iter(single.outputs))
     audio, reference, exact = taken.outputs[first], single.outputs[first], double.outputs[first]
-    return Row(
+    return SurveyRow(
         name,
         climb=taken,
         eager32=compare(reference, audio),

@@ -39,7 +39,7 @@ def traced(
     inputs, taps, keep
         As for `base.Program.trace`.
     folder : path, optional
-        Where artefacts are kept; ``artefacts`` in the cache by default.
+        Where artefacts are saved; ``artefacts`` in the cache by default.
 
     Raises
     ------

@@ -81,7 +81,7 @@ def first_nonfinite(reference: Trace | None, candidate: Trace) -> Culprit:
 
 
 def _output_shows(trace: Trace, reference: Trace | None) -> bool | None:
-    """Return whether an output is not finite where it should be; None if no output was kept."""
+    """Return whether an output is not finite where it should be; None if no output was captured."""
     if not trace.outputs:
         return None
     right = reference.outputs if reference else {}
@@ -101,14 +101,14 @@ def first_of(found: Sequence[Culprit], reference: Trace, candidate: Trace) -> Cu
 def judged(reference: Trace, candidate: Trace) -> tuple[LocalError, ...]:
     """Return the local error of every captured operator of `candidate`, in the order of execution.
 
-    Of those that are right the figures alone are kept.
+    Of those that are right only the figures remain.
 
     Parameters
     ----------
     reference : Trace
         Of ``eager`` or ``eager-float64``, on the same inputs. It says what the operators should compute.
     candidate : Trace
-        Of the backend, with its tensors kept.
+        Of the backend, with whole tensors.
 
     Raises
     ------
@@ -127,7 +127,7 @@ def divergences(reference: Trace, candidate: Trace, errors: Sequence[LocalError]
     Parameters
     ----------
     reference, candidate : Trace
-        As for `judged`; what the inherited error is measured against are the tensors that the reference kept.
+        As for `judged`; what the inherited error is measured against are the tensors of the reference.
     errors : sequence of LocalError, optional
         What `judged` returned of the two.
 
@@ -223,7 +223,7 @@ def _reaches(reference: Trace, candidate: Trace) -> bool:
 
 
 def _uncovered(reference: Trace, candidate: Trace) -> tuple[str, ...]:
-    """Return the operators that were not captured, asked for or not, that compute something and have no twin."""
+    """Return the operators that were not captured, that compute something and have no twin."""
     if reference.meaning is None:
         return candidate.missing
     captured = {tap.name for tap in candidate.taps}

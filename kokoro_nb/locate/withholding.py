@@ -67,7 +67,7 @@ def mending(
     backend : Withholding
         Withholds nothing yet.
     folder : path, optional
-        Where artefacts are kept; ``artefacts`` in the cache by default.
+        Where artefacts are saved; ``artefacts`` in the cache by default.
     progress : bool
         Show a bar, on a terminal.
 
@@ -87,7 +87,7 @@ def mending(
         try:
             return run.search()
         except _NotBuiltError as error:
-            return run.told("unknown", (), str(error))
+            return run.mending("unknown", (), str(error))
 
 
 class _NotBuiltError(Exception):
@@ -113,18 +113,18 @@ class _Run:
 
     def search(self) -> Mending:
         if self.right(()):
-            return self.told("pass", ())
+            return self.mending("pass", ())
         everything = range(len(self.cuts))
         if not self.right(everything):
-            return self.told("unknown", (), "the answer is wrong with nothing delegated as well: so is the program")
+            return self.mending("unknown", (), "the answer is wrong with nothing delegated as well: so is the program")
         found: list[int] = []
         stop = len(everything)
         while not found or not self.right(found):
             if found and found[0] == 0:
-                return self.told("unknown", (), "no set of operators was found whose withholding mends the answer")
+                return self.mending("unknown", (), "no set of operators was found whose withholding mends the answer")
             found.insert(0, self._last_needed(stop, found))
             stop = found[0]
-        return self.told("fail", tuple(name for unit in found for name in self.cuts.names(unit, unit + 1)))
+        return self.mending("fail", tuple(name for unit in found for name in self.cuts.names(unit, unit + 1)))
 
     def _last_needed(self, stop: int, found: list[int]) -> int:
         """Return the last unit of the shortest row, from the first unit on, that mends the answer beside `found`."""
@@ -151,5 +151,5 @@ class _Run:
         results = {name: outputs[output] for name, output in output_of(self.candidate).items()}
         return not wrong_results(specification.named_by or specification, self.inputs, {}, results)
 
-    def told(self, verdict: Verdict, operators: tuple[str, ...], reason: str = "") -> Mending:
+    def mending(self, verdict: Verdict, operators: tuple[str, ...], reason: str = "") -> Mending:
         return Mending(verdict, operators, self.compilations, self.limit, reason)

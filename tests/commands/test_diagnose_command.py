@@ -7,7 +7,7 @@ import pytest
 
 from kokoro_nb import locate
 from kokoro_nb.__main__ import main
-from kokoro_nb.commands import target
+from kokoro_nb.commands import diagnosed_program
 
 MODULE = """
 import torch
@@ -110,7 +110,7 @@ def test_kokoros_decoder_is_what_is_diagnosed_without_a_target(capsys):
 
 
 def test_the_healthy_decoder_has_no_fault():
-    decoder = target.kokoro_decoder("narrow", 0, "Hello world, this is a test.", 4, [])
+    decoder = diagnosed_program.kokoro_decoder("narrow", 0, "Hello world, this is a test.", 4, [])
     found = locate.diagnose(decoder.candidate, decoder.inputs, "eager", precision="float64")
     assert (found.verdict, found.culprits, found.investigation.candidate.missing) == ("pass", (), ())
     assert found.investigation.probe.difference == 0

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate.halving import Bisection, Search, Step
+from kokoro_nb.locate.halving import Bisection, BisectionStep, Search
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.reporting.localisation_figures import bisections, local_error_profile, slices_map
 from kokoro_nb.traces.operators import Operator
@@ -61,7 +61,12 @@ def test_slices_refuse(shape, elements):
 
 def test_each_compilation_is_a_bar_of_its_part():
     wrong = (error("y:mul", 7.0),)
-    steps = (Step(0, 9, wrong), Step(0, 4), Step(4, 9, wrong), Step(4, 6, failure="it does not compile"))
+    steps = (
+        BisectionStep(0, 9, wrong),
+        BisectionStep(0, 4),
+        BisectionStep(4, 9, wrong),
+        BisectionStep(4, 6, failure="it does not compile"),
+    )
     search = Search("fail", ("y:mul",), None, "", steps, 6)
     axes = bisections(Bisection("", 9, (search,)), weights="narrow").axes[0]
     bars = [(bar.get_x(), bar.get_width()) for bar in axes.patches]

@@ -9,8 +9,10 @@ from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.ladder import Climb
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate import diagnose, investigate
+from kokoro_nb.locate.diagnosis import Diagnosis
+from kokoro_nb.locate.halving import Bisection
 from kokoro_nb.locate.history import History
-from kokoro_nb.locate.survey import Row
+from kokoro_nb.locate.survey import SurveyRow
 from kokoro_nb.reporting.logbook import Logbook
 from kokoro_nb.traces.parity import compare
 
@@ -22,7 +24,7 @@ def log(tmp_path):
 
 def row(candidate, drift=0.0):
     found = compare(np.ones(4), np.asarray(candidate, dtype=float))
-    return Row("onnxruntime", climb=Climb("onnxruntime", drift=drift), eager32=found, eager64=found, floor=found)
+    return SurveyRow("onnxruntime", climb=Climb("onnxruntime", drift=drift), eager32=found, eager64=found, floor=found)
 
 
 def verdicts(log):
@@ -41,7 +43,7 @@ def test_all_checks_of_a_faithful_program(log):
         (row([1, 1, 1, 1], drift=1e-9), "repeat"),
         (row([1, 1, 1, np.nan], drift=np.nan), "finite"),
         (row([1, 1, 1, 1.1]), "parity"),
-        (Row("onnxruntime", climb=Climb("onnxruntime", Failure("onnxruntime", "lowered", "E", "m"))), "runs"),
+        (SurveyRow("onnxruntime", climb=Climb("onnxruntime", Failure("onnxruntime", "lowered", "E", "m"))), "runs"),
     ],
 )
 def test_each_check_can_fail(log, bad, kind):
@@ -51,18 +53,18 @@ def test_each_check_can_fail(log, bad, kind):
 
 
 def test_an_absent_runtime_is_one_skip(log):
-    log.record(Row("tvm", absent="not installed."), "The decoder", 1e-4)
+    log.record(SurveyRow("tvm", absent="not installed."), "The decoder", 1e-4)
     assert verdicts(log) == [("runs", "skip")]
 
 
 def test_what_is_built_for_another_machine_is_built_and_its_run_a_skip(log):
     built = Climb("tvm-metal", unexecuted="needs Metal.")
-    log.record(Row("tvm-metal", climb=built), "The decoder", 1e-4)
+    log.record(SurveyRow("tvm-metal", climb=built), "The decoder", 1e-4)
     assert verdicts(log) == [("built", "pass"), ("runs", "skip")]
 
 
 def test_several_rows_are_recorded_one_after_another_and_anything_else_is_refused(log):
-    absent = Row("tvm", absent="not installed.")
+    absent = SurveyRow("tvm", absent="not installed.")
     log.record([absent, absent])
     log.record({"first": absent})
     assert verdicts(log) == [("runs", "skip")] * 3
@@ -83,3 +85,20 @@ def test_an_investigation_says_that_tapping_and_history_change_nothing(log):
     with pytest.raises(AssertionError, match="after poisoned and constant ones"):
         log.record(spoilt)
     assert verdicts(log)[-1] == ("history", "fail")
+
+
+@pytest.mark.parametrize(("verdict", "recorded"), [("pass", "pass"), ("unknown", "unknown")])
+def test_a_diagnosis_by_bisection_is_one_finding(tmp_path, verdict, recorded):
+    log = Logbook("01_x", "mini", {}, tmp_path)
+    found = Diagnosis(
+        "tvm", "bisection", "a delegate", verdict, (), "what was found", bisection=Bisection("tvm", 2, ())
+    )
+    log.record(found, "The net")
+    assert [(one.kind, one.verdict) for one in log.findings] == [("bisection", recorded)]
+
+
+def test_a_diagnosis_by_bisection_that_names_an_operator_fails(tmp_path):
+    log = Logbook("01_x", "mini", {}, tmp_path)
+    found = Diagnosis("tvm", "bisection", "a delegate", "fail", (), ":exp is wrong", bisection=Bisection("tvm", 2, ()))
+    with pytest.raises(AssertionError, match=":exp is wrong"):
+        log.record(found, "The net")

@@ -10,7 +10,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.listening.transcript import Transcript, Word
 from kokoro_nb.locate import investigate
 from kokoro_nb.locate.diagnosis import diagnose
-from kokoro_nb.locate.halving import Bisection, Search, Step
+from kokoro_nb.locate.halving import Bisection, BisectionStep, Search
 from kokoro_nb.markup import Fragment
 from kokoro_nb.reporting.logbook import Logbook
 from kokoro_nb.reporting.show import drawn, shown
@@ -76,7 +76,9 @@ def test_a_diagnosis_shows_itself_and_several_are_a_table():
 
 
 def test_every_search_of_a_bisection_has_its_panel():
-    search = Search("fail", ("y:mul",), None, "", (Step(0, 9), Step(4, 9, failure="it does not compile")), 6)
+    search = Search(
+        "fail", ("y:mul",), None, "", (BisectionStep(0, 9), BisectionStep(4, 9, failure="it does not compile")), 6
+    )
     figure = shown(Bisection("tvm", 9, (search, search)), "mini")
     assert [len(axes.patches) for axes in figure.axes] == [2, 2]
 

@@ -7,7 +7,7 @@ from kokoro_nb.backends.base import Artifact, Failure
 from kokoro_nb.backends.coreml import CoreMl
 from kokoro_nb.backends.mil.operators import OPERATORS
 from kokoro_nb.backends.mil.saved_program import operator_types
-from kokoro_nb.locate.survey import Row, survey
+from kokoro_nb.locate.survey import SurveyRow, survey
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.complete import CompleteStage, complete_inputs
@@ -25,7 +25,7 @@ class CompleteInBuffer:
 
     Attributes
     ----------
-    row : Row
+    row : SurveyRow
         On the reference executor.
     tokens, frames : int
         Room of the buffer.
@@ -35,7 +35,7 @@ class CompleteInBuffer:
         Correlation of the audio with that of a model that is not given the lengths, and reads the padding.
     """
 
-    row: Row
+    row: SurveyRow
     tokens: int
     frames: int
     wrong: int
@@ -67,7 +67,7 @@ class CompleteModel:
         """Return the types of operators in the file or in `other` that the reference executor does not know."""
         return [str(row["operator"]) for row in self.operators(other) if row["operator"] not in OPERATORS]
 
-    def executed(self) -> Row:
+    def executed(self) -> SurveyRow:
         """Execute it on the reference executor, against eager PyTorch."""
         with patched(self.kokoro.model, EXPORT_PATCHES):
             stage = CompleteStage(self.kokoro.model, self.case.frames)

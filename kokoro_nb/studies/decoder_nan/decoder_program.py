@@ -9,7 +9,7 @@ from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate import reference_trace
-from kokoro_nb.locate.survey import Row, survey
+from kokoro_nb.locate.survey import SurveyRow, survey
 from kokoro_nb.models import stages
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.kokoro import Kokoro
@@ -30,7 +30,7 @@ class DecoderProgram:
 class PartsAlone:
     """Each part of the decoder by its name, alone on each backend, on the inputs that the whole gives it."""
 
-    parts: Mapping[str, tuple[Row, ...]]
+    parts: Mapping[str, tuple[SurveyRow, ...]]
 
 
 def decoder_from_har(kokoro: Kokoro, case: Case, frames: int) -> DecoderProgram:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import torch
 
-from kokoro_nb.locate.survey import Row, survey
+from kokoro_nb.locate.survey import SurveyRow, survey
 from kokoro_nb.models import stages
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.kokoro import Kokoro
@@ -19,7 +19,7 @@ PATCH_SETS: dict[str, tuple[str, ...]] = {
 }
 
 
-def from_har(kokoro: Kokoro, case: Case, frames: int, backends: Sequence[str], calls: int = 3) -> tuple[Row, ...]:
+def from_har(kokoro: Kokoro, case: Case, frames: int, backends: Sequence[str], calls: int = 3) -> tuple[SurveyRow, ...]:
     """Export the decoder from `har` on, with all export patches, to each of `backends`: see `locate.survey`."""
     inputs = _har_inputs(kokoro, case, frames)
     with patched(kokoro.model, EXPORT_PATCHES):
@@ -34,13 +34,13 @@ def ladders_from_har(kokoro: Kokoro, case: Case, frames: int, backends: Sequence
 
 def whole_decoder(
     kokoro: Kokoro, case: Case, frames: int, backends: Sequence[str], patches: Sequence[str] = EXPORT_PATCHES
-) -> tuple[Row, ...]:
+) -> tuple[SurveyRow, ...]:
     """Export the whole decoder with `patches` to each of `backends`."""
     with patched(kokoro.model, patches):
         return survey(stages.DecoderStage(kokoro.model.decoder), case.decoder_inputs(frames), backends)
 
 
-def patch_sets(kokoro: Kokoro, case: Case, frames: int, backends: Sequence[str]) -> dict[str, tuple[Row, ...]]:
+def patch_sets(kokoro: Kokoro, case: Case, frames: int, backends: Sequence[str]) -> dict[str, tuple[SurveyRow, ...]]:
     """Export the whole decoder with each of `PATCH_SETS`, by the name of the set."""
     return {name: whole_decoder(kokoro, case, frames, backends, patches) for name, patches in PATCH_SETS.items()}
 

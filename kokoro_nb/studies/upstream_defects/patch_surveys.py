@@ -6,7 +6,7 @@ from typing import Any
 from kokoro.model import KModel
 
 from kokoro_nb.faults import nearly_constant
-from kokoro_nb.locate.survey import Row, survey
+from kokoro_nb.locate.survey import SurveyRow, survey
 from kokoro_nb.models import stages
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
@@ -20,13 +20,13 @@ class PatchSurvey:
     ----------
     patch : str
         The one that is left out.
-    within, without : tuple of Row
+    within, without : tuple of SurveyRow
         With it, and without it.
     """
 
     patch: str
-    within: tuple[Row, ...]
-    without: tuple[Row, ...]
+    within: tuple[SurveyRow, ...]
+    without: tuple[SurveyRow, ...]
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows of a table, with units in its keys."""
@@ -47,7 +47,7 @@ def phase_on_coreml(model: KModel, case: Case, frames: int) -> PatchSurvey:
         How much of it.
     """
 
-    def surveyed(patches: tuple[str, ...]) -> tuple[Row, ...]:
+    def surveyed(patches: tuple[str, ...]) -> tuple[SurveyRow, ...]:
         with patched(model, patches):
             stage = stages.DecoderStage(model.decoder)
             return survey(stage, case.decoder_inputs(frames), ["coreml-reference"], calls=1)
@@ -66,7 +66,7 @@ def norms_on_tvm(model: KModel, case: Case, frames: int, channels: int) -> Patch
         How many channels of ``noise_convs[0]`` are made nearly constant meanwhile.
     """
 
-    def surveyed(patches: tuple[str, ...]) -> tuple[Row, ...]:
+    def surveyed(patches: tuple[str, ...]) -> tuple[SurveyRow, ...]:
         with nearly_constant(model.decoder.generator.noise_convs[0], channels), patched(model, patches):
             inputs = stages.from_har_inputs(model.decoder, case.decoder_inputs(frames))
             return survey(stages.FromHarStage(model.decoder), inputs, ["eager", "tvm"], calls=2)
@@ -79,7 +79,7 @@ def _both(patch: str, surveyed: Any) -> PatchSurvey:
     return PatchSurvey(patch, surveyed(tuple(EXPORT_PATCHES)), surveyed(without))
 
 
-def _correlations(row: Row) -> dict[str, Any]:
+def _correlations(row: SurveyRow) -> dict[str, Any]:
     if row.eager64 is None or row.floor is None:
         return {}
     return {"correlation": row.eager64.correlation, "floor": row.floor.correlation}
