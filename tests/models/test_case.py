@@ -9,7 +9,6 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.models import noise
 from kokoro_nb.models.case import TENSORS, capture, load, save
 from kokoro_nb.models.patches import active, patched
-from kokoro_nb.models.weights import Weights
 
 
 @pytest.fixture
@@ -191,7 +190,3 @@ def test_tensors_of_another_type_or_name_are_refused(saved):
     save_file({**tensors, "strange": torch.ones(1)}, saved / "tensors.safetensors")
     with pytest.raises(InputError, match="lacks tensors or has strange ones"):
         load(saved)
-
-
-def test_a_case_knows_its_weights(saved):
-    assert isinstance(load(saved).weights, Weights)

@@ -68,15 +68,6 @@ def seeded_case(seeded):
     return capture(seeded, "Hello.", g2p="espeak")
 
 
-@pytest.fixture
-def in_double():
-    """Have torch make float64 where it is not told what to make: the package leaves it to choose in passing."""
-    standard = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(standard)
-
-
 @torch.no_grad()
 def _original(model, case):
     """Return what the package's own model says in float64, and what its decoder was given."""

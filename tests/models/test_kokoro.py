@@ -104,12 +104,6 @@ def test_a_folder_without_weights_is_refused(tmp_path):
         load_model(tmp_path)
 
 
-def test_no_config_is_told(copied):
-    (copied / "config.json").unlink()
-    with pytest.raises(InputError, match=r"There is no config\.json in"):
-        load_model(copied)
-
-
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [

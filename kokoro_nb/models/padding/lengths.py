@@ -24,12 +24,14 @@ class Valid:
     length : torch.Tensor, shape (1,), int64, optional
         How many of them are valid; they come first. Without it everything is valid, whatever its size.
     rates : sequence of (int, int)
-        Positions per token or frame in each buffer, and how many more it has.
+        Positions per token or frame in each buffer, and how many more it has; one of `room` positions by default.
     """
 
-    def __init__(self, room: int = 0, length: Tensor | None = None, rates: Sequence[tuple[int, int]] = ((1, 0),)):
+    def __init__(self, room: int = 0, length: Tensor | None = None, rates: Sequence[tuple[int, int]] = ()):
         self.length = length
-        self._counts = {} if length is None else {rate * room + more: rate * length + more for rate, more in rates}
+        self._counts: dict[int, Tensor] = {}
+        if length is not None:
+            self._counts = {rate * room + more: rate * length + more for rate, more in rates} or {room: length}
         self._made: dict[tuple[str, int, torch.dtype], Tensor] = {}
 
     def inside(self, room: int) -> Tensor:

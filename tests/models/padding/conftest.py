@@ -3,15 +3,6 @@ import torch
 
 
 @pytest.fixture
-def in_double():
-    """Have torch make float64 where it is not told what to make: the package leaves it to choose in passing."""
-    standard = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(standard)
-
-
-@pytest.fixture
 def sentence(narrow):
     """Return a function that makes the inputs of a text of so many tokens, 0 at both ends as the model has it."""
 
