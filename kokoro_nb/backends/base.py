@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -27,7 +28,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 @dataclass(frozen=True)
 class Failure:
-    """An export or a run that did not come about: the rung of the ladder that it fell from, and the exact error.
+    """An export or a run that failed: the rung of the export ladder that it fell from, and the exact error.
 
     Attributes
     ----------
@@ -51,8 +52,8 @@ class Failure:
     log: str = ""
 
     def __str__(self) -> str:
-        told = f"{self.backend} fell from the rung '{self.rung}': {self.error}: {_first_line(self.message)}"
-        return f"{told} (from {_first_line(self.cause)})" if self.cause else told
+        words = f"{self.backend} fell from the rung '{self.rung}': {self.error}: {_first_line(self.message)}"
+        return f"{words} (from {_first_line(self.cause)})" if self.cause else words
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class Artifact:
             If the artefact is in memory only.
         """
         if self.path is None:
-            raise InputError(f"What {self.backend} exported is in memory, and has no folder.")
+            raise InputError(f"The artefact of {self.backend} is in memory, and has no folder.")
         return self.path.parent
 
     @property
@@ -207,7 +208,7 @@ class Backend(Protocol):
 
 
 class RungError(Exception):
-    """Carries the rung on which an export failed, and the exception behind it as ``__cause__``."""
+    """An export that failed: knows the rung, and the exception behind it as ``__cause__``."""
 
     def __init__(self, rung: Rung):
         super().__init__(rung)
@@ -220,11 +221,8 @@ class RungError(Exception):
             root = root.__cause__
         cause = "" if root is error else f"{type(root).__name__}: {root}"
         log = "\n".join(getattr(error, "__notes__", ()))
-        return Failure(backend, self.rung, type(error).__name__, *map(_plain, (str(error), cause, log)))
-
-
-def _plain(text: str) -> str:
-    return _COLOUR.sub("", text)
+        plain = (_COLOUR.sub("", text) for text in (str(error), cause, log))
+        return Failure(backend, self.rung, type(error).__name__, *plain)
 
 
 def _first_line(text: str) -> str:
@@ -272,6 +270,17 @@ def quietly() -> Iterator[None]:
             logging.root.handlers[:] = handlers  # exporters hang up their own
             os.dup2(standard_error, 2)
             os.close(standard_error)
+
+
+def import_failure(runtime: str, remedy: str, *modules: str) -> str | None:
+    """Return None if `modules` can be imported, else the sentence that says why not and what to install."""
+    try:
+        with quietly():
+            for module in modules:
+                import_module(module)
+    except (ImportError, OSError) as error:
+        return f"{runtime} cannot be used here ({error}); install {remedy}."
+    return None
 
 
 def absence(backend: Backend) -> str | None:

@@ -23,6 +23,17 @@ def arguments_by_name(node: Any) -> dict[str, Any]:
     return {parameter.name: given.get(parameter.name, parameter.default_value) for parameter in parameters}
 
 
+def is_element(node: Any) -> bool:
+    """Return whether a node takes one of several results of an operator."""
+    return getattr(node.target, "__name__", "") == "getitem"
+
+
+def calling_module(node: Any) -> str:
+    """Return the path of the module that a node comes from; empty for the outermost, and where it is not known."""
+    stack = list(node.meta.get("nn_module_stack", {}).values())
+    return str(stack[-1][0]) if stack else ""
+
+
 def require_own(program: Any) -> None:
     """Refuse a program with an operator that is not PyTorch's own.
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from kokoro_nb.backends.called_operators import is_element
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.segment import Segment, part, result_nodes
 
@@ -15,11 +16,6 @@ class Cuts:
 
     Two operators are in one unit where a value between them is no operator's result, and so has nothing that it could
     be replaced by.
-
-    Attributes
-    ----------
-    exported : Exported
-        The program.
     """
 
     exported: Exported
@@ -101,7 +97,5 @@ def _computes(node: Any) -> bool:
     import torch
 
     return not (
-        getattr(node.target, "is_view", False)
-        or getattr(node.target, "__name__", "") == "getitem"
-        or node.target is torch.ops.aten._unsafe_view.default
+        getattr(node.target, "is_view", False) or is_element(node) or node.target is torch.ops.aten._unsafe_view.default
     )

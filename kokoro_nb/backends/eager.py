@@ -40,7 +40,7 @@ class EagerProgram:
     declared : tuple of str or None
         The module's `output_names`.
     patches : tuple of str
-        Kokoro's class-level patches.
+        Names of those patches.
     double : bool
         Compute in float64: float inputs are cast, tensors made inside the forward are float64, and so are the outputs,
         unless the module itself casts to float32.

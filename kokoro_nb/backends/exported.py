@@ -42,7 +42,7 @@ class Exported:
     outputs : tuple of str
         Names, in order.
     patches : tuple of str
-        Kokoro's class-level patches that were on.
+        Names of the class-level patches that were on.
     seconds : float
         Wall time of `torch.export`.
     named_by : Specification or None

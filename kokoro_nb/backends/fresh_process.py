@@ -26,7 +26,7 @@ REQUEST, INPUTS, ANSWER, OUTPUTS = "request.json", "inputs.npz", "answer.json", 
 
 @dataclass(frozen=True)
 class FreshRun:
-    """What came out of the process.
+    """The result of a run in a process of its own.
 
     Attributes
     ----------
@@ -116,13 +116,13 @@ def ask(module: str, folder: Path, request: Mapping[str, Any], arrays: Mapping[s
     return json.loads((folder / ANSWER).read_text(encoding="utf-8"))
 
 
-def asked(folder: Path) -> Any:
-    """Return the request in `folder`, for the process that is to answer it."""
+def read_request(folder: Path) -> Any:
+    """Read the request in `folder`: for the process that answers it."""
     return json.loads((folder / REQUEST).read_text(encoding="utf-8"))
 
 
-def given(request: Mapping[str, Any], folder: Path) -> tuple[tuple[TensorSpec, ...], dict[str, np.ndarray]]:
-    """Return the inputs that a request in `folder` names: what they are declared as, and the arrays by name."""
+def read_inputs(request: Mapping[str, Any], folder: Path) -> tuple[tuple[TensorSpec, ...], dict[str, np.ndarray]]:
+    """Read the inputs of a request: what the artefact declares, and the arrays by name."""
     specs = tuple(TensorSpec(spec["name"], tuple(spec["shape"]), spec["dtype"]) for spec in request["inputs"])
     return specs, dict(zip((spec.name for spec in specs), _stored(folder / INPUTS), strict=True))
 
@@ -134,8 +134,8 @@ def _stored(path: Path) -> list[np.ndarray]:
 
 def _serve(folder: Path) -> None:
     """Answer the request in `folder`."""
-    request = asked(folder)
-    specs, inputs = given(request, folder)
+    request = read_request(folder)
+    specs, inputs = read_inputs(request, folder)
     artifact = Artifact(request["backend"], Path(request["path"]), specs, tuple(request["outputs"]))
     from kokoro_nb.backends import backend
 

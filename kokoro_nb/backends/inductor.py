@@ -131,13 +131,13 @@ def compiler() -> str:
 @cache
 def compiler_version(name: str) -> str:
     """Return the first line of what the compiler says of its version; ``absent`` if there is none."""
-    return (_told(name, "--version").splitlines() or ["absent"])[0]
+    return (_printed(name, "--version").splitlines() or ["absent"])[0]
 
 
 @cache
 def processor_flags(name: str) -> tuple[str, ...]:
     """Return what ``-march=native`` stands for on this processor, as the compiler hands it to its own first stage."""
-    lines = _told(name, "-march=native", "-E", "-x", "c++", os.devnull, "-v").splitlines()
+    lines = _printed(name, "-march=native", "-E", "-x", "c++", os.devnull, "-v").splitlines()
     words = next((line.split() for line in lines if " -quiet " in line or '"-cc1"' in line), [])
     return tuple(sorted(word.strip('"') for word in words if word.strip('"').startswith(("-m", "+"))))
 
@@ -154,7 +154,7 @@ def _find_vector_instructions() -> None:
         pick_vec_isa()
 
 
-def _told(*command: str) -> str:
+def _printed(*command: str) -> str:
     if shutil.which(command[0]) is None:
         return ""
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}, check=False)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kokoro_nb.backends.artefacts import FileBackend
-from kokoro_nb.backends.base import Artifact, Failure, on_rung, quietly
+from kokoro_nb.backends.base import Artifact, Failure, import_failure, on_rung, quietly
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.onnx_reference import OnnxGraph, evaluated
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
@@ -98,14 +98,7 @@ class OnnxRuntime(FileBackend):
 
     def available(self) -> str | None:
         """Return None if the exporter and ONNX Runtime can be imported, else the reason why not, in one sentence."""
-        try:
-            with quietly():
-                import onnx  # noqa: F401
-                import onnxruntime  # noqa: F401
-                import onnxscript  # noqa: F401
-        except (ImportError, OSError) as error:
-            return f"ONNX Runtime cannot be used here ({error}); install onnx, onnxscript and onnxruntime."
-        return None
+        return import_failure("ONNX Runtime", "onnx, onnxscript and onnxruntime", "onnx", "onnxruntime", "onnxscript")
 
     def options(self) -> dict[str, Any]:
         """Return the opset and the limit of a single file."""

@@ -11,19 +11,9 @@ from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 
 @dataclass(frozen=True)
 class OnnxGraph:
-    """A graph in onnx's `ReferenceEvaluator`.
+    """A graph in onnx's `ReferenceEvaluator`, with our names of its inputs and outputs."""
 
-    Attributes
-    ----------
-    evaluator : onnx.reference.ReferenceEvaluator
-        Holds the graph.
-    inputs : tuple of TensorSpec
-        In the order of the graph's inputs.
-    outputs : tuple of str
-        Names, in order.
-    """
-
-    evaluator: Any
+    evaluator: Any  # onnx.reference.ReferenceEvaluator
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[str, ...]
 

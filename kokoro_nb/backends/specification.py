@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from kokoro_nb.backends.called_operators import calling_module, is_element
 from kokoro_nb.backends.signature import dtype_name
 from kokoro_nb.errors import InputError
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
@@ -71,7 +72,7 @@ class Specification:
         if _kind(node) is not None:
             own = [node, *[None] * (count - 1)]
         else:
-            elements = {user.args[1]: user for user in node.users if _is_element(user)}
+            elements = {user.args[1]: user for user in node.users if is_element(user)}
             own = [elements.get(place) for place in range(count)]
         names = [None if one is None else self.source_of(one) for one in own]
         if holders is None:
@@ -125,8 +126,7 @@ class Specification:
                     if observe is not None and node in names:
                         observe(names[node], result)
                 for used in dead.get(node, ()):
-                    if used.op != "placeholder":
-                        del values[used]
+                    del values[used]
             (results,) = graph.output_node().args
             return {name: np.array(values[node].numpy()) for name, node in zip(self.outputs, results, strict=True)}
 
@@ -152,7 +152,9 @@ class Specification:
 
         if self.named_by is not None:
             return self.named_by.recompute(name, inputs, captured, double)
-        target = self._node(name)
+        if name not in self._nodes:
+            raise InputError(f"The program has no operator '{name}'; see its `operators`.")
+        target = self._nodes[name]
         values: dict[Any, Any] = {}
         pending = [target]
         with torch.no_grad(), default_dtype(double):
@@ -172,11 +174,6 @@ class Specification:
                     values[node] = _call(node, values, double)
         return values[target]
 
-    def _node(self, name: str) -> Any:
-        if name not in self._nodes:
-            raise InputError(f"The program has no operator '{name}'; see its `operators`.")
-        return self._nodes[name]
-
     @cached_property
     def _nodes(self) -> dict[str, Any]:
         """Name -> node, in the order of execution."""
@@ -185,7 +182,7 @@ class Specification:
         for node in self.program.graph.nodes:
             if node.op != "call_function" or _kind(node) is None:
                 continue
-            stem = f"{_path(node)}:{_short(node)}"
+            stem = f"{calling_module(node)}:{_short(node)}"
             counts[stem] = counts.get(stem, 0) + 1
             found[stem if counts[stem] == 1 else f"{stem}#{counts[stem]}"] = node
         return found
@@ -210,12 +207,12 @@ class Specification:
     def _constants(self) -> dict[Any, str]:
         """Placeholder node -> name of the parameter, buffer or constant that it stands for."""
         signature = self.program.graph_signature
-        told = {
+        names = {
             **signature.inputs_to_parameters,
             **signature.inputs_to_buffers,
             **signature.inputs_to_lifted_tensor_constants,
         }
-        return {node: told[node.name] for node in self.program.graph.nodes if node.name in told}
+        return {node: names[node.name] for node in self.program.graph.nodes if node.name in names}
 
     @cached_property
     def _inputs(self) -> dict[Any, str]:
@@ -224,15 +221,13 @@ class Specification:
 
     @cached_property
     def _last_uses(self) -> dict[Any, list[Any]]:
-        """Node -> the nodes that nobody reads after it."""
-        last = {source: node for node in self.program.graph.nodes for source in node.all_input_nodes}
+        """Node -> the nodes whose results nobody reads after it, its own included."""
+        nodes = self.program.graph.nodes
+        last = {node: node for node in nodes} | {source: node for node in nodes for source in node.all_input_nodes}
         found: dict[Any, list[Any]] = {}
         for source, node in last.items():
-            found.setdefault(node, []).append(source)
-        for node in self.program.graph.nodes:
-            if node.op == "call_function" and node not in last:
-                found.setdefault(node, []).append(node)
-        found.pop(self.program.graph.output_node(), None)
+            if source.op == "call_function" and node.op != "output":
+                found.setdefault(node, []).append(source)
         return found
 
     def _placeholder(self, node: Any, inputs: Mapping[str, Any], double: bool) -> Any:
@@ -248,19 +243,14 @@ class Specification:
         return (self.program.constants[name] if stored is None else stored).detach()
 
     def _operator(self, node: Any) -> Operator:
-        feeding = tuple(dict.fromkeys(self._told(source) for source in self._feeding(node)))
+        # one of several results is computed from what all of them are computed from
+        sources = (node.args[0] if is_element(node) else node).all_input_nodes
+        feeding = tuple(dict.fromkeys(self._label(source) for source in sources))
         kind = _kind(node)
         assert kind is not None
-        return Operator(self._names[node], _target(node), _path(node), feeding, *kind)
+        return Operator(self._names[node], _target(node), calling_module(node), feeding, *kind)
 
-    def _feeding(self, node: Any) -> list[Any]:
-        """Return the nodes that a node is computed from; one of several results, what they are computed from."""
-        parents = list(node.all_input_nodes)
-        if _is_element(node):
-            parents = list(parents[0].all_input_nodes)
-        return parents
-
-    def _told(self, node: Any) -> str:
+    def _label(self, node: Any) -> str:
         if node in self._constants:
             return f"{CONSTANT}{self._constants[node]}"
         return f"{INPUT}{self._inputs[node]}" if node in self._inputs else self._names[node]
@@ -272,11 +262,7 @@ def _source(node: Any) -> Source:
     name = node.name
     while chain:
         name, chain = chain[-1].name, chain[-1].from_node
-    return name, node.args[1] if _is_element(node) else None
-
-
-def _is_element(node: Any) -> bool:
-    return getattr(node.target, "__name__", "") == "getitem"
+    return name, node.args[1] if is_element(node) else None
 
 
 def _kind(node: Any) -> tuple[tuple[int, ...], str] | None:
@@ -285,18 +271,13 @@ def _kind(node: Any) -> tuple[tuple[int, ...], str] | None:
     return (tuple(value.shape), dtype_name(value.dtype)) if hasattr(value, "stride") else None
 
 
-def _path(node: Any) -> str:
-    stack = list(node.meta.get("nn_module_stack", {}).values())
-    return stack[-1][0] if stack else ""
-
-
 def _target(node: Any) -> str:
-    return f"{node.args[0].target}[{node.args[1]}]" if _is_element(node) else str(node.target)
+    return f"{node.args[0].target}[{node.args[1]}]" if is_element(node) else str(node.target)
 
 
 def _short(node: Any) -> str:
     """Return the operator without its namespace and overload: ``mean`` for ``aten.mean.dim``."""
-    called = node.args[0] if _is_element(node) else node
+    called = node.args[0] if is_element(node) else node
     return str(called.target).split(".")[1] if "." in str(called.target) else str(called.target)
 
 
@@ -305,15 +286,10 @@ def _call(node: Any, values: Mapping[Any, Any], double: bool) -> Any:
 
     args, kwargs = map_arg((node.args, node.kwargs), values.__getitem__)
     if double:
-        args, kwargs = _double(args), _double(kwargs)
-        if _asserts_metadata(node):
+        if str(node.target).startswith("aten._assert_tensor_metadata"):  # of a dtype, which is another one in float64
             return None
+        args, kwargs = _double(args), _double(kwargs)
     return node.target(*args, **kwargs)
-
-
-def _asserts_metadata(node: Any) -> bool:
-    """Return whether a node states the dtype of a tensor, which is another one in float64."""
-    return str(node.target).startswith("aten._assert_tensor_metadata")
 
 
 @contextmanager
@@ -330,7 +306,7 @@ def default_dtype(double: bool) -> Iterator[None]:
 
 
 def _double(argument: Any) -> Any:
-    """Put float64 in the place of float32 where an operator is told what dtype to make."""
+    """Put float64 in the place of float32 in the dtypes that an operator is given."""
     import torch
 
     if isinstance(argument, torch.dtype):

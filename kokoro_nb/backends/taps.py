@@ -34,11 +34,11 @@ class TapMap:
     places: Mapping[str, Any]
 
     def recorder(self, taps: Taps, keep: Keep) -> Recorder:
-        """Return what takes the results that are asked for."""
+        """Return what records the results of the requested operators."""
         return Recorder(chosen(self.operators, taps), keep)
 
     def wanted(self, taps: Taps) -> dict[str, Any]:
-        """Return the places of those operators, among the ones asked for, that have one."""
+        """Return the places of those requested operators that have one."""
         return {one.name: self.places[one.name] for one in chosen(self.operators, taps) if one.name in self.places}
 
 

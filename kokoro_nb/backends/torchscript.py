@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kokoro_nb.backends.artefacts import FileBackend
-from kokoro_nb.backends.base import Artifact, Failure, on_rung, quietly
+from kokoro_nb.backends.base import Artifact, Failure, import_failure, on_rung, quietly
 from kokoro_nb.backends.called_operators import calls, require_own
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, TensorSpec, call_arguments, checked, named_outputs
@@ -68,11 +68,7 @@ class TorchScript(FileBackend):
 
     def available(self) -> str | None:
         """Return None if this torch has what it takes, else the reason why not, in one sentence."""
-        try:
-            from torch.jit.mobile import _load_for_lite_interpreter  # noqa: F401
-        except ImportError as error:
-            return f"TorchScript cannot be used here ({error}); install torch 2.13."
-        return None
+        return import_failure("TorchScript", "torch 2.13", "torch.jit.mobile")
 
     def options(self) -> dict[str, Any]:
         """Return which interpreter the file is for."""

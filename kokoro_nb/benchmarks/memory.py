@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.backends.base import Artifact
-from kokoro_nb.backends.fresh_process import ANSWER, ask, asked, given, request_for
+from kokoro_nb.backends.fresh_process import ANSWER, ask, read_inputs, read_request, request_for
 from kokoro_nb.backends.signature import Arrays, checked
 
 PROGRAM = "program.pt"
@@ -122,7 +122,7 @@ def resident(key: str) -> float:
 
 def _serve(folder: Path) -> None:
     """Answer the request in `folder`."""
-    request = asked(folder)
+    request = read_request(folder)
     marks = [peak()]
     for module in next(modules for prefix, modules in _RUNTIMES if request["backend"].startswith(prefix)):
         import_module(module)
@@ -138,7 +138,7 @@ def _serve(folder: Path) -> None:
 def _artefact(request: Mapping[str, Any], folder: Path) -> Callable[[], Any]:
     from kokoro_nb.backends import backend
 
-    specs, inputs = given(request, folder)
+    specs, inputs = read_inputs(request, folder)
     artifact = Artifact(request["backend"], Path(request["path"]), specs, tuple(request["outputs"]))
     program = backend(request["backend"]).load(artifact)
     return lambda: program.run(inputs)
@@ -154,7 +154,7 @@ def _eager(request: Mapping[str, Any], folder: Path) -> Callable[[], Any]:
         import kokoro_nb.models.patches  # noqa: F401
     with quietly():
         module = torch.load(folder / PROGRAM, weights_only=False, mmap=True)  # written by `_measured` a moment ago
-    (specs, inputs), declared = given(request, folder), request["declared"]
+    (specs, inputs), declared = read_inputs(request, folder), request["declared"]
     program = EagerProgram(module, specs, declared and tuple(declared), tuple(request["patches"]), request["double"])
     return lambda: program.run(inputs)
 

@@ -62,7 +62,7 @@ def first_nonfinite(reference: Trace | None, candidate: Trace) -> Culprit:
         return Culprit("nonfinite", "unknown", trace.backend, reaches_output=True, reason="an output is not finite")
     if not bad:
         return _nothing("nonfinite", trace, _uncovered(reference, trace) if reference else trace.missing)
-    known = {operator.name: operator for operator in trace.asked}
+    known = {operator.name: operator for operator in trace.requested}
     source = next((tap for tap in bad if all(_finite(trace, one, state, known) for one in tap.operator.inputs)), None)
     tap = source or bad[0]
     unseen = () if source else _unseen(tap.operator, state, known)

@@ -43,7 +43,7 @@ Taps = str | Sequence[str] | Callable[[Operator], bool]
 
 
 def chosen(operators: Sequence[Operator], taps: Taps = "all") -> tuple[Operator, ...]:
-    """Return the operators that are asked for, in the order of execution.
+    """Return the requested operators, in the order of execution.
 
     Parameters
     ----------

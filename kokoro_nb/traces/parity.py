@@ -11,7 +11,7 @@ from kokoro_nb.errors import InputError
 
 @dataclass(frozen=True)
 class Parity:
-    """A candidate held against a reference of the same shape, in float64.
+    """A candidate compared with a reference of the same shape, in float64.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""A trace: the captured results of a program's operators, in the order of execution, and what could not be captured."""
+"""A trace: the captured results of a program's operators, in the order of execution, and what is missing."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ class Tap:
     statistics : Statistics
         Of the whole tensor.
     value : numpy.ndarray or None
-        The tensor itself, where tensors were kept.
+        The tensor itself, where whole tensors were recorded.
     """
 
     operator: Operator
@@ -62,7 +62,7 @@ class Meaning(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """What one run of a program was seen to compute.
+    """What one run of a program computed, operator by operator.
 
     Attributes
     ----------
@@ -71,17 +71,17 @@ class Trace:
     taps : tuple of Tap
         In the order of execution of the exported program.
     missing : tuple of str
-        Names of the operators that were asked for and not captured: folded, fused or merged by the backend.
+        Names of the operators that were requested and not captured: folded, fused or merged by the backend.
     outputs : dict
         Outputs of this very run, by name: they show whether the taps changed the answer.
     how : str
-        How the backend was looked into, in a few words.
+        How the results were captured, in a few words.
     inputs : dict
         What the program was given, by name.
     meaning : Meaning or None
         What the operators compute, where the program that was run is known to be right; it is not saved.
-    asked : tuple of Operator
-        Those that were asked for, captured or not.
+    requested : tuple of Operator
+        Those whose results were to be captured.
     """
 
     backend: str
@@ -91,7 +91,7 @@ class Trace:
     how: str = ""
     inputs: Mapping[str, np.ndarray] = field(default_factory=dict)
     meaning: Meaning | None = None
-    asked: tuple[Operator, ...] = ()
+    requested: tuple[Operator, ...] = ()
 
     def __getitem__(self, name: str) -> Tap:
         """Return the tap of the operator `name`.
@@ -104,22 +104,22 @@ class Trace:
         for tap in self.taps:
             if tap.name == name:
                 return tap
-        why = "it could not be captured" if name in self.missing else "it was not asked for, or is not in the program"
+        why = "it could not be captured" if name in self.missing else "it was not requested, or is not in the program"
         raise InputError(f"The trace has no tap '{name}': {why}.")
 
     @property
     def values(self) -> dict[str, np.ndarray]:
-        """The kept tensors, by the name of the operator."""
+        """The whole tensors, where they were recorded, by the name of the operator."""
         return {tap.name: tap.value for tap in self.taps if tap.value is not None}
 
     def _repr_html_(self) -> str:
         bad = [tap for tap in self.taps if tap.statistics.finite < 1]
-        captured, kept = len(self.taps), len(self.values)
+        captured, whole = len(self.taps), len(self.values)
         caption = ", ".join(
             [
                 f"{self.backend}: {number(captured)} operator{'' if captured == 1 else 's'} captured",
                 f"{number(len(self.missing))} not",
-                f"{number(kept)} kept as whole tensors",
+                f"{number(whole)} as whole tensors",
                 f"{number(len(bad))} not finite",
             ]
         )
@@ -144,14 +144,14 @@ def _row(tap: Tap) -> dict[str, Any]:
 
 
 class Recorder:
-    """Takes the results as a backend computes them, and keeps of each its statistics, or the tensor as well.
+    """Takes the results as a backend computes them, and records the statistics of each, or the tensor as well.
 
     Parameters
     ----------
     operators : sequence of Operator
-        Those that are asked for.
+        Those whose results are to be captured.
     keep : str
-        ``stats``: a tensor is measured and let go at once; ``full``: a copy of it is kept.
+        ``stats``: the statistics alone; ``full``: a copy of the tensor as well.
 
     Raises
     ------
@@ -161,13 +161,13 @@ class Recorder:
 
     def __init__(self, operators: Sequence[Operator], keep: Keep = "stats"):
         if keep not in ("stats", "full"):
-            raise InputError(f"'{keep}' is no way to keep a tap; use 'stats' or 'full'.")
+            raise InputError(f"'{keep}' is not a way to record a tap; use 'stats' or 'full'.")
         self._operators = {operator.name: operator for operator in operators}
         self._keep = keep
         self._taps: dict[str, Tap] = {}
 
     def wants(self, name: str | None) -> bool:
-        """Return whether the result of operator `name` is asked for."""
+        """Return whether the result of operator `name` is to be captured."""
         return name in self._operators
 
     def add(self, name: str, value: Any) -> None:
@@ -194,5 +194,5 @@ class Recorder:
         """Return what was recorded, with what else there is to say of the run: see `Trace`."""
         taps = tuple(self._taps[name] for name in self._operators if name in self._taps)
         missing = tuple(name for name in self._operators if name not in self._taps)
-        asked = tuple(self._operators.values())
-        return Trace(backend, taps, missing, dict(outputs), how, dict(inputs), meaning, asked)
+        requested = tuple(self._operators.values())
+        return Trace(backend, taps, missing, dict(outputs), how, dict(inputs), meaning, requested)

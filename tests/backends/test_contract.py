@@ -217,6 +217,18 @@ def test_the_graph_it_is_lowered_to_agrees_with_eager(file_backend, case, export
         _assert_close(file_backend, value, expected[name])
 
 
+def test_the_graph_checks_its_inputs_and_gives_its_outputs_away(file_backend, exported):
+    program, inputs = file_backend.graph(exported("two_by_two")), CASES["two_by_two"].inputs
+    if program is None:
+        pytest.skip("nothing but the runtime runs this graph")
+    first = program.run(inputs)["total"]
+    expected = first.copy()
+    first[:] = 7
+    np.testing.assert_array_equal(program.run(inputs)["total"], expected)
+    with pytest.raises(InputError, match=r"shape \(3,\), but the program was exported for \(1, 4, 6\)"):
+        program.run({**inputs, "first": torch.zeros(3)})
+
+
 def test_instance_norm_does_not_remember_earlier_calls(backend, artefact):
     # ExecuTorch 0.7 summed mean and variance into memory that it never cleared: wrong from the second call on, and NaN
     # for good after a constant input.

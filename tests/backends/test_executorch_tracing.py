@@ -9,7 +9,6 @@ from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.executorch.tracing import ROOM
 from kokoro_nb.backends.executorch.withheld_partition import Withholding
 from kokoro_nb.backends.exported import export_program
-from kokoro_nb.errors import InputError
 
 X = {"x": torch.randn(1, 4, 8, generator=torch.Generator().manual_seed(0))}
 
@@ -97,25 +96,6 @@ def test_a_step_on_the_way_to_a_result_is_not_taken_for_it(traced):
     # The variance is computed outside the delegate and its root inside: both have the shape of the deviation.
     _, trace = traced("executorch-xnnpack")
     assert ":std" in trace.missing
-
-
-def test_the_tapped_run_gives_the_answer_of_the_untapped_one(traced):
-    for name in ("executorch-portable", "executorch-xnnpack"):
-        program, trace = traced(name)
-        outputs = program.run(X)
-        assert list(trace.outputs) == list(outputs) == ["output_0", "output_1"]
-        for output, value in outputs.items():
-            np.testing.assert_array_equal(trace.outputs[output], value)
-
-
-def test_only_what_is_asked_for_is_captured_and_only_what_is_to_be_kept_is_kept(traced):
-    program, _ = traced("executorch-portable")
-    trace = program.trace(X, taps=lambda operator: operator.op == "aten.exp.default")
-    assert [tap.name for tap in trace.taps] == [":exp"]
-    assert trace.values == {}
-    assert trace[":exp"].statistics.finite == 1
-    with pytest.raises(InputError, match="no operator ':cos'"):
-        program.trace(X, [":cos"])
 
 
 def test_non_finite_values_come_through(traced):

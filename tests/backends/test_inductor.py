@@ -10,7 +10,7 @@ from torch import nn
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.base import Artifact, Failure
 from kokoro_nb.backends.exported import export_program
-from kokoro_nb.backends.inductor import AotInductor, compiler, compiler_version, processor_flags
+from kokoro_nb.backends.inductor import compiler, compiler_version, processor_flags
 
 X = {"x": torch.linspace(-2, 2, 64)}
 
@@ -117,7 +117,3 @@ def test_the_key_holds_what_the_machine_code_depends_on(backend, made, monkeypat
 def test_a_compiler_that_is_not_there_has_no_version():
     assert compiler_version("no-such-compiler") == "absent"
     assert processor_flags("no-such-compiler") == ()
-
-
-def test_there_is_no_graph_below_it():
-    assert AotInductor("aot-inductor").graph(export_program(Mixed(), X)) is None

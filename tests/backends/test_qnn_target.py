@@ -50,9 +50,9 @@ def test_options_that_were_taken_pass():
 @pytest.mark.parametrize(
     ("options", "log", "metadata", "sentence"),
     [
-        ({"htp_arch": "75"}, f"{PREFIX}htp_arch: 73\n", RECORDED, "told htp_arch=75, but its log says 73"),
-        ({"htp_arch": "73"}, f"{PREFIX}htp_arch: 73\n", RECORDED, "told htp_arch=73, but its artefact says 75"),
-        ({"vtcm_mb": "4"}, "", RECORDED, "told vtcm_mb=4, but its artefact says 8"),
+        ({"htp_arch": "75"}, f"{PREFIX}htp_arch: 73\n", RECORDED, "given htp_arch=75, but its log says 73"),
+        ({"htp_arch": "73"}, f"{PREFIX}htp_arch: 73\n", RECORDED, "given htp_arch=73, but its artefact says 75"),
+        ({"vtcm_mb": "4"}, "", RECORDED, "given vtcm_mb=4, but its artefact says 8"),
         ({"extended_udma": "1"}, "", RECORDED, "extended_udma=1, and nothing shows that it read it"),
         ({}, "", {}, "does not say what it was built for, but ''"),
         ({}, "", {RECORD: "v1:75"}, "but 'v1:75'"),

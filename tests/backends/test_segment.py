@@ -5,7 +5,7 @@ from torch import nn
 
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.exported import content, export_program
-from kokoro_nb.backends.segment import part, result_nodes
+from kokoro_nb.backends.segment import output_of, part, result_nodes, with_outputs
 from kokoro_nb.errors import InputError
 
 X = {"x": torch.randn(1, 4, 8, generator=torch.Generator().manual_seed(0)), "z": torch.ones(1, 4)}
@@ -36,8 +36,12 @@ def exported():
 @pytest.fixture(scope="module")
 def captured(exported):
     """Every operator's result in the whole."""
+    return _results(exported, X)
+
+
+def _results(exported, inputs):
     found = {}
-    exported.specification.run(X, lambda name, value: found.update({name: value.numpy().copy()}))
+    exported.specification.run(inputs, lambda name, value: found.update({name: value.numpy().copy()}))
     return found
 
 
@@ -111,3 +115,68 @@ def test_what_is_not_in_the_program_is_refused(exported):
         part(exported, [":sine"], [":exp"])
     with pytest.raises(InputError, match="at least one operator"):
         part(exported, [":exp"], [])
+
+
+FORKED = {"x": torch.linspace(-2, 2, 12).reshape(1, 3, 4), "unread": torch.ones(2)}
+
+
+class Forked(nn.Module):
+    """An input that is not read, and one that is an output."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv = nn.Conv1d(3, 3, 3, padding=1)
+
+    def forward(self, x, unread):
+        y = torch.sin(self.conv(x))
+        return {"audio": torch.exp(y), "large": y > 0, "x": x}
+
+
+@pytest.fixture(scope="module")
+def forked():
+    return export_program(Forked(), FORKED)
+
+
+@pytest.mark.parametrize("name", ["eager", "torchscript", "onnxruntime", "executorch-portable"])
+def test_the_results_come_out_beside_the_outputs(name, forked, tmp_path):
+    backend = BACKENDS[name]
+    if backend.available() is not None:
+        pytest.skip(backend.available())
+    tapped = with_outputs(forked, ["conv:conv1d", ":sin"])
+    assert tapped.inputs == forked.inputs
+    outputs = backend.load(backend.export(tapped, FORKED, tmp_path)).run(FORKED)
+    assert list(outputs) == ["audio", "large", "x", "conv:conv1d", ":sin"]
+    captured = _results(forked, FORKED)
+    for operator in ("conv:conv1d", ":sin"):
+        np.testing.assert_allclose(outputs[operator], captured[operator], atol=1e-6)
+    np.testing.assert_allclose(outputs["audio"], captured[":exp"], atol=1e-6)
+    np.testing.assert_array_equal(outputs["x"], FORKED["x"])
+
+
+def test_a_result_that_goes_out_already_is_not_added(forked):
+    assert output_of(forked) == {":exp": "audio", ":gt": "large"}
+    tapped = with_outputs(forked, [":exp", ":sin", ":sin"])
+    assert tapped.outputs == ("audio", "large", "x", ":sin")
+    assert output_of(tapped) == {":exp": "audio", ":gt": "large", ":sin": ":sin"}
+
+
+def test_the_names_hold_and_the_program_stays_as_it_was(forked):
+    before = content(forked.specification.program)
+    tapped = with_outputs(forked, [":sin"])
+    assert tapped.specification.operators == forked.specification.operators
+    assert list(_results(tapped, FORKED)) == list(_results(forked, FORKED))
+    assert content(forked.specification.program) == before != content(tapped.program)
+
+
+def test_an_unknown_operator_and_a_name_that_is_taken_are_refused(forked):
+    class Taken(nn.Module):
+        output_names = (":sin",)
+
+        def forward(self, x):
+            return torch.sin(x).exp()
+
+    with pytest.raises(InputError, match="no operator ':cos'"):
+        with_outputs(forked, [":cos"])
+    with pytest.raises(InputError, match="has an output called ':sin'"):
+        with_outputs(export_program(Taken(), {"x": torch.ones(2)}), [":sin"])

@@ -119,13 +119,8 @@ def test_the_run_equals_the_module_bit_for_bit(specification, exported):
 
 
 def test_outputs_are_the_callers_own(specification):
-    outputs, _ = _values(specification)
-    outputs["table"] += 1
+    specification.run({"x": X})["table"][:] += 1
     assert _values(specification)[0]["table"][0] == 0
-
-
-def test_it_can_be_run_without_being_watched(specification):
-    np.testing.assert_array_equal(specification.run({"x": X})["first"], _values(specification)[0]["first"])
 
 
 class Made(nn.Module):

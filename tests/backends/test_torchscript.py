@@ -8,7 +8,7 @@ from torch import nn
 
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.base import Artifact, Failure, quietly
-from kokoro_nb.backends.called_operators import calls, require_own
+from kokoro_nb.backends.called_operators import calls
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.torchscript import TorchScript, traced
 from kokoro_nb.models.patches import active, patched
@@ -22,11 +22,6 @@ class Scaled(nn.Module):
 
     def forward(self, x):
         return x * x.max().item()
-
-
-class Branching(nn.Module):
-    def forward(self, x):
-        return x if x.sum() > 0 else -x
 
 
 class Block(nn.Module):
@@ -68,32 +63,6 @@ def test_a_number_read_in_a_branch_is_found_too():
     assert "aten.item.default" in [name for name, _ in calls(exported.program)]
     with pytest.raises(RuntimeError, match="reads a number out of a tensor"):
         traced(exported)
-
-
-def test_a_branch_is_refused_by_torch_export_where_a_trace_would_bake_it_in(tmp_path):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        baked = torch.jit.trace(Branching(), (torch.ones(3),), check_trace=False)
-    assert torch.equal(baked(-torch.ones(3)), -torch.ones(3))  # it should be +1: the branch of the example was kept
-    made = TorchScript("torchscript").export(Branching(), {"x": torch.ones(3)}, tmp_path)
-    assert (made.rung, made.error) == ("exported", "GuardOnDataDependentSymNode")
-
-
-def test_an_operator_of_somebody_else_s_is_refused():
-    @torch.library.custom_op("kokoro_nb_tests::foreign", mutates_args=())
-    def foreign(x: torch.Tensor) -> torch.Tensor:
-        return x.clone()
-
-    foreign.register_fake(lambda x: torch.empty_like(x))
-
-    class Foreign(nn.Module):
-        def forward(self, x):
-            return foreign(x) + 1
-
-    program = export_program(Foreign(), X).program
-    with pytest.raises(RuntimeError, match=r"'kokoro_nb_tests.foreign.default' is no operator of PyTorch's own"):
-        require_own(program)
-    require_own(export_program(Block(), X).program)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -151,7 +120,3 @@ def test_patches_are_on_in_the_trace_and_off_afterwards(narrow):
     assert "aten::rsqrt" in found
     assert "aten::instance_norm" not in found
     assert "aten::instance_norm" in before
-
-
-def test_there_is_no_graph_below_it():
-    assert BACKENDS["torchscript"].graph(export_program(Block(), X)) is None

@@ -127,7 +127,7 @@ def test_every_operator_is_captured_or_missing_and_the_answer_is_the_same(backen
     program, operators = loaded(backend), exported.specification.operators
     before, trace = program.run(_inputs()), traced(backend)
     assert isinstance(trace, Trace)
-    assert (trace.backend, trace.asked) == (backend.name, operators)
+    assert (trace.backend, trace.requested) == (backend.name, operators)
     assert trace.how
     assert {*_names(trace)} | {*trace.missing} == {operator.name for operator in operators}
     assert len(trace.taps) + len(trace.missing) == len(operators)
@@ -142,6 +142,11 @@ def test_every_operator_is_captured_or_missing_and_the_answer_is_the_same(backen
             np.testing.assert_array_equal(value, before[name])
 
 
+@pytest.mark.parametrize("name", ["torchscript", "torchscript-lite", "aot-inductor", "onnxruntime-qnn", "tvm"])
+def test_a_runtime_that_shows_nothing_inside_has_no_taps(name, traced):
+    assert traced(_here(BACKENDS[name])).taps == ()
+
+
 def test_statistics_are_those_of_the_values(backend, traced):
     trace = traced(backend)
     assert list(trace.values) == _names(trace)
@@ -153,8 +158,8 @@ def test_statistics_are_those_of_the_values(backend, traced):
 def test_a_predicate_chooses_and_statistics_do_without_the_values(traceable, loaded, traced):
     full = traced(traceable)
     light = loaded(traceable).trace(_inputs(), lambda operator: operator.module_path == "norm")
-    assert {*_names(light), *light.missing} == {one.name for one in full.asked if one.module_path == "norm"}
-    assert [one.op.split(".")[1] for one in light.asked] == ["mean", "sub", "pow", "mean", "add", "rsqrt", "mul"]
+    assert {*_names(light), *light.missing} == {one.name for one in full.requested if one.module_path == "norm"}
+    assert [one.op.split(".")[1] for one in light.requested] == ["mean", "sub", "pow", "mean", "add", "rsqrt", "mul"]
     assert light.values == {}
     for tap in light.taps:
         assert repr(tap.statistics) == repr(full[tap.name].statistics)
@@ -171,7 +176,7 @@ def test_refuses_what_does_not_fit(backend, loaded):
     program = loaded(backend)
     with pytest.raises(InputError, match="no operator 'norm:sab'; did you mean norm:sub"):
         program.trace(_inputs(), ["norm:sab"])
-    with pytest.raises(InputError, match="'some' is no way to keep a tap"):
+    with pytest.raises(InputError, match="'some' is not a way to record a tap"):
         program.trace(_inputs(), keep="some")
     with pytest.raises(InputError, match="Input 'lv' is missing"):
         program.trace({"kokoro_nb_1": _inputs()["kokoro_nb_1"]})

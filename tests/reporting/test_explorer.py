@@ -317,7 +317,7 @@ def test_an_investigation_brings_everything(narrow_investigation):
     heads = [one["head"] for one in shown.operators["columns"]]
     assert {"verdict", "× rounding", "own error", "with inherited"} <= {*heads}
     rows = shown.operators["rows"]
-    assert len(rows) == len(narrow_investigation.candidate.asked)
+    assert len(rows) == len(narrow_investigation.candidate.requested)
     verdicts = {row[1]: row[heads.index("verdict")] for row in rows}
     assert [name for name, verdict in verdicts.items() if verdict == "fail"] == [
         narrow_investigation.faults[0].tap.name

@@ -24,7 +24,7 @@ def _recorded(keep, *names):
 def test_taps_come_in_the_order_of_the_program_and_what_did_not_come_is_missing():
     trace = _recorded("stats", "three", "one")
     assert [tap.name for tap in trace.taps] == ["one", "three"]
-    assert (trace.missing, trace.asked) == (("two",), OPERATORS)
+    assert (trace.missing, trace.requested) == (("two",), OPERATORS)
     assert (trace.backend, trace.how, trace.meaning) == ("eager", "by hand", None)
     assert trace["one"].statistics.mean == 1
     assert (trace["one"].op, trace["one"].module_path) == ("aten.relu.default", "encoder")
@@ -49,11 +49,11 @@ def test_a_tap_that_is_not_there_is_refused_with_the_reason():
     trace = _recorded("stats", "one")
     with pytest.raises(InputError, match="no tap 'two': it could not be captured"):
         trace["two"]
-    with pytest.raises(InputError, match="no tap 'four': it was not asked for"):
+    with pytest.raises(InputError, match="no tap 'four': it was not requested"):
         trace["four"]
 
 
-def test_only_what_is_asked_for_is_wanted():
+def test_only_what_is_requested_is_wanted():
     recorder = Recorder(OPERATORS[:1])
     assert recorder.wants("one")
     assert not recorder.wants("two")
@@ -65,8 +65,8 @@ def test_a_result_of_another_shape_is_something_else_under_this_name():
         Recorder(OPERATORS).add("one", np.ones((3, 2)))
 
 
-def test_there_are_two_ways_to_keep_a_tap():
-    with pytest.raises(InputError, match="'all' is no way to keep a tap; use 'stats' or 'full'"):
+def test_there_are_two_ways_to_record_a_tap():
+    with pytest.raises(InputError, match="'all' is not a way to record a tap; use 'stats' or 'full'"):
         Recorder(OPERATORS, "all")
 
 
@@ -75,7 +75,7 @@ def test_a_trace_shows_what_is_not_finite_and_what_is_missing():
     recorder.add("one", np.ones((2, 3)))
     recorder.add("two", np.array([[1, np.nan, 1], [1, np.nan, 1]]))
     page = recorder.trace("onnxruntime", {}, {}, "extra outputs")._repr_html_()
-    assert "onnxruntime: 2 operators captured, 1 not, 2 kept as whole tensors, 1 not finite" in page
+    assert "onnxruntime: 2 operators captured, 1 not, 2 as whole tensors, 1 not finite" in page
     assert "the first that are not finite. extra outputs</caption>" in page
     assert "<td>1 of 3 channels wholly non-finite</td>" in page
     assert "<td>one</td>" not in page

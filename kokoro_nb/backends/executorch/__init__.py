@@ -53,10 +53,9 @@ class Executorch(FileBackend):
     Attributes
     ----------
     delegate : str or None
-        Whose partitioner is asked: ``xnnpack`` (the CPU), ``coreml`` or ``vulkan``; what it leaves, and with None every
-        operator, runs in the kernels that the wheel registers. These are the portable ones, but for some twenty that it
-        replaces by optimised ones (matrix products, arithmetic, exp, gelu, layer norm, softmax, sums; neither
-        convolution nor instance norm).
+        What takes parts of the graph: ``xnnpack`` (the CPU), ``coreml`` or ``vulkan``. What it leaves, and with None
+        every operator, runs in the kernels that the wheel registers: the portable ones, but for some twenty optimised
+        ones (matrix products, arithmetic, exp, gelu, layer norm, softmax, sums; neither convolution nor instance norm).
 
     Notes
     -----
@@ -64,7 +63,7 @@ class Executorch(FileBackend):
     NaN for ``sqrt(inf)``, ``rsqrt(0)`` and ``sin`` or ``cos`` of 3e38. The kernels without it do none of this. On any
     processor its partitioner takes ``gelu(approximate="tanh")`` for the one with erf: `models.gelu` mends that.
 
-    Core ML's partitioner computes in float16 by default; here it is told float32. It stops at ``rsqrt`` of an integer
+    Core ML's partitioner computes in float16 by default; here it is given float32. It stops at ``rsqrt`` of an integer
     tensor, which the patch ``constant_scale`` avoids.
     """
 
@@ -132,13 +131,7 @@ class Executorch(FileBackend):
         return InterpretedProgram(edge, exported.inputs, exported.outputs)
 
     def load(self, artifact: Artifact | Failure) -> ExecutorchProgram:
-        """Load the program and its one method.
-
-        Raises
-        ------
-        InputError
-            Also where the runtime lacks the delegate.
-        """
+        """Load the program and its one method: see `base.Backend.load`."""
         artifact, path = self.loadable(artifact)
         with quietly():
             from executorch.runtime import Runtime

@@ -1,7 +1,7 @@
 """The partition map of ExecuTorch: which operators of a graph a delegate takes, which it leaves, and why.
 
 An operator that is left runs in ExecuTorch's portable kernels, between two pieces of the delegate: slow, and another
-piece of code to trust. The reasons are asked of the delegate's own partitioner, operator by operator.
+piece of code to trust. The reasons are those of the delegate's own partitioner.
 """
 
 from collections import Counter
@@ -12,6 +12,7 @@ from operator import getitem
 from typing import Any
 
 from kokoro_nb.backends.base import on_rung, quietly
+from kokoro_nb.backends.called_operators import calling_module
 from kokoro_nb.backends.executorch import Executorch
 from kokoro_nb.backends.executorch.edge import edge_program
 from kokoro_nb.backends.exported import Exported
@@ -26,16 +27,14 @@ class Placement:
 
     Attributes
     ----------
-    name : str
-        The node's name.
-    operator : str
-        What it calls: ``aten.convolution.default``.
+    name, operator : str
+        The node, and what it calls: ``aten.convolution.default``.
     module : str
         Path of the module that it comes from; empty for the outermost.
     delegate : int or None
         Number of the delegated piece that it is in, counted from 0 in the order of the graph; None if it is in none.
     reason : str
-        Why it is in none, in the partitioner's words where it has any; ``unknown`` where it gives no reason.
+        Why it is in none, in the partitioner's words where it has any; else ``unknown``.
     """
 
     name: str
@@ -47,17 +46,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class Share:
-    """What becomes of all nodes that call one operator.
-
-    Attributes
-    ----------
-    operator : str
-        What they call.
-    delegated, left : int
-        How many are in a delegated piece, and in none.
-    reasons : tuple of str
-        Why those are left, each reason once, the most frequent first.
-    """
+    """How many nodes that call one operator are delegated, how many are left, and why, most frequent reason first."""
 
     operator: str
     delegated: int
@@ -68,8 +57,8 @@ class Share:
 def partition_map(backend: Executorch, exported: Exported) -> tuple[Placement, ...]:
     """Say for every operator of the Edge graph where it runs.
 
-    Nothing is compiled: the graph is prepared as for the delegate and its partitioner asked. A node that merely picks
-    one of an operator's several results is no operator, and has no row.
+    Nothing is compiled: the graph is prepared as for the delegate, and its partitioner consulted. A node that merely
+    picks one of an operator's several results is no operator, and has no row.
 
     Parameters
     ----------
@@ -87,7 +76,7 @@ def partition_map(backend: Executorch, exported: Exported) -> tuple[Placement, .
     """
     if not isinstance(backend, Executorch) or backend.delegate is None:
         raise InputError(f"{backend.name} has no delegate, so there is nothing to map; take executorch-xnnpack.")
-    asked = _ASKED[backend.delegate]
+    reason_of = _REASONS[backend.delegate]
     found: list[Placement] = []
 
     def look(partitioner: Any, program: Any) -> None:
@@ -97,8 +86,8 @@ def partition_map(backend: Executorch, exported: Exported) -> tuple[Placement, .
         for node in nodes:
             tag = node.meta.get("delegation_tag")
             number = None if tag is None else tags.index(tag)
-            reason = asked(partitioner, program, node) if tag is None else ""
-            found.append(Placement(node.name, _operator(node), _module(node), number, reason))
+            reason = reason_of(partitioner, program, node) if tag is None else ""
+            found.append(Placement(node.name, _operator(node), calling_module(node), number, reason))
 
     with on_rung("lowered"), quietly():
         edge_program(exported, backend.partitioner(), look)
@@ -124,11 +113,6 @@ def pieces(placements: Sequence[Placement]) -> int:
 def _operator(node: Any) -> str:
     """Name what a node calls, without the name of the dialect."""
     return getattr(node.target, "__name__", str(node.target))
-
-
-def _module(node: Any) -> str:
-    stack = list(node.meta.get("nn_module_stack", {}).values())
-    return str(stack[-1][0]) if stack else ""
 
 
 def _xnnpack(partitioner: Any, program: Any, node: Any) -> str:
@@ -177,4 +161,4 @@ def _vulkan(partitioner: Any, program: Any, node: Any) -> str:
     return UNKNOWN if fits or not words else words[0]
 
 
-_ASKED = {"xnnpack": _xnnpack, "coreml": _coreml, "vulkan": _vulkan}
+_REASONS = {"xnnpack": _xnnpack, "coreml": _coreml, "vulkan": _vulkan}

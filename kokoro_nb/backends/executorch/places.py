@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from kokoro_nb.backends.called_operators import is_element
 from kokoro_nb.backends.exported import Exported
 
 Place = tuple[int, int]  # number of the instruction, and which of the tensors that it logs, counted from the end
@@ -29,7 +30,7 @@ def places(program: Any, exported: Exported) -> dict[str, Place]:
         if _is_delegate(node):
             handed_out = _inside(graph_module, node).output_node().args[0]
             known |= {inner: (_number(node), place - len(handed_out)) for place, inner in enumerate(handed_out)}
-        elif _is_element(node):
+        elif is_element(node):
             giver = _giver(node.args[0])
             known[node] = (_number(giver), node.args[1] - len(node.args[0].meta["val"]))
         elif _is_instruction(node):
@@ -63,7 +64,7 @@ def _nodes(graph_module: Any) -> Iterator[Any]:
     for node in graph_module.graph.nodes:
         if _is_delegate(node):
             yield from (inner for inner in _inside(graph_module, node).nodes if inner.op == "call_function")
-        elif node.op == "call_function" and not (_is_element(node) and _is_delegate(node.args[0])):
+        elif node.op == "call_function" and not (is_element(node) and _is_delegate(node.args[0])):
             yield node
 
 
@@ -84,10 +85,6 @@ def _is_instruction(node: Any) -> bool:
 
 def _is_delegate(node: Any) -> bool:
     return _name(node) == "executorch_call_delegate"
-
-
-def _is_element(node: Any) -> bool:
-    return _name(node) == "getitem"
 
 
 def _name(node: Any) -> str:

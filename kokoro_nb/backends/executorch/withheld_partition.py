@@ -11,15 +11,9 @@ from kokoro_nb.errors import InputError
 
 @dataclass(frozen=True)
 class Withholding(Executorch):
-    """ExecuTorch with XNNPACK, but for some operators.
+    """ExecuTorch with XNNPACK, but for some operators."""
 
-    Attributes
-    ----------
-    withheld : tuple of str
-        Names of the operators that XNNPACK does not get.
-    """
-
-    withheld: tuple[str, ...] = ()
+    withheld: tuple[str, ...] = ()  # names of the operators that XNNPACK does not get
 
     def __post_init__(self) -> None:
         if self.delegate != "xnnpack":

@@ -90,11 +90,6 @@ class Assignment:
         pairs = Counter((node.op, node.place) for node in self.nodes)
         return {op: {place: pairs[op, place] for place in PLACES} for op, _ in ops.most_common()}
 
-    def reasons(self) -> dict[str, int]:
-        """Return how many nodes are not on the NPU for each reason, the most frequent first; names are left out."""
-        told = (re.sub(r"`[^`]*`", "`…`", node.reason) for node in self.nodes if node.place != "npu")
-        return dict(Counter(told).most_common())
-
     def as_dict(self) -> dict[str, Any]:
         """Return the row of a table."""
         return {

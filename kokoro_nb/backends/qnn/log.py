@@ -18,22 +18,12 @@ _REASON = re.compile(r"\tREASON : (.*)")
 
 @dataclass(frozen=True)
 class Validation:
-    """What the provider said of one node by itself, before it looked at the graph around it.
-
-    Attributes
-    ----------
-    name, op : str
-        The node.
-    passed : bool
-        Whether the NPU could compute it.
-    reason : str
-        Why not, in the provider's words.
-    """
+    """What the provider said of one node by itself, before it looked at the graph around it."""
 
     name: str
     op: str
-    passed: bool
-    reason: str = ""
+    passed: bool  # whether the NPU could compute it
+    reason: str = ""  # why not, in the provider's words
 
 
 def records(log: str) -> Iterator[tuple[str, str]]:

@@ -52,8 +52,8 @@ class Worker:
             fine, result = pickle.load(answers)
         except (EOFError, BrokenPipeError, pickle.UnpicklingError) as error:
             how = _how(self._process.wait())
-            told = f"The process in which Qualcomm's libraries run {how} during '{action}'."
-            raise self._noted(QnnError(told), before) from error
+            words = f"The process in which Qualcomm's libraries run {how} during '{action}'."
+            raise self._noted(QnnError(words), before) from error
         if not fine:
             raise self._noted(QnnError(": ".join(result)), before)
         return result

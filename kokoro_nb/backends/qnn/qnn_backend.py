@@ -68,7 +68,7 @@ class Qnn(FileBackend):
     Notes
     -----
     A float32 model is computed on float16 numbers, whether or not ``enable_htp_fp16_precision`` is set: the binaries
-    are the same to the byte. So it is, by `compilation.arithmetic`, for 14 of the 21 chips in the table; six refuse a
+    are the same to the byte. So it is, as a product with 1 shows, for 14 of the 21 chips in the table; six refuse a
     float convolution (SSG2115P, SSG2125P, SXR1230P, SAR2230P, SW6100, QCM6490). For SM8350, and where no ``soc_model``
     is given, the simulator computes in float32: a graph may pass there that fails on a device. So a chip is always
     given.

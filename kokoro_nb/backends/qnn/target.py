@@ -1,4 +1,4 @@
-"""Which chip is built for, and whether the provider took what it was told.
+"""Which chip is built for, and whether the provider read the options that it was given.
 
 The provider of onnxruntime-qnn 2.7 ignores an option that it does not know and one whose value it cannot read, without
 an error; where ``soc_model`` and ``htp_arch`` contradict each other it builds for the former and records the latter in
@@ -75,7 +75,7 @@ def require_taken(options: Mapping[str, str], log: str, metadata: Mapping[str, s
     Parameters
     ----------
     options : mapping
-        What it was told.
+        Those that it was given.
     log : str
         What the session said at log level verbose.
     metadata : mapping
@@ -94,9 +94,9 @@ def require_taken(options: Mapping[str, str], log: str, metadata: Mapping[str, s
     for option, value in options.items():
         for where, said in (("log", taken.get(option)), ("artefact", recorded.get(option))):
             if said not in (None, value):
-                raise QnnError(f"The provider was told {option}={value}, but its {where} says {said}.")
+                raise QnnError(f"The provider was given {option}={value}, but its {where} says {said}.")
         if option not in taken and option not in recorded:
-            raise QnnError(f"The provider was told {option}={value}, and nothing shows that it read it.")
+            raise QnnError(f"The provider was given {option}={value}, and nothing shows that it read it.")
 
 
 def _chips() -> dict[str, tuple[str, str]]:

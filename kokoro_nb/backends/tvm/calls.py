@@ -12,21 +12,11 @@ _OPAQUE = 8  # kOpaque of TVM's OpPatternKind
 
 @dataclass(frozen=True)
 class GraphCall:
-    """A node of the exported graph, and the importer that is at work on it.
+    """A node of the exported graph, and the importer that is at work on it."""
 
-    Attributes
-    ----------
-    node : torch.fx.Node
-        The node.
-    importer : tvm.relax.frontend.torch.exported_program_translator.ExportedProgramImporter
-        Holds what the nodes before it became.
-    checks : bool
-        Whether indices are checked where they are used; code for a graphics processor cannot raise an error.
-    """
-
-    node: Any
-    importer: Any
-    checks: bool = True
+    node: Any  # torch.fx.Node
+    importer: Any  # TVM's ExportedProgramImporter, which holds what the nodes before it became
+    checks: bool = True  # whether indices are checked: code for a graphics processor cannot raise an error
 
     @property
     def op(self) -> Any:

@@ -19,27 +19,13 @@ _OWN = "kokoro_nb_"
 
 @dataclass(frozen=True)
 class TvmProgram:
-    """A virtual machine with our own names of inputs and outputs.
+    """A virtual machine that runs the function ``main``, with our own names of inputs and outputs."""
 
-    Attributes
-    ----------
-    name : str
-        Of the backend.
-    machine : tvm.relax.VirtualMachine
-        Runs the function ``main``.
-    inputs : tuple of TensorSpec
-        In the order of the parameters of ``main``.
-    outputs : tuple of str
-        Names, in order.
-    taps : callable
-        Returns which call of the machine computes which operator.
-    """
-
-    name: str
-    machine: Any
+    name: str  # of the backend
+    machine: Any  # tvm.relax.VirtualMachine
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[str, ...]
-    taps: Callable[[], TapMap]
+    taps: Callable[[], TapMap]  # gives the call of the machine that computes each operator
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         """Run once: see `base.Program.run`."""

@@ -76,13 +76,7 @@ class TvmCross(FileBackend):
                 path.with_name(kernels).write_text(_kernels(built.mod, self.machine), encoding="utf-8")
 
     def load(self, artifact: Artifact | Failure) -> Program:
-        """Refuse: it is for another machine.
-
-        Raises
-        ------
-        InputError
-            Always.
-        """
+        """Raise `InputError`: the artefact is for another machine."""
         raise InputError(f"{self.executes()} It cannot be loaded here.")
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from kokoro_nb.backends.called_operators import arguments_by_name, calls
+from kokoro_nb.backends.called_operators import arguments_by_name, calling_module, calls
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import dtype_name
 from kokoro_nb.backends.tvm.calls import GraphCall
@@ -94,7 +94,7 @@ def _converter(name: str, importer: Any, host: bool, observer: Observer | None) 
         try:
             value = ours(GraphCall(node, importer, host)) if ours else theirs(node)
         except Exception as error:
-            error.add_note(f"at '{node.name}' ({name}) in {_place(node)}")
+            error.add_note(f"at '{node.name}' ({name}) in {calling_module(node) or 'the module'}")
             raise
         _require_type(node, value)
         return value if observer is None else observer(node, value, importer.block_builder)
@@ -121,11 +121,6 @@ def _require_type(node: Any, value: Any) -> None:
     ours = str(given.dtype.dtype), tuple(int(size) for size in given.shape)
     if ours != theirs:
         raise NotImplementedError(
-            f"TVM's importer makes {ours} of '{node.name}' in {_place(node)}, which is {theirs} in PyTorch."
+            f"TVM's importer makes {ours} of '{node.name}' in {calling_module(node) or 'the module'}, "
+            f"which is {theirs} in PyTorch."
         )
-
-
-def _place(node: Any) -> str:
-    """Return the path of the module that a node comes from."""
-    stack = list(node.meta.get("nn_module_stack", {}).values())
-    return (stack[-1][0] if stack else "") or "the module"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from kokoro_nb.backends.artefacts import FileBackend
-from kokoro_nb.backends.base import Artifact, Failure, on_rung, quietly
+from kokoro_nb.backends.base import Artifact, Failure, import_failure, on_rung, quietly
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.taps import TapMap, read_taps
 from kokoro_nb.backends.tvm import targets, tvm_passes
@@ -112,12 +112,7 @@ class Tvm(FileBackend):
 
 def unavailable() -> str | None:
     """Return None if TVM can be imported, else the reason why not, in one sentence."""
-    try:
-        with quietly():
-            import tvm.relax  # noqa: F401
-    except (ImportError, OSError) as error:
-        return f"TVM cannot be used here ({error}); install apache-tvm for this platform."
-    return None
+    return import_failure("TVM", "apache-tvm for this platform", "tvm.relax")
 
 
 def source() -> str:

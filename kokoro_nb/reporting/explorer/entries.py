@@ -143,7 +143,7 @@ def collect(
     InputError
         If nothing was requested or captured, or an error or a finding is of an operator that the trace does not have.
     """
-    operators = trace.asked or tuple(tap.operator for tap in trace.taps)
+    operators = trace.requested or tuple(tap.operator for tap in trace.taps)
     if not operators:
         raise InputError("The trace has no operators to explore; take it with some taps.")
     taps = {tap.name: tap for tap in trace.taps}

@@ -1,13 +1,9 @@
-import math
 import sys
 from dataclasses import replace
 
-import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import nn
 
-from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.tvm import Tvm, TvmCross, tvm_backend
 
@@ -80,41 +76,3 @@ def test_without_a_linker_the_reason_is_given(monkeypatch):
     monkeypatch.setattr("tvm.support.cc.get_cc", lambda: None)
     assert "install gcc or clang" in Tvm("tvm").available()
     assert TvmCross("tvm-arm64-macos", machine="arm64-macos").available() is None
-
-
-class Step(nn.Module):
-    """A step of a streaming transformer: rotary positions, a cache that is written to, attention, gelu, a norm."""
-
-    def __init__(self):
-        super().__init__()
-        torch.manual_seed(0)
-        self.qkv, self.out = nn.Linear(16, 48), nn.Linear(16, 16)
-        self.up, self.down, self.norm = nn.Linear(16, 32), nn.Linear(32, 16), nn.LayerNorm(16)
-
-    def forward(self, x, cache, position):
-        q, k, v = (part.reshape(1, 1, 2, 8) for part in self.qkv(self.norm(x)).chunk(3, dim=-1))
-        angle = position * torch.exp(torch.arange(4) * (-math.log(1e4) / 4))
-        q, k = (self._turned(part, angle) for part in (q, k))
-        cache = cache.index_copy(2, position, torch.stack([k, v]))
-        seen = torch.arange(cache.shape[2]) <= position
-        k, v = (part.transpose(1, 2) for part in cache)
-        attended = F.scaled_dot_product_attention(q.transpose(1, 2), k, v, attn_mask=seen[None, None, None])
-        x = x + self.out(attended.transpose(1, 2).reshape(1, 1, 16))
-        x = x + self.down(F.gelu(self.up(x), approximate="tanh"))
-        return {"output": F.elu(torch.roll(x, 1, -1)), "cache": cache, "position": position + 1}
-
-    def _turned(self, x, angle):
-        a, b = x[..., :4], x[..., 4:]
-        return torch.cat([a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], dim=-1)
-
-
-def test_a_step_with_a_cache_agrees_with_eager(run):
-    torch.manual_seed(1)
-    inputs = {"x": torch.randn(1, 1, 16), "cache": torch.zeros(2, 1, 5, 2, 8), "position": torch.tensor([0])}
-    double, step = BACKENDS["eager-float64"], Step()
-    expected = double.load(double.export(step, inputs)).run(inputs)
-    found = run(step, inputs)
-    assert found["position"].tolist() == [1]
-    for name, value in found.items():
-        # six layers of rounding of numbers near 1
-        np.testing.assert_allclose(value, expected[name], rtol=0, atol=2e-6)

@@ -6,15 +6,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Processor:
-    """A processor.
-
-    Attributes
-    ----------
-    lanes : int
-        Numbers of float32 in a vector register.
-    registers : int
-        Vector registers.
-    """
+    """A processor: how many vector registers it has, and how many numbers of float32 one of them holds."""
 
     lanes: int
     registers: int

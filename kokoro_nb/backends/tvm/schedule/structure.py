@@ -7,21 +7,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Nest:
-    """One loop nest of a function, and the block in it.
+    """One loop nest of a function, and the block in it."""
 
-    Attributes
-    ----------
-    stmt : tvm.tirx.Stmt
-        The outermost loop.
-    block : tvm.s_tir.SBlock
-        The block.
-    stores : tuple of tvm.tirx.BufferStore
-        What the block writes: one element of each of its results.
-    """
-
-    stmt: Any
-    block: Any
-    stores: tuple[Any, ...]
+    stmt: Any  # tvm.tirx.Stmt: the outermost loop
+    block: Any  # tvm.s_tir.SBlock
+    stores: tuple[Any, ...]  # of tvm.tirx.BufferStore: the block writes one element of each of its results
 
     @property
     def name(self) -> str:
