@@ -179,8 +179,7 @@ def artefact(exported, tmp_path_factory):
 
 def _reference(case, inputs=None):
     """Run the live module, in float64."""
-    backend = BACKENDS["eager-float64"]
-    small = CASES[case]
+    backend, small = BACKENDS["eager-float64"], CASES[case]
     return backend.load(backend.export(small.module, small.inputs)).run(inputs or small.inputs)
 
 
@@ -211,22 +210,14 @@ def test_the_graph_it_is_lowered_to_agrees_with_eager(file_backend, case, export
     if program is None:
         pytest.skip("nothing but the runtime runs this graph")
     assert file_backend.form
-    outputs, expected = program.run(CASES[case].inputs), _reference(case)
+    outputs, again = program.run(CASES[case].inputs), program.run(CASES[case].inputs)
+    expected = _reference(case)
     assert tuple(outputs) == CASES[case].outputs
     for name, value in outputs.items():
         _assert_close(file_backend, value, expected[name])
-
-
-def test_the_graph_checks_its_inputs_and_gives_its_outputs_away(file_backend, exported):
-    program, inputs = file_backend.graph(exported("two_by_two")), CASES["two_by_two"].inputs
-    if program is None:
-        pytest.skip("nothing but the runtime runs this graph")
-    first = program.run(inputs)["total"]
-    expected = first.copy()
-    first[:] = 7
-    np.testing.assert_array_equal(program.run(inputs)["total"], expected)
-    with pytest.raises(InputError, match=r"shape \(3,\), but the program was exported for \(1, 4, 6\)"):
-        program.run({**inputs, "first": torch.zeros(3)})
+        assert not np.shares_memory(value, again[name])
+    with pytest.raises(InputError, match="is missing; the program takes"):
+        program.run({})
 
 
 def test_instance_norm_does_not_remember_earlier_calls(backend, artefact):
@@ -307,7 +298,6 @@ def test_names_decide_not_the_order_they_are_given_in(backend, artefact):
         ({"x": torch.zeros(1, 4, 7)}, r"shape \(1, 4, 7\), but the program was exported for \(1, 4, 6\)"),
         ({"x": torch.zeros(1, 4, 6, dtype=torch.int64)}, "is int64, but the program was exported for float32"),
         ({"x": torch.zeros(1, 4, 6, dtype=torch.bfloat16)}, "bfloat16, which NumPy does not have"),
-        ({"x": [0.0] * 24}, "Input 'x' is a list"),
     ],
 )
 def test_refuses_inputs_that_do_not_fit(backend, inputs, sentence, artefact):
@@ -407,6 +397,4 @@ def test_an_error_on_the_runtime_carries_what_the_runtime_printed(backend, artef
         program.run({"ids": torch.full((1, 4), 200), "mask": mask})
     told = " ".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
     assert "ind" in told
-    assert (
-        "range" in told or "bound" in told or re.search(r"200 (>= weight.size\(0\) 10|is larger than input dim)", told)
-    )
+    assert re.search(r"range|bound|200 (>= weight.size\(0\) 10|is larger than input dim)", told)
