@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kokoro_nb.reporting.explorer import explore
     from kokoro_nb.reporting.logbook import Logbook
     from kokoro_nb.studies.repair import repair
-    from kokoro_nb.verbs import compare, deliver, export, say, trace, transcribe
+    from kokoro_nb.verbs import bench, compare, deliver, export, say, trace, transcribe
 
 _HOMES = {
     "load_model": "kokoro_nb.models.kokoro",
@@ -34,6 +34,7 @@ _HOMES = {
     "transcribe": "kokoro_nb.verbs",
     "repair": "kokoro_nb.studies.repair",
     "deliver": "kokoro_nb.verbs",
+    "bench": "kokoro_nb.verbs",
     "say": "kokoro_nb.verbs",
     "explore": "kokoro_nb.reporting.explorer",
     "BACKENDS": "kokoro_nb.backends",
@@ -47,6 +48,7 @@ __all__ = [
     "Diagnosis",
     "InputError",
     "Logbook",
+    "bench",
     "capture",
     "compare",
     "deliver",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from kokoro_nb.backends.base import Artifact, Failure
+    from kokoro_nb.benchmarks.suite import BenchmarkTable
     from kokoro_nb.delivery.contract import Contract
     from kokoro_nb.listening.transcript import Transcript
     from kokoro_nb.models.kokoro import Kokoro
@@ -218,6 +219,36 @@ def deliver(
     from kokoro_nb.delivery.export import deliver as write
 
     return write(kokoro, Delivery(backend, voices=tuple(voices), **sizes), folder)
+
+
+def bench(suites: Sequence[str] = (), **options: Any) -> "dict[str, list[BenchmarkTable]]":
+    """Measure time, memory and error of exports, as ratios within this run.
+
+    Parameters
+    ----------
+    suites : sequence of str
+        Of `kokoro_nb.benchmarks.SUITES`; ``decoders``, ``text-to-audio`` and ``profiles`` by default.
+    **options
+        Fields of `kokoro_nb.benchmarks.suite.BenchmarkOptions`: ``weights``, ``lengths`` (s), ``backends`` ...
+
+    Returns
+    -------
+    dict
+        Suite -> its tables, each with a caption, rows, and why a program is not among them.
+
+    Raises
+    ------
+    InputError
+        If a suite, a backend, a length or the weights are unknown.
+    """
+    from kokoro_nb.benchmarks import DEFAULT_SUITES
+    from kokoro_nb.benchmarks.suite import BenchmarkOptions, run
+
+    try:
+        chosen = BenchmarkOptions(**options)
+    except TypeError as error:
+        raise InputError(f"An option of bench is not known ({error}); see BenchmarkOptions.") from error
+    return run(suites or DEFAULT_SUITES, chosen)[1]
 
 
 def say(text: str, delivery: str | Path, voice: str = "", speed: float = 1.0, seed: int = 0) -> "np.ndarray":

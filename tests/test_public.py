@@ -89,3 +89,9 @@ def test_files_that_cannot_be_compared_say_so(tmp_path, names, sentence):
 def test_a_file_and_an_array_cannot_be_compared(tmp_path):
     with pytest.raises(nb.InputError, match="give two paths or two arrays"):
         nb.compare(tmp_path / "a.npy", np.zeros(3))
+
+
+@pytest.mark.parametrize("arguments", [{"suites": ["speed"]}, {"lengths": ()}, {"seconds": 1}])
+def test_what_cannot_be_measured_is_one_sentence(arguments):
+    with pytest.raises(nb.InputError, match=r"no suite 'speed'|and a length|option of bench is not known"):
+        nb.bench(**arguments)

@@ -1,5 +1,6 @@
 """What the README shows is what works."""
 
+import json
 import re
 from pathlib import Path
 
@@ -26,9 +27,13 @@ def test_its_example_names_the_culprit_and_the_cause(capsys):
     assert "a variance in one pass" in printed
 
 
-def test_every_notebook_is_in_its_table():
-    names = {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")}
-    assert set(re.findall(r"^\| `(\d\d_\w+)` \|", README, re.MULTILINE)) == names
+def test_every_notebook_is_in_its_table_with_its_question():
+    rows = dict(re.findall(r"^\| `(\d\d_\w+)` \| (.*) \|$", README, re.MULTILINE))
+    questions = {}
+    for path in (ROOT / "notebooks").glob("*.ipynb"):
+        title = "".join(json.loads(path.read_text(encoding="utf-8"))["cells"][0]["source"])
+        questions[path.stem] = " ".join(re.search(r"\*\*(.*?)\*\*", title, re.DOTALL).group(1).split())
+    assert rows == questions
 
 
 def test_every_command_in_it_exists():
