@@ -175,6 +175,37 @@ def test_an_import_from_the_left_is_allowed(source):
     assert _wrong_imports(source, "kokoro_nb.models.case") == []
 
 
+def _shared(named):
+    """Return the names that stand in more than one file, with the files."""
+    places = {}
+    for name, path in named:
+        places.setdefault(name, []).append(path.relative_to(ROOT).as_posix())
+    return {name: paths for name, paths in places.items() if len(paths) > 1}
+
+
+def _public_classes(source):
+    body = ast.parse(source).body
+    return [node.name for node in body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
+
+
+def test_no_two_modules_share_a_name():
+    mirrors = (PACKAGE / "reporting" / "studies", PACKAGE / "defects" / "cases")  # named after what they belong to
+    own = [path for path in MODULES if path.parent not in mirrors and path.stem not in ("__init__", "__main__")]
+    assert _shared((path.stem, path) for path in own) == {}
+
+
+def test_no_two_public_classes_share_a_name():
+    found = [(name, path) for path in MODULES for name in _public_classes(path.read_text(encoding="utf-8"))]
+    assert len(found) > 100
+    assert _shared(found) == {}
+
+
+def test_a_shared_name_is_seen():
+    files = (PACKAGE / "models" / "a.py", PACKAGE / "traces" / "a.py")
+    assert _public_classes("class Step:\n    class Inner:\n        pass\nclass _Own:\n    pass") == ["Step"]
+    assert _shared(("Step", path) for path in files) == {"Step": ["kokoro_nb/models/a.py", "kokoro_nb/traces/a.py"]}
+
+
 def test_relative_imports_are_resolved():
     assert _imports("from ..backends import base", "kokoro_nb.models.case") == {"kokoro_nb.backends"}
     assert _imports("from .case import capture", "kokoro_nb.models.kokoro") == {"kokoro_nb.models.case"}

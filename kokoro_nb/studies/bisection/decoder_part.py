@@ -16,7 +16,7 @@ from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 
 
 @dataclass(frozen=True)
-class DecoderPart:
+class BisectedPart:
     """The exported part, and what goes into it in the utterance: name -> tensor."""
 
     program: Exported
@@ -27,7 +27,7 @@ class DecoderPart:
         return generate(self.program.specification, number, seed, kinds)
 
 
-def decoder_part(model: KModel, case: Case, frames: int, part: str) -> DecoderPart:
+def decoder_part(model: KModel, case: Case, frames: int, part: str) -> BisectedPart:
     """Export one part of the patched decoder.
 
     Parameters
@@ -54,4 +54,4 @@ def decoder_part(model: KModel, case: Case, frames: int, part: str) -> DecoderPa
         program = export_program(module, inputs)
     if isinstance(program, Failure):
         raise InputError(f"The part '{part}' cannot be exported: {program}")
-    return DecoderPart(program, inputs)
+    return BisectedPart(program, inputs)
