@@ -13,7 +13,7 @@ from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.faults import Fault, plant
-from kokoro_nb.studies.decoder import decoder_from_har
+from kokoro_nb.studies.decoder import spoken_decoder
 
 FORM = "file.py:function or package.module:function"
 
@@ -47,9 +47,8 @@ def kokoro_decoder(weights: str, seed: int, text: str, frames: int, faults: list
         If the weights are unknown or a fault fits nowhere.
     """
     planted = [Fault.parse(fault) for fault in faults]
-    decoder = decoder_from_har(weights, seed, text, frames)
-    label = f"decoder from har, {frames} frames, weights {decoder.label}"
-    return _planted(label, decoder.exported, decoder.inputs, planted)
+    label, decoder = spoken_decoder(weights, seed, text, frames)
+    return _planted(f"decoder from har, {frames} frames, weights {label}", decoder.program, decoder.inputs, planted)
 
 
 def own_module(target: str, faults: list[str]) -> Target:

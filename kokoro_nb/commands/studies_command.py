@@ -72,10 +72,10 @@ def _validate_steps(arguments: argparse.Namespace) -> int:
 def _study(arguments: argparse.Namespace) -> int:
     import_models()
     from kokoro_nb.faults import generate
-    from kokoro_nb.studies.decoder import decoder_from_har
+    from kokoro_nb.studies.decoder import spoken_decoder
     from kokoro_nb.studies.localisation import study, summarise
 
-    decoder = decoder_from_har(arguments.weights, frames=STUDIED)
+    _, decoder = spoken_decoder(arguments.weights, frames=STUDIED)
     faults = generate(decoder.specification, arguments.faults, arguments.seed)
     folder = arguments.out or cache_dir() / "study"
     rows = study(faults, arguments.backends, decoder, folder, together=arguments.together)

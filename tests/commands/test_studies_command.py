@@ -35,8 +35,8 @@ def test_validate_steps_fails_at_the_first_wrong_step(captured, monkeypatch, hol
 
 
 def test_study_prints_a_line_for_each_row(monkeypatch, capsys, tmp_path):
-    program = SimpleNamespace(specification=None, exported=None, inputs=None, label="narrow (random)")
-    monkeypatch.setattr(decoder, "decoder_from_har", lambda weights, frames: program)
+    program = SimpleNamespace(specification=None, program=None, inputs=None)
+    monkeypatch.setattr(decoder, "spoken_decoder", lambda weights, frames: ("narrow (random)", program))
     monkeypatch.setattr("kokoro_nb.faults.generate", lambda specification, number, seed: [number, seed])
     monkeypatch.setattr(localisation, "study", lambda faults, backends, *rest, together: [faults, backends])
     monkeypatch.setattr(localisation, "summarise", lambda rows: [{"faults": rows[0][0], "backends": rows[1]}])

@@ -1,6 +1,6 @@
 """17 asks which operator is wrong where the runtime shows nothing but the outputs."""
 
-from kokoro_nb.studies.bisection.decoder_part import BisectedPart, decoder_part
 from kokoro_nb.studies.bisection.withheld_gelu import withheld_gelu
+from kokoro_nb.studies.decoder import decoder_program
 
-__all__ = ["BisectedPart", "decoder_part", "withheld_gelu"]
+__all__ = ["decoder_program", "withheld_gelu"]

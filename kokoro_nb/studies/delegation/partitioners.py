@@ -7,13 +7,10 @@ from typing import Any
 from kokoro.model import KModel
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.executorch.partition import Placement, partition_map, pieces, shares
-from kokoro_nb.backends.exported import Exported, export_program
-from kokoro_nb.errors import InputError
-from kokoro_nb.models import stages
 from kokoro_nb.models.case import Case
-from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.models.patches import EXPORT_PATCHES
+from kokoro_nb.studies.decoder import decoder_program
 
 XNNPACK, ALL = "executorch-xnnpack", "all patches"
 LEFT_OUT = ("two_pass_norm", "fold_weight_norm")
@@ -81,14 +78,7 @@ def partitions(model: KModel, case: Case, frames: int, delegates: Sequence[str])
     """
     sets = {ALL: EXPORT_PATCHES}
     sets |= {f"without {patch}": tuple(one for one in EXPORT_PATCHES if one != patch) for patch in LEFT_OUT}
-    exported: dict[str, Exported] = {}
-    for name, patches in sets.items():
-        with patched(model, patches):
-            inputs = stages.from_har_inputs(model.decoder, case.decoder_inputs(frames))
-            made = export_program(stages.FromHarStage(model.decoder), inputs)
-        if isinstance(made, Failure):
-            raise InputError(f"The decoder cannot be exported with these patches ({name}): {made}")
-        exported[name] = made
+    exported = {name: decoder_program(model, case, frames, patches=patches).program for name, patches in sets.items()}
     here: dict[str, Any] = {name: backend(name) for name in delegates}
     absent = {name: reason for name in sorted(delegates) if (reason := here[name].available())}
     requested = [

@@ -7,7 +7,7 @@ from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import running
 from kokoro_nb.errors import InputError
 from kokoro_nb.faults import KINDS, Fault, plant
-from kokoro_nb.studies.decoder import Subject
+from kokoro_nb.studies.decoder import DecoderProgram
 from kokoro_nb.studies.localisation.study_rows import StudyRow, read_rows, write_rows
 from kokoro_nb.studies.localisation.study_runs import (
     METHODS,
@@ -25,7 +25,7 @@ from kokoro_nb.traces.parity import largest_error
 def study(
     faults: Sequence[Fault],
     backends: Sequence[str],
-    subject: Subject,
+    subject: DecoderProgram,
     folder: str | Path,
     methods: Mapping[str, Method] = METHODS,
     together: int = 1,
@@ -34,7 +34,7 @@ def study(
 
     Parameters
     ----------
-    subject : Subject
+    subject : DecoderProgram
         What to plant it in. The healthy program comes first on every backend: nothing is to be named in it.
     folder : path
         For the rows, a file for each backend; those that are there are not made again.
@@ -58,12 +58,16 @@ def study(
 
 
 def _on(
-    name: str, programs: Sequence[tuple[Fault, ...]], subject: Subject, folder: Path, methods: Mapping[str, Method]
+    name: str,
+    programs: Sequence[tuple[Fault, ...]],
+    subject: DecoderProgram,
+    folder: Path,
+    methods: Mapping[str, Method],
 ) -> Iterator[StudyRow]:
     from tqdm.auto import tqdm
 
     running(backend(name))
-    path = folder / f"{subject.exported.content[:12]}-{name}.jsonl"
+    path = folder / f"{subject.program.content[:12]}-{name}.jsonl"
     rows = {row.faults: row for row in read_rows(path)}
     healthy: HealthyRun | None = None
     for planted in tqdm([(), *programs], desc=name, unit="program"):
@@ -92,10 +96,10 @@ def _programs(faults: Sequence[Fault], together: int) -> list[tuple[Fault, ...]]
 
 
 def _row(
-    name: str, faults: Sequence[Fault], subject: Subject, healthy: HealthyRun, methods: Mapping[str, Method]
+    name: str, faults: Sequence[Fault], subject: DecoderProgram, healthy: HealthyRun, methods: Mapping[str, Method]
 ) -> StudyRow:
     seconds: dict[str, float] = {}
-    planted = subject.exported
+    planted = subject.program
     with timed("planted", seconds):
         for fault in faults:
             planted = plant(planted, fault)

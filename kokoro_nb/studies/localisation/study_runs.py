@@ -13,7 +13,7 @@ from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate import divergences
-from kokoro_nb.studies.decoder import Subject
+from kokoro_nb.studies.decoder import DecoderProgram
 from kokoro_nb.traces.parity import largest_error
 from kokoro_nb.traces.trace import Keep, Trace
 
@@ -67,15 +67,17 @@ class HealthyRun:
     floor: float
 
 
-def healthy_on(name: str, subject: Subject) -> HealthyRun:
+def healthy_on(name: str, subject: DecoderProgram) -> HealthyRun:
     """Run the healthy program in PyTorch, in float64, and on the backend called `name`."""
-    reference = run_of("eager", subject.exported, subject, {})
-    exact = run_of("eager-float64", subject.exported, subject, {}, "stats")
-    own = reference if name == "eager" else run_of(name, subject.exported, subject, {}, "stats")
+    reference = run_of("eager", subject.program, subject, {})
+    exact = run_of("eager-float64", subject.program, subject, {}, "stats")
+    own = reference if name == "eager" else run_of(name, subject.program, subject, {}, "stats")
     return HealthyRun(reference, own.outputs, largest_error(exact.outputs, own.outputs))
 
 
-def run_of(name: str, exported: Exported, subject: Subject, seconds: dict[str, float], keep: Keep = "full") -> Trace:
+def run_of(
+    name: str, exported: Exported, subject: DecoderProgram, seconds: dict[str, float], keep: Keep = "full"
+) -> Trace:
     """Export a program, run it once with everything captured, and leave no artefact behind.
 
     Raises

@@ -6,13 +6,11 @@ from typing import Any
 
 from kokoro.model import KModel
 
-from kokoro_nb.backends.base import Failure
-from kokoro_nb.backends.exported import Exported, export_program
-from kokoro_nb.errors import InputError
+from kokoro_nb.backends.exported import Exported
 from kokoro_nb.faults import nearly_constant
-from kokoro_nb.models import stages
 from kokoro_nb.models.case import Case
-from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.models.patches import EXPORT_PATCHES
+from kokoro_nb.studies.decoder import decoder_program
 
 PATCH = "two_pass_norm"
 LOWEST, HIGHEST = 15.0, 40.0  # mean of the first and of the last of the channels
@@ -46,16 +44,8 @@ def constant_channels(model: KModel, case: Case, frames: int, channels: int) -> 
     InputError
         If the decoder cannot be exported.
     """
-    decoder = model.decoder
-    inputs: dict[str, Any] = {}
-    programs: list[Exported] = []
-    for patches in ([name for name in EXPORT_PATCHES if name != PATCH], EXPORT_PATCHES):
-        provoked = nearly_constant(decoder.generator.noise_convs[0], channels, lowest=LOWEST, highest=HIGHEST)
-        with patched(model, patches), provoked:
-            inputs = inputs or stages.from_har_inputs(decoder, case.decoder_inputs(frames))
-            program = export_program(stages.FromHarStage(decoder), inputs)
-        if isinstance(program, Failure):
-            raise InputError(f"The decoder cannot be exported: {program}")
-        programs.append(program)
-    without, within = programs
-    return ConstantChannels(without, within, inputs)
+    sets = (tuple(name for name in EXPORT_PATCHES if name != PATCH), EXPORT_PATCHES)
+    convolution = model.decoder.generator.noise_convs[0]
+    with nearly_constant(convolution, channels, lowest=LOWEST, highest=HIGHEST):
+        without, within = (decoder_program(model, case, frames, patches=patches) for patches in sets)
+    return ConstantChannels(without.program, within.program, without.inputs)

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from kokoro_nb.backends.exported import export_program
-from kokoro_nb.studies.decoder import Subject
+from kokoro_nb.studies.decoder import DecoderProgram
 
 
 class Small(nn.Module):
@@ -23,4 +23,4 @@ class Small(nn.Module):
 def small():
     """Return a program of seven operators, and inputs."""
     x = torch.randn(1, 3, 10, generator=torch.Generator().manual_seed(1))
-    return Subject("random", export_program(Small(), {"x": x}), {"x": x})
+    return DecoderProgram(export_program(Small(), {"x": x}), {"x": x})

@@ -22,7 +22,7 @@ from kokoro_nb.faults import (
     onnx_reads,
     onnx_weights,
 )
-from kokoro_nb.studies.decoder import Subject, decoder_from_har
+from kokoro_nb.studies.decoder import DecoderProgram, spoken_decoder
 from kokoro_nb.studies.localisation import StudyRow, TracePair, by_divergence, summarise
 from kokoro_nb.studies.localisation.study_runs import healthy_on
 from kokoro_nb.traces.operators import CONSTANT
@@ -39,7 +39,7 @@ def study_files(name, subject, number, seed=0):
     """Export once, change one element of one weight in a copy of the file, and localise; the untouched file first."""
     healthy, random = healthy_on(name, subject), Random(seed)
     with TemporaryDirectory() as folder:
-        artifact = backend(name).export(subject.exported, subject.inputs, folder)
+        artifact = backend(name).export(subject.program, subject.inputs, folder)
         readers = dict(_readers(artifact.path, subject.specification))
         weights = [None, *random.sample(sorted(readers), number)]
         return [_row(artifact, weight, readers, subject, healthy, random) for weight in weights]
@@ -120,7 +120,7 @@ class Snake(nn.Module):
 )
 def test_who_reads_a_weight_is_what_the_file_says(name, readers):
     x = torch.randn(1, 300, 10, generator=torch.Generator().manual_seed(1))
-    _, row = study_files(name, Subject("random", export_program(Snake(), {"x": x}), {"x": x}), 1)
+    _, row = study_files(name, DecoderProgram(export_program(Snake(), {"x": x}), {"x": x}), 1)
     assert row.operators == readers  # coremltools writes the reciprocal of a divisor as another constant
     assert row.verdict(METHOD) == "exact"
 
@@ -128,7 +128,7 @@ def test_who_reads_a_weight_is_what_the_file_says(name, readers):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["onnxruntime", "coreml-reference"])
 def test_twenty_edited_weights_of_the_narrow_decoder_are_found(name):
-    (line,) = summarise(study_files(name, decoder_from_har("narrow", frames=8), 20))
+    (line,) = summarise(study_files(name, spoken_decoder("narrow", frames=8)[1], 20))
     assert line["faults"] >= 15
     # a convolution and the identity behind it are one value in the file: then either is named, and said to be
     assert line["named exactly"] + line["among several"] == line["faults"]

@@ -2,7 +2,7 @@ import pytest
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.faults import Fault, generate
-from kokoro_nb.studies.decoder import decoder_from_har
+from kokoro_nb.studies.decoder import spoken_decoder
 from kokoro_nb.studies.localisation import METHODS, study, summarise
 from kokoro_nb.studies.localisation.study_rows import read_rows
 
@@ -56,7 +56,7 @@ def test_rows_are_kept_and_not_made_again(small, rows, tmp_path):
     assert len(calls) == 4
     assert [row.seconds for row in again[:3]] == [row.seconds for row in first]
     (path,) = tmp_path.glob("*.jsonl")
-    assert path.name == f"{small.exported.content[:12]}-eager.jsonl"
+    assert path.name == f"{small.program.content[:12]}-eager.jsonl"
     assert len(read_rows(path)) == 4
     study(FAULTS[:1], ["eager"], small, tmp_path, {METHOD: counted, "other": lambda view: ()})
     assert len(calls) == 6  # a method that was not asked before is asked about the same traces
@@ -88,7 +88,7 @@ def test_a_backend_that_does_not_execute_is_refused(small, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["eager", "onnxruntime", "coreml-reference", "tvm-unfused"])
 def test_thirty_faults_in_the_narrow_decoder_are_named_exactly(name, tmp_path):
-    decoder = decoder_from_har("narrow", frames=8)
+    decoder = spoken_decoder("narrow", frames=8)[1]
     rows = study(generate(decoder.specification, 30), [name], decoder, tmp_path)
     (line,) = summarise(rows)
     assert line["faults"] >= 20
