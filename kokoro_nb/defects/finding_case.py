@@ -26,6 +26,8 @@ class FindingCase:
 
     def __getattr__(self, name: str) -> Any:
         """Return ``packages``, ``runner`` or ``limit`` from the folder."""
+        if name not in ("packages", "runner", "limit"):
+            raise AttributeError(f"a {type(self).__name__} has no attribute '{name}'")
         return json.loads((self.folder / ABOUT).read_text(encoding="utf-8"))[name]
 
     def expected(self, inputs: Mapping[str, torch.Tensor]) -> np.ndarray:

@@ -129,7 +129,7 @@ def make_package(path):
 
 def use_package(path):
     assert operator_types(path)
-    return load_program(path).outputs
+    return [one.name for function in load_program(path).program.functions.values() for one in function.outputs]
 
 
 def make_taps(folder):
