@@ -251,11 +251,8 @@ def _compared_with(candidate: Exported, inputs: Arrays, reference: Any) -> Expor
     """Return `candidate` for bisection against the operators of the reference; both have to have the same ones."""
     if reference is None or candidate.named_by is not None:
         return candidate
-    meaning = (
-        reference.meaning
-        if isinstance(reference, Trace)
-        else _right(candidate, inputs, reference, "float32")[1].specification
-    )
+    traced = isinstance(reference, Trace)
+    meaning = reference.meaning if traced else _program(candidate, inputs, reference).specification
     if not isinstance(meaning, Specification):
         raise InputError("The reference does not say what its operators compute; take it from reference_trace.")
     names = [operator.name for operator in candidate.specification.operators]
