@@ -134,9 +134,9 @@ def transcribe(model: Any, y: Signal, sr: int, words: bool = False) -> Transcrip
         return Transcript("", math.nan, math.nan, math.nan)
     return Transcript(
         text=heard["text"].strip(),
-        avg_logprob=min(segment["avg_logprob"] for segment in segments),
-        no_speech_prob=max(segment["no_speech_prob"] for segment in segments),
-        compression_ratio=max(segment["compression_ratio"] for segment in segments),
+        avg_logprob=float(np.min([segment["avg_logprob"] for segment in segments])),
+        no_speech_prob=float(np.max([segment["no_speech_prob"] for segment in segments])),
+        compression_ratio=float(np.max([segment["compression_ratio"] for segment in segments])),
         words=tuple(
             Word(word["word"].strip(), float(word["start"]), float(word["end"]), float(word["probability"]))
             for segment in segments

@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Backend, Failure, running
 from kokoro_nb.backends.exported import Exported
@@ -62,7 +64,7 @@ class Investigation:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row of a table, with units in its keys."""
-        worst = max(self.errors, key=lambda error: error.ratio, default=None)
+        worst = self.errors[np.argmax([error.ratio for error in self.errors])] if self.errors else None
         return {
             "backend": self.backend,
             "captured": len(self.candidate.taps),

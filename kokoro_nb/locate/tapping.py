@@ -144,7 +144,7 @@ def probe_effect(untapped: Mapping[str, np.ndarray], trace: Trace) -> ProbeEffec
         if np.isnan(difference):
             return ProbeEffect(trace.backend, trace.how, difference, difference, name)
         if difference:
-            worst = max(worst, difference)
+            worst = float(np.maximum(worst, difference))
             ratio = difference / peak if peak else float("inf")
             if ratio > share:
                 share, where = ratio, name

@@ -79,12 +79,12 @@ class OperatorPrecision:
 
         A rounding error is proportional to the unit roundoff, whatever the graph makes of it afterwards.
         """
-        return max(COARSER * self.floor, ROUNDING)
+        return float(np.maximum(COARSER * self.floor, ROUNDING))
 
     @property
     def limit(self) -> float:
         """The error above which the value has left the noise of rounding: 8 forecasts, and no more than 2^-4."""
-        return min(SCATTER * self.forecast, LOST)
+        return float(np.minimum(SCATTER * self.forecast, LOST))
 
     @property
     def verdict(self) -> Verdict:

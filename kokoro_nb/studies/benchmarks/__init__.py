@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from kokoro_nb.benchmarks import decoders
 from kokoro_nb.benchmarks import text_to_audio as speech
 from kokoro_nb.benchmarks.decoders import AGAIN, DecoderTimes
@@ -54,7 +56,7 @@ class DecoderBenchmark:
     def control(self) -> float:
         """How far 1 is from the bounds of the ratio of eager to itself; 0 within them."""
         again = next(row.ratio for row in self.rows if row.program == AGAIN)
-        return max(again.low - 1, 1 - again.high, 0.0)
+        return float(np.max([again.low - 1, 1 - again.high, 0.0]))
 
     @property
     def miscounted(self) -> float:

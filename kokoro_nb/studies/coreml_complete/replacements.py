@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from kokoro.model import KModel
 from torch import Tensor, nn
@@ -66,7 +67,7 @@ class ReplacedClasses:
     @property
     def error(self) -> float:
         """The largest error of a replacement, of the peak."""
-        return max(one.error for one in self.replacements)
+        return float(np.max([one.error for one in self.replacements]))
 
 
 def replaced_classes(kokoro: Kokoro, case: Case) -> ReplacedClasses:
@@ -201,7 +202,7 @@ def _compared(
             with patched(model, patches):
                 found = _timed(replacement, seconds[1])
     pairs = zip(expected, found, strict=True)
-    error = max(compare(one.double(), other.double()).of_peak for one, other in pairs)
+    error = float(np.max([compare(one.double(), other.double()).of_peak for one, other in pairs]))
     count = sum(parameter.numel() for parameter in module.parameters()) if module else 0
     return Replacement(name, reason, count, tuple(expected[0].shape), error, min(seconds[1]) / min(seconds[0]))
 

@@ -38,7 +38,7 @@ def search(exported: Exported, inputs: Mapping[str, Any], name: str, folder: Pat
     rows = [
         {
             "norm": error.operator.module_path,
-            "given (% finite)": 100 * min(finite[read] for read in error.operator.inputs if read in finite),
+            "given (% finite)": 100 * float(np.min([finite[read] for read in error.operator.inputs if read in finite])),
             "result (% finite)": 100 * finite[error.operator.name],
             "local error (of what rounding explains)": error.ratio,
         }

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from kokoro_nb.models.case import Case
 from kokoro_nb.traces.statistics import Statistics, describe
 
@@ -17,7 +19,7 @@ class CutStatistics:
     @property
     def finite(self) -> float:
         """The smallest share of finite elements, 0 to 1."""
-        return min(one.finite for one in self.tensors.values())
+        return float(np.min([one.finite for one in self.tensors.values()]))
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each cut."""

@@ -65,7 +65,7 @@ class PatchEffects:
     @property
     def undone(self) -> float:
         """The largest difference that leaving a single patch has left."""
-        return max(one.undone for one in self.effects)
+        return float(np.max([one.undone for one in self.effects]))
 
     @property
     def bounded(self) -> tuple[PatchEffect, ...]:

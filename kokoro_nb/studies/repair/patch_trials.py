@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from kokoro.model import KModel
 from torch import nn
 
@@ -166,7 +167,7 @@ def judged(stage: TrialStage, taken: Climb, limit: float) -> StageOutcome:
     if shapes != {name: array.shape for name, array in stage.expected.items()}:
         return StageOutcome(stage.name, SHAPE, f"gives {shapes}")
     found, expected = stage.read(taken.outputs), stage.read(stage.expected)
-    finite = min(compare(expected[name], found[name]).finite for name in expected)
+    finite = float(np.min([compare(expected[name], found[name]).finite for name in expected]))
     error = largest_error(expected, found)
     figures = (finite, error, taken.drift, min(taken.calls))
     if finite < 1:

@@ -10,15 +10,16 @@ from kokoro.model import KModel
 
 from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.listening.spectrum import log_spectral_distance
+from kokoro_nb.models.architecture import STYLE
 from kokoro_nb.models.case import Case, capture
-from kokoro_nb.models.complete import DurationStage
 from kokoro_nb.models.decoding import decode
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
-from kokoro_nb.models.stages import ProsodyStage
 from kokoro_nb.traces.parity import compare
 
 INPUTS = ("asr", "f0", "n")  # of the decoder, that are predicted
+# of the peak: twice the most that float32 did to the package's own modules, 1e-5 (60 texts at full size)
+INPUTS_LIMIT = 2e-5
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,8 @@ class TextAgreement:
         Log-spectral distance of the audio to the original's on the same noise, dB.
     floor : float
         The same of the original itself, after its pitch was moved up or down by as much as that of the delivery
-        differs at most: atan2 in the source makes as much of any rounding of that size.
+        differs at most, and by no more than `INPUTS_LIMIT`: atan2 in the source makes as much of any rounding of that
+        size, and a fault must not raise its own limit.
     """
 
     text: str
@@ -61,14 +63,9 @@ class TextAgreement:
         return float(np.max([self.asr, self.f0, self.n]))
 
     @property
-    def inputs_limit(self) -> float:
-        """What `inputs` may be: 1e-5, or twice what float32 does to the model itself on this text."""
-        return max(1e-5, 2 * self.rounding)
-
-    @property
     def distance_limit(self) -> float:
         """What `distance` may be, dB: 1 (transparent: Paliwal and Atal, 1993), or twice the floor."""
-        return max(1.0, 2 * self.floor)
+        return float(np.maximum(1.0, 2 * self.floor))
 
 
 def against_model(
@@ -93,10 +90,10 @@ def against_model(
     with patched(kokoro.model, EXPORT_PATCHES):  # one that has computed cannot be copied before its weights are folded
         precise = deepcopy(kokoro.model).double()
     for text, voice in tqdm([(text, voice) for voice in voices for text in texts], desc="texts", unit="text"):
-        yield _told(speaker, kokoro, precise, text, voice, seed)
+        yield _compared(speaker, kokoro, precise, text, voice, seed)
 
 
-def _told(speaker: TwoStages, kokoro: Kokoro, precise: KModel, text: str, voice: str, seed: int) -> TextAgreement:
+def _compared(speaker: TwoStages, kokoro: Kokoro, precise: KModel, text: str, voice: str, seed: int) -> TextAgreement:
     case = capture(kokoro, text, voice, seed=seed, g2p=speaker.contract.g2p)  # type: ignore[arg-type]
     made = speaker.predict(speaker.symbols(text), speaker.table(voice))
     if not np.array_equal(made["durations"], case.tensors["durations"].numpy()):
@@ -104,22 +101,29 @@ def _told(speaker: TwoStages, kokoro: Kokoro, precise: KModel, text: str, voice:
     given = speaker.decoder_inputs(made, lambda frames: case.tensors["harmonic_noise"].numpy())
     exact = _exact(precise, case)
     errors = {name: _error(exact[name], given[name]) for name in INPUTS}
-    rounding = max(_error(exact[name], case.tensors[name].numpy()) for name in INPUTS)
+    rounding = float(np.max([_error(exact[name], case.tensors[name].numpy()) for name in INPUTS]))
     original = decode(kokoro.model, case, EXPORT_PATCHES)
-    moved = _moved(kokoro, case, _error(case.tensors["f0"], given["f0"]), seed)
+    moved = _moved(kokoro, case, float(np.minimum(_error(case.tensors["f0"], given["f0"]), INPUTS_LIMIT)), seed)
     audio = speaker.sound(given)[: original.size]
     distance, floor = (log_spectral_distance(original, other) for other in (audio, moved))
     return TextAgreement(text, voice, case.frames, True, **errors, rounding=rounding, distance=distance, floor=floor)
 
 
 def _exact(precise: KModel, case: Case) -> dict[str, torch.Tensor]:
-    """Return what the decoder is given by the model in float64, for durations as they are in float32."""
-    ids, ref_s, lasting = case.tensors["ids"], case.tensors["ref_s"].double(), case.tensors["durations"]
-    count, frames, speed = torch.tensor([ids.shape[1]]), torch.tensor([case.frames]), torch.tensor([case.speed])
-    with torch.no_grad(), patched(precise, EXPORT_PATCHES):
-        _, d, t_en = DurationStage(precise)(ids, count, ref_s, speed.double())
-        f0, n = ProsodyStage(precise)(d.repeat_interleave(lasting, 1).transpose(1, 2), ref_s, frames)
-    return dict(zip(INPUTS, (t_en.repeat_interleave(lasting, 2), f0, n), strict=True))
+    """Return what the decoder is given by the package's own modules in float64, for durations as they are in float32.
+
+    The lines of `KModel.forward_with_tokens` up to the decoder, and none of this package's: a rewrite that is wrong in
+    PyTorch already would else be compared with itself.
+    """
+    ids, style, lasting = case.tensors["ids"], case.tensors["ref_s"][:, STYLE:].double(), case.tensors["durations"]
+    count, nothing = torch.tensor([ids.shape[1]]), torch.zeros_like(ids, dtype=torch.bool)
+    predictor = precise.predictor
+    with torch.no_grad():
+        encoded = precise.bert_encoder(precise.bert(ids, attention_mask=(~nothing).int())).transpose(-1, -2)
+        d = predictor.text_encoder(encoded, style, count, nothing)
+        f0, n = predictor.F0Ntrain(d.transpose(-1, -2).repeat_interleave(lasting, 2), style)
+        asr = precise.text_encoder(ids, count, nothing).repeat_interleave(lasting, 2)
+    return dict(zip(INPUTS, (asr, f0, n), strict=True))
 
 
 def _error(expected: torch.Tensor, found: np.ndarray) -> float:

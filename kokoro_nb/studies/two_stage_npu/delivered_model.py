@@ -15,7 +15,7 @@ from kokoro_nb.delivery.export import Delivery, delivered
 from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.listening.spectrum import log_spectral_distance
 from kokoro_nb.models.kokoro import Kokoro
-from kokoro_nb.studies.two_stage_npu.agreement import TextAgreement, against_model
+from kokoro_nb.studies.two_stage_npu.agreement import INPUTS_LIMIT, TextAgreement, against_model
 from kokoro_nb.studies.two_stage_npu.checklist import Check, checklist, from_har_error
 
 COLUMNS = ("text", "voice", "frames", "durations", "asr", "f0", "n", "rounding", "distance", "floor")
@@ -46,8 +46,13 @@ class Agreement:
 
     @property
     def worst_inputs(self) -> TextAgreement:
-        """The text whose decoder inputs are furthest off, measured by what is allowed."""
-        return self.texts[np.argmax([one.inputs / one.inputs_limit for one in self.texts])]
+        """The text whose decoder inputs are furthest off."""
+        return self.texts[np.argmax([one.inputs for one in self.texts])]
+
+    @property
+    def inputs_limit(self) -> float:
+        """What the inputs may be off by, of the peak: see `agreement.INPUTS_LIMIT`."""
+        return INPUTS_LIMIT
 
     @property
     def worst_audio(self) -> TextAgreement:

@@ -50,7 +50,7 @@ class SpokenPieces:
     @property
     def sharpest(self) -> float:
         """The largest sharpness of a join; NaN without one."""
-        return max((one.sharpness for one in self.joins), default=float("nan"))
+        return float(np.max([one.sharpness for one in self.joins])) if self.joins else float("nan")
 
     @property
     def loud_cut(self) -> float:

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.studies.validate_steps.tails import Tail
 from kokoro_nb.traces.parity import Parity
 
-# an atan2 of bins that hold little but rounding: two right runtimes differ here by whole turns
-ILL_CONDITIONED = ("har_phase",)
 FLOORS = 4  # a right runtime rounds elsewhere than eager float32, and so may be off by a few times as much
 
 
@@ -25,7 +25,7 @@ class StepResult:
         Smallest and largest finite value of the valid part of what the candidate's own chain gives; of the step on the
         reference's inputs where the chain broke before. NaN where there is none.
     own : Parity or None
-        On the reference's inputs, against the reference.
+        On the reference's inputs, against the reference; of a phase, as `phasors`.
     chained : Parity or None
         On what the candidate gave before, against the reference.
     tail : Tail or None
@@ -53,11 +53,6 @@ class StepResult:
     chained_floor: Parity | None = None
 
     @property
-    def judged(self) -> bool:
-        """Whether its numbers can be compared with a limit: see `ILL_CONDITIONED`."""
-        return self.output not in ILL_CONDITIONED
-
-    @property
     def over_floor(self) -> float | None:
         """How many times its own error is that of eager float32; None where that is 0 or not known."""
         if self.own is None or self.floor is None or self.floor.max_error == 0:
@@ -65,14 +60,14 @@ class StepResult:
         return self.own.max_error / self.floor.max_error
 
     def holds(self, limit: float) -> bool:
-        """Say whether the step by itself is finite and, where it can be judged, within `limit` of the peak.
+        """Say whether the step by itself is finite and within `limit` of the peak.
 
         Where the floor is known, it may be off by `FLOORS` times that.
         """
         if self.own is None or self.own.finite < 1:
             return False
-        allowed = limit if self.floor is None else max(limit, FLOORS * self.floor.of_peak)
-        return not self.judged or self.own.of_peak <= allowed
+        allowed = limit if self.floor is None else float(np.maximum(limit, FLOORS * self.floor.of_peak))
+        return self.own.of_peak <= allowed
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row of a table, with units in its keys."""

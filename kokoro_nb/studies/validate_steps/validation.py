@@ -24,7 +24,9 @@ from kokoro_nb.models.steps import chain
 from kokoro_nb.studies.validate_steps.step_rows import StepResult, with_floor
 from kokoro_nb.studies.validate_steps.tails import tail_of, valid_part
 from kokoro_nb.studies.validate_steps.walks import Walk
-from kokoro_nb.traces.parity import compare
+from kokoro_nb.traces.parity import Parity, compare
+
+MAGNITUDES = {"har_phase": "har_magnitude"}  # an output that is a phase -> the one that says how much there is of it
 
 
 def walk(
@@ -134,8 +136,7 @@ def _row(
 ) -> StepResult:
     if isinstance(own, Failure):
         return StepResult(step, output, failure=own, reason=reason)
-    expected, valid = reference.values[output], reference.valid
-    part = valid_part(output, expected, valid)
+    valid = reference.valid
     shown = after[output] if isinstance(after, dict) else own[output]
     values = valid_part(output, shown, valid).astype(np.float64)
     finite = values[np.isfinite(values)]
@@ -145,12 +146,37 @@ def _row(
         shown.shape,
         float(finite.min()) if finite.size else float("nan"),
         float(finite.max()) if finite.size else float("nan"),
-        compare(part, valid_part(output, own[output], valid)),
-        compare(part, values) if isinstance(after, dict) else None,
+        _against(reference, output, own[output]),
+        _against(reference, output, after[output]) if isinstance(after, dict) else None,
         tail_of(output, shown, valid),
         None,
         reason,
     )
+
+
+def _against(reference: Walk, output: str, found: np.ndarray) -> Parity:
+    """Compare the valid part of an output with the reference's; a phase as `phasors` of the reference's magnitude."""
+    pair = [valid_part(output, value, reference.valid) for value in (reference.values[output], found)]
+    if output in MAGNITUDES:
+        magnitude = valid_part(MAGNITUDES[output], reference.values[MAGNITUDES[output]], reference.valid)
+        pair = [phasors(phase, magnitude) for phase in pair]
+    return compare(*pair)
+
+
+def phasors(phase: np.ndarray, magnitude: np.ndarray) -> np.ndarray:
+    """Return magnitude·cos(phase) and magnitude·sin(phase) along a first axis of 2, in float64.
+
+    A phase of a bin that holds little but rounding may be anything, and pi is -pi; as the angle of a vector as long as
+    the magnitude, each counts by how much there is of it.
+
+    Parameters
+    ----------
+    phase : numpy.ndarray
+        In radians.
+    magnitude : numpy.ndarray, of the shape of `phase`
+    """
+    angle, length = np.asarray(phase, np.float64), np.asarray(magnitude, np.float64)
+    return np.stack([length * np.cos(angle), length * np.sin(angle)])
 
 
 def _feed(module: nn.Module, values: Mapping[str, np.ndarray]) -> Outputs:

@@ -62,7 +62,7 @@ class SpectralDistances:
     def of_nearest_control(self, voice: str) -> float:
         """Return the model's mel-cepstral distance as a share of the nearest control's."""
         distance = {d.candidate: d.mel_cepstral for d in self.rows if d.voice == voice}
-        return distance[OWN] / min(each for name, each in distance.items() if name.startswith("control"))
+        return distance[OWN] / float(np.min([each for name, each in distance.items() if name.startswith("control")]))
 
     def of_other_style(self, voice: str) -> float:
         """Return the model's STFT distance in its own style as a share of that in the other voice's."""

@@ -56,5 +56,5 @@ def noticed_by(
 
 def _beyond(name: str, healthy: Sequence[Mapping[str, float]], one: Mapping[str, float], margin: float) -> bool:
     if name == "SNR":
-        return one[name] < min(sound[name] for sound in healthy) - 20 * math.log10(margin)
-    return abs(one[name]) > margin * max(abs(sound[name]) for sound in healthy)
+        return one[name] < np.min([sound[name] for sound in healthy]) - 20 * math.log10(margin)
+    return abs(one[name]) > margin * np.max([abs(sound[name]) for sound in healthy])

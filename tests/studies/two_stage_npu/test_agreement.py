@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from kokoro_nb.studies.two_stage_npu.agreement import TextAgreement, against_model
+from kokoro_nb.models.complete import DurationStage
+from kokoro_nb.studies.two_stage_npu.agreement import INPUTS_LIMIT, TextAgreement, against_model
 
 TEXT = "Hi."
 
@@ -37,12 +38,36 @@ def test_a_decoder_that_is_wrong_is_heard(speaker, narrow, monkeypatch):
     monkeypatch.setattr(speaker, "sound", lambda given: 0.5 * sound(given))
     (found,) = against_model(speaker, narrow, [TEXT], ["seeded"])
     assert found.durations
-    assert found.distance > max(3, found.distance_limit)
+    assert found.distance > 3
+    assert found.distance > found.distance_limit
 
 
-@pytest.mark.parametrize(("rounding", "limit"), [(1e-6, 1e-5), (5e-6, 1e-5), (7e-6, 1.4e-5)])
-def test_inputs_are_held_to_what_float32_does_where_that_is_more(rounding, limit):
-    assert told(rounding=rounding).inputs_limit == pytest.approx(limit)
+def test_a_rewrite_that_is_wrong_in_eager_too_is_noticed(speaker, narrow, monkeypatch):
+    def louder(*given):
+        return _times(forward(*given), 1.05)
+
+    forward, inputs = DurationStage.forward, speaker.decoder_inputs
+    monkeypatch.setattr(DurationStage, "forward", louder)
+    monkeypatch.setattr(
+        speaker, "decoder_inputs", lambda *given: inputs(*given) | {"asr": 1.05 * inputs(*given)["asr"]}
+    )
+    (found,) = against_model(speaker, narrow, [TEXT], ["seeded"])
+    assert found.asr == pytest.approx(0.05, rel=1e-3)
+    assert found.inputs > INPUTS_LIMIT > found.rounding
+
+
+def _times(results, factor):
+    durations, d, t_en = results
+    return durations, d, factor * t_en
+
+
+def test_a_wrong_pitch_does_not_raise_the_limit_of_the_audio(speaker, narrow, monkeypatch):
+    (right,) = against_model(speaker, narrow, [TEXT], ["seeded"])
+    inputs = speaker.decoder_inputs
+    monkeypatch.setattr(speaker, "decoder_inputs", lambda *given: inputs(*given) | {"f0": 1.3 * inputs(*given)["f0"]})
+    (found,) = against_model(speaker, narrow, [TEXT], ["seeded"])
+    assert found.f0 > 0.1
+    assert found.floor < 3 * right.floor + 1
 
 
 @pytest.mark.parametrize(("floor", "limit"), [(0.2, 1.0), (0.5, 1.0), (2.0, 4.0)])

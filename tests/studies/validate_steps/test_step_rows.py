@@ -28,11 +28,3 @@ def test_what_fell_or_was_not_run_does_not_hold():
     assert not StepResult("source", "excitation", failure=failure).holds(1e9)
     assert "no such operator" in StepResult("source", "excitation", failure=failure).as_dict()["own error (of peak)"]
     assert first_wrong([]) is None
-
-
-def test_the_phase_is_held_to_being_finite_alone():
-    turned = StepResult("har", "har_phase", own=compare(np.array([3.1, 1.0]), np.array([-3.1, 1.0])))
-    assert not turned.judged
-    assert turned.holds(1e-3)
-    assert not StepResult("har", "har_phase", own=compare(np.ones(2), np.array([np.nan, 1.0]))).holds(1e-3)
-    assert not StepResult("har", "har_magnitude", own=turned.own).holds(1e-3)

@@ -12,8 +12,9 @@ from kokoro_nb.studies.validate_steps import validation as module
 from kokoro_nb.studies.validate_steps.planted_steps import planted_nans
 from kokoro_nb.studies.validate_steps.step_rows import first_wrong, with_floor
 from kokoro_nb.studies.validate_steps.tails import tail_of
-from kokoro_nb.studies.validate_steps.validation import follow, validate_steps, walk
+from kokoro_nb.studies.validate_steps.validation import follow, phasors, validate_steps, walk
 from kokoro_nb.studies.validate_steps.walks import leaks
+from kokoro_nb.traces.parity import compare
 
 FRAMES = 8  # the first of some 70: the alignment cuts the rest
 ORDER = ["t_en", "encoded", "d", "pred_dur", "alignment", "f0", "n", "asr", "s", "x", "excitation"]
@@ -45,7 +46,7 @@ def test_nothing_is_inherited_up_to_the_phase_and_much_after_it(floor):
     # a step by itself is right to rounding, and so the chain's error downstream is the phase's
     assert all(by[name].own.of_peak < 1e-5 for name in ("x_pre", "x_post", "spec", "audio"))
     assert by["audio"].chained.of_peak > 1e-3
-    assert not by["har_phase"].judged
+    assert by["har_phase"].own.of_peak < 1e-4  # by how much there is of each bin
 
 
 def test_the_last_convolution_lies_between_the_two_and_the_exponential_behind(exact):
@@ -91,6 +92,33 @@ def test_a_finite_fault_shows_too(narrow, exact):
         rows = follow(narrow.model, exact, "eager")
     assert first_wrong(rows).output == "x_post"
     assert next(row for row in rows if row.output == "spec").own.of_peak < 1e-6
+
+
+@pytest.mark.parametrize("fault", ["zeroed", "a bin turned", "another sign", "one NaN"])
+def test_a_wrong_phase_is_wrong_by_itself(narrow, exact, monkeypatch, fault):
+    def wrong(phase):
+        if fault == "zeroed":
+            return np.zeros_like(phase)
+        if fault == "another sign":
+            return -phase
+        turned = phase.copy()
+        loudest = np.unravel_index(np.argmax(exact.values["har_magnitude"]), phase.shape)
+        turned[loudest] += np.nan if fault == "one NaN" else 0.01
+        return turned
+
+    real = module.outputs_of
+    made = lambda *given: {k: wrong(v) if k == "har_phase" else v for k, v in real(*given).items()}  # noqa: E731
+    monkeypatch.setattr(module, "outputs_of", made)
+    rows = follow(narrow.model, exact, "eager", only=("har",))
+    assert first_wrong(rows).output == "har_phase"
+
+
+def test_a_phase_counts_by_how_much_there_is_of_it():
+    magnitude, turn = np.array([1.0, 1e-9]), 2 * np.pi
+    same = compare(*(phasors(np.array(phase), magnitude) for phase in ([np.pi, 1.0], [-np.pi, 2.0])))
+    assert same.of_peak < 1e-8  # a whole turn, and a bin that holds nothing
+    assert compare(*(phasors(np.array([p, 0.0]), magnitude) for p in (0.5, 0.5 + turn))).of_peak < 1e-12
+    assert compare(*(phasors(np.array([p, 0.0]), magnitude) for p in (0.0, 0.1))).of_peak == pytest.approx(0.0998, 1e-3)
 
 
 @pytest.fixture(scope="module")

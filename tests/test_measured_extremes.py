@@ -1,0 +1,88 @@
+"""Built-in max and min forget NaN: `max(0.1, nan)` is 0.1. What was measured goes through NumPy's, which return NaN."""
+
+import ast
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+MEASURING = ("delivery", "inspection", "listening", "locate", "studies")
+WHOLE = {"int", "len", "round", "ceil", "numel"}  # what these return is an integer
+COUNTS = {
+    "frames",
+    "room",
+    "size",
+    "ndim",
+    "buckets",
+    "calls",
+}  # what is called so is a count, a request or a wall time
+# the rest of what is no measurement: integers, names and requests
+OTHER = {
+    "min(enough)",
+    "max(self.contract.buckets.values())",
+    "min(set(only) - set(steps))",
+    "min(buckets)",
+    "min(self.request.seconds)",
+    "max(changes.get(call.after, 0.0), call.change, key=_size)",  # a key that puts NaN first
+    "max(self.history.changes.values(), key=_size)",
+    "max(parities, key=lambda parity: (np.isnan(parity.of_peak), parity.of_peak))",  # likewise
+    "min(seconds[0])",  # wall times
+    "min(seconds[1])",
+    "min(peak, LARGEST - 32)",
+}
+
+
+def code(path: Path) -> str:
+    if path.suffix == ".py":
+        return path.read_text(encoding="utf-8")
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+
+
+def extremes(source: str) -> Iterator[str]:
+    """Yield every call of the built-in max or min that may compare measured figures."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("max", "min"):
+            parts = [one.elt if isinstance(one, ast.GeneratorExp) else one for one in node.args]
+            if not any(map(whole, parts)) and ast.unparse(node) not in OTHER:
+                yield ast.unparse(node)
+
+
+def whole(node: ast.expr) -> bool:
+    """Return whether an expression is visibly an integer, or counted."""
+    if isinstance(node, ast.BinOp):
+        return whole(node.left) or (whole(node.right) and not isinstance(node.op, ast.Mult | ast.Div))
+    if isinstance(node, ast.Call):
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        return name in WHOLE
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, int)
+    return getattr(node, "attr", getattr(node, "id", "")) in COUNTS
+
+
+FILES = [*(ROOT / "notebooks").glob("*.ipynb")]
+FILES += [path for room in MEASURING for path in (ROOT / "kokoro_nb" / room).rglob("*.py")]
+
+
+def test_no_measured_figure_goes_through_the_built_in_extremes():
+    found = {path.name: [*extremes(code(path))] for path in FILES}
+    assert {name: calls for name, calls in found.items() if calls} == {}
+
+
+@pytest.mark.parametrize(
+    ("call", "caught"),
+    [
+        ("max(one.of_peak for one in runs)", True),
+        ("max(1e-5, 2 * rounding)", True),
+        ("min(figures)", True),
+        ("max(runs, key=lambda run: run.error)", True),
+        ("max(2 * figure, limit)", True),
+        ("max(0, end - around)", False),
+        ("min(len(first) - 1, lag)", False),
+        ("min(frames, case.frames)", False),
+    ],
+)
+def test_the_rule_sees_what_it_should(call, caught):
+    assert [*extremes(call)] == ([call] if caught else [])
