@@ -44,6 +44,11 @@ class LocalError:
         These three are empty once they were let go.
     along : tuple of str
         Operators that were not captured and were computed along with it: the fault may be in one of them.
+    bound : float
+        Largest error that rounding explains at any element, absolute: 0 of integers and truth values. An operator
+        within it is right for its `dtype`, which may still be too little for the output. NaN if it is not known.
+    dtype : str
+        In which the backend gave the result, as NumPy calls it: what `bound` was computed for.
     """
 
     operator: Operator
@@ -54,6 +59,8 @@ class LocalError:
     given: np.ndarray
     right: np.ndarray
     along: tuple[str, ...]
+    bound: float = float("nan")
+    dtype: str = ""
 
     def without_tensors(self) -> "LocalError":
         """Return the figures alone."""
@@ -66,6 +73,13 @@ class LocalError:
         if self.error == 0:
             return 0.0
         return self.error / self.peak if self.peak else float("inf")
+
+    @property
+    def bound_of_peak(self) -> float:
+        """The bound as a share of the peak, infinite where only 0 is right and any error is allowed."""
+        if self.bound == 0:
+            return 0.0
+        return self.bound / self.peak if self.peak else self.bound * float("inf")
 
 
 class Judge:
@@ -102,7 +116,8 @@ class Judge:
             # 0.1 in float32 is not above 0.1 in float32: what the program itself says counts as right, too
             wrong = (given != exact) & (given != self._computed(name, self._inputs, self._captured, double=False))
             count = float(wrong.sum())
-            return LocalError(*about, count, _peak(exact), np.inf if count else 0.0, wrong, given, exact, along)
+            ratio = np.inf if count else 0.0
+            return LocalError(*about, count, _peak(exact), ratio, wrong, given, exact, along, 0.0, str(given.dtype))
         misfit = ~_alike(given, exact)
         difference = _apart(given, exact)
         allowed = _units(exact, given.dtype)
@@ -115,7 +130,9 @@ class Judge:
         with np.errstate(divide="ignore", invalid="ignore"):
             shares = np.where(difference > 0, difference / allowed, 0.0)
         ratio = np.inf if misfit.any() else float(shares.max(initial=0.0))
-        return LocalError(*about, float(difference.max(initial=0.0)), _peak(exact), ratio, wrong, given, exact, along)
+        bound = float(np.max(allowed, initial=0.0))
+        error = float(difference.max(initial=0.0))
+        return LocalError(*about, error, _peak(exact), ratio, wrong, given, exact, along, bound, str(given.dtype))
 
     def right(self, name: str) -> np.ndarray:
         """Return what the operator should have given on what went into it, floats in float64.

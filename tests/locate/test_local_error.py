@@ -195,3 +195,21 @@ def test_a_trace_of_another_program_is_refused(toy, step):
     other = toy({":cos": step("cos.default", np.cos, "input:x")})
     with pytest.raises(InputError, match="no operator ':cos'; the traces are of different programs"):
         Judge(toy(), other.trace())
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_the_bound_is_that_of_the_dtype_that_was_given(toy, dtype):
+    program = toy()
+    error = _errors(program, program.trace(dtype=dtype))[":sin"]
+    assert error.dtype == error.without_tensors().dtype == np.dtype(dtype).name
+    assert error.error <= error.bound
+    assert error.bound_of_peak == pytest.approx(4 * float(np.finfo(dtype).eps))  # 4 units of the channels' peaks, 1
+    wrong = _errors(program, program.trace({":sin": lambda x: x * dtype(1.1)}, dtype=dtype))[":sin"]
+    assert wrong.error > wrong.bound
+    assert wrong.bound < 0.05 * wrong.peak
+
+
+def test_integers_have_no_bound_but_zero(toy, step):
+    program = toy({":argmax": step("argmax.default", lambda x: np.argmax(x, axis=-1), "input:x")})
+    error = _errors(program, program.trace())[":argmax"]
+    assert (error.bound, error.bound_of_peak, error.dtype) == (0, 0, "int64")
