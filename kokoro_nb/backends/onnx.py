@@ -10,6 +10,7 @@ import numpy as np
 
 from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import Artifact, Failure, import_failure, on_rung, quietly
+from kokoro_nb.backends.called_operators import is_element
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.onnx_reference import OnnxGraph, evaluated
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
@@ -18,6 +19,7 @@ from kokoro_nb.backends.taps import read_taps
 from kokoro_nb.traces.operators import Taps
 from kokoro_nb.traces.trace import Keep, Trace
 
+PLACES = 2  # of the rules in `places`: an artefact that was made by earlier ones is made anew
 OPSET = 18  # what torch's exporter writes by itself; a lower or higher one is converted afterwards
 
 
@@ -101,8 +103,8 @@ class OnnxRuntime(FileBackend):
         return import_failure("ONNX Runtime", "onnx, onnxscript and onnxruntime", "onnx", "onnxruntime", "onnxscript")
 
     def options(self) -> dict[str, Any]:
-        """Return the opset and the limit of a single file."""
-        return {"opset": OPSET, "single_file_limit": self.single_file_limit}
+        """Return the opset, the limit of a single file, and which rules say where the results of operators are."""
+        return {"opset": OPSET, "single_file_limit": self.single_file_limit, "places": PLACES}
 
     def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> dict[str, str]:
         """Convert, save and check the model."""
@@ -158,12 +160,28 @@ def places(program: Any, exported: Exported) -> dict[str, str]:
     last = {name: node for node in program.model.graph if (name := _made_for(node) or "") in nodes}
     found = {}
     for name, node in last.items():
+        if len(node.outputs) == 1 and len([one for one in nodes[name].users if is_element(one)]) > 1:
+            continue  # the last of several nodes that were made of it
         sources = exported.specification.sources_of(nodes[name], len(node.outputs))
         found.update({source: value.name for source, value in zip(sources, node.outputs, strict=True) if source})
-    found |= _splits(program.model.graph, nodes, last, exported.specification)
-    shapes = {operator.name: operator.shape for operator in exported.specification.operators}
     values = {value.name: value for node in program.model.graph for value in node.outputs}
+    found |= _splits(program.model.graph, nodes, last, exported.specification)
+    found |= _elements(program, exported.specification)
+    shapes = {operator.name: operator.shape for operator in exported.specification.operators}
     return {source: value for source, value in found.items() if _shape(values[value]) == shapes[source]}
+
+
+def _elements(program: Any, known: Specification) -> dict[str, str]:
+    """Return the results of nodes with several that are values of their own: the exporter names each by its element.
+
+    Such a node may be written as several of one result each, as unbind and a stack of LSTMs are, all with one note.
+    """
+    graph = program.exported_program.graph
+    (results,) = graph.output_node().args
+    names = {value.name: value.name for node in program.model.graph for value in node.outputs}
+    names |= {result.name: value.name for result, value in zip(results, program.model.graph.outputs, strict=True)}
+    elements = [node for node in graph.nodes if is_element(node) and node.name in names]
+    return {source: names[node.name] for node in elements if (source := known.source_of(node))}
 
 
 def _splits(graph: Any, nodes: Mapping[str, Any], last: Mapping[str, Any], known: Specification) -> dict[str, str]:

@@ -57,3 +57,34 @@ def test_what_cannot_be_told_apart_is_missing(traced):
     halves |= {":split#3": expected[:, :, :3], ":split#4": expected[:, :, 3:]}
     for name, value in halves.items():
         assert name in trace.missing or np.allclose(trace.values[name], value, rtol=1e-6)
+
+
+class Apart(nn.Module):
+    """What ONNX has no single operator for: each piece is cut out by itself, and the first one is the output."""
+
+    def forward(self, x):
+        first, second = torch.sin(x).permute(1, 0, 2)[:2].unbind(0)
+        return first, second * 2
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(6, 3, num_layers=2, batch_first=True)
+
+    def forward(self, x):
+        return self.lstm(x)[1][0] * 2
+
+
+def test_pieces_that_are_cut_out_one_by_one_are_told_apart(traced):
+    found = traced(Apart()).values
+    for name, place in ((":unbind", 0), (":unbind#2", 1)):
+        np.testing.assert_allclose(found[name], np.sin(INPUTS["x"].numpy())[:, place], rtol=1e-6)
+
+
+def test_the_state_of_a_stack_of_lstms_is_found(traced):
+    torch.manual_seed(0)
+    module = Recurrent().eval()
+    with torch.no_grad():
+        expected = module.lstm(INPUTS["x"])[1][0].numpy()
+    np.testing.assert_allclose(traced(module).values["lstm:lstm"], expected, rtol=1e-5, atol=1e-6)
