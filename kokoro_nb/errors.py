@@ -1,4 +1,4 @@
-"""The one error that users are meant to read, and what a request to end becomes."""
+"""The errors that users are meant to read, and what a request to end becomes."""
 
 from signal import Signals
 
@@ -8,6 +8,14 @@ class InputError(ValueError):
 
     The command line prints the sentence alone and exits with status 2.
     """
+
+
+class ChecksError(AssertionError):
+    """Checks of a notebook failed: raised once, by ``Logbook.close``, when everything has been shown and saved."""
+
+    def _render_traceback_(self) -> list[str]:
+        """Return what IPython prints in place of a traceback: the stack of ``close`` says nothing about the checks."""
+        return [f"{type(self).__name__}: {self}"]
 
 
 class Terminated(KeyboardInterrupt):

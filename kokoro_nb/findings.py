@@ -3,7 +3,7 @@
 import math
 import operator
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -12,7 +12,7 @@ from kokoro_nb.markup import Fragment, line, number
 from kokoro_nb.storage import read_json, write_json
 
 Verdict = Literal["pass", "fail", "unknown", "skip"]
-SCHEMA = 1
+SCHEMA = 2  # 1 had no diagnosis, and is read as well
 RELATIONS = {"<=": operator.le, "<": operator.lt, ">=": operator.ge, ">": operator.gt, "==": operator.eq}
 SIGNS: Mapping[str, str] = {"<=": "≤ ", "<": "< ", ">=": "≥ ", ">": "> ", "==": "= ", "": ""}
 
@@ -45,6 +45,9 @@ class Finding:
         Files, relative to ``findings.json``.
     relation : str
         The relation that is required of the figure to the limit: one of `RELATIONS`, or ``""`` where there is no limit.
+    diagnosis : mapping or None
+        What was found out about a sick export, as plain values: see `kokoro_nb.reporting.sick_export`. Such a finding
+        is about the subject of a notebook, and is none of its checks.
     """
 
     kind: str
@@ -59,6 +62,7 @@ class Finding:
     reason: str = ""
     evidence: tuple[str, ...] = ()
     relation: str = ""
+    diagnosis: Mapping[str, Any] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         if self.verdict not in get_args(Verdict):
@@ -67,6 +71,8 @@ class Finding:
             raise InputError(f"A finding with the verdict '{self.verdict}' needs a reason; say why.")
         if self.relation and self.relation not in RELATIONS:
             raise InputError(f"{self.relation!r} is no relation; use one of {', '.join(RELATIONS)}.")
+        if self.diagnosis is not None and not isinstance(self.diagnosis, Mapping):
+            raise InputError("A diagnosis is a mapping of names to plain values.")
         if self.verdict == "pass" and self.value is not None and math.isnan(self.value):
             raise InputError("A figure that is NaN is no pass; use 'fail' or 'unknown' with a reason.")
 
@@ -101,7 +107,8 @@ def read_findings(path: str | Path) -> tuple[tuple[Finding, ...], Mapping[str, A
         If the file is absent, is no JSON, or is of another schema.
     """
     about = read_json(path, "findings file")
-    if not isinstance(about, dict) or about.get("schema") != SCHEMA or not isinstance(about.get("findings"), list):
+    known = isinstance(about, dict) and about.get("schema") in (1, SCHEMA)
+    if not known or not isinstance(about.get("findings"), list):
         raise InputError(f"{path} is no findings file of schema {SCHEMA}; run the notebook again to make one.")
     names = {field.name for field in fields(Finding)}
     findings = []

@@ -71,7 +71,8 @@ def chip(verdict: str) -> str:
 def line(verdict: str, statement: str, notes: Sequence[str] = ()) -> Fragment:
     """Return a statement behind the chip of its verdict, and notes behind it."""
     html = "".join(f' <span class="knb-note">{escape(note)}</span>' for note in notes)
-    html = f'<p class="knb knb-line">{chip(verdict)} {escape(statement)}{html}</p>'
+    kind = "knb-line knb-failed" if verdict == "fail" else "knb-line"
+    html = f'<p class="knb {kind}">{chip(verdict)} {escape(statement)}{html}</p>'
     return Fragment(html, " · ".join([f"{verdict.upper()}: {statement}", *notes]))
 
 

@@ -41,11 +41,12 @@ def test_a_finding_that_would_mislead_is_refused(change, match):
     [
         "",
         "[]",
-        '{"schema": 2, "findings": []}',
+        '{"schema": 3, "findings": []}',
         '{"schema": 1}',
         '{"schema": 1, "findings": [1]}',
         '{"schema": 1, "findings": [{"kind": "x"}]}',
         json.dumps({"schema": 1, "findings": [{**asdict(PASSED), "value": "x"}]}),
+        json.dumps({"schema": 2, "findings": [{**asdict(PASSED), "diagnosis": "x"}]}),
     ],
 )
 def test_a_file_that_is_none_is_refused(tmp_path, content):
@@ -53,6 +54,15 @@ def test_a_file_that_is_none_is_refused(tmp_path, content):
     path.write_text(content)
     with pytest.raises(InputError, match="findings"):
         read_findings(path)
+
+
+def test_a_diagnosis_is_kept_and_a_file_without_any_is_still_read(tmp_path):
+    sick = Finding("diagnosis", "fail", "It is sick.", "seeded", diagnosis={"culprits": [{"op": "exp"}], "share": None})
+    ((found,), about) = read_findings(write_findings(tmp_path / "findings.json", [sick]))
+    assert (found, about["schema"]) == (sick, 2)
+    row = {key: value for key, value in asdict(PASSED).items() if key != "diagnosis"}
+    (tmp_path / "old.json").write_text(json.dumps({"schema": 1, "findings": [row]}))
+    assert read_findings(tmp_path / "old.json")[0] == (PASSED,)
 
 
 def test_an_absent_file(tmp_path):

@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from kokoro_nb.backends.failed_operator import failed_line, failed_operator
 from kokoro_nb.backends.signature import Arrays, TensorSpec
 from kokoro_nb.errors import InputError
 from kokoro_nb.traces.operators import Taps
@@ -54,6 +55,22 @@ class Failure:
     def __str__(self) -> str:
         words = f"{self.backend} fell from the rung '{self.rung}': {self.error}: {_first_line(self.message)}"
         return f"{words} (from {_first_line(self.cause)})" if self.cause else words
+
+    @property
+    def operator(self) -> str:
+        """The operator that it is about, as the tool names it; empty where no message says so."""
+        return failed_operator(self.cause, self.message, self.log)
+
+    @property
+    def line(self) -> str:
+        """The line of the model that it is about; empty where no message quotes one."""
+        return failed_line(self.message, self.log)
+
+    def as_dict(self) -> dict[str, str]:
+        """Return the row of a table."""
+        error = f"{self.error}: {_first_line(self.message)}"
+        about = {"backend": self.backend, "outcome": "not exported", "rung": self.rung, "error": error}
+        return about | {"operator": self.operator, "line of the model": self.line}
 
 
 @dataclass(frozen=True)

@@ -10,20 +10,26 @@ from kokoro_nb.markup import ORDER, Fragment, chip, number, scrolling
 WORDS: Mapping[str, str] = {"fail": "failed", "unknown": "unknown", "skip": "skipped", "pass": "passed"}
 
 
+def checks(findings: Sequence[Finding]) -> list[Finding]:
+    """Return `findings` without those about a sick export: those are the subject, and no check."""
+    return [finding for finding in findings if finding.diagnosis is None]
+
+
 def tally(findings: Sequence[Finding]) -> str:
-    """Return the verdicts counted, in words.
+    """Return the verdicts of the checks counted, in words.
 
     >>> tally([Finding("finite", "pass", "All finite.", "seeded")])
     '1 check: 1 passed'
     """
-    counts: Counter[str] = Counter(finding.verdict for finding in findings)
+    made = checks(findings)
+    counts: Counter[str] = Counter(finding.verdict for finding in made)
     parts = [f"{counts[verdict]} {WORDS[verdict]}" for verdict in ORDER if counts[verdict]]
-    return f"{len(findings)} check{'' if len(findings) == 1 else 's'}: {', '.join(parts) or 'none made'}"
+    return f"{len(made)} check{'' if len(made) == 1 else 's'}: {', '.join(parts) or 'none made'}"
 
 
 def overall(findings: Sequence[Finding], completed: bool = True) -> str:
-    """Return one verdict for many: failed if anything did or the notebook stopped; nothing measured is no pass."""
-    verdicts = {finding.verdict for finding in findings}
+    """Return one verdict for all checks: failed if one did or the notebook stopped; nothing measured is no pass."""
+    verdicts = {finding.verdict for finding in checks(findings)}
     if not completed or "fail" in verdicts:
         return "fail"
     if "unknown" in verdicts or not verdicts:
@@ -34,6 +40,8 @@ def overall(findings: Sequence[Finding], completed: bool = True) -> str:
 def board(findings: Sequence[Finding], page: str | None = None) -> Fragment:
     """Return the verdict board: failed first, each with statement, figure, limit, backend, weights and reason.
 
+    What is about a sick export is none of the checks, and not in it.
+
     Parameters
     ----------
     findings : sequence of Finding
@@ -42,14 +50,15 @@ def board(findings: Sequence[Finding], page: str | None = None) -> Fragment:
         Address of the page whose own board has these rows: each statement then links there. Without it each row
         carries the anchor ``finding-<n>`` itself.
     """
-    if not findings:
+    numbered = [(index, finding) for index, finding in enumerate(findings, 1) if finding.diagnosis is None]
+    if not numbered:
         text = "No check has been recorded: nothing is known."
         return Fragment(f'<p class="knb knb-line">{chip("unknown")} {text}</p>', text)
     labels = list(dict.fromkeys(finding.weights for finding in findings))
     backends = any(finding.backend for finding in findings)
     heads = ["Verdict", "Statement", *(["Backend"] if backends else []), "Figure", "Limit", "Unit"]
     heads += ["Weights"] if len(labels) > 1 else []
-    ordered = sorted(enumerate(findings, 1), key=lambda item: ORDER.index(item[1].verdict))
+    ordered = sorted(numbered, key=lambda item: ORDER.index(item[1].verdict))
     rows = "".join(_row(index, finding, backends, len(labels) > 1, page) for index, finding in ordered)
     head = "".join(
         f'<th scope="col"{" class=knb-number" if name in ("Figure", "Limit") else ""}>{name}</th>' for name in heads

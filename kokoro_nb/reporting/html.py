@@ -12,7 +12,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Finding, read_findings
 from kokoro_nb.markup import ORDER, chip, resource
 from kokoro_nb.reporting.cells import Body, render_cells
-from kokoro_nb.reporting.fragments import board, overall, tally
+from kokoro_nb.reporting.fragments import board, checks, overall, tally
 from kokoro_nb.reporting.logbook import now
 from kokoro_nb.reporting.matrix import columns, tallies
 from kokoro_nb.reporting.run_outcome import AGAIN
@@ -22,7 +22,8 @@ from kokoro_nb.reporting.side_by_side import MARK, player_script
 from kokoro_nb.reporting.versions import commit, versions
 from kokoro_nb.storage import write_text
 
-STATES = {"passed": "completed", "failed": "stopped"}  # of what ended otherwise the status is the word itself
+# of what ended otherwise the status is the word itself
+STATES = {"passed": "completed", "checks failed": "completed", "failed": "stopped"}
 NO_END = ("running", "damaged", "removed")  # how the execution itself ended is another matter
 GENERATOR = '<meta name="generator" content="kokoro_nb">'  # by which a page of an earlier report is known
 
@@ -57,6 +58,11 @@ class Page:
         return STATES.get(self.run.status, self.run.status)
 
     @property
+    def completed(self) -> bool:
+        """Whether every cell ran."""
+        return self.run.status in ("passed", "checks failed")
+
+    @property
     def ended(self) -> str:
         """How the execution ended, where it did not come to its end."""
         return self.state if self.run.status in NO_END else f"{self.state} before its end"
@@ -68,8 +74,8 @@ class Page:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """How many findings have each verdict."""
-        return Counter(finding.verdict for finding in self.findings)
+        """How many checks have each verdict."""
+        return Counter(finding.verdict for finding in checks(self.findings))
 
     @property
     def weights(self) -> str:
@@ -145,7 +151,7 @@ def read_page(run: RunRecord, folder: Path) -> Page:
             body = read_body(folder / run.executed, run.error)
     except InputError as error:
         spoilt.append(str(error).removesuffix("."))
-    if spoilt and run.status == "passed":
+    if spoilt and run.status in ("passed", "checks failed"):
         reason = f"Its results were changed or damaged since; {AGAIN}."
         run = replace(run, status="damaged", reason=reason, error="; ".join(spoilt))
     return Page(run, findings, about, body)
@@ -190,7 +196,7 @@ def render_index(pages: Sequence[Page], sizes: Mapping[str, int]) -> str:
         columns=columns(every),
         tallies={page.name: tallies(page.findings) for page in pages},
         boards={page.name: board(page.findings, page.file).html for page in pages},
-        stopped=[page for page in pages if page.run.status != "passed"],
+        stopped=[page for page in pages if not page.completed],
         labels=list(dict.fromkeys(page.weights for page in pages)),
         made=clock(now()),
         versions=versions(),

@@ -2,12 +2,13 @@
 
 import os
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from kokoro_nb.errors import InputError
+from kokoro_nb.errors import ChecksError, InputError
 from kokoro_nb.findings import RELATIONS, Finding, Verdict, verdict_line, write_findings
 from kokoro_nb.listening.waveform import write_wav
 from kokoro_nb.markup import Fragment, number, table
@@ -19,6 +20,7 @@ from kokoro_nb.reporting.side_by_side import side_by_side
 from kokoro_nb.reporting.versions import commit, outputs_folder, versions
 from kokoro_nb.storage import json_ready
 
+FINDINGS = "findings.json"
 OUT_DIR = "KOKORO_NB_OUT_DIR"  # tells the kernel of a run where its results go
 NOTEBOOK = re.compile(r"\w[\w.-]*")
 
@@ -30,6 +32,8 @@ def now() -> str:
 
 class Logbook:
     """The record of one execution of a notebook; ``findings.json`` is whole on disk after every entry.
+
+    A check that fails does not stop the notebook: it is recorded and shown, and `close` raises for all of them.
 
     Parameters
     ----------
@@ -58,6 +62,7 @@ class Logbook:
         default = os.environ.get(OUT_DIR) or outputs_folder() / "notebooks" / notebook
         self.out_dir = Path(default if out_dir is None else out_dir).resolve()
         self.findings: list[Finding] = []
+        self._failed: list[Finding] = []
         self._about: dict[str, Any] = {
             "notebook": notebook,
             "weights": weights,
@@ -84,7 +89,7 @@ class Logbook:
         tap: str | None = None,
         evidence: Sequence[str] = (),
     ) -> Fragment:
-        """Record whether `value` `op` `limit` holds, then raise if it does not; a NaN never holds.
+        """Record whether `value` `op` `limit` holds; a NaN never holds.
 
         Parameters
         ----------
@@ -99,8 +104,6 @@ class Logbook:
 
         Raises
         ------
-        AssertionError
-            With the statement and the figure, after the failure was recorded.
         InputError
             If `op` is none of these.
         """
@@ -110,17 +113,13 @@ class Logbook:
         failure = ""
         if not RELATIONS[op](value, limit):
             failure = f"measured {number(value)} {unit}".rstrip() + f", required {op} {number(limit)} {unit}".rstrip()
-        verdict: Verdict = "fail" if failure else "pass"
-        shown = self.note(
+        return self._checked(
             Finding(
-                *(kind, verdict, statement, self.weights, backend, value, limit, unit, tap, failure),
+                *(kind, _verdict(failure), statement, self.weights, backend, value, limit, unit, tap, failure),
                 evidence=tuple(evidence),
                 relation=op,
             )
         )
-        if failure:
-            raise AssertionError(f"{statement} ({'; '.join(filter(None, (backend, tap, failure)))})")
-        return shown
 
     def claim(
         self,
@@ -132,7 +131,7 @@ class Logbook:
         tap: str | None = None,
         evidence: Sequence[str] = (),
     ) -> Fragment:
-        """Record whether `statement`, which has no figure, is true, then raise if it is not.
+        """Record whether `statement`, which has no figure, is true.
 
         Parameters
         ----------
@@ -145,36 +144,19 @@ class Logbook:
 
         Raises
         ------
-        AssertionError
-            With the statement, after the failure was recorded.
         InputError
             If `holds` is no truth value: a figure belongs into `check`, with its limit.
         """
         if type(holds).__name__ != "bool":  # numpy has one of its own
             raise InputError(f"'{kind}' is given {holds!r}, not True or False; use check for a figure and its limit.")
-        verdict: Verdict = "pass" if holds else "fail"
         failure = "" if holds else reason or "it is not so"
-        shown_line = self.note(
-            Finding(kind, verdict, statement, self.weights, backend, tap=tap, reason=failure, evidence=tuple(evidence))
-        )
-        if not holds:
-            raise AssertionError(f"{statement} ({'; '.join(filter(None, (backend, tap, failure)))})")
-        return shown_line
+        about = {"tap": tap, "reason": failure, "evidence": tuple(evidence)}
+        return self._checked(Finding(kind, _verdict(failure), statement, self.weights, backend, **about))  # type: ignore[arg-type]
 
     def outcome(self, kind: str, statement: str, failure: object | None, backend: str) -> Fragment:
-        """Record whether a step succeeded on `backend`: `failure` is None, or the record of why it did not.
-
-        Raises
-        ------
-        AssertionError
-            With that record, after it was recorded.
-        """
-        verdict: Verdict = "pass" if failure is None else "fail"
-        reason = "" if failure is None else str(failure)
-        shown = self.note(Finding(kind, verdict, statement, self.weights, backend, reason=reason))
-        if failure is not None:
-            raise AssertionError(f"{statement} {reason}")
-        return shown
+        """Record whether a step succeeded on `backend`: `failure` is None, or the record of why it did not."""
+        reason = "" if failure is None else str(failure) or type(failure).__name__
+        return self._checked(Finding(kind, _verdict(reason), statement, self.weights, backend, reason=reason))
 
     def record(self, result: Any, subject: str = "The program", parity: float | None = None) -> None:
         """Record the checks that every exported program has to pass, those that its type of result can answer.
@@ -185,7 +167,7 @@ class Logbook:
             A row of `survey`: that it runs, is finite, repeats itself and agrees with eager float32; an absent runtime
             is one SKIP with its reason, and so is the run of what is built here for another machine. An investigation:
             that it runs, that tapping and earlier calls leave its output as it was, and that no operator is wrong; of
-            a diagnosis by tracing the same.
+            a diagnosis by tracing the same, and what is wrong goes to the first page of the report.
         subject : str
             What was exported, as the start of a sentence: ``"The whole decoder"``.
         parity : float or None
@@ -193,8 +175,6 @@ class Logbook:
 
         Raises
         ------
-        AssertionError
-            At the first check that fails, after it was recorded.
         InputError
             If there are no checks for a result of its type.
         """
@@ -205,10 +185,18 @@ class Logbook:
             record_checks(one, self, subject, parity)
 
     def note(self, finding: Finding) -> Fragment:
-        """Record `finding` as it is; one that failed does not stop the notebook, for it may be the subject of it."""
+        """Record `finding` as it is; it is no check, so `close` does not raise for one that is a ``fail``."""
         self.findings.append(finding)
         self._save()
         return verdict_line(finding)
+
+    def _checked(self, finding: Finding) -> Fragment:
+        """Record what was checked; a failure is shown at once, wherever in the cell it happens."""
+        line = self.note(finding)
+        if finding.verdict != "fail":
+            return line
+        self._failed.append(finding)
+        return Fragment("", "") if _displayed(line) else line
 
     def skip(self, kind: str, statement: str, reason: str, backend: str | None = None) -> Fragment:
         """Record that `statement` could not be checked here, and why."""
@@ -295,9 +283,20 @@ class Logbook:
         return self.figure(made, name or type(result).__name__.lower(), alt) if isinstance(made, Figure) else made
 
     def close(self) -> "Logbook":
-        """Record that the notebook reached its end, and return the logbook for the cell to show its verdicts."""
+        """Record that the notebook reached its end, and return the logbook for the cell to show its verdicts.
+
+        Raises
+        ------
+        ChecksError
+            If a check failed, with the statement and the figure of each; the verdicts are shown and saved by then.
+        """
         self._about["finished"] = now()
         self._save()
+        if self._failed:
+            _displayed(self)
+            count = sum(finding.diagnosis is None for finding in self.findings)
+            lines = "\n".join(f"- {_in_a_line(finding)}" for finding in self._failed)
+            raise ChecksError(f"{len(self._failed)} of {count} checks failed:\n{lines}")
         return self
 
     def _repr_html_(self) -> str:
@@ -311,7 +310,7 @@ class Logbook:
         self._add("audio", {"label": label, "path": path.name, "sr": int(sr), "samples": y.size})
 
     def _save(self) -> None:
-        write_findings(self.out_dir / "findings.json", self.findings, **self._about)
+        write_findings(self.out_dir / FINDINGS, self.findings, **self._about)
 
     def _add(self, kind: str, entry: dict[str, Any]) -> None:
         entries = [old for old in self._about[kind] if old["path"] != entry["path"]]  # a cell may be executed again
@@ -326,6 +325,25 @@ class Logbook:
         if known != label:
             raise InputError(f"'{label}' and '{known}' would share the file {name}{ending}; rename one.")
         return name
+
+
+def _verdict(failure: str) -> Verdict:
+    return "fail" if failure else "pass"
+
+
+def _in_a_line(finding: Finding) -> str:
+    """Return a failed check for the message of `Logbook.close`."""
+    notes = "; ".join(filter(None, (finding.backend, finding.tap, " ".join(finding.reason.split()))))
+    return f"{finding.statement} ({notes})" if notes else finding.statement
+
+
+def _displayed(shown: Any) -> bool:
+    """Display `shown` in the cell that is running, and return whether there is one."""
+    ipython = sys.modules.get("IPython")
+    if ipython is None or ipython.get_ipython() is None:
+        return False
+    ipython.display.display(shown)
+    return True
 
 
 def _writable(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -35,22 +35,23 @@ class Tally:
 
 
 def columns(findings: Iterable[Finding]) -> list[str]:
-    """Return `ALL` and the names of the backends that occur in `findings`, in alphabetical order.
+    """Return `ALL` and the names of the backends that occur in the checks of `findings`, in alphabetical order.
 
     >>> columns([Finding("finite", "pass", "It is finite.", "mini", backend) for backend in ("tvm", None, "eager")])
     ['all', 'eager', 'tvm']
     """
-    return [ALL, *sorted({finding.backend for finding in findings if finding.backend})]
+    return [ALL, *sorted({one.backend for one in findings if one.backend and one.diagnosis is None})]
 
 
 def tallies(findings: Sequence[Finding]) -> Mapping[str, list[Tally]]:
     """Return the tallies of one notebook by column, the worst verdict first.
 
-    `ALL` counts every finding, those that concern no backend too. A backend that none concerns is absent.
+    `ALL` counts every check, those that concern no backend too. A backend that none concerns is absent.
     """
     cells = {}
     for column in columns(findings):
-        chosen = [(n, one) for n, one in enumerate(findings, 1) if column in (ALL, one.backend)]
+        numbered = ((n, one) for n, one in enumerate(findings, 1) if one.diagnosis is None)
+        chosen = [(n, one) for n, one in numbered if column in (ALL, one.backend)]
         places = {verdict: [n for n, one in chosen if one.verdict == verdict] for verdict in ORDER}
         cells[column] = [Tally(verdict, len(found), found[0]) for verdict, found in places.items() if found]
     return cells

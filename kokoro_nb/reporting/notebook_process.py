@@ -18,8 +18,9 @@ from threading import Event, Thread
 from typing import IO, TYPE_CHECKING, Any
 
 from kokoro_nb.errors import InputError
+from kokoro_nb.findings import read_findings
 from kokoro_nb.reporting.limits import NONE, Limits, enforced
-from kokoro_nb.reporting.logbook import OUT_DIR
+from kokoro_nb.reporting.logbook import FINDINGS, OUT_DIR
 from kokoro_nb.reporting.run_outcome import RunOutcome, death_outcome, error_outcome, oom_kills, outcome
 from kokoro_nb.reporting.runs import FILE, RunRecord, write_run
 from kokoro_nb.reporting.selection import import_nbformat
@@ -236,7 +237,19 @@ def _execute(job: Job, report: Callable[[int], None], hold: FolderLock | None) -
             raise
         except Exception as error:  # whatever else stops papermill stops this notebook only, and is recorded
             return error_outcome(type(error).__name__, str(error))
-    return RunOutcome("passed")
+    return _end_of(job.folder)
+
+
+def _end_of(folder: Path) -> RunOutcome:
+    """Return how a notebook ended whose cells have all run: a failed check counts, where nothing raised for it too."""
+    path = folder / FINDINGS
+    if not path.is_file():
+        return RunOutcome("passed")
+    findings, about = read_findings(path)
+    failed = [one.statement for one in findings if one.verdict == "fail" and one.diagnosis is None]
+    if about.get("finished") or not failed:
+        return RunOutcome("passed")
+    return outcome("checks failed", f"{len(failed)} checks failed, and log.close() was not called: {'; '.join(failed)}")
 
 
 def files_of(folder: Path, notebook: str) -> dict[str, str]:

@@ -10,6 +10,7 @@ Status = Literal[
     "running",
     "passed",
     "failed",
+    "checks failed",
     "refused",
     "crashed",
     "killed",
@@ -36,6 +37,7 @@ _LIMIT_MESSAGES: dict[Status, re.Pattern[str]] = {
 }
 _REASONS: dict[Status, str] = {
     "failed": "A cell raised an error; fix what it names, and the same command goes on from here.",
+    "checks failed": "Every cell ran, and checks failed; what they say is below, and the same command runs it again.",
     "refused": "A cell was given what it cannot use; fix what it names, and the same command goes on from here.",
     "disk full": f"There was no room left to write; make room or choose another --out, and {AGAIN}.",
     "read-only": f"What it writes to can only be read; make it writable or choose another --out, and {AGAIN}.",
@@ -82,10 +84,12 @@ def error_outcome(name: str, message: str) -> RunOutcome:
 
     >>> [error_outcome(*one).status for one in (("OSError", "[Errno 28] No space left on device"), ("MemoryError", ""))]
     ['disk full', 'out of memory']
-    >>> [error_outcome(name, "'x'").status for name in ("InputError", "KeyError")]
-    ['refused', 'failed']
+    >>> [error_outcome(name, "'x'").status for name in ("InputError", "ChecksError", "KeyError")]
+    ['refused', 'checks failed', 'failed']
     """
     error = f"{name}: {message}"
+    if name == "ChecksError":  # it repeats messages of others
+        return outcome("checks failed", error)
     cause = next((status for status, message in _LIMIT_MESSAGES.items() if message.search(error)), None)
     return outcome(cause or ("refused" if name == "InputError" else "failed"), error)
 

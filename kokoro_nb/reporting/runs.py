@@ -62,7 +62,7 @@ class RunRecord:
     @property
     def message(self) -> str:
         """What stopped it: the error of a cell, else the sentence."""
-        return self.error if self.error and self.status in ("failed", "refused") else self.reason
+        return self.error if self.error and self.status in ("failed", "checks failed", "refused") else self.reason
 
     def ended(self, how: RunOutcome, seconds: float | None = None) -> "RunRecord":
         """Return the record of this execution once it has ended like that; without `seconds`, those it has."""

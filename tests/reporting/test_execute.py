@@ -11,6 +11,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.findings import read_findings
 from kokoro_nb.reporting import execute
 from kokoro_nb.reporting.execute import run_notebooks
+from kokoro_nb.reporting.html import render_report
 from kokoro_nb.reporting.runs import read_run, write_run
 
 PARAMETERS = 'weights = "seeded"\nout_dir = None'
@@ -123,6 +124,32 @@ def test_a_notebook_outside_any_checkout_works_where_it_lies_and_its_log_goes_in
     assert (row.kind, row.verdict) == ("answer", "pass")
     assert "It is 42." in (tmp_path / "outputs" / "report" / "index.html").read_text()
     assert main(["report", "--render-only"]) == 0
+
+
+LOGGED = """\
+from kokoro_nb.reporting.logbook import Logbook
+log = Logbook("x", "own", {}, out_dir)
+for value in (1, 5):
+    log.check("k", f"{value} is small.", value, 2)"""
+
+
+def test_a_failed_check_stops_nothing_and_fails_the_run(tmp_path):
+    save(tmp_path, "01_closed", LOGGED, "print('after it')", "log.close()")
+    save(tmp_path, "02_never_closed", LOGGED, "print('after it')")
+    first, second = (one.run for one in run_notebooks([], {}, 1, tmp_path / "run", folder=tmp_path))
+    assert (first.status, second.status) == ("checks failed", "checks failed")
+    assert first.error == "ChecksError: 1 of 2 checks failed:\n- 5 is small. (measured 5, required <= 2)"
+    assert "log.close() was not called: 5 is small." in second.error
+    for run in (first, second):
+        assert "after it" in output(tmp_path, run.notebook)
+        findings, about = read_findings(tmp_path / "run" / run.notebook / "findings.json")
+        assert [one.verdict for one in findings] == ["pass", "fail"]
+        assert (about["finished"] is None) == (run is second)
+    index = render_report(tmp_path / "run", tmp_path / "report")
+    assert "did not reach the end" not in index.read_text(encoding="utf-8")
+    page = (index.parent / "01_closed.html").read_text(encoding="utf-8")
+    assert page.index("knb-line knb-failed") < page.index("after it") < page.index("1 of 2 checks failed")
+    assert "before its end" not in page
 
 
 def test_what_passed_is_kept_and_said_to_be(project, capfd):

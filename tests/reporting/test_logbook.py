@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from kokoro_nb.errors import InputError
+from kokoro_nb.errors import ChecksError, InputError
 from kokoro_nb.findings import Finding, read_findings
 from kokoro_nb.reporting import versions
 from kokoro_nb.reporting.logbook import Logbook
@@ -44,17 +44,38 @@ def test_a_check_that_holds_is_recorded_with_figure_limit_and_weights(log):
     assert on_disk(log)[0] == (expected,)
 
 
-def test_a_check_that_fails_is_on_disk_before_it_raises(log):
-    with pytest.raises(AssertionError, match=r"It agrees.*measured 2 dB, required >= 40 dB"):
-        log.check("parity", "It agrees.", 2, 40, ">=", "dB")
-    (finding,), _ = on_disk(log)
+def test_a_check_that_fails_is_on_disk_and_the_notebook_goes_on_until_it_is_closed(log):
+    shown = log.check("parity", "It agrees.", 2, 40, ">=", "dB")
+    assert "knb-fail" in shown.html
+    (finding,), about = on_disk(log)
     assert (finding.verdict, finding.value, finding.reason) == ("fail", 2.0, "measured 2 dB, required >= 40 dB")
+    assert about["finished"] is None
+    with pytest.raises(AssertionError, match=r"It agrees.*measured 2 dB, required >= 40 dB"):
+        log.close()
+    assert on_disk(log)[1]["finished"] is not None
+
+
+def test_close_names_every_check_that_failed_in_one_message(log):
+    log.check("k", "It holds.", 1, 2)
+    log.check("k", "It is near.", math.nan, 1, unit="of peak", backend="tvm", tap="decoder:exp")
+    log.claim("k", "It is so.", False)
+    log.outcome("runs", "It runs.", "tvm fell\n  from the rung", "tvm")
+    log.note(Finding("diagnosis", "fail", "It is sick.", LABEL, diagnosis={}))
+    with pytest.raises(ChecksError) as raised:
+        log.close()
+    assert str(raised.value).splitlines() == [
+        "3 of 4 checks failed:",
+        "- It is near. (tvm; decoder:exp; measured NaN of peak, required <= 1 of peak)",
+        "- It is so. (it is not so)",
+        "- It runs. (tvm; tvm fell from the rung)",
+    ]
 
 
 @pytest.mark.parametrize("op", ["<=", "<", ">=", ">", "=="])
 def test_nan_fails_whatever_the_relation(log, op):
+    log.check("finite", "It is finite.", math.nan, math.nan, op)
     with pytest.raises(AssertionError, match="measured NaN"):
-        log.check("finite", "It is finite.", math.nan, math.nan, op)
+        log.close()
     raw = json.loads((log.out_dir / "findings.json").read_text())["findings"][0]
     assert (raw["verdict"], raw["value"]) == ("fail", "nan")
     assert math.isnan(on_disk(log)[0][0].value)
@@ -65,8 +86,9 @@ def test_nan_fails_whatever_the_relation(log, op):
 )
 def test_each_relation_accepts_and_rejects(log, op, good, bad):
     log.check("k", "Holds.", good, 2, op)
+    log.check("k", "Holds.", bad, 2, op)
     with pytest.raises(AssertionError, match="Holds"):
-        log.check("k", "Holds.", bad, 2, op)
+        log.close()
     assert [finding.verdict for finding in log.findings] == ["pass", "fail"]
 
 
@@ -176,19 +198,21 @@ def test_numpy_scalars_and_nan_are_fine_as_parameters(tmp_path):
     assert on_disk(log)[1]["parameters"] == {"seed": 3, "gain": "nan"}
 
 
-def test_outcome_records_the_failure_before_it_raises(tmp_path):
+def test_outcome_records_the_failure(tmp_path):
     log = Logbook("05_x", "seeded", {}, tmp_path)
     log.outcome("runs", "The decoder runs.", None, "onnxruntime")
+    log.outcome("runs", "The decoder runs.", "tvm fell from the rung 'lowered': Error", "tvm")
     with pytest.raises(AssertionError, match="fell from the rung 'lowered'"):
-        log.outcome("runs", "The decoder runs.", "tvm fell from the rung 'lowered': Error", "tvm")
+        log.close()
     assert [finding.verdict for finding in read_findings(tmp_path / "findings.json")[0]] == ["pass", "fail"]
 
 
-def test_a_claim_is_true_or_it_raises(tmp_path):
+def test_a_claim_is_true_or_it_fails(tmp_path):
     log = Logbook("01_x", "mini", {}, tmp_path)
     log.claim("same", "Both name one operator.", np.bool_(True))
+    log.claim("same", "Both name one operator.", False, "conv1d and add", backend="tvm")
     with pytest.raises(AssertionError, match=r"Both name one operator\. \(tvm; conv1d and add\)"):
-        log.claim("same", "Both name one operator.", False, "conv1d and add", backend="tvm")
+        log.close()
     assert [finding.verdict for finding in log.findings] == ["pass", "fail"]
 
 

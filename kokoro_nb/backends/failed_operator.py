@@ -1,0 +1,48 @@
+"""Which operator, and which line of the model, the message of a failed export is about, as far as it says so."""
+
+import re
+
+OPERATORS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"\[target=(?:torch\.ops\.|executorch[\w.]*\._ops\.)?([\w.]+)\]",  # torch.fx
+        r"OpOverload\(op='([\w.]+)'",  # torch.onnx
+        r"EdgeOpOverload: ([\w.]+)",  # ExecuTorch
+        r"Operator torch\._ops\.([\w.]+) is not",
+        r"Missing out variants: \{'([\w:.]+)'",
+        r"Unsupported function types? \[?'([\w.]+)'",  # TVM
+        r"Unsupported fx node (\w+)",  # Core ML
+        r"(?:op|function for op|operation) '([\w.:]+)' (?:is )?not (?:implemented|supported)",
+        r"converting '([\w.]+)' op",
+    )
+)
+FRAME = r'File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<function>\S+)\n[ \t]*(?P<code>[^\n]*)'
+# after these words come the lines of the model; the last of them is the innermost
+TRACE = re.compile(
+    r"(?:Original traceback:|stack trace:|from user code:|The following call raised this error:)\s*"
+    rf"(?P<frames>(?:\s*{re.sub(r'[?]P<[a-z]+>', '?:', FRAME)})+)"
+)
+
+
+def failed_operator(*texts: str) -> str:
+    """Return the operator that the first of `texts` which names one is about; empty if none does.
+
+    >>> failed_operator("Unsupported function types ['cumprod.default']", "converting 'x' op")
+    'cumprod.default'
+    """
+    return next((found[1] for text in texts for one in OPERATORS if (found := one.search(text))), "")
+
+
+def failed_line(*texts: str) -> str:
+    """Return the line of the model that the first of `texts` which quotes one is about; empty if none does.
+
+    >>> failed_line('Original traceback:\\nFile "/home/me/net.py", line 7, in forward\\n    return x.cumprod(1)\\n')
+    'net.py:7, in forward: return x.cumprod(1)'
+    """
+    for text in texts:
+        trace = TRACE.search(text)
+        if trace is not None:
+            *_, last = re.finditer(FRAME, trace["frames"])
+            file = re.split(r"[/\\]", last["file"])[-1]
+            return f"{file}:{last['line']}, in {last['function']}: {last['code'].strip()}".removesuffix(": ")
+    return ""
