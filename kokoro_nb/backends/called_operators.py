@@ -1,9 +1,12 @@
 """The operators that an exported program calls, and the arguments of each call."""
 
+import re
 from collections.abc import Iterator
+from pathlib import PurePath
 from typing import Any
 
 OWN = ("aten", "prim")  # namespaces that libtorch brings along, without a line of Python
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
 def calls(program: Any) -> Iterator[tuple[str, Any]]:
@@ -32,6 +35,14 @@ def calling_module(node: Any) -> str:
     """Return the path of the module that a node comes from; empty for the outermost, and where it is not known."""
     stack = list(node.meta.get("nn_module_stack", {}).values())
     return str(stack[-1][0]) if stack else ""
+
+
+def calling_line(node: Any) -> str:
+    """Return the innermost line outside PyTorch that a node comes from, ``vocoder.py:12``; empty if none is noted."""
+    called = node.args[0] if is_element(node) and not node.meta.get("stack_trace") else node
+    frames = _FRAME.findall(called.meta.get("stack_trace") or "")
+    own = [(path, line) for path, line in frames if "/torch/" not in path.replace("\\", "/")]
+    return f"{PurePath(own[-1][0]).name}:{own[-1][1]}" if own else ""
 
 
 def require_own(program: Any) -> None:

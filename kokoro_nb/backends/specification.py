@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.backends.called_operators import calling_module, is_element
+from kokoro_nb.backends.called_operators import calling_line, calling_module, is_element
 from kokoro_nb.backends.signature import dtype_name
 from kokoro_nb.errors import InputError
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
 
-Observer = Callable[[str, Any], None]
+Observer = Callable[[str, Any], Any]
 Source = tuple[str, int | None]  # name of a node of the exported program, and which of its results
 
 
@@ -110,7 +110,8 @@ class Specification:
         inputs : mapping
             Array of each input by its name.
         observe : callable, optional
-            Called with the name of each operator and its result, a torch tensor.
+            Called with the name of each operator and its result, a torch tensor; what it returns, if not None, is
+            taken in place of the result.
         double : bool
             Compute in float64, constants and tensors that the program makes included.
         """
@@ -124,7 +125,8 @@ class Specification:
                 if node.op == "call_function":
                     values[node] = result = _call(node, values, double)
                     if observe is not None and node in names:
-                        observe(names[node], result)
+                        instead = observe(names[node], result)
+                        values[node] = result if instead is None else instead
                 for used in dead.get(node, ()):
                     del values[used]
             (results,) = graph.output_node().args
@@ -173,6 +175,13 @@ class Specification:
                 else:
                     values[node] = _call(node, values, double)
         return values[target]
+
+    def source_line(self, name: str) -> str:
+        """Return file and line of the model's code that calls the operator `name`; empty where PyTorch notes none."""
+        if self.named_by is not None:
+            return self.named_by.source_line(name)
+        node = self._nodes.get(name)
+        return "" if node is None else calling_line(node)
 
     @cached_property
     def _nodes(self) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from kokoro_nb.findings import Finding, Verdict
-from kokoro_nb.locate.suspects import Suspect
+from kokoro_nb.locate.mechanism import Mechanism, likeliest
 from kokoro_nb.traces.trace import Tap
 
 Kind = Literal["nonfinite", "divergence"]
@@ -38,10 +38,17 @@ class Culprit:
         What it was computed from, as far as captured.
     reaches_output : bool or None
         Whether the outputs of the run are wrong as well; None where that was not looked at.
-    suspects : tuple of Suspect
-        What may be the cause.
+    mechanisms : tuple of Mechanism
+        What the evidence speaks for, the best supported first.
     reason : str
         Why the verdict is ``unknown``.
+    effect : float or None
+        Share of the output's error that is gone when this operator alone gives what is right; where the output is not
+        finite, share of its non-finite elements that become finite. None where it was not measured.
+    alone : float or None
+        Error of the output, of its peak, when this operator alone is wrong; NaN where that makes it non-finite.
+    source : str
+        Line of the model's code that calls the operator, ``vocoder.py:12``; empty where it is not known.
     """
 
     kind: Kind
@@ -55,8 +62,16 @@ class Culprit:
     ratio: float | None = None
     upstream: tuple[str, ...] = ()
     reaches_output: bool | None = None
-    suspects: tuple[Suspect, ...] = ()
+    mechanisms: tuple[Mechanism, ...] = ()
     reason: str = ""
+    effect: float | None = None
+    alone: float | None = None
+    source: str = ""
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """The likeliest mechanism; ``unknown`` where the evidence speaks for none."""
+        return likeliest(self.mechanisms)
 
     @property
     def statement(self) -> str:
@@ -88,7 +103,11 @@ class Culprit:
             "local error / rounding": self.ratio,
             "upstream": list(self.upstream),
             "reaches the output": self.reaches_output,
-            "suspects": [suspect.cause for suspect in self.suspects],
+            "effect (of the output's error)": self.effect,
+            "alone (of the output's peak)": self.alone,
+            "source": self.source,
+            "mechanism": self.mechanism.as_dict(),
+            "mechanisms": [one.name for one in self.mechanisms],
             "reason": self.reason,
         }
 

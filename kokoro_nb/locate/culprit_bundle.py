@@ -97,7 +97,7 @@ def _report(culprit: Culprit, packages: tuple[str, ...], limit: float) -> str:
     """Return the bug report, in Markdown."""
     assert culprit.tap is not None
     versions = [f"- {name} {importlib.metadata.version(name)}" for name in (*packages, "torch", "numpy")]
-    suspects = [f"- {one.cause}: {'; '.join(one.speaks_for)}" for one in culprit.suspects]
+    mechanisms = [f"- {one}" for one in culprit.mechanisms]
     lines = [
         f"# {culprit.tap.op} is wrong on {culprit.backend}",
         culprit.statement,
@@ -106,7 +106,7 @@ def _report(culprit: Culprit, packages: tuple[str, ...], limit: float) -> str:
         "## What is expected and what is seen",
         f"Expected is the operator in float64 on the same inputs, to {limit:.3g} of the peak, which is what rounding "
         f"explains. Seen in the whole model: an error of {culprit.local_error} of the peak, {culprit.channels}.",
-        *(["## What may be the cause", "\n".join(suspects)] if suspects else []),
+        *(["## What may be the cause", "\n".join(mechanisms)] if mechanisms else []),
         "## How to run it",
         "    python repro.py\n    python repro.py --mended",
         "The first exits with 1 while the runtime is wrong and with 0 when it is right; the second runs PyTorch.",

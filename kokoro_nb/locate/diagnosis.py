@@ -17,8 +17,11 @@ from kokoro_nb.findings import Verdict
 from kokoro_nb.locate.bisection import bisect
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.culprit_bundle import write_finding_bundle
+from kokoro_nb.locate.effect import Replay, with_effects
 from kokoro_nb.locate.halving import Bisection, Search
 from kokoro_nb.locate.investigation import Investigation, investigate, reference_trace
+from kokoro_nb.locate.output_error import OutputError, worst_output
+from kokoro_nb.locate.remedy import Remedy
 from kokoro_nb.storage import json_ready, write_text
 from kokoro_nb.traces.statistics import describe
 from kokoro_nb.traces.trace import Tap, Trace
@@ -48,6 +51,10 @@ class Diagnosis:
         The result in one sentence.
     failure : Failure or None
         Where the export failed, with the exact error.
+    output : OutputError or None
+        How far the whole output is off; None where nothing could be run.
+    remedies : tuple of Remedy
+        What was tried as a cure, with the error of the output before and after: see `try_remedies`.
     investigation : Investigation or None
         All measured figures of tracing.
     bisection : Bisection or None
@@ -61,6 +68,8 @@ class Diagnosis:
     culprits: tuple[Culprit, ...]
     statement: str
     failure: Failure | None = None
+    output: OutputError | None = None
+    remedies: tuple[Remedy, ...] = ()
     investigation: Investigation | None = field(default=None, repr=False)
     bisection: Bisection | None = field(default=None, repr=False)
     _programs: tuple[Exported, Exported] | None = field(default=None, repr=False)
@@ -71,30 +80,45 @@ class Diagnosis:
         """The culprit that is executed first; None if no operator was named."""
         return self.culprits[0] if self.culprits else None
 
+    @property
+    def ranked(self) -> tuple[Culprit, ...]:
+        """The culprits by what they do to the output, the largest effect first; those of unknown effect come last."""
+        return tuple(sorted(self.culprits, key=_severity, reverse=True))
+
     def worst(self, n: int = 5) -> tuple[Culprit, ...]:
-        """Return the `n` culprits with the largest local error, non-finite ones first, as a multiple of rounding."""
-        return tuple(sorted(self.culprits, key=_severity, reverse=True)[:n])
+        """Return the `n` culprits with the largest effect on the output: the first of `ranked`."""
+        return self.ranked[:n]
 
     def table(self) -> list[dict[str, Any]]:
-        """Return a row for each culprit, in the order of execution, with units in the names of its columns."""
+        """Return a row for each culprit, the largest effect first, with units in the names of its columns."""
+        order = {one.tap.name: place for place, one in enumerate(self.culprits, 1) if one.tap is not None}
         return [
             {
+                "executed": one.tap and order[one.tap.name],
                 "operator": one.tap and one.tap.name,
                 "op": one.tap and one.tap.op,
+                "line": one.source,
                 "wrong": one.channels,
+                "effect (of the output's error)": one.effect,
                 "local error (of peak)": one.local_error,
                 "inherited error (of peak)": one.inherited_error,
                 "local error / rounding": one.ratio,
-                "possible causes": "; ".join(f"{each.cause} ({'; '.join(each.speaks_for)})" for each in one.suspects),
+                "mechanism": one.mechanism.name,
+                "evidence": str(one.mechanism),
+                "known defect": one.mechanism.defect or "",
+                "threads": ", ".join(one.mechanism.threads),
             }
-            for one in self.culprits
+            for one in self.ranked
         ]
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values that JSON holds."""
         found: dict[str, Any] = {"backend": self.backend, "method": self.method, "why": self.why}
         found |= {"verdict": self.verdict, "statement": self.statement, "failure": self.failure and str(self.failure)}
+        found["output"] = self.output and self.output.as_dict()
         found["culprits"] = [one.as_dict() for one in self.culprits]
+        found["ranked"] = [one.tap and one.tap.name for one in self.ranked]
+        found["remedies"] = [one.as_dict() for one in self.remedies]
         if self.investigation is not None:
             found |= {"trace": self.investigation.as_dict(), "missing": self.investigation.candidate.missing}
         if self.bisection is not None:
@@ -106,7 +130,7 @@ class Diagnosis:
         title = f"Diagnosis of an export on {self.backend}"
         parts = [markup.line(self.verdict, self.statement, (f"{self.method}: {self.why}",))]
         if self.culprits:
-            parts.append(markup.table(self.table(), "Operators that are wrong by themselves, in order of execution"))
+            parts.append(markup.table(self.table(), "Operators that are wrong by themselves, the largest effect first"))
         if self.investigation is not None:
             parts.append(markup.table([self.investigation.as_dict()], "The run that was traced"))
         if self.bisection is not None:
@@ -128,12 +152,22 @@ class Diagnosis:
 
     def __str__(self) -> str:
         lines = [self.statement, f"{self.method}: {self.why}"]
-        for one in self.culprits:
-            lines.append(f"  {one.tap and one.tap.name} ({one.tap and one.tap.op}): {one.channels}")
+        if self.output is not None:
+            lines.append(f"output: {self.output}")
+        for one in self.ranked:
+            line = f", {one.source}" if one.source else ""
+            lines.append(f"  {one.tap and one.tap.name} ({one.tap and one.tap.op}{line}): {one.channels}")
             if one.local_error is not None:
                 inherited = "not measured" if one.inherited_error is None else f"{one.inherited_error:.3g} of the peak"
                 lines.append(f"    local error {one.local_error:.3g} of the peak, inherited error {inherited}")
-            lines += [f"    possible cause: {each.cause} ({'; '.join(each.speaks_for)})" for each in one.suspects]
+            if one.effect is not None:
+                lines.append(
+                    f"    effect: {100 * one.effect:.3g} % of the output's error is gone when it alone is right"
+                )
+            lines.append(f"    mechanism: {one.mechanism.name}: {one.mechanism}")
+            if one.mechanism.defect:
+                lines.append(f"    known defect: {', '.join((one.mechanism.defect, *one.mechanism.threads))}")
+        lines += [f"  remedy: {one}" for one in self.remedies]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -211,8 +245,9 @@ def diagnose(
         "tracing",
         why if method == "auto" else "as requested",
         found.culprit.verdict,
-        _ordered(found),
+        _measured(found, candidate),
         _statement(found),
+        output=worst_output(found.reference.outputs, found.history.first),
         investigation=found,
         _programs=(candidate, healthy),
         _reference=known,
@@ -264,6 +299,18 @@ def _compared_with(candidate: Exported, inputs: Arrays, reference: Any) -> Expor
     return replace(candidate, named_by=meaning)
 
 
+def _measured(found: Investigation, candidate: Exported) -> tuple[Culprit, ...]:
+    """Return all culprits in the order of execution, with their source lines and what each does to the output."""
+    named = (replace(one, source=candidate.specification.source_line(_name(one))) for one in _ordered(found))
+    replay = Replay(found.reference.meaning, found.reference.inputs, found.errors)
+    return with_effects(tuple(named), replay)
+
+
+def _name(culprit: Culprit) -> str:
+    assert culprit.tap is not None
+    return culprit.tap.name
+
+
 def _ordered(found: Investigation) -> tuple[Culprit, ...]:
     """Return all culprits in the order of execution: those of the divergence, and the first non-finite one."""
     named = {one.tap.name for one in found.faults if one.tap is not None}
@@ -313,5 +360,9 @@ def _failed(failure: Failure) -> Diagnosis:
     return Diagnosis(failure.backend, "export", why, "fail", (), f"{failure}.", failure)
 
 
-def _severity(one: Culprit) -> float:
-    return np.inf if one.ratio is None or np.isnan(one.ratio) else one.ratio
+def _severity(one: Culprit) -> tuple[bool, float, float, float]:
+    """Return what the culprits are ranked by: effect, else the error that it alone makes, else the local error."""
+    known = one.effect is not None
+    figures = (one.effect, one.alone, one.ratio)
+    effect, alone, ratio = (np.inf if figure is None or np.isnan(figure) else figure for figure in figures)
+    return known, effect if known else 0.0, alone if known else 0.0, ratio

@@ -20,7 +20,7 @@ class Pattern:
     whole, partly : tuple of int
         Channels that are wrong throughout, and in part.
     constant : bool
-        Whether the error is the same along the last axis in every channel that is wrong throughout.
+        Whether the error is finite and the same along the last axis in every channel that is wrong throughout.
     begin, end : int
         First wrong position along the last axis, and the one after the last.
     length : int
@@ -90,11 +90,8 @@ def pattern(wrong: np.ndarray, error: np.ndarray) -> Pattern:
 
 
 def _even(error: np.ndarray) -> bool:
-    """Return whether each row along the last axis holds one number, or nothing finite at all."""
-    finite = np.isfinite(error)
-    if not finite.any():
-        return True
-    if not finite.all():
+    """Return whether each row along the last axis holds one finite number."""
+    if not np.isfinite(error).all():
         return False
     spread = error.max(axis=-1) - error.min(axis=-1)
     return bool((spread <= _EVEN * np.abs(error).max(axis=-1)).all())

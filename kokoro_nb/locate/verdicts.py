@@ -8,7 +8,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.locate.culprit import Culprit, Kind
 from kokoro_nb.locate.local_error import Judge, LocalError, parts
 from kokoro_nb.locate.patterns import pattern
-from kokoro_nb.locate.suspects import Evidence, suspects
+from kokoro_nb.locate.mechanism_rules import Evidence, mechanisms
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
 from kokoro_nb.traces.trace import Trace
 
@@ -189,13 +189,18 @@ def _culprit(
         candidate[name],
         candidates=candidates,
         channels=found.words,
-        local_error=error.of_peak,
+        local_error=_local(error),
         inherited_error=_inherited(reference, error),
         ratio=error.ratio,
         upstream=(*upstream, *(f"{CONSTANT}{one}" for one in judge.constants(name))),
         reaches_output=_reaches(reference, candidate),
-        suspects=suspects(evidence),
+        mechanisms=mechanisms(evidence),
     )
+
+
+def _local(error: LocalError) -> float:
+    """Return the local error of the peak; NaN where an element is not finite that should be, or is that should not."""
+    return error.of_peak if np.array_equal(np.isfinite(error.given), np.isfinite(error.right)) else float("nan")
 
 
 def _inherited(reference: Trace, error: LocalError) -> float | None:

@@ -40,7 +40,7 @@ def test_plain_values(toy):
     found = first_divergence(program.trace(), program.trace({":sin": lambda x: -x})).as_dict()
     assert json.loads(json.dumps(found)) == found
     assert (found["tap"], found["op"], found["module path"]) == (":sin", "aten.sin.default", "")
-    assert found["suspects"] == ["a turned sign"]
+    assert found["mechanism"]["statement"] == "a turned sign"
     nothing = Culprit("divergence", "pass", "eager").as_dict()
     assert (nothing["tap"], nothing["op"], nothing["local error (of peak)"]) == (None, None, None)
 

@@ -76,7 +76,7 @@ def test_a_planted_fault_is_named(exported, reference, name, fault, cause, tmp_p
     assert [one.tap.name for one in found.faults] == [planted.operator]
     assert found.culprit.tap.name == planted.operator
     assert found.nonfinite.verdict == ("fail" if planted.kind == "nan_channel" else "pass")
-    assert cause in [suspect.cause for suspect in found.culprit.suspects] or cause is None
+    assert cause in [one.statement for one in found.culprit.mechanisms] or cause is None
 
 
 def test_many_faults_are_each_named_exactly(exported, reference):

@@ -31,7 +31,7 @@ def _noisy(part):
         ([], "nowhere"),
         ([((0, 1), _raised)], "1 of 4 channels wholly, by the same amount along time: a per-channel scalar"),
         ([((0, slice(1, 3)), _raised)], "2 of 4 channels wholly, by the same amount along time: a per-channel scalar"),
-        ([((0, 1), _nan)], "1 of 4 channels wholly, by the same amount along time: a per-channel scalar"),
+        ([((0, 1), _nan)], "1 of 4 channels wholly"),
         ([((0, 1), _noisy)], "1 of 4 channels wholly"),
         ([((0, slice(0, 2)), _noisy), ((0, 3, 5), _raised)], "2 of 4 channels wholly, 1 of 4 channels partly"),
         ([((0, 3, 5), _raised)], "1 of 4 channels partly, at positions 5 to 5 of 20 along the last axis"),

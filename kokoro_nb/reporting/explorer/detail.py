@@ -70,9 +70,9 @@ def _title(entry: Entry, count: int) -> str:
 
 def _found(entry: Entry) -> str:
     parts = [f"<p>{escape(culprit.statement)}</p>" for culprit in entry.culprits]
-    causes = [escape(suspect.cause) for culprit in entry.culprits for suspect in culprit.suspects]
+    causes = [escape(one.statement) for culprit in entry.culprits for one in culprit.mechanisms]
     if causes:
-        parts.append(f"<p>Possible causes: {'; '.join(dict.fromkeys(causes))}.</p>")
+        parts.append(f"<p>Possible mechanisms: {'; '.join(dict.fromkeys(causes))}.</p>")
     figures = {}
     if entry.error is not None:
         figures = {"own error (of peak)": entry.error.of_peak, "as a multiple of rounding": entry.error.ratio}

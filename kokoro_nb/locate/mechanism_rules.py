@@ -1,8 +1,4 @@
-"""What may be the cause, by rules that can be read and extended; each with what speaks for it and against it.
-
-A suspect is never a fact: `explained` says how much of the error is gone if the suspicion is right, as far as it can be
-computed; where it cannot, it is NaN.
-"""
+"""Which mechanisms the figures of one operator speak for: rules that can be read and extended."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -10,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kokoro_nb.locate.local_error import FEW, LocalError
+from kokoro_nb.locate.mechanism import Mechanism, Name
 from kokoro_nb.locate.patterns import Pattern
 
 HALF = 65504.0  # largest finite float16
@@ -45,45 +42,35 @@ class Evidence:
         return next((v.astype(np.float64) for v in self.inputs.values() if v.dtype.kind == "f"), None)
 
 
-@dataclass(frozen=True)
-class Suspect:
-    """One possible cause.
-
-    Attributes
-    ----------
-    cause : str
-        In a few words.
-    speaks_for, speaks_against : tuple of str
-        Observations.
-    explained : float
-        Share of the error that is gone where what the suspicion says is computed, 0 to 1; NaN where it cannot be.
-    """
-
-    cause: str
-    speaks_for: tuple[str, ...]
-    speaks_against: tuple[str, ...] = ()
-    explained: float = float("nan")
-
-
-Rule = Callable[[Evidence], Suspect | None]
+Rule = Callable[[Evidence], Mechanism | None]
 RULES: list[Rule] = []
 
 
 def rule(function: Rule) -> Rule:
-    """Add a rule to those that `suspects` asks."""
+    """Add a rule to those that `mechanisms` applies."""
     RULES.append(function)
     return function
 
 
-def suspects(evidence: Evidence) -> tuple[Suspect, ...]:
-    """Return every suspect, the best explained first."""
+def mechanisms(evidence: Evidence) -> tuple[Mechanism, ...]:
+    """Return every mechanism that the evidence speaks for, the best supported first.
+
+    One that was computed and explains the error comes before one that cannot be computed, and that before one that
+    something speaks against; one that explains less than half comes last.
+    """
     with np.errstate(all="ignore"):  # what is not finite is looked at, too
-        found = [suspect for suspect in (ask(evidence) for ask in RULES) if suspect is not None]
-    return tuple(sorted(found, key=lambda suspect: (np.isnan(suspect.explained), -suspect.explained)))
+        found = [mechanism for mechanism in (ask(evidence) for ask in RULES) if mechanism is not None]
+    return tuple(sorted(found, key=_support))
+
+
+def _support(mechanism: Mechanism) -> tuple[bool, bool, bool, float]:
+    computed = not np.isnan(mechanism.explained)
+    share = mechanism.explained if computed else 0.0
+    return computed and share < 0.5, bool(mechanism.against), not computed, -share
 
 
 @rule
-def one_pass_variance(evidence: Evidence) -> Suspect | None:
+def one_pass_variance(evidence: Evidence) -> Mechanism | None:
     """E[x²] - E[x]² loses all digits where the mean is large beside the deviation."""
     x = evidence.first
     if evidence.op not in ("instance_norm", "batch_norm", "group_norm", "layer_norm", "var", "rsqrt") or x is None:
@@ -108,11 +95,11 @@ def one_pass_variance(evidence: Evidence) -> Suspect | None:
         against = (f"a channel that is right has {float(steep[good].max()):.2g}",)
     elif good:
         text += (f"and {float(steep[good].max()):.2g} at most in the others",)
-    return Suspect("a variance in one pass, E[x²] - E[x]²", text, against)
+    return Mechanism("one-pass variance", "a variance in one pass, E[x²] - E[x]²", text, against=against)
 
 
 @rule
-def overflow_of_exponential(evidence: Evidence) -> Suspect | None:
+def overflow_of_exponential(evidence: Evidence) -> Mechanism | None:
     """An exponential leaves the range of its dtype."""
     x = evidence.first
     if evidence.op not in ("exp", "expm1", "softplus", "sinh", "cosh") or x is None:
@@ -121,24 +108,27 @@ def overflow_of_exponential(evidence: Evidence) -> Suspect | None:
     top = float(x.max())
     if not top > limit:
         return None
-    return Suspect("an exponential that overflows", (f"its largest argument is {top:.4g}, the limit {limit:.4g}",))
+    return Mechanism(
+        "overflow of the dtype",
+        "an exponential that overflows",
+        (f"its largest argument is {top:.4g}, the limit {limit:.4g}",),
+    )
 
 
 @rule
-def branch_cut(evidence: Evidence) -> Suspect | None:
+def branch_cut(evidence: Evidence) -> Mechanism | None:
     """atan2 of a negative x turns by 2 pi where y changes its sign, or is a zero of the other sign."""
     error = evidence.error
     if evidence.op not in ("atan2", "angle") or not error.wrong.any():
         return None
     turns = (error.given.astype(np.float64) - error.right)[error.wrong] / (2 * np.pi)
     whole = float(np.mean(np.abs(np.abs(turns) - 1) < 1e-3))
-    return Suspect(
-        "atan2 on the branch cut", (f"{100 * whole:.3g} % of the wrong elements are off by 2 pi",), (), whole
-    )
+    text = f"{100 * whole:.3g} % of the wrong elements are off by 2 pi"
+    return Mechanism("branch cut of atan2", "atan2 on the branch cut", (text,), explained=whole)
 
 
 @rule
-def zero_argument(evidence: Evidence) -> Suspect | None:
+def zero_argument(evidence: Evidence) -> Mechanism | None:
     """Division by zero, or the logarithm or inverse root of zero."""
     if evidence.op not in ("div", "reciprocal", "rsqrt", "log", "log2", "log10", "pow"):
         return None
@@ -149,11 +139,11 @@ def zero_argument(evidence: Evidence) -> Suspect | None:
         if value.dtype.kind == "f" and _broadcasts(value.shape, bad.shape):
             count = int((bad & (value == 0)).sum())
             found += [f"at {count} of {int(bad.sum())} elements that are not finite, {name} is 0"] if count else []
-    return Suspect(f"{evidence.op} of zero", tuple(found)) if found else None
+    return Mechanism("division by zero", f"{evidence.op} of zero", tuple(found)) if found else None
 
 
 @rule
-def half_range(evidence: Evidence) -> Suspect | None:
+def half_range(evidence: Evidence) -> Mechanism | None:
     """A value beyond the range of float16 on its way."""
     error = evidence.error
     if error.peak <= HALF or np.isfinite(error.given).all():
@@ -161,11 +151,11 @@ def half_range(evidence: Evidence) -> Suspect | None:
     text = (f"the largest right value is {error.peak:.4g}, above {HALF:.0f}",)
     within = int((~np.isfinite(error.given) & (np.abs(error.right) <= HALF)).sum())
     against = (f"{within} elements that are not finite should be within it",) if within else ()
-    return Suspect("the range of float16", text, against)
+    return Mechanism("overflow of the dtype", "the range of float16", text, against=against)
 
 
 @rule
-def half_rounding(evidence: Evidence) -> Suspect | None:
+def half_rounding(evidence: Evidence) -> Mechanism | None:
     """What was given is what float16 can hold."""
     error = evidence.error
     if error.given.dtype != np.float32 or not np.isfinite(error.given).all() or not error.wrong.any():
@@ -174,53 +164,68 @@ def half_rounding(evidence: Evidence) -> Suspect | None:
         kept = float(np.mean(error.given.astype(np.float16).astype(np.float32) == error.given))
     if kept < 1 or len(np.unique(error.given)) < 16:
         return None
-    return Suspect("a result rounded to float16", ("every element is a float16 number",))
+    return Mechanism("too few bits", "a result rounded to float16", ("every element is a float16 number",))
 
 
 @rule
-def turned_sign(evidence: Evidence) -> Suspect | None:
+def turned_sign(evidence: Evidence) -> Mechanism | None:
     """What was given is the opposite of what is right."""
     opposite = -evidence.error.right.astype(np.float64)
-    return _explained("a turned sign", evidence, opposite, "the opposite of what is right")
+    return _explained("changed scale", "a turned sign", evidence, opposite, "the opposite of what is right")
 
 
 @rule
-def scaled(evidence: Evidence) -> Suspect | None:
+def scaled(evidence: Evidence) -> Mechanism | None:
     """What was given is a multiple of what is right."""
     given, right = _finite(evidence)
     energy = float(np.sum(right**2))
     factor = float(np.sum(given * right)) / energy if energy else 0.0
     if not factor or abs(factor + 1) < 1e-3 or given.size < FEW:
         return None  # of a few numbers some factor always comes near
-    return _explained("a factor", evidence, factor * evidence.error.right, f"{factor:.6g} times what is right")
+    return _explained(
+        "changed scale", "a factor", evidence, factor * evidence.error.right, f"{factor:.6g} times what is right"
+    )
 
 
 @rule
-def shifted(evidence: Evidence) -> Suspect | None:
+def shifted(evidence: Evidence) -> Mechanism | None:
     """What was given is what is right, one position later or earlier along the last axis."""
     right = evidence.error.right
     if not right.ndim or right.shape[-1] < 8:
         return None
     for step, inside in ((1, slice(1, None)), (-1, slice(None, -1))):  # what comes in at the end is not known
         instead = np.roll(right, step, axis=-1)
-        found = _explained("a shift by one, as of padding", evidence, instead, f"shifted by {step:+d}", inside)
+        found = _explained(
+            "changed layout or shift",
+            "a shift by one, as of padding",
+            evidence,
+            instead,
+            f"shifted by {step:+d}",
+            inside,
+        )
         if found is not None:
             return found
     return None
 
 
 @rule
-def offset(evidence: Evidence) -> Suspect | None:
+def offset(evidence: Evidence) -> Mechanism | None:
     """What was given is off by one number in each channel: a bias."""
     error = evidence.error
     if not evidence.pattern.constant or error.right.ndim < 3 or error.right.shape[-1] < 2:
         return None
     off = (error.given.astype(np.float64) - error.right).mean(axis=-1, keepdims=True)
-    return _explained("a bias dropped, doubled or wrong", evidence, error.right + off, "off by a number per channel")
+    return _explained(
+        "changed constant",
+        "a bias dropped, doubled or wrong",
+        evidence,
+        error.right + off,
+        "off by a number per channel",
+    )
 
 
 @rule
-def edge(evidence: Evidence) -> Suspect | None:
+def edge(evidence: Evidence) -> Mechanism | None:
     """Wrong at the beginning or the end alone."""
     found = evidence.pattern
     span = found.end - found.begin
@@ -228,14 +233,15 @@ def edge(evidence: Evidence) -> Suspect | None:
         return None
     if found.begin == 0 or found.end == found.length:
         side = "beginning" if found.begin == 0 else "end"
-        return Suspect("padding that leaks in", (f"wrong at the {side} alone: {span} of {found.length} positions",))
+        text = f"wrong at the {side} alone: {span} of {found.length} positions"
+        return Mechanism("wrong at an edge", "padding that leaks in", (text,))
     return None
 
 
 def _explained(
-    cause: str, evidence: Evidence, instead: np.ndarray, words: str, inside: slice = slice(None)
-) -> Suspect | None:
-    """Return a suspect if `instead` comes much nearer to what was given than what is right does.
+    name: Name, statement: str, evidence: Evidence, instead: np.ndarray, words: str, inside: slice = slice(None)
+) -> Mechanism | None:
+    """Return a mechanism if `instead` comes much nearer to what was given than what is right does.
 
     Only the positions `inside` of the last axis are looked at.
     """
@@ -247,11 +253,9 @@ def _explained(
     given, right, instead = (np.atleast_1d(one).astype(np.float64)[..., inside] for one in tensors)
     before, after = float(np.sum((given - right) ** 2)), float(np.sum((given - instead) ** 2))
     share = float(1 - np.sqrt(after / before)) if before else 0.0
-    return (
-        Suspect(cause, (f"what was given is {words}, to {100 * share:.4g} %",), (), share)
-        if share > _EXPLAINED
-        else None
-    )
+    if not share > _EXPLAINED:
+        return None
+    return Mechanism(name, statement, (f"what was given is {words}, to {100 * share:.4g} %",), explained=share)
 
 
 def _broadcasts(shape: tuple[int, ...], result: tuple[int, ...]) -> bool:

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from kokoro_nb.locate import divergences
-from kokoro_nb.locate.suspects import RULES, Suspect, suspects
+from kokoro_nb.locate.mechanism import Mechanism
+from kokoro_nb.locate.mechanism_rules import RULES, mechanisms
 
 
 @pytest.fixture
@@ -14,7 +15,7 @@ def causes(toy, step):
         named = {str(place): value for place, value in enumerate(constants)}
         program = toy({":it": step(op, function, *reads)}, {"x": x}, named)
         (found,) = divergences(program.trace(), program.trace({":it": fault}, dtype=dtype))
-        return {suspect.cause: suspect for suspect in found.suspects}
+        return {one.statement: one for one in found.mechanisms}
 
     return ask
 
@@ -48,19 +49,19 @@ VARIANCE = "a variance in one pass, E[x²] - E[x]²"
 
 def test_a_variance_in_one_pass(causes):
     found = causes("instance_norm.default", _norm, _with([0, 2], np.nan), _steep(0, 2))[VARIANCE]
-    assert found.speaks_against == ()
-    assert "in the wrong channels" in found.speaks_for[0]
+    assert found.against == ()
+    assert "in the wrong channels" in found.evidence[0]
     x = _steep(0, 2).astype(float)
     steep = (x.mean(-1) ** 2 / x.var(-1))[0]
-    assert found.speaks_for[0].startswith(f"mean² / variance of its input is {min(steep[0], steep[2]):.2g} or more")
-    assert found.speaks_for[1] == f"and {max(steep[1], steep[3]):.2g} at most in the others"
+    assert found.evidence[0].startswith(f"mean² / variance of its input is {min(steep[0], steep[2]):.2g} or more")
+    assert found.evidence[1] == f"and {max(steep[1], steep[3]):.2g} at most in the others"
     assert np.isnan(found.explained)
 
 
 def test_a_steep_channel_that_is_right_speaks_against_it(causes):
     x = _steep(0, 2)
     x[:, 2] = 0.3 * (x[:, 2] - 1000) + 1000
-    assert causes("instance_norm.default", _norm, _with([0], np.nan), x)[VARIANCE].speaks_against
+    assert causes("instance_norm.default", _norm, _with([0], np.nan), x)[VARIANCE].against
 
 
 @pytest.mark.parametrize(
@@ -82,10 +83,10 @@ def test_an_exponential_that_overflows(causes):
     x = _noise()
     x[0, 1, 3] = 100
     found = causes("exp.default", np.exp, lambda y: np.minimum(y, 3e38), x)[EXP]
-    assert found.speaks_for == ("its largest argument is 100, the limit 88.72",)
+    assert found.evidence == ("its largest argument is 100, the limit 88.72",)
     x[0, 1, 3] = 12
     found = causes("exp.default", np.exp, lambda y: np.minimum(y, 6e4), x, dtype=np.float16)[EXP]
-    assert found.speaks_for == ("its largest argument is 12, the limit 11.09",)
+    assert found.evidence == ("its largest argument is 12, the limit 11.09",)
 
 
 def test_no_exponential_that_overflows(causes):
@@ -107,7 +108,7 @@ def test_the_branch_cut(causes):
 
     found = causes("atan2.default", angle, fault, _noise())["atan2 on the branch cut"]
     assert found.explained == 1
-    assert found.speaks_for == ("100 % of the wrong elements are off by 2 pi",)
+    assert found.evidence == ("100 % of the wrong elements are off by 2 pi",)
     half = causes("atan2.default", angle, lambda r: _with([0], r[:, 0] + 1)(fault(r)), _noise())
     assert 0 < half["atan2 on the branch cut"].explained < 1
     assert causes("atan2.default", angle, lambda r: r + 1, _noise())["atan2 on the branch cut"].explained == 0
@@ -118,7 +119,7 @@ def test_the_logarithm_of_zero(causes):
     x = np.abs(_noise())
     x[0, 1, 3:5] = 0
     found = causes("log.default", np.log, lambda y: np.where(np.isinf(y), np.nan, y), x)["log of zero"]
-    assert found.speaks_for == ("at 2 of 2 elements that are not finite, input:x is 0",)
+    assert found.evidence == ("at 2 of 2 elements that are not finite, input:x is 0",)
 
 
 def test_division_by_a_zero_that_is_broadcast(toy, step):
@@ -126,8 +127,8 @@ def test_division_by_a_zero_that_is_broadcast(toy, step):
     inputs = {"x": 1 + np.abs(_noise()), "y": np.float32([1, 0, 2, 3]).reshape(1, 4, 1)}
     program = toy(steps, inputs)
     (found,) = divergences(program.trace(), program.trace({":div": lambda y: np.where(np.isinf(y), 0, y)}))
-    (suspect,) = (one for one in found.suspects if one.cause == "div of zero")
-    assert suspect.speaks_for == ("at 32 of 32 elements that are not finite, input:y is 0",)
+    (mechanism,) = (one for one in found.mechanisms if one.statement == "div of zero")
+    assert mechanism.evidence == ("at 32 of 32 elements that are not finite, input:y is 0",)
 
 
 def test_zeros_that_divide_nothing(causes, toy, step):
@@ -143,7 +144,7 @@ def test_zeros_that_divide_nothing(causes, toy, step):
     }
     program = toy(steps, {"x": x})
     (found,) = divergences(program.trace(), program.trace({":log": lambda y: y * 2}, missing=[":cat"]))
-    assert "log of zero" not in [suspect.cause for suspect in found.suspects]
+    assert "log of zero" not in [one.statement for one in found.mechanisms]
 
 
 HALF = "the range of float16"
@@ -157,10 +158,10 @@ def test_the_range_of_float16(causes):
         return np.where(np.abs(y) > 65504, np.inf, y)
 
     found = causes("pow.Tensor_Scalar", lambda x: x**2, fault, x)[HALF]
-    assert found.speaks_for == ("the largest right value is 9e+04, above 65504",)
-    assert found.speaks_against == ()
+    assert found.evidence == ("the largest right value is 9e+04, above 65504",)
+    assert found.against == ()
     found = causes("pow.Tensor_Scalar", lambda x: x**2, lambda y: _with([2], np.nan)(fault(y)), x)[HALF]
-    assert found.speaks_against == ("32 elements that are not finite should be within it",)
+    assert found.against == ("32 elements that are not finite should be within it",)
 
 
 def test_not_the_range_of_float16(causes):
@@ -188,7 +189,7 @@ def test_a_turned_sign_and_a_factor(causes):
     assert type(found["a turned sign"].explained) is float
     found = causes("sin.default", np.sin, lambda y: y * np.float32(1.25), _noise())
     assert list(found) == ["a factor"]
-    assert found["a factor"].speaks_for == ("what was given is 1.25 times what is right, to 100 %",)
+    assert found["a factor"].evidence == ("what was given is 1.25 times what is right, to 100 %",)
 
 
 def test_an_explanation_says_how_much_it_explains(causes):
@@ -210,7 +211,7 @@ def test_a_shift_whatever_comes_in_at_the_end(causes, step_by, word):
 
     found = causes("slice.Tensor", np.copy, fault, _noise())["a shift by one, as of padding"]
     assert found.explained == pytest.approx(1)
-    assert f"shifted by {word}" in found.speaks_for[0]
+    assert f"shifted by {word}" in found.evidence[0]
 
 
 def test_no_shift(causes):
@@ -242,7 +243,7 @@ def test_padding_that_leaks_in(causes, place, side):
         return y
 
     found = causes("conv1d.default", np.sin, fault, _noise())[LEAK]
-    assert found.speaks_for == (f"wrong at the {side} alone: 2 of 32 positions",)
+    assert found.evidence == (f"wrong at the {side} alone: 2 of 32 positions",)
 
 
 @pytest.mark.parametrize("place", [slice(10, 12), slice(0, 20), slice(None)])
@@ -260,7 +261,7 @@ def test_the_best_explained_comes_first(causes):
         return (-y).astype(np.float16).astype(np.float32)
 
     found = list(causes("sin.default", np.sin, fault, _noise()).values())
-    assert [suspect.cause for suspect in found] == ["a turned sign", ROUNDED]
+    assert [one.statement for one in found] == ["a turned sign", ROUNDED]
     assert found[0].explained > 0.99
     assert np.isnan(found[1].explained)
 
@@ -273,13 +274,13 @@ def test_no_rule_stumbles_over_what_is_no_float(causes):
 
 
 def test_a_rule_can_be_added(causes, monkeypatch):
-    from kokoro_nb.locate import suspects as module
+    from kokoro_nb.locate import mechanism_rules as module
 
     monkeypatch.setattr(module, "RULES", [*RULES])
 
     @module.rule
     def always(evidence):
-        return Suspect("a fault of mine", (f"it is {evidence.op}",))
+        return Mechanism("unknown", "a fault of mine", (f"it is {evidence.op}",))
 
-    assert causes("sin.default", np.sin, lambda y: y + 1, _noise())["a fault of mine"].speaks_for == ("it is sin",)
-    assert suspects is module.suspects
+    assert causes("sin.default", np.sin, lambda y: y + 1, _noise())["a fault of mine"].evidence == ("it is sin",)
+    assert mechanisms is module.mechanisms
