@@ -302,6 +302,7 @@ def _compared_with(candidate: Exported, inputs: Arrays, reference: Any) -> Expor
 def _measured(found: Investigation, candidate: Exported) -> tuple[Culprit, ...]:
     """Return all culprits in the order of execution, with their source lines and what each does to the output."""
     named = (replace(one, source=candidate.specification.source_line(_name(one))) for one in _ordered(found))
+    assert found.reference.meaning is not None
     replay = Replay(found.reference.meaning, found.reference.inputs, found.errors)
     return with_effects(tuple(named), replay)
 

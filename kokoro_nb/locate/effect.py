@@ -61,7 +61,7 @@ class Replay:
 
 
 def with_effects(culprits: Sequence[Culprit], replay: Replay) -> tuple[Culprit, ...]:
-    """Return the culprits with what each does to the output, of the `MEASURED` worst; of the others it stays unknown."""
+    """Return the culprits with what each does to the output, of the `MEASURED` worst; of others it stays unknown."""
     known = [one for one in culprits if one.tap is not None and one.tap.name in replay.names]
     chosen = sorted(known, key=lambda one: -np.inf if one.ratio is None else -one.ratio)[:MEASURED]
     if not chosen:

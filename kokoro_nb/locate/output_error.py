@@ -72,9 +72,6 @@ def worst_output(right: Mapping[str, np.ndarray], given: Mapping[str, np.ndarray
         known = np.isfinite(expected)
         same = (expected == seen) | (np.isnan(expected) & np.isnan(seen)) if expected.dtype.kind != "b" else known
         lost = int((known & ~np.isfinite(seen)).sum() + (~known & ~same).sum())
-        if not known.any():
-            error = float("nan") if lost else 0.0
-        else:
-            error = compare(expected[known], seen[known]).of_peak
-        found.append(OutputError(name, float("nan") if lost else error, 1 - lost / max(expected.size, 1)))
+        error = compare(expected[known], seen[known]).of_peak if known.any() and not lost else 0.0
+        found.append(OutputError(name, float("nan") if lost else error, 1 - lost / expected.size if lost else 1.0))
     return max(found, key=lambda one: (one.finite < 1, 1 - one.finite, np.isnan(one.of_peak), one.of_peak))
