@@ -17,7 +17,7 @@ from kokoro_nb.findings import Verdict
 from kokoro_nb.locate.bisection import bisect
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.culprit_bundle import write_finding_bundle
-from kokoro_nb.locate.effect import Replay, with_effects
+from kokoro_nb.locate.effect import ErrorPropagation, with_effects
 from kokoro_nb.locate.halving import Bisection, Search
 from kokoro_nb.locate.investigation import Investigation, investigate, reference_trace
 from kokoro_nb.locate.output_error import OutputError, worst_output
@@ -303,8 +303,8 @@ def _measured(found: Investigation, candidate: Exported) -> tuple[Culprit, ...]:
     """Return all culprits in the order of execution, with their source lines and what each does to the output."""
     named = (replace(one, source=candidate.specification.source_line(_name(one))) for one in _ordered(found))
     assert found.reference.meaning is not None
-    replay = Replay(found.reference.meaning, found.reference.inputs, found.errors)
-    return with_effects(tuple(named), replay)
+    propagation = ErrorPropagation(found.reference.meaning, found.reference.inputs, found.errors)
+    return with_effects(tuple(named), propagation)
 
 
 def _name(culprit: Culprit) -> str:

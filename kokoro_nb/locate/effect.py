@@ -19,7 +19,7 @@ from kokoro_nb.traces.trace import Meaning
 MEASURED = 16  # culprits whose effect is measured, those that are furthest beyond rounding: each takes two runs
 
 
-class Replay:
+class ErrorPropagation:
     """The right program in float64, into which errors of operators can be put.
 
     Parameters
@@ -60,19 +60,19 @@ class Replay:
         return self.outputs(())
 
 
-def with_effects(culprits: Sequence[Culprit], replay: Replay) -> tuple[Culprit, ...]:
+def with_effects(culprits: Sequence[Culprit], propagation: ErrorPropagation) -> tuple[Culprit, ...]:
     """Return the culprits with what each does to the output, of the `MEASURED` worst; of others it stays unknown."""
-    known = [one for one in culprits if one.tap is not None and one.tap.name in replay.names]
+    known = [one for one in culprits if one.tap is not None and one.tap.name in propagation.names]
     chosen = sorted(known, key=lambda one: -np.inf if one.ratio is None else -one.ratio)[:MEASURED]
     if not chosen:
         return tuple(culprits)
-    whole = replay.error(replay.names)
+    whole = propagation.error(propagation.names)
     found = {}
     for one in chosen:
         assert one.tap is not None
         name = one.tap.name
-        alone = replay.error((name,)) if len(replay.names) > 1 else whole
-        rest = replay.error([other for other in replay.names if other != name])
+        alone = propagation.error((name,)) if len(propagation.names) > 1 else whole
+        rest = propagation.error([other for other in propagation.names if other != name])
         found[name] = replace(one, effect=share_gone(whole, rest), alone=alone.of_peak)
     return tuple(found.get(one.tap.name, one) if one.tap is not None else one for one in culprits)
 

@@ -74,4 +74,4 @@ def worst_output(right: Mapping[str, np.ndarray], given: Mapping[str, np.ndarray
         lost = int((known & ~np.isfinite(seen)).sum() + (~known & ~same).sum())
         error = compare(expected[known], seen[known]).of_peak if known.any() and not lost else 0.0
         found.append(OutputError(name, float("nan") if lost else error, 1 - lost / expected.size if lost else 1.0))
-    return max(found, key=lambda one: (one.finite < 1, 1 - one.finite, np.isnan(one.of_peak), one.of_peak))
+    return sorted(found, key=lambda one: (one.finite < 1, 1 - one.finite, np.isnan(one.of_peak), one.of_peak))[-1]
