@@ -50,8 +50,8 @@ class NpuFit:
 
     @property
     def dynamic(self) -> int:
-        """How many values of the delivery have a shape that is not fixed."""
-        return sum(len(one.dynamic) for one in self.delivered.values())
+        """How many values of the delivery have a shape that is not fixed, or that its file does not state."""
+        return sum(len(one.dynamic) + one.undescribed for one in self.delivered.values())
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each file: nodes by class."""

@@ -29,6 +29,7 @@ from kokoro_nb.studies.two_stage_npu.npu_audit import (
     disagreements,
     operator_table,
 )
+from kokoro_nb.studies.two_stage_npu.npu_fit import NpuFit
 
 
 def _value(name, shape=(1, 2), kind=TensorProto.FLOAT):
@@ -107,6 +108,13 @@ def test_shapes_that_are_not_fixed_are_listed(tmp_path):
     ]
     assert found.undescribed == 0
     assert audit(_save(tmp_path, [_node("Relu", gives=("a",)), _node("Relu", "r", ("a",))])).undescribed == 1
+
+
+def test_a_shape_that_is_not_stated_is_not_fixed(tmp_path):
+    nodes = [_node("Relu", gives=("a",)), _node("Relu", "r", ("a",))]
+    stated, silent = audit(_save(tmp_path, nodes, values=[_value("a")])), audit(_save(tmp_path, nodes))
+    assert NpuFit({"decoder": stated}, stated, "qnn", "", ()).dynamic == 0
+    assert NpuFit({"decoder": stated, "duration": silent}, stated, "qnn", "", ()).dynamic == 1
 
 
 def test_random_operators_carry_both_statements(tmp_path):
