@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from kokoro_nb.commands import (
     bench_command,
+    client_commands,
     diagnose_command,
     notebooks,
     speech_command,
@@ -20,9 +21,8 @@ from kokoro_nb.errors import InputError, Terminated
 from kokoro_nb.known_warnings import silence_known_warnings
 
 EPILOG = """\
-examples:
-  kokoro-nb run 01 03 -p weights narrow --jobs 2
-  kokoro-nb diagnose vocoder.py:example --backend onnxruntime
+example: kokoro-nb run 01 03 -p weights narrow --jobs 2
+example: kokoro-nb diagnose vocoder.py:example --backend onnxruntime
 
 exit status: 0 passed, 1 a check failed or an operator is wrong, 2 bad input, 3 not localised, 130 or 143 stopped
 """
@@ -87,12 +87,13 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"kokoro-nb {_version()}")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="command")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="command [options]")
 
     diagnose_command.add(commands)
     notebooks.add(commands)
     studies_command.add(commands)
     speech_command.add(commands)
+    client_commands.add(commands)
     bench_command.add(commands)
     sweep_command.add(commands)
     return parser

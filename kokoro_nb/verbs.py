@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from kokoro_nb.backends.base import Artifact, Failure
     from kokoro_nb.benchmarks.suite import BenchmarkTable
+    from kokoro_nb.delivery.clients.client_contract import Dtype
+    from kokoro_nb.delivery.clients.client_delivery import ClientDelivery
     from kokoro_nb.delivery.contract import Contract
     from kokoro_nb.listening.transcript import Transcript
     from kokoro_nb.models.kokoro import Kokoro
@@ -192,33 +194,52 @@ def transcribe(audio: "np.ndarray", sr: int = 24000, model: str | Path = "mini")
 
 
 def deliver(
-    kokoro: "Kokoro", folder: str | Path, backend: str = "onnxruntime", voices: Sequence[str] = ("",), **sizes: Any
-) -> "Contract":
-    """Export the two stages of a delivery, with voices and contract, into a folder, whole or not at all.
+    kokoro: "Kokoro",
+    client: str,
+    folder: str | Path,
+    voices: Sequence[str] = (),
+    dtype: "Dtype" = "float32",
+    force: bool = False,
+    **options: Any,
+) -> "Contract | ClientDelivery":
+    """Write a complete, checksummed folder that a program loads and speaks with, whole or not at all.
 
     Parameters
     ----------
     kokoro : Kokoro
         What `load_model` returned.
+    client : str
+        The program, of `kokoro_nb.delivery.clients.registry.CLIENTS`, with or without a version (``kokoro-onnx==0.5``),
+        or ``say`` for the two exported stages that `say` speaks with.
     folder : path
-        An earlier delivery there is replaced.
-    backend : str
-        A key of `BACKENDS` that writes files.
+        Absent or empty.
     voices : sequence of str
         Names; the first is the default of the delivery.
-    **sizes
-        Further fields of `kokoro_nb.delivery.export.Delivery`: ``host``, ``at_har``, ``tokens``, ``seconds``, ``g2p``,
-        ``fast``.
+    dtype : {"float32", "float16", "int8"}
+        How the weights are stored; the arithmetic stays float32. Not for ``say``.
+    force : bool
+        Replace what is in the folder, whole.
+    **options
+        For ``say`` further fields of `kokoro_nb.delivery.export.Delivery`: ``backend``, ``host``, ``at_har``,
+        ``tokens``, ``seconds``, ``g2p``, ``fast``. For the others ``noise`` and ``words``, see
+        `kokoro_nb.delivery.clients.client_delivery.deliver_to`.
 
     Raises
     ------
     InputError
-        If a voice or a size is not valid, the folder holds something else, or a program cannot be exported.
+        If the client, a voice, the dtype or a size is not valid, the folder is not empty, or a program cannot be
+        exported.
     """
+    from kokoro_nb.delivery.clients.client_delivery import deliver_to, require_free
     from kokoro_nb.delivery.export import Delivery
     from kokoro_nb.delivery.export import deliver as write
 
-    return write(kokoro, Delivery(backend, voices=tuple(voices), **sizes), folder)
+    if client != "say":
+        return deliver_to(kokoro, client, folder, voices, dtype, force, **options)
+    if dtype != "float32":
+        raise InputError(f"The programs of 'say' are float32, not {dtype}; leave the dtype out.")
+    require_free(Path(folder), force)
+    return write(kokoro, Delivery(**{"backend": "onnxruntime", **options}, voices=tuple(voices) or ("",)), folder)
 
 
 def bench(suites: Sequence[str] = (), **options: Any) -> "dict[str, list[BenchmarkTable]]":
@@ -259,7 +280,7 @@ def say(text: str, delivery: str | Path, voice: str = "", speed: float = 1.0, se
     text : str
         Of any length.
     delivery : path
-        What `deliver` wrote.
+        What `deliver` wrote for the client ``say``.
     voice : str
         One of its voices; the first by default.
     speed : float

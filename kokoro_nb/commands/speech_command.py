@@ -1,8 +1,11 @@
-"""kokoro-nb deliver, say, transcribe: programs of two exported stages, speech made by them alone, and what is heard."""
+"""kokoro-nb deliver, say, transcribe: folders that programs speak with, speech out of two stages, and what is heard."""
 
 import argparse
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from kokoro_nb.errors import InputError
 
 if TYPE_CHECKING:
     from kokoro_nb.delivery.export import Delivery
@@ -11,8 +14,21 @@ if TYPE_CHECKING:
 
 def add(commands: Any) -> None:
     """Add the subcommands to what `ArgumentParser.add_subparsers` returned."""
-    deliver = commands.add_parser("deliver", help="export two stages, voices and contract into a folder")
-    deliver.add_argument("folder", type=Path, help="an earlier delivery there is replaced")
+    deliver = commands.add_parser("deliver", help="write a folder that a program loads and speaks")
+    deliver.add_argument("folder", type=Path, help="absent or empty")
+    deliver.add_argument(
+        "--for",
+        dest="client",
+        default="say",
+        metavar="CLIENT",
+        help="kokoro-onnx, kokoro-onnx==0.5, sherpa-onnx, sherpa-onnx==1, kokoro.js, or say: the two stages that "
+        "`kokoro-nb say` speaks with, to which alone --backend to --seconds apply (default: say)",
+    )
+    deliver.add_argument("--voices", nargs="+", metavar="V", help="of the weights (default: their first)")
+    deliver.add_argument("--dtype", default="float32", help="of the stored weights: float32, float16 or int8")
+    deliver.add_argument("--noise", default="bank", help="bank: in the file, repeatable; drawn: at each call")
+    deliver.add_argument("--words", type=Path, metavar="FILE", help="a text whose words the lexicon has")
+    deliver.add_argument("--force", action="store_true", help="replace what is in the folder, whole")
     deliver.set_defaults(command=_deliver)
     say = commands.add_parser("say", help="speak a text with two exported stages alone")
     say.add_argument("text", help="American English, of any length")
@@ -57,11 +73,36 @@ def _delivery(arguments: argparse.Namespace) -> "tuple[Kokoro, Delivery]":
 
 
 def _deliver(arguments: argparse.Namespace) -> int:
-    from kokoro_nb.delivery.export import deliver
+    from kokoro_nb.verbs import deliver
 
-    contract = deliver(*_delivery(arguments), arguments.folder)
-    print(f"{arguments.folder}: {len(contract.parts)} programs, {contract.weights}")
+    kokoro, requested = _delivery(arguments)
+    voices = arguments.voices or ([arguments.voice] if arguments.voice else [])
+    say = {name: value for name, value in vars(requested).items() if name != "voices"}
+    options = say if arguments.client == "say" else _client_options(arguments)
+    made = deliver(kokoro, arguments.client, arguments.folder, voices, arguments.dtype, arguments.force, **options)
+    count = sum(path.is_file() for path in arguments.folder.rglob("*"))
+    print(f"{arguments.folder}: {count} files for {arguments.client}, {made.weights}")
     return 0
+
+
+def _client_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    from kokoro_nb.delivery.clients.speech_program import NoiseChoice
+
+    options: dict[str, Any] = {"noise": NoiseChoice(arguments.noise, arguments.seed)}
+    if arguments.words:
+        options["words"] = _words(arguments.words)
+    return options
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"The words in {path} cannot be read ({error}); give a text file in UTF-8.") from error
+    words = re.findall(r"[^\W\d_]+(?:'[^\W\d_]+)*", text.lower())
+    if not words:
+        raise InputError(f"{path} has no words; give a text of at least one.")
+    return words
 
 
 def _say(arguments: argparse.Namespace) -> int:

@@ -1,0 +1,39 @@
+"""kokoro-nb probe, check-delivery: what a program in the field does with a file, and whether a folder suits it."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from kokoro_nb.errors import InputError
+
+
+def add(commands: Any) -> None:
+    """Add the subcommands to what `ArgumentParser.add_subparsers` returned."""
+    probe = commands.add_parser("probe", help="find out what a program feeds to its model")
+    probe.add_argument("client", help="as after `deliver --for`; any program with the same layout can be probed")
+    probe.add_argument("folder", type=Path, nargs="?", help="write the probe delivery here; absent or empty")
+    probe.add_argument("--read", type=Path, metavar="WAV", help="read what the program made of the probe")
+    probe.add_argument("--ids", type=int, nargs="+", default=[], metavar="ID", help="what it was to feed, with pads")
+    probe.add_argument("--speed", type=float, default=0.0, help="what it was to feed")
+    probe.add_argument("--force", action="store_true", help="replace what is in the folder, whole")
+    probe.set_defaults(command=_probe)
+
+
+def _probe(arguments: argparse.Namespace) -> int:
+    from kokoro_nb.delivery.clients.probe import compare_reading, read_probe, write_probe
+    from kokoro_nb.listening.waveform import read_wav
+
+    if bool(arguments.folder) == bool(arguments.read):
+        raise InputError("Give either a folder for the probe delivery, or --read with a WAV file made from it.")
+    if arguments.folder:
+        rules = write_probe(arguments.client, arguments.folder, force=arguments.force)
+        print(f"{arguments.folder}: a probe for {rules.label}. Have it speak with {rules.raw}, save the audio as WAV,")
+        print(f"and read it: kokoro-nb probe {arguments.client} --read FILE.wav")
+        return 0
+    reading = read_probe(*read_wav(arguments.read))
+    verdict = compare_reading(reading, arguments.client, tuple(arguments.ids), arguments.speed)
+    for row in verdict.table():
+        print(f"{row['what']:>10}  {row['as fed']}")
+    for sentence in verdict.deviations:
+        print(f"deviation: {sentence}")
+    return int(bool(verdict.deviations))

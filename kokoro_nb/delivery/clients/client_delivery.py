@@ -1,0 +1,214 @@
+"""A folder for a program in the field, whole and with checksums, or none."""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from kokoro_nb.delivery.clients import kokoro_js_client, kokoro_onnx_client, sherpa_onnx_client
+from kokoro_nb.delivery.clients.client_contract import ClientContract, Dtype
+from kokoro_nb.delivery.clients.material import Material
+from kokoro_nb.delivery.clients.registry import contract
+from kokoro_nb.delivery.clients.speech_program import NoiseChoice, exported_program
+from kokoro_nb.errors import InputError
+from kokoro_nb.models.architecture import STYLE
+from kokoro_nb.models.kokoro import Kokoro
+from kokoro_nb.models.voices import load_voice
+from kokoro_nb.storage import atomic, checksum, checksums, read_json, write_json
+
+FILE = "delivery.json"
+SCHEMA = 1
+WORDS = ("hello", "world", "the", "quick", "brown", "fox", "jumps", "over", "lazy", "dog")
+VOICE_NAME = re.compile(r"[\w-]+")
+_WRITERS: dict[str, Callable[[Material, ClientContract, Path], None]] = {
+    "kokoro-onnx": kokoro_onnx_client.write,
+    "sherpa-onnx": sherpa_onnx_client.write,
+    "kokoro.js": kokoro_js_client.write,
+}
+
+
+@dataclass(frozen=True)
+class ClientDelivery:
+    """What ``delivery.json`` says of a folder.
+
+    Attributes
+    ----------
+    client, versions : str
+        The program that it is for.
+    weights : str
+        Label of the weights.
+    dtype : str
+        How the weights are stored.
+    noise : dict
+        Origin, seed and length of the source's noise.
+    voices : tuple of str
+        In the order in which the client numbers them.
+    row : str
+        The row that the client takes for n ids; the tables are laid out for it.
+    max_tokens : int
+        Ids between the two pads, at most.
+    min_speed, max_speed : float
+    sample_rate : int, Hz
+    audio, raw : str
+        What the client does to the audio by default, and with which settings it does nothing.
+    files : dict
+        Path in the folder -> size and SHA-256.
+    """
+
+    client: str
+    versions: str
+    weights: str
+    dtype: str
+    noise: dict[str, Any]
+    voices: tuple[str, ...]
+    row: str
+    max_tokens: int
+    min_speed: float
+    max_speed: float
+    sample_rate: int
+    audio: str
+    raw: str
+    files: dict[str, dict[str, Any]]
+
+
+def deliver_to(
+    kokoro: Kokoro,
+    client: str,
+    folder: str | Path,
+    voices: Sequence[str] = (),
+    dtype: Dtype = "float32",
+    force: bool = False,
+    noise: NoiseChoice | None = None,
+    words: Sequence[str] = WORDS,
+) -> ClientDelivery:
+    """Write a folder that a program in the field loads and speaks with.
+
+    Parameters
+    ----------
+    kokoro : Kokoro
+        What `load_model` returned.
+    client : str
+        See `registry.contract`.
+    folder : path
+        Absent or empty, unless `force` is given.
+    voices : sequence of str
+        See `voices.load_voice`; the model's default by default.
+    dtype : str
+        How the weights are stored; inputs, outputs and arithmetic stay float32.
+    force : bool
+        Replace what is in the folder, whole.
+    noise : NoiseChoice, optional
+        A bank of 1 s, seed 0, by default.
+    words : sequence of str
+        Those of the lexicon, where the client reads one.
+
+    Raises
+    ------
+    InputError
+        If the client, a voice or the dtype is unknown, or the folder is not empty; nothing is written then.
+    """
+    rules, path, chosen = contract(client), Path(folder), noise or NoiseChoice()
+    if dtype not in rules.stored:
+        raise InputError(f"{rules.label} reads no weights stored as {dtype}; use one of {', '.join(rules.stored)}.")
+    require_free(path, force)
+    tables = {
+        _name(voice or kokoro.default_voice): load_voice(kokoro, voice)[:, 0].numpy() for voice in voices or ("",)
+    }
+    source = exported_program(kokoro, chosen)
+    material = Material(source, model_config(kokoro), tables, dtype, tuple(dict.fromkeys(words)))
+    with atomic(path) as draft:
+        write_client(material, rules, draft)
+        about = ClientDelivery(
+            rules.client,
+            rules.versions,
+            kokoro.weights.label,
+            dtype,
+            asdict(chosen),
+            tuple(tables),
+            rules.row.words,
+            rules.max_tokens,
+            rules.min_speed,
+            rules.max_speed,
+            rules.sample_rate,
+            rules.audio,
+            rules.raw,
+            checksums(draft, (FILE,)),
+        )
+        write_json(draft / FILE, {"schema": SCHEMA, **asdict(about)})
+    return about
+
+
+def model_config(kokoro: Kokoro) -> dict[str, Any]:
+    """Return what clients read of a ``config.json``: the vocabulary, and the sizes of the model."""
+    model = kokoro.model
+    sizes = {"n_token": model.text_encoder.embedding.num_embeddings, "max_position": model.context_length}
+    return {"weights": kokoro.weights.label, "style_dim": STYLE, **sizes, "vocab": dict(model.vocab)}
+
+
+def write_client(material: Material, rules: ClientContract, folder: Path) -> None:
+    """Make a folder in the client's layout."""
+    folder.mkdir(parents=True)
+    _WRITERS[rules.client](material, rules, folder)
+
+
+def require_free(folder: Path, force: bool) -> None:
+    """Refuse a folder with something in it, unless it may be replaced.
+
+    Raises
+    ------
+    InputError
+        If it is a file, or not empty and `force` is not given.
+    """
+    if folder.is_dir() and any(folder.iterdir()) and not force:
+        raise InputError(f"{folder} is not empty; choose another folder, or replace it whole with --force.")
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; choose another folder.")
+
+
+def read_delivery(folder: str | Path) -> ClientDelivery:
+    """Read what a folder was delivered as, and require that every file is as it was written.
+
+    Raises
+    ------
+    InputError
+        If it is no delivery for a client, or a file is missing or has changed.
+    """
+    path = Path(folder) / FILE
+    about = read_json(path, "delivery")
+    if not isinstance(about, dict) or about.pop("schema", None) != SCHEMA:
+        raise InputError(f"{path} is no delivery of schema {SCHEMA}; deliver the folder again.")
+    try:
+        made = ClientDelivery(**{**about, "voices": tuple(about["voices"])})
+        changed = [name for name, said in made.files.items() if not _same(Path(folder), name, said)]
+    except (TypeError, KeyError, AttributeError) as error:
+        raise InputError(f"{path} is no delivery ({error}); deliver the folder again.") from error
+    if changed:
+        raise InputError(f"{', '.join(changed)} in {folder} is not as it was delivered; deliver it again.")
+    return made
+
+
+def _same(folder: Path, name: str, said: dict[str, Any]) -> bool:
+    path = (folder / name).resolve()
+    return path.is_relative_to(folder.resolve()) and path.is_file() and checksum(path) == said
+
+
+def _name(voice: str) -> str:
+    """Return the name under which a voice is delivered: that of its file, or a blend's with signs replaced."""
+    name = Path(voice).stem if Path(voice).suffix in (".pt", ".safetensors") else re.sub(r"[^\w-]+", "_", voice)
+    if not VOICE_NAME.fullmatch(name):
+        raise InputError(f"'{voice}' gives no name for a file; rename the voice with letters, digits and _.")
+    return name
+
+
+def vocabulary(folder: str | Path) -> dict[str, int]:
+    """Return symbol -> id as a delivered folder carries it, whichever client it is for."""
+    root = Path(folder)
+    if (root / "tokens.txt").is_file():
+        lines = (root / "tokens.txt").read_text(encoding="utf-8").splitlines()
+        return {line[0]: int(line[1:]) for line in lines}
+    if (root / "tokenizer.json").is_file():
+        vocab = json.loads((root / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
+        return {symbol: number for symbol, number in vocab.items() if number}
+    return dict(read_json(root / "config.json", "configuration")["vocab"])

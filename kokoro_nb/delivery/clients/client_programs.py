@@ -1,0 +1,130 @@
+"""Speech made by the client's own program, in a process of its own, which a client may end.
+
+The clients are Python packages that need other versions than this project pins: kokoro-onnx brings a `phonemizer` that
+takes the place of the one that misaki needs. So they live in a virtual environment of their own, whose interpreter
+``$KOKORO_NB_CLIENTS`` names; without it, this interpreter is tried.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from kokoro_nb.delivery.clients.registry import contract
+from kokoro_nb.errors import InputError
+
+ENVIRONMENT = "KOKORO_NB_CLIENTS"
+PACKAGES: Mapping[str, str] = {"kokoro-onnx": "kokoro_onnx", "sherpa-onnx": "sherpa_onnx"}
+_PLAYERS = Path(__file__).parent / "players"
+PATIENCE = 600.0  # seconds for all requests of a job
+
+
+@dataclass(frozen=True)
+class Request:
+    """One utterance.
+
+    Attributes
+    ----------
+    symbols : str
+        Phonemes of the vocabulary; with the route ``text``, a text.
+    voice : str
+        By name, and `number`, its position in the delivery: a client takes one or the other.
+    speed : float
+    default : bool
+        Leave the client's own treatment of silence as it is.
+    route : str
+        For sherpa-onnx: ``tokens``, ``codepoints`` or ``text``.
+    """
+
+    symbols: str
+    voice: str
+    number: int = 0
+    speed: float = 1.0
+    default: bool = False
+    route: str = "tokens"
+
+
+class ClientEnded(RuntimeError):
+    """The client's process ended without an answer; the message is the end of what it printed."""
+
+
+def interpreter() -> str:
+    """Return the interpreter that the clients are installed for."""
+    return os.environ.get(ENVIRONMENT) or sys.executable
+
+
+def installed(client: str) -> str | None:
+    """Return the version of a client's package that can be run here, or None."""
+    return _version(interpreter(), client.partition("==")[0])
+
+
+@cache
+def _version(python: str, client: str) -> str | None:
+    if client not in PACKAGES:
+        return None
+    code = f"import {PACKAGES[client]}; from importlib.metadata import version; print(version('{client}'))"
+    try:
+        done = subprocess.run([python, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
+    except OSError:
+        return None
+    return done.stdout.strip().splitlines()[-1] if done.returncode == 0 else None
+
+
+def absence(client: str) -> str | None:
+    """Return why a client cannot speak here, in one sentence, or None."""
+    rules, found = contract(client), installed(client)
+    if rules.client not in PACKAGES:
+        return f"{rules.client} is no Python package that could be called from here."
+    if found is None:
+        return f"{rules.client} is not installed; install it apart, and name its interpreter in ${ENVIRONMENT}."
+    if not any(found == known or found.startswith(f"{known}.") for known in rules.known):
+        return f"{rules.client} {found} is installed here, and the contract is that of {rules.versions}."
+    return None
+
+
+def speak_in(client: str, folder: str | Path, requests: Sequence[Request]) -> list[np.ndarray]:
+    """Have the client itself load a folder and speak.
+
+    Parameters
+    ----------
+    client : str
+        See `registry.contract`.
+    folder : path
+        In the client's layout.
+    requests : sequence of Request
+
+    Returns
+    -------
+    list of numpy.ndarray, shape (samples,), float32
+        Audio of each request, as the client returns it.
+
+    Raises
+    ------
+    InputError
+        If the client cannot speak here.
+    ClientEnded
+        If its process ends with an error.
+    """
+    reason = absence(client)
+    if reason:
+        raise InputError(reason)
+    with tempfile.TemporaryDirectory() as place:
+        job, out = Path(place) / "job.json", Path(place) / "spoken.npz"
+        about = {"folder": str(Path(folder).resolve()), "requests": [asdict(request) for request in requests]}
+        job.write_text(json.dumps(about), encoding="utf-8")
+        script = _PLAYERS / f"{PACKAGES[contract(client).client]}_player.py"
+        command = [interpreter(), str(script), str(job), str(out)]
+        clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=clean)
+        if done.returncode or not out.is_file():
+            said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
+            raise ClientEnded(f"{client} ended with status {done.returncode}: {''.join(said) or 'it said nothing'}")
+        with np.load(out) as spoken:
+            return [spoken[str(number)].reshape(-1) for number in range(len(requests))]

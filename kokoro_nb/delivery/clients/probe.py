@@ -1,0 +1,328 @@
+"""A delivery whose audio is what the program fed to it, and what can be read from that audio.
+
+Each number is held for 600 samples as a level of 0.1 to 0.5 of full scale, with alternating sign, so that it survives
+16-bit files, a change of level and a phone's file sharing. Half a second of silence stands before, between and after:
+what is left of it says what the client trims.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.delivery.clients.client_contract import ClientContract, Dtype
+from kokoro_nb.delivery.clients.client_delivery import WORDS, require_free, write_client
+from kokoro_nb.delivery.clients.material import Material
+from kokoro_nb.delivery.clients.registry import contract
+from kokoro_nb.errors import InputError
+from kokoro_nb.models.architecture import SAMPLE_RATE, full_config
+from kokoro_nb.storage import atomic, cache_dir
+
+HOLD = 600  # samples of one number
+SILENCE = SAMPLE_RATE // 2  # samples of each of the three silences
+FLOOR, RANGE = 0.1, 0.4  # level of the number 0, and how much more 1 has
+WHOLE = 1024.0  # ids and rows are divided by it
+FASTEST = 8.0  # speeds are divided by it
+LAYOUT = 777  # stands in the last column of every row
+BEGIN, END = (1.0, 0.0, 1.0, 0.0), (0.0, 1.0, 0.0, 1.0)
+LIMIT = 0.02  # levels below this share of full scale are silence
+
+
+@dataclass(frozen=True)
+class ProbeMaterial(Material):
+    """What a probe is made of: tables whose first column is the number of the row."""
+
+    def table(self, name: str, contract: ClientContract) -> np.ndarray:
+        """Return (rows, 256) float32: the row's number, in column 128 the voice's, in the last `LAYOUT`."""
+        rows = np.zeros((contract.voices.rows, 256), np.float32)
+        rows[:, 0], rows[:, 128], rows[:, -1] = np.arange(len(rows)), list(self.voices).index(name), LAYOUT
+        return rows
+
+
+@dataclass(frozen=True)
+class ProbeReading:
+    """What a client fed to the probe, read from its audio.
+
+    Attributes
+    ----------
+    ids : tuple of int
+        With the pads, as fed.
+    row, voice : int
+        Row of the table, and number of the voice.
+    layout : bool
+        Whether a row was read as 256 values from its beginning.
+    speed : float
+    gain : float
+        The level of the audio relative to what the program gave.
+    lead, middle, tail : float, s
+        What is left of the three silences of 0.5 s.
+    sample_rate : int, Hz
+    """
+
+    ids: tuple[int, ...]
+    row: int
+    voice: int
+    layout: bool
+    speed: float
+    gain: float
+    lead: float
+    middle: float
+    tail: float
+    sample_rate: int
+
+    @property
+    def count(self) -> int:
+        """Ids between the two pads."""
+        return len(self.ids) - 2
+
+
+@dataclass(frozen=True)
+class ProbeVerdict:
+    """A reading compared with the contract.
+
+    Attributes
+    ----------
+    reading : ProbeReading
+    deviations : tuple of str
+        Each a sentence; none if the client does what the contract says.
+    """
+
+    reading: ProbeReading
+    deviations: tuple[str, ...] = field(default=())
+
+    def table(self) -> list[dict[str, Any]]:
+        """Return a row for each thing that was read."""
+        r = self.reading
+        said = {"ids": " ".join(map(str, r.ids)), "row": r.row, "voice": r.voice, "speed": round(r.speed, 3)}
+        silences = {"lead (s)": round(r.lead, 3), "middle (s)": round(r.middle, 3), "tail (s)": round(r.tail, 3)}
+        return [
+            {"what": name, "as fed": value} for name, value in {**said, "gain": round(r.gain, 4), **silences}.items()
+        ]
+
+
+def write_probe(
+    client: str, folder: str | Path, voices: int = 2, dtype: Dtype = "float32", force: bool = False
+) -> ClientContract:
+    """Write the probe delivery of a client.
+
+    Parameters
+    ----------
+    client : str
+        See `registry.contract`.
+    folder : path
+        Absent or empty, unless `force` is given.
+    voices : int
+        How many there are, named ``probe_0``, ``probe_1`` ...
+    dtype : str
+        Where the client has a file for each dtype, which of them is written.
+
+    Raises
+    ------
+    InputError
+        If the client is unknown or the folder is not empty.
+    """
+    rules = contract(client)
+    require_free(Path(folder), force)
+    names = {f"probe_{number}": np.zeros((510, 256), np.float32) for number in range(voices)}
+    with atomic(folder) as draft:
+        write_client(ProbeMaterial(_program(), {"vocab": full_config()["vocab"]}, names, dtype, WORDS), rules, draft)
+    return rules
+
+
+def _program() -> Path:
+    """Return the file of the probe, which is the same for every client."""
+    import onnx
+
+    path = cache_dir() / "client_programs" / "probe_1.onnx"
+    if not path.is_file():
+        with atomic(path) as draft:
+            onnx.save(probe_model(), draft)
+    return path
+
+
+def probe_model() -> Any:
+    """Return the ONNX model of the probe: three inputs, ``waveform`` and ``duration``."""
+    from onnx import TensorProto, checker, helper, numpy_helper
+
+    constants = {
+        "lead": np.zeros(SILENCE, np.float32),
+        "begin": np.array(BEGIN, np.float32),
+        "end": np.array(END, np.float32),
+        "whole": np.array(WHOLE, np.float32),
+        "fastest": np.array(FASTEST, np.float32),
+        "columns": np.array([0, 128, 255]),
+        "flat": np.array([-1]),
+        "column": np.array([-1, 1]),
+        "held": np.array([1, HOLD]),
+        "zero": np.array(0),
+        "one": np.array(1),
+        "two": np.array(2),
+        "floor": np.array(FLOOR, np.float32),
+        "range": np.array(RANGE, np.float32),
+        "half": np.array(0.5, np.float32),
+        "fourth": np.array(4.0, np.float32),
+        "rest": np.array([3 * SILENCE // HOLD + len(BEGIN) + len(END) + 5]),
+    }
+    node = helper.make_node
+    nodes = [
+        node("Reshape", ["input_ids", "flat"], ["ids"]),
+        node("Cast", ["ids"], ["ids_float"], to=TensorProto.FLOAT),
+        node("Div", ["ids_float", "whole"], ["ids_share"]),
+        node("Shape", ["ids"], ["count"]),
+        node("Cast", ["count"], ["count_float"], to=TensorProto.FLOAT),
+        node("Div", ["count_float", "whole"], ["count_share"]),
+        node("Gather", ["style", "columns"], ["picked"], axis=1),
+        node("Reshape", ["picked", "flat"], ["picked_flat"]),
+        node("Div", ["picked_flat", "whole"], ["picked_share"]),
+        node("Reshape", ["speed", "flat"], ["speed_flat"]),
+        node("Div", ["speed_flat", "fastest"], ["speed_share"]),
+        node("Concat", ["begin", "count_share", "ids_share"], ["front"], axis=0),
+        node("Concat", ["picked_share", "speed_share", "end"], ["back"], axis=0),
+        *_held(node, "front", TensorProto.FLOAT),
+        *_held(node, "back", TensorProto.FLOAT),
+        node("Concat", ["lead", "front_held", "lead", "back_held", "lead"], ["waveform"], axis=0),
+        node(
+            "ConstantOfShape", ["count"], ["ones"], value=helper.make_tensor("one_value", TensorProto.INT64, [1], [1])
+        ),
+        node("Slice", ["ones", "zero_axis", "one_axis"], ["first"]),
+        node("Add", ["first", "rest"], ["first_lasting"]),
+        node("Slice", ["ones", "one_axis", "count"], ["others"]),
+        node("Concat", ["first_lasting", "others"], ["duration"], axis=0),
+    ]
+    constants |= {"zero_axis": np.array([0]), "one_axis": np.array([1])}
+    inputs = [
+        helper.make_tensor_value_info("input_ids", TensorProto.INT64, [1, "tokens"]),
+        helper.make_tensor_value_info("style", TensorProto.FLOAT, [1, 256]),
+        helper.make_tensor_value_info("speed", TensorProto.FLOAT, [1]),
+    ]
+    outputs = [
+        helper.make_tensor_value_info("waveform", TensorProto.FLOAT, ["samples"]),
+        helper.make_tensor_value_info("duration", TensorProto.INT64, ["tokens"]),
+    ]
+    held = [numpy_helper.from_array(value, name) for name, value in constants.items()]
+    graph = helper.make_graph(nodes, "probe", inputs, outputs, held)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
+    checker.check_model(model)
+    return model
+
+
+def _held(node: Any, name: str, kind: int) -> list[Any]:
+    """Return the nodes that hold each number of `name` for 600 samples, as levels of alternating sign."""
+    return [
+        node("Shape", [name], [f"{name}_shape"]),
+        node("Squeeze", [f"{name}_shape"], [f"{name}_size"]),
+        node("Range", ["zero", f"{name}_size", "one"], [f"{name}_number"]),
+        node("Mod", [f"{name}_number", "two"], [f"{name}_odd"]),
+        node("Cast", [f"{name}_odd"], [f"{name}_odd_float"], to=kind),
+        node("Sub", ["half", f"{name}_odd_float"], [f"{name}_side"]),
+        node("Mul", [name, "range"], [f"{name}_scaled"]),
+        node("Add", [f"{name}_scaled", "floor"], [f"{name}_level"]),
+        node("Mul", [f"{name}_level", f"{name}_side"], [f"{name}_signed"]),
+        node("Add", [f"{name}_signed", f"{name}_signed"], [f"{name}_alternating"]),
+        node("Reshape", [f"{name}_alternating", "column"], [f"{name}_column"]),
+        node("Expand", [f"{name}_column", "held"], [f"{name}_rows"]),
+        node("Reshape", [f"{name}_rows", "flat"], [f"{name}_held"]),
+    ]
+
+
+def read_probe(audio: np.ndarray, sample_rate: int = SAMPLE_RATE) -> ProbeReading:
+    """Read what a client fed to the probe.
+
+    Parameters
+    ----------
+    audio : numpy.ndarray, shape (samples,)
+        What the client made of one text, any level.
+    sample_rate : int, Hz
+
+    Raises
+    ------
+    InputError
+        If it is no such audio: resampled, compressed, or several texts in one.
+    """
+    audio = np.asarray(audio, np.float64).reshape(-1)
+    if sample_rate != SAMPLE_RATE:
+        raise InputError(f"The audio has {sample_rate} Hz and the probe {SAMPLE_RATE}; save it without resampling.")
+    if not audio.size or not np.isfinite(audio).all() or not np.abs(audio).max() > 0:
+        raise InputError("The audio is empty, silent or not finite; it is not what the probe says in float32.")
+    edges, levels = _levels(audio)
+    begin = _position(levels, BEGIN)
+    end = _position(levels, END, after=begin + len(BEGIN))
+    gain = levels[begin] / (FLOOR + RANGE)
+    numbers = (np.abs(levels / gain) - FLOOR) / RANGE
+    count = round(numbers[begin + 4] * WHOLE)
+    ids = tuple(round(number * WHOLE) for number in numbers[begin + 5 : end - 4])
+    if len(ids) != count:
+        raise InputError(f"The audio holds {len(ids)} of {count} ids: the client has cut it, or joined several texts.")
+    row, voice, layout = (round(number * WHOLE) for number in numbers[end - 4 : end - 1])
+    first, last = begin + 5 + count, end - 4
+    return ProbeReading(
+        ids,
+        row,
+        voice,
+        layout == LAYOUT,
+        float(numbers[end - 1] * FASTEST),
+        float(gain),
+        edges[begin][0] / sample_rate,
+        (edges[last][0] - edges[first - 1][1]) / sample_rate,
+        (len(audio) - edges[end + 3][1]) / sample_rate,
+        sample_rate,
+    )
+
+
+def _levels(audio: np.ndarray) -> tuple[list[tuple[int, int]], np.ndarray]:
+    """Return where each number begins and ends, and its signed level."""
+    side = np.where(np.abs(audio) < LIMIT * np.abs(audio).max(), 0, np.sign(audio)).astype(int)
+    turns = np.flatnonzero(np.diff(side)) + 1
+    bounds = zip([0, *turns], [*turns, len(audio)], strict=True)
+    edges = [(int(a), int(b)) for a, b in bounds if side[a] and b - a > HOLD // 2]
+    return edges, np.array([np.median(audio[a:b]) for a, b in edges])
+
+
+def _position(levels: np.ndarray, marker: tuple[float, ...], after: int = 0) -> int:
+    """Return where the last marker of this form begins, or the first where `after` is 0."""
+    wanted = np.array([FLOOR + RANGE * number for number in marker])
+    found = []
+    for at in range(after, len(levels) - len(marker) + 1):
+        part = np.abs(levels[at : at + len(marker)])
+        if np.abs(part / part.max() * wanted.max() - wanted).max() < 0.01:
+            found.append(at)
+    if not found:
+        raise InputError("The audio holds no marker of the probe: it was made by another file, or cut.")
+    return found[-1] if after else found[0]
+
+
+def compare_reading(reading: ProbeReading, client: str, ids: tuple[int, ...] = (), speed: float = 0.0) -> ProbeVerdict:
+    """Compare what was read with what the contract says.
+
+    Parameters
+    ----------
+    reading : ProbeReading
+    client : str
+        See `registry.contract`.
+    ids : tuple of int
+        What the client was to feed, with the pads; empty if that is not known.
+    speed : float
+        What it was to feed; 0 if that is not known.
+    """
+    rules, found = contract(client), []
+    framed = reading.count > 0 and reading.ids[0] == reading.ids[-1] == 0
+    if not framed or 0 in reading.ids[1:-1]:
+        found.append(f"The ids are not framed by one pad (0) on each side: {_ends(reading.ids)}.")
+    if ids and reading.ids != tuple(ids):
+        found.append(f"The ids are {_ends(reading.ids)} and were to be {_ends(tuple(ids))}.")
+    row = rules.row.of(reading.count, reading.count, rules.voices.rows)
+    if reading.row != row:
+        found.append(f"Row {reading.row} of the voice was taken for {reading.count} ids; the contract says {row}.")
+    if not reading.layout:
+        found.append("The rows of the voices are not read as 256 values each: the file has another layout.")
+    if speed and abs(reading.speed - speed) > 0.01:
+        found.append(f"The speed fed is {reading.speed:.2f} and was to be {speed:.2f}.")
+    if abs(reading.gain - 1) > 0.01:
+        found.append(f"The client changes the level: it is {reading.gain:.3f} of what the program gave.")
+    return ProbeVerdict(reading, tuple(found))
+
+
+def _ends(ids: tuple[int, ...]) -> str:
+    shown = [*ids[:4], "...", *ids[-4:]] if len(ids) > 9 else list(ids)
+    return f"{len(ids)} ids, {' '.join(map(str, shown))}"

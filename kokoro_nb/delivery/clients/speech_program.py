@@ -1,0 +1,108 @@
+"""The one ONNX file that kokoro-onnx, sherpa-onnx and kokoro.js take, written by torch's exporter of TorchScript.
+
+The newer exporter (``dynamo=True``) cannot leave the number of frames to the data.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from kokoro_nb.backends.base import quietly
+from kokoro_nb.delivery.clients.client_contract import Dtype, TensorRule
+from kokoro_nb.delivery.clients.stored_weights import store
+from kokoro_nb.models.architecture import SAMPLE_RATE, STYLE
+from kokoro_nb.models.kokoro import Kokoro
+from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.models.text_to_audio import NoiseOrigin, TextToAudio
+from kokoro_nb.storage import atomic, cache_dir, digest
+
+OPSET, IR_VERSION = 17, 8
+SCHEMA = 1  # of the exported file: another number makes the cache export again
+BANK = "bank"  # the initializer that holds the noise
+
+
+@dataclass(frozen=True)
+class NoiseChoice:
+    """Where the source's noise comes from: see `text_to_audio.TextToAudio`.
+
+    Attributes
+    ----------
+    origin : {"bank", "drawn"}
+    seed : int
+        Of the bank.
+    samples : int
+        Length of the bank.
+    """
+
+    origin: NoiseOrigin = "bank"
+    seed: int = 0
+    samples: int = SAMPLE_RATE
+
+
+def exported_program(kokoro: Kokoro, noise: NoiseChoice) -> Path:
+    """Return the exported file, float32, out of the cache or made now."""
+    key = digest(kokoro.weights.label, repr(noise), repr(EXPORT_PATCHES), torch.__version__, str(SCHEMA))
+    path = cache_dir() / "client_programs" / f"{key[:16]}.onnx"
+    if not path.is_file():
+        with atomic(path) as draft:
+            _export(kokoro, noise, draft)
+    return path
+
+
+def _export(kokoro: Kokoro, noise: NoiseChoice, path: Path) -> None:
+    module = TextToAudio(kokoro.model, noise.origin, noise.seed, noise.samples).eval()
+    # the shortest text of which no axis has the size of another
+    example = (torch.tensor([[0, 16, 43, 44, 0]]), torch.zeros(1, 2 * STYLE), torch.ones(1))
+    with torch.no_grad(), patched(kokoro.model), quietly():
+        torch.onnx.export(
+            module,
+            example,
+            str(path),
+            dynamo=False,
+            opset_version=OPSET,
+            input_names=["input_ids", "style", "speed"],
+            output_names=list(module.output_names),
+            dynamic_axes={"input_ids": {1: "tokens"}, "waveform": {0: "samples"}, "duration": {0: "tokens"}},
+        )
+
+
+def finish(
+    path: Path,
+    dtype: Dtype,
+    inputs: Sequence[TensorRule],
+    metadata: Mapping[str, str],
+    config: Mapping[str, Any],
+) -> None:
+    """Give a file the names, the metadata, the version of the form and the dtype of its weights that a client wants."""
+    import onnx
+
+    model = onnx.load(path)
+    model.ir_version = min(model.ir_version, IR_VERSION)
+    rename(model, {"input_ids": inputs[0].name})
+    store(model, dtype)
+    set_metadata(model, {**metadata, "kokoro_config": json.dumps(config, ensure_ascii=False)})
+    onnx.checker.check_model(model)
+    onnx.save(model, path)
+
+
+def rename(model: Any, names: Mapping[str, str]) -> None:
+    """Rename inputs of an ONNX model wherever they are read."""
+    for value in model.graph.input:
+        value.name = names.get(value.name, value.name)
+    for node in model.graph.node:
+        for position, name in enumerate(node.input):
+            if name in names:
+                node.input[position] = names[name]
+
+
+def set_metadata(model: Any, metadata: Mapping[str, str]) -> None:
+    """Set keys of an ONNX model's metadata, those that it has too."""
+    kept = {entry.key: entry.value for entry in model.metadata_props} | dict(metadata)
+    del model.metadata_props[:]
+    for key, value in kept.items():
+        entry = model.metadata_props.add()
+        entry.key, entry.value = key, value

@@ -1,0 +1,208 @@
+"""A folder for a client is complete, says what PyTorch says, and is whole or absent."""
+
+import json
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+
+import kokoro_nb as nb
+from kokoro_nb.__main__ import main
+from kokoro_nb.delivery.clients import client_delivery
+from kokoro_nb.delivery.clients.client_delivery import FILE, deliver_to, read_delivery, vocabulary
+from kokoro_nb.delivery.clients.kokoro_js_client import FILES
+from kokoro_nb.delivery.clients.registry import CONTRACTS, contract
+from kokoro_nb.errors import InputError
+from kokoro_nb.models.voices import load_voice
+
+NAMES = [f"{rules.client}=={rules.versions}" for rules in CONTRACTS]
+
+
+def _program(folder):
+    (path,) = folder.rglob("*.onnx")
+    return path
+
+
+def _tables(folder, rules):
+    path = folder / rules.voices.path
+    if rules.voices.form == "npz":
+        return {name: table[:, 0] for name, table in np.load(path).items()}
+    if rules.voices.form == "raw of all":
+        every = np.fromfile(path, np.float32).reshape(-1, rules.voices.rows, 256)
+        return dict(zip(read_delivery(folder).voices, every, strict=True))
+    names = read_delivery(folder).voices
+    return {
+        name: np.fromfile(folder / rules.voices.path.format(voice=name), np.float32).reshape(-1, 256) for name in names
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_delivery_has_what_the_contract_names(deliveries, name):
+    folder, rules = deliveries(name), contract(name)
+    about = read_delivery(folder)
+    assert (about.client, about.versions, about.voices) == (rules.client, rules.versions, ("alto", "bass"))
+    assert all((folder / file).exists() for file in rules.files)
+    model = onnx.load(_program(folder))
+    inputs, outputs = rules.programs[_program(folder).relative_to(folder).as_posix()]
+    assert [value.name for value in model.graph.input] == [rule.name for rule in inputs]
+    assert [value.name for value in model.graph.output] == [rule.name for rule in outputs]
+    assert model.ir_version <= rules.ir_version
+    assert max(one.version for one in model.opset_import) <= rules.opset
+    metadata = {entry.key: entry.value for entry in model.metadata_props}
+    assert all(metadata[key] == value or not value for key, value in rules.metadata.items())
+    assert json.loads(metadata["kokoro_config"])["vocab"] == vocabulary(folder)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("count", [1, 2, 300, 509, 510])
+def test_the_row_that_a_client_takes_is_the_one_of_pytorch(deliveries, voiced, name, count):
+    rules = contract(name)
+    for voice, table in _tables(deliveries(name), rules).items():
+        theirs, ours = table[rules.row.of(count, count, rules.voices.rows)], load_voice(voiced, voice)[count - 1, 0]
+        if rules.client == "kokoro.js" and count == 509:  # it takes row 509 for 509 and for 510 ids: the longer wins
+            ours = load_voice(voiced, voice)[509, 0]
+        assert np.array_equal(theirs, ours.numpy())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+def test_it_computes_what_pytorch_computes(deliveries, voiced, dtype):
+    from kokoro_nb.models.text_to_audio import TextToAudio
+
+    session = onnxruntime.InferenceSession(
+        _program(deliveries("kokoro-onnx", dtype)), providers=["CPUExecutionProvider"]
+    )
+    module = TextToAudio(voiced.model).eval()
+    for ids, speed in (((0, 50, 83, 54, 0), 1.0), ((0, *range(43, 69), 0), 0.8)):
+        given = {"input_ids": torch.tensor([ids]), "style": load_voice(voiced, "bass")[len(ids) - 3]}
+        given["speed"] = torch.tensor([speed])
+        with torch.no_grad(), nb.patched(voiced.model):
+            ours = [value.numpy() for value in module(**given)]
+        theirs = session.run(None, {key: value.numpy() for key, value in given.items()})
+        assert [value.dtype for value in theirs] == [np.float32, np.int64]
+        assert np.array_equal(session.run(None, {k: v.numpy() for k, v in given.items()})[0], theirs[0])
+        if dtype == "float32":
+            assert np.array_equal(theirs[1], ours[1])
+            assert np.corrcoef(theirs[0], ours[0])[0, 1] > 0.8  # the phase of the source is ill-conditioned
+
+
+def test_fewer_bytes_are_fewer_bytes(deliveries):
+    sizes = [_program(deliveries("kokoro-onnx", dtype)).stat().st_size for dtype in ("float32", "float16", "int8")]
+    assert sizes[1] < 0.6 * sizes[0]
+    assert sizes[2] < 0.35 * sizes[0]
+
+
+def test_drawn_noise_is_another_at_each_call(voiced, tmp_path):
+    from kokoro_nb.delivery.clients.speech_program import NoiseChoice
+
+    deliver_to(voiced, "kokoro-onnx", tmp_path / "drawn", noise=NoiseChoice("drawn"))
+    session = onnxruntime.InferenceSession(_program(tmp_path / "drawn"), providers=["CPUExecutionProvider"])
+    given = {"input_ids": np.array([[0, 50, 83, 54, 0]]), "style": np.zeros((1, 256), np.float32)}
+    given["speed"] = np.ones(1, np.float32)
+    first, second = (session.run(None, given) for _ in range(2))
+    assert np.array_equal(first[1], second[1])
+    assert not np.array_equal(first[0], second[0])
+
+
+@pytest.mark.parametrize("dtype", FILES)
+def test_kokoro_js_finds_the_file_of_the_dtype_that_it_wants(deliveries, dtype):
+    assert _program(deliveries("kokoro.js", dtype)).name == FILES[dtype]
+
+
+def test_sherpas_lexicon_has_the_words(deliveries):
+    lines = (deliveries("sherpa-onnx") / "lexicon.txt").read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "hello h ə l ˈ O"
+    assert {line.split()[0] for line in lines} == set(client_delivery.WORDS)
+
+
+def test_a_folder_that_is_not_empty_is_replaced_only_by_force(voiced, deliveries, tmp_path):
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(InputError, match="is not empty; choose another folder, or replace it whole with --force"):
+        deliver_to(voiced, "kokoro-onnx", tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+    deliver_to(voiced, "kokoro-onnx", tmp_path, force=True)
+    assert read_delivery(tmp_path).voices == ("alto",)
+    assert not (tmp_path / "thesis.txt").exists()
+
+
+def test_an_interrupted_delivery_leaves_nothing(voiced, tmp_path, monkeypatch):
+    def interrupt(material, rules, folder):
+        (folder / "half").write_text("x")
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(client_delivery._WRITERS, "kokoro-onnx", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        deliver_to(voiced, "kokoro-onnx", tmp_path / "folder")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"voices": ("no such voice!",)}, "no name of a voice"),
+        ({"dtype": "float64"}, "reads no weights stored as float64; use one of float32, float16, int8"),
+        ({"client": "kokoro"}, "the nearest is kokoro"),
+        ({"words": ("123",), "client": "sherpa-onnx", "dtype": "float16"}, None),
+        ({"words": ("",), "client": "sherpa-onnx"}, "The text is empty"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_writes_nothing(voiced, tmp_path, settings, said):
+    given = {"client": "kokoro-onnx", **settings}
+    if said is None:
+        deliver_to(voiced, folder=tmp_path / "folder", **given)
+        return
+    with pytest.raises(InputError, match=said):
+        deliver_to(voiced, folder=tmp_path / "folder", **given)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("damage", ["changed", "missing", "outside"])
+def test_a_changed_delivery_is_refused(deliveries, tmp_path, damage):
+    import shutil
+
+    folder = shutil.copytree(deliveries("kokoro-onnx"), tmp_path / "copy")
+    if damage == "changed":
+        (folder / "voices.npz").write_bytes(b"")
+    elif damage == "missing":
+        (folder / "config.json").unlink()
+    else:
+        about = json.loads((folder / FILE).read_text())
+        about["files"]["../x"] = about["files"]["config.json"]
+        (folder / FILE).write_text(json.dumps(about))
+    with pytest.raises(InputError, match="is not as it was delivered"):
+        read_delivery(folder)
+
+
+def test_one_verb_and_one_command(tmp_path, capsys):
+    out = str(tmp_path / "folder")
+    (tmp_path / "words.txt").write_text("It's a small, small world.")
+    assert (
+        main(
+            [
+                "deliver",
+                out,
+                "--weights",
+                "narrow",
+                "--for",
+                "sherpa-onnx",
+                "--voices",
+                "seeded:1",
+                "--words",
+                f"{tmp_path}/words.txt",
+            ]
+        )
+        == 0
+    )
+    assert "5 files for sherpa-onnx, narrow" in capsys.readouterr().out
+    assert read_delivery(out).voices == ("seeded_1",)
+    assert [line.split()[0] for line in (tmp_path / "folder" / "lexicon.txt").read_text().splitlines()] == [
+        "it's",
+        "a",
+        "small",
+        "world",
+    ]
+    assert main(["deliver", out, "--weights", "narrow", "--for", "sherpa-onnx"]) == 2
+    assert main(["deliver", out, "--force", "--weights", "narrow", "--for", "sherpa-onnx==3"]) == 2
+    assert main(["deliver", out, "--force", "--weights", "narrow", "--for", "say", "--dtype", "int8"]) == 2
+    assert "leave the dtype out" in capsys.readouterr().err
