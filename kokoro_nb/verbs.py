@@ -209,7 +209,7 @@ def deliver(
     kokoro : Kokoro
         What `load_model` returned.
     client : str
-        The program, of `kokoro_nb.delivery.clients.registry.CLIENTS`, with or without a version (``kokoro-onnx==0.5``),
+        The program, of `kokoro_nb.delivery.clients.known_clients.CLIENTS`, with or without a version (``kokoro-onnx==0.5``),
         or ``say`` for the two exported stages that `say` speaks with.
     folder : path
         Absent or empty.

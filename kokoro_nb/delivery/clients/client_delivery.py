@@ -9,8 +9,8 @@ from typing import Any
 
 from kokoro_nb.delivery.clients import kokoro_js_client, kokoro_onnx_client, sherpa_onnx_client
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Dtype
+from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.delivery.clients.material import Material
-from kokoro_nb.delivery.clients.registry import contract
 from kokoro_nb.delivery.clients.speech_program import NoiseChoice, exported_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import STYLE
@@ -90,7 +90,7 @@ def deliver_to(
     kokoro : Kokoro
         What `load_model` returned.
     client : str
-        See `registry.contract`.
+        See `known_clients.contract`.
     folder : path
         Absent or empty, unless `force` is given.
     voices : sequence of str

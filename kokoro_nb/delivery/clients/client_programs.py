@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kokoro_nb.delivery.clients.registry import contract
+from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.errors import InputError
 
 ENVIRONMENT = "KOKORO_NB_CLIENTS"
@@ -95,7 +95,7 @@ def speak_in(client: str, folder: str | Path, requests: Sequence[Request]) -> li
     Parameters
     ----------
     client : str
-        See `registry.contract`.
+        See `known_clients.contract`.
     folder : path
         In the client's layout.
     requests : sequence of Request

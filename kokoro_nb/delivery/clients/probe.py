@@ -13,8 +13,8 @@ import numpy as np
 
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Dtype
 from kokoro_nb.delivery.clients.client_delivery import WORDS, require_free, write_client
+from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.delivery.clients.material import Material
-from kokoro_nb.delivery.clients.registry import contract
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLE_RATE, full_config
 from kokoro_nb.storage import atomic, cache_dir
@@ -109,7 +109,7 @@ def write_probe(
     Parameters
     ----------
     client : str
-        See `registry.contract`.
+        See `known_clients.contract`.
     folder : path
         Absent or empty, unless `force` is given.
     voices : int
@@ -299,7 +299,7 @@ def compare_reading(reading: ProbeReading, client: str, ids: tuple[int, ...] = (
     ----------
     reading : ProbeReading
     client : str
-        See `registry.contract`.
+        See `known_clients.contract`.
     ids : tuple of int
         What the client was to feed, with the pads; empty if that is not known.
     speed : float

@@ -17,7 +17,7 @@ from kokoro_nb.delivery.clients.stored_weights import store
 from kokoro_nb.models.architecture import SAMPLE_RATE, STYLE
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
-from kokoro_nb.models.text_to_audio import NoiseOrigin, TextToAudio
+from kokoro_nb.models.speaking import NoiseOrigin, TextToAudio
 from kokoro_nb.storage import atomic, cache_dir, digest
 
 OPSET, IR_VERSION = 17, 8
@@ -27,7 +27,7 @@ BANK = "bank"  # the initializer that holds the noise
 
 @dataclass(frozen=True)
 class NoiseChoice:
-    """Where the source's noise comes from: see `text_to_audio.TextToAudio`.
+    """Where the source's noise comes from: see `speaking.TextToAudio`.
 
     Attributes
     ----------

@@ -12,8 +12,8 @@ import kokoro_nb as nb
 from kokoro_nb.__main__ import main
 from kokoro_nb.delivery.clients import client_delivery
 from kokoro_nb.delivery.clients.client_delivery import FILE, deliver_to, read_delivery, vocabulary
+from kokoro_nb.delivery.clients.known_clients import CONTRACTS, contract
 from kokoro_nb.delivery.clients.kokoro_js_client import FILES
-from kokoro_nb.delivery.clients.registry import CONTRACTS, contract
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.voices import load_voice
 
@@ -68,7 +68,7 @@ def test_the_row_that_a_client_takes_is_the_one_of_pytorch(deliveries, voiced, n
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
 def test_it_computes_what_pytorch_computes(deliveries, voiced, dtype):
-    from kokoro_nb.models.text_to_audio import TextToAudio
+    from kokoro_nb.models.speaking import TextToAudio
 
     session = onnxruntime.InferenceSession(
         _program(deliveries("kokoro-onnx", dtype)), providers=["CPUExecutionProvider"]

@@ -5,8 +5,8 @@ import onnxruntime
 import pytest
 
 from kokoro_nb.__main__ import main
+from kokoro_nb.delivery.clients.known_clients import CONTRACTS
 from kokoro_nb.delivery.clients.probe import compare_reading, probe_model, read_probe
-from kokoro_nb.delivery.clients.registry import CONTRACTS
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.waveform import write_wav
 

@@ -1,6 +1,6 @@
 import pytest
 
-from kokoro_nb.delivery.clients.registry import CONTRACTS, contract
+from kokoro_nb.delivery.clients.known_clients import CONTRACTS, contract
 from kokoro_nb.errors import InputError
 
 
