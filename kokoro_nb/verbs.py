@@ -209,8 +209,8 @@ def deliver(
     kokoro : Kokoro
         What `load_model` returned.
     client : str
-        The program, of `kokoro_nb.delivery.clients.known_clients.CLIENTS`, with or without a version (``kokoro-onnx==0.5``),
-        or ``say`` for the two exported stages that `say` speaks with.
+        The program, of `kokoro_nb.delivery.clients.known_clients.CLIENTS`, with or without a version
+        (``kokoro-onnx==0.5``), or ``say`` for the two exported stages that `say` speaks with.
     folder : path
         Absent or empty.
     voices : sequence of str
