@@ -2,13 +2,17 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from typing import Any
 
 Active = Callable[[], tuple[str, ...]]
 Within = Callable[[Sequence[str]], AbstractContextManager[None]]
+Applied = Callable[[Any, Sequence[str]], AbstractContextManager[Any]]
+Curing = Callable[[Any, str], tuple[str, ...]]
 _CATALOGUES: list[tuple[Active, Within]] = []
+_REMEDIES: list[tuple[Curing, Applied]] = []
 
 
-def register(active: Active, within: Within) -> None:
+def register(active: Active, within: Within, curing: Curing | None = None, applied: Applied | None = None) -> None:
     """Add a catalogue of patches that replace methods of classes.
 
     Parameters
@@ -17,8 +21,15 @@ def register(active: Active, within: Within) -> None:
         Returns the names of its patches that are on.
     within : callable
         Takes names and returns a context in which exactly these are on.
+    curing : callable, optional
+        Takes a module and the name of an operator (``instance_norm``), and returns its patches that write this operator
+        in another form and find something in the module to change.
+    applied : callable, optional
+        Takes a module and names of patches, and returns a context in which they are applied to it.
     """
     _CATALOGUES.append((active, within))
+    if curing is not None and applied is not None:
+        _REMEDIES.append((curing, applied))
 
 
 def active_patches() -> tuple[str, ...]:
@@ -32,3 +43,8 @@ def with_patches(names: Sequence[str]) -> AbstractContextManager[object]:
     for _, within in _CATALOGUES:
         stack.enter_context(within(names))
     return stack
+
+
+def cures(module: Any, operator: str) -> tuple[tuple[str, Applied], ...]:
+    """Return the patches that write an operator of a module in another form, each with what applies it."""
+    return tuple((name, applied) for curing, applied in _REMEDIES for name in curing(module, operator))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.backends.base import Failure, RungError, on_rung, quietly
+from kokoro_nb.backends.called_operators import calling_module
 from kokoro_nb.backends.signature import (
     Arrays,
     TensorSpec,
@@ -66,8 +67,9 @@ class Exported:
 
     @cached_property
     def content(self) -> str:
-        """SHA-256 of all that decides what the program computes: see `content`."""
-        return digest(content(self.program), *map(str, self.inputs), *self.outputs)
+        """SHA-256 of all that decides what the program computes, see `content`, and how its operators are called."""
+        modules = ",".join(calling_module(node) for node in self.program.graph.nodes)
+        return digest(content(self.program), *map(str, self.inputs), *self.outputs, modules)
 
 
 def export_program(module: Any, inputs: Arrays) -> Exported | Failure:

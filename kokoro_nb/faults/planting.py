@@ -86,7 +86,7 @@ def plant(exported: Exported, fault: Fault | str) -> Exported:
     results = before.results(before.program.graph.nodes)
     if fault.operator not in results:
         raise InputError(f"The program has no operator '{fault.operator}'; see its `operators`.")
-    program, place = _copy(before.program), results[fault.operator].name
+    program, place = program_copy(before.program), results[fault.operator].name
     node = next(node for node in program.graph.nodes if node.name == place)
     site = FaultSite(program, node, str(fault))
     kind = KINDS[fault.kind]
@@ -97,19 +97,35 @@ def plant(exported: Exported, fault: Fault | str) -> Exported:
         raise InputError(f"A {fault.kind} would change shape or dtype of '{fault.operator}'; choose another operator.")
     if not node.users:  # nobody reads the falsified operator any more
         node.graph.erase_node(node)
+    return with_program(exported, program, healthy)
+
+
+def with_program(exported: Exported, program: Any, named_by: Specification) -> Exported:
+    """Return an exported program with another graph, whose operators go by the names of `named_by`.
+
+    Parameters
+    ----------
+    exported : Exported
+        Its inputs and outputs stay.
+    program : torch.export.ExportedProgram
+        A changed copy of its specification's program: see `program_copy`.
+    named_by : Specification
+        Of the program that it was changed from.
+    """
     program.graph_module.recompile()
     program.graph.lint()
     program.validate()
     with quietly(), torch.no_grad():
         module = program.module()
     module.output_names = exported.outputs
-    changed = replace(exported, module=module, program=program, patches=(), named_by=healthy)
+    changed = replace(exported, module=module, program=program, patches=(), named_by=named_by)
     # the program has no writes in place already: to rewrite it once more would take seconds and change nothing
-    changed.__dict__["specification"] = Specification(program, before.inputs, before.outputs, healthy)
+    before = exported.specification
+    changed.__dict__["specification"] = Specification(program, before.inputs, before.outputs, named_by)
     return changed
 
 
-def _copy(program: Any) -> Any:
+def program_copy(program: Any) -> Any:
     """Return a copy of an `ExportedProgram` that shares its tensors."""
     graph_module = copy.deepcopy(program.graph_module)
     for before, after in zip(program.graph.nodes, graph_module.graph.nodes, strict=True):

@@ -1,22 +1,58 @@
 """What the error of single operators makes of the output: their errors are put into the right program, or left out.
 
 The program is run in float64. An operator that is wrong gives what is right on what it gets there, and its own error on
-top, as it was seen on the runtime; so the whole is what the runtime would give if nothing else were wrong.
+top, as it was seen on the runtime. With the errors of all operators in it, it gives what the runtime gave.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from kokoro_nb.locate.culprit import Culprit
-from kokoro_nb.locate.local_error import LocalError
-from kokoro_nb.locate.output_error import OutputError, worst_output
-from kokoro_nb.traces.trace import Meaning
+from kokoro_nb.locate.local_error import LocalError, parts
+from kokoro_nb.locate.output_error import OutputError, OutputLimit, worst_output
+from kokoro_nb.traces.trace import Trace
 
 MEASURED = 16  # culprits whose effect is measured, those that are furthest beyond rounding: each takes two runs
+
+
+@dataclass(frozen=True, eq=False)
+class Deviation:
+    """What an operator gave on the runtime, and what is right on the same inputs in float64; arrays of one shape.
+
+    Of complex numbers, the parts along a last axis. What is right is not cut to the range of the runtime's dtype.
+    """
+
+    given: np.ndarray
+    right: np.ndarray
+
+
+def deviations(meaning: Any, trace: Trace, names: Collection[str] | None = None) -> dict[str, Deviation]:
+    """Return the deviation of every captured operator that has one; or of `names` alone.
+
+    Parameters
+    ----------
+    meaning : Specification
+        What the operators should compute.
+    trace : Trace
+        Of the runtime, with whole tensors.
+    """
+    values, found = trace.values, {}
+    for name, value in values.items():
+        if names is None or name in names:
+            right = parts(meaning.recompute(name, trace.inputs, values).numpy())
+            given = parts(value)
+            if not np.array_equal(given, right, equal_nan=given.dtype.kind == "f"):
+                found[name] = Deviation(given, right)
+    return found
+
+
+def seen_deviations(errors: Iterable[LocalError]) -> dict[str, Deviation]:
+    """Return the deviations of those local errors that still have their tensors."""
+    return {error.operator.name: Deviation(error.given, error.right) for error in errors if error.given.size}
 
 
 class ErrorPropagation:
@@ -28,17 +64,25 @@ class ErrorPropagation:
         The program as it should be.
     inputs : mapping
         Array of each input by its name.
-    errors : iterable of LocalError
-        With their tensors.
+    errors : mapping
+        Deviation of operators by their names.
+    limits : mapping, optional
+        Limit of each output.
     """
 
-    def __init__(self, meaning: Meaning, inputs: Mapping[str, Any], errors: Sequence[LocalError]):
-        self._meaning, self._inputs = meaning, inputs
-        self._errors = {error.operator.name: error for error in errors if error.given.size}
+    def __init__(
+        self,
+        meaning: Any,
+        inputs: Mapping[str, Any],
+        errors: Mapping[str, Deviation],
+        limits: Mapping[str, OutputLimit] | None = None,
+    ):
+        self._meaning, self._inputs, self._errors, self._limits = meaning, inputs, errors, limits
+        self._known: dict[frozenset[str], OutputError] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The operators whose errors are known."""
+        """The operators whose errors are known, in the order of execution."""
         return tuple(self._errors)
 
     def outputs(self, names: Collection[str]) -> dict[str, np.ndarray]:
@@ -47,12 +91,18 @@ class ErrorPropagation:
         def change(name: str, result: Any) -> Any:
             return _with_error(result, self._errors[name]) if name in names and name in self._errors else None
 
-        run: Any = self._meaning
-        return run.run(self._inputs, change, double=True)
+        return self._meaning.run(self._inputs, change, double=True)
 
     def error(self, names: Collection[str]) -> OutputError:
         """Return how far the output is off when exactly the operators `names` have their errors."""
-        return worst_output(self.right, self.outputs(names))
+        key = frozenset(names)
+        if key not in self._known:
+            self._known[key] = worst_output(self.right, self.outputs(key), self._limits)
+        return self._known[key]
+
+    def error_without(self, names: Collection[str]) -> OutputError:
+        """Return how far the output is off when all but the operators `names` have their errors."""
+        return self.error([name for name in self.names if name not in names])
 
     @cached_property
     def right(self) -> dict[str, np.ndarray]:
@@ -70,10 +120,8 @@ def with_effects(culprits: Sequence[Culprit], propagation: ErrorPropagation) -> 
     found = {}
     for one in chosen:
         assert one.tap is not None
-        name = one.tap.name
-        alone = propagation.error((name,)) if len(propagation.names) > 1 else whole
-        rest = propagation.error([other for other in propagation.names if other != name])
-        found[name] = replace(one, effect=share_gone(whole, rest), alone=alone.of_peak)
+        alone, rest = propagation.error((one.tap.name,)), propagation.error_without((one.tap.name,))
+        found[one.tap.name] = replace(one, effect=share_gone(whole, rest), alone=alone.of_peak)
     return tuple(found.get(one.tap.name, one) if one.tap is not None else one for one in culprits)
 
 
@@ -86,15 +134,16 @@ def share_gone(before: OutputError, after: OutputError) -> float:
     return 1 - after.of_peak / before.of_peak if before.of_peak else 0.0
 
 
-def _with_error(result: Any, error: LocalError) -> Any:
+def _with_error(result: Any, error: Deviation) -> Any:
     """Return what is right here with the operator's own error on top; NaN and infinities where it gave them."""
     import torch
 
     given, right = torch.from_numpy(np.array(error.given)), torch.from_numpy(np.array(error.right))
     if not result.is_floating_point() and not result.is_complex():
-        return torch.where(torch.from_numpy(error.wrong), given.to(result.dtype), result)
-    parts = torch.view_as_real(result) if result.is_complex() else result
-    given, right = given.to(parts.dtype), right.to(parts.dtype)
+        return torch.where(given != right, given.to(result.dtype), result)
+    split = torch.view_as_real(result) if result.is_complex() else result
+    given, right = given.to(split.dtype), right.to(split.dtype)
+    same = (given == right) | (torch.isnan(given) & torch.isnan(right))
     known = torch.isfinite(given) & torch.isfinite(right)
-    changed = torch.where(known, parts + (given - right), torch.where(given == right, parts, given))
+    changed = torch.where(same, split, torch.where(known, split + (given - right), given))
     return torch.view_as_complex(changed.contiguous()) if result.is_complex() else changed

@@ -7,7 +7,16 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.findings import Verdict
+from kokoro_nb.locate.local_error import parts
 from kokoro_nb.traces.parity import compare
+
+
+@dataclass(frozen=True)
+class OutputLimit:
+    """What is allowed of an output's error, of its peak, and where that comes from."""
+
+    value: float
+    basis: str
 
 
 @dataclass(frozen=True)
@@ -45,7 +54,7 @@ class OutputError:
 
     def __str__(self) -> str:
         if self.finite < 1:
-            return f"'{self.output}': {100 * (1 - self.finite):.3g} % of its elements are not finite"
+            return f"{100 * (1 - self.finite):.3g} % of '{self.output}' is not finite where it should be"
         limit = "" if np.isnan(self.limit) else f" (limit {self.limit:.3g}: {self.basis})"
         return f"'{self.output}' is off by {self.of_peak:.3g} of its peak{limit}"
 
@@ -61,17 +70,32 @@ class OutputError:
         }
 
 
-def worst_output(right: Mapping[str, np.ndarray], given: Mapping[str, np.ndarray]) -> OutputError:
-    """Return the output that is furthest off, without a limit; one that is not finite is further than any other.
+def worst_output(
+    right: Mapping[str, Any], given: Mapping[str, Any], limits: Mapping[str, OutputLimit] | None = None
+) -> OutputError:
+    """Return the output that is furthest beyond its limit; one that is not finite is further than any other.
 
     Elements that are not finite in `right` are right where `given` has the same.
+
+    Parameters
+    ----------
+    right, given : mapping
+        Array of each output by its name.
+    limits : mapping, optional
+        Limit of each; without it the output with the largest error of its peak is returned, and has no limit.
     """
     found = []
     for name, expected in right.items():
-        expected, seen = np.asarray(expected), np.asarray(given[name])
+        expected, seen = parts(np.asarray(expected)), parts(np.asarray(given[name]))
         known = np.isfinite(expected)
-        same = (expected == seen) | (np.isnan(expected) & np.isnan(seen)) if expected.dtype.kind != "b" else known
-        lost = int((known & ~np.isfinite(seen)).sum() + (~known & ~same).sum())
+        lost = int((known != np.isfinite(seen)).sum())
         error = compare(expected[known], seen[known]).of_peak if known.any() and not lost else 0.0
-        found.append(OutputError(name, float("nan") if lost else error, 1 - lost / expected.size if lost else 1.0))
-    return sorted(found, key=lambda one: (one.finite < 1, 1 - one.finite, np.isnan(one.of_peak), one.of_peak))[-1]
+        limit = limits[name] if limits else OutputLimit(float("nan"), "")
+        share = 1 - lost / expected.size if lost else 1.0
+        found.append(OutputError(name, float("nan") if lost else error, share, limit.value, limit.basis))
+    return sorted(found, key=_distance)[-1]
+
+
+def _distance(one: OutputError) -> tuple[bool, float, float]:
+    beyond = one.of_peak / one.limit if one.limit else (np.inf if one.of_peak else 0.0)
+    return one.finite < 1, 1 - one.finite, one.of_peak if np.isnan(beyond) else beyond

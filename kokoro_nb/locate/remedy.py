@@ -1,7 +1,10 @@
 """What cures an export, applied and measured."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
+
+import numpy as np
 
 from kokoro_nb.findings import Verdict
 
@@ -27,6 +30,8 @@ class Remedy:
         ``pass``: the output is within its limit afterwards; ``fail``: it is not; ``unknown``: it could not be measured.
     reason : str
         Why it is ``unknown``, or what is still wrong.
+    outputs : dict of numpy.ndarray or None
+        What the runtime gives with it, each output by its name; None where it gave nothing.
     """
 
     kind: RemedyKind
@@ -36,6 +41,7 @@ class Remedy:
     error_after: float
     verdict: Verdict
     reason: str = ""
+    outputs: Mapping[str, np.ndarray] | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
         figures = f"error of the output {self.error_before:.3g} of the peak before, {self.error_after:.3g} after"

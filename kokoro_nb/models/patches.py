@@ -54,6 +54,8 @@ class Patch:
         Model-level: changes the model and returns the function that undoes it.
     acts_on : tuple of type
         Model-level: classes of the modules, or of the hooks on them, that it changes.
+    cures : tuple of str
+        Operators that it writes in another form: ``instance_norm``.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Patch:
     rewrites: tuple[Rewrite, ...] = ()
     install: Callable[[nn.Module], replaced_parts.Undo] | None = None
     acts_on: tuple[type, ...] = ()
+    cures: tuple[str, ...] = ()
 
     def finds(self, model: nn.Module) -> bool:
         """Say whether `model` holds anything that the patch changes, or that a patch which it requires makes such."""
@@ -112,6 +115,7 @@ _CATALOGUE = (
         0.0,
         requires=("custom_stft",),
         rewrites=(_TRANSFORM,),
+        cures=("atan2",),
     ),
     Patch(
         "constant_scale",
@@ -119,6 +123,7 @@ _CATALOGUE = (
         ("coreml",),
         1e-5,
         rewrites=((AdainResBlk1d, "forward", rewrites.residual_block),),
+        cures=("rsqrt",),
     ),
     Patch(
         "sqrt_epsilon",
@@ -135,6 +140,7 @@ _CATALOGUE = (
         ("coreml",),
         0.0,
         rewrites=(_SINE_PHASE,),
+        cures=("remainder",),
     ),
     Patch(
         "divided_snake",
@@ -142,14 +148,19 @@ _CATALOGUE = (
         ("coreml",),
         1e-5,
         rewrites=((AdaINResBlock1, "forward", rewrites.snake_block),),
+        cures=("reciprocal",),
     ),
     Patch(
         "two_pass_norm",
         "TVM lowers InstanceNorm to a one-pass variance that goes negative, and ExecuTorch's kernel stays outside "
-        "XNNPACK: mean and centred variance are written out.",
+        "XNNPACK: mean and centred variance are written out, those of GroupNorm as well.",
         ("tvm",),
         1e-5,
-        rewrites=((nn.InstanceNorm1d, "forward", rewrites.instance_norm),),
+        rewrites=(
+            (nn.InstanceNorm1d, "forward", rewrites.instance_norm),
+            (nn.GroupNorm, "forward", rewrites.group_norm),
+        ),
+        cures=("instance_norm", "group_norm"),
     ),
     Patch(
         "fold_weight_norm",
@@ -280,4 +291,9 @@ def _switch(names: Sequence[str]) -> None:
     rewrites.ON.update(names)
 
 
-register(active, class_patches)  # a runtime that copies a module asks there which patches are on
+def curing(model: nn.Module, operator: str) -> tuple[str, ...]:
+    """Return the patches that write `operator` in another form and find something in `model` to change."""
+    return tuple(name for name, patch in PATCHES.items() if operator in patch.cures and patch.finds(model))
+
+
+register(active, class_patches, curing, patched)  # a runtime that copies a module asks there which patches are on

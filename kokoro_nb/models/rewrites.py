@@ -1,8 +1,8 @@
 """The package's methods that patches change, each written once, with every change marked by the patch that asks for it.
 
 With no patch on, each rewrite computes what the original computes, bit for bit, and the tests hold them to that; only
-`instance_norm`, which a single patch installs, knows no other way. They replace methods of classes, not of instances,
-so that an exported graph keeps the module paths of the model.
+`instance_norm` and `group_norm`, which a single patch installs, know no other way. They replace methods of classes, not
+of instances, so that an exported graph keeps the module paths of the model.
 """
 
 import math
@@ -114,6 +114,18 @@ def instance_norm(self: nn.InstanceNorm1d, x: Tensor) -> Tensor:
     normed = centred * torch.rsqrt(_mean(centred * centred) + self.eps)
     if self.affine:
         normed = normed * self.weight[:, None] + self.bias[:, None]
+    return normed
+
+
+def group_norm(self: nn.GroupNorm, x: Tensor) -> Tensor:
+    """Stand in for `GroupNorm.forward`: mean, then the variance of the centred signal, in plain operators."""
+    grouped = x.reshape(x.shape[0], self.num_groups, -1)
+    centred = grouped - grouped.mean(-1, keepdim=True)
+    normed = centred * torch.rsqrt((centred * centred).mean(-1, keepdim=True) + self.eps)
+    normed = normed.reshape(x.shape)
+    if self.affine:
+        shape = (1, -1, *(1,) * (x.ndim - 2))
+        normed = normed * self.weight.view(shape) + self.bias.view(shape)
     return normed
 
 

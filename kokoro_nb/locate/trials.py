@@ -1,0 +1,150 @@
+"""Remedies for the culprits of a diagnosis, each applied and measured on the runtime; the first that does ends it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.backends.base import Failure, quietly
+from kokoro_nb.backends.exported import Exported, export_program
+from kokoro_nb.backends.signature import as_array
+from kokoro_nb.errors import InputError
+from kokoro_nb.locate.culprit import Culprit
+from kokoro_nb.locate.other_forms import FORMS, in_other_form, kept_in_float32, with_readers
+from kokoro_nb.locate.output_error import OutputError, OutputLimit, worst_output
+from kokoro_nb.locate.remedy import Remedy, RemedyKind
+from kokoro_nb.locate.subject import Subject
+from kokoro_nb.patch_registry import cures, with_patches
+from kokoro_nb.traces.operators import Operator
+
+Outcome = Callable[[], Any]  # computes the outputs with the remedy, or returns a failure
+Plan = tuple[RemedyKind, str, str, Outcome]
+LOSSES = ("too few bits", "accumulated phase", "overflow of the dtype")
+
+
+def tried(subject: Subject, culprits: tuple[Culprit, ...], output: OutputError) -> tuple[Remedy, ...]:
+    """Return the remedies that were tried, in their order; the last one passes, or none does.
+
+    Parameters
+    ----------
+    subject : Subject
+        What was diagnosed.
+    culprits : tuple of Culprit
+        The worst first.
+    output : OutputError
+        How far the output is off, with its limit.
+    """
+    found = []
+    known: Any = subject.known
+    right = known.meaning.run(known.inputs, double=True)
+    limits = dict.fromkeys(right, OutputLimit(output.limit, output.basis))
+    for kind, name, statement, outcome in _plans(subject, culprits):
+        try:
+            with quietly():
+                outputs = outcome()
+        except Exception as error:  # the cure of a sick export may fail in whatever way, and that is its result
+            outputs = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        if isinstance(outputs, Failure | str):
+            found.append(Remedy(kind, name, statement, output.of_peak, float("nan"), "unknown", str(outputs)))
+            continue
+        after = worst_output(right, outputs, limits)
+        reason = "" if after.verdict == "pass" else str(after)
+        found.append(
+            Remedy(kind, name, statement, output.of_peak, after.of_peak, after.verdict, reason, outputs=outputs)
+        )
+        if after.verdict == "pass":
+            break
+    return tuple(found)
+
+
+def _plans(subject: Subject, culprits: tuple[Culprit, ...]) -> Iterator[Plan]:
+    candidate = subject.candidate
+    own = candidate.named_by is None  # what was planted in a program is not cured by another form of it
+    losses = [one for one in culprits if one.mechanism.name in LOSSES and one.tap is not None]
+    operators = {one.tap.name: one.tap.operator for one in culprits if one.tap is not None}
+    if losses:
+        yield from _in_float32(subject, [one.tap.name for one in losses if one.tap is not None])
+    for kind in dict.fromkeys(map(_kind, operators.values())) if own else ():
+        for name, applied in cures(candidate.module, kind):
+            statement = f"The patch {name} writes {kind} in another form."
+            yield "patch", name, statement, partial(_patched, subject, name, applied)
+        if kind in FORMS:
+            form, names = FORMS[kind], [name for name, one in operators.items() if _kind(one) == kind]
+            every = [one.name for one in candidate.specification.operators if _kind(one) == kind]
+            for chosen, words in ((names, _listed(names)), (every, f"every {kind}")):
+                if chosen is names or set(chosen) != set(names):
+                    statement = f"{words} is written in another form: {form.statement}."
+                    yield "other form", form.name, statement, partial(_form, subject, chosen, form)
+
+
+def _in_float32(subject: Subject, names: list[str]) -> Iterator[Plan]:
+    kept = with_readers(subject.candidate.specification.operators, names)
+    converter = getattr(subject.runtime, "converter", None)
+    statement = f"{_listed(kept)} stay float32."
+    if getattr(converter, "precision", None) == "float16":
+        yield "float32 operators", ", ".join(kept), statement, lambda: _mixed(subject, kept)
+        whole = replace(subject.runtime, converter=replace(converter, precision="float32"))  # type: ignore[type-var]
+        yield "setting", "float32", "The whole file is float32.", lambda: subject.outputs(runtime=whole)
+        return
+
+    def narrow(blocks: bool) -> Any:
+        changed = kept_in_float32(subject.candidate, kept, blocks)
+        return "none of these operators is float16 in the program" if changed is None else subject.outputs(changed)
+
+    yield "float32 operators", ", ".join(kept), statement, partial(narrow, blocks=False)
+    if any(_kind(one) == "cumsum" for one in subject.candidate.specification.operators if one.name in kept):
+        statement = f"{statement.removesuffix('.')}, and running sums are computed in blocks."
+        yield "float32 operators", ", ".join(kept), statement, partial(narrow, blocks=True)
+    yield "setting", "float32", "The whole model is exported in float32.", lambda: _single(subject)
+
+
+def _mixed(subject: Subject, kept: tuple[str, ...]) -> Any:
+    """Return the outputs of a Core ML file in which these operators, by their names in eager, stay float32."""
+    from kokoro_nb.backends.coreml.precision import Mixed
+    from kokoro_nb.locate.precision.lens import converted
+
+    runtime: Any = subject.runtime
+    names = converted(subject.candidate, subject.inputs, subject.folder).names
+    mixed = Mixed(tuple(own for own, eager in names.items() if eager in kept))
+    return subject.outputs(runtime=replace(runtime, converter=replace(runtime.converter, precision=mixed)))
+
+
+def _single(subject: Subject) -> Any:
+    """Return the outputs of the module in float32, from the inputs in float32."""
+    import copy
+
+    arrays = {name: as_array(name, value) for name, value in subject.inputs.items()}
+    inputs = {name: one.astype(np.float32) if one.dtype == np.float16 else one for name, one in arrays.items()}
+    with with_patches(subject.candidate.patches):
+        exported = export_program(copy.deepcopy(subject.candidate.module).float(), inputs)
+    if isinstance(exported, Failure):
+        return exported
+    return replace(subject, inputs=inputs).outputs(exported)
+
+
+def _patched(subject: Subject, name: str, applied: Any) -> Any:
+    candidate = subject.candidate
+    with ExitStack() as stack:
+        stack.enter_context(with_patches(candidate.patches))
+        module = stack.enter_context(applied(candidate.module, [name]))
+        exported: Exported | Failure = export_program(module, subject.inputs)
+        return exported if isinstance(exported, Failure) else subject.outputs(exported)
+
+
+def _form(subject: Subject, names: list[str], form: Any) -> Any:
+    changed = in_other_form(subject.candidate, names, form)
+    if changed is None:
+        raise InputError(f"{form.name} does not apply to {_listed(names)}.")
+    return subject.outputs(changed)
+
+
+def _kind(operator: Operator) -> str:
+    return operator.op.split(".")[1] if "." in operator.op else operator.op
+
+
+def _listed(names: Any) -> str:
+    names = list(names)
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
