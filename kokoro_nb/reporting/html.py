@@ -1,12 +1,14 @@
 """The report: one HTML file per notebook that needs nothing else and loads nothing, and an index of all verdicts."""
 
 import base64
+import os
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Finding, read_findings
@@ -18,6 +20,7 @@ from kokoro_nb.reporting.matrix import columns, tallies
 from kokoro_nb.reporting.run_outcome import AGAIN
 from kokoro_nb.reporting.runs import RunRecord, changed_files, read_runs
 from kokoro_nb.reporting.selection import read_notebook
+from kokoro_nb.reporting.sick_export import card, severity
 from kokoro_nb.reporting.side_by_side import MARK, player_script
 from kokoro_nb.reporting.versions import commit, versions
 from kokoro_nb.storage import write_text
@@ -29,13 +32,23 @@ GENERATOR = '<meta name="generator" content="kokoro_nb">'  # by which a page of 
 
 
 @dataclass(frozen=True)
+class SickExport:
+    """A sick export: its card on the page of its notebook, the one on the first page, and how bad it is."""
+
+    here: str
+    first_page: str
+    severity: tuple[float, float]
+
+
+@dataclass(frozen=True)
 class Page:
-    """One notebook as it is reported: its run, its findings and the facts recorded with them, its cells."""
+    """One notebook as it is reported: its run, its findings and the facts recorded with them, its cells, its cards."""
 
     run: RunRecord
     findings: tuple[Finding, ...]
     about: Mapping[str, Any]
     body: Body
+    sick: tuple[SickExport, ...] = ()
 
     @property
     def name(self) -> str:
@@ -114,7 +127,8 @@ def render_report(run_dir: str | Path, out_dir: str | Path, notebooks: Collectio
     runs = [_current(run, notebooks) for run in read_runs(run_dir)]
     if not runs:
         raise InputError(f"Nothing has been run in {run_dir}; run the notebooks first: kokoro-nb run.")
-    return write_pages([read_page(run, Path(run_dir) / run.notebook) for run in runs], Path(out_dir))
+    folders = {run.notebook: Path(run_dir) / run.notebook for run in runs}
+    return write_pages([read_page(run, folders[run.notebook], Path(out_dir)) for run in runs], Path(out_dir))
 
 
 def write_pages(pages: Sequence[Page], out_dir: Path) -> Path:
@@ -138,15 +152,20 @@ def _current(run: RunRecord, notebooks: Collection[str] | None) -> RunRecord:
     return replace(run, status="removed", reason=reason)
 
 
-def read_page(run: RunRecord, folder: Path) -> Page:
-    """Read what `run` left in `folder`; what is no longer as it left it, or may be half-written, is not opened."""
+def read_page(run: RunRecord, folder: Path, out_dir: Path | None = None) -> Page:
+    """Read what `run` left in `folder`; what is no longer as it left it, or may be half-written, is not opened.
+
+    Pages in `out_dir` link to what reproduces a fault; without it they only name it.
+    """
     spoilt = changed_files(folder, run, ("findings.json", f"{run.notebook}.ipynb"))
     findings: tuple[Finding, ...] = ()
     about: Mapping[str, Any] = {}
     body = Body()
+    sick: tuple[SickExport, ...] = ()
     try:
         if (folder / "findings.json").is_file() and "findings.json" not in spoilt:
             findings, about = read_findings(folder / "findings.json")
+            sick = sick_exports(findings, run.notebook, folder, out_dir)
         if run.executed and run.executed not in spoilt:
             body = read_body(folder / run.executed, run.error)
     except InputError as error:
@@ -154,7 +173,30 @@ def read_page(run: RunRecord, folder: Path) -> Page:
     if spoilt and run.status in ("passed", "checks failed"):
         reason = f"Its results were changed or damaged since; {AGAIN}."
         run = replace(run, status="damaged", reason=reason, error="; ".join(spoilt))
-    return Page(run, findings, about, body)
+    return Page(run, findings, about, body, sick)
+
+
+def sick_exports(
+    findings: Sequence[Finding], notebook: str, folder: Path, out_dir: Path | None = None
+) -> tuple[SickExport, ...]:
+    """Return the cards of the sick exports among `findings`.
+
+    Raises
+    ------
+    InputError
+        If one of them is none that this package has written.
+    """
+    found = []
+    for row in (one.diagnosis for one in findings if one.diagnosis is not None):
+        try:
+            place = (folder / str(row["bundle"])).resolve() if row["bundle"] else folder
+            there = out_dir is not None and place.is_dir() and folder.resolve() in place.parents
+            bundle = quote(Path(os.path.relpath(place, out_dir)).as_posix()) if there else ""
+            cards = card(row, bundle=bundle), card(row, f"{quote(notebook)}.html", notebook, bundle)
+            found.append(SickExport(*(one.html for one in cards), severity(row)))
+        except (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+            raise InputError(f"A diagnosis of {notebook} cannot be shown ({error!r}); run it again.") from error
+    return tuple(found)
 
 
 def read_body(path: Path, error: str = "") -> Body:
@@ -195,6 +237,12 @@ def render_index(pages: Sequence[Page], sizes: Mapping[str, int]) -> str:
         tally=tally(every),
         columns=columns(every),
         tallies={page.name: tallies(page.findings) for page in pages},
+        sick=[
+            one.first_page
+            for one in sorted(
+                (one for page in counted for one in page.sick), key=lambda one: one.severity, reverse=True
+            )
+        ],
         boards={page.name: board(page.findings, page.file).html for page in pages},
         stopped=[page for page in pages if not page.completed],
         labels=list(dict.fromkeys(page.weights for page in pages)),

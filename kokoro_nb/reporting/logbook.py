@@ -190,6 +190,40 @@ class Logbook:
         self._save()
         return verdict_line(finding)
 
+    def diagnosis(self, found: Any, subject: str = "The program", note: str = "", bundle: str | Path = "") -> Fragment:
+        """Record a sick export for the first page of the report, and return its card for the cell to show.
+
+        It is what the notebook is about and no check: `close` does not raise for it.
+
+        Parameters
+        ----------
+        found : Diagnosis, Failure or row of `survey`
+            What was found out.
+        subject : str
+            What was exported, as the start of a sentence: ``"The whole decoder"``.
+        note : str, optional
+            What a reader has to know of it: that a fault was planted on purpose, for one.
+        bundle : path, optional
+            The folder below `out_dir` that reproduces the culprit: what ``found.bundle(log.out_dir / ...)`` wrote.
+
+        Raises
+        ------
+        InputError
+            If `bundle` lies elsewhere.
+        """
+        from kokoro_nb.reporting.sick_export import card, described
+
+        place = Path(bundle).resolve() if bundle else self.out_dir
+        if not place.is_relative_to(self.out_dir):
+            raise InputError(f"The bundle {bundle} has to lie below {self.out_dir}, so that the report can link to it.")
+        row = described(found, subject, note, place.relative_to(self.out_dir).as_posix() if bundle else "")
+        worst = next(iter(row["culprits"]), {"tap": None, "op": ""})
+        tap = worst["tap"] and f"{worst['tap']} ({worst['op']})"
+        about = {"backend": row["backend"], "tap": tap, "diagnosis": row, "reason": row["why"] or row["statement"]}
+        statement = f"{subject}: {row['statement']}"
+        self.note(Finding("diagnosis", row["verdict"], statement, self.weights, **about))
+        return card(row)
+
     def _checked(self, finding: Finding) -> Fragment:
         """Record what was checked; a failure is shown at once, wherever in the cell it happens."""
         line = self.note(finding)

@@ -1,5 +1,6 @@
 """The checks that every exported program has to pass, by the type of what was measured: see `Logbook.record`."""
 
+from dataclasses import replace
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ from kokoro_nb.findings import Finding
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.investigation import Investigation
 from kokoro_nb.locate.survey import SurveyRow
+from kokoro_nb.markup import number
+from kokoro_nb.reporting.sick_export import known_failure
 
 if TYPE_CHECKING:
     from kokoro_nb.reporting.logbook import Logbook  # it imports this module when it needs it
@@ -33,9 +36,14 @@ def _row(row: SurveyRow, log: "Logbook", subject: str, parity: float | None) -> 
         log.outcome("built", f"{subject} is exported.", row.failure, row.backend)
         log.skip("runs", f"{subject} runs.", row.unexecuted, row.backend)
         return
-    log.outcome("runs", f"{subject} is exported and runs.", row.failure, row.backend)
+    if row.failure is not None:
+        record_checks(row.failure, log, subject, parity)
+        return
+    log.outcome("runs", f"{subject} is exported and runs.", None, row.backend)
     nothing = float("nan")  # fails every check
     finite = row.eager32.finite if row.eager32 else nothing
+    if row.eager32 and (finite != 1 or (parity is not None and not row.eager32.of_peak <= parity)):
+        log.diagnosis(row, subject)
     log.check("finite", f"{subject}: the output is finite.", finite, 1, "==", backend=row.backend)
     if row.climb and row.climb.drift is not None:
         claim = f"{subject}: several calls on one loaded program agree."
@@ -48,22 +56,43 @@ def _row(row: SurveyRow, log: "Logbook", subject: str, parity: float | None) -> 
 
 @record_checks.register(Failure)
 def _failure(failure: Failure, log: "Logbook", subject: str, parity: float | None) -> None:
-    log.outcome("runs", f"{subject} is exported and runs.", failure, failure.backend)
+    log.diagnosis(failure, subject)
+    known = known_failure(failure)
+    about = [str(failure), failure.operator and f"operator: {failure.operator}", failure.line and f"at {failure.line}"]
+    about.append(f"known defect: {known['title']}" if known else "")
+    log.outcome("runs", f"{subject} is exported and runs.", "; ".join(filter(None, about)), failure.backend)
 
 
 @record_checks.register(Diagnosis)
 def _diagnosis(found: Diagnosis, log: "Logbook", subject: str, parity: float | None) -> None:
-    if found.bisection is None:
-        record_checks(found.failure or found.investigation, log, subject, parity)
-    elif found.verdict == "unknown":
-        log.note(
-            Finding(
-                "bisection", "unknown", f"{subject}: {found.statement}", log.weights, found.backend, reason=found.why
-            )
-        )
+    if found.failure is not None:
+        record_checks(found.failure, log, subject, parity)
+        return
+    if found.verdict != "pass":
+        log.diagnosis(found, subject)
+    if found.investigation is not None and found.bisection is None:
+        record_checks(found.investigation, log, subject, parity)
+        _culprits(found, log)
+        claim = f"{subject} is right as a whole, and each operator by itself."
     else:
         claim = f"{subject} computes what each of its operators computes in float64, within rounding."
-        log.claim("bisection", claim, found.verdict == "pass", found.statement, backend=found.backend)
+    if found.verdict == "unknown":
+        statement = f"{subject}: {found.statement}"
+        log.note(Finding(found.method, "unknown", statement, log.weights, found.backend, reason=found.why))
+    elif found.verdict == "fail" or found.bisection is not None:
+        named = found.ranked[0].tap if found.ranked else None
+        log.claim(found.method, claim, found.verdict == "pass", found.statement, found.backend, named and named.name)
+
+
+def _culprits(found: Diagnosis, log: "Logbook") -> None:
+    """Record the operator that is executed first and the one with the largest effect, which may be the same."""
+    named = {one.tap.name: one for one in (*found.culprits[:1], *found.ranked[:1]) if one.tap is not None}
+    for one in named.values():
+        inherited = "" if one.inherited_error is None else f"inherited error {number(one.inherited_error)} of peak"
+        effect = "" if one.effect is None else f"{number(100 * one.effect)} % of the output's error"
+        notes = (f"mechanism: {one.mechanism.name}", inherited, effect, one.source, one.reason)
+        reason = "; ".join(filter(None, notes))
+        log.note(replace(one.finding(log.weights), unit="of peak, by itself", reason=reason))
 
 
 @record_checks.register(Investigation)
@@ -74,8 +103,11 @@ def _investigation(found: Investigation, log: "Logbook", subject: str, parity: f
     log.check("probe_effect", claim, found.probe.of_peak, PROBE_LIMIT, unit="of peak", backend=name)
     claim = "The same inputs give the same answer after poisoned and constant ones."
     log.claim("history", claim, not found.history.depends, found.history.statement, backend=name)
-    bad = sum(tap.statistics.finite != 1 for tap in found.candidate.taps)
-    log.check("finite", "Every captured operator is finite.", bad, 0, "==", backend=name)
+    bad, first = sum(tap.statistics.finite != 1 for tap in found.candidate.taps), found.nonfinite.tap
+    tap = first and f"{first.name} ({first.op})"
+    log.check("finite", "Every captured operator is finite.", bad, 0, "==", "operators", name, tap)
     worst = float(np.max([error.ratio for error in found.errors])) if found.errors else float("nan")
+    wrong = found.divergence.tap
+    tap = wrong and f"{wrong.name} ({wrong.op})"
     claim = "Every captured operator is right on its own inputs, within what rounding explains."
-    log.check("local_error", claim, worst, 1, unit="of what rounding explains", backend=name)
+    log.check("local_error", claim, worst, 1, unit="of what rounding explains", backend=name, tap=tap)
