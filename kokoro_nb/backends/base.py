@@ -68,7 +68,7 @@ class Failure:
 
     def as_dict(self) -> dict[str, str]:
         """Return the row of a table."""
-        error = f"{self.error}: {_first_line(self.message)}"
+        error = _first_line(self.cause) or f"{self.error}: {_first_line(self.message)}"
         about = {"backend": self.backend, "outcome": "not exported", "rung": self.rung, "error": error}
         return about | {"operator": self.operator, "line of the model": self.line}
 

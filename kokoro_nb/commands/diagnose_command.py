@@ -53,8 +53,8 @@ def _diagnose(arguments: argparse.Namespace) -> int:
     import_models()
     from kokoro_nb.backends import backend
     from kokoro_nb.backends.base import running
-    from kokoro_nb.commands.diagnosed_program import kokoro_decoder, own_module
     from kokoro_nb.locate import diagnose
+    from kokoro_nb.studies.diagnosed_program import kokoro_decoder, own_module
 
     running(backend(arguments.backend))  # before anything takes time
     given = arguments

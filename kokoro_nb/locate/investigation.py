@@ -72,6 +72,7 @@ class Investigation:
             "tapping changed the output by (of peak)": self.probe.of_peak,
             "largest local error (of what rounding explains)": worst and worst.ratio,
             "of": worst and worst.operator.name,
+            "first wrong operator": (self.culprit.tap and self.culprit.tap.name) or "none",
             "wrong by themselves": len(self.faults),
             "depends on history": self.history.depends,
             "how": self.candidate.how,

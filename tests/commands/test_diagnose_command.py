@@ -7,7 +7,7 @@ import pytest
 
 from kokoro_nb import locate
 from kokoro_nb.__main__ import main
-from kokoro_nb.commands import diagnosed_program
+from kokoro_nb.studies import diagnosed_program
 
 MODULE = """
 import torch

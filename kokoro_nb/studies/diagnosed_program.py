@@ -1,4 +1,4 @@
-"""What a command works on: a module of the user's own, or Kokoro's decoder, exported, with example inputs."""
+"""What is diagnosed: a module of the user's own, or Kokoro's decoder, exported, with example inputs."""
 
 import importlib
 import importlib.util

@@ -1,0 +1,164 @@
+"""What is diagnosed: Kokoro's decoder under chosen patches, or what a function of the user's own returns."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from kokoro_nb.backends.exported import Exported
+from kokoro_nb.errors import InputError
+from kokoro_nb.faults import nearly_constant
+from kokoro_nb.models.architecture import SAMPLE_RATE
+from kokoro_nb.models.case import capture
+from kokoro_nb.models.kokoro import load_model
+from kokoro_nb.models.patches import EXPORT_PATCHES, PATCHES
+from kokoro_nb.studies.decoder import decoder_program
+from kokoro_nb.studies.diagnosed_program import own_module
+from kokoro_nb.studies.tvm_nan.constant_channels import HIGHEST, LOWEST
+
+BUT = "all but "
+NORM = "decoder.generator.noise_res.0.adain1.0.norm"  # behind the convolution whose channels hardly vary
+
+
+@dataclass(frozen=True, eq=False)
+class DiagnosedSubject:
+    """A program, its inputs, and what is known of it before.
+
+    Attributes
+    ----------
+    label : str
+        What it is, as the start of a sentence.
+    weights : str
+        Label of its weights.
+    program : Exported
+        As it is exported.
+    inputs : dict
+        Name -> tensor.
+    note : str
+        What was made on purpose; empty where nothing was.
+    known : str
+        Module path of the operator that is known to be the first wrong one; empty where none is.
+    missing : tuple of str
+        Patches that an export takes and this one has not.
+    patched : Exported or None
+        The same with these patches, the cure that is tried; None where none is missing.
+    sample_rate : int
+        Of its output, in Hz; 0 where that is no audio.
+    """
+
+    label: str
+    weights: str
+    program: Exported
+    inputs: Mapping[str, Any]
+    note: str = ""
+    known: str = ""
+    missing: tuple[str, ...] = ()
+    patched: Exported | None = None
+    sample_rate: int = 0
+
+
+def diagnosed_subject(
+    module: str = "",
+    weights: str = "mini",
+    patches: str = "all",
+    inputs: str = "",
+    text: str = "Hello world.",
+    seed: int = 0,
+    frames: int = 24,
+    channels: int = 0,
+) -> DiagnosedSubject:
+    """Return what is to be diagnosed.
+
+    Parameters
+    ----------
+    module : str
+        ``file.py:function`` or ``package.module:function`` that returns a module and its example inputs; empty for
+        Kokoro's decoder from `har`, the spectrum of its harmonic source, on.
+    weights, text, seed, frames
+        Of Kokoro: `load_model`'s weights, what it speaks, the seed of its noise, and the length, 40 to the second.
+    patches : str
+        Of Kokoro: ``all`` that an export takes, ``all but A, B``, ``none``, or names.
+    inputs : str
+        An .npz file of inputs by name, in place of the example inputs.
+    channels : int
+        Of Kokoro: how many channels of one convolution are made nearly constant, as trained models may hold them.
+
+    Raises
+    ------
+    InputError
+        If there is no such module, patch or file, or the inputs do not fit.
+    """
+    chosen = chosen_patches(patches)
+    given = {} if not inputs else read_inputs(inputs)
+    if module:
+        target = own_module(module, [])
+        fitting = _in_place(target.inputs, given)
+        return DiagnosedSubject(f"The module of {module}", "of that module", target.candidate, fitting)
+    kokoro = load_model(weights, seed)
+    case = capture(kokoro, text, seed=seed)
+    label = kokoro.weights.label
+    convolution = kokoro.model.decoder.generator.noise_convs[0]
+    narrow = nearly_constant(convolution, channels, lowest=LOWEST, highest=HIGHEST) if channels else nullcontext()
+    missing = tuple(name for name in EXPORT_PATCHES if name not in chosen)
+    with narrow:
+        decoder = decoder_program(kokoro.model, case, frames, patches=chosen)
+        every = (*chosen, *missing)
+        healed = decoder_program(kokoro.model, case, frames, patches=every).program if missing else None
+    note, known = "", ""
+    if channels:
+        note = f"Made sick on purpose: {channels} channels of one convolution hardly vary beside a large mean."
+        known = NORM if missing == ("two_pass_norm",) else ""
+    subject = f"Kokoro's decoder, {frames / 40:g} s of speech"
+    fitting = _in_place(decoder.inputs, given)
+    weights_label = f"{label}, {channels} channels nearly constant" if channels else label
+    return DiagnosedSubject(
+        *(subject, weights_label, decoder.program, fitting, note, known, missing, healed), sample_rate=SAMPLE_RATE
+    )
+
+
+def chosen_patches(patches: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the patches that a text or a list of names stands for.
+
+    >>> len(chosen_patches("all")) - len(chosen_patches("all but two_pass_norm")), chosen_patches("none")
+    (1, ())
+    """
+    text = patches if isinstance(patches, str) else ", ".join(patches)
+    named = [name.strip() for name in text.removeprefix(BUT).split(",") if name.strip()]
+    if text in ("all", "none"):
+        named = []
+    unknown = [name for name in named if name not in PATCHES]
+    if unknown:
+        raise InputError(f"There is no patch '{unknown[0]}'; give all, none, or names of {', '.join(PATCHES)}.")
+    if text == "all" or text.startswith(BUT):
+        return tuple(name for name in EXPORT_PATCHES if name not in named)
+    return tuple(named)
+
+
+def read_inputs(path: str) -> dict[str, torch.Tensor]:
+    """Return the arrays of an .npz file as tensors.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read.
+    """
+    try:
+        with np.load(Path(path), allow_pickle=False) as arrays:
+            return {name: torch.from_numpy(np.ascontiguousarray(arrays[name])) for name in arrays.files}
+    except (OSError, ValueError, EOFError, AttributeError, TypeError) as error:
+        raise InputError(f"{path} cannot be read as arrays by name ({error}); write it with numpy.savez.") from error
+
+
+def _in_place(examples: Mapping[str, Any], given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the example inputs with those that are given in their place."""
+    for name, value in given.items():
+        if name not in examples or tuple(value.shape) != tuple(examples[name].shape):
+            takes = ", ".join(f"{key} {tuple(one.shape)}" for key, one in examples.items())
+            raise InputError(
+                f"The input '{name}' of shape {tuple(value.shape)} does not fit; the module takes {takes}."
+            )
+    return {**examples, **given}
