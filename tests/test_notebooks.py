@@ -72,7 +72,7 @@ def test_findings_pass_or_say_why_not(executed):
     folder, outcomes = executed
     for outcome in outcomes:
         findings, about = read_findings(folder / outcome.run.notebook / "findings.json")
-        assert {finding.verdict for finding in findings} <= {"pass", "skip"}
+        assert {finding.verdict for finding in findings if finding.diagnosis is None} <= {"pass", "skip"}
         assert about["finished"]
         assert all("narrow" in finding.weights for finding in findings)
 

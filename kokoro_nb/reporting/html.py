@@ -190,10 +190,10 @@ def sick_exports(
     for row in (one.diagnosis for one in findings if one.diagnosis is not None):
         try:
             place = (folder / str(row["bundle"])).resolve() if row["bundle"] else folder
-            there = out_dir is not None and place.is_dir() and folder.resolve() in place.parents
-            bundle = quote(Path(os.path.relpath(place, out_dir)).as_posix()) if there else ""
-            cards = card(row, bundle=bundle), card(row, f"{quote(notebook)}.html", notebook, bundle)
-            found.append(SickExport(*(one.html for one in cards), severity(row)))
+            written = out_dir is not None and place.is_dir() and folder.resolve() in place.parents
+            bundle = quote(Path(os.path.relpath(place, out_dir or folder)).as_posix()) if written else ""
+            here, there = card(row, bundle=bundle), card(row, f"{quote(notebook)}.html", notebook, bundle)
+            found.append(SickExport(here.html, there.html, severity(row)))
         except (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
             raise InputError(f"A diagnosis of {notebook} cannot be shown ({error!r}); run it again.") from error
     return tuple(found)

@@ -9,6 +9,7 @@ import numpy as np
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Finding
+from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.investigation import Investigation
 from kokoro_nb.locate.survey import SurveyRow
@@ -68,7 +69,7 @@ def _diagnosis(found: Diagnosis, log: "Logbook", subject: str, parity: float | N
     if found.failure is not None:
         record_checks(found.failure, log, subject, parity)
         return
-    if found.verdict != "pass":
+    if found.verdict == "fail" or (found.output is not None and found.output.verdict == "fail"):
         log.diagnosis(found, subject)
     if found.investigation is not None and found.bisection is None:
         record_checks(found.investigation, log, subject, parity)
@@ -80,8 +81,8 @@ def _diagnosis(found: Diagnosis, log: "Logbook", subject: str, parity: float | N
         statement = f"{subject}: {found.statement}"
         log.note(Finding(found.method, "unknown", statement, log.weights, found.backend, reason=found.why))
     elif found.verdict == "fail" or found.bisection is not None:
-        named = found.ranked[0].tap if found.ranked else None
-        log.claim(found.method, claim, found.verdict == "pass", found.statement, found.backend, named and named.name)
+        named = _named(found.ranked[0]) if found.ranked else None
+        log.claim(found.method, claim, found.verdict == "pass", found.statement, found.backend, named)
 
 
 def _culprits(found: Diagnosis, log: "Logbook") -> None:
@@ -103,11 +104,15 @@ def _investigation(found: Investigation, log: "Logbook", subject: str, parity: f
     log.check("probe_effect", claim, found.probe.of_peak, PROBE_LIMIT, unit="of peak", backend=name)
     claim = "The same inputs give the same answer after poisoned and constant ones."
     log.claim("history", claim, not found.history.depends, found.history.statement, backend=name)
-    bad, first = sum(tap.statistics.finite != 1 for tap in found.candidate.taps), found.nonfinite.tap
-    tap = first and f"{first.name} ({first.op})"
-    log.check("finite", "Every captured operator is finite.", bad, 0, "==", "operators", name, tap)
+    bad = sum(tap.statistics.finite != 1 for tap in found.candidate.taps)
+    named = _named(found.nonfinite)
+    log.check("finite", "Every captured operator is finite.", bad, 0, "==", "operators", name, named)
     worst = float(np.max([error.ratio for error in found.errors])) if found.errors else float("nan")
-    wrong = found.divergence.tap
-    tap = wrong and f"{wrong.name} ({wrong.op})"
     claim = "Every captured operator is right on its own inputs, within what rounding explains."
-    log.check("local_error", claim, worst, 1, unit="of what rounding explains", backend=name, tap=tap)
+    log.check(
+        *("local_error", claim, worst, 1), unit="of what rounding explains", backend=name, tap=_named(found.divergence)
+    )
+
+
+def _named(culprit: Culprit) -> str | None:
+    return None if culprit.tap is None else f"{culprit.tap.name} ({culprit.tap.op})"

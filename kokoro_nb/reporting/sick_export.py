@@ -19,7 +19,7 @@ RUNNERS = {"coremltools": "coreml", "onnxruntime": "onnxruntime", "tvm": "tvm", 
 
 
 @singledispatch
-def described(found: Diagnosis, subject: str, note: str = "", bundle: str = "") -> dict[str, Any]:
+def described(found: Any, subject: str, note: str = "", bundle: str = "") -> dict[str, Any]:
     """Return what ``findings.json`` records of a sick export, as plain values.
 
     Parameters
@@ -50,7 +50,13 @@ def described(found: Diagnosis, subject: str, note: str = "", bundle: str = "") 
 
 @described.register
 def _failed_export(found: Failure, subject: str, note: str = "", bundle: str = "") -> dict[str, Any]:
-    about = {"backend": found.backend, "method": "export", "why": "", "verdict": "fail", "statement": f"{found}."}
+    about: dict[str, Any] = {
+        "backend": found.backend,
+        "method": "export",
+        "why": "",
+        "verdict": "fail",
+        "statement": f"{found}.",
+    }
     about |= {"subject": subject, "note": note, "bundle": bundle, "failure": found.as_dict()}
     return {**about, "output": None, "remedies": [], "culprits": [], "count": 0, "known": known_failure(found)}
 
@@ -60,7 +66,13 @@ def _surveyed(found: SurveyRow, subject: str, note: str = "", bundle: str = "") 
     if found.failure is not None:
         return _failed_export(found.failure, subject, note, bundle)
     statement = f"kokoro-nb diagnose --backend {found.backend} looks for it."
-    about = {"backend": found.backend, "method": "survey", "why": "", "verdict": "fail", "statement": statement}
+    about: dict[str, Any] = {
+        "backend": found.backend,
+        "method": "survey",
+        "why": "",
+        "verdict": "fail",
+        "statement": statement,
+    }
     about |= {"subject": subject, "note": note, "bundle": bundle, "failure": None}
     compared = found.eager32
     output = compared and {"error (of peak)": compared.of_peak, "finite (%)": 100 * compared.finite}
@@ -166,12 +178,12 @@ def _culprit(row: Row) -> tuple[str, str]:
     worst = culprits[0]
     path, _, kind = str(worst.get("tap")).partition(":")
     figures = [
-        _of_peak("by itself", worst.get("local error (of peak)")),
-        _of_peak("inherited", worst.get("inherited error (of peak)")),
+        _of_peak("its own result is", worst.get("local error (of peak)")),
+        _of_peak("its inputs were", worst.get("inherited error (of peak)")),
     ]
     effect = _figure(worst.get("effect (of the output's error)"))
     if effect is not None and not math.isnan(effect):
-        figures.append(f"{number(100 * effect)} % of the output's error is gone when it alone is right")
+        figures.append(f"were it alone right, {number(100 * effect)} % of the output's error would be gone")
     figures = [*filter(None, (worst.get("channels"), *figures))]
     others = int(row.get("count", len(culprits))) - 1
     figures += [f"{others} other operator{'s are' if others > 1 else ' is'} wrong, too"] if others > 0 else []
@@ -235,7 +247,7 @@ def _of_peak(what: str, value: Any) -> str:
     figure = _figure(value)
     if figure is None:
         return ""
-    return f"{what} {'not finite' if not math.isfinite(figure) else f'{_percent(figure)} of the peak off'}"
+    return f"{what} {f'{_percent(figure)} of the peak off' if math.isfinite(figure) else 'not finite'}"
 
 
 def _percent(share: float) -> str:

@@ -28,7 +28,7 @@ def row(candidate, drift=0.0):
 
 
 def verdicts(log):
-    return [(finding.kind, finding.verdict) for finding in log.findings]
+    return [(finding.kind, finding.verdict) for finding in log.findings if finding.diagnosis is None]
 
 
 def test_all_checks_of_a_faithful_program(log):
@@ -104,4 +104,26 @@ def test_a_diagnosis_by_bisection_that_names_an_operator_fails(tmp_path):
     found = Diagnosis("tvm", "bisection", "a delegate", "fail", (), ":exp is wrong", bisection=Bisection("tvm", 2, ()))
     log.record(found, "The net")
     with pytest.raises(AssertionError, match=":exp is wrong"):
+        log.close()
+
+
+class Norm(torch.nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.instance_norm(x).sin()
+
+
+def test_a_real_nan_is_recorded_with_operator_mechanism_and_both_errors(log):
+    torch.manual_seed(0)
+    given = {"x": 10 + 0.01 * torch.randn(1, 256, 3840)}
+    log.record(diagnose(Norm(), given, "tvm-unfused"), "The norm")
+    failed = {finding.kind: finding for finding in log.findings if finding.verdict == "fail"}
+    assert set(failed) == {"diagnosis", "finite", "local_error", "divergence", "tracing"}
+    for finding in failed.values():
+        assert finding.tap.startswith(":instance_norm"), finding.kind
+    named = failed["divergence"]
+    assert "is the first operator that is wrong" in named.statement
+    assert "mechanism: one-pass variance; inherited error" in named.reason
+    assert "test_record_checks.py:" in named.reason
+    assert failed["diagnosis"].diagnosis["culprits"][0]["mechanism"]["name"] == "one-pass variance"
+    with pytest.raises(AssertionError, match=r"3 of 7 checks failed:\n- .*:instance_norm"):
         log.close()

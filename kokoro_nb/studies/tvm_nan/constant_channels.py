@@ -1,5 +1,6 @@
 """The decoder from `har` with channels that hardly vary, exported with and without the norm written out."""
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -45,7 +46,12 @@ def constant_channels(model: KModel, case: Case, frames: int, channels: int) -> 
         If the decoder cannot be exported.
     """
     sets = (tuple(name for name in EXPORT_PATCHES if name != PATCH), EXPORT_PATCHES)
-    convolution = model.decoder.generator.noise_convs[0]
-    with nearly_constant(convolution, channels, lowest=LOWEST, highest=HIGHEST):
-        without, within = (decoder_program(model, case, frames, patches=patches) for patches in sets)
+    sick = with_constant_channels(model, channels)
+    without, within = (decoder_program(sick, case, frames, patches=patches) for patches in sets)
     return ConstantChannels(without.program, within.program, without.inputs)
+
+
+def with_constant_channels(model: KModel, channels: int) -> KModel:
+    """Return a copy of `model` in which so many channels of ``noise_convs[0]`` hardly vary beside a large mean."""
+    with nearly_constant(model.decoder.generator.noise_convs[0], channels, lowest=LOWEST, highest=HIGHEST):
+        return copy.deepcopy(model)

@@ -12,9 +12,10 @@ import numpy as np
 from kokoro_nb.backends import backend as named_backend
 from kokoro_nb.backends.base import Failure, quietly
 from kokoro_nb.errors import InputError
+from kokoro_nb.findings import Verdict
 from kokoro_nb.locate import Diagnosis, diagnose
 from kokoro_nb.locate.remedy import Remedy
-from kokoro_nb.studies.diagnose_export.diagnosed_subject import DiagnosedSubject
+from kokoro_nb.studies.diagnose.diagnosed_subject import DiagnosedSubject
 from kokoro_nb.traces.parity import compare
 
 LIMIT = 1e-3  # of the peak: with every patch a decoder comes within it on every runtime, in notebook 15 too
@@ -30,25 +31,22 @@ class Examination:
         With the remedy that was tried.
     sounds : dict
         ``PyTorch``, ``the export`` and, where a cure was tried, ``the export, cured`` -> first output, flattened.
-    cured : Parity or None
-        The output of the cured export against PyTorch; None where no cure was tried.
+    cure : Remedy or None
+        The remedy that brings the output within its limit; None where none was found.
     bundle : Path or None
         Folder that reproduces the culprit alone; None where it could not be written.
     no_bundle : str
         Why not.
     exits : dict
         ``repro.py`` and ``repro.py --mended`` -> exit status; empty without a bundle.
-    limit : float
-        What is allowed of the cured output, of the peak.
     """
 
     diagnosis: Diagnosis
     sounds: Mapping[str, np.ndarray]
-    cured: Any = None
+    cure: Remedy | None = None
     bundle: Path | None = None
     no_bundle: str = ""
     exits: Mapping[str, int] = field(default_factory=dict)
-    limit: float = LIMIT
 
     @property
     def expected_exits(self) -> dict[str, int]:
@@ -87,17 +85,17 @@ def examine(subject: DiagnosedSubject, backend: str, folder: str | Path) -> Exam
     with quietly():
         found = diagnose(subject.program, subject.inputs, backend)
     sounds = _sounds(found)
-    cured = None
-    if subject.patched is not None and found.verdict != "pass":
-        cured, sound = _cure(subject, backend, sounds.get("PyTorch"))
-        found = replace(found, remedies=(_remedy(subject, found, cured), *found.remedies))
-        sounds |= {} if sound is None else {"the export, cured": sound}
+    if subject.patched is not None and found.verdict != "pass" and _passing(found) is None:
+        found = replace(found, remedies=(*found.remedies, _patch(subject, backend, found, sounds.get("PyTorch"))))
+    cure = _passing(found)
+    if cure is not None and cure.outputs:
+        sounds |= {"the export, cured": np.asarray(next(iter(cure.outputs.values()))).reshape(-1)}
     try:
         place = found.bundle(folder) if found.first is not None else None
         why = "" if place else "no operator was named"
     except InputError as error:
         place, why = None, str(error)
-    return Examination(found, sounds, cured, place, why, run_bundle(place) if place else {})
+    return Examination(found, sounds, cure, place, why, run_bundle(place) if place else {})
 
 
 def run_bundle(folder: Path) -> dict[str, int]:
@@ -120,24 +118,22 @@ def _sounds(found: Diagnosis) -> dict[str, np.ndarray]:
     return {name: np.asarray(one).reshape(-1) for name, one in both.items()}
 
 
-def _cure(subject: DiagnosedSubject, backend: str, right: np.ndarray | None) -> tuple[Any, np.ndarray | None]:
-    """Return how far the patched export is from PyTorch, and its output; None each where that cannot be measured."""
+def _passing(found: Diagnosis) -> Remedy | None:
+    return next((one for one in found.remedies if one.verdict == "pass"), None)
+
+
+def _patch(subject: DiagnosedSubject, backend: str, found: Diagnosis, right: np.ndarray | None) -> Remedy:
+    """Return what the patches that are missing do to the output."""
+    name = ", ".join(subject.missing)
+    before = float("nan") if found.output is None else found.output.of_peak
+    statement = f"It is exported with the patch{'es' if len(subject.missing) > 1 else ''} {name}."
     runtime = named_backend(backend)
     with quietly():
         made = runtime.export(subject.patched, subject.inputs)
-        if isinstance(made, Failure) or right is None:
-            return None, None
-        outputs = runtime.load(made).run(subject.inputs)
-    sound = np.asarray(next(iter(outputs.values()))).reshape(-1)
-    return compare(right, sound), sound
-
-
-def _remedy(subject: DiagnosedSubject, found: Diagnosis, cured: Any) -> Remedy:
-    name = ", ".join(subject.missing)
-    before = float("nan") if found.output is None else found.output.of_peak
-    statement = f"Export with the patch{'es' if len(subject.missing) > 1 else ''} {name}."
-    if cured is None:
-        reason = "the patched export could not be compared with PyTorch"
+        outputs = None if isinstance(made, Failure) else runtime.load(made).run(subject.inputs)
+    if outputs is None or right is None:
+        reason = str(made) if outputs is None else "PyTorch's output is not known"
         return Remedy("patch", name, statement, before, float("nan"), "unknown", reason)
-    right = cured.finite == 1 and cured.of_peak <= LIMIT
-    return Remedy("patch", name, statement, before, cured.of_peak, "pass" if right else "fail")
+    error = compare(right, np.asarray(next(iter(outputs.values()))).reshape(-1))
+    verdict: Verdict = "pass" if error.finite == 1 and error.of_peak <= LIMIT else "fail"
+    return Remedy("patch", name, statement, before, error.of_peak, verdict, outputs=outputs)

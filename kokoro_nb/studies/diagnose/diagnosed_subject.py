@@ -1,7 +1,6 @@
 """What is diagnosed: Kokoro's decoder under chosen patches, or what a function of the user's own returns."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,14 +10,13 @@ import torch
 
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.errors import InputError
-from kokoro_nb.faults import nearly_constant
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.models.case import capture
 from kokoro_nb.models.kokoro import load_model
 from kokoro_nb.models.patches import EXPORT_PATCHES, PATCHES
 from kokoro_nb.studies.decoder import decoder_program
 from kokoro_nb.studies.diagnosed_program import own_module
-from kokoro_nb.studies.tvm_nan.constant_channels import HIGHEST, LOWEST
+from kokoro_nb.studies.tvm_nan.constant_channels import with_constant_channels
 
 BUT = "all but "
 NORM = "decoder.generator.noise_res.0.adain1.0.norm"  # behind the convolution whose channels hardly vary
@@ -101,13 +99,11 @@ def diagnosed_subject(
     kokoro = load_model(weights, seed)
     case = capture(kokoro, text, seed=seed)
     label = kokoro.weights.label
-    convolution = kokoro.model.decoder.generator.noise_convs[0]
-    narrow = nearly_constant(convolution, channels, lowest=LOWEST, highest=HIGHEST) if channels else nullcontext()
+    model = with_constant_channels(kokoro.model, channels) if channels else kokoro.model
     missing = tuple(name for name in EXPORT_PATCHES if name not in chosen)
-    with narrow:
-        decoder = decoder_program(kokoro.model, case, frames, patches=chosen)
-        every = (*chosen, *missing)
-        healed = decoder_program(kokoro.model, case, frames, patches=every).program if missing else None
+    decoder = decoder_program(model, case, frames, patches=chosen)
+    every = (*chosen, *missing)
+    healed = decoder_program(model, case, frames, patches=every).program if missing else None
     note, known = "", ""
     if channels:
         note = f"Made sick on purpose: {channels} channels of one convolution hardly vary beside a large mean."

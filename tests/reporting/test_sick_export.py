@@ -1,0 +1,158 @@
+"""Cards of sick exports: of a diagnosis with everything in it, of less and less, and of one that others wrote."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from kokoro_nb.backends.base import Failure
+from kokoro_nb.backends.ladder import Climb
+from kokoro_nb.errors import InputError
+from kokoro_nb.findings import Finding, read_findings
+from kokoro_nb.locate.culprit import Culprit
+from kokoro_nb.locate.diagnosis import Diagnosis
+from kokoro_nb.locate.mechanism import Mechanism
+from kokoro_nb.locate.output_error import OutputError
+from kokoro_nb.locate.remedy import Remedy
+from kokoro_nb.locate.survey import SurveyRow
+from kokoro_nb.reporting.html import sick_exports
+from kokoro_nb.reporting.logbook import Logbook
+from kokoro_nb.reporting.sick_export import card, described, severity, symptom
+from kokoro_nb.traces.operators import Operator
+from kokoro_nb.traces.parity import compare
+from kokoro_nb.traces.statistics import describe
+from kokoro_nb.traces.trace import Tap
+
+BAD = "<script>alert(1)</script>"
+
+
+def culprit(name="decoder.norm:instance_norm", effect=1.0):
+    given = np.ones(3, np.float32)
+    tap = Tap(Operator(name, "aten.instance_norm.default", "", ("x",), (3,), "float32"), describe(given), given)
+    why = Mechanism("one-pass variance", "E[x²] - E[x]²", ("mean² / variance is 1e12",))
+    why = why.linked("tvm_one_pass_variance", ("apache/tvm#1234",))
+    return Culprit(
+        *("nonfinite", "fail", "tvm", tap, (name,), "9 of 64 channels", math.nan, 4e-4),
+        mechanisms=(why,),
+        effect=effect,
+        source="istftnet.py:31",
+    )
+
+
+def sick(**changes):
+    remedy = Remedy("patch", "two_pass_norm", "The variance is computed in two passes.", math.nan, 2.9e-5, "pass")
+    found = Diagnosis(
+        *("tvm", "tracing", "it shows 9 operators", "fail", (culprit(),), "The norm is wrong."),
+        output=OutputError("output", math.nan, 0.0),
+        remedies=(remedy,),
+    )
+    return replace(found, **changes)
+
+
+def test_the_card_says_what_where_why_what_is_known_and_what_cures_it():
+    shown = card(described(sick(), "Kokoro's decoder", "Made sick on purpose.", "bundle"), "15_x.html", "15_x", "../b")
+    for words in (
+        *("all NaN", "Kokoro's decoder", "on tvm", "<code>decoder.norm</code>", "<code>instance_norm</code>"),
+        *("istftnet.py:31", "9 of 64 channels", "100 % of the output", "one-pass variance", "mean² / variance is 1e12"),
+        *("https://github.com/apache/tvm/issues/1234", "two_pass_norm", "NaN → 0.0029 % of its peak"),
+        *("Made sick on purpose.", 'href="15_x.html"', 'href="../b"'),
+    ):
+        assert words in shown.html.replace("&#x27;", "'"), words
+    assert "ALL NAN: Kokoro's decoder on tvm" in repr(shown)
+
+
+@pytest.mark.parametrize(
+    ("output", "badge"),
+    [
+        (OutputError("output", math.nan, 0.0), "all NaN"),
+        (OutputError("output", math.nan, 0.75), "NaN"),
+        (OutputError("output", 0.234, 1.0, 1e-3, "twice the floor"), "23 % off"),
+        (None, "fail"),
+    ],
+)
+def test_the_symptom_in_two_words_with_its_limit(output, badge):
+    words, sentence = symptom(described(sick(output=output), "It"))
+    assert words == badge
+    if badge == "23 % off":
+        assert "23 % of its peak; 0.1 % is allowed" in sentence
+
+
+def test_the_worst_comes_first():
+    rows = [
+        described(sick(output=OutputError("o", of_peak, finite)), "It")
+        for of_peak, finite in ((0.1, 1.0), (math.nan, 0.2), (2.0, 1.0), (math.nan, 0.0))
+    ]
+    rows.append(described(Failure("tvm", "lowered", "E", "no"), "It"))
+    assert sorted(range(5), key=lambda n: severity(rows[n]), reverse=True) == [4, 3, 1, 2, 0]
+
+
+def test_the_largest_effect_is_the_culprit_and_what_was_not_found_is_said():
+    both = (culprit("first:add", 0.1), culprit("second:mul", 0.9))
+    row = described(sick(culprits=both, remedies=()), "It")
+    assert "<code>second</code>" in card(row).html
+    assert "1 other operator is wrong, too" in card(row).html
+    assert "None tried." in card(row).html
+    nothing = described(sick(culprits=(), verdict="unknown"), "It")
+    assert "No single operator is named" in card(nothing).html
+    assert "knb-unknown" in card(nothing).html
+
+
+def test_a_failed_export_is_a_card_with_rung_operator_line_and_known_defect():
+    message = 'Cannot convert infinity to BigInt\nOriginal traceback:\nFile "/a/net.py", line 3, in forward\n    x / 0'
+    shown = card(described(Failure("tvm", "lowered", "ValueError", message), "The net"))
+    for words in ("no export", "rung &#x27;lowered&#x27;", "net.py:3, in forward: x / 0", "tvm"):
+        assert words in shown.html, words
+    assert "No known defect" not in shown.html
+    assert "No known defect" in card(described(Failure("onnxruntime", "lowered", "ValueError", message), "It")).html
+
+
+def test_a_row_of_a_survey_has_a_card_too():
+    found = compare(np.ones(4), np.array([1, 1, np.nan, np.nan]))
+    row = SurveyRow("tvm", climb=Climb("tvm"), eager32=found, eager64=found, floor=found)
+    assert symptom(described(row, "It")) == ("NaN", "50 % of the output is NaN or infinite.")
+
+
+def test_it_is_recorded_read_again_and_no_check(tmp_path):
+    log = Logbook("15_x", "mini", {}, tmp_path)
+    (tmp_path / "bundle").mkdir()
+    log.diagnosis(sick(), "The decoder", bundle=tmp_path / "bundle")
+    log.check("cured", "It is cured.", 0, 1)
+    assert log.close() is log
+    assert "1 check: 1 passed" in repr(log)
+    (finding, _), _ = read_findings(tmp_path / "findings.json")
+    assert (finding.kind, finding.verdict) == ("diagnosis", "fail")
+    assert finding.tap == "decoder.norm:instance_norm (aten.instance_norm.default)"
+    (shown,) = sick_exports([finding], "15_x", tmp_path, tmp_path / "report")
+    assert 'href="../bundle"' in shown.first_page
+    assert "NaN → 0.0029 %" in shown.first_page, "figures that are not finite are read as such"
+    with pytest.raises(InputError, match="has to lie below"):
+        log.diagnosis(sick(), bundle=tmp_path.parent)
+
+
+def test_what_others_wrote_is_escaped_or_refused(tmp_path):
+    row = described(sick(), BAD, BAD, "../../..")
+    row["known"] = {"name": BAD, "title": BAD, "threads": [f"x/y#{BAD}"]}
+    row["culprits"][0] |= {"tap": BAD, "channels": BAD, "source": BAD}
+    (shown,) = sick_exports([Finding("diagnosis", "fail", "x", "w", diagnosis=row)], "01_x", tmp_path, tmp_path)
+    assert "<script" not in shown.first_page
+    assert 'href="../' not in shown.first_page
+    for change in ({"culprits": 3}, {"remedies": [1]}, {"output": {"finite (%)": "many"}}, {"failure": "x"}):
+        finding = Finding("diagnosis", "fail", "x", "w", diagnosis={**row, **change})
+        with pytest.raises(InputError, match="cannot be shown"):
+            sick_exports([finding], "01_x", tmp_path)
+
+
+class Norm(torch.nn.Module):
+    def forward(self, x):
+        return x.cumprod(1)
+
+
+def test_a_real_export_that_fails_is_recorded_with_its_operator(tmp_path):
+    import kokoro_nb as nb
+
+    log = Logbook("01_x", "own", {}, tmp_path)
+    log.record(nb.diagnose(Norm(), {"x": torch.ones(1, 4)}, "onnxruntime"), "My product")
+    assert [(one.kind, one.verdict) for one in log.findings] == [("diagnosis", "fail"), ("runs", "fail")]
+    assert "operator: prims.prod" in log.findings[1].reason
