@@ -71,7 +71,7 @@ class FileBackend(ABC):
         if isinstance(exported, Failure):
             return exported
         about = self._about(exported)
-        place = _folder(folder) / f"{self.name}-{about['key'][:16]}"
+        place = artefact_folder(folder) / f"{self.name}-{about['key'][:16]}"
         seconds = {"exported": exported.seconds}
         with _alone(place):
             clear_drafts(place)  # what a process that was killed has left
@@ -123,7 +123,8 @@ class FileBackend(ABC):
         return json_ready({**about, "key": digest(json.dumps(json_ready(about), sort_keys=True))})
 
 
-def _folder(folder: str | Path | None) -> Path:
+def artefact_folder(folder: str | Path | None) -> Path:
+    """Return the folder that artefacts are saved in: the given one, or ``artefacts`` in the cache."""
     if folder is None:
         return cache_dir() / "artefacts"
     if Path(folder).exists() and not Path(folder).is_dir():

@@ -1,6 +1,6 @@
 """ONNX, written by `torch.onnx.export(dynamo=True)` and run by ONNX Runtime on the CPU."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -36,9 +36,8 @@ class OnnxProgram:
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         """Run once: see `base.Program.run`."""
         arrays = checked(inputs, self.inputs)
-        names = [node.name for node in self.session.get_inputs()]
         with quietly():
-            results = self.session.run(None, dict(zip(names, arrays.values(), strict=True)))
+            results = self.session.run(None, fed(self.session, arrays))
         return dict(zip(self.outputs, results, strict=True))
 
     def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
@@ -50,10 +49,9 @@ class OnnxProgram:
         known = read_taps(self.path.parent)
         recorder, wanted = known.recorder(taps, keep), known.wanted(taps)
         session = self.tapped(frozenset(wanted.values()))
-        fed = dict(zip((node.name for node in session.get_inputs()), arrays.values(), strict=True))
         names = [node.name for node in session.get_outputs()]
         with quietly():
-            results = dict(zip(names, session.run(names, fed), strict=True))
+            results = dict(zip(names, session.run(names, fed(session, arrays)), strict=True))
         for name, value in wanted.items():
             if value in results:
                 recorder.add(name, results[value])
@@ -207,6 +205,31 @@ def _divides(node: Any, read: str, count: int) -> bool:
     value = node.meta.get("val")
     several = isinstance(value, list | tuple) and len(value) == count
     return several and bool(node.all_input_nodes) and node.all_input_nodes[0].name == read
+
+
+def fed(session: Any, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return what a session is given: by name where it has our names, else in order; floats in its own precision."""
+    takes = session.get_inputs()
+    known = {node.name for node in takes} == {*arrays}
+    given = zip(takes, (arrays[node.name] for node in takes) if known else arrays.values(), strict=True)
+    halves = {"tensor(float16)": np.float16}
+    return {
+        node.name: value.astype(halves[node.type]) if node.type in halves and value.dtype.kind == "f" else value
+        for node, value in given
+    }
+
+
+class EveryValue(Collection[str]):
+    """A set that holds every name."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
 
 
 def tapped_model(path: Path, values: Collection[str]) -> bytes:

@@ -21,7 +21,7 @@ class History:
     ----------
     changes : dict
         What was run just before -> largest absolute difference to the first answer; NaN where a value was not finite in
-        one of the two only.
+        one of the two only. What the runtime refused to run is not in it.
     first : dict
         The first answer, array of each output by its name.
     """
@@ -57,10 +57,19 @@ def history(program: Runnable, inputs: Arrays) -> History:
     first = program.run(arrays)
     changes = {}
     for before in BEFORE:
-        if not before.startswith("itself"):
-            program.run({name: _replaced(array, before) for name, array in arrays.items()})
+        if not before.startswith("itself") and not _ran(program, arrays, before):
+            continue
         changes[before] = difference(first, program.run(arrays))
     return History(changes, first)
+
+
+def _ran(program: Runnable, arrays: Mapping[str, np.ndarray], before: str) -> bool:
+    """Run the poisoned or constant inputs, and return whether the runtime took them: NaN may become an index."""
+    try:
+        program.run({name: _replaced(array, before) for name, array in arrays.items()})
+    except Exception:  # each runtime has its own
+        return False
+    return True
 
 
 def _replaced(array: np.ndarray, before: str) -> Any:

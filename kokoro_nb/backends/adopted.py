@@ -1,0 +1,233 @@
+"""A file that somebody else exported of a module, taken as this package's own artefact, so that it can be looked into.
+
+Which value of the file holds the result of which operator of the module is found by name, where the file came from
+torch's exporter of today, whatever converter it went through after that; else by what the values are on other inputs.
+"""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.backends.artefacts import artefact_folder
+from kokoro_nb.backends.base import META, Artifact, Backend, quietly
+from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
+from kokoro_nb.backends.taps import TAPS, TapMap, write_taps
+from kokoro_nb.errors import InputError
+from kokoro_nb.storage import atomic, file_digest, write_json
+
+CLOSE = 0.02  # of the peak: as near as an int8 file comes to its module on ordinary inputs
+LARGE = 16  # elements of a weight from which it is looked for in a file
+SAME = 0.01  # of its norm: how much a weight may change by rounding to float16
+
+
+def adopted(
+    runtime: Backend, exported: Exported, file: str | Path, inputs: Arrays, folder: str | Path | None = None
+) -> Artifact:
+    """Return the artefact that `file` is of a program, with the places of its operators' results.
+
+    Parameters
+    ----------
+    runtime : Backend
+        That runs such files.
+    exported : Exported
+        The program that the file was made of.
+    file : path
+        ``.onnx``, with its weights in it or beside it.
+    inputs : mapping
+        Name -> tensor.
+    folder : path, optional
+        Where artefacts are saved; ``artefacts`` in the cache by default.
+
+    Raises
+    ------
+    InputError
+        If the file is absent, damaged, of another runtime, or of another module.
+    """
+    path = Path(file)
+    if not path.exists():
+        raise InputError(f"There is no file {path}; give the file that was exported of the module.")
+    expected = Path(str(getattr(runtime, "file", ""))).suffix
+    if path.suffix != expected or expected != ".onnx":
+        raise InputError(
+            f"{path} is no file that {runtime.name} can be shown to have made of a module; give an .onnx file and the "
+            "backend onnxruntime."
+        )
+    places = _places(path, exported, inputs)
+    about = {"backend": runtime.name, "file": path.name, "sha256": file_digest(path)}
+    place = artefact_folder(folder) / f"{runtime.name}-adopted-{exported.content[:8]}-{about['sha256'][:16]}"
+    with atomic(place) as draft:
+        draft.mkdir()
+        shutil.copyfile(path, draft / f"model{expected}")
+        for beside in _data_files(path):
+            shutil.copyfile(path.parent / beside, draft / beside)
+        write_taps(draft / TAPS, TapMap(exported.specification.operators, places))
+        write_json(draft / META, about)
+    return Artifact(runtime.name, place / f"model{expected}", exported.inputs, exported.outputs, cached=True)
+
+
+def _data_files(path: Path) -> set[str]:
+    """Return the names of the files beside an ONNX file that hold its weights."""
+    import onnx
+
+    tensors = onnx.load(path, load_external_data=False).graph.initializer
+    return {entry.value for tensor in tensors for entry in tensor.external_data if entry.key == "location"}
+
+
+def _places(path: Path, exported: Exported, inputs: Arrays) -> dict[str, str]:
+    """Return the value of the file that holds the result of each operator.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or run, takes other inputs, or holds other weights than the module.
+    """
+    import onnx
+
+    from kokoro_nb.backends.onnx import onnx_program, places
+
+    try:
+        with quietly():
+            model = onnx.load(path)
+            onnx.checker.check_model(str(path))
+    except Exception as error:  # of protobuf, of the checker, or of the files beside it
+        raise InputError(f"{path} cannot be read as ONNX ({_line(error)}); it is damaged or cut off.") from error
+    arrays = checked(inputs, exported.inputs)
+    _require_interface(path, model, exported)
+    _require_weights(path, model, exported)
+    order = [value for node in model.graph.node for value in node.output if value]
+    given = _values(path, arrays)
+    with quietly():
+        own = places(onnx_program(exported), exported)
+    outputs = dict(zip(_results(exported), (value.name for value in model.graph.output), strict=True))
+    found = {name: value for name, value in {**own, **outputs}.items() if value in given}
+    shapes = {operator.name: operator.shape for operator in exported.specification.operators}
+    found = {name: value for name, value in found.items() if name in shapes and given[value].shape == shapes[name]}
+    other = _ordinary(arrays)
+    seen, right = _values(path, other), _captured(exported, other)
+    taken = set(found.values())
+    for name, value in right.items():
+        if name not in found and value.size:
+            near = _nearest(value, {one: seen[one] for one in order if one in seen and one not in taken})
+            if near is not None:
+                found[name] = near
+                taken.add(near)
+    if not found:
+        raise InputError(f"{path} is no export of this module: no operator of it is found in the file.")
+    return found
+
+
+def _nearest(right: np.ndarray, values: Mapping[str, np.ndarray]) -> str | None:
+    """Return the first of the values that is nearest to what is right; None if none comes near."""
+    best, name = CLOSE, None
+    peak = float(np.max(np.abs(right[np.isfinite(right)]), initial=0.0)) if right.dtype.kind == "f" else 0.0
+    for one, value in values.items():
+        if value.shape != right.shape or (value.dtype.kind == "f") != (right.dtype.kind == "f"):
+            continue
+        if not peak:
+            apart = 0.0 if np.array_equal(value, right) else 1.0
+        else:
+            with np.errstate(invalid="ignore"):
+                apart = float(np.max(np.abs(value.astype(np.float64) - right))) / peak
+        if apart < best * (1 - 1e-6):
+            best, name = apart, one
+    return name
+
+
+def _ordinary(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return inputs as large as those that are given, floats drawn at random: a fault that is rare does not show."""
+    draw = np.random.default_rng(0)
+    return {
+        name: (array.mean() + (array.std() or 1.0) * draw.standard_normal(array.shape)).astype(array.dtype)
+        if array.dtype.kind == "f" and array.size
+        else array
+        for name, array in arrays.items()
+    }
+
+
+def _captured(exported: Exported, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the result of every operator of the program in PyTorch."""
+    found: dict[str, np.ndarray] = {}
+
+    def observe(name: str, result: Any) -> None:
+        found[name] = result.numpy().copy()
+
+    exported.specification.run(arrays, observe)
+    return found
+
+
+def _results(exported: Exported) -> list[str]:
+    """Return, for each output, the operator whose result it is; an empty name for what is none's."""
+    specification = exported.specification
+    (results,) = specification.program.graph.output_node().args
+    return [specification.source_of(node) or "" for node in results]
+
+
+def _values(path: Path, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return every value of the file on these inputs."""
+    import onnxruntime
+
+    from kokoro_nb.backends.onnx import EveryValue, fed, tapped_model
+
+    try:
+        with quietly():
+            model = tapped_model(path, EveryValue())
+            session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+            names = [node.name for node in session.get_outputs()]
+            return dict(zip(names, session.run(None, fed(session, arrays)), strict=True))
+    except Exception as error:
+        raise InputError(f"{path} does not run on these inputs ({_line(error)}); give inputs that it takes.") from error
+
+
+def _require_interface(path: Path, model: Any, exported: Exported) -> None:
+    constants = {tensor.name for tensor in model.graph.initializer}
+    taken = [value for value in model.graph.input if value.name not in constants]
+    mine = exported.inputs
+    if len(taken) != len(mine) or len(model.graph.output) != len(exported.outputs):
+        raise InputError(
+            f"{path} is no export of this module: it has {len(taken)} inputs and {len(model.graph.output)} outputs, "
+            f"the module {len(mine)} and {len(exported.outputs)}."
+        )
+    by_name = {value.name: value for value in taken}
+    for value, spec in zip(taken, mine, strict=True):
+        one = by_name.get(spec.name, value)
+        shape = tuple(axis.dim_value for axis in one.type.tensor_type.shape.dim)
+        if len(shape) != len(spec.shape) or any(a and a != b for a, b in zip(shape, spec.shape, strict=True)):
+            raise InputError(_other(path, one.name, shape, spec))
+
+
+def _other(path: Path, name: str, shape: tuple[int, ...], spec: TensorSpec) -> str:
+    return f"{path} is no export of this module: its input '{name}' has shape {shape}, and '{spec.name}' {spec.shape}."
+
+
+def _require_weights(path: Path, model: Any, exported: Exported) -> None:
+    """Refuse a file in which less than half of the module's large weights are found, by number and size of elements."""
+    from onnx import numpy_helper
+
+    stored: Mapping[str, Any] = exported.program.state_dict
+    mine = [value.numpy() for value in stored.values() if value.numel() >= LARGE and value.is_floating_point()]
+    theirs = [*model.graph.initializer, *(one.t for node in model.graph.node for one in node.attribute if one.HasField("t"))]
+    held: dict[int, list[float]] = {}
+    for tensor in theirs:
+        size = int(np.prod(tensor.dims, dtype=np.int64))
+        if size >= LARGE:
+            values = numpy_helper.to_array(tensor)
+            norm = float(np.linalg.norm(values.astype(np.float64))) if values.dtype.kind == "f" else np.nan
+            held.setdefault(size, []).append(norm)
+    there = 0
+    for value in mine:
+        norm = float(np.linalg.norm(value.astype(np.float64)))
+        # a quantised weight is recognised by its size alone
+        there += any(np.isnan(one) or abs(one - norm) <= SAME * norm for one in held.get(value.size, ()))
+    if mine and 2 * there < len(mine):
+        raise InputError(
+            f"{path} is no export of this module: {there} of the module's {len(mine)} larger weights are in it."
+        )
+
+
+def _line(error: BaseException) -> str:
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0][:200]}" if text else type(error).__name__

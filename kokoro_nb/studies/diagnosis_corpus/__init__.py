@@ -1,0 +1,1 @@
+"""Sick and healthy exports, with what `diagnose` has to say of each."""

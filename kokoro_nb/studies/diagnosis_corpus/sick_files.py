@@ -1,0 +1,58 @@
+"""Files that an ordinary converter made, and that are sick: each function writes one of a module and its inputs."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kokoro_nb.backends.base import quietly
+
+
+def legacy_onnx(module: Any, inputs: Mapping[str, Any], path: Path) -> Path:
+    """Write the module by torch's TorchScript-based exporter, which divides by zero in atan2 (pytorch/pytorch#162570)."""
+    import torch
+
+    with quietly():
+        torch.onnx.export(module, tuple(inputs.values()), str(path), dynamo=False, input_names=list(inputs))
+    return path
+
+
+def dynamo_onnx(module: Any, inputs: Mapping[str, Any], path: Path, **options: Any) -> Path:
+    """Write the module by torch's exporter of today."""
+    import torch
+
+    with quietly():
+        program = torch.onnx.export(module, kwargs=dict(inputs), dynamo=True, opset_version=18, verbose=False, **options)
+        assert program is not None
+        program.save(str(path))
+    return path
+
+
+def float16_onnx(module: Any, inputs: Mapping[str, Any], path: Path) -> Path:
+    """Write the module and convert it to float16 by ONNX Runtime's tool, which cuts constants at 10000."""
+    with quietly():
+        import onnx
+        from onnxruntime.transformers.float16 import convert_float_to_float16
+
+        model = onnx.load(dynamo_onnx(module, inputs, path))
+        onnx.save(convert_float_to_float16(model, keep_io_types=True), str(path))
+    return path
+
+
+def int8_onnx(module: Any, inputs: Mapping[str, Any], path: Path) -> Path:
+    """Write the module and quantise it by ONNX Runtime's `quantize_dynamic`: activations of 8 bits, one range each."""
+    plain = dynamo_onnx(module, inputs, path.with_name("float32.onnx"))
+    with quietly():
+        from onnxruntime.quantization import QuantType, quantize_dynamic
+
+        quantize_dynamic(plain, path, op_types_to_quantize=["Conv", "MatMul", "Gemm"], weight_type=QuantType.QUInt8)
+    plain.unlink()
+    return path
+
+
+def frozen_onnx(module: Any, inputs: Mapping[str, Any], path: Path) -> Path:
+    """Write the module for a dynamic length, with an example that is shorter than the inputs (pytorch/pytorch#191855)."""
+    import torch
+
+    shorter = {name: value[:, : value.shape[1] // 2] for name, value in inputs.items()}
+    dynamic = {name: {1: torch.export.Dim.AUTO} for name in inputs}
+    return dynamo_onnx(module, shorter, path, dynamic_shapes=dynamic)
