@@ -2,15 +2,19 @@
 
 import argparse
 import json
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-STATUS = {"pass": 0, "fail": 1, "unknown": 3}
+from kokoro_nb.errors import InputError
+
 EPILOG = """\
 Each operator that the runtime shows is recomputed in float64 on its own inputs; the ratio is its error over the
 rounding error of that operator: above 1 it is wrong. Where a delegate hides its operators, parts are compiled alone.
 
-exit status: 0 no operator is wrong, 1 wrong operators are named, 2 bad input, 3 neither healthy nor localised
+exit status: 0 the output is right and so is every operator, 1 what is wrong is named, 2 bad input, 3 something is
+wrong, or may be, and is not localised: what was excluded and what to do next is printed
 """
 
 
@@ -26,14 +30,22 @@ def add(commands: Any) -> None:
         "target",
         nargs="?",
         metavar="TARGET",
-        help="file.py:function or package.module:function that returns a module and example inputs by name "
-        "(default: Kokoro's decoder)",
+        help="file.py:function or package.module:function that returns a module and example inputs by name, and as a "
+        "third what it was rewritten from, such a pair, if it was (default: Kokoro's decoder)",
     )
     diagnose.add_argument("--backend", required=True, metavar="B", help="a runtime of this machine; doctor lists them")
     diagnose.add_argument("--weights", default="narrow", metavar="W", help="of Kokoro (default: narrow)")
     diagnose.add_argument("--seed", type=int, default=0, help="of random weights and of the noise (default: 0)")
     diagnose.add_argument("--text", default="Hello world, this is a test.", help="that Kokoro speaks")
     diagnose.add_argument("--frames", type=int, default=24, help="length, 40 to the second (default: 24)")
+    diagnose.add_argument(
+        "--patches",
+        nargs="+",
+        metavar="P",
+        help="on while it is exported: names, all or none (default: all for Kokoro, none for a module of your own)",
+    )
+    diagnose.add_argument("--inputs", type=Path, metavar="NPZ", help="in place of the inputs that TARGET returns")
+    diagnose.add_argument("--artefact", type=Path, metavar="FILE", help="an .onnx file of the module to look into")
     diagnose.add_argument(
         "--precision", default="float32", metavar="P", help="of the reference: float32 or float64 (default: float32)"
     )
@@ -42,7 +54,7 @@ def add(commands: Any) -> None:
     )
     diagnose.add_argument("--fault", action="append", default=[], metavar="SPEC", help="plant kind/seed@operator first")
     diagnose.add_argument("--json", action="store_true", help="as JSON")
-    diagnose.add_argument("--page", type=Path, metavar="FILE", help="write the diagnosis as an HTML page")
+    diagnose.add_argument("--html", type=Path, metavar="FILE", help="write the diagnosis as an HTML page")
     diagnose.add_argument("--bundle", type=Path, metavar="DIR", help="write what reproduces the culprit alone")
     diagnose.set_defaults(command=_diagnose)
 
@@ -54,22 +66,55 @@ def _diagnose(arguments: argparse.Namespace) -> int:
     from kokoro_nb.backends import backend
     from kokoro_nb.backends.base import running
     from kokoro_nb.locate import diagnose
+    from kokoro_nb.models.patches import EXPORT_PATCHES
     from kokoro_nb.studies.diagnosed_program import kokoro_decoder, own_module
 
-    running(backend(arguments.backend))  # before anything takes time
     given = arguments
+    running(backend(given.backend))  # before anything takes time
+    for path in (given.inputs, given.artefact):
+        if path is not None and not path.exists():
+            raise InputError(f"There is no file {path}; check the path.")
     if given.target:
-        target = own_module(given.target, given.fault)
+        patches = _patches(given.patches, (), EXPORT_PATCHES)
+        target = own_module(given.target, given.fault, patches, given.inputs)
+    elif given.inputs:
+        raise InputError("Kokoro's decoder takes its inputs from --text; give --inputs with a module of your own.")
     else:
-        target = kokoro_decoder(given.weights, given.seed, given.text, given.frames, given.fault)
-    search = (target.inputs, given.backend, target.healthy, given.method, given.precision)
-    found = diagnose(target.candidate, *search)
-    if arguments.page:
-        found.page(arguments.page)
-    if arguments.bundle and found.first is not None:
-        found.bundle(arguments.bundle)
-    if arguments.json:
-        print(json.dumps({"target": target.label, "planted": arguments.fault, **found.as_dict()}, indent=2))
+        patches = _patches(given.patches, EXPORT_PATCHES, EXPORT_PATCHES)
+        target = kokoro_decoder(given.weights, given.seed, given.text, given.frames, given.fault, patches)
+    known = target.healthy if target.reference is None else target.reference
+    found = diagnose(
+        target.candidate, target.inputs, given.backend, known, given.method, given.precision, artefact=given.artefact
+    )
+    if given.html:
+        found.page(given.html)
+    unwritten = _bundled(found, given.bundle) if given.bundle else ""
+    if given.json:
+        print(json.dumps({"target": target.label, "planted": given.fault, **found.as_dict()}, indent=2))
     else:
-        print("\n".join([target.label, *(f"planted: {fault}" for fault in arguments.fault), str(found)]))
-    return STATUS[found.verdict] if found.culprits or found.verdict == "pass" else 3
+        print("\n".join([target.label, *(f"planted: {fault}" for fault in given.fault), str(found)]))
+    if unwritten:
+        print(f"kokoro-nb: no bundle was written: {unwritten}", file=sys.stderr)
+    return found.exit_status
+
+
+def _patches(given: Sequence[str] | None, default: Sequence[str], every: Sequence[str]) -> Sequence[str]:
+    """Return names of patches: ``all`` and ``none`` stand alone."""
+    if given is None:
+        return default
+    if "all" in given or "none" in given:
+        if len(given) > 1:
+            raise InputError("'all' and 'none' stand alone; give either, or names of patches.")
+        return every if given[0] == "all" else ()
+    return tuple(given)
+
+
+def _bundled(found: Any, folder: Path) -> str:
+    """Write the bundle, and return why none was written; empty if one was."""
+    if found.verdict == "pass":
+        return "nothing is wrong."
+    try:
+        found.bundle(folder)
+    except InputError as error:
+        return str(error)
+    return ""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kokoro_nb.commands import corpus_command
 from kokoro_nb.commands.quiet import import_models
 from kokoro_nb.storage import cache_dir, json_ready
 
@@ -36,13 +37,21 @@ def add(commands: Any) -> None:
         command.add_argument("--frames", type=int, default=8, help="length, 40 to the second (default: 8)")
         command.add_argument("--json", action="store_true", help="as JSON")
 
-    study = commands.add_parser("study", help="plant many faults, and count how often each is named")
+    study = commands.add_parser("study", help="count how often what is wrong with an export is named")
+    study.add_argument(
+        "which",
+        nargs="?",
+        choices=("faults", "diagnosis"),
+        default="faults",
+        help="faults: planted ones (default); diagnosis: exports that are really sick, and healthy ones",
+    )
     study.add_argument("--backends", nargs="+", default=["eager"], metavar="B", help="which to look into")
     study.add_argument("--weights", default="narrow", metavar="W", help="as in the notebooks (default: narrow)")
     study.add_argument("--faults", type=int, default=200, metavar="N", help="how many (default: 200)")
     study.add_argument("--seed", type=int, default=0, help="draws the faults (default: 0)")
     study.add_argument("--together", type=int, default=1, metavar="N", help="faults in one program (default: 1)")
     study.add_argument("--out", type=Path, metavar="DIR", help="where the rows are kept (default: in the cache)")
+    corpus_command.add_options(study)
     study.set_defaults(command=_study)
 
 
@@ -71,6 +80,8 @@ def _validate_steps(arguments: argparse.Namespace) -> int:
 
 def _study(arguments: argparse.Namespace) -> int:
     import_models()
+    if arguments.which == "diagnosis":
+        return corpus_command.run(arguments)
     from kokoro_nb.faults import generate
     from kokoro_nb.studies.decoder import spoken_decoder
     from kokoro_nb.studies.localisation import study, summarise

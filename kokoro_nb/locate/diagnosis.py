@@ -31,7 +31,8 @@ class Diagnosis:
         Name of the backend.
     method, why : str
         ``tracing`` (every operator that the runtime shows is recomputed in float64 on its own inputs), ``bisection``
-        (parts are compiled alone and halved) or ``export`` (nothing could be run), and the reason for that choice.
+        (parts are compiled alone and halved), ``comparison`` (every operator is right, and the program is compared with
+        the one that it was rewritten from) or ``export`` (nothing could be run), and the reason for that choice.
     verdict : str
         ``fail``: an operator is wrong, or the export failed. ``pass``: none is wrong. ``unknown``: the output is wrong
         and no single operator is, or some operators could not be judged.
@@ -75,6 +76,37 @@ class Diagnosis:
     def ranked(self) -> tuple[Culprit, ...]:
         """The culprits by what they do to the output, the largest effect first; those of unknown effect come last."""
         return tuple(sorted(self.culprits, key=_severity, reverse=True))
+
+    @property
+    def exit_status(self) -> int:
+        """What the command ends with: 0 healthy, 1 what is wrong is named, 3 wrong or unknown, and not localised."""
+        return 0 if self.verdict == "pass" else 1 if self.culprits else 3
+
+    @property
+    def excluded(self) -> tuple[str, ...]:
+        """What is known not to be the cause, where what is wrong is not localised."""
+        found = []
+        if self.investigation is not None:
+            taps, wrong = len(self.investigation.candidate.taps), len(self.investigation.faults)
+            found.append(f"{taps - wrong} of {taps} captured operators are right to rounding")
+            if not self.investigation.history.depends:
+                found.append("the output does not depend on earlier calls")
+            if not self.investigation.probe.changed:
+                found.append("capturing operators changed no bit of the output")
+        if self.bisection is not None:
+            found.append(f"parts compiled alone: {self.statement}")
+        return tuple(found)
+
+    @property
+    def next_step(self) -> str:
+        """What to do next, where what is wrong is not localised; empty where it is."""
+        if self.exit_status != 3:
+            return ""
+        if self.failure is not None:
+            return "export the parts of the module one by one, or with patches, until the one that fails is found"
+        if self.bisection is None:
+            return "compile parts of the program alone (method bisection), or give a reference with inputs of its own"
+        return "run the same program on a backend that shows its operators, such as onnxruntime or executorch-portable"
 
     def worst(self, n: int = 5) -> tuple[Culprit, ...]:
         """Return the `n` culprits with the largest effect on the output: the first of `ranked`."""
@@ -124,6 +156,7 @@ class Diagnosis:
         found["culprits"] = [one.as_dict() for one in self.culprits]
         found["ranked"] = [one.tap and one.tap.name for one in self.ranked]
         found["remedies"] = [one.as_dict() for one in self.remedies]
+        found |= {"excluded": self.excluded, "next step": self.next_step, "exit status": self.exit_status}
         if self.investigation is not None:
             found |= {"trace": self.investigation.as_dict(), "missing": self.investigation.candidate.missing}
         if self.bisection is not None:
@@ -174,6 +207,9 @@ class Diagnosis:
             if one.mechanism.defect:
                 lines.append(f"    known defect: {', '.join((one.mechanism.defect, *one.mechanism.threads))}")
         lines += [f"  remedy: {one}" for one in self.remedies]
+        if self.next_step:
+            lines += [f"excluded: {one}" for one in self.excluded]
+            lines.append(f"next step: {self.next_step}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

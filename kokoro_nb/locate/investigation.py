@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.base import Backend, Failure, running
+from kokoro_nb.backends.base import Artifact, Backend, Failure, running
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, checked
 from kokoro_nb.locate.culprit import Culprit
@@ -102,6 +102,7 @@ def investigate(
     runtime: str | Backend,
     reference: Trace | None = None,
     folder: str | Path | None = None,
+    artefact: Artifact | None = None,
 ) -> Investigation | Failure:
     """Export a program to a backend, run it with and without taps, and hold each operator against eager.
 
@@ -117,6 +118,8 @@ def investigate(
         What `reference_trace` returned of the program as it should be; of `candidate` itself by default.
     folder : path, optional
         Where artefacts are saved.
+    artefact : Artifact, optional
+        What is run in place of an export: see `backends.adopted`.
 
     Returns
     -------
@@ -129,13 +132,13 @@ def investigate(
         If there is no such backend, or it is not here.
     """
     runtime = running(backend(runtime) if isinstance(runtime, str) else runtime)
-    artifact = runtime.export(candidate, inputs, folder)
-    if isinstance(artifact, Failure):
-        return artifact
-    program = runtime.load(artifact)
+    made = artefact or runtime.export(candidate, inputs, folder)
+    if isinstance(made, Failure):
+        return made
+    program = runtime.load(made)
     past = history(program, inputs)
     trace = program.trace(inputs, keep="full")
-    if not trace.taps:
+    if not trace.taps and artefact is None:
         trace = with_extra_outputs(runtime, candidate, inputs, "all", "full", folder)
     reference = reference_trace(candidate, inputs) if reference is None else reference
     errors = judged(reference, trace)

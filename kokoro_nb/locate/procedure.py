@@ -8,7 +8,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from kokoro_nb.backends import backend as named_backend
-from kokoro_nb.backends.base import Backend, Failure, running
+from kokoro_nb.backends.adopted import adopted
+from kokoro_nb.backends.base import Artifact, Backend, Failure, running
 from kokoro_nb.backends.exported import Exported, as_exported
 from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.backends.specification import Specification
@@ -26,7 +27,9 @@ from kokoro_nb.locate.mechanism import Mechanism
 from kokoro_nb.locate.mechanism_rules import Evidence, mechanisms
 from kokoro_nb.locate.output_error import OutputError, OutputLimit, worst_output
 from kokoro_nb.locate.output_limit import output_error
+from kokoro_nb.locate.paired_programs import PARTED, other_program, parting
 from kokoro_nb.locate.patterns import pattern
+from kokoro_nb.locate.plain_cures import as_the_reference, exported_anew
 from kokoro_nb.locate.subject import Subject
 from kokoro_nb.traces.operators import CONSTANT, INPUT
 from kokoro_nb.traces.statistics import describe
@@ -48,6 +51,7 @@ def diagnose(
     limit: float | None = None,
     *,
     remedies: bool = False,
+    artefact: str | Path | None = None,
 ) -> Diagnosis:
     """Export a program to a backend, run it there, and name the operators that are wrong by themselves.
 
@@ -64,9 +68,10 @@ def diagnose(
         Name of a parameter of its forward -> example tensor.
     backend : str or Backend
         A key of `BACKENDS`, or a backend of your own.
-    reference : torch.nn.Module, Exported or Trace, optional
+    reference : torch.nn.Module, Exported, Trace, or pair of program and inputs, optional
         What is right, where `program` itself may be wrong; or what `reference_trace` returned. By default PyTorch
-        running `program` itself.
+        running `program` itself. A pair: what `program` was rewritten from, with inputs of its own, which may be
+        shorter; where every operator of the export is right, the two programs are compared.
     method : str
         ``auto``, ``tracing`` or ``bisection``.
     precision : str
@@ -79,6 +84,8 @@ def diagnose(
         is from float64: see `output_limit`.
     remedies : bool
         Whether remedies are tried and measured where an operator is named: see `Diagnosis.try_remedies`.
+    artefact : path, optional
+        A file that was exported of `program`, to be looked into in place of an export: see `backends.adopted`.
 
     Returns
     -------
@@ -88,7 +95,8 @@ def diagnose(
     Raises
     ------
     InputError
-        If the inputs do not fit, the backend is unknown or cannot run here, or the method is none of these.
+        If the inputs do not fit, the backend is unknown or cannot run here, the method is none of these, or the
+        artefact is damaged or of another module.
     """
     for value, known_values in ((method, get_args(Method)), (precision, EAGER)):
         if value not in known_values:
@@ -99,7 +107,14 @@ def diagnose(
         return _failed(candidate)
     if limit is not None and not limit >= 0:
         raise InputError(f"The limit of the output's error is {limit}; give a share of its peak, 0 or more.")
-    found = _examined(runtime, candidate, inputs, reference, method, precision, folder, limit)
+    pair = other_program(reference)
+    reference = None if pair else reference
+    file = None if artefact is None else adopted(runtime, candidate, artefact, inputs, folder)
+    found = _examined(runtime, candidate, inputs, reference, method, precision, folder, limit, file)
+    if pair is not None and found.verdict != "fail":
+        return _rewritten(found, candidate, inputs, runtime, *pair)
+    if file is not None and found.culprits and remedies:
+        return replace(found, remedies=(exported_anew(runtime, candidate, inputs, found),))
     return found.try_remedies() if remedies and found.culprits and found.output is not None else found
 
 
@@ -112,23 +127,45 @@ def _examined(
     precision: Precision,
     folder: str | Path | None,
     limit: float | None,
+    file: Artifact | None,
 ) -> Diagnosis:
-    hidden = _hidden(runtime)
+    hidden = "" if file else _hidden(runtime)
     if method == "bisection" or (method == "auto" and hidden):
         compared = _compared_with(candidate, inputs, reference)
         subject = Subject(runtime, compared, compared, inputs, folder, limit)
         return _bisected(subject, hidden if method == "auto" else "as requested")
     known, healthy = _right(candidate, inputs, reference, precision)
     subject = Subject(runtime, candidate, healthy, inputs, folder, limit, known)
-    found = investigate(candidate, inputs, runtime, known, folder)
+    found = investigate(candidate, inputs, runtime, known, folder, file)
     if isinstance(found, Failure):
         return _failed(found)
     traced = _traced(subject, found, method)
     missing = len(found.candidate.missing)
-    if method == "auto" and traced.verdict == "unknown" and missing:
+    if method == "auto" and traced.verdict == "unknown" and missing and file is None:
         why = f"{missing} operators could not be captured by tracing, and none of the others is wrong"
         return _bisected(replace(subject, candidate=_compared_with(candidate, inputs, known)), why, traced)
     return traced
+
+
+def _rewritten(
+    alone: Diagnosis, candidate: Exported, inputs: Arrays, runtime: Backend, program: Any, given: Any
+) -> Diagnosis:
+    """Return the diagnosis of a program whose operators are right, beside what it was rewritten from."""
+    healthy = as_exported(program, given, "eager")
+    if isinstance(healthy, Failure):
+        raise InputError(f"The reference cannot be exported, so that nothing can be compared with it: {healthy}")
+    found = parting(healthy, given, candidate, inputs, alone.backend)
+    if found.output.finite == 1 and found.output.of_peak <= PARTED:
+        return replace(alone, output=found.output)
+    why = "every operator of the export that was judged is right by itself, and the output is not that of the reference"
+    changed = replace(alone, method="comparison", why=why, output=found.output)
+    if found.culprit is None:
+        statement = f"The program and its reference part, and at which operator is not seen: {found.output}."
+        return replace(changed, verdict="unknown", statement=statement)
+    where = found.culprit.tap and found.culprit.tap.name
+    statement = f"At {where} the program parts from its reference: {found.culprit.channels}; {found.output}."
+    cure = as_the_reference(runtime, healthy, given, found.output)
+    return replace(changed, verdict="fail", culprits=(found.culprit,), statement=statement, remedies=(cure,))
 
 
 def _traced(subject: Subject, found: Investigation, method: Method) -> Diagnosis:

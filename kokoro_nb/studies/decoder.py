@@ -87,7 +87,7 @@ def _module(decoder: Any, inputs: Mapping[str, Any], part: str) -> tuple[Any, Ma
 
 
 def spoken_decoder(
-    weights: str = "narrow", seed: int = 0, text: str = TEXT, frames: int = 24
+    weights: str = "narrow", seed: int = 0, text: str = TEXT, frames: int = 24, patches: Sequence[str] = EXPORT_PATCHES
 ) -> tuple[str, DecoderProgram]:
     """Load weights, speak a text, and return the label of the weights and the decoder from `har` on.
 
@@ -99,6 +99,8 @@ def spoken_decoder(
         What is spoken.
     frames : int
         Length, 40 to the second.
+    patches : sequence of str
+        What is on while it is exported.
 
     Raises
     ------
@@ -108,4 +110,4 @@ def spoken_decoder(
     with quietly():
         kokoro = load_model(weights, seed)
         case = capture(kokoro, text, seed=seed)
-    return kokoro.weights.label, decoder_program(kokoro.model, case, frames)
+    return kokoro.weights.label, decoder_program(kokoro.model, case, frames, patches=patches)

@@ -3,16 +3,21 @@
 import importlib
 import importlib.util
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import Exported, export_program
+from kokoro_nb.backends.signature import checked, example_inputs
 from kokoro_nb.errors import InputError
 from kokoro_nb.faults import Fault, plant
+from kokoro_nb.locate.paired_programs import other_program
+from kokoro_nb.models.patches import EXPORT_PATCHES, PATCHES, patched
 from kokoro_nb.studies.decoder import spoken_decoder
 
 FORM = "file.py:function or package.module:function"
@@ -30,46 +35,106 @@ class Target:
         The program as it should be, and with the faults that were planted; the same without any.
     inputs : mapping
         Name -> tensor.
+    reference : pair or None
+        What the program was rewritten from and inputs for that, where the function names it.
     """
 
     label: str
     healthy: Exported
     candidate: Exported
     inputs: Mapping[str, Any]
+    reference: tuple[Any, Mapping[str, Any]] | None = None
 
 
-def kokoro_decoder(weights: str, seed: int, text: str, frames: int, faults: list[str]) -> Target:
-    """Return Kokoro's decoder from `har`, patched for export, with `faults` planted; arguments as on the command line.
+def kokoro_decoder(
+    weights: str, seed: int, text: str, frames: int, faults: list[str], patches: Sequence[str] = EXPORT_PATCHES
+) -> Target:
+    """Return Kokoro's decoder from `har` with `patches` on and `faults` planted; arguments as on the command line.
 
     Raises
     ------
     InputError
-        If the weights are unknown or a fault fits nowhere.
+        If the weights or a patch are unknown, a fault fits nowhere, or PyTorch cannot export it with these patches.
     """
     planted = [Fault.parse(fault) for fault in faults]
-    label, decoder = spoken_decoder(weights, seed, text, frames)
+    label, decoder = spoken_decoder(weights, seed, text, frames, patches)
     return _planted(f"decoder from har, {frames} frames, weights {label}", decoder.program, decoder.inputs, planted)
 
 
-def own_module(target: str, faults: list[str]) -> Target:
+def own_module(target: str, faults: list[str], patches: Sequence[str] = (), inputs: Path | None = None) -> Target:
     """Return what a function of the user's own makes: a module and example inputs for it.
 
     Parameters
     ----------
     target : str
         ``file.py:function`` or ``package.module:function``. The function takes no arguments and returns
-        ``(torch.nn.Module, {name of a parameter of its forward: tensor})``.
+        ``(torch.nn.Module, {name of a parameter of its forward: tensor})``, and as a third what the module was
+        rewritten from, another such pair, if it was.
     faults : list of str
         Faults to plant, as `Fault.parse` reads them.
+    patches : sequence of str
+        Names of patches that are on while it is exported; each has to find something in it to change.
+    inputs : path, optional
+        An ``.npz`` file with an array for each input, in place of the function's.
 
     Raises
     ------
     InputError
-        If it cannot be imported or called, returns something else, or the module does not run or export.
+        If it cannot be imported or called, returns something else, a patch changes nothing in it, or it does not run
+        or export.
     """
+    planted = [Fault.parse(fault) for fault in faults]
+    module, given, reference = _made(target)
+    given = given if inputs is None else read_inputs(inputs)
+    if isinstance(module, Exported):  # of the corpus: exported with patches that the function had on
+        if patches:
+            raise InputError(
+                f"{target} returns a program that is exported already, to which no patch applies; drop them."
+            )
+        checked(given, module.inputs)
+        return replace(_planted(target, module, given, planted), reference=reference)
+    with patched(module, applicable(module, patches)):
+        exported = _exported(target, module, given)
+    return replace(_planted(target, exported, given, planted), reference=reference)
+
+
+def applicable(module: Any, patches: Sequence[str]) -> Sequence[str]:
+    """Return the names of patches, each of which finds something in `module` to change.
+
+    Raises
+    ------
+    InputError
+        If one is unknown, or finds nothing.
+    """
+    for name in patches:
+        if name not in PATCHES:
+            raise InputError(f"There is no patch '{name}'; use one of {', '.join(PATCHES)}.")
+        if not PATCHES[name].finds(module):
+            raise InputError(f"The patch '{name}' finds nothing in a {type(module).__name__} to change; leave it out.")
+    return patches
+
+
+def read_inputs(path: Path) -> dict[str, Any]:
+    """Read the arrays of an ``.npz`` file by name.
+
+    Raises
+    ------
+    InputError
+        If it is absent, damaged, or holds objects.
+    """
+    import numpy as np
+
+    try:
+        with np.load(path, allow_pickle=False) as found:
+            return {name: found[name] for name in found.files}
+    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(f"{path} cannot be read ({error}); give an .npz file with an array for each input.") from error
+
+
+def _made(target: str) -> tuple[Any, Mapping[str, Any], tuple[Any, Mapping[str, Any]] | None]:
+    """Call the function, and return the module, its inputs, and what the module was rewritten from."""
     import torch
 
-    planted = [Fault.parse(fault) for fault in faults]
     place, _, name = target.rpartition(":")
     if not place or not name:
         raise InputError(f"'{target}' names no function; give {FORM}.")
@@ -79,21 +144,40 @@ def own_module(target: str, faults: list[str]) -> Target:
     try:
         made = function()
     except Exception as error:
-        raise InputError(f"{target} raised {type(error).__name__}: {error}") from error
-    if not (isinstance(made, tuple) and len(made) == 2 and isinstance(made[1], Mapping)):
+        raise InputError(f"{target} raised {_line(error)}") from error
+    pair = isinstance(made, tuple) and len(made) in (2, 3) and isinstance(made[1], Mapping)
+    if not pair:
         raise InputError(f"{target} has to return a module and a mapping of its inputs, not a {type(made).__name__}.")
-    module, inputs = made
-    if not isinstance(module, torch.nn.Module):
+    module, inputs, *rest = made
+    if not isinstance(module, torch.nn.Module | Exported):
         raise InputError(f"The first of what {target} returns is a {type(module).__name__}, not a torch.nn.Module.")
+    reference = other_program(rest[0]) if rest else None
+    if rest and reference is None:
+        raise InputError(f"The third of what {target} returns has to be a module and a mapping of its inputs.")
+    return module, inputs, reference
+
+
+def _exported(target: str, module: Any, inputs: Mapping[str, Any]) -> Exported:
+    import numpy as np
+    import torch
+
     try:
         with torch.no_grad():
-            module.eval()(**inputs)
+            module.eval()(
+                **{name: torch.as_tensor(x) if isinstance(x, np.ndarray) else x for name, x in inputs.items()}
+            )
     except Exception as error:
-        raise InputError(f"The module of {target} fails in eager PyTorch ({type(error).__name__}: {error}).") from error
+        example_inputs(module, dict.fromkeys(inputs, np.zeros(1)))  # a name that the forward does not have
+        raise InputError(f"The module of {target} fails in eager PyTorch ({_line(error)}).") from error
     exported = export_program(module, inputs)
     if isinstance(exported, Failure):
         raise InputError(f"The module of {target} cannot be exported: {exported}")
-    return _planted(target, exported, inputs, planted)
+    return exported
+
+
+def _line(error: Exception) -> str:
+    """Return class and text of an error, on one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def _planted(label: str, healthy: Exported, inputs: Mapping[str, Any], faults: list[Fault]) -> Target:
@@ -119,5 +203,5 @@ def _imported(place: str) -> ModuleType:
     except InputError:
         raise
     except Exception as error:
-        raise InputError(f"{place} cannot be imported ({type(error).__name__}: {error}).") from error
+        raise InputError(f"{place} cannot be imported ({_line(error)}).") from error
     return module

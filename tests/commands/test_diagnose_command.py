@@ -1,12 +1,16 @@
 """kokoro-nb diagnose: a module of the user's own, or Kokoro's decoder; its exit status is its verdict."""
 
 import json
-from types import SimpleNamespace
 
+import numpy as np
 import pytest
+import torch
 
 from kokoro_nb import locate
 from kokoro_nb.__main__ import main
+from kokoro_nb.backends.base import quietly
+from kokoro_nb.faults.artefact_files import edit_onnx_weight
+from kokoro_nb.locate import Diagnosis
 from kokoro_nb.studies import diagnosed_program
 
 MODULE = """
@@ -28,6 +32,15 @@ def broken():
 def raising():
     raise KeyError("weights")
 
+def other():
+    torch.manual_seed(0)
+    return torch.nn.Linear(4, 8), {"input": torch.ones(1, 3, 4)}
+
+def padded():
+    module = torch.nn.InstanceNorm1d(3)
+    x = torch.randn(1, 3, 6, generator=torch.Generator().manual_seed(0)) + 1
+    return module, {"input": torch.nn.functional.pad(x, (0, 10))}, (module, {"input": x})
+
 number = 3
 """
 FAULT = "sign_flip@:exp"
@@ -46,7 +59,7 @@ def test_a_healthy_module_is_exit_status_0(net, capsys):
 
 def test_a_planted_fault_is_named_shown_and_exit_status_1(net, tmp_path, capsys):
     arguments = ["diagnose", f"{net}example", "--backend", "eager", "--fault", FAULT, "--json"]
-    assert main([*arguments, "--page", str(tmp_path / "page.html"), "--precision", "float64"]) == 1
+    assert main([*arguments, "--html", str(tmp_path / "page.html"), "--precision", "float64"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert (found["planted"], found["culprits"][0]["tap"], found["method"]) == ([FAULT], ":exp", "tracing")
     assert ":exp is the first operator that is wrong" in (tmp_path / "page.html").read_text(encoding="utf-8")
@@ -58,10 +71,102 @@ def test_a_bundle_is_written(net, tmp_path, capsys):
     assert {"repro.py", "case.py", "runner.py", "REPORT.md"} <= {path.name for path in (tmp_path / "bundle").iterdir()}
 
 
+@pytest.fixture
+def file(tmp_path):
+    torch.manual_seed(0)
+    module = torch.nn.Linear(4, 8).eval()
+    path = tmp_path / "model.onnx"
+    with quietly():
+        torch.onnx.export(module, (torch.ones(1, 3, 4),), dynamo=True).save(str(path))
+    return path
+
+
+def test_a_file_of_the_module_is_looked_into(net, file, capsys):
+    assert main(["diagnose", f"{net}other", "--backend", "onnxruntime", "--artefact", str(file)]) == 0
+    assert "all 1 that were captured are finite" in capsys.readouterr().out
+
+
+def test_a_file_with_another_weight_is_sick(net, file, capsys):
+    edit_onnx_weight(file, "bias", lambda bias: bias + 1)
+    assert main(["diagnose", f"{net}other", "--backend", "onnxruntime", "--artefact", str(file)]) == 1
+    assert ":linear is the first operator that is wrong" in capsys.readouterr().out
+
+
+def test_a_rewriting_is_compared_with_what_it_was_made_of(net, capsys):
+    assert main(["diagnose", f"{net}padded", "--backend", "onnxruntime", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert [one["tap"] for one in found["culprits"]] == [":instance_norm"]
+    assert found["culprits"][0]["mechanism"]["name"] == "padding leaking through statistics"
+
+
+def test_the_inputs_are_those_of_a_file(net, tmp_path, capsys):
+    np.savez(tmp_path / "x.npz", x=np.full((1, 3, 4), -1, np.float32))
+    arguments = ["diagnose", f"{net}example", "--backend", "eager", "--inputs"]
+    assert main([*arguments, str(tmp_path / "x.npz")]) == 0
+    np.savez(tmp_path / "y.npz", y=np.zeros((1, 3, 4), np.float32))
+    assert main([*arguments, str(tmp_path / "y.npz")]) == 2
+    assert "no parameter 'y'" in capsys.readouterr().err
+
+
+def _cut(path):
+    path.write_bytes(path.read_bytes()[:-40])
+
+
+def _other_shape(path):
+    with quietly():
+        torch.onnx.export(torch.nn.Linear(5, 8).eval(), (torch.ones(1, 3, 5),), dynamo=True).save(str(path))
+
+
+def _other_weights(path):
+    torch.manual_seed(1)
+    with quietly():
+        torch.onnx.export(torch.nn.Linear(4, 8).eval(), (torch.ones(1, 3, 4),), dynamo=True).save(str(path))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "sentence"),
+    [
+        (_cut, "model.onnx"),
+        (_other_shape, "is no export of this module: its input"),
+        (_other_weights, "is no export of this module: 0 of the module's 1 larger weights are in it"),
+        (lambda path: path.write_bytes(b""), "model.onnx"),
+        (lambda path: path.unlink(), "There is no file"),
+        (lambda path: path.write_bytes(b"no model"), "cannot be read as ONNX"),
+    ],
+)
+def test_a_file_that_is_no_export_of_the_module_is_one_sentence(net, file, tmp_path, spoil, sentence, capsys):
+    spoil(file)
+    written = ["--html", str(tmp_path / "page.html"), "--bundle", str(tmp_path / "bundle")]
+    assert main(["diagnose", f"{net}other", "--backend", "onnxruntime", "--artefact", str(file), *written]) == 2
+    printed = capsys.readouterr().err
+    assert sentence in printed
+    assert printed.count("\n") == 1
+    assert not (tmp_path / "page.html").exists()
+    assert not (tmp_path / "bundle").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--patches", "two_pass_norm"], "finds nothing in a Net to change"),
+        (["--patches", "faster"], "There is no patch 'faster'"),
+        (["--patches", "none", "custom_stft"], "stand alone"),
+        (["--inputs", "nowhere.npz"], "There is no file nowhere.npz"),
+        (["--artefact", "net.py"], "There is no file net.py"),
+    ],
+)
+def test_what_does_not_fit_the_module_is_one_sentence(net, arguments, sentence, capsys):
+    assert main(["diagnose", f"{net}example", "--backend", "eager", *arguments]) == 2
+    printed = capsys.readouterr().err
+    assert sentence in printed
+    assert printed.count("\n") == 1
+
+
 def test_what_is_not_healthy_and_not_localised_is_exit_status_3(net, monkeypatch, capsys):
-    unknown = SimpleNamespace(verdict="unknown", culprits=(), first=None)
-    monkeypatch.setattr(locate, "diagnose", lambda *arguments: unknown)
+    unknown = Diagnosis("eager", "tracing", "why", "unknown", (), "The output is wrong, and no operator is.")
+    monkeypatch.setattr(locate, "diagnose", lambda *arguments, **options: unknown)
     assert main(["diagnose", f"{net}example", "--backend", "eager"]) == 3
+    assert "next step: " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

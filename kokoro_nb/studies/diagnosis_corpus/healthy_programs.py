@@ -44,7 +44,7 @@ def whisper_encoder(seed: int = 0) -> Program:
 
 
 def wav2vec2(seed: int = 0) -> Program:
-    """transformers' wav2vec 2.0, three convolutions and two layers of 32."""
+    """The wav2vec 2.0 of transformers, three convolutions and two layers of 32."""
     from transformers import Wav2Vec2Config, Wav2Vec2Model
 
     config = Wav2Vec2Config(
@@ -63,7 +63,7 @@ def wav2vec2(seed: int = 0) -> Program:
 
 
 def hifigan(seed: int = 0) -> Program:
-    """transformers' HiFi-GAN, two transposed convolutions from 32 channels, louder than its own start."""
+    """The HiFi-GAN of transformers, two transposed convolutions from 32 channels, louder than its own start."""
     from transformers import SpeechT5HifiGan, SpeechT5HifiGanConfig
 
     config = SpeechT5HifiGanConfig(

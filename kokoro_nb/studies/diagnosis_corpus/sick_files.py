@@ -8,7 +8,7 @@ from kokoro_nb.backends.base import quietly
 
 
 def legacy_onnx(module: Any, inputs: Mapping[str, Any], path: Path) -> Path:
-    """Write the module by torch's TorchScript-based exporter, which divides by zero in atan2 (pytorch/pytorch#162570)."""
+    """Write the module by torch's TorchScript-based exporter, whose atan2 divides 0 by 0 (pytorch/pytorch#162570)."""
     import torch
 
     with quietly():
@@ -21,14 +21,14 @@ def dynamo_onnx(module: Any, inputs: Mapping[str, Any], path: Path, **options: A
     import torch
 
     with quietly():
-        program = torch.onnx.export(module, kwargs=dict(inputs), dynamo=True, opset_version=18, verbose=False, **options)
+        program = torch.onnx.export(module, kwargs=dict(inputs), dynamo=True, opset_version=18, **options)
         assert program is not None
         program.save(str(path))
     return path
 
 
 def float16_onnx(module: Any, inputs: Mapping[str, Any], path: Path) -> Path:
-    """Write the module and convert it to float16 by ONNX Runtime's tool, which cuts constants at 10000."""
+    """Write the module and convert it to float16 by the tool of ONNX Runtime, which cuts constants at 65504."""
     with quietly():
         import onnx
         from onnxruntime.transformers.float16 import convert_float_to_float16
@@ -50,7 +50,7 @@ def int8_onnx(module: Any, inputs: Mapping[str, Any], path: Path) -> Path:
 
 
 def frozen_onnx(module: Any, inputs: Mapping[str, Any], path: Path) -> Path:
-    """Write the module for a dynamic length, with an example that is shorter than the inputs (pytorch/pytorch#191855)."""
+    """Write the module for a dynamic length, from an example shorter than the inputs (pytorch/pytorch#191855)."""
     import torch
 
     shorter = {name: value[:, : value.shape[1] // 2] for name, value in inputs.items()}

@@ -151,7 +151,7 @@ class BigVganLike(nn.Module):
 
 
 class DeepFilterLike(nn.Module):
-    """Convolutions over time and bands, a GRU, and a complex filter of three taps for each bin: (1, 2, frames, bins)."""
+    """Convolutions, a GRU, and a complex filter of three taps for each bin: (1, 2, frames, bins)."""
 
     def __init__(self, bins: int = 16, taps: int = 3) -> None:
         super().__init__()

@@ -1,0 +1,195 @@
+"""Where a rewritten program parts from what it was rewritten from, though each of its operators is right by itself.
+
+Both are run in PyTorch in float64, so that a result that both have is the same to 1e-6 of its peak, whatever it is
+called. An operator parts from the reference if its result is nowhere in the reference, all that goes into it is, and
+what it gives reaches an output that is wrong. A harmless rewriting has results of its own as well, but comes together
+again before the output.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.signature import Arrays
+from kokoro_nb.errors import InputError
+from kokoro_nb.locate.culprit import Culprit
+from kokoro_nb.locate.investigation import reference_trace
+from kokoro_nb.locate.local_error import LocalError
+from kokoro_nb.locate.mechanism import Mechanism
+from kokoro_nb.locate.mechanism_rules import Evidence, mechanisms
+from kokoro_nb.locate.output_error import OutputError, worst_output
+from kokoro_nb.locate.patterns import pattern
+from kokoro_nb.traces.operators import CONSTANT, INPUT
+from kokoro_nb.traces.trace import Tap, Trace
+
+SAME = 1e-6  # of the peak: float64 has 1e-16, and rewritings sum in other orders
+PARTED = 1e-5  # of the peak of an output: what float32 could not show
+
+
+@dataclass(frozen=True)
+class Parting:
+    """What the comparison found.
+
+    Attributes
+    ----------
+    culprit : Culprit or None
+        Where the program parts from the reference; None if its outputs are those of the reference.
+    output : OutputError
+        How far the output is off, on the part that both have.
+    """
+
+    culprit: Culprit | None
+    output: OutputError
+
+
+def parting(reference: Exported, given: Arrays, candidate: Exported, inputs: Arrays, backend: str) -> Parting:
+    """Compare a program with the one that it was rewritten from.
+
+    Parameters
+    ----------
+    reference, given
+        What is right, and its inputs by name.
+    candidate, inputs
+        The program, and its inputs by name. Where an axis is longer, what the reference has is held to be its
+        beginning: the valid part of a buffer.
+    backend : str
+        On which the program runs.
+
+    Raises
+    ------
+    InputError
+        If the two have different outputs.
+    """
+    if reference.outputs != candidate.outputs:
+        raise InputError(
+            f"The reference gives {', '.join(reference.outputs)} and the program {', '.join(candidate.outputs)}; "
+            "give a reference with the same outputs."
+        )
+    right = reference_trace(reference, given, "eager-float64")
+    own = reference_trace(candidate, inputs, "eager-float64")
+    seen = {name: _valid(np.asarray(own.outputs[name]), np.asarray(value)) for name, value in right.outputs.items()}
+    known = {name: value for name, (_, value) in seen.items()}
+    output = worst_output(known, {name: value for name, (value, _) in seen.items()})
+    if output.finite == 1 and output.of_peak <= PARTED:
+        return Parting(None, output)
+    common = {tap.name for tap in own.taps if _occurs(tap, right)}
+    parted = [tap for tap in own.taps if tap.name not in common and tap.name in _reaching(own, common)]
+    if not parted:
+        return Parting(None, output)
+    return Parting(_culprit(parted, right, own, candidate, backend), output)
+
+
+def _culprit(parted: list[Tap], right: Trace, own: Trace, candidate: Exported, backend: str) -> Culprit:
+    """Return the first that has a counterpart in the reference, with those before it that have none."""
+    twins = {tap.name: tap for tap in right.taps}
+    places = (place for place, tap in enumerate(parted) if _comparable(tap, twins.get(tap.name)))
+    place = next(places, 0)
+    tap = parted[place]
+    source = candidate.specification.source_line(tap.name)
+    candidates = (tap.name, *(one.name for one in reversed(parted[:place])))
+    twin = twins.get(tap.name)
+    if twin is None or not _comparable(tap, twin):
+        reason = "the reference has no operator of that name"
+        return Culprit("divergence", "fail", backend, tap, candidates, source=source, reason=reason)
+    given, expected = _valid(np.asarray(tap.value), np.asarray(twin.value))
+    with np.errstate(invalid="ignore"):
+        wrong = ~np.isclose(given, expected, rtol=0, atol=SAME * _peak(expected), equal_nan=True)
+        difference = np.abs(given.astype(np.float64) - expected)
+    error = LocalError(
+        tap.operator,
+        float(np.max(difference[np.isfinite(difference)], initial=0.0)),
+        _peak(expected),
+        float("inf"),
+        wrong,
+        given.astype(np.float64),
+        expected.astype(np.float64),
+        (),
+    )
+    found = pattern(wrong, given.astype(np.float64) - expected)
+    inputs = {one: np.asarray(own[one].value) for one in tap.operator.inputs if one in own.values}
+    return Culprit(
+        "divergence",
+        "fail",
+        backend,
+        tap,
+        candidates,
+        channels=found.words,
+        local_error=error.of_peak,
+        upstream=tap.operator.inputs,
+        reaches_output=True,
+        mechanisms=(*_structural(tap, twin, right, own), *mechanisms(Evidence(error, found, inputs))),
+        source=source,
+    )
+
+
+def _structural(tap: Tap, twin: Tap, right: Trace, own: Trace) -> Iterator[Mechanism]:
+    """Yield what the two programs themselves say: other sizes, or a constant where the reference reads an input."""
+    longer = [
+        f"'{name}' is {np.shape(own.inputs[name])} here and {np.shape(value)} in the reference"
+        for name, value in right.inputs.items()
+        if name in own.inputs and np.shape(own.inputs[name]) != np.shape(value)
+    ]
+    if longer and tap.op == twin.op:
+        valid = f"the valid part of what {tap.name} is given is right, and the valid part of what it gives is not"
+        words = "what stands behind the valid part takes part in it"
+        yield Mechanism("padding leaking through statistics", words, (valid, *longer), explained=1.0)
+    lost = sorted({one.removeprefix(INPUT) for one in right.inputs} - {one.removeprefix(INPUT) for one in own.inputs})
+    constants = [one for one in tap.operator.inputs if one.startswith(CONSTANT) and one not in twin.operator.inputs]
+    if lost and constants:
+        text = f"the reference takes {', '.join(lost)} as an input, and here {constants[0]} stands in its place"
+        yield Mechanism("changed constant", "a constant in the place of an input", (text,), explained=1.0)
+
+
+def _reaching(trace: Trace, common: set[str]) -> set[str]:
+    """Return the operators that reach a result of no use to anybody else by results that the reference has not."""
+    read = {one for tap in trace.taps for one in tap.operator.inputs}
+    found: set[str] = set()
+    for tap in reversed(trace.taps):
+        ends = tap.name not in read
+        if tap.name not in common and (ends or tap.name in found):
+            found |= {tap.name, *tap.operator.inputs}
+    return found
+
+
+def _occurs(tap: Tap, reference: Trace) -> bool:
+    """Return whether the reference has that result: under that name, or under any."""
+    value = np.asarray(tap.value)
+    named = [one for one in reference.taps if one.name == tap.name]
+    return any(_same(value, np.asarray(one.value)) for one in (*named, *reference.taps))
+
+
+def _same(given: np.ndarray, expected: np.ndarray) -> bool:
+    if given.ndim != expected.ndim or given.dtype.kind != expected.dtype.kind:
+        return False
+    if any(a < b for a, b in zip(given.shape, expected.shape, strict=True)):
+        return False
+    given, expected = _valid(given, expected)
+    if expected.dtype.kind not in "fc":
+        return np.array_equal(given, expected)
+    return bool(np.allclose(given, expected, rtol=0, atol=SAME * _peak(expected), equal_nan=True))
+
+
+def _comparable(tap: Tap, twin: Tap | None) -> bool:
+    return twin is not None and len(tap.operator.shape) == len(twin.operator.shape)
+
+
+def _valid(given: np.ndarray, expected: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return of both the beginning of each axis that both have."""
+    if given.ndim != expected.ndim:
+        raise InputError(f"The reference gives shape {expected.shape} and the program {given.shape}.")
+    part = tuple(slice(min(a, b)) for a, b in zip(given.shape, expected.shape, strict=True))
+    return given[part], expected[part]
+
+
+def _peak(values: np.ndarray) -> float:
+    size = np.abs(values[np.isfinite(values)].astype(np.float64))
+    return float(np.max(size, initial=0.0))
+
+
+def other_program(reference: object) -> tuple[object, Mapping[str, object]] | None:
+    """Return a reference that comes with inputs of its own, a pair; None for any other."""
+    if isinstance(reference, tuple) and len(reference) == 2 and isinstance(reference[1], Mapping):
+        return reference[0], reference[1]
+    return None

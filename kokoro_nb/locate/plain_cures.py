@@ -1,0 +1,43 @@
+"""The plainest cures, measured: the program as its reference has it, and a file exported anew."""
+
+from typing import Any
+
+from kokoro_nb.backends.base import Backend, Failure
+from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.signature import Arrays
+from kokoro_nb.locate.investigation import reference_trace
+from kokoro_nb.locate.output_error import OutputError, worst_output
+from kokoro_nb.locate.remedy import Remedy, RemedyKind
+
+RIGHT = 1e-3  # of the peak: healthy float32 exports are nearer by far, and none of the faults that are cured so
+
+
+def as_the_reference(runtime: Backend, reference: Exported, given: Arrays, before: OutputError) -> Remedy:
+    """Return what it does to export what a program was rewritten from, on inputs of its own."""
+    statement = "Write it as the reference has it, on inputs of the reference's length."
+    return _measured("other form", "the reference's form", statement, runtime, reference, given, before)
+
+
+def exported_anew(runtime: Backend, candidate: Exported, inputs: Arrays, found: Any) -> Remedy:
+    """Return what it does to export the module by this package in place of the file."""
+    statement = "Export the module anew, in float32 and by torch's exporter of today."
+    return _measured("setting", "exported anew", statement, runtime, candidate, inputs, found.output)
+
+
+def _measured(
+    kind: RemedyKind,
+    name: str,
+    statement: str,
+    runtime: Backend,
+    program: Exported,
+    inputs: Arrays,
+    before: OutputError | None,
+) -> Remedy:
+    size = float("nan") if before is None else before.of_peak
+    made = runtime.export(program, inputs)
+    if isinstance(made, Failure):
+        return Remedy(kind, name, statement, size, float("nan"), "unknown", f"{made}")
+    right = reference_trace(program, inputs).outputs
+    after = worst_output(right, runtime.load(made).run(inputs))
+    sound = after.finite == 1 and after.of_peak <= RIGHT
+    return Remedy(kind, name, statement, size, after.of_peak, "pass" if sound else "fail")

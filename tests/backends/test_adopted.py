@@ -1,0 +1,58 @@
+"""A file that somebody else exported: which of its values hold the results of the module's operators."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from kokoro_nb.backends import backend
+from kokoro_nb.backends.adopted import adopted
+from kokoro_nb.backends.base import quietly
+from kokoro_nb.backends.exported import export_program
+from kokoro_nb.errors import InputError
+from kokoro_nb.studies.diagnosis_corpus import sick_files
+
+INPUTS = {"x": torch.randn(1, 4, 24, generator=torch.Generator().manual_seed(0))}
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Conv1d(4, 8, 3, padding=1), nn.Conv1d(8, 2, 3)
+
+    def forward(self, x):
+        return self.last(torch.tanh(self.first(x)))
+
+
+@pytest.fixture
+def module():
+    torch.manual_seed(0)
+    return Net().eval()
+
+
+@pytest.mark.parametrize("maker", ["dynamo_onnx", "legacy_onnx", "float16_onnx", "int8_onnx"])
+def test_every_operator_is_found_whatever_wrote_the_file(module, tmp_path, maker):
+    file = getattr(sick_files, maker)(module, INPUTS, tmp_path / "model.onnx")
+    runtime, exported = backend("onnxruntime"), export_program(module, INPUTS)
+    artefact = adopted(runtime, exported, file, INPUTS, tmp_path / "artefacts")
+    trace = runtime.load(artefact).trace(INPUTS, keep="full")
+    assert trace.missing == ()
+    with torch.no_grad():
+        expected = torch.tanh(module.first(INPUTS["x"])).numpy()
+    limit = {"int8_onnx": 0.05, "float16_onnx": 2e-3}.get(maker, 1e-6)
+    assert np.max(np.abs(trace.values[":tanh"] - expected)) < limit
+
+
+def test_a_file_of_another_runtime_is_refused(module, tmp_path):
+    (tmp_path / "model.pte").write_bytes(b"")
+    with pytest.raises(InputError, match="is no file that onnxruntime can be shown to have made"):
+        adopted(backend("onnxruntime"), export_program(module, INPUTS), tmp_path / "model.pte", INPUTS)
+
+
+def test_nothing_is_left_of_a_file_that_was_refused(module, tmp_path):
+    torch.manual_seed(1)
+    with quietly():
+        file = sick_files.dynamo_onnx(Net().eval(), INPUTS, tmp_path / "model.onnx")
+    with pytest.raises(InputError, match="0 of the module's 2 larger weights"):
+        adopted(backend("onnxruntime"), export_program(module, INPUTS), file, INPUTS, tmp_path / "artefacts")
+    assert not (tmp_path / "artefacts").exists()

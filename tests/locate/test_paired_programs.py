@@ -1,0 +1,76 @@
+"""A rewritten program beside what it was rewritten from: where the two part, and where they come together again."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from kokoro_nb.backends.exported import export_program
+from kokoro_nb.errors import InputError
+from kokoro_nb.locate.paired_programs import parting
+
+X = {"x": torch.randn(1, 4, 24, generator=torch.Generator().manual_seed(0)) + 1}
+
+
+class Normed(nn.Module):
+    def forward(self, x):
+        return F.instance_norm(torch.sin(x)) * 2
+
+
+class WrittenOut(nn.Module):
+    def forward(self, x):
+        y = torch.sin(x)
+        centred = y - y.mean(-1, keepdim=True)
+        return centred * torch.rsqrt((centred * centred).mean(-1, keepdim=True) + 1e-5) * 2
+
+
+class Louder(nn.Module):
+    def forward(self, x):
+        return F.instance_norm(torch.sin(x) * 1.5) * 2 * 1.5
+
+
+class Pair(nn.Module):
+    def forward(self, x):
+        return x, x
+
+
+def _parting(candidate, inputs=X):
+    programs = (export_program(Normed(), X), export_program(candidate, inputs))
+    return parting(programs[0], X, programs[1], inputs, "eager")
+
+
+def test_a_harmless_rewriting_comes_together_again():
+    found = _parting(WrittenOut())
+    assert found.culprit is None
+    assert found.output.of_peak < 1e-12
+
+
+def test_padding_that_a_norm_counts_is_named():
+    found = _parting(Normed(), {"x": F.pad(X["x"], (0, 40))})
+    assert found.culprit.tap.name == ":instance_norm"
+    assert found.culprit.mechanism.name == "padding leaking through statistics"
+    assert found.culprit.source.startswith("test_paired_programs.py:")
+    assert found.output.of_peak > 0.1
+
+
+def test_an_output_that_is_scaled_is_named_and_so_is_the_factor():
+    found = _parting(Louder())
+    assert found.culprit.tap.name == ":mul#3"
+    assert found.output.of_peak == pytest.approx(0.5, rel=1e-3)
+
+
+def test_nan_of_a_rewriting_stays_nan():
+    class Lost(nn.Module):
+        def forward(self, x):
+            return F.instance_norm(torch.sin(x)) * 2 * torch.where(x > 2, torch.nan, 1.0)
+
+    found = _parting(Lost())
+    assert found.output.finite < 1
+    assert np.isnan(found.output.of_peak)
+    assert found.culprit is not None
+
+
+def test_other_outputs_are_bad_input():
+    with pytest.raises(InputError, match="give a reference with the same outputs"):
+        _parting(Pair())
