@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     kinds: tuple[Kind, ...] = (
         ("sick",) if arguments.sick else ("healthy",) if arguments.healthy else ("sick", "healthy")
     )
-    rows = []
+    rows: list[SickRow | HealthyRow] = []
     for kind in kinds:
         rows += run_corpus(kind, arguments.seeds or SEEDS, arguments.only, arguments.out, show)
     if arguments.json:

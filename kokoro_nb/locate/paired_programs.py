@@ -25,6 +25,8 @@ from kokoro_nb.traces.operators import CONSTANT, INPUT
 from kokoro_nb.traces.trace import Tap, Trace
 
 SAME = 1e-6  # of the peak: float64 has 1e-16, and rewritings sum in other orders
+MOST, LOUD = 0.9, 1e-3  # share of the elements, and of the peak, by which a factor or a shift is recognised
+FARTHEST = 8  # positions by which a result is looked for earlier and later
 PARTED = 1e-5  # of the peak of an output: what float32 could not show
 
 
@@ -84,8 +86,13 @@ def parting(reference: Exported, given: Arrays, candidate: Exported, inputs: Arr
 def _culprit(parted: list[Tap], right: Trace, own: Trace, candidate: Exported, backend: str) -> Culprit:
     """Return the first that has a counterpart in the reference, with those before it that have none."""
     twins = {tap.name: tap for tap in right.taps}
-    places = (place for place, tap in enumerate(parted) if _comparable(tap, twins.get(tap.name)))
-    place = next(places, 0)
+    comparable = [place for place, tap in enumerate(parted) if _comparable(tap, twins.get(tap.name))]
+    if not comparable:  # what gives an output has that of the reference as its counterpart
+        ends = {place: name for place, tap in enumerate(parted) if (name := _gives(tap, own))}
+        made = {name: _gives_tap(right, name) for name in ends.values()}
+        twins |= {parted[place].name: twin for place, name in ends.items() if (twin := made[name])}
+        comparable = [place for place, tap in enumerate(parted) if _comparable(tap, twins.get(tap.name))]
+    place = comparable[0] if comparable else 0
     tap = parted[place]
     source = candidate.specification.source_line(tap.name)
     candidates = (tap.name, *(one.name for one in reversed(parted[:place])))
@@ -119,9 +126,23 @@ def _culprit(parted: list[Tap], right: Trace, own: Trace, candidate: Exported, b
         local_error=error.of_peak,
         upstream=tap.operator.inputs,
         reaches_output=True,
-        mechanisms=(*_structural(tap, twin, right, own), *mechanisms(Evidence(error, found, inputs))),
+        mechanisms=(
+            *_structural(tap, twin, right, own),
+            *_moved(given, expected),
+            *mechanisms(Evidence(error, found, inputs)),
+        ),
         source=source,
     )
+
+
+def _gives(tap: Tap, trace: Trace) -> str:
+    """Return the name of the output that an operator gives; empty if it gives none."""
+    value = np.asarray(tap.value)
+    return next((name for name, made in trace.outputs.items() if np.array_equal(value, made, equal_nan=True)), "")
+
+
+def _gives_tap(trace: Trace, output: str) -> Tap | None:
+    return next((tap for tap in reversed(trace.taps) if _gives(tap, trace) == output), None)
 
 
 def _structural(tap: Tap, twin: Tap, right: Trace, own: Trace) -> Iterator[Mechanism]:
@@ -140,6 +161,29 @@ def _structural(tap: Tap, twin: Tap, right: Trace, own: Trace) -> Iterator[Mecha
     if lost and constants:
         text = f"the reference takes {', '.join(lost)} as an input, and here {constants[0]} stands in its place"
         yield Mechanism("changed constant", "a constant in the place of an input", (text,), explained=1.0)
+
+
+def _moved(given: np.ndarray, expected: np.ndarray) -> Iterator[Mechanism]:
+    """Yield a factor or a shift that nine elements of ten agree with: the ends of a signal may have their own."""
+    if given.dtype.kind != "f" or not given.ndim or not np.isfinite(given).all() or not np.isfinite(expected).all():
+        return
+    loud = np.abs(expected) > LOUD * _peak(expected)
+    if loud.any():
+        factor = float(np.median(given[loud] / expected[loud]))
+        share = float(np.mean(np.abs(given - factor * expected) <= LOUD * np.abs(factor) * _peak(expected)))
+        if share >= MOST and abs(factor - 1) > LOUD:
+            text = f"{100 * share:.3g} % of what it gives is {factor:.6g} times what is right"
+            yield Mechanism("changed scale", f"a factor of {factor:.4g}", (text,), explained=share)
+    length = expected.shape[-1]
+    for step in (step for size in range(1, min(FARTHEST, length // 4) + 1) for step in (size, -size)):
+        late, early = (given, expected) if step > 0 else (expected, given)
+        apart = np.abs(late[..., abs(step) :] - early[..., : length - abs(step)])
+        share = float(np.mean(apart <= LOUD * _peak(expected)))
+        if share >= MOST:
+            word = "later" if step > 0 else "earlier"
+            text = f"{100 * share:.3g} % of what it gives is what is right {abs(step)} positions {word}"
+            yield Mechanism("changed layout or shift", f"{abs(step)} positions {word}", (text,), explained=share)
+            return
 
 
 def _reaching(trace: Trace, common: set[str]) -> set[str]:

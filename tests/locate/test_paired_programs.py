@@ -27,7 +27,7 @@ class WrittenOut(nn.Module):
 
 class Louder(nn.Module):
     def forward(self, x):
-        return F.instance_norm(torch.sin(x) * 1.5) * 2 * 1.5
+        return F.instance_norm(torch.sin(x)) * 2 * 1.5
 
 
 class Pair(nn.Module):
@@ -56,8 +56,18 @@ def test_padding_that_a_norm_counts_is_named():
 
 def test_an_output_that_is_scaled_is_named_and_so_is_the_factor():
     found = _parting(Louder())
-    assert found.culprit.tap.name == ":mul#3"
+    assert found.culprit.tap.name == ":mul#2"
+    assert found.culprit.mechanism.statement == "a factor of 1.5"
     assert found.output.of_peak == pytest.approx(0.5, rel=1e-3)
+
+
+def test_a_shift_is_named_and_how_far_it_is():
+    class Late(nn.Module):
+        def forward(self, x):
+            return F.instance_norm(torch.sin(x)).roll(3, -1) * 2
+
+    mechanism = _parting(Late()).culprit.mechanism
+    assert (mechanism.name, mechanism.statement) == ("changed layout or shift", "3 positions later")
 
 
 def test_nan_of_a_rewriting_stays_nan():

@@ -142,7 +142,9 @@ SICK: tuple[SickExport, ...] = (
         "pytorch/pytorch#81985",
     ),
     SickExport(ports.unweighted_istft, ONNX, ("inverse:select",), "changed scale", "FluidInference/FluidAudio#852"),
-    SickExport(ports.left_padded_transpose, ONNX, ("1:slice",), "changed layout or shift", "Blaizzy/mlx-audio#859"),
+    SickExport(
+        ports.left_padded_transpose, ONNX, ("1:conv_transpose1d",), "changed layout or shift", "Blaizzy/mlx-audio#859"
+    ),
     SickExport(ports.counted_padding, ONNX, (":add",), "changed constant", "kyutai-labs/pocket-tts"),
 )
 

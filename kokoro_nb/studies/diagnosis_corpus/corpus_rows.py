@@ -135,9 +135,10 @@ def sick_row(one: SickExport, seed: int) -> SickRow:
     """Diagnose a sick export, and compare what is said with what it is sick of."""
     start = time.perf_counter()
     module, inputs, *rest = one.program(seed)
+    reference = rest[0] if rest else None
     with tempfile.TemporaryDirectory() as folder:
         file = one.file(module, inputs, Path(folder) / "model.onnx") if one.file else None
-        found = diagnose(module, inputs, one.backend, *rest, artefact=file)
+        found = diagnose(module, inputs, one.backend, reference, artefact=file)
     seconds = time.perf_counter() - start
     named = [each.tap.name for each in found.ranked if each.tap is not None]
     mechanism = found.ranked[0].mechanism if found.ranked else None

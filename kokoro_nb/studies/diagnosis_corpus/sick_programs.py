@@ -14,6 +14,9 @@ from kokoro_nb.studies.diagnosis_corpus.healthy_programs import Program, seeded
 class SpectralPhase(nn.Module):
     """The phase of an STFT by convolution, read by a convolution, as Kokoro's generator reads it."""
 
+    cosine: Tensor
+    sine: Tensor
+
     def __init__(self, size: int = 20, hop: int = 5) -> None:
         super().__init__()
         self.hop = hop
@@ -32,6 +35,8 @@ class SpectralPhase(nn.Module):
 
 class PitchFeatures(nn.Module):
     """Sine features of a pitch, in units of four times the sampling rate: (1, 1, frames) Hz -> (1, 8, frames)."""
+
+    rate: Tensor
 
     def __init__(self) -> None:
         super().__init__()
@@ -84,6 +89,8 @@ class HalfSteps(nn.Module):
 
 class FrameTable(nn.Module):
     """Which row of a table belongs to a time, at ten rows to the second: (1, times) s -> (1, times, 8)."""
+
+    step: Tensor
 
     def __init__(self) -> None:
         super().__init__()

@@ -65,6 +65,10 @@ class InverseStft(nn.Module):
         Divide each sample by the sum of the squared windows that cover it.
     """
 
+    cosine: Tensor
+    sine: Tensor
+    squared: Tensor
+
     def __init__(self, size: int = 16, hop: int = 4, weighted: bool = True) -> None:
         super().__init__()
         self.size, self.hop, self.weighted = size, hop, weighted
@@ -113,6 +117,8 @@ class VocosLike(nn.Module):
 
 class SnakeBeta(nn.Module):
     """The periodic activation x + sin²(alpha x) / beta between an up- and a downsampling, as in BigVGAN."""
+
+    lowpass: Tensor
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -169,12 +175,12 @@ class DeepFilterLike(nn.Module):
         gained = spectrum * torch.sigmoid(self.gain(hidden))[:, None]
         weights = torch.tanh(self.filter(hidden)).reshape(1, frames, 2, self.taps, self.bins)
         padded = F.pad(gained, (0, 0, self.taps - 1, 0))
-        real, imaginary = 0.0, 0.0
+        real, imaginary = torch.zeros_like(gained[:, 0]), torch.zeros_like(gained[:, 1])
         for tap in range(self.taps):
             a, b = padded[:, 0, tap : tap + frames], padded[:, 1, tap : tap + frames]
             c, d = weights[:, :, 0, tap], weights[:, :, 1, tap]
             real, imaginary = real + a * c - b * d, imaginary + a * d + b * c
-        return torch.stack((torch.as_tensor(real), torch.as_tensor(imaginary)), dim=1)
+        return torch.stack((real, imaginary), dim=1)
 
 
 class Attention(nn.Module):
@@ -220,6 +226,8 @@ class HarmonicSource(nn.Module):
         ``floor``: x - floor(x); ``remainder``: x % 1; ``none``: the phase grows.
     """
 
+    overtones: Tensor
+
     def __init__(self, wrap: str = "floor") -> None:
         super().__init__()
         self.wrap = wrap
@@ -238,6 +246,9 @@ class HarmonicSource(nn.Module):
 
 class LogMel(nn.Module):
     """A log-mel spectrogram by convolution: (1, samples) -> (1, 20, frames)."""
+
+    basis: Tensor
+    mel: Tensor
 
     def __init__(self, size: int = 128, hop: int = 32) -> None:
         super().__init__()
