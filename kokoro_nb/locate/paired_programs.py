@@ -198,9 +198,11 @@ def _reaching(trace: Trace, common: set[str]) -> set[str]:
 
 
 def _occurs(tap: Tap, reference: Trace) -> bool:
-    """Return whether the reference has that result: under that name, or under any."""
+    """Return whether the reference has that result: under that name, or, if it is no mere flag or constant, any."""
     value = np.asarray(tap.value)
     named = [one for one in reference.taps if one.name == tap.name]
+    if named and (value.dtype.kind != "f" or not value.size or value.min() == value.max()):
+        return _same(value, np.asarray(named[0].value))
     return any(_same(value, np.asarray(one.value)) for one in (*named, *reference.taps))
 
 

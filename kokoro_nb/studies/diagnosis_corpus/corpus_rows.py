@@ -138,7 +138,7 @@ def sick_row(one: SickExport, seed: int) -> SickRow:
     reference = rest[0] if rest else None
     with tempfile.TemporaryDirectory() as folder:
         file = one.file(module, inputs, Path(folder) / "model.onnx") if one.file else None
-        found = diagnose(module, inputs, one.backend, reference, artefact=file)
+        found = diagnose(module, inputs, one.backend, reference, artefact=file, remedies=True)
     seconds = time.perf_counter() - start
     named = [each.tap.name for each in found.ranked if each.tap is not None]
     mechanism = found.ranked[0].mechanism if found.ranked else None
