@@ -18,7 +18,7 @@ FileMaker = Callable[[Any, Mapping[str, Any], Path], Path]
 
 
 @dataclass(frozen=True)
-class HealthyExport:
+class KnownHealthy:
     """An export of which nothing may be said to be wrong.
 
     Attributes
@@ -39,7 +39,7 @@ class HealthyExport:
 
 
 @dataclass(frozen=True)
-class SickExport:
+class KnownSick:
     """An export that is sick by a defect that was released or reported.
 
     Attributes
@@ -90,22 +90,22 @@ HALF, STRICT = "coreml-reference-float16", "coreml-reference-float16-strict"
 CODEC = ("first:conv1d", *(f"blocks.{place}:conv1d" for place in range(4)), "last:conv1d")
 _NORM = "decoder.generator.noise_res.0.adain1.0.norm:instance_norm"
 
-SICK: tuple[SickExport, ...] = (
-    SickExport(sick.nearly_constant_decoder, TVM, (_NORM,), "one-pass variance", "tvm_instance_norm", "patch"),
-    SickExport(sick.offset_channels, TVM, ("norm:instance_norm",), "one-pass variance", "tvm_instance_norm", "patch"),
-    SickExport(sick.repeated_norm, STALE_KERNEL, ("norm:instance_norm",), "stale memory", "pytorch/executorch#17503"),
-    SickExport(sick.remainder_source, MIL, (":remainder",), "operator lowered as another", "coremltools_remainder"),
-    SickExport(sick.phase_of_an_offset, ONNX, (":atan2",), "branch cut of atan2", "onnx_atan2_branch_cut"),
-    SickExport(sick.phase_of_a_whisper, MIL, (":atan2",), "operator lowered as another", "coremltools_atan2"),
-    SickExport(
+SICK: tuple[KnownSick, ...] = (
+    KnownSick(sick.nearly_constant_decoder, TVM, (_NORM,), "one-pass variance", "tvm_instance_norm", "patch"),
+    KnownSick(sick.offset_channels, TVM, ("norm:instance_norm",), "one-pass variance", "tvm_instance_norm", "patch"),
+    KnownSick(sick.repeated_norm, STALE_KERNEL, ("norm:instance_norm",), "stale memory", "pytorch/executorch#17503"),
+    KnownSick(sick.remainder_source, MIL, (":remainder",), "operator lowered as another", "coremltools_remainder"),
+    KnownSick(sick.phase_of_an_offset, ONNX, (":atan2",), "branch cut of atan2", "onnx_atan2_branch_cut"),
+    KnownSick(sick.phase_of_a_whisper, MIL, (":atan2",), "operator lowered as another", "coremltools_atan2"),
+    KnownSick(
         sick.phase_of_silence, ONNX, (":atan2",), "division by zero", "pytorch/pytorch#162570", file=files.legacy_onnx
     ),
-    SickExport(sick.tanh_gelu, XNNPACK, (":gelu",), "operator lowered as another", "xnnpack_tanh_gelu"),
-    SickExport(sick.tanh_gelu, MIL, (":gelu",), "operator lowered as another", "apple/coremltools#2863"),
-    SickExport(sick.snake, MIL, (":reciprocal",), "operator lowered as another", "coremltools_reciprocal"),
-    SickExport(sick.quiet_frames, MIL, (":rsqrt",), "operator lowered as another", "coremltools_rsqrt"),
-    SickExport(sick.running_phase, HALF, (":cumsum",), "accumulated phase", "hexgrad/kokoro#353", "float32 operators"),
-    SickExport(
+    KnownSick(sick.tanh_gelu, XNNPACK, (":gelu",), "operator lowered as another", "xnnpack_tanh_gelu"),
+    KnownSick(sick.tanh_gelu, MIL, (":gelu",), "operator lowered as another", "apple/coremltools#2863"),
+    KnownSick(sick.snake, MIL, (":reciprocal",), "operator lowered as another", "coremltools_reciprocal"),
+    KnownSick(sick.quiet_frames, MIL, (":rsqrt",), "operator lowered as another", "coremltools_rsqrt"),
+    KnownSick(sick.running_phase, HALF, (":cumsum",), "accumulated phase", "hexgrad/kokoro#353", "float32 operators"),
+    KnownSick(
         sick.loud_norm,
         STRICT,
         ("norm:instance_norm",),
@@ -113,13 +113,13 @@ SICK: tuple[SickExport, ...] = (
         "ml-explore/mlx#4228",
         "float32 operators",
     ),
-    SickExport(sick.drawn_noise, TVM, (":randn",), "baked-in random numbers", "tvm_baked_noise"),
-    SickExport(sick.half_steps, TVM, (":add", ":add#2"), "operator lowered as another", "tvm_ignored_alpha"),
-    SickExport(sick.stop_head, ONNX, (":log_sigmoid",), "overflow of the dtype", "onnx_log_sigmoid"),
-    SickExport(
+    KnownSick(sick.drawn_noise, TVM, (":randn",), "baked-in random numbers", "tvm_baked_noise"),
+    KnownSick(sick.half_steps, TVM, (":add", ":add#2"), "operator lowered as another", "tvm_ignored_alpha"),
+    KnownSick(sick.stop_head, ONNX, (":log_sigmoid",), "overflow of the dtype", "onnx_log_sigmoid"),
+    KnownSick(
         sick.pitch_features, ONNX, (":div",), "changed constant", "microsoft/onnxruntime", file=files.float16_onnx
     ),
-    SickExport(
+    KnownSick(
         sick.codec_with_a_pause,
         ONNX,
         CODEC,
@@ -128,24 +128,24 @@ SICK: tuple[SickExport, ...] = (
         "float32 operators",
         files.int8_onnx,
     ),
-    SickExport(
+    KnownSick(
         ports.backward_lstm, ONNX, ("lstm:lstm",), "padding leaking through statistics", "soniqo/speech-swift#173"
     ),
-    SickExport(
+    KnownSick(
         ports.padded_norm, ONNX, ("norm:instance_norm",), "padding leaking through statistics", "pytorch/pytorch#81985"
     ),
-    SickExport(
+    KnownSick(
         ports.static_bucket,
         ONNX,
         ("decoder.encode.norm1.norm:instance_norm",),
         "padding leaking through statistics",
         "pytorch/pytorch#81985",
     ),
-    SickExport(ports.unweighted_istft, ONNX, ("inverse:select",), "changed scale", "FluidInference/FluidAudio#852"),
-    SickExport(
+    KnownSick(ports.unweighted_istft, ONNX, ("inverse:select",), "changed scale", "FluidInference/FluidAudio#852"),
+    KnownSick(
         ports.left_padded_transpose, ONNX, ("1:conv_transpose1d",), "changed layout or shift", "Blaizzy/mlx-audio#859"
     ),
-    SickExport(ports.counted_padding, ONNX, (":add",), "changed constant", "kyutai-labs/pocket-tts"),
+    KnownSick(ports.counted_padding, ONNX, (":add",), "changed constant", "kyutai-labs/pocket-tts"),
 )
 
 _PLACES: tuple[tuple[Maker, tuple[str, ...]], ...] = (
@@ -173,6 +173,6 @@ _PLACES: tuple[tuple[Maker, tuple[str, ...]], ...] = (
     (healthy.pocket_conditioning_step, (ONNX,)),
     (healthy.pocket_mimi_step, (ONNX,)),
 )
-HEALTHY: tuple[HealthyExport, ...] = tuple(
-    HealthyExport(program, backend) for program, backends in _PLACES for backend in backends
+HEALTHY: tuple[KnownHealthy, ...] = tuple(
+    KnownHealthy(program, backend) for program, backends in _PLACES for backend in backends
 )

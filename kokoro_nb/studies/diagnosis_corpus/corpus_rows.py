@@ -10,10 +10,10 @@ from typing import Any, Literal
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate import Diagnosis, diagnose
 from kokoro_nb.storage import cache_dir, digest, read_json, write_json
-from kokoro_nb.studies.diagnosis_corpus.corpus_entries import HEALTHY, SICK, HealthyExport, SickExport
+from kokoro_nb.studies.diagnosis_corpus.corpus_entries import HEALTHY, SICK, KnownHealthy, KnownSick
 
 Kind = Literal["sick", "healthy"]
-CORPORA: dict[Kind, tuple[SickExport | HealthyExport, ...]] = {"sick": SICK, "healthy": HEALTHY}
+CORPORA: dict[Kind, tuple[KnownSick | KnownHealthy, ...]] = {"sick": SICK, "healthy": HEALTHY}
 SEEDS = (0, 1)
 _PACKAGE = Path(__file__).parents[2]
 
@@ -110,8 +110,8 @@ def run_corpus(
     return tuple(rows)
 
 
-def _saved(one: SickExport | HealthyExport, seed: int, path: Path) -> SickRow | HealthyRow:
-    form = SickRow if isinstance(one, SickExport) else HealthyRow
+def _saved(one: KnownSick | KnownHealthy, seed: int, path: Path) -> SickRow | HealthyRow:
+    form = SickRow if isinstance(one, KnownSick) else HealthyRow
     code = _code()
     try:
         saved = read_json(path, "row of a corpus")
@@ -119,7 +119,7 @@ def _saved(one: SickExport | HealthyExport, seed: int, path: Path) -> SickRow | 
             return form(**saved["row"])
     except (InputError, KeyError, TypeError):
         pass  # absent, or of another form: it is made anew
-    row = sick_row(one, seed) if isinstance(one, SickExport) else healthy_row(one, seed)
+    row = sick_row(one, seed) if isinstance(one, KnownSick) else healthy_row(one, seed)
     write_json(path, {"code": code, "row": asdict(row)})
     return row
 
@@ -131,7 +131,7 @@ def _code() -> str:
     return digest(*(path.read_text(encoding="utf-8") for path in files))
 
 
-def sick_row(one: SickExport, seed: int) -> SickRow:
+def sick_row(one: KnownSick, seed: int) -> SickRow:
     """Diagnose a sick export, and compare what is said with what it is sick of."""
     start = time.perf_counter()
     module, inputs, *rest = one.program(seed)
@@ -158,7 +158,7 @@ def sick_row(one: SickExport, seed: int) -> SickRow:
     )
 
 
-def healthy_row(one: HealthyExport, seed: int) -> HealthyRow:
+def healthy_row(one: KnownHealthy, seed: int) -> HealthyRow:
     """Diagnose a healthy export."""
     start = time.perf_counter()
     module, inputs = one.program(seed)
