@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from kokoro_nb.backends import BACKENDS
     from kokoro_nb.errors import InputError
     from kokoro_nb.faults import plant
+    from kokoro_nb.inspection import inspect
     from kokoro_nb.locate import Diagnosis, diagnose
     from kokoro_nb.locate.survey import survey
     from kokoro_nb.models.case import capture
@@ -29,6 +30,7 @@ _HOMES = {
     "trace": "kokoro_nb.verbs",
     "survey": "kokoro_nb.locate.survey",
     "diagnose": "kokoro_nb.locate",
+    "inspect": "kokoro_nb.inspection",
     "plant": "kokoro_nb.faults",
     "compare": "kokoro_nb.verbs",
     "transcribe": "kokoro_nb.verbs",
@@ -55,6 +57,7 @@ __all__ = [
     "diagnose",
     "explore",
     "export",
+    "inspect",
     "load_model",
     "patched",
     "plant",

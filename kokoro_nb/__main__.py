@@ -12,6 +12,7 @@ from kokoro_nb.commands import (
     bench_command,
     client_commands,
     diagnose_command,
+    inspect_command,
     notebooks,
     speech_command,
     studies_command,
@@ -90,6 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="command [options]")
 
     diagnose_command.add(commands)
+    inspect_command.add(commands)
     notebooks.add(commands)
     studies_command.add(commands)
     speech_command.add(commands)

@@ -23,6 +23,7 @@ LAYERS = (
     {"faults"},
     {"defects"},
     {"locate"},
+    {"inspection"},
     {"delivery"},
     {"benchmarks"},
     {"training"},

@@ -15,6 +15,7 @@ MUST_NOT_KNOW = {
     "faults": {"models"},
     "defects": {"models"},
     "locate": {"models"},
+    "inspection": {"models"},
 }
 
 

@@ -1,0 +1,221 @@
+"""A file run on the runtime with everything that passes its nodes, and each node judged on what it was given there."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from kokoro_nb.findings import Verdict
+from kokoro_nb.inspection.node_judgement import NodeJudgement, is_float, judged_outputs
+from kokoro_nb.inspection.onnx_file import OnnxFile
+from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers, nodes_of
+from kokoro_nb.inspection.onnx_session import pinned, run_session, session_of, tapped
+from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value, dtypes_of
+from kokoro_nb.inspection.semantics.operator_semantics import NotDefined, computed
+
+AT_ONCE = 256 * 2**20  # bytes of tapped values of one run
+FIRST = 32  # nodes of the first run, before it is known how large their values are
+
+
+@dataclass(frozen=True, eq=False)
+class Examination:
+    """What was seen of a file on one set of inputs.
+
+    Attributes
+    ----------
+    file : OnnxFile
+        The file, its random nodes pinned to what they drew.
+    nodes : tuple of OnnxNode
+        Its nodes in order.
+    judgements : tuple of NodeJudgement
+        One for each node that was reached, in order.
+    inputs : dict of str to numpy.ndarray
+        What it was run on.
+    outputs : dict of str to value
+        What it gives with optimisation off, no value tapped.
+    true : dict of str to value
+        The same in float64 from the start; an output is missing where a node before it has no definition here.
+    drawn : dict of str to numpy.ndarray
+        What the random nodes drew.
+    complete : bool
+        Whether every node was reached within the time.
+    """
+
+    file: OnnxFile
+    nodes: tuple[OnnxNode, ...]
+    judgements: tuple[NodeJudgement, ...]
+    inputs: Mapping[str, np.ndarray]
+    outputs: Mapping[str, Value]
+    true: Mapping[str, Value]
+    drawn: Mapping[str, np.ndarray] = field(default_factory=dict)
+    complete: bool = True
+
+    def captured(self, node: OnnxNode) -> dict[str, Value]:
+        """Return what went into a node and came out of it on the runtime, run once more."""
+        names = [name for name in (*node.reads, *node.outputs) if name not in self.file.constants]
+        return _run(self.file, self.inputs, names) | {
+            name: self.file.constants[name] for name in node.reads if name in self.file.constants
+        }
+
+    def call(self, node: OnnxNode, values: Mapping[str, Value]) -> tuple[OnnxCall, list[Value]]:
+        """Return a node with the values that go into it."""
+        inputs = [values[name] if name else None for name in node.proto.input]
+        return OnnxCall(node.proto, self.file.opsets, dtypes_of(inputs), values), inputs
+
+
+def examined(
+    file: OnnxFile, inputs: Mapping[str, np.ndarray], seconds: float = float("inf"), tell: Callable[[str], object] = str
+) -> Examination:
+    """Run a file and judge its nodes.
+
+    Parameters
+    ----------
+    file : OnnxFile
+        The file.
+    inputs : mapping of str to numpy.ndarray
+        For each input of the file.
+    seconds : float
+        After which no further nodes are begun.
+    tell : callable
+        Is given a line on how far it is.
+
+    Raises
+    ------
+    InputError
+        If the runtime does not load the file or stops.
+    """
+    until = time.monotonic() + seconds
+    nodes = nodes_of(file.model.graph)
+    drawn: dict[str, np.ndarray] = {}
+    chosen = [name for node in nodes if node.is_random for name in node.outputs]
+    if chosen:
+        drawn = {name: np.asarray(value) for name, value in _run(file, inputs, chosen).items()}
+        file = replace(file, model=pinned(file.model, drawn))
+    outputs = run_session(session_of(file.model), inputs)
+    ends = {output.name for output in file.model.graph.output}
+    freed = last_readers(nodes, ends)
+    truth: dict[str, Value] = {**inputs, **drawn}
+    lost: set[str] = set()  # values whose true value is not known
+    found: list[NodeJudgement] = []
+    for group, values in _groups(file, nodes, inputs, drawn):
+        for node in group:
+            found.append(_judged(file, node, values, truth, lost))
+            for name in freed.get(node.index, ()):
+                truth.pop(name, None)
+        tell(f"{len(found)} of {len(nodes)} nodes")
+        if time.monotonic() > until:
+            break
+    true = {name: truth[name] for name in outputs if name in truth}
+    return Examination(file, nodes, tuple(found), inputs, outputs, true, drawn, len(found) == len(nodes))
+
+
+def _run(file: OnnxFile, inputs: Mapping[str, np.ndarray], names: list[str]) -> dict[str, Value]:
+    """Return the values of these names, some of which may be inputs."""
+    asked = [name for name in names if name not in inputs]
+    values = run_session(session_of(tapped(file.model, asked)), inputs) if asked else {}
+    return {name: inputs[name] for name in names if name in inputs} | values
+
+
+def _groups(
+    file: OnnxFile, nodes: tuple[OnnxNode, ...], inputs: Mapping[str, np.ndarray], drawn: Mapping[str, np.ndarray]
+) -> Iterator[tuple[tuple[OnnxNode, ...], dict[str, Value]]]:
+    """Yield nodes that follow one another with all that they read and give, from one run each."""
+    start, count = 0, FIRST
+    while start < len(nodes):
+        group = nodes[start : start + count]
+        names = dict.fromkeys(name for node in group for name in (*node.reads, *node.outputs))
+        known = {name: file.constants[name] for name in names if name in file.constants}
+        known |= {name: drawn[name] for name in names if name in drawn}
+        values = _run(file, inputs, [name for name in names if name not in known]) | known
+        yield group, values
+        start += len(group)
+        size = sum(_bytes(values[name]) for name in names if name not in known) or 1
+        count = int(np.clip(count * np.clip(AT_ONCE / size, 0.25, 4.0), 1, 2000))
+
+
+def _bytes(value: Value) -> int:
+    return sum(map(_bytes, value)) if isinstance(value, list) else int(getattr(value, "nbytes", 0))
+
+
+def _judged(
+    file: OnnxFile, node: OnnxNode, values: Mapping[str, Value], truth: dict[str, Value], lost: set[str]
+) -> NodeJudgement:
+    """Judge one node, and take its true values further: what it gives on the true values before it."""
+    inputs = [values[name] if name else None for name in node.proto.input]
+    given = [values.get(name) if name else None for name in node.proto.output]
+    finite = all(is_finite(value) for value in inputs)
+    about = (node.index, node.key, node.operator)
+    if node.is_random:
+        return NodeJudgement(*about, "unknown", "draws at random", given_finite=finite)
+    call = OnnxCall(node.proto, file.opsets, dtypes_of(inputs), values)
+    try:
+        errors, _ = judged_outputs(call, inputs, given)
+    except NotDefined as why:
+        lost.update(node.outputs)
+        return NodeJudgement(*about, "unknown", str(why), given_finite=finite)
+    inherited = _inherited(file, node, call.dtypes, given, truth, lost)
+    sound = None if inherited is None else all(is_finite(truth[name]) for name in node.outputs)
+    verdict: Verdict = "fail" if any(one.is_wrong for one in errors) else "pass"
+    return NodeJudgement(*about, verdict, "", errors, inherited, finite, sound)
+
+
+def _inherited(
+    file: OnnxFile,
+    node: OnnxNode,
+    dtypes: tuple[np.dtype | None, ...],
+    given: list[Value],
+    truth: dict[str, Value],
+    lost: set[str],
+) -> float | None:
+    """Compute a node on true values, keep what it gives, and return how far the runtime is from that, of the peak."""
+
+    def true(name: str) -> Value:
+        return truth[name] if name in truth else file.constants[name]
+
+    if lost & set(node.reads):
+        lost.update(node.outputs)
+        return None
+    inputs = [true(name) if name else None for name in node.proto.input]
+    outer = {name: true(name) for name in node.reads}
+    try:
+        outputs = computed(OnnxCall(node.proto, file.opsets, dtypes, outer), inputs)
+    except NotDefined:
+        lost.update(node.outputs)
+        return None
+    worst = 0.0
+    for name, value, right in zip(node.proto.output, given, outputs, strict=False):
+        if not name:
+            continue
+        truth[name] = right
+        if isinstance(value, np.ndarray) and is_float(value.dtype):
+            worst = float(np.maximum(worst, relative_difference(value, np.asarray(right))))
+    return worst
+
+
+def relative_difference(value: np.ndarray, right: np.ndarray) -> float:
+    """Return the largest difference as a share of the peak of what is right.
+
+    Infinite where shapes differ, or something is finite on one side alone; 0 of two empty or two equal tensors.
+    """
+    if value.shape != right.shape:
+        return float("inf")
+    given, right = value.astype(np.float64), right.astype(np.float64)
+    finite = np.isfinite(right)
+    if (finite != np.isfinite(given)).any():
+        return float("inf")
+    if not finite.any():
+        return 0.0
+    error = float(np.abs(given[finite] - right[finite]).max())
+    peak = float(np.abs(right[finite]).max())
+    return 0.0 if error == 0 else error / peak if peak else float("inf")
+
+
+def is_finite(value: Value) -> bool:
+    """Return whether every float in a value is finite."""
+    if value is None or isinstance(value, str):
+        return True
+    if isinstance(value, list):
+        return all(map(is_finite, value))
+    array = np.asarray(value)
+    return not is_float(array.dtype) or bool(np.isfinite(array.astype(np.float64)).all())

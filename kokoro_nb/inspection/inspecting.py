@@ -1,0 +1,162 @@
+"""The one verb of this room: a file in, a report out."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.inspection.blame import InspectionFinding, node_findings
+from kokoro_nb.inspection.examination import Examination, examined
+from kokoro_nb.inspection.input_maker import MadeInputs, given_inputs, made_inputs
+from kokoro_nb.inspection.inspection_report import InspectionReport
+from kokoro_nb.inspection.node_judgement import judged_outputs
+from kokoro_nb.inspection.one_operator import one_operator, write_script
+from kokoro_nb.inspection.onnx_file import OnnxFile, read_onnx
+from kokoro_nb.inspection.onnx_nodes import nodes_of
+from kokoro_nb.inspection.whole_file import constants_noted, summaries, whole_findings
+
+LATER = (".pte", ".pt2", ".mlpackage", ".mlmodel")
+SCRIPTS = 10  # findings for which a script is written
+
+
+def inspect(
+    file: str | Path,
+    inputs: Mapping[str, Any] | None = None,
+    against: Any = None,
+    *,
+    static: bool = False,
+    seconds: float = float("inf"),
+    folder: str | Path | None = None,
+    tell: Callable[[str], object] = str,
+) -> InspectionReport:
+    """Find out which node of a model file is wrong, and whether the file, the runtime or its number type is to blame.
+
+    Every node is computed again in float64, as its definition says, on the values that it was given on ONNX Runtime.
+
+    Parameters
+    ----------
+    file : path
+        An ONNX file.
+    inputs : mapping of str to array, optional
+        By the names of the file; without any, valid ones are made from the graph.
+    against : optional
+        A module or another file to compare with; not built yet.
+    static : bool
+        Only read the file, and run nothing.
+    seconds : float
+        After which no further nodes are judged; what was seen until then is reported.
+    folder : path, optional
+        Where the page, the overlays and a script for each finding are written.
+    tell : callable
+        Is given a line on how far it is.
+
+    Returns
+    -------
+    InspectionReport
+        `first`, `worst(n)`, `table()`, `page(path)`, `overlay(folder)`; printed, it says what was found.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or run, or the inputs do not fit it.
+    """
+    path = Path(file)
+    if path.suffix in LATER:
+        raise InputError(f"{path}: files of the kind {path.suffix} cannot be inspected yet; give an .onnx file.")
+    if against is not None:
+        raise InputError("A comparison with another file or a module is not built yet; inspect the file alone.")
+    read = read_onnx(path)
+    if static:
+        return _static(read)
+    made = made_inputs(read) if inputs is None else given_inputs(read, inputs)
+    seen = examined(read, made.arrays, seconds, tell)
+    report = _report(read, made, seen, inputs is None)
+    if folder is None:
+        return report
+    scripts = write_scripts(seen, report.findings, Path(folder))
+    report.page(Path(folder) / "report.html")
+    report.overlay(Path(folder) / "overlay")
+    return _with(report, scripts)
+
+
+def _with(report: InspectionReport, scripts: tuple[Path, ...]) -> InspectionReport:
+    from dataclasses import replace
+
+    return replace(report, scripts=scripts)
+
+
+def _report(file: OnnxFile, made: MadeInputs, seen: Examination, was_made: bool) -> InspectionReport:
+    def others() -> Mapping[str, np.ndarray] | None:
+        try:
+            return made_inputs(file, seed=1).arrays
+        except InputError:
+            return None
+
+    findings, notes = node_findings(seen, others)
+    outputs = summaries(seen, file)
+    nonfinite = any(finding.kind == "nonfinite" for finding in findings)
+    more, noted = whole_findings(seen, outputs, bool(findings) or nonfinite)
+    late = () if seen.complete else (f"The time was up after {len(seen.judgements):,} of {len(seen.nodes):,} nodes.",)
+    return InspectionReport(
+        file.path,
+        _runtime(),
+        (*findings, *more),
+        (*file.notes, *late, *notes, *noted),
+        seen.judgements,
+        outputs,
+        made.how,
+        len(seen.nodes),
+        _edges(file),
+        (),
+        file.model.graph.name or "<main>",
+    )
+
+
+def _static(file: OnnxFile) -> InspectionReport:
+    """Return what the file says without being run."""
+    nodes = nodes_of(file.model.graph)
+    drawing = [node.key for node in nodes if node.is_random]
+    notes = [*file.notes, *constants_noted(file)]
+    notes += [f"{len(drawing)} nodes draw at random: {', '.join(drawing[:5])}."] if drawing else []
+    findings = [
+        InspectionFinding("constant", "file", f"The constant '{name}' holds NaN.")
+        for name, array in file.constants.items()
+        if array.dtype.kind == "f" and np.isnan(array).any()
+    ]
+    about = file.model.graph.name or "<main>"
+    return InspectionReport(
+        file.path, "nothing: not run", tuple(findings), tuple(notes), (), (), {}, len(nodes), _edges(file), (), about
+    )
+
+
+def _edges(file: OnnxFile) -> tuple[tuple[str, str], ...]:
+    made = {name: node.key for node in nodes_of(file.model.graph) for name in node.outputs}
+    return tuple((made[name], node.key) for node in nodes_of(file.model.graph) for name in node.reads if name in made)
+
+
+def _runtime() -> str:
+    import onnxruntime
+
+    return f"onnxruntime {onnxruntime.__version__}"
+
+
+def write_scripts(seen: Examination, findings: tuple[InspectionFinding, ...], folder: Path) -> tuple[Path, ...]:
+    """Write for each finding at a node a model of that node alone, its values, and a script that shows its error."""
+    paths = []
+    for number, finding in enumerate([one for one in findings if one.index >= 0][:SCRIPTS], 1):
+        node = next(one for one in seen.nodes if one.index == finding.index)
+        worst = next(one for one in seen.judgements if one.index == finding.index).worst
+        values = seen.captured(node)
+        call, inputs = seen.call(node, values)
+        try:
+            one = one_operator(seen.file, node, values)
+        except InputError:
+            continue
+        _, exact = judged_outputs(call, inputs, [None] * len(node.proto.output))
+        assert worst is not None
+        right = exact[list(node.proto.output).index(worst.name)]
+        place = folder / f"finding_{number}"
+        paths.append(write_script(place, one, finding.statement, worst.name, np.asarray(right), worst.error))
+    return tuple(paths)

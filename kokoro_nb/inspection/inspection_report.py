@@ -1,0 +1,118 @@
+"""What an inspection found, and the forms in which it is handed on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from kokoro_nb.findings import Verdict
+from kokoro_nb.inspection.blame import InspectionFinding
+from kokoro_nb.inspection.node_judgement import NodeJudgement
+from kokoro_nb.inspection.whole_file import OutputSummary
+from kokoro_nb.markup import Fragment, table
+
+
+@dataclass(frozen=True)
+class InspectionReport:
+    """What was found in a file.
+
+    Attributes
+    ----------
+    path : pathlib.Path
+        The file.
+    runtime : str
+        What it was run on, with its version.
+    findings : tuple of InspectionFinding
+        What is wrong, in the order of execution; then what concerns the file as a whole.
+    notes : tuple of str
+        What was noticed and is no fault, or could not be decided.
+    judgements : tuple of NodeJudgement
+        Each node in the order of execution.
+    outputs : tuple of OutputSummary
+        The outputs of the file.
+    inputs : dict of str to str
+        How each input was made.
+    nodes : int
+        How many the file has; fewer judgements than that if the time was up.
+    """
+
+    path: Path
+    runtime: str
+    findings: tuple[InspectionFinding, ...]
+    notes: tuple[str, ...]
+    judgements: tuple[NodeJudgement, ...]
+    outputs: tuple[OutputSummary, ...]
+    inputs: Mapping[str, str]
+    nodes: int
+    edges: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    scripts: tuple[Path, ...] = ()
+    graph: str = "<main>"
+
+    @property
+    def verdict(self) -> Verdict:
+        """``fail`` if anything is wrong, ``unknown`` if nodes could not be judged, ``pass`` otherwise."""
+        if self.findings:
+            return "fail"
+        return "unknown" if self.unjudged or len(self.judgements) < self.nodes else "pass"
+
+    @property
+    def first(self) -> InspectionFinding | None:
+        """The first finding in the order of execution, or None."""
+        return self.findings[0] if self.findings else None
+
+    @property
+    def unjudged(self) -> tuple[NodeJudgement, ...]:
+        """The nodes that could not be judged, without those that draw at random."""
+        return tuple(j for j in self.judgements if j.verdict == "unknown" and j.reason != "draws at random")
+
+    def worst(self, n: int = 10) -> tuple[NodeJudgement, ...]:
+        """Return the `n` nodes that are furthest off, as multiples of what rounding explains."""
+        judged = [judgement for judgement in self.judgements if judgement.worst is not None]
+        return tuple(sorted(judged, key=lambda one: -_ratio(one))[:n])
+
+    def table(self) -> Fragment:
+        """Return a row for each node."""
+        return table([judgement.row() for judgement in self.judgements], "Every node in the order of execution")
+
+    def page(self, path: str | Path) -> Path:
+        """Write the report as one HTML page that loads nothing from elsewhere; return its path."""
+        from kokoro_nb.inspection.inspection_page import write_page
+
+        return write_page(self, Path(path))
+
+    def overlay(self, folder: str | Path) -> tuple[Path, ...]:
+        """Write node data for Model Explorer and an attachment for Netron; return their paths."""
+        from kokoro_nb.inspection.viewer_overlay import write_overlay
+
+        return write_overlay(self, Path(folder))
+
+    def __str__(self) -> str:
+        lines = [f"{self.path.name}: {self.headline}"]
+        for finding in self.findings:
+            lines.append(f"  [{finding.blame}] {finding.statement}")
+            lines += [f"      {proof}" for proof in finding.proof]
+        lines += [f"  note: {note}" for note in self.notes]
+        lines += [f"  input {name}: {how}" for name, how in self.inputs.items()]
+        return "\n".join(lines)
+
+    @property
+    def headline(self) -> str:
+        """What was found in one sentence."""
+        judged = sum(judgement.verdict != "unknown" for judgement in self.judgements)
+        seen = f"{judged:,} of {self.nodes:,} nodes judged on {self.runtime}"
+        if self.first is None:
+            fine = (
+                "nothing wrong was found"
+                if self.verdict == "pass"
+                else "nothing wrong was found in what could be judged"
+            )
+            return f"{fine}; {seen}."
+        count = len(self.findings)
+        more = f" {count - 1} more {'thing is' if count == 2 else 'things are'} wrong." if count > 1 else ""
+        return f"{self.first.statement}{more} Blame: {self.first.blame}; {seen}."
+
+
+def _ratio(judgement: NodeJudgement) -> float:
+    ratio = judgement.worst.ratio if judgement.worst else 0.0
+    return float("inf") if np.isnan(ratio) else ratio

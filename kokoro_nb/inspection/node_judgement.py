@@ -1,0 +1,305 @@
+"""One node compared with its own definition in float64, on the values that it was given on the runtime."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.findings import Verdict
+from kokoro_nb.inspection.rounding_limits import rounding_limits, spacing
+from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value, widened
+from kokoro_nb.inspection.semantics.operator_semantics import NotDefined, computed
+from kokoro_nb.inspection.semantics.quantised import BEFORE_ROUNDING
+
+INTEGER_SLACK = 2.0**-20  # of a quotient: the scale, the quotient and the sum are each rounded in float32
+
+
+@dataclass(frozen=True)
+class OutputError:
+    """How far one output of a node is from right.
+
+    Attributes
+    ----------
+    name : str
+        The value's name in the file.
+    dtype : str
+        Its type.
+    shape : tuple of int
+        Its shape.
+    finite, right_finite : float
+        Shares of the elements that are finite, as given and as they should be, from 0 to 1. NaN of no elements.
+    error : float
+        Largest absolute difference where both are finite.
+    peak : float
+        Largest finite absolute value that is right.
+    ulp : float
+        The largest difference in units in the last place of the value that is right there; of integers, in steps.
+    ratio : float
+        The largest difference as a multiple of what rounding can do: above 1 the node is wrong. Infinite where what is
+        finite and what is not differ.
+    wrong : int
+        Elements beyond what rounding can do.
+    worst : tuple of int
+        Index of the worst element.
+    given, right : float
+        Its value as given and as it should be.
+    pattern : str
+        Which channels (axis 1) are wrong, in words.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    finite: float
+    right_finite: float
+    error: float
+    peak: float
+    ulp: float
+    ratio: float
+    wrong: int
+    worst: tuple[int, ...]
+    given: float
+    right: float
+    pattern: str
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether rounding does not explain the difference."""
+        return not self.ratio <= 1
+
+
+@dataclass(frozen=True)
+class NodeJudgement:
+    """What was found of one node.
+
+    Attributes
+    ----------
+    index : int
+        Its place in the order of execution.
+    key : str
+        Its id in Model Explorer.
+    operator : str
+        The operator.
+    verdict : str
+        ``pass``, ``fail``, or ``unknown`` where it could not be judged.
+    reason : str
+        Why the verdict is ``unknown``.
+    outputs : tuple of OutputError
+        Each output that was compared.
+    inherited : float or None
+        Largest difference of an output from the same file computed in float64 from the start, as a share of its peak;
+        None where that was not known.
+    given_finite : bool
+        Whether everything that went into it was finite.
+    true_finite : bool or None
+        Whether the same file in float64 from the start gives finite values here; None where that was not known.
+    """
+
+    index: int
+    key: str
+    operator: str
+    verdict: Verdict
+    reason: str = ""
+    outputs: tuple[OutputError, ...] = ()
+    inherited: float | None = None
+    given_finite: bool = True
+    true_finite: bool | None = None
+
+    @property
+    def worst(self) -> OutputError | None:
+        """The output that is furthest off, as a multiple of what rounding can do."""
+        return max(self.outputs, key=lambda one: np.inf if np.isnan(one.ratio) else one.ratio, default=None)
+
+    @property
+    def finite(self) -> bool:
+        """Whether every element of every output is finite."""
+        return all(not one.finite < 1 for one in self.outputs)
+
+    def row(self) -> dict[str, Any]:
+        """Return it as a row of a table."""
+        worst = self.worst
+        return {
+            "node": self.key,
+            "operator": self.operator,
+            "verdict": self.verdict,
+            "shape": "x".join(map(str, worst.shape)) if worst else "",
+            "type": worst.dtype if worst else "",
+            "finite": f"{worst.finite:.2%}" if worst else "",
+            "local error (ULP)": worst.ulp if worst else None,
+            "local error / rounding": worst.ratio if worst else None,
+            "inherited error (of peak)": self.inherited,
+            "where": worst.pattern if worst else self.reason,
+        }
+
+
+def judged_outputs(
+    call: OnnxCall, inputs: Sequence[Value], given: Sequence[Value]
+) -> tuple[tuple[OutputError, ...], list[Value]]:
+    """Compare what a node gave with its definition.
+
+    Parameters
+    ----------
+    call : OnnxCall
+        The node.
+    inputs : sequence of values
+        What went into it, in the types of the file.
+    given : sequence of values
+        What the runtime gave, None where it was not captured.
+
+    Returns
+    -------
+    tuple of OutputError
+        One for each output that was captured.
+    list of values
+        What is right, floats in float64.
+
+    Raises
+    ------
+    NotDefined
+        If what the node means is not known, or has another shape than what was given.
+    """
+    exact = computed(call, inputs)
+    found = []
+    for k, (name, value) in enumerate(zip(call.node.output, given, strict=False)):
+        if value is None or not name:
+            continue
+        if isinstance(value, list):
+            found += _sequence_errors(call, inputs, exact, k, name, value)
+        else:
+            found.append(_output_error(call, inputs, exact, k, name, np.asarray(value), given))
+    return tuple(found), exact
+
+
+def _sequence_errors(
+    call: OnnxCall, inputs: Sequence[Value], exact: list[Value], k: int, name: str, value: list[Value]
+) -> list[OutputError]:
+    """Compare a sequence item by item; each must be what it should be, to the last bit."""
+    right = exact[k]
+    if not isinstance(right, list) or len(right) != len(value):
+        raise NotDefined(f"the sequence '{name}' has {len(value)} items, not {len(right or ())}")
+    return [
+        compared(f"{name}[{i}]", np.asarray(one), np.asarray(each), None)
+        for i, (one, each) in enumerate(zip(value, right, strict=True))
+    ]
+
+
+def _output_error(
+    call: OnnxCall, inputs: Sequence[Value], exact: list[Value], k: int, name: str, value: np.ndarray, given: Any
+) -> OutputError:
+    right = np.asarray(exact[k])
+    if right.shape != value.shape:
+        raise NotDefined(f"'{name}' has the shape {value.shape}, its definition gives {right.shape}")
+    if value.dtype.kind in "OUS":
+        return compared(name, (value == right).astype(np.int8), np.ones(value.shape, np.int8), None)
+    if not is_float(value.dtype):
+        before = _before(call, inputs, k, given)
+        if before is not None:
+            slack = 0.5 + INTEGER_SLACK * np.maximum(1.0, np.abs(before))
+            return compared(name, value, before, slack)
+        if call.node.op_type in ("Cast", "CastLike") and is_float(np.asarray(inputs[0]).dtype):
+            value, right = _defined_part(value, right, np.asarray(inputs[0]))
+        return compared(name, value, right, None)
+    wide = value.astype(np.float64)
+    right = right.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        differs = not (np.abs(wide - right) <= 0.5 * spacing(right, value.dtype)).all()
+    limits = rounding_limits(call, inputs, exact, k, value.dtype) if differs else spacing(right, value.dtype)
+    return compared(name, value, right, limits)
+
+
+def is_float(dtype: np.dtype) -> bool:
+    """Return whether a type is one of floats, those of ml_dtypes with it."""
+    return dtype.kind == "f" or dtype.name.startswith(("bfloat16", "float"))
+
+
+def _before(call: OnnxCall, inputs: Sequence[Value], k: int, given: Any) -> np.ndarray | None:
+    """Return what the node rounds to an integer, in float64, if it does so."""
+    wide = [widened(value) for value in inputs]
+    function = BEFORE_ROUNDING.get((call.domain, call.node.op_type))
+    with np.errstate(all="ignore"):
+        if function is not None:
+            return np.asarray(function(call, *wide), np.float64)
+        if call.node.op_type == "DynamicQuantizeLinear" and k != 1:
+            x = wide[0]
+            low = np.minimum(0, x.min(initial=0))
+            scale = float(given[1]) if given[1] is not None else float(np.asarray(computed(call, inputs)[1]))
+            if k == 2:
+                return np.asarray(np.clip(-low / scale, 0, 255))
+            zero = float(given[2]) if given[2] is not None else float(np.asarray(computed(call, inputs)[2]))
+            return np.clip(x / scale + zero, 0, 255)
+    return None
+
+
+def _defined_part(value: np.ndarray, right: np.ndarray, source: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return both with 0 where a float is beyond the integers' range: what it becomes there is not defined."""
+    if value.dtype.kind not in "iu":
+        return value, right
+    info = np.iinfo(value.dtype)
+    wide = source.astype(np.float64)
+    inside = (wide > float(info.min) - 1) & (wide < float(info.max) + 1)
+    return np.where(inside, value, 0), np.where(inside, right, 0)
+
+
+def compared(name: str, value: np.ndarray, right: np.ndarray, limits: np.ndarray | None) -> OutputError:
+    """Compare one tensor with what is right.
+
+    Parameters
+    ----------
+    name : str
+        The value's name.
+    value : numpy.ndarray
+        As given, in its own type.
+    right : numpy.ndarray
+        In float64, or integers; what is beyond the range of a float type counts as infinite.
+    limits : numpy.ndarray or None
+        How far each element may be off; None if not at all.
+    """
+    wide, exact = value.astype(np.float64), right.astype(np.float64)
+    unit = np.ones_like(exact)
+    if is_float(value.dtype):
+        unit = spacing(exact, value.dtype)
+        with np.errstate(over="ignore"):
+            cast = exact.astype(value.dtype).astype(np.float64)
+        exact = np.where(np.isfinite(cast), exact, cast)
+    alike = (np.isfinite(wide) & np.isfinite(exact)) | (wide == exact) | (np.isnan(wide) & np.isnan(exact))
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(wide - exact)
+    apart = np.where(np.isfinite(apart), apart, 0.0)
+    allowed = np.zeros_like(exact) if limits is None else np.broadcast_to(limits, exact.shape)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.where(apart > 0, apart / allowed, 0.0)
+    ratios = np.where(alike, ratios, np.inf)
+    wrong = ~(ratios <= 1)
+    worst = np.unravel_index(int(np.argmax(ratios)), ratios.shape) if ratios.size else ()
+    finite = np.isfinite(exact)
+    size = value.size
+    return OutputError(
+        name,
+        value.dtype.name,
+        value.shape,
+        float(np.isfinite(wide).mean()) if size else float("nan"),
+        float(finite.mean()) if size else float("nan"),
+        float(apart.max(initial=0.0)),
+        float(np.abs(exact[finite]).max(initial=0.0)),
+        float((apart / unit).max(initial=0.0)),
+        float(ratios.max(initial=0.0)),
+        int(wrong.sum()),
+        tuple(int(i) for i in worst),
+        float(wide[worst]) if size else float("nan"),
+        float(exact[worst]) if size else float("nan"),
+        channels_of(wrong),
+    )
+
+
+def channels_of(wrong: np.ndarray) -> str:
+    """Return in words which channels hold wrong elements."""
+    if not wrong.any():
+        return ""
+    if wrong.all():
+        return "every element"
+    if wrong.ndim < 2 or wrong.shape[1] < 2:
+        return f"{int(wrong.sum()):,} of {wrong.size:,} elements"
+    rows = np.moveaxis(wrong, 1, 0).reshape(wrong.shape[1], -1)
+    whole, some = int(rows.all(axis=1).sum()), int(rows.any(axis=1).sum())
+    return f"{some} of {len(rows)} channels, {whole} of them wholly"

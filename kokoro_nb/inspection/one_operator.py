@@ -1,0 +1,137 @@
+"""One node of a file as a model of its own, and the script that shows its error without this package."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.inspection.onnx_file import OnnxFile
+from kokoro_nb.inspection.onnx_nodes import OnnxNode
+from kokoro_nb.inspection.onnx_session import run_session, session_of
+from kokoro_nb.inspection.semantics.onnx_call import Value
+
+SCRIPT = '''\
+"""{statement}
+
+Needs numpy, onnx and onnxruntime. One node, the values that went into it, and what it gives in float64.
+"""
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+
+here = Path(__file__).parent
+model = onnx.load(here / "one_node.onnx")
+saved = np.load(here / "values.npz")
+options = onnxruntime.SessionOptions()
+options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+given = session.run(None, {{one.name: saved["in." + one.name] for one in session.get_inputs()}})[{output}]
+given, right = given.astype(np.float64), saved["right"]
+both = np.isfinite(given) & np.isfinite(right)
+error = np.abs(given - right)[both].max(initial=0.0)
+print(f"finite {{np.isfinite(given).mean():.4%}}, should be {{np.isfinite(right).mean():.4%}}")
+print(f"largest error {{error:.6g}}, in the file {error:.6g}")
+'''
+
+
+@dataclass(frozen=True, eq=False)
+class OneOperator:
+    """A model of one node with what went into it.
+
+    Attributes
+    ----------
+    model : onnx.ModelProto
+        The node; constants of the file are its initialisers.
+    inputs : dict of str to numpy.ndarray
+        What else went into it on the runtime.
+    """
+
+    model: Any
+    inputs: dict[str, np.ndarray]
+
+    def run(self, optimised: bool = False) -> dict[str, Value]:
+        """Run it alone on the runtime.
+
+        Raises
+        ------
+        InputError
+            If the runtime does not take it.
+        """
+        return run_session(session_of(self.model, optimised), self.inputs)
+
+    def by_reference(self) -> dict[str, Value]:
+        """Run it on onnx's reference evaluator, in the types of the file.
+
+        Raises
+        ------
+        InputError
+            If that does not know the operator, or stops.
+        """
+        from onnx.reference import ReferenceEvaluator
+
+        try:
+            with np.errstate(all="ignore"):
+                results = ReferenceEvaluator(self.model).run(None, self.inputs)
+        except Exception as error:  # a third party's operators: anything can come
+            raise InputError(f"onnx's reference evaluator stops: {str(error)[:200]}") from error
+        return dict(zip((output.name for output in self.model.graph.output), results, strict=True))
+
+
+def one_operator(file: OnnxFile, node: OnnxNode, values: Mapping[str, Value]) -> OneOperator:
+    """Return one node as a model.
+
+    Parameters
+    ----------
+    file : OnnxFile
+        The file that it is in.
+    node : OnnxNode
+        The node.
+    values : mapping of str to value
+        What it reads, in the types of the file.
+
+    Raises
+    ------
+    InputError
+        If it reads a sequence.
+    """
+    import onnx
+    from onnx import helper
+
+    read = {name: values[name] for name in node.reads if name not in file.constants}
+    if any(isinstance(value, list) for value in read.values()):
+        raise InputError(f"{node.key} reads a sequence, which no file of tensors holds.")
+    arrays = {name: np.asarray(value) for name, value in read.items()}
+    graph = helper.make_graph(
+        [node.proto],
+        "one_node",
+        [
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+            for name, array in arrays.items()
+        ],
+        [onnx.ValueInfoProto(name=name) for name in node.outputs],
+        [onnx.numpy_helper.from_array(file.constants[n], n) for n in node.reads if n in file.constants],
+    )
+    opsets = [helper.make_opsetid(domain, version) for domain, version in file.opsets.items()]
+    return OneOperator(helper.make_model(graph, opset_imports=opsets, ir_version=int(file.model.ir_version)), arrays)
+
+
+def write_script(folder: Path, one: OneOperator, statement: str, output: str, right: np.ndarray, error: float) -> Path:
+    """Write the model, the values and the script into a folder; return the script's path."""
+    import onnx
+
+    folder.mkdir(parents=True, exist_ok=True)
+    onnx.save(one.model, folder / "one_node.onnx")
+    values: dict[str, Any] = {f"in.{name}": array for name, array in one.inputs.items()}
+    np.savez_compressed(folder / "values.npz", right=np.asarray(right, np.float64), **values)
+    index = [value.name for value in one.model.graph.output].index(output)
+    path = folder / "show.py"
+    path.write_text(
+        SCRIPT.format(statement=statement.replace("\\", "/").replace('"""', "'''"), output=index, error=error),
+        encoding="utf-8",
+    )
+    return path

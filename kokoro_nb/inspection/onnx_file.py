@@ -1,0 +1,233 @@
+"""ONNX files that others made, read with care: whatever is wrong with one is told in a sentence."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.inspection.semantics.control_flow import bodies_of, captured_names
+
+LARGEST = 2 * 2**30 - 1  # bytes of a protocol buffer
+HEAVIEST = 4 * 2**30  # bytes of weights beside it
+NEWEST_IR = 13  # that the runtime reads
+OTHERS = {
+    b"PK\x03\x04": "a zip archive (.pt2, .mlpackage, .npz or .pt)",
+    b"\x89HDF": "an HDF5 file",
+    b"GGUF": "a GGUF file",
+    b"\x7fELF": "a program or library",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class OnnxFile:
+    """A file that was read, its weights with it and its own functions written out.
+
+    Attributes
+    ----------
+    path : pathlib.Path
+        The file.
+    model : onnx.ModelProto
+        What is in it.
+    notes : tuple of str
+        What had to be changed so that it can be run.
+    """
+
+    path: Path
+    model: Any
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def opsets(self) -> dict[str, int]:
+        """The version of each domain's operators; the standard domain is ""."""
+        return {"" if o.domain == "ai.onnx" else o.domain: o.version for o in self.model.opset_import}
+
+    @cached_property
+    def constants(self) -> dict[str, np.ndarray]:
+        """The initialisers by name, in the types of the file."""
+        from onnx import numpy_helper
+
+        found = {tensor.name: numpy_helper.to_array(tensor) for tensor in self.model.graph.initializer}
+        for sparse in self.model.graph.sparse_initializer:
+            found[sparse.values.name] = _dense(sparse)
+        return found
+
+    @cached_property
+    def inputs(self) -> tuple[Any, ...]:
+        """The inputs that a caller must give, as ``onnx.ValueInfoProto``."""
+        return tuple(value for value in self.model.graph.input if value.name not in self.constants)
+
+
+def _dense(sparse: Any) -> np.ndarray:
+    from onnx import numpy_helper
+
+    values, indices = numpy_helper.to_array(sparse.values), numpy_helper.to_array(sparse.indices)
+    dense = np.zeros(list(sparse.dims), values.dtype)
+    where = indices if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), dense.shape)
+    dense.reshape(-1)[where] = values
+    return dense
+
+
+def read_onnx(path: str | Path) -> OnnxFile:
+    """Read an ONNX file with its weights.
+
+    Raises
+    ------
+    InputError
+        In one sentence, if there is no such file, it is cut off or something else, weights beside it are missing, an
+        operator or its version is unknown, or the graph is no valid one.
+    """
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    path = Path(path)
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "does not exist"
+        raise InputError(f"{path} {what}; give an .onnx file.")
+    size = path.stat().st_size
+    if not 0 < size <= LARGEST:
+        raise InputError(f"{path} has {size:,} bytes; an ONNX file has at least one and at most {LARGEST:,}.")
+    data = path.read_bytes()
+    other = next((kind for start, kind in OTHERS.items() if data.startswith(start)), None)
+    if data[4:6] == b"ET":
+        other = "a program of ExecuTorch (.pte)"
+    if other:
+        raise InputError(f"{path} is {other}, no ONNX file.")
+    try:
+        model = onnx.ModelProto.FromString(data)
+    except (DecodeError, ValueError) as error:
+        raise InputError(f"{path} is no ONNX file, or it is cut off or damaged.") from error
+    if not model.graph.node or not model.opset_import:
+        raise InputError(f"{path} holds no graph of ONNX: {len(model.graph.node)} nodes.")
+    _load_external(model, path)
+    notes = []
+    if model.ir_version > NEWEST_IR:
+        notes.append(f"IR version {model.ir_version} is newer than the runtime reads; run as {NEWEST_IR}")
+        model.ir_version = NEWEST_IR
+    if _sorted(model.graph, path):
+        notes.append("its nodes are not in the order that ONNX demands, and were put in order")
+    _check(model, path)
+    if model.functions:
+        notes.append(f"{len(model.functions)} functions of its own were written out in place")
+        model = _inlined(model, path)
+    file = OnnxFile(path, model, tuple(notes))
+    _ = file.constants
+    return file
+
+
+def _tensors(graph: Any) -> list[Any]:
+    """Return every tensor of a graph and of its bodies that may hold weights."""
+    found = list(graph.initializer)
+    found += [part for sparse in graph.sparse_initializer for part in (sparse.values, sparse.indices)]
+    for node in graph.node:
+        found += [attribute.t for attribute in node.attribute if attribute.HasField("t")]
+        found += [tensor for body in bodies_of(node) for tensor in _tensors(body)]
+    return found
+
+
+def _load_external(model: Any, path: Path) -> None:
+    """Read the weights that lie beside the file, after a look at where they are said to be; then look at all."""
+    from onnx import external_data_helper, numpy_helper
+
+    total = 0
+    for tensor in _tensors(model.graph):
+        if external_data_helper.uses_external_data(tensor):
+            try:
+                info = external_data_helper.ExternalDataInfo(tensor)
+            except ValueError as error:
+                raise InputError(f"{path}: where the weights of '{tensor.name}' lie is damaged.") from error
+            folder = path.parent.resolve()
+            beside = (folder / (info.location or "")).resolve()
+            if not info.location or folder not in beside.parents:
+                raise InputError(f"{path}: '{tensor.name}' should lie in '{info.location}', outside of its folder.")
+            if not beside.is_file():
+                raise InputError(f"{path}: its weights are in {beside.name}, which is not beside it.")
+            offset, length = info.offset or 0, info.length
+            length = beside.stat().st_size - offset if length is None else length
+            total += max(length, 0)
+            if offset < 0 or length < 0 or offset + length > beside.stat().st_size:
+                raise InputError(f"{path}: {beside.name} is shorter than the weights that should be in it.")
+            if total > HEAVIEST:
+                raise InputError(f"{path} has more than {HEAVIEST:,} bytes of weights.")
+            with beside.open("rb") as file:
+                file.seek(offset)
+                tensor.raw_data = file.read(length)
+            tensor.data_location = type(tensor).DEFAULT
+            del tensor.external_data[:]
+        try:
+            numpy_helper.to_array(tensor)
+        except Exception as error:  # of any type, by what is damaged
+            raise InputError(
+                f"{path}: the tensor '{tensor.name}' does not hold what its type and shape say."
+            ) from error
+
+
+def _check(model: Any, path: Path) -> None:
+    """Have onnx's checker look at the model, which knows the operators of the standard domains.
+
+    It wants a shape of every input and output; runtimes do not, so that one stands in while it looks.
+    """
+    import onnx
+
+    tensors = [
+        one.type.tensor_type for one in (*model.graph.input, *model.graph.output) if one.type.HasField("tensor_type")
+    ]
+    bare = [tensor for tensor in tensors if not tensor.HasField("shape")]
+    for tensor in bare:
+        tensor.shape.SetInParent()
+    try:
+        onnx.checker.check_model(model)
+    except (onnx.checker.ValidationError, RuntimeError, ValueError, TypeError) as error:
+        raise InputError(f"{path} is no valid ONNX graph: {_first_sentence(error)}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is no valid ONNX graph: a name in it is damaged.") from error
+    finally:
+        for tensor in bare:
+            tensor.ClearField("shape")
+
+
+def _sorted(graph: Any, path: Path) -> bool:
+    """Put the nodes of a graph into an order in which each follows what it reads; return whether they were not.
+
+    Converters leave them in any order, and runtimes sort them.
+
+    Raises
+    ------
+    InputError
+        If a node reads what comes from itself.
+    """
+    made = {name: k for k, node in enumerate(graph.node) for name in node.output if name}
+    needs = {}
+    for k, node in enumerate(graph.node):
+        inner = {name for body in bodies_of(node) for name in captured_names(body)}
+        needs[k] = {made[name] for name in (*node.input, *inner) if name in made}
+    if all(other < k for k, others in needs.items() for other in others):
+        return False
+    try:
+        order = list(TopologicalSorter(needs).static_order())
+    except CycleError as error:
+        circle = ", ".join(graph.node[k].name or graph.node[k].op_type for k in error.args[1][:5])
+        raise InputError(f"{path}: its graph has a circle: {circle}.") from error
+    nodes = [graph.node[k] for k in order]
+    copies = [type(node).FromString(node.SerializeToString()) for node in nodes]
+    del graph.node[:]
+    graph.node.extend(copies)
+    return True
+
+
+def _inlined(model: Any, path: Path) -> Any:
+    import onnx.inliner
+
+    try:
+        return onnx.inliner.inline_local_functions(model)
+    except Exception as error:
+        raise InputError(f"{path}: its functions cannot be written out: {_first_sentence(error)}") from error
+
+
+def _first_sentence(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = (lines[0] if lines else type(error).__name__)[:300].rstrip(".")
+    return f"{text}."

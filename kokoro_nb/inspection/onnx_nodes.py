@@ -1,0 +1,80 @@
+"""The nodes of a graph in order, under the names that viewers know them by."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kokoro_nb.inspection.semantics.control_flow import bodies_of, captured_names
+
+RANDOM = frozenset(
+    {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
+)
+
+
+@dataclass(frozen=True, eq=False)
+class OnnxNode:
+    """One node of the outer graph.
+
+    Attributes
+    ----------
+    index : int
+        Its place in the order of execution.
+    key : str
+        Its id in Model Explorer: its name, or one made of its operator.
+    proto : onnx.NodeProto
+        The node.
+    reads : tuple of str
+        Names of the values that it reads, with those that its bodies read from around it; no empty ones.
+    """
+
+    index: int
+    key: str
+    proto: Any
+    reads: tuple[str, ...]
+
+    @property
+    def operator(self) -> str:
+        """The operator, with its domain if that is not the standard one."""
+        domain = self.proto.domain
+        return f"{domain}.{self.proto.op_type}" if domain not in ("", "ai.onnx") else self.proto.op_type
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of what it gives, as far as they are named."""
+        return tuple(name for name in self.proto.output if name)
+
+    @property
+    def is_random(self) -> bool:
+        """Whether what it gives is drawn."""
+        return self.proto.op_type in RANDOM and self.proto.domain in ("", "ai.onnx")
+
+
+def nodes_of(graph: Any) -> tuple[OnnxNode, ...]:
+    """Return the nodes of an ``onnx.GraphProto``, each with the id that Model Explorer's ONNX adapter gives it."""
+    found, unnamed, seen = [], 0, Counter[str]()
+    for index, node in enumerate(graph.node):
+        if node.HasField("name"):
+            name = node.name or "node"
+        else:
+            name = f"node_{node.op_type}_{unnamed}"
+            unnamed += 1
+        key = name if not seen[name] else f"{name}_{seen[name]}"
+        seen[name] += 1
+        inner = {each for body in bodies_of(node) for each in captured_names(body)}
+        reads = tuple(dict.fromkeys([*(each for each in node.input if each), *sorted(inner)]))
+        found.append(OnnxNode(index, key, node, reads))
+    return tuple(found)
+
+
+def last_readers(nodes: tuple[OnnxNode, ...], outputs: set[str]) -> Mapping[int, list[str]]:
+    """Return the values that no later node reads, by the index of the last node that does; outputs stay."""
+    last = {}
+    for node in nodes:
+        for name in (*node.outputs, *node.reads):
+            last[name] = node.index
+    found: dict[int, list[str]] = {}
+    for name, index in last.items():
+        if name not in outputs:
+            found.setdefault(index, []).append(name)
+    return found

@@ -1,0 +1,86 @@
+"""A model of ONNX on ONNX Runtime, with any of its values as further outputs."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.backends.base import quietly
+from kokoro_nb.errors import InputError
+from kokoro_nb.inspection.semantics.onnx_call import Value
+
+LEVELS = ("off", "all")
+
+
+def session_of(model: Any, optimised: bool = False, threads: int = 1) -> Any:
+    """Open a session of an ``onnx.ModelProto`` on the CPU.
+
+    Raises
+    ------
+    InputError
+        If ONNX Runtime refuses it: it knows no such operator, or the types do not go together.
+    """
+    with quietly():
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        levels = onnxruntime.GraphOptimizationLevel
+        options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimised else levels.ORT_DISABLE_ALL
+        try:
+            data = model if isinstance(model, bytes) else model.SerializeToString()
+            return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # its exceptions share no class
+            raise InputError(f"ONNX Runtime does not load it: {brief(error)}") from error
+
+
+def run_session(session: Any, inputs: Mapping[str, np.ndarray], names: Iterable[str] | None = None) -> dict[str, Value]:
+    """Run once and return the outputs by name.
+
+    Raises
+    ------
+    InputError
+        If the runtime stops with an error.
+    """
+    wanted = [output.name for output in session.get_outputs()] if names is None else list(names)
+    fed = {one.name: inputs[one.name] for one in session.get_inputs() if one.name in inputs}
+    with quietly():
+        try:
+            return dict(zip(wanted, session.run(wanted, fed), strict=True))
+        except Exception as error:
+            raise InputError(f"ONNX Runtime stops: {brief(error)}") from error
+
+
+def tapped(model: Any, values: Iterable[str]) -> Any:
+    """Return a copy of the model with `values` as its outputs, and nothing else."""
+    import onnx
+
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    known = {output.name: output for output in model.graph.output}
+    del copy.graph.output[:]
+    copy.graph.output.extend(known.get(name, onnx.ValueInfoProto(name=name)) for name in values)
+    return copy
+
+
+def pinned(model: Any, values: Mapping[str, np.ndarray]) -> Any:
+    """Return a copy in which the nodes that make `values` are gone and the values are constants."""
+    import onnx
+
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    kept = [node for node in copy.graph.node if not set(node.output) & set(values)]
+    del copy.graph.node[:]
+    copy.graph.node.extend(kept)
+    copy.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in values.items())
+    return copy
+
+
+def brief(error: Exception) -> str:
+    """Return the first line of a runtime's message, without its own codes."""
+    text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    text = text.rsplit("] : ", 1)[-1]
+    parts = text.split(" : ", 3)
+    return f"{parts[-1][:300].rstrip('.')}."

@@ -1,0 +1,191 @@
+"""How far rounding can take one node from what is right, elementwise.
+
+Four kinds of operators: those that move values and round nothing; those of IEEE arithmetic, which round once; sums of
+products, bounded through the sum of the absolute products (Higham, Accuracy and Stability of Numerical Algorithms,
+section 3.1, with the square root of the length in place of the length for random rounding, Higham and Mary 2019); and
+functions of several steps, by what rounding does to them on these inputs.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value
+from kokoro_nb.inspection.semantics.operator_semantics import computed
+
+ROUNDINGS = 16  # how many times the measured effect of rounding is allowed: one draw of it may be a small one
+UNITS = 4  # units in the last place that a library's function may be off
+SPREAD = 8  # standard deviations of a sum of random roundings
+SILENT = 0.01  # of the tensor's peak: a channel below it is measured by that
+_EXACT = """
+Identity Reshape Transpose Slice Gather GatherElements GatherND Concat Split Squeeze Unsqueeze Flatten Expand Tile Where
+Pad Max Min Relu Clip Neg Abs Floor Ceil Round Sign Shape Size Constant ConstantOfShape MaxPool GlobalMaxPool ReduceMax
+ReduceMin DepthToSpace SpaceToDepth ScatterElements ScatterND Scatter Compress OneHot TopK Trilu ReverseSequence Dropout
+SequenceAt ConcatFromSequence SplitToSequence SequenceConstruct SequenceInsert SequenceErase SequenceEmpty Unique
+NonZero EyeLike CenterCropPad BitCast OptionalGetElement MaxUnpool
+"""
+_ONCE = "Add Sub Mul Div Sqrt Cast CastLike"
+_FEW = "DequantizeLinear Reciprocal LeakyRelu PRelu ThresholdedRelu Mod"
+_POINTWISE = """
+Exp Log Sin Cos Tan Asin Acos Atan Sinh Cosh Tanh Asinh Acosh Atanh Sigmoid Softplus Softsign Erf Pow Elu Selu Celu Gelu
+HardSigmoid HardSwish Mish Swish Shrink FastGelu QuickGelu BiasGelu
+"""
+EXACT, ONCE, FEW, POINTWISE = (frozenset(names.split()) for names in (_EXACT, _ONCE, _FEW, _POINTWISE))
+PRODUCTS = frozenset(("MatMul", "Gemm", "Conv", "ConvTranspose", "FusedConv", "FusedMatMul", "Einsum"))
+SUMS = frozenset(("ReduceSum", "ReduceMean", "CumSum", "AveragePool", "GlobalAveragePool", "Sum", "Mean"))
+
+
+def unit(dtype: np.dtype) -> float:
+    """Return the unit roundoff in which a node of this type computes: half the spacing at 1.
+
+    A float narrower than 32 bits is computed in float32 and rounded at the end, as ONNX Runtime does on the CPU.
+    """
+    return 2.0**-53 if dtype == np.float64 else 2.0**-24
+
+
+def spacing(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return the unit in the last place of `dtype` at each of the float64 `values`; at infinity that of the largest."""
+    import ml_dtypes
+
+    info: Any = np.finfo(dtype) if dtype.kind == "f" else ml_dtypes.finfo(dtype)
+    digits, lowest, highest = info.nmant, int(info.minexp), int(info.maxexp)
+    with np.errstate(invalid="ignore"):
+        exponents = np.frexp(np.where(np.isfinite(values), values, 0.0))[1] - 1
+    exponents = np.where(values == 0, lowest, exponents)
+    return np.ldexp(1.0, np.clip(exponents, lowest, highest - 1) - digits)
+
+
+def rounding_limits(
+    call: OnnxCall, inputs: Sequence[Value], exact: Sequence[Value], output: int, dtype: np.dtype
+) -> np.ndarray:
+    """Return how far from right each element of one output may be.
+
+    Parameters
+    ----------
+    call : OnnxCall
+        The node.
+    inputs : sequence of values
+        What went into it, in the types of the file.
+    exact : sequence of values
+        What it gives in float64.
+    output : int
+        Which output.
+    dtype : numpy.dtype
+        The float type of that output.
+
+    Returns
+    -------
+    numpy.ndarray, in a shape that broadcasts to the output's, float64
+        In the unit of the output.
+    """
+    kind, right = call.node.op_type, np.asarray(exact[output], np.float64)
+    last = spacing(right, dtype)
+    if kind in EXACT:
+        return np.zeros_like(right)
+    if kind in ONCE:
+        return last
+    if kind in FEW:
+        return UNITS * last
+    if kind in POINTWISE:
+        return UNITS * last + ROUNDINGS * _nudged_apart(call, inputs, exact, output, dtype)
+    if kind in PRODUCTS or kind in SUMS:
+        absolute = computed(call, [_absolute(value) for value in inputs])
+        length = summed_length(call, inputs, right.size)
+        return last + gamma(length, unit(dtype)) * np.abs(np.asarray(absolute[output], np.float64))
+    return _measured(call, inputs, exact, output, dtype)
+
+
+def gamma(length: int, u: float) -> float:
+    """Return the relative error of a sum of `length` rounded terms of one sign, in any order.
+
+    The smaller of the certain bound n u / (1 - n u) and of 8 standard deviations of random roundings.
+    """
+    certain = length * u / (1 - length * u) if length * u < 1 else np.inf
+    return float(np.minimum(certain, SPREAD * np.sqrt(length) * u + u))
+
+
+def summed_length(call: OnnxCall, inputs: Sequence[Value], results: int) -> int:
+    """Return how many terms each of the `results` elements sums."""
+    kind = call.node.op_type
+    shapes = [() if value is None else np.shape(value) for value in inputs]
+    if kind in ("Conv", "FusedConv"):
+        return int(np.prod(shapes[1][1:])) + 1
+    if kind == "ConvTranspose":
+        return int(shapes[1][0] // call.get("group", 1) * np.prod(shapes[1][2:])) + 1
+    if kind in ("MatMul", "FusedMatMul"):
+        return int(shapes[0][-1])
+    if kind == "Gemm":
+        return int(shapes[0][0 if call.get("transA", 0) else 1]) + 2
+    if kind in ("Sum", "Mean"):
+        return len(inputs) + 1
+    if kind == "Einsum":
+        return int(np.prod([np.prod(shape) for shape in shapes]) ** 0.5) + 1
+    if kind == "CumSum":
+        return int(shapes[0][int(np.asarray(inputs[1]).reshape(()))])
+    if kind == "AveragePool":
+        return int(np.prod(call.get("kernel_shape"))) + 1
+    return int(np.prod(shapes[0])) // np.maximum(results, 1) + 1  # reductions
+
+
+def _absolute(value: Value) -> Value:
+    wide = np.asarray(value)
+    if value is None or isinstance(value, list) or wide.dtype.kind in "biu":
+        return value
+    return np.abs(wide.astype(np.float64))
+
+
+def _moved(inputs: Sequence[Value], step: np.ndarray | float) -> list[Value]:
+    """Return the floats among the inputs, each moved by a share of itself."""
+    moved: list[Value] = []
+    for value in inputs:
+        if value is None or isinstance(value, list) or np.asarray(value).dtype.kind in "biuOUS":
+            moved.append(value)
+        else:
+            moved.append(np.asarray(value).astype(np.float64) * (1 + step))
+    return moved
+
+
+def _nudged_apart(
+    call: OnnxCall, inputs: Sequence[Value], exact: Sequence[Value], output: int, dtype: np.dtype
+) -> np.ndarray:
+    """Return how far each element goes when the inputs are moved by the unit roundoff, up or down."""
+    right = np.asarray(exact[output], np.float64)
+    apart = np.zeros_like(right)
+    for step in (unit(dtype), -unit(dtype)):
+        moved = np.asarray(computed(call, _moved(inputs, step))[output], np.float64)
+        with np.errstate(invalid="ignore"):
+            difference = np.abs(moved - right)
+        apart = np.maximum(apart, np.where(np.isfinite(difference), difference, 0.0))
+    return apart
+
+
+def _measured(
+    call: OnnxCall, inputs: Sequence[Value], exact: Sequence[Value], output: int, dtype: np.dtype
+) -> np.ndarray:
+    """Return what rounding does here: the node in float32, and in float64 with the last bits of its inputs changed."""
+    right = np.asarray(exact[output], np.float64)
+    generator = np.random.default_rng(0)
+    narrow = np.float64 if dtype == np.float64 else np.float32
+    single = np.asarray(computed(call, inputs, narrow)[output], np.float64)
+    moved: list[Value] = []
+    for value in inputs:
+        shape = np.shape(value) if value is not None and not isinstance(value, list) else ()
+        moved += _moved([value], unit(dtype) * generator.uniform(-1, 1, shape))
+    nudged = np.asarray(computed(call, moved)[output], np.float64)
+    with np.errstate(invalid="ignore"):
+        apart = np.maximum(
+            *(np.where(np.isfinite(d), d, 0.0) for d in (np.abs(single - right), np.abs(nudged - right)))
+        )
+    size = np.where(np.isfinite(right), np.abs(right), 0.0)
+    peaks = np.maximum(by_channel(size), SILENT * float(size.max(initial=0.0)))
+    rounding = UNITS * (2 * unit(dtype)) * peaks + ROUNDINGS * by_channel(apart)
+    return rounding + spacing(right, dtype)
+
+
+def by_channel(values: np.ndarray) -> np.ndarray:
+    """Return the largest value of each channel (axis 1), in a shape that broadcasts; of few elements, of the whole."""
+    channels = values.shape[1] if values.ndim > 1 else 1
+    small = values.size < 8 * channels
+    axes = tuple(axis for axis in range(values.ndim) if axis != 1 or small)
+    return values.max(axis=axes, keepdims=True, initial=0.0)

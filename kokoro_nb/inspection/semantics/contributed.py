@@ -1,0 +1,151 @@
+"""Operators of ONNX Runtime's own domain, `com.microsoft`, that are found in files: quantised and fused ones."""
+
+import numpy as np
+from scipy import special
+
+from kokoro_nb.inspection.semantics.convolution_semantics import convolved
+from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, meaning
+from kokoro_nb.inspection.semantics.quantised import dynamic_parameters
+from kokoro_nb.inspection.semantics.recurrences import lstm
+
+
+def _dynamically(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return `x` as a runtime quantises it to uint8 by its own range, less the zero point, and the scale."""
+    scale, before = dynamic_parameters(x)
+    zero = np.rint(before)
+    return np.clip(np.rint(x / scale) + zero, 0, 255) - zero, scale
+
+
+def _weights(values: np.ndarray, zero: np.ndarray | None, scale: np.ndarray, axis: int) -> np.ndarray:
+    """Return weights as they were meant: per tensor, or per element of `axis`."""
+    shape = tuple(-1 if k == axis % values.ndim else 1 for k in range(values.ndim))
+
+    def fit(each: np.ndarray) -> np.ndarray:
+        return each.reshape(()) if each.size == 1 else each.reshape(shape) if each.ndim == 1 else each
+
+    less = 0 if zero is None else fit(np.asarray(zero, np.float64))
+    return (values.astype(np.float64) - less) * fit(np.asarray(scale))
+
+
+@meaning("DynamicQuantizeMatMul", domain=MICROSOFT)
+def _dynamic_matmul(
+    call: OnnxCall,
+    a: np.ndarray,
+    b: np.ndarray,
+    b_scale: np.ndarray,
+    b_zero: np.ndarray | None = None,
+    bias: np.ndarray | None = None,
+) -> np.ndarray:
+    integers, scale = _dynamically(a)
+    result = np.matmul(integers, _weights(b, b_zero, b_scale, -1)) * scale
+    return result if bias is None else result + bias
+
+
+@meaning("MatMulIntegerToFloat", domain=MICROSOFT)
+def _matmul_to_float(
+    call: OnnxCall,
+    a: np.ndarray,
+    b: np.ndarray,
+    a_scale: np.ndarray,
+    b_scale: np.ndarray,
+    a_zero: np.ndarray | None = None,
+    b_zero: np.ndarray | None = None,
+    bias: np.ndarray | None = None,
+) -> np.ndarray:
+    result = np.matmul(_weights(a, a_zero, a_scale, -2), _weights(b, b_zero, b_scale, -1))
+    return result if bias is None else result + bias
+
+
+@meaning("DynamicQuantizeLSTM", domain=MICROSOFT)
+def _dynamic_lstm(
+    call: OnnxCall,
+    x: np.ndarray,
+    w: np.ndarray,
+    r: np.ndarray,
+    b: np.ndarray | None,
+    lengths: np.ndarray | None,
+    h0: np.ndarray | None,
+    c0: np.ndarray | None,
+    p: np.ndarray | None,
+    w_scale: np.ndarray,
+    w_zero: np.ndarray,
+    r_scale: np.ndarray,
+    r_zero: np.ndarray,
+) -> tuple[np.ndarray, ...]:
+    """Run an LSTM whose weights are (directions, width, 4 hidden) integers.
+
+    The runtime quantises the rows and the state by their range before each product; that is rounding of its own, and
+    left out here.
+    """
+    wide = [_directed(q, scale, zero) for q, scale, zero in ((w, w_scale, w_zero), (r, r_scale, r_zero))]
+    return lstm(call, x, *(each.swapaxes(1, 2) for each in wide), b, lengths, h0, c0, p)
+
+
+def _directed(values: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> np.ndarray:
+    """Return the weights of each direction: one scale for a direction, or one for each of its columns."""
+    shape = (values.shape[0], 1, -1)
+    return (values.astype(np.float64) - zero.astype(np.float64).reshape(shape)) * scale.reshape(shape)
+
+
+@meaning("MatMulNBits", domain=MICROSOFT)
+def _matmul_bits(
+    call: OnnxCall,
+    a: np.ndarray,
+    b: np.ndarray,
+    scales: np.ndarray,
+    zeros: np.ndarray | None = None,
+    order: np.ndarray | None = None,
+    bias: np.ndarray | None = None,
+) -> np.ndarray:
+    """Multiply by weights of a few bits, (N, blocks, bytes), the low bits first."""
+    bits, block = call.get("bits", 4), call.get("block_size")
+    columns, depth = call.get("N"), call.get("K")
+    blocks = -(-depth // block)
+    if order is not None:
+        raise ValueError("a group index")
+    integers = _unpacked(b.reshape(columns, blocks, -1), bits)[..., :block].astype(np.float64)
+    if zeros is None:
+        less: np.ndarray = np.full((columns, blocks), float(2 ** (bits - 1)))
+    elif zeros.dtype.kind == "f":
+        less = zeros.reshape(columns, blocks)
+    else:
+        less = _unpacked(zeros.reshape(columns, -1), bits)[:, :blocks].astype(np.float64)
+    weights = (integers - less[..., None]) * scales.reshape(columns, blocks, 1)
+    result = np.matmul(a, weights.reshape(columns, -1)[:, :depth].T)
+    return result if bias is None else result + bias
+
+
+def _unpacked(values: np.ndarray, bits: int) -> np.ndarray:
+    """Return integers of a few bits, of which each byte of the last axis holds several, the lowest first."""
+    mask = (1 << bits) - 1
+    parts = [(values >> shift) & mask for shift in range(0, 8, bits)]
+    return np.stack(parts, axis=-1).reshape(*values.shape[:-1], -1)
+
+
+@meaning("FusedMatMul", domain=MICROSOFT)
+def _fused_matmul(call: OnnxCall, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    for name, swap in (("transBatchA", 0), ("transBatchB", 0)):
+        if call.get(name, swap):
+            raise ValueError(f"{name} is set")
+    a = a.swapaxes(-1, -2) if call.get("transA", 0) else a
+    b = b.swapaxes(-1, -2) if call.get("transB", 0) else b
+    return call.get("alpha", 1.0) * np.matmul(a, b)
+
+
+@meaning("FusedConv", domain=MICROSOFT)
+def _fused_conv(
+    call: OnnxCall, x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, z: np.ndarray | None = None
+) -> np.ndarray:
+    y = convolved(call, x, w, b)
+    y = y if z is None else y + z
+    alpha, beta = ([*call.get("activation_params", ()), None, None])[:2]
+    kinds = {
+        "Relu": lambda v: np.maximum(v, 0),
+        "Tanh": np.tanh,
+        "Sigmoid": special.expit,
+        "LeakyRelu": lambda v: np.where(v < 0, alpha * v, v),
+        "Clip": lambda v: np.clip(v, alpha, beta),
+        "HardSigmoid": lambda v: np.clip(alpha * v + beta, 0, 1),
+    }
+    activation = call.get("activation")
+    return kinds[activation](y) if activation else y

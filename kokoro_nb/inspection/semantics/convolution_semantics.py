@@ -1,0 +1,86 @@
+"""Convolutions, transposed ones and average pooling, by torch, whose sums are as wide as what it is given."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, meaning
+
+
+def padding_of(call: OnnxCall, sizes: Sequence[int], kernel: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Return the padding before and behind each spatial axis."""
+    rank = len(sizes)
+    strides, dilations = call.get("strides", [1] * rank), call.get("dilations", [1] * rank)
+    automatic = call.get("auto_pad", "NOTSET")
+    if automatic in ("NOTSET", ""):
+        pads = call.get("pads", [0] * 2 * rank)
+        return list(pads[:rank]), list(pads[rank:])
+    if automatic == "VALID":
+        return [0] * rank, [0] * rank
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    total = [
+        max(0, (-(-size // stride) - 1) * stride + r - size)
+        for size, stride, r in zip(sizes, strides, reach, strict=True)
+    ]
+    small, large = [each // 2 for each in total], [each - each // 2 for each in total]
+    return (small, large) if automatic == "SAME_UPPER" else (large, small)
+
+
+@meaning("Conv")
+def convolved(call: OnnxCall, x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
+    """Return the convolution, whatever the number of its axes."""
+    import torch
+
+    rank = x.ndim - 2
+    if rank > 3:
+        raise ValueError(f"a convolution over {rank} axes")
+    before, behind = padding_of(call, x.shape[2:], weight.shape[2:])
+    edges = [edge for pair in zip(reversed(before), reversed(behind), strict=True) for edge in pair]
+    function: Any = (torch.conv1d, torch.conv2d, torch.conv3d)[max(rank, 1) - 1]
+    padded = torch.nn.functional.pad(torch.from_numpy(np.ascontiguousarray(x)), edges)
+    return function(
+        padded,
+        torch.from_numpy(np.ascontiguousarray(weight)),
+        None if bias is None else torch.from_numpy(np.ascontiguousarray(bias)),
+        stride=call.get("strides", [1] * rank),
+        dilation=call.get("dilations", [1] * rank),
+        groups=call.get("group", 1),
+    ).numpy()
+
+
+@meaning("ConvTranspose")
+def transposed(call: OnnxCall, x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
+    """Return the transposed convolution: computed whole, then cut by its padding."""
+    import torch
+
+    rank = x.ndim - 2
+    strides, dilations = call.get("strides", [1] * rank), call.get("dilations", [1] * rank)
+    extra = list(call.get("output_padding", [0] * rank))
+    reach = [(k - 1) * d + 1 for k, d in zip(weight.shape[2:], dilations, strict=True)]
+    full = [(size - 1) * s + r for size, s, r in zip(x.shape[2:], strides, reach, strict=True)]
+    wanted = call.get("output_shape")
+    automatic = call.get("auto_pad", "NOTSET")
+    if wanted is None and automatic in ("SAME_UPPER", "SAME_LOWER"):
+        wanted = [size * stride for size, stride in zip(x.shape[2:], strides, strict=True)]
+    if wanted is not None:
+        total = [f + e - w for f, e, w in zip(full, extra, wanted[-rank:], strict=True)]
+        small, large = [t // 2 for t in total], [t - t // 2 for t in total]
+        before, behind = (small, large) if automatic == "SAME_UPPER" else (large, small)
+    else:
+        pads = call.get("pads", [0] * 2 * rank) if automatic in ("NOTSET", "") else [0] * 2 * rank
+        before, behind = list(pads[:rank]), list(pads[rank:])
+    function: Any = (torch.conv_transpose1d, torch.conv_transpose2d, torch.conv_transpose3d)[rank - 1]
+    whole = function(
+        torch.from_numpy(np.ascontiguousarray(x)),
+        torch.from_numpy(np.ascontiguousarray(weight)),
+        stride=strides,
+        dilation=dilations,
+        groups=call.get("group", 1),
+    ).numpy()
+    edges = [(max(0, -b), max(0, e - a)) for b, a, e in zip(before, behind, extra, strict=True)]
+    result = np.pad(whole, [(0, 0), (0, 0), *edges])
+    ends = [f + e - a for f, e, a in zip(full, extra, behind, strict=True)]
+    cut = tuple(slice(max(0, b), max(0, b) + n - b) for b, n in zip(before, ends, strict=True))
+    result = result[(slice(None), slice(None), *cut)]
+    return result if bias is None else result + bias.reshape(1, -1, *([1] * rank))

@@ -1,0 +1,227 @@
+"""Quantised operators: integers exactly, and floats in float64 up to the one rounding that makes an integer."""
+
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.inspection.semantics.convolution_semantics import convolved
+from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, meaning
+
+RANGES = {
+    "int2": (-2, 1),
+    "uint2": (0, 3),
+    "int4": (-8, 7),
+    "uint4": (0, 15),
+    "int8": (-128, 127),
+    "uint8": (0, 255),
+    "int16": (-32768, 32767),
+    "uint16": (0, 65535),
+    "int32": (-(2**31), 2**31 - 1),
+}
+
+
+def _spread(call: OnnxCall, values: Any, shape: tuple[int, ...], axis: int, block: int) -> np.ndarray:
+    """Return scales or zero points in a shape that broadcasts to `shape`: per tensor, per axis or per block."""
+    values = np.asarray(values)
+    if values.size == 1:
+        return values.reshape(())
+    axis %= len(shape)
+    if block or values.ndim == len(shape):
+        each = block or -(-shape[axis] // values.shape[axis])
+        return np.repeat(values, each, axis=axis).take(range(shape[axis]), axis=axis)
+    return values.reshape(tuple(-1 if k == axis else 1 for k in range(len(shape))))
+
+
+def _float_result(name: str) -> bool:
+    return name.startswith("float") or name.startswith("bfloat")
+
+
+def _target(call: OnnxCall) -> str:
+    """Return the name of the type that QuantizeLinear gives."""
+    from onnx import helper
+
+    if len(call.dtypes) > 2 and call.dtypes[2] is not None:
+        return call.dtypes[2].name
+    given = call.get("output_dtype", 0)
+    return helper.tensor_dtype_to_np_dtype(given).name if given else "uint8"
+
+
+def quantised_before_rounding(
+    call: OnnxCall, x: np.ndarray, scale: np.ndarray, zero: np.ndarray | None = None
+) -> np.ndarray:
+    """Return the float that QuantizeLinear rounds to an integer, cut to the range of that."""
+    axis, block = call.get("axis", 1), call.get("block_size", 0)
+    low, high = RANGES[_target(call)]
+    y = x / _spread(call, scale, x.shape, axis, block)
+    if zero is not None:
+        y = y + _spread(call, zero.astype(np.float64), x.shape, axis, block)
+    return np.clip(y, low, high)
+
+
+@meaning("QuantizeLinear")
+@meaning("QuantizeLinear", domain=MICROSOFT)
+def _quantize(call: OnnxCall, x: np.ndarray, scale: np.ndarray, zero: np.ndarray | None = None) -> np.ndarray:
+    name = _target(call)
+    if _float_result(name):
+        from onnx import helper
+        from onnx.reference.ops.op_cast import cast_to
+
+        y = x / _spread(call, scale, x.shape, call.get("axis", 1), call.get("block_size", 0))
+        to = call.get("output_dtype", 0) or helper.np_dtype_to_tensor_dtype(call.dtypes[2])
+        return cast_to(y.astype(np.float32), to, bool(call.get("saturate", 1)))
+    low, high = RANGES[name]
+    axis, block = call.get("axis", 1), call.get("block_size", 0)
+    y = np.rint(x / _spread(call, scale, x.shape, axis, block))
+    if zero is not None:
+        y = y + _spread(call, zero.astype(np.float64), x.shape, axis, block)
+    stored = name if name not in ("int2", "int4", "uint2", "uint4") else name.rstrip("24") + "8"
+    return np.clip(y, low, high).astype(stored)
+
+
+@meaning("DequantizeLinear")
+@meaning("DequantizeLinear", domain=MICROSOFT)
+def _dequantize(call: OnnxCall, x: np.ndarray, scale: np.ndarray, zero: np.ndarray | None = None) -> np.ndarray:
+    axis, block = call.get("axis", 1), call.get("block_size", 0)
+    y = x.astype(scale.dtype)
+    if zero is not None:
+        y = y - _spread(call, zero, x.shape, axis, block).astype(scale.dtype)
+    return y * _spread(call, scale, x.shape, axis, block)
+
+
+def dynamic_parameters(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return scale and zero point (before it is rounded) of DynamicQuantizeLinear: uint8, with 0 in range."""
+    low, high = np.minimum(0, x.min(initial=0)), np.maximum(0, x.max(initial=0))
+    scale = (high - low) / 255 if high > low else np.asarray(1.0)
+    return np.asarray(scale), np.clip(-low / scale, 0, 255)
+
+
+@meaning("DynamicQuantizeLinear")
+def _dynamic_quantize(call: OnnxCall, x: np.ndarray) -> tuple[np.ndarray, ...]:
+    scale, before = dynamic_parameters(x)
+    zero = np.rint(before)
+    return np.clip(np.rint(x / scale) + zero, 0, 255).astype(np.uint8), scale, zero.astype(np.uint8)
+
+
+def _centred(values: np.ndarray, zero: np.ndarray | None, axis: int | None = None) -> np.ndarray:
+    """Return integers less their zero point, in float64: exact as long as sums stay below 2^53."""
+    wide = values.astype(np.float64)
+    if zero is None:
+        return wide
+    zero = np.asarray(zero, np.float64)
+    if zero.size == 1 or axis is None or zero.ndim > 1:
+        return wide - (zero.reshape(()) if zero.size == 1 else zero)
+    return wide - zero.reshape(tuple(-1 if k == axis % wide.ndim else 1 for k in range(wide.ndim)))
+
+
+def _wrapped(values: np.ndarray) -> np.ndarray:
+    """Return integers held in float64 as int32, as an accumulator of 32 bits would hold them."""
+    return values.astype(np.int64).astype(np.int32)
+
+
+@meaning("MatMulInteger")
+def _matmul_integer(
+    call: OnnxCall, a: np.ndarray, b: np.ndarray, a_zero: np.ndarray | None = None, b_zero: np.ndarray | None = None
+) -> np.ndarray:
+    return _wrapped(np.matmul(_centred(a, a_zero, -2), _centred(b, b_zero, -1)))
+
+
+@meaning("ConvInteger")
+def _conv_integer(
+    call: OnnxCall, x: np.ndarray, w: np.ndarray, x_zero: np.ndarray | None = None, w_zero: np.ndarray | None = None
+) -> np.ndarray:
+    return _wrapped(np.rint(convolved(call, _centred(x, x_zero), _centred(w, w_zero, 0))))
+
+
+def _requantised(y: np.ndarray, scale: Any, zero: np.ndarray, before: bool) -> np.ndarray:
+    low, high = RANGES[zero.dtype.name]
+    result = y / float(np.asarray(scale).reshape(())) + float(zero.reshape(()))
+    return np.clip(result if before else np.rint(result), low, high)
+
+
+def _linear(y: np.ndarray, scale: Any, zero: np.ndarray | None) -> np.ndarray:
+    return _centred(y, zero) * np.asarray(scale)
+
+
+def _give(result: np.ndarray, zero: np.ndarray, before: bool) -> np.ndarray:
+    return result if before else result.astype(zero.dtype)
+
+
+def qlinear_conv(call: OnnxCall, *inputs: np.ndarray, before: bool = False) -> np.ndarray:
+    """Return QLinearConv, or what it rounds."""
+    x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, *bias = inputs
+    total = np.rint(convolved(call, _centred(x, x_zero), _centred(w, w_zero, 0)))
+    channels = (1, -1) + (1,) * (x.ndim - 2)
+    if bias and bias[0] is not None:
+        total = total + bias[0].astype(np.float64).reshape(channels)
+    scale = np.asarray(x_scale) * np.asarray(w_scale).reshape(channels if np.size(w_scale) > 1 else ())
+    return _give(_requantised(total * scale, y_scale, y_zero, before), y_zero, before)
+
+
+def qlinear_matmul(call: OnnxCall, *inputs: np.ndarray, before: bool = False) -> np.ndarray:
+    """Return QLinearMatMul, or what it rounds."""
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = inputs
+    left = _centred(a, a_zero, -2) * (np.reshape(a_scale, (-1, 1)) if np.ndim(a_scale) == 1 else a_scale)
+    return _give(_requantised(np.matmul(left, _linear(b, b_scale, b_zero)), y_scale, y_zero, before), y_zero, before)
+
+
+def qlinear_binary(call: OnnxCall, *inputs: np.ndarray, before: bool = False) -> np.ndarray:
+    """Return QLinearAdd or QLinearMul of ONNX Runtime, or what it rounds."""
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, *rest = inputs
+    y_zero = rest[0] if rest and rest[0] is not None else np.zeros((), a.dtype)
+    left, right = _linear(a, a_scale, a_zero), _linear(b, b_scale, b_zero)
+    result = left + right if call.node.op_type == "QLinearAdd" else left * right
+    return _give(_requantised(result, y_scale, y_zero, before), y_zero, before)
+
+
+def qlinear_unary(call: OnnxCall, *inputs: np.ndarray, before: bool = False) -> np.ndarray:
+    """Return one of ONNX Runtime's QLinearSigmoid, QLinearLeakyRelu and QLinearGlobalAveragePool, or what it rounds."""
+    x, x_scale, x_zero, y_scale, *rest = inputs
+    y_zero = rest[0] if rest and rest[0] is not None else np.zeros((), x.dtype)
+    value = _linear(x, x_scale, x_zero)
+    if call.node.op_type == "QLinearSigmoid":
+        value = 1 / (1 + np.exp(-value))
+    elif call.node.op_type == "QLinearLeakyRelu":
+        value = np.where(value < 0, call.get("alpha", 0.01) * value, value)
+    else:
+        axes = tuple(range(1, value.ndim - 1) if call.get("channels_last", 0) else range(2, value.ndim))
+        value = value.mean(axis=axes, keepdims=True)
+    return _give(_requantised(value, y_scale, y_zero, before), y_zero, before)
+
+
+def qgemm(call: OnnxCall, *inputs: np.ndarray, before: bool = False) -> np.ndarray:
+    """Return ONNX Runtime's QGemm, in floats where it has no output scale, or what it rounds."""
+    a, a_scale, a_zero, b, b_scale, b_zero, *rest = inputs
+    more: list[Any] = [*rest, None, None, None]
+    bias, y_scale, y_zero = more[:3]
+    left, right = _centred(a, a_zero), _centred(b, b_zero, 0 if call.get("transB", 0) else 1)
+    left, right = left.T if call.get("transA", 0) else left, right.T if call.get("transB", 0) else right
+    total = left @ right * call.get("alpha", 1.0)
+    total = total if bias is None else total + bias
+    value = total * (np.asarray(a_scale) * np.asarray(b_scale))
+    return value if y_scale is None else _give(_requantised(value, y_scale, y_zero, before), y_zero, before)
+
+
+BEFORE_ROUNDING: dict[tuple[str, str], Any] = {
+    ("", "QuantizeLinear"): quantised_before_rounding,
+    (MICROSOFT, "QuantizeLinear"): quantised_before_rounding,
+    **{
+        (domain, name): lambda call, *inputs, function=function: function(call, *inputs, before=True)
+        for domain, name, function in (
+            ("", "QLinearConv", qlinear_conv),
+            ("", "QLinearMatMul", qlinear_matmul),
+            (MICROSOFT, "QLinearAdd", qlinear_binary),
+            (MICROSOFT, "QLinearMul", qlinear_binary),
+            (MICROSOFT, "QLinearSigmoid", qlinear_unary),
+            (MICROSOFT, "QLinearLeakyRelu", qlinear_unary),
+            (MICROSOFT, "QLinearGlobalAveragePool", qlinear_unary),
+            (MICROSOFT, "QGemm", qgemm),
+        )
+    },
+}
+"""What the operators that round to an integer round: two values an integer apart may both be right beside a tie."""
+
+meaning("QLinearConv")(qlinear_conv)
+meaning("QLinearMatMul")(qlinear_matmul)
+meaning("QLinearAdd", "QLinearMul", domain=MICROSOFT)(qlinear_binary)
+meaning("QLinearSigmoid", "QLinearLeakyRelu", "QLinearGlobalAveragePool", domain=MICROSOFT)(qlinear_unary)
+meaning("QGemm", domain=MICROSOFT)(qgemm)

@@ -1,0 +1,168 @@
+"""LSTM, GRU and RNN with every attribute of ONNX: directions, lengths, layouts, activations, peepholes, clipping."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, meaning
+
+Activation = Callable[[np.ndarray], np.ndarray]
+_PLAIN: dict[str, Activation] = {
+    "sigmoid": special.expit,
+    "tanh": np.tanh,
+    "relu": lambda x: np.maximum(x, 0),
+    "softsign": lambda x: x / (1 + np.abs(x)),
+    "softplus": lambda x: np.logaddexp(0, x),
+}
+_SHAPED: dict[str, tuple[float, float, Callable[..., np.ndarray]]] = {
+    "affine": (1.0, 0.0, lambda x, a, b: a * x + b),
+    "leakyrelu": (0.01, 0.0, lambda x, a, b: np.where(x < 0, a * x, x)),
+    "thresholdedrelu": (1.0, 0.0, lambda x, a, b: np.where(x > a, x, 0)),
+    "scaledtanh": (1.0, 1.0, lambda x, a, b: a * np.tanh(b * x)),
+    "hardsigmoid": (0.2, 0.5, lambda x, a, b: np.clip(a * x + b, 0, 1)),
+    "elu": (1.0, 0.0, lambda x, a, b: np.where(x < 0, a * np.expm1(x), x)),
+}
+
+
+def _activations(call: OnnxCall, defaults: tuple[str, ...], directions: int) -> list[Activation]:
+    """Return the activations of all directions, in order."""
+    names = list(call.get("activations", defaults * directions))
+    names = [name.decode() if isinstance(name, bytes) else name for name in names]
+    alphas, betas = list(call.get("activation_alpha", ())), list(call.get("activation_beta", ()))
+    found: list[Activation] = []
+    for name in map(str.lower, names):
+        if name in _PLAIN:
+            found.append(_PLAIN[name])
+            continue
+        alpha, beta, function = _SHAPED[name]
+        alpha = alphas.pop(0) if alphas else alpha
+        beta = betas.pop(0) if betas else beta
+        found.append(partial(function, a=alpha, b=beta))
+    return found
+
+
+def _unrolled(
+    call: OnnxCall,
+    x: np.ndarray,
+    lengths: np.ndarray | None,
+    states: list[np.ndarray | None],
+    hidden: int,
+    step: Callable[[int, np.ndarray, list[np.ndarray]], list[np.ndarray]],
+) -> tuple[np.ndarray, ...]:
+    """Run `step` over time in each direction: what it returns first is the output; rows past their length stay."""
+    if call.get("layout", 0):
+        x = x.swapaxes(0, 1)
+        states = [None if state is None else state.swapaxes(0, 1) for state in states]
+    time, batch = x.shape[:2]
+    direction = call.get("direction", "forward")
+    directions = 2 if direction == "bidirectional" else 1
+    lengths = np.full(batch, time) if lengths is None else lengths
+    outputs = np.zeros((time, directions, batch, hidden), x.dtype)
+    last: list[list[np.ndarray]] = []
+    for d in range(directions):
+        backwards = direction == "reverse" or d == 1
+        state = [np.zeros((batch, hidden), x.dtype) if s is None else s[d].copy() for s in states]
+        for t in range(time):
+            live = (t < lengths)[:, None]
+            rows = np.where(t < lengths, lengths - 1 - t, t) if backwards else np.full(batch, t)
+            new = step(d, x[rows, np.arange(batch)], state)
+            state = [np.where(live, after, before) for after, before in zip(new, state, strict=True)]
+            outputs[rows, d, np.arange(batch)] = np.where(live, new[0], 0)
+        last.append(state)
+    finals = [np.stack([state[k] for state in last]) for k in range(len(states))]
+    if call.get("layout", 0):
+        return (outputs.transpose(2, 0, 1, 3), *(final.swapaxes(0, 1) for final in finals))
+    return (outputs, *finals)
+
+
+def _clipped(call: OnnxCall, x: np.ndarray) -> np.ndarray:
+    limit = call.get("clip")
+    return np.clip(x, -limit, limit) if limit else x
+
+
+@meaning("LSTM")
+def lstm(
+    call: OnnxCall,
+    x: np.ndarray,
+    w: np.ndarray,
+    r: np.ndarray,
+    b: np.ndarray | None = None,
+    lengths: np.ndarray | None = None,
+    h0: np.ndarray | None = None,
+    c0: np.ndarray | None = None,
+    p: np.ndarray | None = None,
+) -> tuple[np.ndarray, ...]:
+    """Return Y, Y_h and Y_c; weights as (directions, 4 hidden, width), gates in the order i, o, f, c."""
+    hidden, directions = r.shape[-1], w.shape[0]
+    functions = _activations(call, ("Sigmoid", "Tanh", "Tanh"), directions)
+
+    def step(d: int, row: np.ndarray, state: list[np.ndarray]) -> list[np.ndarray]:
+        h, c = state
+        f, g, out = functions[3 * d : 3 * d + 3]
+        gates = row @ w[d].T + h @ r[d].T
+        if b is not None:
+            gates = gates + b[d, : 4 * hidden] + b[d, 4 * hidden :]
+        i, o, forget, cell = np.split(gates, 4, axis=-1)
+        pi, po, pf = np.split(p[d], 3) if p is not None else (0, 0, 0)
+        entered = f(_clipped(call, i + pi * c))
+        kept = 1 - entered if call.get("input_forget", 0) else f(_clipped(call, forget + pf * c))
+        c = kept * c + entered * g(_clipped(call, cell))
+        return [f(_clipped(call, o + po * c)) * out(c), c]
+
+    return _unrolled(call, x, lengths, [h0, c0], hidden, step)
+
+
+@meaning("GRU")
+def _gru(
+    call: OnnxCall,
+    x: np.ndarray,
+    w: np.ndarray,
+    r: np.ndarray,
+    b: np.ndarray | None = None,
+    lengths: np.ndarray | None = None,
+    h0: np.ndarray | None = None,
+) -> tuple[np.ndarray, ...]:
+    hidden, directions = r.shape[-1], w.shape[0]
+    functions = _activations(call, ("Sigmoid", "Tanh"), directions)
+    biases = np.zeros((directions, 6 * hidden), x.dtype) if b is None else b
+
+    def step(d: int, row: np.ndarray, state: list[np.ndarray]) -> list[np.ndarray]:
+        (h,) = state
+        f, g = functions[2 * d : 2 * d + 2]
+        wz, wr, wh = np.split(row @ w[d].T + biases[d, : 3 * hidden], 3, axis=-1)
+        rz, rr, rh = np.split(r[d], 3)
+        bz, br, bh = np.split(biases[d, 3 * hidden :], 3)
+        z = f(_clipped(call, wz + h @ rz.T + bz))
+        reset = f(_clipped(call, wr + h @ rr.T + br))
+        if call.get("linear_before_reset", 0):
+            new = g(_clipped(call, wh + reset * (h @ rh.T + bh)))
+        else:
+            new = g(_clipped(call, wh + (reset * h) @ rh.T + bh))
+        return [(1 - z) * new + z * h]
+
+    return _unrolled(call, x, lengths, [h0], hidden, step)
+
+
+@meaning("RNN")
+def _rnn(
+    call: OnnxCall,
+    x: np.ndarray,
+    w: np.ndarray,
+    r: np.ndarray,
+    b: np.ndarray | None = None,
+    lengths: np.ndarray | None = None,
+    h0: np.ndarray | None = None,
+) -> tuple[np.ndarray, ...]:
+    hidden, directions = r.shape[-1], w.shape[0]
+    functions = _activations(call, ("Tanh",), directions)
+
+    def step(d: int, row: np.ndarray, state: list[np.ndarray]) -> list[np.ndarray]:
+        total: Any = row @ w[d].T + state[0] @ r[d].T
+        if b is not None:
+            total = total + b[d, :hidden] + b[d, hidden:]
+        return [functions[d](_clipped(call, total))]
+
+    return _unrolled(call, x, lengths, [h0], hidden, step)

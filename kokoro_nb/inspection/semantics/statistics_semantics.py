@@ -1,0 +1,78 @@
+"""Norms and sums over axes, with every sum in the type of their inputs, whatever type the node would stash them in."""
+
+import numpy as np
+
+from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, meaning
+
+
+@meaning("LayerNormalization")
+@meaning("LayerNormalization", domain=MICROSOFT)
+def _layer_norm(
+    call: OnnxCall, x: np.ndarray, scale: np.ndarray, bias: np.ndarray | None = None
+) -> tuple[np.ndarray, ...]:
+    axis = call.get("axis", -1) % x.ndim
+    axes = tuple(range(axis, x.ndim))
+    mean = x.mean(axis=axes, keepdims=True)
+    inverse = 1 / np.sqrt(np.square(x - mean).mean(axis=axes, keepdims=True) + call.get("epsilon", 1e-5))
+    y = (x - mean) * inverse * scale
+    return (y if bias is None else y + bias, mean, inverse)[: len(call.node.output)]
+
+
+@meaning("RMSNormalization")
+@meaning("SimplifiedLayerNormalization")
+def _rms_norm(call: OnnxCall, x: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    axes = tuple(range(call.get("axis", -1) % x.ndim, x.ndim))
+    return x / np.sqrt(np.square(x).mean(axis=axes, keepdims=True) + call.get("epsilon", 1e-5)) * scale
+
+
+@meaning("SkipLayerNormalization", domain=MICROSOFT)
+def _skip_layer_norm(
+    call: OnnxCall,
+    x: np.ndarray,
+    skip: np.ndarray,
+    gamma: np.ndarray,
+    beta: np.ndarray | None = None,
+    bias: np.ndarray | None = None,
+) -> tuple[np.ndarray | None, ...]:
+    total = x + skip + (0 if bias is None else bias)
+    mean = total.mean(-1, keepdims=True)
+    inverse = 1 / np.sqrt(np.square(total - mean).mean(-1, keepdims=True) + call.get("epsilon", 1e-12))
+    y = (total - mean) * inverse * gamma + (0 if beta is None else beta)
+    return (y, mean, inverse, total)[: len(call.node.output)]
+
+
+@meaning("InstanceNormalization")
+def _instance_norm(call: OnnxCall, x: np.ndarray, scale: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    axes = tuple(range(2, x.ndim))
+    mean = x.mean(axis=axes, keepdims=True)
+    variance = np.square(x - mean).mean(axis=axes, keepdims=True)
+    shape = (1, -1) + (1,) * len(axes)
+    return scale.reshape(shape) * (x - mean) / np.sqrt(variance + call.get("epsilon", 1e-5)) + bias.reshape(shape)
+
+
+@meaning("GroupNormalization")
+def _group_norm(call: OnnxCall, x: np.ndarray, scale: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    groups = call.get("num_groups")
+    parts = x.reshape(x.shape[0], groups, -1)
+    mean = parts.mean(-1, keepdims=True)
+    parts = (parts - mean) / np.sqrt(np.square(parts - mean).mean(-1, keepdims=True) + call.get("epsilon", 1e-5))
+    each = x.shape[1] // groups if call.opset < 21 else 1  # one scale for a group, then one for a channel
+    shape = (1, -1) + (1,) * (x.ndim - 2)
+    return parts.reshape(x.shape) * np.repeat(scale, each).reshape(shape) + np.repeat(bias, each).reshape(shape)
+
+
+@meaning("MeanVarianceNormalization")
+def _mean_variance_norm(call: OnnxCall, x: np.ndarray) -> np.ndarray:
+    axes = tuple(call.get("axes", (0, 2, 3)))
+    mean = x.mean(axis=axes, keepdims=True)
+    return (x - mean) / (np.sqrt(np.square(x - mean).mean(axis=axes, keepdims=True)) + 1e-9)
+
+
+@meaning("LRN")
+def _local_response(call: OnnxCall, x: np.ndarray) -> np.ndarray:
+    size, channels = call.get("size"), x.shape[1]
+    squares = np.zeros_like(x)
+    for channel in range(channels):
+        window = slice(max(0, channel - (size - 1) // 2), min(channels, channel + size // 2 + 1))
+        squares[:, channel] = np.square(x[:, window]).sum(axis=1)
+    return x / (call.get("bias", 1.0) + call.get("alpha", 1e-4) / size * squares) ** call.get("beta", 0.75)

@@ -1,0 +1,85 @@
+"""Node data for Model Explorer and an attachment for Netron, under the ids that both know the nodes by."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kokoro_nb.inspection.node_judgement import NodeJudgement
+from kokoro_nb.markup import number
+from kokoro_nb.storage import atomic
+
+if TYPE_CHECKING:
+    from kokoro_nb.inspection.inspection_report import InspectionReport
+
+GREEN, RED, PURPLE, GREY = "#2e7d32", "#c62828", "#6a1b9a", "#9e9e9e"
+LAST = 1e308  # above the last threshold Model Explorer colours nothing
+
+
+def write_overlay(report: "InspectionReport", folder: Path) -> tuple[Path, ...]:
+    """Write the files and return their paths."""
+    columns = {
+        "local_error": ("local error / rounding", _ratio),
+        "inherited_error": ("inherited error, of the peak", lambda one: one.inherited),
+    }
+    paths = []
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, (title, figure) in columns.items():
+        paths.append(_write(folder / f"{name}.json", {report.graph: node_data(report, title, figure)}))
+    paths.append(_write(folder / "blame.json", {report.graph: _blame(report)}))
+    paths.append(_write(folder / "netron.json", netron(report)))
+    return tuple(paths)
+
+
+def _write(path: Path, content: Any) -> Path:
+    with atomic(path) as draft:
+        draft.write_text(json.dumps(content, allow_nan=False), encoding="utf-8")
+    return path
+
+
+def _ratio(judgement: NodeJudgement) -> float | None:
+    return judgement.worst.ratio if judgement.worst else None
+
+
+def node_data(
+    report: "InspectionReport", title: str, figure: Callable[[NodeJudgement], float | None]
+) -> dict[str, Any]:
+    """Return one column of Model Explorer: a figure for each node, or in words why there is none."""
+    results: dict[str, Any] = {}
+    for judgement in report.judgements:
+        value = figure(judgement)
+        if value is None:
+            results[judgement.key] = {"value": judgement.reason or "not known", "bgColor": GREY}
+        elif not np.isfinite(value):
+            results[judgement.key] = {"value": "finite and not finite differ", "bgColor": PURPLE}
+        else:
+            results[judgement.key] = {"value": float(value)}
+    limit = 1.0 if figure is _ratio else 1e-3
+    return {
+        "name": title,
+        "thresholds": [{"value": limit, "bgColor": GREEN}, {"value": LAST, "bgColor": RED}],
+        "results": results,
+    }
+
+
+def _blame(report: "InspectionReport") -> dict[str, Any]:
+    results = {f.key: {"value": f"{f.blame}: {f.statement}", "bgColor": RED} for f in report.findings if f.key}
+    return {"name": "blame", "results": results}
+
+
+def netron(report: "InspectionReport") -> dict[str, Any]:
+    """Return the attachment: the figures of each value that a node gives; Netron knows unnamed nodes by those alone."""
+    metrics, metadata = [], []
+    for judgement in report.judgements:
+        for one in judgement.outputs:
+            about = {"kind": "value", "target": one.name}
+            metrics.append({**about, "name": "local error / rounding", "value": number(one.ratio)})
+            metrics.append({**about, "name": "finite", "value": f"{one.finite:.4%}"})
+    found = {finding.index: finding for finding in report.findings}
+    for judgement in report.judgements:
+        if judgement.index in found and judgement.outputs:
+            about = {"kind": "value", "target": judgement.outputs[0].name}
+            metadata.append({**about, "name": "finding", "value": found[judgement.index].statement})
+    return {"signature": "netron:attachment", "metrics": metrics, "metadata": metadata}

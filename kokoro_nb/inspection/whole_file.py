@@ -1,0 +1,231 @@
+"""What is seen of a file as a whole: optimised or not, twice, on two threads, drawn again, its types, its constants."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from kokoro_nb.inspection.blame import InspectionFinding
+from kokoro_nb.inspection.examination import Examination, relative_difference
+from kokoro_nb.inspection.node_judgement import is_float
+from kokoro_nb.inspection.onnx_file import OnnxFile
+from kokoro_nb.inspection.onnx_nodes import nodes_of
+from kokoro_nb.inspection.onnx_session import run_session, session_of
+from kokoro_nb.inspection.semantics.onnx_call import Value
+from kokoro_nb.markup import number
+
+FLOOR = 2.0**-20  # of the peak: two orders of summation in float32
+TIMES = 16.0  # how many times the error that rounding makes of the whole file another way to run it may be off
+AUDIBLE = 20.0  # dB; noise a tenth of the signal
+DRAWS = 4
+CLIPPED = {"float16": (1e4, 65504.0, 1e-7, 5.96e-8), "bfloat16": (1e4,)}
+"""Where converters to 16 bits cut constants: onnxconverter-common at 10000 and 1e-7, that of ONNX Runtime at 65504."""
+
+
+@dataclass(frozen=True)
+class OutputSummary:
+    """One output of the file.
+
+    Attributes
+    ----------
+    name, dtype : str
+        Its name and type.
+    shape : tuple of int
+        Its shape.
+    finite : float
+        Share of its elements that are finite, from 0 to 1; NaN of none.
+    error : float or None
+        Largest difference from the file in float64 from the start, of the peak of that; None where that is not known.
+    snr : float or None
+        Level of the right output over the error, in dB; infinite of no error, None where it is not known or not finite.
+    optimised : float or None
+        Largest difference that optimisation makes, of the peak.
+    threads : float or None
+        The same of two threads in place of one.
+    again : bool or None
+        Whether a second call gives the same bits.
+    drawn : float or None
+        Share of its variance that the random nodes make, from 0 to 1; None of a file without any.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    finite: float
+    error: float | None
+    snr: float | None
+    optimised: float | None
+    threads: float | None
+    again: bool | None
+    drawn: float | None
+
+
+def signal_to_noise(value: np.ndarray, right: np.ndarray) -> float | None:
+    """Return the level of `right` over that of the difference, in dB, over all elements in float64.
+
+    No constant is added to either: it is infinite if nothing differs, and None if shapes differ, anything is not
+    finite, or what is right is silent while the other is not.
+    """
+    if value.shape != right.shape:
+        return None
+    given, exact = value.astype(np.float64), right.astype(np.float64)
+    if not (np.isfinite(given).all() and np.isfinite(exact).all()):
+        return None
+    noise, signal = float(np.square(given - exact).sum()), float(np.square(exact).sum())
+    if noise == 0:
+        return float("inf")
+    return 10 * float(np.log10(signal / noise)) if signal else None
+
+
+def summaries(seen: Examination, original: OnnxFile) -> tuple[OutputSummary, ...]:
+    """Run the file in the other ways and compare its outputs.
+
+    Parameters
+    ----------
+    seen : Examination
+        Of the file with its random nodes pinned.
+    original : OnnxFile
+        The file as it is.
+    """
+    model, inputs = seen.file.model, seen.inputs
+    plain = session_of(model)
+    run_session(plain, inputs)
+    again = run_session(plain, inputs)
+    optimised = run_session(session_of(model, optimised=True), inputs)
+    threads = run_session(session_of(model, threads=2), inputs)
+    shares = _drawn_shares(original, inputs) if seen.drawn else {}
+    found = []
+    for name, value in seen.outputs.items():
+        if isinstance(value, list) or value is None:
+            continue
+        array = np.asarray(value)
+        true = None if seen.true.get(name) is None else np.asarray(seen.true[name])
+        if not is_float(array.dtype) and array.dtype.kind not in "iub":
+            continue
+        found.append(
+            OutputSummary(
+                name,
+                array.dtype.name,
+                array.shape,
+                float(np.isfinite(array.astype(np.float64)).mean()) if array.size else float("nan"),
+                None if true is None else relative_difference(array, true),
+                None if true is None else signal_to_noise(array, true),
+                relative_difference(np.asarray(optimised[name]), array),
+                relative_difference(np.asarray(threads[name]), array),
+                np.asarray(again[name]).tobytes() == array.tobytes(),
+                shares.get(name),
+            )
+        )
+    return tuple(found)
+
+
+def _drawn_shares(file: OnnxFile, inputs: Mapping[str, np.ndarray]) -> dict[str, float]:
+    """Return the share of each output's variance that differs from draw to draw, over some draws."""
+    session = session_of(file.model)  # each new one begins with the same draw
+    runs: list[dict[str, Value]] = [run_session(session, inputs) for _ in range(DRAWS)]
+    found = {}
+    for name, first in runs[0].items():
+        arrays = [np.asarray(run[name]) for run in runs]
+        if not is_float(np.asarray(first).dtype):
+            continue
+        if len({array.shape for array in arrays}) > 1:
+            found[name] = float("nan")  # lengths are drawn with it
+            continue
+        stack = np.stack(arrays).astype(np.float64)
+        whole = float(stack.var())
+        found[name] = float(stack.var(axis=0, ddof=1).mean()) / whole if whole else 0.0
+    return found
+
+
+def whole_findings(
+    seen: Examination, outputs: tuple[OutputSummary, ...], wrong: bool
+) -> tuple[tuple[InspectionFinding, ...], tuple[str, ...]]:
+    """Name what is wrong with the file as a whole, and what was noticed.
+
+    Parameters
+    ----------
+    seen : Examination
+        What was seen of its nodes.
+    outputs : tuple of OutputSummary
+        Its outputs.
+    wrong : bool
+        Whether a node is named already: then the type of the file is not blamed for the outputs' error.
+    """
+    found, notes = [], list(constants_noted(seen.file))
+    floats = "float16" if any(_is_half(seen)) else "float32"
+    for one in outputs:
+        rounding = FLOOR if one.error is None or not np.isfinite(one.error) else float(np.maximum(one.error, FLOOR))
+        for share, what in ((one.optimised, "Graph optimisation"), (one.threads, "A second thread")):
+            if share is not None and not share <= TIMES * rounding:
+                statement = f"{what} changes the output '{one.name}' by {number(share)} of its peak."
+                proof = f"Rounding of the whole file accounts for {number(rounding)} of the peak."
+                found.append(InspectionFinding("optimisation", "runtime", statement, proof=(proof,)))
+        if one.again is False:
+            statement = f"A second call on the same session gives another output '{one.name}'."
+            found.append(InspectionFinding("unstable", "runtime", statement, proof=("The inputs are the same bits.",)))
+        if one.snr is not None and one.snr < AUDIBLE:
+            where = amplifier(seen)
+            words = (
+                f"The output '{one.name}' is {number(one.snr)} dB above its own rounding error, though every node is "
+                f"right for its type{where}."
+            )
+            if floats == "float16" and not wrong:
+                found.append(InspectionFinding("precision", "precision", words))
+            elif not wrong:
+                notes.append(words)
+        if one.drawn is not None:
+            drawn = "lengths are drawn" if np.isnan(one.drawn) else f"{one.drawn:.1%} of its variance is drawn"
+            notes.append(f"The output '{one.name}' differs from run to run: {drawn}.")
+    return tuple(found), tuple(notes)
+
+
+def _is_half(seen: Examination) -> list[bool]:
+    return [one.dtype in ("float16", "bfloat16") for judgement in seen.judgements for one in judgement.outputs]
+
+
+def amplifier(seen: Examination) -> str:
+    """Return in words at which node the inherited error grows most."""
+    inherited: dict[str, float] = {}
+    best, where = 0.0, ""
+    for node, judgement in zip(seen.nodes, seen.judgements, strict=False):
+        if judgement.inherited is None or not np.isfinite(judgement.inherited):
+            continue
+        before = np.max([inherited.get(name, 0.0) for name in node.reads], initial=0.0)
+        growth = judgement.inherited / float(np.maximum(before, 2.0**-24))
+        if judgement.inherited > 1e-3 and growth > best:
+            best, where = growth, f"; the error grows most, {number(growth)} times, at {node.key} ({node.operator})"
+        inherited |= dict.fromkeys(node.outputs, judgement.inherited)
+    return where
+
+
+def constants_noted(file: OnnxFile) -> tuple[str, ...]:
+    """Name constants that stand exactly where converters to 16 bits cut them."""
+    found = []
+    for name, array in named_constants(file).items():
+        limits = CLIPPED.get(array.dtype.name)
+        if limits is None or not array.size:
+            continue
+        size = np.abs(array.astype(np.float64))
+        if not np.isfinite(size).all():
+            found.append(f"The constant '{name}' holds {int((~np.isfinite(size)).sum()):,} values that are not finite.")
+        for limit in limits:
+            at = size == float(np.asarray(limit).astype(array.dtype))
+            if at.any():
+                found.append(
+                    f"The constant '{name}' ({array.dtype.name}) is exactly {number(limit)} in {int(at.sum()):,} of "
+                    f"{array.size:,} places, where converters to 16 bits cut constants; compare it with the original."
+                )
+    return tuple(found)
+
+
+def named_constants(file: OnnxFile) -> dict[str, np.ndarray]:
+    """Return the initialisers, and what nodes of the kind Constant give, by name."""
+    from onnx import numpy_helper
+
+    found = dict(file.constants)
+    for node in nodes_of(file.model.graph):
+        if node.proto.op_type == "Constant":
+            for attribute in node.proto.attribute:
+                if attribute.HasField("t"):
+                    found[node.proto.output[0]] = numpy_helper.to_array(attribute.t)
+    return found

@@ -1,0 +1,121 @@
+"""onnx's own node tests, with float64 in place of float32: an oracle of 1e-12 that nobody here wrote.
+
+Each case of ``onnx.backend.test.case.node`` computes in NumPy what its node should give. Its source is read with every
+``np.float32`` made ``np.float64`` and ``complex64`` made ``complex128``. An attribute of ONNX holds no more than
+float32, so that a second reading also rounds the numbers in the source to float32; a case passes by either.
+"""
+
+import ast
+import copy
+import inspect
+import pkgutil
+import types
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass
+class NodeCase:
+    module: str
+    name: str
+    node: object
+    opsets: dict
+    inputs: list
+    outputs: list
+
+
+class _Doubled(ast.NodeTransformer):
+    def __init__(self, rounded):
+        self.rounded = rounded
+
+    def visit_Attribute(self, node):
+        self.generic_visit(node)
+        if isinstance(node.value, ast.Name) and node.value.id == "np":
+            node.attr = {"float32": "float64", "complex64": "complex128"}.get(node.attr, node.attr)
+        return node
+
+    def visit_ClassDef(self, node):
+        self.generic_visit(node)
+        node.bases = []  # their metaclass would register the case once more
+        return node
+
+    def visit_Constant(self, node):
+        if self.rounded and isinstance(node.value, float):
+            node.value = float(np.float32(node.value))
+        return node
+
+
+def module_names():
+    import onnx.backend.test.case.node as room
+
+    return [info.name for info in pkgutil.iter_modules(room.__path__) if not info.name.startswith("_")]
+
+
+def cases_of(module, rounded=False):
+    """Return the cases of one module, and why some of its functions cannot be read so."""
+    import onnx
+    import onnx.backend.test.case.node as room
+
+    path = f"{room.__path__[0]}/{module}.py"
+    with open(path, encoding="utf-8") as file:
+        tree = _Doubled(rounded).visit(ast.parse(file.read()))
+    space = types.ModuleType(f"onnx.backend.test.case.node.{module}")
+    space.__package__ = "onnx.backend.test.case.node"
+    exec(compile(tree, path, "exec"), space.__dict__)
+    found, broken = [], {}
+
+    def expect(node, inputs, outputs, name, **more):
+        if not isinstance(node, onnx.NodeProto):
+            return
+        imports = more.get("opset_imports")
+        schema = onnx.defs.get_schema(node.op_type, domain=node.domain)
+        newest = onnx.defs.onnx_opset_version() if not node.domain else schema.since_version
+        opsets = {one.domain: one.version for one in imports} if imports else {node.domain: newest}
+        given, right = (_arrays(copy.deepcopy(list(values))) for values in (inputs, outputs))
+        found.append(NodeCase(module, name, node, opsets, given, right))
+
+    space.expect = expect
+    for group in vars(space).copy().values():
+        if not inspect.isclass(group) or group.__module__ != space.__name__:
+            continue
+        for name, function in vars(group).items():
+            if name.startswith("export"):
+                np.random.seed(0)
+                try:
+                    function()
+                except Exception as error:  # what no longer fits together in float64: views of bytes, mostly
+                    broken[f"{module}.{name}"] = f"{type(error).__name__}: {error}"
+    return found, broken
+
+
+def _arrays(values):
+    """Return tensors of ONNX as arrays."""
+    import onnx
+
+    return [onnx.numpy_helper.to_array(one) if isinstance(one, onnx.TensorProto) else one for one in values]
+
+
+def distance(given, right):
+    """Return the largest difference as a share of the largest right value: infinite where kind or shape differ."""
+    if isinstance(right, list | tuple):
+        if len(given) != len(right):
+            return np.inf
+        return max((distance(g, r) for g, r in zip(given, right, strict=True)), default=0.0)
+    if given is None or right is None:
+        return 0.0 if given is right else np.inf
+    given, right = np.asarray(given), np.asarray(right)
+    if given.shape != right.shape:
+        return np.inf
+    numeric = "fiubc"
+    if given.dtype.kind not in numeric or right.dtype.kind not in numeric:
+        try:
+            given, right = given.astype(np.float64), right.astype(np.float64)
+        except (TypeError, ValueError):
+            return 0.0 if given.tolist() == right.tolist() else np.inf
+    wide = np.complex128 if "c" in (given.dtype.kind, right.dtype.kind) else np.float64
+    given, right = given.astype(wide), right.astype(wide)
+    with np.errstate(all="ignore"):
+        apart = np.where((given == right) | (np.isnan(given) & np.isnan(right)), 0, np.abs(given - right))
+    peak = np.abs(right[np.isfinite(right)]).max(initial=0.0)
+    return float(np.max(apart / (peak or 1.0), initial=0.0)) if not np.isnan(apart).any() else np.inf

@@ -1,0 +1,178 @@
+"""The verb: a file in, a report out, with the first wrong node and who is to blame."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import kokoro_nb as nb
+from kokoro_nb.errors import InputError
+from kokoro_nb.inspection import onnx_session
+from kokoro_nb.inspection.semantics.onnx_call import MEANINGS
+
+
+def _chain(save, node, constants=None, **more):
+    """Conv, instance norm, exp, matmul: some of everything."""
+    random = np.random.default_rng(0)
+    given = {
+        "w": random.standard_normal((6, 4, 3)).astype(np.float32) * 0.3,
+        "scale": np.ones(6, np.float32),
+        "bias": np.zeros(6, np.float32),
+        "m": random.standard_normal((20, 5)).astype(np.float32),
+        **(constants or {}),
+    }
+    nodes = [
+        node("Conv", ["x", "w"], ["c"], name="/conv", pads=[1, 1]),
+        node("InstanceNormalization", ["c", "scale", "bias"], ["n"], name="/norm"),
+        node("Exp", ["n"], ["e"], name="/exp"),
+        node("MatMul", ["e", "m"], ["y"], name="/out"),
+    ]
+    return save(nodes, {"x": [1, 4, 20]}, ["y"], given, **more)
+
+
+def test_a_healthy_file_passes_and_every_node_is_judged(save, node):
+    report = nb.inspect(_chain(save, node))
+    assert report.verdict == "pass"
+    assert report.first is None
+    assert [one.key for one in report.judgements] == ["/conv", "/norm", "/exp", "/out"]
+    assert all(one.worst.ratio <= 1 and one.inherited < 1e-5 for one in report.judgements)
+    assert "normal" in report.inputs["x"]
+    assert report.outputs[0].snr > 100  # dB: float32
+    assert report.outputs[0].again
+
+
+def test_a_kernel_that_is_wrong_is_named_and_the_runtime_blamed(save, node, monkeypatch):
+    path = _chain(save, node)
+    _spoil(monkeypatch, "y", lambda value: value * (1 + 1e-4))
+    report = nb.inspect(path)
+    assert (report.first.key, report.first.operator, report.first.blame) == ("/out", "MatMul", "runtime")
+    assert [finding.key for finding in report.findings if finding.index >= 0] == ["/out"]
+    assert report.worst(1)[0].key == "/out"
+
+
+def test_a_definition_on_which_the_reference_does_not_agree_is_no_proof(save, node, monkeypatch):
+    monkeypatch.setitem(MEANINGS, ("", "Exp"), lambda call, x: np.exp(x) * 1.001)
+    report = nb.inspect(_chain(save, node))
+    assert (report.first.key, report.first.blame) == ("/exp", "unknown")
+
+
+def _spoil(monkeypatch, name, change):
+    """Have the runtime give something else for one value, wherever it is an output."""
+    real = onnx_session.run_session
+
+    def spoilt(session, inputs, names=None):
+        return {key: change(value) if key == name else value for key, value in real(session, inputs, names).items()}
+
+    for module in ("examination", "one_operator", "blame", "whole_file"):
+        monkeypatch.setattr(f"kokoro_nb.inspection.{module}.run_session", spoilt)
+
+
+def test_an_overflow_in_float16_is_the_fault_of_the_number_type(save, node):
+    nodes = [node("Mul", ["x", "k"], ["p"], name="/scale"), node("Exp", ["p"], ["y"], name="/exp")]
+    path = save(nodes, {"x": [2, 8]}, ["y"], {"k": np.float16(30)}, dtype="float16")
+    report = nb.inspect(path, {"x": np.full((2, 8), 0.5, np.float16)})
+    assert (report.first.key, report.first.blame, report.first.kind) == ("/exp", "precision", "nonfinite")
+    assert report.findings[0].statement.startswith("/exp (Exp) gives the first values that are not finite")
+
+
+def test_infinity_less_infinity_is_found_where_infinity_begins(save, node):
+    nodes = [
+        node("Exp", ["x"], ["e"], name="/exp"),
+        node("Sub", ["e", "e"], ["y"], name="/sub"),
+    ]
+    report = nb.inspect(save(nodes, {"x": [4]}, ["y"]), {"x": np.full(4, 100, np.float32)})
+    assert report.first.key == "/exp"
+
+
+def test_a_file_that_divides_nothing_by_nothing_is_to_blame_itself(save, node):
+    nodes = [node("Mul", ["x", "zero"], ["z"], name="/mul"), node("Div", ["z", "z"], ["y"], name="/div")]
+    report = nb.inspect(save(nodes, {"x": [4]}, ["y"], {"zero": np.float32(0)}))
+    assert (report.first.key, report.first.blame) == ("/div", "file")
+
+
+def test_an_input_that_the_file_cannot_take_is_to_blame(save, node):
+    nodes = [node("Abs", ["x"], ["a"], name="/abs"), node("Log", ["a"], ["y"], name="/log")]
+    path = save(nodes, {"x": [4]}, ["y"])
+    report = nb.inspect(path, {"x": np.zeros(4, np.float32)})
+    assert (report.first.key, report.first.blame) == ("/log", "input")
+    report = nb.inspect(path, {"x": np.full(4, np.nan, np.float32)})
+    assert report.first.blame == "input"
+
+
+def test_a_mask_of_infinities_is_no_finding(save, node):
+    nodes = [
+        node("Where", ["m", "x", "low"], ["w"], name="/where"),
+        node("Softmax", ["w"], ["y"], name="/softmax"),
+    ]
+    constants = {"m": np.array([True, True, False, True]), "low": np.float32(-np.inf)}
+    assert nb.inspect(save(nodes, {"x": [2, 4]}, ["y"], constants)).findings == ()
+
+
+def test_random_nodes_are_pinned_and_their_share_is_told(save, node):
+    nodes = [
+        node("RandomNormalLike", ["x"], ["r"], name="/noise"),
+        node("Mul", ["r", "third"], ["q"], name="/mul"),
+        node("Add", ["x", "q"], ["y"], name="/add"),
+    ]
+    path = save(nodes, {"x": [1, 2000]}, ["y"], {"third": np.float32(1 / 3)})
+    report = nb.inspect(path, {"x": np.random.default_rng(1).standard_normal((1, 2000)).astype(np.float32)})
+    assert report.findings == ()
+    assert abs(report.outputs[0].drawn - 0.1) < 0.02  # 1/9 of 1 + 1/9
+    assert report.outputs[0].again
+
+
+def test_each_finding_has_a_script_that_shows_its_error_in_a_fresh_process(save, node, tmp_path, monkeypatch):
+    nodes = [node("Mul", ["x", "k"], ["p"], name="/scale"), node("Exp", ["p"], ["y"], name="/exp")]
+    path = save(nodes, {"x": [2, 8]}, ["y"], {"k": np.float16(30)}, dtype="float16")
+    report = nb.inspect(path, {"x": np.full((2, 8), 0.5, np.float16)}, folder=tmp_path / "out")
+    assert len(report.scripts) == 1
+    script = report.scripts[0]
+    text = script.read_text()
+    assert len(text.splitlines()) <= 30
+    assert "kokoro" not in text
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True, cwd="/")
+    assert "finite 0.0000%" in done.stdout
+
+
+def test_the_page_says_the_answer_first_and_loads_nothing(save, node, tmp_path):
+    report = nb.inspect(_chain(save, node))
+    text = report.page(tmp_path / "report.html").read_text()
+    assert text.index("nothing wrong was found") < text.index("/conv")
+    assert "http" not in text
+    assert "/norm" in report.table().text
+
+
+def test_the_overlay_is_strict_json_with_every_node(save, node, tmp_path):
+    report = nb.inspect(_chain(save, node))
+    paths = report.overlay(tmp_path / "overlay")
+    read = {path.name: json.loads(path.read_text(), parse_constant=pytest.fail) for path in paths}
+    assert set(read["local_error.json"]["main_graph"]["results"]) == {"/conv", "/norm", "/exp", "/out"}
+    assert read["netron.json"]["signature"] == "netron:attachment"
+
+
+def test_static_reads_and_runs_nothing(save, node):
+    report = nb.inspect(_chain(save, node, {"bias": np.full(6, np.nan, np.float32)}), static=True)
+    assert report.judgements == ()
+    assert report.first.statement == "The constant 'bias' holds NaN."
+
+
+def test_a_constant_at_the_limit_of_a_converter_is_noted(save, node):
+    path = save([node("Mul", ["x", "k"], ["y"], name="/mul")], {"x": [2]}, ["y"], {"k": np.float16(1e4)}, "float16")
+    report = nb.inspect(path, {"x": np.ones(2, np.float16)})
+    assert any("10,000" in note for note in report.notes)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "sentence"),
+    [
+        ({"x": np.zeros((1, 4, 20), np.float32), "q": 1}, "There is no input 'q'; the file has x."),
+        ({}, "The input 'x' is missing; the file has x."),
+        ({"x": np.zeros((1, 5, 20), np.float32)}, "The input 'x' has the shape .1, 5, 20.; the file wants .1, 4, 20.."),
+        ({"x": np.zeros((1, 4, 20), np.int64)}, "The input 'x' has the type int64; the file wants float32."),
+    ],
+)
+def test_inputs_that_do_not_fit_are_refused(save, node, inputs, sentence):
+    with pytest.raises(InputError, match=sentence):
+        nb.inspect(_chain(save, node), inputs)
