@@ -8,16 +8,16 @@ import numpy as np
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.examination import Examination, is_finite
-from kokoro_nb.inspection.node_judgement import NodeJudgement, OutputError, compared, is_float, judged_outputs
+from kokoro_nb.inspection.node_judgement import NodeJudgement, NodeOutputError, judged_outputs
 from kokoro_nb.inspection.one_operator import one_operator
 from kokoro_nb.inspection.onnx_nodes import OnnxNode
 from kokoro_nb.inspection.onnx_session import run_session, session_of, tapped
-from kokoro_nb.inspection.rounding_limits import spacing
-from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value, widened
-from kokoro_nb.inspection.semantics.operator_semantics import NotDefined, computed
+from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value
+from kokoro_nb.inspection.semantics.operator_semantics import NotDefined
 from kokoro_nb.markup import number
 
 Blame = Literal["file", "runtime", "precision", "input", "unknown"]
+SHOWN_ALONE = 20  # wrong nodes that are run alone
 REPRODUCED = 0.99  # share of a node's error that it must show alone
 
 
@@ -77,14 +77,10 @@ def node_findings(
     if unsound:
         found.append(InspectionFinding("nonfinite", "input", f"The input '{unsound[0]}' itself is not finite."))
     began = bool(unsound)
-    kept_wide = 0
+    kept_wide = sum(judgement.kept_wide for judgement in seen.judgements)
     for node, judgement in zip(seen.nodes, seen.judgements, strict=False):
         if judgement.verdict == "fail":
-            finding = _wrong(seen, node, judgement)
-            if finding is None:
-                kept_wide += 1
-            else:
-                found.append(finding)
+            found.append(_wrong(seen, node, judgement) if len(found) < SHOWN_ALONE else _untried(node, judgement))
         elif not judgement.finite and judgement.given_finite and judgement.verdict == "pass":
             finding, note = _not_finite(seen, judgement, others, began)
             began = began or finding is not None
@@ -98,8 +94,8 @@ def node_findings(
     return tuple(found), tuple(notes)
 
 
-def _wrong(seen: Examination, node: OnnxNode, judgement: NodeJudgement) -> InspectionFinding | None:
-    """Return who is to blame for a node that rounding does not explain; None if the runtime only rounds later."""
+def _wrong(seen: Examination, node: OnnxNode, judgement: NodeJudgement) -> InspectionFinding:
+    """Return who is to blame for a node that rounding does not explain."""
     worst = judgement.worst
     assert worst is not None
     values = seen.captured(node)
@@ -112,8 +108,6 @@ def _wrong(seen: Examination, node: OnnxNode, judgement: NodeJudgement) -> Inspe
     except InputError as error:
         return _at(judgement, kind, "unknown", statement, (str(error),))
     if alone is None or not alone.is_wrong:
-        if _input_rounding_explains(call, inputs, values, worst):
-            return None
         proof = "Alone, on the same values, the node is right: the runtime computes it otherwise inside this graph."
         return _at(judgement, kind, "runtime", statement, (proof,))
     proof = f"Alone in a model of its own the node shows {_share(alone, worst)} of the error."
@@ -135,13 +129,15 @@ def _at(judgement: NodeJudgement, kind: str, blame: Blame, statement: str, proof
     return InspectionFinding(kind, blame, statement, judgement.key, judgement.operator, judgement.index, proof)
 
 
-def _share(alone: OutputError, worst: OutputError) -> str:
+def _share(alone: NodeOutputError, worst: NodeOutputError) -> str:
     if worst.error == 0:
         return "all" if alone.wrong >= REPRODUCED * worst.wrong else "part"
     return f"{np.minimum(alone.error / worst.error, 1):.1%}"
 
 
-def _error(call: OnnxCall, inputs: list[Value], results: Mapping[str, Value], worst: OutputError) -> OutputError | None:
+def _error(
+    call: OnnxCall, inputs: list[Value], results: Mapping[str, Value], worst: NodeOutputError
+) -> NodeOutputError | None:
     """Return how far the same output is off in other results of the same node."""
     given = [results.get(name) if name else None for name in call.node.output]
     try:
@@ -149,39 +145,6 @@ def _error(call: OnnxCall, inputs: list[Value], results: Mapping[str, Value], wo
     except NotDefined:
         return None
     return next((one for one in errors if one.name == worst.name), None)
-
-
-def _input_rounding_explains(
-    call: OnnxCall, inputs: list[Value], values: Mapping[str, Value], worst: OutputError
-) -> bool:
-    """Return whether half a unit in the last place of inputs of 16 bits would explain the difference."""
-    narrow = [k for k, x in enumerate(inputs) if x is not None and _is_narrow(x)]
-    if not narrow or not isinstance(values.get(worst.name), np.ndarray):
-        return False
-    given = np.asarray(values[worst.name])
-    index = next(k for k, name in enumerate(call.node.output) if name == worst.name)
-    generator = np.random.default_rng(0)
-    right = np.asarray(computed(call, inputs)[index], np.float64)
-    apart = np.zeros_like(right)
-    for _ in range(8):
-        moved = [widened(value) for value in inputs]
-        for k in narrow:
-            half = 0.5 * spacing(moved[k], np.asarray(inputs[k]).dtype)
-            moved[k] = moved[k] + half * generator.choice([-1.0, 1.0], moved[k].shape)
-        other = np.asarray(computed(call, moved)[index], np.float64)
-        if other.shape != right.shape:
-            return False
-        with np.errstate(invalid="ignore"):
-            apart = np.maximum(apart, np.where(np.isfinite(other - right), np.abs(other - right), 0.0))
-    limits = apart
-    if is_float(given.dtype):
-        limits = 4 * np.maximum(apart, apart.max(initial=0.0) / 4) + spacing(right, given.dtype)
-    return not compared(worst.name, given, right, limits).is_wrong
-
-
-def _is_narrow(value: Value) -> bool:
-    dtype = np.asarray(value).dtype
-    return is_float(dtype) and dtype.itemsize < 4
 
 
 def _not_finite(
@@ -229,7 +192,7 @@ def _again(
     return not all(is_finite(value) for value in values.values())
 
 
-def stated(node: OnnxNode, worst: OutputError) -> str:
+def stated(node: OnnxNode, worst: NodeOutputError) -> str:
     """Return in a sentence how a node is wrong."""
     where = f"{node.key} ({node.operator})"
     if worst.finite < worst.right_finite:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from kokoro_nb.findings import Verdict
-from kokoro_nb.inspection.node_judgement import NodeJudgement, is_float, judged_outputs
+from kokoro_nb.inspection.node_judgement import NodeJudgement, is_float, judged_outputs, unrounded_inputs_explain
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers, nodes_of
 from kokoro_nb.inspection.onnx_session import pinned, run_session, session_of, tapped
@@ -157,7 +157,8 @@ def _judged(
     inherited = _inherited(file, node, call.dtypes, given, truth, lost)
     sound = None if inherited is None else all(is_finite(truth[name]) for name in node.outputs)
     verdict: Verdict = "fail" if any(one.is_wrong for one in errors) else "pass"
-    return NodeJudgement(*about, verdict, "", errors, inherited, finite, sound)
+    wide = verdict == "fail" and unrounded_inputs_explain(call, inputs, given, errors)
+    return NodeJudgement(*about, "pass" if wide else verdict, "", errors, inherited, finite, sound, wide)
 
 
 def _inherited(

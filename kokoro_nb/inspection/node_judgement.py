@@ -7,16 +7,18 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.findings import Verdict
-from kokoro_nb.inspection.rounding_limits import rounding_limits, spacing
+from kokoro_nb.inspection.rounding_limits import by_channel, rounding_limits, spacing
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value, widened
 from kokoro_nb.inspection.semantics.operator_semantics import NotDefined, computed
 from kokoro_nb.inspection.semantics.quantised import BEFORE_ROUNDING
 
+DRAWS = 3  # of the rounding of inputs
+UNROUNDED = 4.0  # times the effect of the rounding that was drawn
 INTEGER_SLACK = 2.0**-20  # of a quotient: the scale, the quotient and the sum are each rounded in float32
 
 
 @dataclass(frozen=True)
-class OutputError:
+class NodeOutputError:
     """How far one output of a node is from right.
 
     Attributes
@@ -85,7 +87,7 @@ class NodeJudgement:
         ``pass``, ``fail``, or ``unknown`` where it could not be judged.
     reason : str
         Why the verdict is ``unknown``.
-    outputs : tuple of OutputError
+    outputs : tuple of NodeOutputError
         Each output that was compared.
     inherited : float or None
         Largest difference of an output from the same file computed in float64 from the start, as a share of its peak;
@@ -94,6 +96,9 @@ class NodeJudgement:
         Whether everything that went into it was finite.
     true_finite : bool or None
         Whether the same file in float64 from the start gives finite values here; None where that was not known.
+    kept_wide : bool
+        Whether it is right only if what went into it was not yet rounded to 16 bits: runtimes without kernels of 16 bits
+        keep float32 from one node to the next.
     """
 
     index: int
@@ -101,13 +106,14 @@ class NodeJudgement:
     operator: str
     verdict: Verdict
     reason: str = ""
-    outputs: tuple[OutputError, ...] = ()
+    outputs: tuple[NodeOutputError, ...] = ()
     inherited: float | None = None
     given_finite: bool = True
     true_finite: bool | None = None
+    kept_wide: bool = False
 
     @property
-    def worst(self) -> OutputError | None:
+    def worst(self) -> NodeOutputError | None:
         """The output that is furthest off, as a multiple of what rounding can do."""
         return max(self.outputs, key=lambda one: np.inf if np.isnan(one.ratio) else one.ratio, default=None)
 
@@ -135,7 +141,7 @@ class NodeJudgement:
 
 def judged_outputs(
     call: OnnxCall, inputs: Sequence[Value], given: Sequence[Value]
-) -> tuple[tuple[OutputError, ...], list[Value]]:
+) -> tuple[tuple[NodeOutputError, ...], list[Value]]:
     """Compare what a node gave with its definition.
 
     Parameters
@@ -149,7 +155,7 @@ def judged_outputs(
 
     Returns
     -------
-    tuple of OutputError
+    tuple of NodeOutputError
         One for each output that was captured.
     list of values
         What is right, floats in float64.
@@ -173,7 +179,7 @@ def judged_outputs(
 
 def _sequence_errors(
     call: OnnxCall, inputs: Sequence[Value], exact: list[Value], k: int, name: str, value: list[Value]
-) -> list[OutputError]:
+) -> list[NodeOutputError]:
     """Compare a sequence item by item; each must be what it should be, to the last bit."""
     right = exact[k]
     if not isinstance(right, list) or len(right) != len(value):
@@ -186,7 +192,7 @@ def _sequence_errors(
 
 def _output_error(
     call: OnnxCall, inputs: Sequence[Value], exact: list[Value], k: int, name: str, value: np.ndarray, given: Any
-) -> OutputError:
+) -> NodeOutputError:
     right = np.asarray(exact[k])
     if right.shape != value.shape:
         raise NotDefined(f"'{name}' has the shape {value.shape}, its definition gives {right.shape}")
@@ -241,7 +247,7 @@ def _defined_part(value: np.ndarray, right: np.ndarray, source: np.ndarray) -> t
     return np.where(inside, value, 0), np.where(inside, right, 0)
 
 
-def compared(name: str, value: np.ndarray, right: np.ndarray, limits: np.ndarray | None) -> OutputError:
+def compared(name: str, value: np.ndarray, right: np.ndarray, limits: np.ndarray | None) -> NodeOutputError:
     """Compare one tensor with what is right.
 
     Parameters
@@ -274,7 +280,7 @@ def compared(name: str, value: np.ndarray, right: np.ndarray, limits: np.ndarray
     worst = np.unravel_index(int(np.argmax(ratios)), ratios.shape) if ratios.size else ()
     finite = np.isfinite(exact)
     size = value.size
-    return OutputError(
+    return NodeOutputError(
         name,
         value.dtype.name,
         value.shape,
@@ -303,3 +309,42 @@ def channels_of(wrong: np.ndarray) -> str:
     rows = np.moveaxis(wrong, 1, 0).reshape(wrong.shape[1], -1)
     whole, some = int(rows.all(axis=1).sum()), int(rows.any(axis=1).sum())
     return f"{some} of {len(rows)} channels, {whole} of them wholly"
+
+
+def unrounded_inputs_explain(
+    call: OnnxCall, inputs: Sequence[Value], given: Sequence[Value], errors: Sequence[NodeOutputError]
+) -> bool:
+    """Return whether half a unit in the last place of inputs of 16 bits would explain all that is wrong.
+
+    A runtime that has no kernel of 16 bits computes in float32, and need not round what it hands to the next node.
+    """
+    narrow = [k for k, x in enumerate(inputs) if isinstance(x, np.ndarray) and is_float(x.dtype) and x.itemsize < 4]
+    wrong = {one.name for one in errors if one.is_wrong}
+    if not narrow:
+        return False
+    generator = np.random.default_rng(0)
+    exact = computed(call, inputs)
+    apart: dict[str, np.ndarray] = {}
+    for _ in range(DRAWS):
+        moved = [widened(value) for value in inputs]
+        for k in narrow:
+            half = 0.5 * spacing(moved[k], inputs[k].dtype)
+            moved[k] = moved[k] + half * generator.choice([-1.0, 1.0], moved[k].shape)
+        for name, right, other in zip(call.node.output, exact, computed(call, moved), strict=False):
+            if name not in wrong:
+                continue
+            if isinstance(right, list) or np.shape(right) != np.shape(other):
+                return False
+            with np.errstate(invalid="ignore"):
+                difference = np.abs(np.asarray(other, np.float64) - np.asarray(right, np.float64))
+            difference = np.where(np.isfinite(difference), difference, 0.0)
+            apart[name] = np.maximum(apart.get(name, 0.0), difference)
+    for name, value, right in zip(call.node.output, given, exact, strict=False):
+        if name not in wrong:
+            continue
+        limits = apart[name]
+        if is_float(np.asarray(value).dtype):
+            limits = UNROUNDED * np.maximum(limits, by_channel(limits) / UNROUNDED) + spacing(right, value.dtype)
+        if compared(name, np.asarray(value), np.asarray(right), limits).is_wrong:
+            return False
+    return True
