@@ -129,6 +129,13 @@ def _at(judgement: NodeJudgement, kind: str, blame: Blame, statement: str, proof
     return InspectionFinding(kind, blame, statement, judgement.key, judgement.operator, judgement.index, proof)
 
 
+def _untried(node: OnnxNode, judgement: NodeJudgement) -> InspectionFinding:
+    worst = judgement.worst
+    assert worst is not None
+    proof = (f"Not run alone: it is not among the first {SHOWN_ALONE} that are wrong.",)
+    return _at(judgement, "wrong", "unknown", stated(node, worst), proof)
+
+
 def _share(alone: NodeOutputError, worst: NodeOutputError) -> str:
     if worst.error == 0:
         return "all" if alone.wrong >= REPRODUCED * worst.wrong else "part"

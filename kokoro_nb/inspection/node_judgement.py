@@ -97,8 +97,8 @@ class NodeJudgement:
     true_finite : bool or None
         Whether the same file in float64 from the start gives finite values here; None where that was not known.
     kept_wide : bool
-        Whether it is right only if what went into it was not yet rounded to 16 bits: runtimes without kernels of 16 bits
-        keep float32 from one node to the next.
+        Whether it is right only if what went into it was not yet rounded to 16 bits: runtimes without kernels of 16
+        bits keep float32 from one node to the next.
     """
 
     index: int
