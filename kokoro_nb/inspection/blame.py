@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.examination import Examination, is_finite
+from kokoro_nb.inspection.file_run import FileRun, is_finite
 from kokoro_nb.inspection.node_judgement import NodeJudgement, NodeOutputError, judged_outputs
 from kokoro_nb.inspection.one_operator import one_operator
 from kokoro_nb.inspection.onnx_nodes import OnnxNode
@@ -53,13 +53,13 @@ class InspectionFinding:
 
 
 def node_findings(
-    seen: Examination, others: Callable[[], Mapping[str, np.ndarray] | None]
+    seen: FileRun, others: Callable[[], Mapping[str, np.ndarray] | None]
 ) -> tuple[tuple[InspectionFinding, ...], tuple[str, ...]]:
     """Name the nodes that are wrong and where not finite values begin.
 
     Parameters
     ----------
-    seen : Examination
+    seen : FileRun
         What was seen.
     others : callable
         Returns other valid inputs of the same file, or None.
@@ -94,7 +94,7 @@ def node_findings(
     return tuple(found), tuple(notes)
 
 
-def _wrong(seen: Examination, node: OnnxNode, judgement: NodeJudgement) -> InspectionFinding:
+def _wrong(seen: FileRun, node: OnnxNode, judgement: NodeJudgement) -> InspectionFinding:
     """Return who is to blame for a node that rounding does not explain."""
     worst = judgement.worst
     assert worst is not None
@@ -155,7 +155,7 @@ def _error(
 
 
 def _not_finite(
-    seen: Examination, judgement: NodeJudgement, others: Callable[[], Mapping[str, np.ndarray] | None], began: bool
+    seen: FileRun, judgement: NodeJudgement, others: Callable[[], Mapping[str, np.ndarray] | None], began: bool
 ) -> tuple[InspectionFinding | None, str]:
     """Return who is to blame for a node that rightly gives what is not finite, out of finite values."""
     worst = next(one for one in judgement.outputs if one.finite < 1)
@@ -185,7 +185,7 @@ def _not_finite(
 
 
 def _again(
-    seen: Examination, judgement: NodeJudgement, others: Callable[[], Mapping[str, np.ndarray] | None]
+    seen: FileRun, judgement: NodeJudgement, others: Callable[[], Mapping[str, np.ndarray] | None]
 ) -> bool | None:
     """Return whether the node gives what is not finite on other inputs as well; None if there are none."""
     inputs = others()

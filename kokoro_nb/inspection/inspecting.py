@@ -8,7 +8,7 @@ import numpy as np
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.blame import InspectionFinding, node_findings
-from kokoro_nb.inspection.examination import Examination, examined
+from kokoro_nb.inspection.file_run import FileRun, examined
 from kokoro_nb.inspection.input_maker import MadeInputs, given_inputs, made_inputs
 from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.node_judgement import judged_outputs
@@ -87,7 +87,7 @@ def _with(report: InspectionReport, scripts: tuple[Path, ...]) -> InspectionRepo
     return replace(report, scripts=scripts)
 
 
-def _report(file: OnnxFile, made: MadeInputs, seen: Examination, was_made: bool) -> InspectionReport:
+def _report(file: OnnxFile, made: MadeInputs, seen: FileRun, was_made: bool) -> InspectionReport:
     def others() -> Mapping[str, np.ndarray] | None:
         try:
             return made_inputs(file, seed=1).arrays
@@ -142,7 +142,7 @@ def _runtime() -> str:
     return f"onnxruntime {onnxruntime.__version__}"
 
 
-def write_scripts(seen: Examination, findings: tuple[InspectionFinding, ...], folder: Path) -> tuple[Path, ...]:
+def write_scripts(seen: FileRun, findings: tuple[InspectionFinding, ...], folder: Path) -> tuple[Path, ...]:
     """Write for each finding at a node a model of that node alone, its values, and a script that shows its error."""
     paths = []
     for number, finding in enumerate([one for one in findings if one.index >= 0][:SCRIPTS], 1):

@@ -1,6 +1,6 @@
 """One node compared with its own definition in float64, on the values that it was given on the runtime."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,6 @@ from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value, widened
 from kokoro_nb.inspection.semantics.operator_semantics import NotDefined, computed
 from kokoro_nb.inspection.semantics.quantised import BEFORE_ROUNDING
 
-DRAWS = 3  # of the rounding of inputs
 UNROUNDED = 4.0  # times the effect of the rounding that was drawn
 INTEGER_SLACK = 2.0**-20  # of a quotient: the scale, the quotient and the sum are each rounded in float32
 
@@ -312,24 +311,33 @@ def channels_of(wrong: np.ndarray) -> str:
 
 
 def unrounded_inputs_explain(
-    call: OnnxCall, inputs: Sequence[Value], given: Sequence[Value], errors: Sequence[NodeOutputError]
+    call: OnnxCall,
+    inputs: Sequence[Value],
+    given: Sequence[Value],
+    errors: Sequence[NodeOutputError],
+    constants: Collection[str],
 ) -> bool:
     """Return whether half a unit in the last place of inputs of 16 bits would explain all that is wrong.
 
     A runtime that has no kernel of 16 bits computes in float32, and need not round what it hands to the next node.
     """
-    narrow = [k for k, x in enumerate(inputs) if isinstance(x, np.ndarray) and is_float(x.dtype) and x.itemsize < 4]
+    narrow = [
+        k
+        for k, (name, x) in enumerate(zip(call.node.input, inputs, strict=True))
+        if isinstance(x, np.ndarray) and is_float(x.dtype) and x.itemsize < 4 and name not in constants
+    ]
     wrong = {one.name for one in errors if one.is_wrong}
     if not narrow:
         return False
     generator = np.random.default_rng(0)
     exact = computed(call, inputs)
     apart: dict[str, np.ndarray] = {}
-    for _ in range(DRAWS):
+    for signs in ((1, 1), (-1, -1), (1, -1), (-1, 1), (0, 0)):  # the last at random
         moved = [widened(value) for value in inputs]
         for k in narrow:
             half = 0.5 * spacing(moved[k], inputs[k].dtype)
-            moved[k] = moved[k] + half * generator.choice([-1.0, 1.0], moved[k].shape)
+            sign = signs[k % 2] or generator.uniform(-1, 1, moved[k].shape)
+            moved[k] = moved[k] + half * sign
         for name, right, other in zip(call.node.output, exact, computed(call, moved), strict=False):
             if name not in wrong:
                 continue

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kokoro_nb.inspection.blame import InspectionFinding
-from kokoro_nb.inspection.examination import Examination, relative_difference
+from kokoro_nb.inspection.file_run import FileRun, relative_difference
 from kokoro_nb.inspection.node_judgement import is_float
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import nodes_of
@@ -77,12 +77,12 @@ def signal_to_noise(value: np.ndarray, right: np.ndarray) -> float | None:
     return 10 * float(np.log10(signal / noise)) if signal else None
 
 
-def summaries(seen: Examination, original: OnnxFile) -> tuple[OutputSummary, ...]:
+def summaries(seen: FileRun, original: OnnxFile) -> tuple[OutputSummary, ...]:
     """Run the file in the other ways and compare its outputs.
 
     Parameters
     ----------
-    seen : Examination
+    seen : FileRun
         Of the file with its random nodes pinned.
     original : OnnxFile
         The file as it is.
@@ -138,13 +138,13 @@ def _drawn_shares(file: OnnxFile, inputs: Mapping[str, np.ndarray]) -> dict[str,
 
 
 def whole_findings(
-    seen: Examination, outputs: tuple[OutputSummary, ...], wrong: bool
+    seen: FileRun, outputs: tuple[OutputSummary, ...], wrong: bool
 ) -> tuple[tuple[InspectionFinding, ...], tuple[str, ...]]:
     """Name what is wrong with the file as a whole, and what was noticed.
 
     Parameters
     ----------
-    seen : Examination
+    seen : FileRun
         What was seen of its nodes.
     outputs : tuple of OutputSummary
         Its outputs.
@@ -179,11 +179,11 @@ def whole_findings(
     return tuple(found), tuple(notes)
 
 
-def _is_half(seen: Examination) -> list[bool]:
+def _is_half(seen: FileRun) -> list[bool]:
     return [one.dtype in ("float16", "bfloat16") for judgement in seen.judgements for one in judgement.outputs]
 
 
-def amplifier(seen: Examination) -> str:
+def amplifier(seen: FileRun) -> str:
     """Return in words at which node the inherited error grows most."""
     inherited: dict[str, float] = {}
     best, where = 0.0, ""
@@ -199,22 +199,25 @@ def amplifier(seen: Examination) -> str:
 
 
 def constants_noted(file: OnnxFile) -> tuple[str, ...]:
-    """Name constants that stand exactly where converters to 16 bits cut them."""
+    """Name constants that stand exactly where converters to 16 bits cut them, in one sentence for each limit."""
     found = []
+    at: dict[float, list[tuple[int, str]]] = {}
     for name, array in named_constants(file).items():
-        limits = CLIPPED.get(array.dtype.name)
-        if limits is None or not array.size:
+        if not is_float(array.dtype) or not array.size:
             continue
         size = np.abs(array.astype(np.float64))
         if not np.isfinite(size).all():
             found.append(f"The constant '{name}' holds {int((~np.isfinite(size)).sum()):,} values that are not finite.")
-        for limit in limits:
-            at = size == float(np.asarray(limit).astype(array.dtype))
-            if at.any():
-                found.append(
-                    f"The constant '{name}' ({array.dtype.name}) is exactly {number(limit)} in {int(at.sum()):,} of "
-                    f"{array.size:,} places, where converters to 16 bits cut constants; compare it with the original."
-                )
+        for limit in CLIPPED.get(array.dtype.name, ()):
+            count = int((size == float(np.asarray(limit).astype(array.dtype))).sum())
+            if count:
+                at.setdefault(limit, []).append((count, name))
+    for limit, places in at.items():
+        total, example = sum(count for count, _ in places), min(places, key=lambda one: -one[0])[1]
+        found.append(
+            f"{total:,} values of {len(places):,} constants, such as '{example}', are exactly {number(limit)}, where "
+            "converters to 16 bits cut constants; only a comparison with the original says whether they did."
+        )
     return tuple(found)
 
 

@@ -19,7 +19,7 @@ FIRST = 32  # nodes of the first run, before it is known how large their values 
 
 
 @dataclass(frozen=True, eq=False)
-class Examination:
+class FileRun:
     """What was seen of a file on one set of inputs.
 
     Attributes
@@ -66,7 +66,7 @@ class Examination:
 
 def examined(
     file: OnnxFile, inputs: Mapping[str, np.ndarray], seconds: float = float("inf"), tell: Callable[[str], object] = str
-) -> Examination:
+) -> FileRun:
     """Run a file and judge its nodes.
 
     Parameters
@@ -107,7 +107,7 @@ def examined(
         if time.monotonic() > until:
             break
     true = {name: truth[name] for name in outputs if name in truth}
-    return Examination(file, nodes, tuple(found), inputs, outputs, true, drawn, len(found) == len(nodes))
+    return FileRun(file, nodes, tuple(found), inputs, outputs, true, drawn, len(found) == len(nodes))
 
 
 def _run(file: OnnxFile, inputs: Mapping[str, np.ndarray], names: list[str]) -> dict[str, Value]:
@@ -157,7 +157,7 @@ def _judged(
     inherited = _inherited(file, node, call.dtypes, given, truth, lost)
     sound = None if inherited is None else all(is_finite(truth[name]) for name in node.outputs)
     verdict: Verdict = "fail" if any(one.is_wrong for one in errors) else "pass"
-    wide = verdict == "fail" and unrounded_inputs_explain(call, inputs, given, errors)
+    wide = verdict == "fail" and unrounded_inputs_explain(call, inputs, given, errors, file.constants)
     return NodeJudgement(*about, "pass" if wide else verdict, "", errors, inherited, finite, sound, wide)
 
 
