@@ -22,9 +22,7 @@ from kokoro_nb.errors import InputError, Terminated
 from kokoro_nb.known_warnings import silence_known_warnings
 
 EPILOG = """\
-example: kokoro-nb run 01 03 -p weights narrow --jobs 2
 example: kokoro-nb diagnose vocoder.py:example --backend onnxruntime
-
 exit status: 0 passed, 1 a check failed or an operator is wrong, 2 bad input, 3 not localised, 130 or 143 stopped
 """
 

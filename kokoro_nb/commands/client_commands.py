@@ -17,6 +17,27 @@ def add(commands: Any) -> None:
     probe.add_argument("--speed", type=float, default=0.0, help="what it was to feed")
     probe.add_argument("--force", action="store_true", help="replace what is in the folder, whole")
     probe.set_defaults(command=_probe)
+    check = commands.add_parser("check-delivery", help="compare a folder with what a program expects")
+    check.add_argument("folder", type=Path, help="in the program's layout, whoever made it")
+    check.add_argument("--for", dest="client", required=True, metavar="CLIENT", help="as after `deliver --for`")
+    check.add_argument("--mend", type=Path, metavar="DIR", help="write a copy there in which what can be mended is")
+    check.set_defaults(command=_check)
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from kokoro_nb.delivery.clients.delivery_check import check_delivery
+    from kokoro_nb.delivery.clients.mending import mend
+
+    check = check_delivery(arguments.folder, arguments.client)
+    for deviation in check.deviations:
+        print(f"deviation: {deviation}")
+    print(f"{arguments.folder}: {len(check.deviations)} deviations from the contract of {check.client}")
+    if arguments.mend:
+        mended = mend(check, arguments.client, arguments.mend)
+        for row in mended.rows:
+            print(f"mended: {row.rule}: {row.change}; {row.measure}: {row.before} before, {row.after} after")
+        print(f"{arguments.mend}: {len(mended.left.deviations)} deviations left")
+    return int(bool(check.deviations))
 
 
 def _probe(arguments: argparse.Namespace) -> int:

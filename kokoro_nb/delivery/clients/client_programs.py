@@ -2,11 +2,13 @@
 
 The clients are Python packages that need other versions than this project pins: kokoro-onnx brings a `phonemizer` that
 takes the place of the one that misaki needs. So they live in a virtual environment of their own, whose interpreter
-``$KOKORO_NB_CLIENTS`` names; without it, this interpreter is tried.
+``$KOKORO_NB_CLIENTS`` names; without it, this interpreter is tried. kokoro.js runs in Node, where ``$KOKORO_NB_NODE``
+names the folder ``node_modules`` that it was installed into.
 """
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,7 +22,7 @@ import numpy as np
 from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.errors import InputError
 
-ENVIRONMENT = "KOKORO_NB_CLIENTS"
+ENVIRONMENT, NODE = "KOKORO_NB_CLIENTS", "KOKORO_NB_NODE"
 PACKAGES: Mapping[str, str] = {"kokoro-onnx": "kokoro_onnx", "sherpa-onnx": "sherpa_onnx"}
 _PLAYERS = Path(__file__).parent / "players"
 PATIENCE = 600.0  # seconds for all requests of a job
@@ -40,7 +42,7 @@ class Request:
     default : bool
         Leave the client's own treatment of silence as it is.
     route : str
-        For sherpa-onnx: ``tokens``, ``codepoints`` or ``text``.
+        For sherpa-onnx: ``codepoints`` (the ids as given, cut after 402), ``tokens`` (cut at each mark) or ``text``.
     """
 
     symbols: str
@@ -48,7 +50,7 @@ class Request:
     number: int = 0
     speed: float = 1.0
     default: bool = False
-    route: str = "tokens"
+    route: str = "codepoints"
 
 
 class ClientEnded(RuntimeError):
@@ -62,7 +64,14 @@ def interpreter() -> str:
 
 def installed(client: str) -> str | None:
     """Return the version of a client's package that can be run here, or None."""
-    return _version(interpreter(), client.partition("==")[0])
+    name = client.partition("==")[0]
+    return _npm_version() if name == "kokoro.js" else _version(interpreter(), name)
+
+
+def _npm_version() -> str | None:
+    about = Path(os.environ.get(NODE, "")) / "kokoro-js" / "package.json"
+    known = os.environ.get(NODE) and shutil.which("node") and about.is_file()
+    return json.loads(about.read_text(encoding="utf-8"))["version"] if known else None
 
 
 @cache
@@ -80,8 +89,8 @@ def _version(python: str, client: str) -> str | None:
 def absence(client: str) -> str | None:
     """Return why a client cannot speak here, in one sentence, or None."""
     rules, found = contract(client), installed(client)
-    if rules.client not in PACKAGES:
-        return f"{rules.client} is no Python package that could be called from here."
+    if found is None and rules.client == "kokoro.js":
+        return f"kokoro.js is not installed; `npm install kokoro-js`, and name its node_modules in ${NODE}."
     if found is None:
         return f"{rules.client} is not installed; install it apart, and name its interpreter in ${ENVIRONMENT}."
     if not any(found == known or found.startswith(f"{known}.") for known in rules.known):
@@ -119,12 +128,17 @@ def speak_in(client: str, folder: str | Path, requests: Sequence[Request]) -> li
         job, out = Path(place) / "job.json", Path(place) / "spoken.npz"
         about = {"folder": str(Path(folder).resolve()), "requests": [asdict(request) for request in requests]}
         job.write_text(json.dumps(about), encoding="utf-8")
-        script = _PLAYERS / f"{PACKAGES[contract(client).client]}_player.py"
-        command = [interpreter(), str(script), str(job), str(out)]
+        name = contract(client).client
+        command = [interpreter(), str(_PLAYERS / f"{PACKAGES.get(name)}_player.py"), str(job), str(out)]
+        if name == "kokoro.js":
+            command = ["node", str(_PLAYERS / "kokoro_js_player.mjs"), str(job), place, os.environ[NODE]]
         clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=clean)
-        if done.returncode or not out.is_file():
+        raw = [Path(place) / f"{number}.f32" for number in range(len(requests))]
+        if done.returncode or not (out.is_file() or all(path.is_file() for path in raw)):
             said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
             raise ClientEnded(f"{client} ended with status {done.returncode}: {''.join(said) or 'it said nothing'}")
+        if not out.is_file():
+            return [np.fromfile(path, "<f4") for path in raw]
         with np.load(out) as spoken:
             return [spoken[str(number)].reshape(-1) for number in range(len(requests))]

@@ -1,0 +1,111 @@
+"""Each delivery spoken by its client: durations as PyTorch's, audio from the same har, and what was fed as asked."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from kokoro_nb.delivery.clients import client_programs
+from kokoro_nb.delivery.clients.acceptance import accept
+from kokoro_nb.delivery.clients.client_delivery import vocabulary
+from kokoro_nb.delivery.clients.client_programs import ClientEnded, Request, absence, speak_in
+from kokoro_nb.delivery.clients.har_tap import read_tapped
+from kokoro_nb.delivery.clients.probe import compare_reading, read_probe, write_probe
+from kokoro_nb.errors import InputError
+from kokoro_nb.models.voices import load_voice
+
+CLIENTS = ("kokoro-onnx", "sherpa-onnx", "kokoro.js")
+SYMBOLS = "hˈɛlO, wˈɜɹld."
+
+
+def _require(client):
+    reason = absence(client)
+    if reason:
+        pytest.skip(reason)
+
+
+def _imitated(client, folder, requests: Sequence[Request]):
+    """Speak as kokoro-onnx does, by ONNX Runtime here."""
+    session = onnxruntime.InferenceSession(folder / "kokoro.onnx", providers=["CPUExecutionProvider"])
+    vocab, tables = vocabulary(folder), np.load(folder / "voices.npz")
+    spoken = []
+    for one in requests:
+        ids = np.array([[0, *(vocab[symbol] for symbol in one.symbols), 0]])
+        style, speed = tables[one.voice][len(one.symbols) - 1], np.array([one.speed], np.float32)
+        spoken.append(session.run(None, {"input_ids": ids, "style": style, "speed": speed})[0])
+    return spoken
+
+
+def _requests():
+    return [Request(SYMBOLS, "bass", 1, 0.8), Request("hˈ", "alto", 0, 1.5)]
+
+
+@pytest.mark.parametrize(("dtype", "least"), [("float32", 100.0), ("float16", 40.0), ("int8", 0.0)])
+def test_the_file_says_what_pytorch_says_from_the_same_har(deliveries, voiced, dtype, least):
+    tables = [load_voice(voiced, request.voice) for request in _requests()]
+    rows = accept(voiced, "kokoro-onnx", deliveries("kokoro-onnx", dtype), _requests(), tables, _imitated)
+    assert [row.ids for row in rows] == [len(SYMBOLS), 2]
+    assert all(row.durations_equal for row in rows)
+    assert all(row.from_har > least for row in rows)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [lambda x: np.concatenate([x[:-600], 0.75 * x[-600:]]), lambda x: x[:-1], lambda x: np.r_[x[:1] + 1, x[1:]]],
+)
+def test_a_client_that_changes_the_audio_is_not_accepted(deliveries, voiced, spoil):
+    requests, table = _requests()[1:], load_voice(voiced, "alto")
+    (good,) = _imitated("", deliveries("kokoro-onnx"), requests)  # untapped: no durations in it
+
+    def spoilt(client, folder, requests):
+        return [spoil(audio) for audio in _imitated(client, folder, requests)]
+
+    with pytest.raises(InputError, match="not what a tapped file says"):
+        read_tapped(good)
+    try:
+        (row,) = accept(voiced, "kokoro-onnx", deliveries("kokoro-onnx"), requests, [table], spoilt)
+    except InputError:
+        return
+    assert row.from_har < 100
+
+
+def test_the_wrong_row_of_the_table_is_not_accepted(deliveries, voiced):
+    requests, table = _requests()[1:], load_voice(voiced, "alto").roll(1, 0)
+    (row,) = accept(voiced, "kokoro-onnx", deliveries("kokoro-onnx"), requests, [table], _imitated)
+    assert not (row.durations_equal and row.from_har > 100)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_client_itself_says_what_pytorch_says(deliveries, voiced, client):
+    _require(client)
+    tables = [load_voice(voiced, request.voice) for request in _requests()]
+    rows = accept(voiced, client, deliveries(client), _requests(), tables)
+    assert all(row.durations_equal for row in rows)
+    assert all(row.from_har > 100 for row in rows)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_client_itself_feeds_what_the_contract_says(tmp_path, client):
+    _require(client)
+    write_probe(client, tmp_path / "probe")
+    vocab = vocabulary(tmp_path / "probe")
+    requests = [Request(SYMBOLS, "probe_1", 1, 0.8), Request("hˈ", "probe_0", 0, 1.5)]
+    for request, audio in zip(requests, speak_in(client, tmp_path / "probe", requests), strict=True):
+        read, ids = read_probe(audio), (0, *(vocab[symbol] for symbol in request.symbols), 0)
+        assert compare_reading(read, client, ids, request.speed).deviations == ()
+        assert read.voice == request.number
+        assert (read.lead, read.middle, read.tail) == (0.5, 0.5, 0.5)
+
+
+def test_a_client_that_is_not_there_says_so(monkeypatch, tmp_path):
+    monkeypatch.setenv(client_programs.ENVIRONMENT, str(tmp_path / "none"))
+    assert "is not installed; install it apart" in absence("kokoro-onnx")
+    with pytest.raises(InputError, match="is not installed"):
+        speak_in("kokoro-onnx", tmp_path, [])
+
+
+def test_a_client_that_ends_says_what_it_said(tmp_path):
+    _require("sherpa-onnx")
+    with pytest.raises(ClientEnded, match="sherpa-onnx ended with status"):
+        speak_in("sherpa-onnx", tmp_path, [Request("h", "")])

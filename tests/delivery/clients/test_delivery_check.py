@@ -1,0 +1,365 @@
+"""Forty folders, each with one thing that is not as the contract says: each is named, and the good one passes."""
+
+import json
+import shutil
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from kokoro.custom_stft import CustomSTFT
+from onnx import TensorProto, helper, numpy_helper
+
+from kokoro_nb.__main__ import main
+from kokoro_nb.delivery.clients.client_delivery import write_client
+from kokoro_nb.delivery.clients.delivery_check import check_delivery
+from kokoro_nb.delivery.clients.deviation import CONSEQUENCES
+from kokoro_nb.delivery.clients.known_clients import contract
+from kokoro_nb.delivery.clients.material import Material
+from kokoro_nb.delivery.clients.mending import mend
+from kokoro_nb.delivery.clients.speech_program import rename, set_metadata
+from kokoro_nb.errors import InputError
+from kokoro_nb.models.architecture import full_config
+from kokoro_nb.models.patches import class_patches
+from kokoro_nb.models.speaking import spread
+
+VOCAB = full_config()["vocab"]
+
+
+class TinySpeaker(torch.nn.Module):
+    """Three inputs, durations, an inverse STFT: all that the rules look at, in a thousandth of Kokoro's time."""
+
+    def __init__(self, drawn=False):
+        super().__init__()
+        torch.manual_seed(0)
+        self.embedding = torch.nn.Embedding(178, 22)
+        self.stft, self.drawn = CustomSTFT(20, 5, 20), drawn
+
+    def forward(self, input_ids, style, speed):
+        lasting = torch.round((2 + (input_ids % 3).float()) / speed).clamp(min=1).long()
+        x = self.embedding(input_ids)[0, spread(lasting)] + style[:, :22]
+        x = x[:, None].expand(-1, 120, -1).reshape(-1, 22)
+        x = torch.cat([x, x[-1:]]).transpose(0, 1)[None]
+        magnitude = torch.exp(x[:, :11] - 3)
+        if self.drawn:
+            magnitude = magnitude * (1 + 0.1 * torch.randn_like(magnitude))
+        return self.stft.inverse(magnitude, torch.sin(x[:, 11:])).reshape(-1), lasting.reshape(-1)
+
+
+def _export(path, patches, **settings):
+    example = (torch.tensor([[0, 16, 43, 44, 0]]), torch.zeros(1, 256), torch.ones(1))
+    axes = {"input_ids": {1: "tokens"}, "waveform": {0: "samples"}, "duration": {0: "tokens"}}
+    names = {"input_names": ["input_ids", "style", "speed"], "output_names": ["waveform", "duration"]}
+    with class_patches(patches), torch.no_grad():
+        module = TinySpeaker(**settings).eval()
+        torch.onnx.export(module, example, str(path), dynamo=False, opset_version=17, dynamic_axes=axes, **names)
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    place = tmp_path_factory.mktemp("tiny")
+    _export(place / "good.onnx", ("exact_istft",))
+    _export(place / "quiet.onnx", ())
+    _export(place / "drawn.onnx", ("exact_istft",), drawn=True)
+    return place
+
+
+@pytest.fixture
+def made(sources, tmp_path):
+    """Return a function: client and source -> a folder of its own."""
+
+    def make(client, source="good"):
+        draw = np.random.default_rng(0)
+        voices = {name: 0.3 * draw.standard_normal((510, 256)).astype(np.float32) for name in ("alto", "bass")}
+        material = Material(sources / f"{source}.onnx", {"vocab": VOCAB}, voices, "float32", ("hello",))
+        folder = tmp_path / client.replace("=", "")
+        write_client(material, contract(client), folder)
+        return folder
+
+    return make
+
+
+def _edit(change: Callable):
+    def broken(folder):
+        (path,) = folder.rglob("*.onnx")
+        model = onnx.load(path)
+        change(model)
+        onnx.save(model, path)
+
+    return broken
+
+
+def _drop(file):
+    return lambda folder: (folder / file).unlink()
+
+
+def _text(file, change):
+    def broken(folder):
+        (folder / file).write_text(change((folder / file).read_text(encoding="utf-8")), encoding="utf-8")
+
+    return broken
+
+
+def _raw(change):
+    def broken(folder):
+        path = folder / "voices.bin"
+        change(np.fromfile(path, np.float32).reshape(2, -1, 256)).astype("<f4").tofile(path)
+
+    return broken
+
+
+def _npz(change):
+    def broken(folder):
+        tables = {name: change(table) for name, table in np.load(folder / "voices.npz").items()}
+        np.savez(folder / "voices.npz", **tables)
+
+    return broken
+
+
+def _swap(values):
+    first, second = (type(values[0]).FromString(one.SerializeToString()) for one in values[:2])
+    values[0].CopyFrom(second)
+    values[1].CopyFrom(first)
+
+
+def _retype(kind):
+    def change(model):
+        model.graph.output[0].type.tensor_type.elem_type = kind
+        for node in model.graph.node:
+            if "waveform" in node.output:
+                node.output[0] = "inner"
+        model.graph.node.append(helper.make_node("Cast", ["inner"], ["waveform"], to=kind))
+
+    return change
+
+
+def _input(position, kind):
+    def change(model):
+        value = model.graph.input[position]
+        name, before = value.name, value.type.tensor_type.elem_type
+        rename_reads(model, name, f"{name}_cast")
+        model.graph.node.insert(0, helper.make_node("Cast", [name], [f"{name}_cast"], to=before))
+        value.type.tensor_type.elem_type = kind
+
+    return change
+
+
+def rename_reads(model, old, new):
+    for node in model.graph.node:
+        for position, name in enumerate(node.input):
+            if name == old:
+                node.input[position] = new
+
+
+def _scaled(factor):
+    def change(model):
+        model.graph.initializer.append(numpy_helper.from_array(np.array(factor, np.float32), "factor"))
+        for node in model.graph.node:
+            if "waveform" in node.output:
+                node.output[0] = "inner"
+        model.graph.node.append(helper.make_node("Mul", ["inner", "factor"], ["waveform"]))
+
+    return change
+
+
+def _fixed(model):
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 5
+
+
+def _flat_style(model):
+    del model.graph.input[1].type.tensor_type.shape.dim[0]
+
+
+def _ignored(name, shape, value):
+    def change(model):
+        constant = np.full(shape, value, np.float32)
+        model.graph.initializer.append(numpy_helper.from_array(constant, "constant_in_place"))
+        rename_reads(model, name, "constant_in_place")
+
+    return change
+
+
+def _unmetadata(key):
+    def change(model):
+        kept = {entry.key: entry.value for entry in model.metadata_props if entry.key != key}
+        del model.metadata_props[:]
+        set_metadata(model, kept)
+
+    return change
+
+
+def _metadata(**values):
+    return _edit(lambda model: set_metadata(model, values))
+
+
+def _ir(model):
+    model.ir_version = 14
+
+
+def _opset(model):
+    model.opset_import[0].version = 23
+
+
+def _third(model):
+    model.graph.input.append(helper.make_tensor_value_info("mask", TensorProto.BOOL, [1, "tokens"]))
+
+
+def _repeat(table):
+    return np.repeat(table[:1], len(table), axis=0)
+
+
+def _foreign(model):
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    for node in model.graph.node:
+        if "waveform" in node.output:
+            node.output[0] = "inner"
+    model.graph.node.append(helper.make_node("Gelu", ["inner"], ["waveform"], domain="com.microsoft"))
+
+
+def _pickled(folder):
+    with (folder / "voices.npz").open("wb") as stream:
+        np.save(stream, np.array([{"alto": 1}], dtype=object), allow_pickle=True)
+
+
+def _renamed_output(model):
+    model.graph.output[1].name = "y"
+    model.graph.node.append(helper.make_node("Identity", ["duration"], ["y"]))
+
+
+def _short(model):
+    _scaled(1.0)(model)
+    for name, value in (("from", 0), ("to", -600), ("axis", 0)):
+        model.graph.initializer.append(numpy_helper.from_array(np.array([value]), name))
+    model.graph.node[-1].output[0] = "longer"
+    model.graph.node.append(helper.make_node("Slice", ["longer", "from", "to", "axis"], ["waveform"]))
+
+
+K, S, J = "kokoro-onnx", "sherpa-onnx", "kokoro.js"
+BROKEN = {
+    "no program": (K, _drop("kokoro.onnx"), "program missing"),
+    "program cut": (S, lambda f: (f / "model.onnx").write_bytes(b"\x08\x08\x12"), "program unreadable"),
+    "IR 14": (S, _edit(_ir), "IR version"),
+    "opset 23": (K, _edit(_opset), "opset"),
+    "contrib operator": (J, _edit(_foreign), "foreign operators"),
+    "a fourth input": (S, _edit(_third), "number of inputs"),
+    "ids called x": (K, _edit(lambda m: rename(m, {"input_ids": "x"})), "input name"),
+    "tokens in kokoro.js": (J, _edit(lambda m: rename(m, {"input_ids": "tokens"})), "input name"),
+    "input_ids in 0.5": ("kokoro-onnx==0.5", _edit(lambda m: rename(m, {"tokens": "input_ids"})), "input name"),
+    "style and speed swapped": (S, _edit(lambda m: _swap(m.graph.input[1:])), "input order"),
+    "ids of int32": (S, _edit(_input(0, TensorProto.INT32)), "input dtype"),
+    "style of float16": (J, _edit(_input(1, TensorProto.FLOAT16)), "input dtype"),
+    "speed of int32": (K, _edit(_input(2, TensorProto.INT32)), "integer speed"),
+    "speed of int64 in sherpa": (S, _edit(_input(2, TensorProto.INT64)), "integer speed"),
+    "one length": (K, _edit(_fixed), "input shape"),
+    "style without batch": (K, _edit(_flat_style), "input shape"),
+    "durations first": (S, _edit(lambda m: _swap(m.graph.output)), "output order"),
+    "durations called y": (J, _edit(_renamed_output), "output name"),
+    "audio of float16": (S, _edit(_retype(TensorProto.FLOAT16)), "audio dtype"),
+    "audio of float64": (S, _edit(_retype(TensorProto.DOUBLE)), "audio dtype"),
+    "no style_dim": (S, _edit(_unmetadata("style_dim")), "metadata missing"),
+    "no kokoro_config": (K, _edit(_unmetadata("kokoro_config")), "metadata missing"),
+    "style_dim turned": (S, _metadata(style_dim="1,510,256"), "metadata value"),
+    "22 kHz": (S, _metadata(sample_rate="22050"), "metadata value"),
+    "three speakers": (S, _metadata(n_speakers="3"), "voices count"),
+    "no voices": (J, lambda f: shutil.rmtree(f / "voices"), "voices missing"),
+    "pickled voices": (K, _pickled, "voices form"),
+    "rows of 2 axes": (K, _npz(lambda t: t[:, 0]), "voices form"),
+    "voices of float16": (
+        S,
+        lambda f: np.fromfile(f / "voices.bin", "<f4").astype("<f2").tofile(f / "voices.bin"),
+        "voices count",
+    ),
+    "100 rows": (K, _npz(lambda t: t[:100]), "voices rows"),
+    "a voice with NaN": (S, _raw(lambda t: np.where(np.arange(256) == 3, np.nan, t)), "voices not finite"),
+    "one row repeated": (K, _npz(_repeat), "voices repeated"),
+    "no tokens.txt": (S, _drop("tokens.txt"), "file missing"),
+    "no lexicon": (S, _drop("lexicon.txt"), "file missing"),
+    "a symbol twice": (S, _text("tokens.txt", lambda t: f"{t}a 5\n"), "symbols"),
+    "symbols shifted": (S, _text("tokens.txt", lambda t: t.replace("ə 83", "ə 84")), "symbols"),
+    "a symbol with id 0": (S, _text("tokens.txt", lambda t: f"{t}@ 0\n"), "pad"),
+    "an id of 200": (J, _text("tokenizer.json", lambda t: t.replace(": 177", ": 200")), "id out of range"),
+    "three quarters of the level": (K, "quiet", "level"),
+    "draws": (K, "drawn", "draws"),
+    "NaN": (J, _edit(_scaled(np.nan)), "not finite"),
+    "silence": (K, _edit(_scaled(0.0)), "silent"),
+    "16-bit scale": (S, _edit(_scaled(32768.0)), "clipped"),
+    "last frame cut": (K, _edit(_short), "length"),
+    "speed unread": (S, _edit(_ignored("speed", 1, 1.0)), "speed ignored"),
+    "style unread": (K, _edit(_ignored("style", (1, 256), 0.1)), "style ignored"),
+}
+
+
+@pytest.mark.parametrize("client", ["kokoro-onnx", "kokoro-onnx==0.5", "sherpa-onnx", "sherpa-onnx==1", "kokoro.js"])
+def test_a_good_folder_passes(made, client):
+    assert check_delivery(made(client), client).deviations == ()
+
+
+def test_there_are_forty():
+    assert len(BROKEN) >= 40
+    assert {rule for _, _, rule in BROKEN.values()} <= set(CONSEQUENCES)
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_each_broken_folder_is_named(made, name):
+    client, change, rule = BROKEN[name]
+    folder = made(client, change if isinstance(change, str) else "good")
+    if callable(change):
+        change(folder)
+    found = check_delivery(folder, client).deviations
+    assert rule in [one.rule for one in found]
+    assert all(one.consequence and str(one).endswith(one.consequence) for one in found)
+
+
+MENDABLE = (
+    "IR 14",
+    "durations first",
+    "audio of float16",
+    "three quarters of the level",
+    "draws",
+    "ids called x",
+    "no style_dim",
+    "speed of int32",
+)
+
+
+@pytest.mark.parametrize("name", MENDABLE)
+def test_what_can_be_mended_is_and_is_measured(made, tmp_path, name):
+    client, change, rule = BROKEN[name]
+    folder = made(client, change if isinstance(change, str) else "good")
+    if callable(change):
+        change(folder)
+    mended = mend(check_delivery(folder, client), client, tmp_path / "mended")
+    assert rule in [row.rule for row in mended.rows]
+    assert all(row.before != row.after for row in mended.rows if row.rule != "metadata missing")
+    assert mended.left.deviations == ()
+    assert rule in [one.rule for one in check_delivery(folder, client).deviations]  # the folder itself is as it was
+
+
+def test_the_mended_level_is_that_of_torch(made, tmp_path):
+    folder = made(K, "quiet")
+    (row,) = mend(check_delivery(folder, K), K, tmp_path / "mended").rows
+    assert row.before == "0.7500 and 1.5000"
+    assert row.after == "1.0000 and 1.0000"
+
+
+def test_what_cannot_be_mended_is_refused(made, tmp_path):
+    folder = made(K)
+    with pytest.raises(InputError, match="can be mended by a change of the program"):
+        mend(check_delivery(folder, K), K, tmp_path / "mended")
+    (folder / "kokoro.onnx").unlink()
+    with pytest.raises(InputError, match="can be mended by a change of the program"):
+        mend(check_delivery(folder, K), K, tmp_path / "mended")
+
+
+def test_the_command_names_deviations_and_mends(made, tmp_path, capsys):
+    folder = made(K, "quiet")
+    assert main(["check-delivery", str(folder), "--for", K, "--mend", str(tmp_path / "mended")]) == 1
+    said = capsys.readouterr().out
+    assert "kokoro.onnx: level: 0.75 of it in bins 1 to 9, 1.50 in the first and last" in said
+    assert "0.7500 and 1.5000 before, 1.0000 and 1.0000 after" in said
+    assert "0 deviations left" in said
+    assert main(["check-delivery", str(tmp_path / "mended"), "--for", K]) == 0
+    assert main(["check-delivery", str(tmp_path / "none"), "--for", K]) == 2
+    assert main(["check-delivery", str(folder), "--for", K, "--mend", str(tmp_path / "mended")]) == 2
+    assert json.dumps(check_delivery(folder, K).table())
