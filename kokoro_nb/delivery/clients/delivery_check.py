@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.delivery.clients.client_contract import ClientContract, TensorRule
+from kokoro_nb.delivery.clients.contract_deviation import ContractDeviation
 from kokoro_nb.delivery.clients.delivery_runs import behaviour
-from kokoro_nb.delivery.clients.deviation import Deviation
 from kokoro_nb.delivery.clients.inverse_level import inverse_level
 from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.errors import InputError
@@ -26,13 +26,13 @@ class DeliveryCheck:
     ----------
     client : str
     folder : Path
-    deviations : tuple of Deviation
+    deviations : tuple of ContractDeviation
         None if the folder keeps the contract.
     """
 
     client: str
     folder: Path
-    deviations: tuple[Deviation, ...]
+    deviations: tuple[ContractDeviation, ...]
 
     def table(self) -> list[dict[str, str]]:
         """Return a row for each deviation."""
@@ -61,16 +61,16 @@ def check_delivery(folder: str | Path, client: str) -> DeliveryCheck:
     found = [*_files(root, rules), *_voices(root, rules)]
     present = {path: signature for path, signature in rules.programs.items() if (root / path).is_file()}
     if not present or (len(present) < len(rules.programs) and not rules.alternatives):
-        found.append(Deviation("program missing", next(iter(rules.programs)), "a program", "none"))
+        found.append(ContractDeviation("program missing", next(iter(rules.programs)), "a program", "none"))
     for path, signature in present.items():
         found += _program(root, path, signature, rules)
     return DeliveryCheck(rules.label, root, tuple(found))
 
 
-def _files(root: Path, rules: ClientContract) -> Iterator[Deviation]:
+def _files(root: Path, rules: ClientContract) -> Iterator[ContractDeviation]:
     for file in rules.files:
         if not (root / file).exists():
-            yield Deviation("file missing", file, "a file", "none")
+            yield ContractDeviation("file missing", file, "a file", "none")
 
 
 def symbols_of(root: Path, rules: ClientContract, metadata: Mapping[str, str]) -> dict[str, list[int]]:
@@ -127,33 +127,33 @@ def _rows(raw: bytes) -> np.ndarray:
     return np.frombuffer(raw, "<f4").reshape(-1, 256)
 
 
-def _voices(root: Path, rules: ClientContract) -> Iterator[Deviation]:
+def _voices(root: Path, rules: ClientContract) -> Iterator[ContractDeviation]:
     place, form = rules.voices.path, f"{rules.voices.form}, ({rules.voices.rows}, 256)"
     if not any(root.glob(place.format(voice="*"))):
-        yield Deviation("voices missing", place, form, "none")
+        yield ContractDeviation("voices missing", place, form, "none")
         return
     try:
         tables = voice_tables(root, rules)
     except (ValueError, OSError, EOFError, KeyError) as error:
-        yield Deviation("voices form", place, form, str(error).splitlines()[0])
+        yield ContractDeviation("voices form", place, form, str(error).splitlines()[0])
         return
     for name, table in tables.items():
         where = f"{place} {name}"
         if len(table) < rules.voices.rows:
-            yield Deviation("voices rows", where, f"{rules.voices.rows} rows", f"{len(table)}")
+            yield ContractDeviation("voices rows", where, f"{rules.voices.rows} rows", f"{len(table)}")
         if not np.isfinite(table.astype(np.float64)).all():
-            yield Deviation("voices not finite", where, "finite numbers", "NaN or infinity")
+            yield ContractDeviation("voices not finite", where, "finite numbers", "NaN or infinity")
         elif len(table) > 2 and (table[1:] == table[1]).all():
-            yield Deviation("voices repeated", where, "a style for each length", "one row repeated")
+            yield ContractDeviation("voices repeated", where, "a style for each length", "one row repeated")
         elif np.abs(table).max() > 1e3 or not np.abs(table).max() > 1e-6:
-            yield Deviation(
+            yield ContractDeviation(
                 "voices form", where, "styles of about 0.3", f"a largest value of {np.abs(table).max():.3g}"
             )
 
 
 def _program(
     root: Path, path: str, signature: tuple[tuple[TensorRule, ...], tuple[TensorRule, ...]], rules: ClientContract
-) -> Iterator[Deviation]:
+) -> Iterator[ContractDeviation]:
     import onnx
 
     try:
@@ -162,11 +162,11 @@ def _program(
     except Exception as error:  # protobuf, the checker and the file system each refuse in their own way
         external = "external" in str(error).lower() or ("data" in str(error) and "not" in str(error))
         rule = "weights missing" if external and "Should be stored" in str(error) else "program unreadable"
-        yield Deviation(rule, path, "an ONNX file", str(error).splitlines()[0][:120])
+        yield ContractDeviation(rule, path, "an ONNX file", str(error).splitlines()[0][:120])
         return
     missing = [name for name in _external(model) if not (root / path).parent.joinpath(name).is_file()]
     if missing:
-        yield Deviation("weights missing", path, "files beside it", f"no {missing[0]}")
+        yield ContractDeviation("weights missing", path, "files beside it", f"no {missing[0]}")
         return
     found = [*_form(model, path, rules), *_signature(model, path, signature, rules)]
     metadata = {entry.key: entry.value for entry in model.metadata_props}
@@ -182,15 +182,15 @@ def _external(model: Any) -> set[str]:
     return {entry.value for one in model.graph.initializer for entry in one.external_data if entry.key == "location"}
 
 
-def _form(model: Any, path: str, rules: ClientContract) -> Iterator[Deviation]:
+def _form(model: Any, path: str, rules: ClientContract) -> Iterator[ContractDeviation]:
     if model.ir_version > rules.ir_version:
-        yield Deviation("IR version", path, f"{rules.ir_version} at most", str(model.ir_version))
+        yield ContractDeviation("IR version", path, f"{rules.ir_version} at most", str(model.ir_version))
     versions = {one.domain: one.version for one in model.opset_import}
     if versions.get("", 0) > rules.opset + 4:
-        yield Deviation("opset", path, f"{rules.opset + 4} at most", str(versions[""]))
+        yield ContractDeviation("opset", path, f"{rules.opset + 4} at most", str(versions[""]))
     used = {node.domain for node in model.graph.node} - {"", "ai.onnx"}
     if used:
-        yield Deviation("foreign operators", path, "ONNX's own", f"operators of {', '.join(sorted(used))}")
+        yield ContractDeviation("foreign operators", path, "ONNX's own", f"operators of {', '.join(sorted(used))}")
 
 
 def _kind(value: Any) -> tuple[str, tuple[int | str, ...]]:
@@ -204,47 +204,49 @@ def _kind(value: Any) -> tuple[str, tuple[int | str, ...]]:
 
 def _signature(
     model: Any, path: str, signature: tuple[tuple[TensorRule, ...], tuple[TensorRule, ...]], rules: ClientContract
-) -> Iterator[Deviation]:
+) -> Iterator[ContractDeviation]:
     inputs, outputs = signature
     held = {one.name for one in model.graph.initializer}
     given = [value for value in model.graph.input if value.name not in held]
     if len(given) != len(inputs):
-        yield Deviation("number of inputs", path, str(len(inputs)), str(len(given)))
+        yield ContractDeviation("number of inputs", path, str(len(inputs)), str(len(given)))
         return
     names = [value.name for value in given]
     if not rules.by_position and set(names) != {rule.name for rule in inputs}:
         if {"tokens", "style", "speed"} == set(names) and rules.client == "kokoro-onnx" and rules.versions == "0.6":
             inputs = (TensorRule("tokens", *(inputs[0].dtype, inputs[0].shape)), *inputs[1:])
         else:
-            yield Deviation("input name", path, ", ".join(rule.name for rule in inputs), ", ".join(names))
+            yield ContractDeviation("input name", path, ", ".join(rule.name for rule in inputs), ", ".join(names))
             return
     by_name = {value.name: value for value in given}
     known = [rule.name for rule in inputs]
     if rules.by_position and set(names) == set(known) and names != known:
-        yield Deviation("input order", path, ", ".join(known), ", ".join(names))
+        yield ContractDeviation("input order", path, ", ".join(known), ", ".join(names))
         return
     for position, rule in enumerate(inputs):
         value = given[position] if rules.by_position else by_name[rule.name]
         dtype, shape = _kind(value)
         if dtype != rule.dtype:
             kind = "integer speed" if position == 2 and dtype.startswith("int") else "input dtype"
-            yield Deviation(kind, f"{path} {value.name}", rule.dtype, dtype)
+            yield ContractDeviation(kind, f"{path} {value.name}", rule.dtype, dtype)
         if not _suits(shape, rule.shape):
-            yield Deviation("input shape", f"{path} {value.name}", _shown(rule.shape), _shown(shape))
+            yield ContractDeviation("input shape", f"{path} {value.name}", _shown(rule.shape), _shown(shape))
     yield from _outputs(model, path, outputs)
 
 
-def _outputs(model: Any, path: str, outputs: tuple[TensorRule, ...]) -> Iterator[Deviation]:
+def _outputs(model: Any, path: str, outputs: tuple[TensorRule, ...]) -> Iterator[ContractDeviation]:
     given = [value.name for value in model.graph.output]
     kinds = [_kind(value)[0] for value in model.graph.output]
     if kinds and kinds[0].startswith("int") and any(kind.startswith("float") for kind in kinds):
-        yield Deviation("output order", path, ", ".join(rule.name for rule in outputs), ", ".join(given))
+        yield ContractDeviation("output order", path, ", ".join(rule.name for rule in outputs), ", ".join(given))
     elif not given or kinds[0] != outputs[0].dtype:
-        yield Deviation("audio dtype", path, outputs[0].dtype, kinds[0] if kinds else "no output")
+        yield ContractDeviation("audio dtype", path, outputs[0].dtype, kinds[0] if kinds else "no output")
     elif "duration" in given and given.index("duration") != 1:
-        yield Deviation("output order", path, "duration as the second", f"duration as number {given.index('duration')}")
+        yield ContractDeviation(
+            "output order", path, "duration as the second", f"duration as number {given.index('duration')}"
+        )
     if outputs[0].name not in given or outputs[1].name not in given:
-        yield Deviation("output name", path, ", ".join(rule.name for rule in outputs), ", ".join(given))
+        yield ContractDeviation("output name", path, ", ".join(rule.name for rule in outputs), ", ".join(given))
 
 
 def _suits(shape: tuple[int | str, ...], rule: tuple[int | str, ...]) -> bool:
@@ -258,40 +260,40 @@ def _shown(shape: tuple[int | str, ...]) -> str:
     return f"({', '.join(map(str, shape))})"
 
 
-def _metadata(metadata: Mapping[str, str], path: str, rules: ClientContract, root: Path) -> Iterator[Deviation]:
+def _metadata(metadata: Mapping[str, str], path: str, rules: ClientContract, root: Path) -> Iterator[ContractDeviation]:
     for key, value in rules.metadata.items():
         if key not in metadata:
-            yield Deviation("metadata missing", f"{path} {key}", value or "a value", "none")
+            yield ContractDeviation("metadata missing", f"{path} {key}", value or "a value", "none")
         elif key == "style_dim":
             parts = metadata[key].split(",")
             if parts[1:] != ["1", "256"] or not parts[0].isdigit() or int(parts[0]) < 510:
-                yield Deviation("metadata value", f"{path} {key}", value, metadata[key])
+                yield ContractDeviation("metadata value", f"{path} {key}", value, metadata[key])
         elif value and metadata[key] != value and key in ("sample_rate", "version"):
-            yield Deviation("metadata value", f"{path} {key}", value, metadata[key])
+            yield ContractDeviation("metadata value", f"{path} {key}", value, metadata[key])
     if "n_speakers" in rules.metadata and "n_speakers" in metadata:
         size = (root / rules.voices.path).stat().st_size if (root / rules.voices.path).is_file() else 0
         rows = metadata.get("style_dim", "").partition(",")[0]
         wanted = int(rows) * 1024 * int(metadata["n_speakers"]) if rows.isdigit() else -1
         if size and wanted >= 0 and size != wanted:
-            yield Deviation("voices count", rules.voices.path, f"{wanted} bytes as the metadata say", str(size))
+            yield ContractDeviation("voices count", rules.voices.path, f"{wanted} bytes as the metadata say", str(size))
 
 
 def _symbols(
     model: Any, metadata: Mapping[str, str], path: str, rules: ClientContract, root: Path
-) -> Iterator[Deviation]:
+) -> Iterator[ContractDeviation]:
     try:
         table = symbols_of(root, rules, metadata)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-        yield Deviation("symbols", "the table of symbols", "a symbol and an id a line", str(error)[:80])
+        yield ContractDeviation("symbols", "the table of symbols", "a symbol and an id a line", str(error)[:80])
         return
     twice = [symbol for symbol, numbers in table.items() if len(numbers) > 1]
     if twice:
-        yield Deviation(
+        yield ContractDeviation(
             "symbols", "the table of symbols", "each symbol once", f"'{twice[0]}' {len(table[twice[0]])} times"
         )
     numbers = [number for each in table.values() for number in each]
     if 0 in numbers:
-        yield Deviation("pad", "the table of symbols", "0 for the pad alone", "0 for a symbol")
+        yield ContractDeviation("pad", "the table of symbols", "0 for the pad alone", "0 for a symbol")
     if "kokoro_config" in metadata and (root / "tokens.txt").is_file():
         try:
             own = json.loads(metadata["kokoro_config"]).get("vocab", {})
@@ -299,25 +301,27 @@ def _symbols(
             own = {}
         other = [symbol for symbol, number in own.items() if table.get(symbol) != [number]]
         if other:
-            yield Deviation(
+            yield ContractDeviation(
                 "symbols", "tokens.txt", f"{len(own)} symbols as in the model's own table", f"not '{other[0]}'"
             )
     read = {name for node in model.graph.node if node.op_type == "Gather" for name in node.input[:1]}
     rooms = [one.dims[0] for one in model.graph.initializer if one.name in read and len(one.dims) == 2]
     embedded = [room for room in rooms if 100 < room < 512]
     if numbers and embedded and max(numbers) >= min(embedded):
-        yield Deviation("id out of range", "the table of symbols", f"below {min(embedded)}", str(max(numbers)))
+        yield ContractDeviation("id out of range", "the table of symbols", f"below {min(embedded)}", str(max(numbers)))
 
 
-def _draws_and_level(model: Any, path: str) -> Iterator[Deviation]:
+def _draws_and_level(model: Any, path: str) -> Iterator[ContractDeviation]:
     drawn = [node.op_type for node in model.graph.node if node.op_type in DRAWS]
     if drawn:
-        yield Deviation("draws", path, "noise that is in the file", f"{len(drawn)} of {', '.join(sorted(set(drawn)))}")
+        yield ContractDeviation(
+            "draws", path, "noise that is in the file", f"{len(drawn)} of {', '.join(sorted(set(drawn)))}"
+        )
     try:
         level = inverse_level(model)
     except Exception as error:  # a runtime's errors; what is wrong then shows when the whole is run
         level = None
-        yield Deviation("does not run", f"{path}, its inverse STFT", "audio", str(error).splitlines()[0][:120])
+        yield ContractDeviation("does not run", f"{path}, its inverse STFT", "audio", str(error).splitlines()[0][:120])
     if level is not None and not level.exact:
         found = f"{level.middle:.2f} of it in bins 1 to 9, {level.ends:.2f} in the first and last"
-        yield Deviation("level", path, "the level of torch.istft", found)
+        yield ContractDeviation("level", path, "the level of torch.istft", found)

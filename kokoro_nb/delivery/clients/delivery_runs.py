@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.delivery.clients.client_contract import ClientContract
-from kokoro_nb.delivery.clients.deviation import Deviation
+from kokoro_nb.delivery.clients.contract_deviation import ContractDeviation
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
 
 SHORT, LONG = (0, 43, 0), (0, 50, 83, 54, 156, 57, 135, 16, 65, 87, 158, 54, 46, 4, 0)
@@ -51,7 +51,7 @@ _DTYPES = {
 }
 
 
-def behaviour(program: Path, path: str, rules: ClientContract, drawn: bool) -> Iterator[Deviation]:
+def behaviour(program: Path, path: str, rules: ClientContract, drawn: bool) -> Iterator[ContractDeviation]:
     """Run a program, and yield what a client would notice."""
     try:
         run = ProgramRuns(program)
@@ -61,23 +61,25 @@ def behaviour(program: Path, path: str, rules: ClientContract, drawn: bool) -> I
         slow, _ = run(LONG, speed=0.5)
         other, _ = run(LONG, style=-0.4)
     except Exception as error:  # a runtime's errors have no common class
-        yield Deviation("does not run", path, "audio for texts of 1 and 13 ids", str(error).splitlines()[0][:160])
+        yield ContractDeviation(
+            "does not run", path, "audio for texts of 1 and 13 ids", str(error).splitlines()[0][:160]
+        )
         return
     finite = all(np.isfinite(one).all() for one in (audio, short, slow, other))
     peak = float(np.abs(audio).max()) if audio.size else 0.0
     if not finite:
-        yield Deviation("not finite", path, "finite audio", f"{np.mean(~np.isfinite(audio)):.0%} of one text")
+        yield ContractDeviation("not finite", path, "finite audio", f"{np.mean(~np.isfinite(audio)):.0%} of one text")
         return
     if not peak > 1e-4:
-        yield Deviation("silent", path, "audio", f"a peak of {peak:.1e}")
+        yield ContractDeviation("silent", path, "audio", f"a peak of {peak:.1e}")
     if peak > 4:
-        yield Deviation("clipped", path, "a peak of about full scale", f"{peak:.1f} times full scale")
+        yield ContractDeviation("clipped", path, "a peak of about full scale", f"{peak:.1f} times full scale")
     if lasting is not None and SAMPLES_PER_FRAME * int(lasting.sum()) != len(audio):
         found = f"{len(audio)} samples for {int(lasting.sum())} frames"
-        yield Deviation("length", path, f"{SAMPLES_PER_FRAME} samples a frame", found)
+        yield ContractDeviation("length", path, f"{SAMPLES_PER_FRAME} samples a frame", found)
     if len(slow) == len(audio):
-        yield Deviation("speed ignored", path, "longer audio at half the speed", f"{len(slow)} samples at both")
+        yield ContractDeviation("speed ignored", path, "longer audio at half the speed", f"{len(slow)} samples at both")
     if len(other) == len(audio) and np.array_equal(other, audio):
-        yield Deviation("style ignored", path, "other audio for another style", "the same")
+        yield ContractDeviation("style ignored", path, "other audio for another style", "the same")
     if not drawn and not (len(again) == len(audio) and np.array_equal(again, audio)):
-        yield Deviation("not repeatable", path, "the same audio twice", "other audio")
+        yield ContractDeviation("not repeatable", path, "the same audio twice", "other audio")

@@ -13,8 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from kokoro_nb.__main__ import main
 from kokoro_nb.delivery.clients.client_delivery import write_client
+from kokoro_nb.delivery.clients.contract_deviation import CONSEQUENCES
 from kokoro_nb.delivery.clients.delivery_check import check_delivery
-from kokoro_nb.delivery.clients.deviation import CONSEQUENCES
 from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.delivery.clients.material import Material
 from kokoro_nb.delivery.clients.mending import mend

@@ -45,7 +45,7 @@ CONSEQUENCES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class Deviation:
+class ContractDeviation:
     """One thing in a folder that is not as the contract says.
 
     Attributes
