@@ -1,11 +1,9 @@
 """Artefacts on disk, found again by what is in them; the base of every backend that writes a file."""
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,8 +11,9 @@ from kokoro_nb.backends.base import META, Artifact, Failure, Program, RungError,
 from kokoro_nb.backends.exported import Exported, as_exported
 from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.backends.taps import TAPS, TapMap, write_taps
+from kokoro_nb.cache_keys import cache_key, package_versions
 from kokoro_nb.errors import InputError
-from kokoro_nb.storage import atomic, cache_dir, checksums, clear_drafts, digest, json_ready, read_json, write_json
+from kokoro_nb.storage import atomic, cache_dir, checksums, clear_drafts, json_ready, read_json, write_json
 
 SCHEMA = 3
 
@@ -25,8 +24,8 @@ class FileBackend(ABC):
 
     An artefact lies in ``<folder>/<name>-<key>/`` beside its ``meta.json``, which names the weights, and its
     ``taps.json``, which says where the results of the operators are. The key is a hash
-    of the exported program (graph, weights, constants, names), of the backend's options and of the versions of its
-    packages.
+    of the exported program (graph, weights, constants, names), of the backend's options, of the versions of its
+    packages and of this package's own code for backends.
     """
 
     name: str
@@ -116,11 +115,11 @@ class FileBackend(ABC):
             "backend": self.name,
             "content": exported.content,
             "options": self.options(),
-            "versions": {package: _version(package) for package in ("torch", *self.packages)},
+            "versions": package_versions(("torch", *self.packages)),
             "inputs": [asdict(spec) for spec in exported.inputs],
             "outputs": exported.outputs,
         }
-        return json_ready({**about, "key": digest(json.dumps(json_ready(about), sort_keys=True))})
+        return json_ready({**about, "key": cache_key(about, ("backends",))})
 
 
 def artefact_folder(folder: str | Path | None) -> Path:
@@ -165,10 +164,3 @@ def _sound(place: Path, about: Mapping[str, Any]) -> Mapping[str, Any] | None:
     if not isinstance(meta, dict) or {key: meta.get(key) for key in about} != about:
         return None
     return meta if isinstance(meta.get("seconds"), dict) and meta.get("files") == checksums(place, (META,)) else None
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "absent"

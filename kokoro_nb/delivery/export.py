@@ -13,6 +13,7 @@ from torch import Tensor
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import META, TAPS, Artifact, Backend, Failure
 from kokoro_nb.backends.exported import export_program, output_specs
+from kokoro_nb.cache_keys import cache_key
 from kokoro_nb.delivery.contract import FILE, SCHEMA, Contract, Part, is_whole, write_contract
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import HARMONICS, MAX_PHONEMES, SAMPLE_RATE, SAMPLES_PER_FRAME, STYLE
@@ -22,7 +23,7 @@ from kokoro_nb.models.patches import EXPORT_PATCHES, FAST_PATCHES, patched
 from kokoro_nb.models.phonemes import G2P
 from kokoro_nb.models.stages import DecoderStage, FromHarStage, ProsodyStage, SourceStage
 from kokoro_nb.models.voices import load_voice
-from kokoro_nb.storage import atomic, cache_dir, digest, require_own
+from kokoro_nb.storage import atomic, cache_dir, require_own
 
 SECONDS = (3.0, 10.0, 45.0)
 TOKENS = 256
@@ -133,9 +134,11 @@ def delivered(kokoro: Kokoro, asked: Delivery) -> Path:
 def delivered_folder(kokoro: Kokoro, asked: Delivery) -> Path:
     """Return the folder in the cache for what `deliver` makes of this; its name changes with all of it."""
     voices = tuple(voice or kokoro.default_voice for voice in asked.voices)
-    key = digest(
-        kokoro.weights.label, repr(replace(asked, voices=voices)), repr((EXPORT_PATCHES, FAST_PATCHES)), str(SCHEMA)
-    )
+    runtimes = [asked.runtime(part) for part in ("duration", "decoder_")]
+    packages = {"torch", *(package for one in runtimes for package in getattr(one, "packages", ()))}
+    patches = (EXPORT_PATCHES, FAST_PATCHES)
+    about = {"weights": kokoro.weights.sha256, "request": repr(replace(asked, voices=voices)), "patches": patches}
+    key = cache_key({**about, "schema": SCHEMA}, ("models", "backends", "delivery"), sorted(packages))
     return cache_dir() / "delivered" / key[:16]
 
 

@@ -1,17 +1,16 @@
 """The record of a notebook's execution, ``run.json``: what was executed, how it ended, and whether it still counts."""
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
+from kokoro_nb.cache_keys import DATA, cache_key, files_digest
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting.run_outcome import AGAIN, RunOutcome, Status, outcome
-from kokoro_nb.reporting.versions import PACKAGE, versions
-from kokoro_nb.storage import digest, file_digest, in_use, json_ready, read_json, write_json
+from kokoro_nb.reporting.versions import versions
+from kokoro_nb.storage import file_digest, in_use, read_json, write_json
 
 FILE = "run.json"
 
@@ -146,19 +145,25 @@ def reusable(folder: str | Path, key: str) -> RunRecord | None:
 
 
 def content_key(notebook: Mapping[str, Any], parameters: Mapping[str, Any]) -> str:
-    """Return the digest of what decides a notebook's results: its cells, its parameters, the package, the versions."""
+    """Return the digest of what decides a notebook's results.
+
+    These are its cells, its parameters with the content of the files and folders that they name, the code of this
+    package, ``data/``, and the versions of all packages.
+    """
     cells = [(cell["cell_type"], cell["source"], cell["metadata"].get("tags", [])) for cell in notebook["cells"]]
-    return digest(
-        json.dumps(cells), json.dumps(json_ready(dict(parameters)), sort_keys=True), package_digest(), _versions_json()
-    )
+    given = dict(parameters)
+    about = {"cells": cells, "parameters": given, "files": _named_files(given), "data": files_digest(DATA)}
+    return cache_key({**about, "versions": versions()})
 
 
-@cache
-def package_digest() -> str:
-    """Return the digest of this package's source files, by path and content."""
-    sources = sorted(path for path in PACKAGE.rglob("*") if path.suffix in (".py", ".json"))
-    return digest(*(part for path in sources for part in (path.relative_to(PACKAGE).as_posix(), path.read_bytes())))
+def _named_files(parameters: Mapping[str, Any]) -> dict[str, str]:
+    """Return the digest of each file or folder that a parameter names, such as a checkpoint."""
+    values = [each for one in parameters.values() for each in (one if isinstance(one, list | tuple) else (one,))]
+    return {each: files_digest(each) for each in values if isinstance(each, str) and each and _exists(each)}
 
 
-def _versions_json() -> str:
-    return json.dumps(versions(), sort_keys=True)
+def _exists(name: str) -> bool:
+    try:
+        return Path(name).exists()
+    except (OSError, ValueError):  # a text that is too long, or cannot be the name of a file
+        return False

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from kokoro_nb import cache_keys
 from kokoro_nb.__main__ import main
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.delivery.contract import read_contract
@@ -245,3 +246,11 @@ def test_from_har_the_decoder_of_any_backend_is_the_models(name, narrow, narrow_
     run = speaker.run
     monkeypatch.setattr(speaker, "run", lambda part, known: run(part, _late(known) if "decoder_" in part else known))
     assert from_har_error(speaker, narrow, narrow_case.text) > 1e-2  # the control
+
+
+@pytest.mark.parametrize("name", ["code_digest", "_version"])
+def test_a_delivery_is_made_again_after_code_or_versions_changed(narrow, monkeypatch, name):
+    asked = Delivery("onnxruntime")
+    before = delivered_folder(narrow, asked)
+    monkeypatch.setattr(cache_keys, name, lambda *given: "another")
+    assert delivered_folder(narrow, asked) != before

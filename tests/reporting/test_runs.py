@@ -5,6 +5,7 @@ from typing import get_args
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
+from kokoro_nb import cache_keys
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting import runs
 from kokoro_nb.reporting.run_outcome import Status, outcome
@@ -129,7 +130,7 @@ def test_records_are_listed_by_name(tmp_path, passed):
     assert read_runs(tmp_path / "nowhere") == []
 
 
-def test_the_key_depends_on_cells_tags_parameters_package_and_versions_not_on_outputs(monkeypatch):
+def test_the_key_depends_on_cells_tags_parameters_data_package_and_versions_not_on_outputs(monkeypatch, tmp_path):
     def notebook(source="x = 1", **cell):
         return new_notebook(cells=[new_code_cell(source, **cell)])
 
@@ -141,19 +142,28 @@ def test_the_key_depends_on_cells_tags_parameters_package_and_versions_not_on_ou
         content_key(notebook(), {"seed": 2}),
     }
     with monkeypatch.context() as patch:
-        patch.setattr(runs, "package_digest", lambda: "another")
+        patch.setattr(cache_keys, "code_digest", lambda *rooms: "another")
         others.add(content_key(notebook(), {"seed": 1}))
     with monkeypatch.context() as patch:
         patch.setattr(runs, "versions", lambda: {"torch": "1"})
         others.add(content_key(notebook(), {"seed": 1}))
-    assert len(others - {key}) == 5
+    (tmp_path / "table.json").write_text("{}")
+    with monkeypatch.context() as patch:
+        patch.setattr(runs, "DATA", tmp_path)
+        others.add(content_key(notebook(), {"seed": 1}))
+    assert len(others - {key}) == 6
 
 
-def test_the_package_digest_follows_every_source_file(tmp_path, monkeypatch):
-    (tmp_path / "models").mkdir()
-    source = tmp_path / "models" / "a.py"
-    source.write_text("x = 1")
-    monkeypatch.setattr(runs, "PACKAGE", tmp_path)
-    before = runs.package_digest.__wrapped__()
-    source.write_text("x = 2")
-    assert runs.package_digest.__wrapped__() != before
+@pytest.mark.parametrize("named", ["model.pth", ".", ["seeded", "model.pth"]])
+def test_the_key_follows_the_content_of_a_file_that_a_parameter_names(tmp_path, monkeypatch, named):
+    monkeypatch.chdir(tmp_path)
+    notebook, checkpoint = new_notebook(cells=[new_code_cell("x = 1")]), tmp_path / "model.pth"
+    checkpoint.write_bytes(b"first")
+    before = content_key(notebook, {"weights": named})
+    assert content_key(notebook, {"weights": named}) == before
+    checkpoint.write_bytes(b"other")
+    assert content_key(notebook, {"weights": named}) != before
+
+
+def test_a_text_is_no_file(tmp_path):
+    assert content_key(new_notebook(), {"text": "x" * 9999, "n": 3, "voices": ["a", 2]})

@@ -14,9 +14,9 @@ import pytest
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+from kokoro_nb.cache_keys import code_digest
 from kokoro_nb.reporting.execute import run_notebooks
 from kokoro_nb.reporting.html import render_report
-from kokoro_nb.reporting.runs import package_digest
 
 HEAD = "| fault | injected | state reported | sentence | what the next run recovered |"
 PARAMETERS = "out_dir = None"
@@ -34,7 +34,7 @@ OBSERVED: dict[str, tuple[str, ...]] = {}
 # the command, of one version however the package is edited meanwhile
 COMMAND = (
     "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "  # a shell's background ignores it
-    "from kokoro_nb.reporting import runs; runs.package_digest = lambda: {!r}; "
+    "from kokoro_nb import cache_keys; cache_keys.code_digest = lambda *rooms: {!r}; "
     "from kokoro_nb.__main__ import main; sys.exit(main())"
 )
 
@@ -59,7 +59,7 @@ class Workshop:
 
     def command(self, *arguments, **options):
         """Begin the command line in a process group of its own, which hears Ctrl-C."""
-        command = [sys.executable, "-c", COMMAND.format(package_digest()), *arguments, "--out", str(self.root)]
+        command = [sys.executable, "-c", COMMAND.format(code_digest()), *arguments, "--out", str(self.root)]
         pipes = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         return subprocess.Popen(command, cwd=self.project, **pipes, process_group=0, **options)
 
@@ -116,7 +116,7 @@ def project(tmp_path_factory):
         cells = [new_markdown_cell(f"# {name}"), new_code_cell(PARAMETERS, metadata={"tags": ["parameters"]})]
         cells += [new_code_cell(source) for source in (COUNT, FAULT, RESULT)]
         nbformat.write(new_notebook(cells=cells), root / "notebooks" / f"{name}.ipynb")
-    package_digest.cache_clear()
+    code_digest.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KOKORO_NB_TALLY", str(root / "tally.txt"))
         patch.setenv("KOKORO_NB_FAULT", str(root / "none.py"))

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kokoro_nb.reporting.runs import package_digest
+from kokoro_nb.cache_keys import code_digest
 from kokoro_nb.reporting.sweep.cell_task import CellTask, run_cell
 from kokoro_nb.reporting.sweep.grid import expand
 from kokoro_nb.reporting.sweep.spec import read_spec
@@ -130,7 +130,7 @@ def swept(project, tmp_path_factory):
         patch.setattr("distributed.get_worker", lambda: worker)
         patch.setenv("KOKORO_NB_TALLY", str(root / "tally.txt"))
         patch.setenv("KOKORO_NB_FAULT", str(root / "none.py"))
-        run = run_cell(CellTask(cell, root / "out" / "cells" / cell.name, package_digest(), "t"))
+        run = run_cell(CellTask(cell, root / "out" / "cells" / cell.name, code_digest(), "t"))
     assert run.status == "passed"
     return root, spec, cell
 

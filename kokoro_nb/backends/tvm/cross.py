@@ -9,7 +9,7 @@ from kokoro_nb.backends.base import Artifact, Failure, Program, on_rung, quietly
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.tvm import targets, tvm_passes
 from kokoro_nb.backends.tvm.importer import relax_module
-from kokoro_nb.backends.tvm.tvm_backend import source, unavailable
+from kokoro_nb.backends.tvm.tvm_backend import unavailable
 from kokoro_nb.errors import InputError
 
 Machine = Literal["aarch64-linux", "arm64-macos", "metal", "opencl"]
@@ -61,8 +61,8 @@ class TvmCross(FileBackend):
         return f"{self.name} makes code for {_WORDS[self.machine]}."
 
     def options(self) -> dict[str, Any]:
-        """Return what is compiled for, and the digest of our own part in it."""
-        return {"target": _TARGETS[self.machine], "source": source()}
+        """Return what is compiled for."""
+        return {"target": _TARGETS[self.machine]}
 
     def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> None:
         """Import, compile, and pack the object files."""

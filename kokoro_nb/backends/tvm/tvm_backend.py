@@ -13,7 +13,6 @@ from kokoro_nb.backends.tvm import targets, tvm_passes
 from kokoro_nb.backends.tvm.compiled_program import Calls, Place, TvmProgram
 from kokoro_nb.backends.tvm.importer import relax_module
 from kokoro_nb.backends.tvm.schedule import Decision, plan
-from kokoro_nb.storage import digest
 
 
 @dataclass(frozen=True)
@@ -56,9 +55,9 @@ class Tvm(FileBackend):
         return None if get_cc() else "TVM links its library with a C compiler, and there is none; install gcc or clang."
 
     def options(self) -> dict[str, Any]:
-        """Return the processor, the kind of build, and the digest of our own part in it."""
+        """Return the processor and the kind of build."""
         target = None if unavailable() else targets.this_processor()
-        return {"target": target, "fused": self.fused, "scheduled": self.scheduled, "source": source()}
+        return {"target": target, "fused": self.fused, "scheduled": self.scheduled}
 
     def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> dict[str, Place] | None:
         """Import, compile and link."""
@@ -113,8 +112,3 @@ class Tvm(FileBackend):
 def unavailable() -> str | None:
     """Return None if TVM can be imported, else the reason why not, in one sentence."""
     return import_failure("TVM", "apache-tvm for this platform", "tvm.relax")
-
-
-def source() -> str:
-    """Return the digest of this package's own code, which decides what TVM is given to compile."""
-    return digest(*(path.read_text(encoding="utf-8") for path in sorted(Path(__file__).parent.rglob("*.py"))))

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from kokoro_nb.cache_keys import code_digest
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting.limits import Limits
 from kokoro_nb.reporting.logbook import now
 from kokoro_nb.reporting.notebook_process import Job, execute, files_of
-from kokoro_nb.reporting.runs import RunRecord, package_digest, reusable, write_run
+from kokoro_nb.reporting.runs import RunRecord, reusable, write_run
 from kokoro_nb.reporting.sweep.grid import SweepCell
 from kokoro_nb.storage import atomic
 
@@ -27,7 +28,7 @@ class CellTask:
     folder : Path
         Where everything is written, on a file system that the sweep sees too.
     package : str
-        `package_digest` of the package that the sweep was started with.
+        `code_digest` of the package that the sweep was started with.
     topic : str
         What the worker's messages go by.
     threads : int or None
@@ -58,7 +59,7 @@ def run_cell(task: CellTask) -> RunRecord:
     from distributed import get_worker
 
     worker, cell = get_worker(), task.cell
-    if package_digest() != task.package:
+    if code_digest() != task.package:
         raise InputError(
             f"The package on {worker.address} is not the one that the sweep was started with; update it, and start "
             "the sweep again."

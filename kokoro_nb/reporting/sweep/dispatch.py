@@ -8,9 +8,10 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from kokoro_nb.cache_keys import code_digest
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting.progress import Progress
-from kokoro_nb.reporting.runs import RunRecord, package_digest, read_run_or_damage
+from kokoro_nb.reporting.runs import RunRecord, read_run_or_damage
 from kokoro_nb.reporting.sweep.cell_result import CellResult, save_attempts
 from kokoro_nb.reporting.sweep.cell_task import CellTask, run_cell
 from kokoro_nb.reporting.sweep.cluster import missing_resources, worker_resources
@@ -73,7 +74,7 @@ class Dispatcher:
         self._client, self._progress, self._root, self._retries = client, progress, root, retries
         self._limits: dict[str, Any] = {"timeout": timeout, "threads": threads}
         self._topic = f"sweep-{uuid4().hex}"
-        self._package = package_digest()
+        self._package = code_digest()
         self._heard: SimpleQueue[Any] = SimpleQueue()  # messages of workers, and cells whose future is done
         self._open: dict[str, _Attempts] = {}  # by name, those that have not ended
         self._stranded_since: float | None = None

@@ -3,10 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+from torch import Tensor
+
 from kokoro_nb.backends.base import Artifact, Failure
 from kokoro_nb.backends.coreml import CoreMl
 from kokoro_nb.backends.mil.operators import OPERATORS
 from kokoro_nb.backends.mil.saved_program import operator_types
+from kokoro_nb.listening.spectral_agreement import SpectralAgreement, spectral_agreement
 from kokoro_nb.locate.survey import SurveyRow, survey
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
 from kokoro_nb.models.case import Case
@@ -27,6 +31,8 @@ class CompleteInBuffer:
     ----------
     row : SurveyRow
         On the reference executor.
+    spectrum : SpectralAgreement
+        Of its audio, with that of the model in float64.
     tokens, frames : int
         Room of the buffer.
     wrong : int
@@ -36,6 +42,7 @@ class CompleteInBuffer:
     """
 
     row: SurveyRow
+    spectrum: SpectralAgreement
     tokens: int
     frames: int
     wrong: int
@@ -67,12 +74,10 @@ class CompleteModel:
         """Return the types of operators in the file or in `other` that the reference executor does not know."""
         return [str(row["operator"]) for row in self.operators(other) if row["operator"] not in OPERATORS]
 
-    def executed(self) -> SurveyRow:
-        """Execute it on the reference executor, against eager PyTorch."""
+    def executed(self) -> tuple[SurveyRow, SpectralAgreement]:
+        """Execute it on the reference executor, against eager PyTorch; and how far the spectrum of its audio is off."""
         with patched(self.kokoro.model, EXPORT_PATCHES):
-            stage = CompleteStage(self.kokoro.model, self.case.frames)
-            (row,) = survey(stage, complete_inputs(self.case), ["coreml-reference"], calls=1)
-        return row
+            return _surveyed(CompleteStage(self.kokoro.model, self.case.frames), complete_inputs(self.case))
 
     def in_buffer(self) -> CompleteInBuffer:
         """Execute it with room for `SPARE` more tokens and frames, both lengths computed in the graph."""
@@ -82,12 +87,19 @@ class CompleteModel:
         wide = inputs | widened({name: inputs[name] for name in ("ids", "attention_mask")}, tokens)
         wide |= widened({"harmonic_noise": inputs["harmonic_noise"]}, frames)
         with patched(model, EXPORT_PATCHES):
-            (row,) = survey(CompleteStage(model, frames, exact=True), wide, ["coreml-reference"], calls=1)
+            row, spectrum = _surveyed(CompleteStage(model, frames, exact=True), wide)
             masked, unmasked = (CompleteStage(model, frames, exact)(**wide) for exact in (True, False))
         wrong = int((masked[2][0, :count] != case.tensors["durations"]).sum())
         wrong += int(masked[1]) // SAMPLES_PER_FRAME - case.frames
         correlation = compare(unmasked[0][:, : masked[0].shape[1]], masked[0]).correlation
-        return CompleteInBuffer(row, tokens, frames, wrong, correlation)
+        return CompleteInBuffer(row, spectrum, tokens, frames, wrong, correlation)
+
+
+def _surveyed(stage: CompleteStage, inputs: Mapping[str, Tensor]) -> tuple[SurveyRow, SpectralAgreement]:
+    names = ["eager-float64", "eager", "coreml-reference"]
+    rows = survey(stage, inputs, names, calls=1)
+    audio = [row.climb.outputs["audio"] if row.climb and row.climb.outputs else np.empty(0) for row in rows]
+    return rows[-1], spectral_agreement(*audio)
 
 
 def complete_model(kokoro: Kokoro, case: Case) -> CompleteModel:

@@ -175,14 +175,19 @@ def _audio(model: KModel, case: Case) -> Iterator[Pair]:
     )
     yield (
         *("TorchSTFT.transform (decoder.generator.stft)", "complex numbers", generator.stft),
-        lambda: (generator.stft.transform(signal)[0],),
-        lambda: (generator.stft.transform(signal)[0],),
+        lambda: _parts(*generator.stft.transform(signal)),
+        lambda: _parts(*generator.stft.transform(signal)),
     )
     yield (
         *("TorchSTFT.inverse (decoder.generator.stft)", "complex numbers", generator.stft),
         lambda: (generator.stft.inverse(magnitude, phase),),
         lambda: (generator.stft.inverse(magnitude, phase),),
     )
+
+
+def _parts(magnitude: Tensor, phase: Tensor) -> Results:
+    """Return real and imaginary part: a phase counts by how much there is of it, and pi is -pi."""
+    return magnitude * torch.cos(phase), magnitude * torch.sin(phase)
 
 
 def _compared(

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 import torch
 
+from kokoro_nb.errors import InputError
+from kokoro_nb.listening.spectral_agreement import SpectralAgreement, spectral_agreement
 from kokoro_nb.locate.survey import SurveyRow, survey
 from kokoro_nb.models import stages
 from kokoro_nb.models.case import Case
@@ -38,6 +40,22 @@ def whole_decoder(
     """Export the whole decoder with `patches` to each of `backends`."""
     with patched(kokoro.model, patches):
         return survey(stages.DecoderStage(kokoro.model.decoder), case.decoder_inputs(frames), backends)
+
+
+def spectra(rows: Sequence[SurveyRow]) -> dict[str, SpectralAgreement]:
+    """Compare the audio of each backend in `rows` by its spectrum with eager's in float64, which has to be among them.
+
+    Raises
+    ------
+    InputError
+        If ``eager`` or ``eager-float64`` is not among them, or gave nothing.
+    """
+    audio = {row.backend: next(iter(row.climb.outputs.values())) for row in rows if row.climb and row.climb.outputs}
+    absent = [name for name in ("eager", "eager-float64") if name not in audio]
+    if absent:
+        raise InputError(f"There is no audio of {absent[0]} to compare with; survey it too.")
+    exact, single = audio.pop("eager-float64"), audio.pop("eager")
+    return {name: spectral_agreement(exact, single, found) for name, found in audio.items()}
 
 
 def patch_sets(kokoro: Kokoro, case: Case, frames: int, backends: Sequence[str]) -> dict[str, tuple[SurveyRow, ...]]:

@@ -9,7 +9,6 @@ finite and to repeat itself. The reference is the model without any patch, in ea
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,9 @@ from kokoro.model import KModel
 from torch import nn
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.base import Backend
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.ladder import Climb, climb
+from kokoro_nb.cache_keys import cache_key
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.patches import PATCHES, active, patched
@@ -153,7 +152,12 @@ class PatchBench:
             f"{name} {tuple(t.shape)}".encode() + t.contiguous().numpy().tobytes() for name, t in stage.inputs.items()
         ]
         expected = [name.encode() + array.tobytes() for name, array in stage.expected.items()]
-        judge = json.dumps([SCHEMA, stage.name, self.limit, self.calls, *_environment(backend(self.name))])
+        runtime = backend(self.name)
+        converter = getattr(runtime, "converter", runtime)
+        options: dict[str, Any] = getattr(converter, "options", dict)()
+        about = [SCHEMA, stage.name, self.limit, self.calls, repr(runtime), repr(options)]
+        packages = ("torch", *getattr(converter, "packages", ()))
+        judge = cache_key({"trial": about}, ("models", "backends"), packages)
         return digest(judge, *structure(module), *inputs, *expected)
 
 
@@ -196,25 +200,6 @@ def structure(module: nn.Module) -> Iterator[bytes]:
         for name, tensor in tensors:
             array = tensor.detach().contiguous().numpy()
             yield f"{name} {array.dtype} {array.shape} {tensor.stride()}".encode() + array.tobytes()
-
-
-def _environment(runtime: Backend) -> list[str]:
-    """Return what else an outcome depends on: the backend's settings, versions, and our own code."""
-    converter = getattr(runtime, "converter", runtime)
-    versions = []
-    for package in ("torch", *getattr(converter, "packages", ())):
-        try:
-            versions.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            versions.append(f"{package} absent")
-    options: dict[str, Any] = getattr(converter, "options", dict)()
-    return [repr(runtime), repr(options), *versions, digest(*(path.read_bytes() for path in _own_code()))]
-
-
-def _own_code() -> list[Path]:
-    """Return the files of this package that an export goes through."""
-    ours = Path(__file__).parents[2]
-    return sorted(path for part in ("models", "backends") for path in (ours / part).rglob("*.py"))
 
 
 def _recorded(path: Path) -> StageOutcome:

@@ -9,6 +9,7 @@ import torch
 from kokoro.model import KModel
 
 from kokoro_nb.delivery.pipeline import TwoStages
+from kokoro_nb.listening.spectral_agreement import SpectralAgreement
 from kokoro_nb.listening.spectrum import log_spectral_distance
 from kokoro_nb.models.architecture import STYLE
 from kokoro_nb.models.case import Case, capture
@@ -64,8 +65,8 @@ class TextAgreement:
 
     @property
     def distance_limit(self) -> float:
-        """What `distance` may be, dB: 1 (transparent: Paliwal and Atal, 1993), or twice the floor."""
-        return float(np.maximum(1.0, 2 * self.floor))
+        """What `distance` may be, dB: see `SpectralAgreement`."""
+        return SpectralAgreement(self.distance, self.floor).limit
 
 
 def against_model(

@@ -4,8 +4,9 @@ from types import SimpleNamespace
 import nbformat
 import pytest
 
+from kokoro_nb.cache_keys import code_digest
 from kokoro_nb.errors import InputError
-from kokoro_nb.reporting.runs import package_digest, read_run
+from kokoro_nb.reporting.runs import read_run
 from kokoro_nb.reporting.sweep.cell_task import CellTask, run_cell
 from kokoro_nb.reporting.sweep.grid import expand
 
@@ -21,7 +22,7 @@ def heard(monkeypatch):
 
 def order(folder, spec, root, **options):
     (cell,) = expand(spec, folder)
-    return CellTask(cell, root / "cells" / cell.name, **{"package": package_digest(), "topic": "t", **options})
+    return CellTask(cell, root / "cells" / cell.name, **{"package": code_digest(), "topic": "t", **options})
 
 
 def test_a_cell_is_executed_in_a_folder_that_appears_whole_and_only_once(

@@ -9,8 +9,9 @@ import pytest
 from filelock import FileLock
 
 from kokoro_nb.__main__ import main
+from kokoro_nb.cache_keys import code_digest
 from kokoro_nb.errors import InputError
-from kokoro_nb.reporting.runs import package_digest, read_runs
+from kokoro_nb.reporting.runs import read_runs
 from kokoro_nb.reporting.sweep import cluster, sweep_run
 from kokoro_nb.reporting.sweep.cell_result import CellResult
 from kokoro_nb.reporting.sweep.sweep_run import run_sweep
@@ -37,7 +38,7 @@ backend.absent = "cuda"
 
 @pytest.fixture(scope="module", autouse=True)
 def _package_as_it_is_now():
-    package_digest.cache_clear()  # the workers compute it for themselves
+    code_digest.cache_clear()  # the workers compute it for themselves
 
 
 @pytest.fixture(scope="module")

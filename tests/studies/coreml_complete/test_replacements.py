@@ -1,4 +1,5 @@
 import pytest
+from kokoro.custom_stft import CustomSTFT
 
 from kokoro_nb.models import token_cuts
 from kokoro_nb.studies.coreml_complete.replacements import replacements
@@ -34,3 +35,15 @@ def test_one_that_is_wrong_is_seen(narrow, narrow_case, monkeypatch):
     monkeypatch.setattr(token_cuts, "text_features", lambda *given: own(*given).roll(1, dims=-1))
     wrong = [one.name for one in replacements(narrow.model, narrow_case, calls=1) if one.error > 1e-2]
     assert wrong == ["TextEncoder (text_encoder)"]
+
+
+def test_a_wrong_phase_is_seen(narrow, narrow_case, monkeypatch):
+    own = CustomSTFT.transform
+
+    def turned(self, waveform):
+        magnitude, phase = own(self, waveform)
+        return magnitude, 0 * phase
+
+    monkeypatch.setattr(CustomSTFT, "transform", turned)
+    wrong = [one.name for one in replacements(narrow.model, narrow_case, calls=1) if one.error > 1e-2]
+    assert wrong == ["TorchSTFT.transform (decoder.generator.stft)"]

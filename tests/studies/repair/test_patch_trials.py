@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from kokoro_nb import cache_keys
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.ladder import Climb
 from kokoro_nb.errors import InputError
@@ -22,7 +23,6 @@ from kokoro_nb.studies.repair.patch_trials import (
     PatchBench,
     PatchTrial,
     StageOutcome,
-    _own_code,
     judged,
     structure,
 )
@@ -188,5 +188,10 @@ def test_stages_are_those_of_the_utterance(narrow_case, bench):
     assert torch.equal(stages["excitation"].inputs["f0"], narrow_case.tensors["f0"][:, :16])
 
 
-def test_a_recorded_outcome_depends_on_our_own_code():
-    assert {"patches.py", "onnx.py", "kernels.py"} <= {path.name for path in _own_code()}
+def test_a_recorded_outcome_depends_on_our_own_code(narrow, bench, monkeypatch):
+    stage, tried = bench.stages[0], []
+    monkeypatch.setattr(cache_keys, "code_digest", lambda *rooms: tried.append(rooms) or "another")
+    before = bench._key(stage, narrow.model.decoder.encode)
+    assert tried == [("backends", "models")]
+    monkeypatch.setattr(cache_keys, "code_digest", lambda *rooms: "changed")
+    assert bench._key(stage, narrow.model.decoder.encode) != before

@@ -1,0 +1,48 @@
+"""Whether the spectrum of an audio is the model's, where its samples cannot be: the distance beside that of rounding.
+
+Before the source's atan2 any rounding makes another waveform, in two runtimes that are both right. Their spectra stay
+near each other, and how near is measured on the model itself, in float32 against float64.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kokoro_nb.listening.spectrum import log_spectral_distance
+from kokoro_nb.listening.waveform import Signal
+
+TRANSPARENT = 1.0  # dB: a distance that is not heard (Paliwal and Atal, 1993)
+
+
+@dataclass(frozen=True)
+class SpectralAgreement:
+    """How far an audio is from the model's.
+
+    Attributes
+    ----------
+    distance : float
+        Log-spectral distance to what is right, dB; NaN where the audio is not finite or not as long.
+    floor : float
+        The same of the model itself, as far as rounding moves it, dB.
+    """
+
+    distance: float
+    floor: float
+
+    @property
+    def limit(self) -> float:
+        """What the distance may be, dB: `TRANSPARENT`, or twice the floor."""
+        return float(np.maximum(TRANSPARENT, 2 * self.floor))
+
+
+def spectral_agreement(exact: Signal, reference: Signal, candidate: Signal) -> SpectralAgreement:
+    """Compare an audio with the model in float64, and the model in float32 with that too.
+
+    Parameters
+    ----------
+    exact, reference, candidate : numpy.ndarray, any shape of n samples, float
+        By the model in float64, by the model in float32, and by an export; full scale 1.
+    """
+    right, single, found = (np.asarray(one, np.float64).reshape(-1) for one in (exact, reference, candidate))
+    distance = log_spectral_distance(right, found) if found.size == right.size else float("nan")
+    return SpectralAgreement(distance, log_spectral_distance(right, single))

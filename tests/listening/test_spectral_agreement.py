@@ -1,0 +1,37 @@
+"""The spectrum of an audio beside the floor: what is wrong has to leave the limit, however its waveform looks."""
+
+import numpy as np
+import pytest
+
+from kokoro_nb.listening.spectral_agreement import TRANSPARENT, SpectralAgreement, spectral_agreement
+
+RATE = 24000
+TIME = np.arange(RATE) / RATE
+VOICE = sum(np.sin(2 * np.pi * 150 * k * TIME) / k for k in range(1, 20))
+NOISE = np.random.default_rng(0).standard_normal(RATE)
+RIGHT = 0.2 * VOICE + 0.02 * NOISE
+
+
+def agreement(candidate):
+    return spectral_agreement(RIGHT, (RIGHT + 1e-6 * NOISE).reshape(1, -1), candidate)
+
+
+def test_rounding_and_a_turn_of_the_whole_waveform_agree():
+    assert agreement(RIGHT + 1e-6 * np.roll(NOISE, 1)).distance < 0.1
+    assert agreement(-RIGHT).distance == 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [0.7 * RIGHT, RIGHT + 0.1 * NOISE, 0.2 * VOICE, np.full(RATE, np.nan), RIGHT[:-600], np.zeros(RATE), RIGHT**3],
+    ids=["level", "hiss", "no noise", "NaN", "a frame short", "silence", "distorted"],
+)
+def test_what_is_wrong_is_beyond_the_limit(wrong):
+    found = agreement(wrong)
+    assert not found.distance <= found.limit
+
+
+def test_the_limit_is_twice_the_floor_where_that_is_more_and_nan_stays():
+    assert SpectralAgreement(0.0, 0.3).limit == TRANSPARENT
+    assert SpectralAgreement(0.0, 2.0).limit == 4.0
+    assert np.isnan(SpectralAgreement(0.0, float("nan")).limit)

@@ -1,0 +1,54 @@
+"""What a cached result depends on: a change of any of it gives another key."""
+
+import os
+
+import pytest
+
+from kokoro_nb import cache_keys
+from kokoro_nb.cache_keys import cache_key, code_digest, files_digest, package_versions
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    for room in ("backends", "models"):
+        (tmp_path / room).mkdir()
+        (tmp_path / room / "a.py").write_text("x = 1")
+    monkeypatch.setattr(cache_keys, "PACKAGE", tmp_path)
+    code_digest.cache_clear()
+    yield tmp_path
+    code_digest.cache_clear()
+
+
+def changed(path, text):
+    path.write_text(text)
+    code_digest.cache_clear()
+
+
+def test_the_code_of_its_rooms_counts_and_that_of_others_does_not(package):
+    of_one, of_all = cache_key({"a": 1}, ["backends"]), cache_key({"a": 1})
+    changed(package / "models" / "a.py", "x = 2")
+    assert cache_key({"a": 1}, ["backends"]) == of_one
+    assert cache_key({"a": 1}) != of_all
+    changed(package / "backends" / "b.py", "y = 1")
+    assert cache_key({"a": 1}, ["backends"]) != of_one
+
+
+def test_what_is_decided_and_the_versions_count(monkeypatch):
+    keys = {cache_key({"a": 1}, packages=["numpy"]), cache_key({"a": 2}, packages=["numpy"]), cache_key({"a": 1})}
+    monkeypatch.setattr(cache_keys, "_version", lambda package: "0.0.1")
+    assert len(keys | {cache_key({"a": 1}, packages=["numpy"])}) == 4
+    monkeypatch.undo()
+    assert package_versions(["no-such-distribution"]) == {"no-such-distribution": "absent"}
+
+
+def test_files_count_by_content(tmp_path):
+    file = tmp_path / "w" / "a.bin"
+    file.parent.mkdir()
+    file.write_bytes(b"one")
+    of_file, of_folder = files_digest(file), files_digest(file.parent)
+    os.utime(file, ns=(1, 1))
+    assert (files_digest(file), files_digest(file.parent)) == (of_file, of_folder)
+    file.write_bytes(b"two")
+    assert files_digest(file) != of_file
+    assert files_digest(file.parent) != of_folder
+    assert files_digest(tmp_path / "nowhere") == ""
