@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from kokoro_nb import cache_keys
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.exported import export_program
@@ -120,10 +121,16 @@ def test_the_meta_says_what_was_made_from_what(onnxruntime, exported, tmp_path):
 
 def test_another_version_of_a_runtime_is_another_artefact(onnxruntime, exported, tmp_path, monkeypatch):
     first = onnxruntime.export(exported, X, tmp_path)
-    monkeypatch.setattr("kokoro_nb.backends.artefacts.version", lambda package: "0.0")
+    monkeypatch.setattr(cache_keys, "_version", lambda package: "0.0")
     second = onnxruntime.export(exported, X, tmp_path)
     assert not second.cached
     assert second.path != first.path
+
+
+def test_other_code_of_ours_makes_another_artefact(onnxruntime, exported, tmp_path, monkeypatch):
+    first = onnxruntime.export(exported, X, tmp_path)
+    monkeypatch.setattr(cache_keys, "code_digest", lambda *rooms: "another")
+    assert onnxruntime.export(exported, X, tmp_path).path != first.path
 
 
 def test_the_default_folder_is_in_the_cache(onnxruntime, exported, tmp_path, monkeypatch):
