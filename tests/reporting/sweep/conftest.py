@@ -11,7 +11,7 @@ MEASURE = """\
 import json, pathlib
 finding = dict(kind="size", verdict="pass", statement="It is small.", weights="none", value=number, limit=1000)
 rows = [finding, {**finding, "kind": "sign", "value": "nan", "verdict": "fail", "limit": None}]
-pathlib.Path(out_dir, "findings.json").write_text(json.dumps({"schema": 1, "findings": rows}))"""
+pathlib.Path(out_dir, "findings.json").write_text(json.dumps({"schema": 1, "finished": "now", "findings": rows}))"""
 
 
 @pytest.fixture(scope="session")
