@@ -1,10 +1,10 @@
 """The decoder on several runtimes: from `har` on, whole, and with growing sets of patches."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 
-from kokoro_nb.errors import InputError
 from kokoro_nb.listening.spectral_agreement import SpectralAgreement, spectral_agreement
 from kokoro_nb.locate.survey import SurveyRow, survey
 from kokoro_nb.models import stages
@@ -34,33 +34,37 @@ def ladders_from_har(kokoro: Kokoro, case: Case, frames: int, backends: Sequence
     return ladders(kokoro.model, lambda model: stages.FromHarStage(model.decoder), inputs, EXPORT_PATCHES, backends)
 
 
-def whole_decoder(
-    kokoro: Kokoro, case: Case, frames: int, backends: Sequence[str], patches: Sequence[str] = EXPORT_PATCHES
+@dataclass(frozen=True)
+class DecoderSurvey:
+    """The whole decoder on several backends, eager in float32 and in float64 among them."""
+
+    rows: tuple[SurveyRow, ...]
+
+    @property
+    def spectra(self) -> dict[str, SpectralAgreement]:
+        """The spectrum of the audio of each backend that gave any, against eager's in float64."""
+        taken = {row.backend: row.climb.outputs for row in self.rows if row.climb and row.climb.outputs}
+        audio = {name: next(iter(outputs.values())) for name, outputs in taken.items()}
+        exact, single = audio.pop("eager-float64"), audio.pop("eager")
+        return {name: spectral_agreement(exact, single, found) for name, found in audio.items()}
+
+
+def whole_decoder(kokoro: Kokoro, case: Case, frames: int, backends: Sequence[str]) -> DecoderSurvey:
+    """Export the whole decoder with all export patches to each of `backends`."""
+    names = ["eager", *backends, "eager-float64"]
+    return DecoderSurvey(_whole_decoder(kokoro, case, frames, names, EXPORT_PATCHES))
+
+
+def _whole_decoder(
+    kokoro: Kokoro, case: Case, frames: int, backends: Sequence[str], patches: Sequence[str]
 ) -> tuple[SurveyRow, ...]:
-    """Export the whole decoder with `patches` to each of `backends`."""
     with patched(kokoro.model, patches):
         return survey(stages.DecoderStage(kokoro.model.decoder), case.decoder_inputs(frames), backends)
 
 
-def spectra(rows: Sequence[SurveyRow]) -> dict[str, SpectralAgreement]:
-    """Compare the audio of each backend in `rows` by its spectrum with eager's in float64, which has to be among them.
-
-    Raises
-    ------
-    InputError
-        If ``eager`` or ``eager-float64`` is not among them, or gave nothing.
-    """
-    audio = {row.backend: next(iter(row.climb.outputs.values())) for row in rows if row.climb and row.climb.outputs}
-    absent = [name for name in ("eager", "eager-float64") if name not in audio]
-    if absent:
-        raise InputError(f"There is no audio of {absent[0]} to compare with; survey it too.")
-    exact, single = audio.pop("eager-float64"), audio.pop("eager")
-    return {name: spectral_agreement(exact, single, found) for name, found in audio.items()}
-
-
 def patch_sets(kokoro: Kokoro, case: Case, frames: int, backends: Sequence[str]) -> dict[str, tuple[SurveyRow, ...]]:
     """Export the whole decoder with each of `PATCH_SETS`, by the name of the set."""
-    return {name: whole_decoder(kokoro, case, frames, backends, patches) for name, patches in PATCH_SETS.items()}
+    return {name: _whole_decoder(kokoro, case, frames, backends, patches) for name, patches in PATCH_SETS.items()}
 
 
 def _har_inputs(kokoro: Kokoro, case: Case, frames: int) -> dict[str, torch.Tensor]:
