@@ -35,6 +35,14 @@ class Defect:
         Module of `runners` that exports and runs ``broken`` and ``mended``; empty where the tool is called directly.
     inputs : dict
         Tensors by name, in the order in which both forms take them.
+    backends : tuple of str
+        Beginnings of the names of backends that show it in a program that is traced there.
+    operators : tuple of str
+        The operators that it is about: ``instance_norm``.
+    mechanism : str
+        What happens in them, as `locate.mechanism` names it; empty where the operator says enough.
+    threads : tuple of str
+        Public threads about it, ``owner/repository#number``.
     """
 
     tool: str
@@ -45,6 +53,10 @@ class Defect:
     error = ""
     varies = ""
     runner = ""
+    backends: tuple[str, ...] = ()
+    operators: tuple[str, ...] = ()
+    mechanism = ""
+    threads: tuple[str, ...] = ()
     inputs: Mapping[str, Tensor]
     broken: Callable[..., Any]
     mended: Callable[..., Any]
@@ -71,6 +83,10 @@ class Defect:
     def options(self, mended: bool) -> dict[str, bool]:
         """Return the options that the runner gets for either form."""
         return {}
+
+    def concerns(self, arguments: Mapping[str, Any]) -> bool:
+        """Return whether the defect shows where one of its `operators` is called with these arguments, by name."""
+        return True
 
     def module(self, mended: bool) -> nn.Module:
         """Return a form as a module."""

@@ -36,21 +36,21 @@ class FindingCase:
 
     def seen(self, inputs: Mapping[str, torch.Tensor], mended: bool, run: Callable[..., Any] | None) -> np.ndarray:
         """Return what the runtime computes; mended: what PyTorch computes of the program as it should be."""
-        module = _Positional(torch.export.load(self.folder / (RIGHT if mended or run is None else PROGRAM)))
+        module = PositionalProgram(torch.export.load(self.folder / (RIGHT if mended or run is None else PROGRAM)))
         if mended or run is None:
             with torch.no_grad():
                 return module(*inputs.values()).numpy()
         return run(module, inputs)[0]
 
 
-class _Positional(torch.nn.Module):
+class PositionalProgram(torch.nn.Module):
     """An exported program as a module that takes its inputs in order and gives its first result."""
 
     def __init__(self, program: torch.export.ExportedProgram):
         super().__init__()
         self.module, self.takes = program.module(), program.call_spec.in_spec
 
-    def eval(self) -> "_Positional":
+    def eval(self) -> "PositionalProgram":
         """Return itself: an exported program has no training mode, and refuses to be asked."""
         return self
 

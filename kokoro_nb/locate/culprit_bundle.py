@@ -4,7 +4,11 @@ import importlib.metadata
 import inspect
 import platform
 import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,6 +22,7 @@ from kokoro_nb.defects.defect_bundle import REPORT, SCRIPT
 from kokoro_nb.defects.runners import coremltools, onnxruntime, tvm, xnnpack
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.culprit import Culprit
+from kokoro_nb.locate.output_error import worst_output
 from kokoro_nb.storage import atomic, require_own, write_json
 from kokoro_nb.traces.operators import CONSTANT, INPUT
 from kokoro_nb.traces.trace import Trace
@@ -29,7 +34,8 @@ RUNNERS = {
     "tvm-unfused": (tvm, ("apache-tvm",)),
     "coreml-reference": (coremltools, ("coremltools",)),
 }
-INFINITE_LIMIT = 1e-5  # of the peak, where the finding is of something that is not finite
+ALLOWED = 16  # how many times PyTorch's own rounding on these inputs is allowed: one draw of it may be a small one
+WAITED = 600  # seconds, for one form of the case in a process of its own
 
 
 def write_finding_bundle(
@@ -39,7 +45,8 @@ def write_finding_bundle(
 
     The folder holds ``repro.py``, which needs torch, numpy, safetensors and the runtime, and exits with 1 while the
     runtime is wrong, 0 when it is right, 2 where the case itself breaks and 3 where the runtime is not installed; with
-    ``--mended`` it runs PyTorch on the program as it should be. What goes in is what went into the operator in the
+    ``--mended`` it runs PyTorch on the program as it should be. Both are run in processes of their own before the
+    folder is there: the first has to fail, and the second to pass. What goes in is what went into the operator in the
     reference, so that nothing before it has a part in it.
 
     Parameters
@@ -57,7 +64,8 @@ def write_finding_bundle(
     Raises
     ------
     InputError
-        If the finding names no operator, its backend has no script of its own, or `folder` cannot be written.
+        If the finding names no operator, its backend has no script of its own, the operator alone does not reproduce
+        it, or `folder` cannot be written.
     """
     if culprit.tap is None:
         raise InputError("The finding names no operator; there is nothing to cut out.")
@@ -71,7 +79,7 @@ def write_finding_bundle(
     right = np.ascontiguousarray(reference.meaning.recompute(name, reference.inputs, captured).numpy())
     fed = cuts[finding_case.PROGRAM].inputs(reference.inputs, reference.values)
     tensors = {key: torch.from_numpy(np.ascontiguousarray(as_array(key, value))) for key, value in fed.items()}
-    limit = _limit(culprit)
+    limit = _limit(culprit, cuts[finding_case.RIGHT].exported.program, tensors, right)
     require_own(folder, SCRIPT, "a bundle", "folder")
     with atomic(folder) as draft:
         draft.mkdir()
@@ -84,13 +92,43 @@ def write_finding_bundle(
         about = {"packages": packages, "runner": culprit.backend, "limit": limit}
         write_json(draft / finding_case.ABOUT, {**about, "finding": culprit.as_dict()})
         (draft / REPORT).write_text(_report(culprit, packages, limit), encoding="utf-8")
+        _require(draft, culprit, 1)
+        _require(draft, culprit, 0, "--mended")
     return Path(folder)
 
 
-def _limit(culprit: Culprit) -> float:
-    """Return what rounding explains of the error, of the peak."""
+def _require(folder: Path, culprit: Culprit, status: int, *arguments: str) -> None:
+    """Run the script in a process of its own, and refuse the bundle if it exits with another status."""
+    command = [sys.executable, "-I", SCRIPT, *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=WAITED)
+    if done.returncode == status:
+        return
+    assert culprit.tap is not None
+    said = (done.stdout.strip() or done.stderr.strip() or "nothing").splitlines()[-1]
+    if status == 1 and done.returncode == 0:
+        raise InputError(
+            f"{culprit.tap.name} alone, on what PyTorch puts into it, is right on {culprit.backend} ({said}): what is "
+            "wrong needs what lies around it, so that there is no bundle of this operator."
+        )
+    raise InputError(f"The bundle of {culprit.tap.name} exits with {done.returncode}, not {status} ({said}).")
+
+
+def _limit(culprit: Culprit, program: Any, tensors: Mapping[str, torch.Tensor], right: np.ndarray) -> float:
+    """Return what rounding explains of the error, of the peak: of the finding, and of PyTorch on these inputs."""
+    case = finding_case.PositionalProgram(program)
+    with torch.no_grad():
+        own = worst_output({"": right}, {"": case(*tensors.values()).numpy()}).of_peak
+    dtype = right.dtype if culprit.tap is None else culprit.tap.operator.dtype
+    rounding = float(np.finfo(dtype).eps) if np.dtype(dtype).kind == "f" else 0.0
     known = culprit.local_error and culprit.ratio and np.isfinite(culprit.local_error) and np.isfinite(culprit.ratio)
-    return culprit.local_error / culprit.ratio if known else INFINITE_LIMIT  # type: ignore[operator]
+    explained = culprit.local_error / culprit.ratio if known else rounding  # type: ignore[operator]
+    return float(np.max([explained, ALLOWED * own]))
+
+
+def _seen(culprit: Culprit) -> str:
+    if culprit.local_error is None or np.isnan(culprit.local_error):
+        return f"not finite where it should be, {culprit.channels}"
+    return f"an error of {culprit.local_error:.3g} of the peak, {culprit.channels}"
 
 
 def _report(culprit: Culprit, packages: tuple[str, ...], limit: float) -> str:
@@ -104,8 +142,8 @@ def _report(culprit: Culprit, packages: tuple[str, ...], limit: float) -> str:
         "## Versions",
         "\n".join([*versions, f"- Python {platform.python_version()}, {platform.system()} {platform.machine()}"]),
         "## What is expected and what is seen",
-        f"Expected is the operator in float64 on the same inputs, to {limit:.3g} of the peak, which is what rounding "
-        f"explains. Seen in the whole model: an error of {culprit.local_error} of the peak, {culprit.channels}.",
+        f"Expected is the operator in float64 on the same inputs, to {limit:.3g} of the peak: what rounding explains, "
+        f"and {ALLOWED} times what PyTorch itself is off on them. Seen in the whole model: {_seen(culprit)}.",
         *(["## What may be the cause", "\n".join(mechanisms)] if mechanisms else []),
         "## How to run it",
         "    python repro.py\n    python repro.py --mended",

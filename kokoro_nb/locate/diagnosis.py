@@ -177,7 +177,9 @@ class Diagnosis:
         return write_text(path, markup.page(title, parts))
 
     def bundle(self, folder: str | Path) -> Path:
-        """Write the first culprit as a folder that reproduces it without this package: see `culprit_bundle`.
+        """Write the culprit of the largest effect as a folder that reproduces it without this package.
+
+        See `culprit_bundle`: it is run both ways before it is there.
 
         Raises
         ------
@@ -185,9 +187,9 @@ class Diagnosis:
             If no operator was named by tracing, the backend has no script of its own, or `folder` holds something else.
         """
         subject = self.subject
-        if self.first is None or subject is None or subject.reference is None:
+        if not self.culprits or subject is None or subject.reference is None:
             raise InputError(f"There is no operator to reproduce: {self.statement}")
-        return write_finding_bundle(self.first, subject.candidate, subject.healthy, subject.reference, folder)
+        return write_finding_bundle(self.ranked[0], subject.candidate, subject.healthy, subject.reference, folder)
 
     def __str__(self) -> str:
         lines = [self.statement, f"{self.method}: {self.why}"]

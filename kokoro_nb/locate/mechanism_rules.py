@@ -42,6 +42,38 @@ class Evidence:
         return next((v.astype(np.float64) for v in self.inputs.values() if v.dtype.kind == "f"), None)
 
 
+LEVELS = 256  # of 8 bits
+
+
+def _erf(x: np.ndarray) -> np.ndarray:
+    import torch
+
+    return torch.erf(torch.from_numpy(x)).numpy()
+
+
+# operator -> number of inputs, in words, and what another operator makes of them
+ALTERNATIVES: dict[str, tuple[tuple[int, str, Callable[..., np.ndarray]], ...]] = {
+    "gelu": (
+        (1, "GELU by erf", lambda x: 0.5 * x * (1 + _erf(x / np.sqrt(2)))),
+        (1, "GELU by tanh", lambda x: 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))),
+        (1, "GELU by sigmoid", lambda x: x / (1 + np.exp(-1.702 * x))),
+    ),
+    "remainder": ((1, "0", lambda x: 0 * x), (2, "a remainder that truncates", np.fmod), (1, "x", lambda x: x)),
+    "fmod": ((2, "a remainder that floors", np.mod), (1, "0", lambda x: 0 * x)),
+    "atan2": (
+        (2, "atan(y / x)", lambda y, x: np.arctan(y / x)),
+        (2, "atan2 that is 0 where y is", lambda y, x: np.where(y == 0, 0.0, np.arctan2(y, x))),
+    ),
+    "round": (
+        (1, "rounding half up", lambda x: np.floor(x + 0.5)),
+        (1, "floor", np.floor),
+        (1, "truncation", np.trunc),
+    ),
+    "reciprocal": ((1, "1 / (x + 0.0001)", lambda x: 1 / (x + 1e-4)),),
+    "rsqrt": ((1, "1 / sqrt(x + 1e-12)", lambda x: 1 / np.sqrt(x + 1e-12)),),
+    "log_softmax": ((1, "softmax", lambda x: np.exp(x - x.max(-1, keepdims=True))),),
+}
+
 Rule = Callable[[Evidence], Mechanism | None]
 RULES: list[Rule] = []
 
@@ -165,6 +197,66 @@ def half_rounding(evidence: Evidence) -> Mechanism | None:
     if kept < 1 or len(np.unique(error.given)) < 16:
         return None
     return Mechanism("too few bits", "a result rounded to float16", ("every element is a float16 number",))
+
+
+@rule
+def swallowed_nan(evidence: Evidence) -> Mechanism | None:
+    """A number where NaN is right: a comparison or an approximation that no NaN passes."""
+    error = evidence.error
+    if error.right.dtype.kind != "f":
+        return None
+    lost = np.isnan(error.right) & ~np.isnan(error.given)
+    if not lost.any() or (error.wrong & ~lost).any():
+        return None
+    text = f"{int(lost.sum())} elements are NaN in float64 and a number here"
+    return Mechanism("operator lowered as another", f"{evidence.op} passes over NaN", (text,))
+
+
+@rule
+def lowered_as_another(evidence: Evidence) -> Mechanism | None:
+    """What was given is what another operator makes of the same inputs."""
+    inputs = [value.astype(np.float64) for value in evidence.inputs.values() if value.dtype.kind == "f"]
+    for count, words, other in ALTERNATIVES.get(evidence.op, ()):
+        if len(inputs) >= count:
+            instead = np.asarray(other(*inputs[:count]), np.float64)
+            if instead.shape == evidence.error.right.shape:
+                statement = f"{evidence.op} computed as {words}"
+                found = _explained("operator lowered as another", statement, evidence, instead, words)
+                if found is not None:
+                    return found
+    return None
+
+
+@rule
+def another_constant(evidence: Evidence) -> Mechanism | None:
+    """What is multiplied, divided or added to is another constant."""
+    if evidence.op not in ("mul", "div", "add", "sub") or len(evidence.inputs) != 1:
+        return None
+    given, right = _finite(evidence)
+    if given.size < FEW:
+        return None
+    if evidence.op in ("mul", "div"):
+        energy = float(np.sum(right**2))
+        factor = float(np.sum(given * right)) / energy if energy else 1.0
+        words = f"{factor:.6g} times what is right"
+        return _explained("changed constant", "another constant", evidence, factor * evidence.error.right, words)
+    off = float(np.mean(given - right))
+    words = f"{off:+.6g} beside what is right"
+    return _explained("changed constant", "another constant", evidence, evidence.error.right + off, words)
+
+
+@rule
+def quantised(evidence: Evidence) -> Mechanism | None:
+    """What was given lies on a grid of no more values than 8 bits have."""
+    error = evidence.error
+    if error.given.dtype.kind != "f" or error.given.size < 4 * LEVELS or not np.isfinite(error.given).all():
+        return None
+    values, counts = np.unique(error.given, return_counts=True)
+    if not 2 < values.size <= LEVELS or len(np.unique(error.right)) < 4 * values.size:
+        return None
+    ends = float((counts[0] + counts[-1]) / error.given.size)
+    text = f"{values.size} different values, {100 * ends:.3g} % of the elements at the two outermost"
+    return Mechanism("quantisation range", "a result quantised to 8 bits or fewer", (text,))
 
 
 @rule

@@ -22,6 +22,7 @@ from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.effect import Deviation, ErrorPropagation, deviations, seen_deviations, with_effects
 from kokoro_nb.locate.halving import Search
 from kokoro_nb.locate.investigation import Investigation, investigate, reference_trace
+from kokoro_nb.locate.known_defects import with_known_defect
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.mechanism import Mechanism
 from kokoro_nb.locate.mechanism_rules import Evidence, mechanisms
@@ -31,12 +32,13 @@ from kokoro_nb.locate.paired_programs import PARTED, other_program, parting
 from kokoro_nb.locate.patterns import pattern
 from kokoro_nb.locate.plain_cures import as_the_reference, exported_anew
 from kokoro_nb.locate.subject import Subject
-from kokoro_nb.traces.operators import CONSTANT, INPUT
+from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
 from kokoro_nb.traces.statistics import describe
 from kokoro_nb.traces.trace import Tap, Trace
 
 Method = Literal["auto", "tracing", "bisection"]
 Precision = Literal["float32", "float64"]
+RANDOM = ("rand", "rand_like", "randn", "randn_like", "normal", "bernoulli", "multinomial", "randint")
 EAGER: dict[Precision, str] = {"float32": "eager", "float64": "eager-float64"}
 
 
@@ -174,12 +176,15 @@ def _traced(subject: Subject, found: Investigation, method: Method) -> Diagnosis
     output, limits = output_error(found.reference, outputs, dtypes, found.errors, subject.limit)
     culprits = _measured(subject, found, limits)
     lossy = _lossy(found, culprits, output, limits) if output.verdict == "fail" else ()
-    every = (*culprits, *(replace(one, source=subject.source_line(_name(one))) for one in lossy))
-    if found.history.depends:
+    every = (*culprits, *(_placed(subject, one) for one in lossy))
+    draws = [one for one in _meaning(found).operators if _kind(one) in RANDOM]
+    if draws and not every and output.verdict == "fail" and not found.history.depends:
+        every = tuple(_placed(subject, _baked(found.backend, one)) for one in draws)
+    if found.history.depends and not draws:
         stale = Mechanism("stale memory", "memory that is used again and not cleared", (found.history.statement,))
         every = tuple(replace(one, mechanisms=(stale, *one.mechanisms)) for one in every)
-    verdict, statement = _concluded(found, every, lossy, output)
-    order = {tap.name: place for place, tap in enumerate(found.candidate.taps)}
+    verdict, statement = _concluded(found, every, lossy, output, bool(draws))
+    order = {operator.name: place for place, operator in enumerate(_meaning(found).operators)}
     why = f"{found.backend} shows {len(found.candidate.taps)} operators ({found.candidate.how})"
     return Diagnosis(
         found.backend,
@@ -196,7 +201,7 @@ def _traced(subject: Subject, found: Investigation, method: Method) -> Diagnosis
 
 def _measured(subject: Subject, found: Investigation, limits: dict[str, OutputLimit]) -> tuple[Culprit, ...]:
     """Return all wrong operators with their source lines and what each does to the output."""
-    culprits = [replace(one, source=subject.source_line(_name(one))) for one in _ordered(found)]
+    culprits = [_placed(subject, one) for one in _ordered(found)]
     seen = _seen(found, culprits)
     for place, one in enumerate(culprits):
         if not one.mechanisms and one.kind == "nonfinite" and _name(one) in seen:
@@ -206,6 +211,31 @@ def _measured(subject: Subject, found: Investigation, limits: dict[str, OutputLi
             if mechanism.name == "overflow of the dtype":
                 culprits[place] = replace(one, mechanisms=(mechanism,))
     return with_effects(culprits, ErrorPropagation(_meaning(found), found.reference.inputs, seen, limits))
+
+
+def _baked(backend: str, operator: Operator) -> Culprit:
+    """Return an operator that draws numbers as a culprit: two calls gave the same."""
+    text = "every call gives the same numbers, which are not those of PyTorch"
+    return Culprit(
+        "divergence",
+        "fail",
+        backend,
+        Tap(operator, describe(np.empty(0, operator.dtype))),
+        candidates=(operator.name,),
+        channels="drawn once, at export",
+        upstream=operator.inputs,
+        reaches_output=True,
+        mechanisms=(Mechanism("baked-in random numbers", "random numbers drawn at export", (text,)),),
+    )
+
+
+def _kind(operator: Operator) -> str:
+    return operator.op.split(".")[1] if "." in operator.op else operator.op
+
+
+def _placed(subject: Subject, culprit: Culprit) -> Culprit:
+    """Return a culprit with the line that calls its operator, and with the known defect that it is a case of."""
+    return with_known_defect(replace(culprit, source=subject.source_line(_name(culprit))), subject.candidate)
 
 
 def _seen(found: Investigation, culprits: Sequence[Culprit]) -> dict[str, Deviation]:
@@ -231,11 +261,13 @@ def _lossy(
 
 
 def _concluded(
-    found: Investigation, culprits: Sequence[Culprit], lossy: Sequence[Culprit], output: OutputError
+    found: Investigation, culprits: Sequence[Culprit], lossy: Sequence[Culprit], output: OutputError, draws: bool
 ) -> tuple[Verdict, str]:
     """Return the verdict and the result in one sentence."""
     if len(culprits) > len(lossy):
-        return "fail", found.culprit.statement
+        if found.culprit.verdict == "fail":
+            return "fail", found.culprit.statement
+        return "fail", f"On {found.backend} {_name(culprits[0])} gives the numbers that were drawn at export."
     if lossy:
         names = ", ".join(_name(one) for one in lossy[:3]) + (f" and {len(lossy) - 3} more" if len(lossy) > 3 else "")
         dtype = found.candidate[_name(lossy[0])].statistics.dtype
@@ -243,12 +275,17 @@ def _concluded(
             f"On {found.backend} {output}. Every operator is right for {dtype}: the rounding of {names} is what the "
             f"output cannot bear."
         )
+    if output.verdict == "fail" and draws:
+        return "unknown", (
+            f"The program draws random numbers, so that two runs on {found.backend} and in PyTorch cannot be compared; "
+            "make the noise an input."
+        )
     if output.verdict == "fail":
         return "unknown", (
             f"On {found.backend} {output}, and none of the operators that were captured is wrong or loses as much by "
             "rounding; try another backend, or method='bisection'."
         )
-    if found.history.depends:
+    if found.history.depends and not draws:
         return "fail", f"On {found.backend} no operator is wrong on the first call. {found.history.statement}"
     if found.culprit.verdict != "pass":
         return found.culprit.verdict, found.culprit.statement
@@ -321,7 +358,8 @@ def _bisected(subject: Subject, why: str, traced: Diagnosis | None = None) -> Di
     output = None
     investigation = traced.investigation if traced else None
     outputs = investigation.history.first if investigation else subject.outputs()
-    culprits = tuple(_culprit(subject, search, known) for search in found.searches if search.error is not None)
+    named = (_culprit(subject, search, known) for search in found.searches if search.error is not None)
+    culprits = tuple(_placed(subject, one) for one in named)
     if not isinstance(outputs, Failure):
         dtypes = [operator.dtype for operator in subject.candidate.specification.operators]
         output, limits = output_error(known, outputs, dtypes, errors, subject.limit)
@@ -365,7 +403,6 @@ def _culprit(subject: Subject, search: Search, known: Trace) -> Culprit:
         upstream=error.operator.inputs,
         reaches_output=True,
         mechanisms=mechanisms(Evidence(error, _pattern(error), _inputs(error, known))),
-        source=subject.source_line(error.operator.name),
     )
 
 

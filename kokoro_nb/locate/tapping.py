@@ -95,6 +95,8 @@ class ProbeEffect:
         The same as a share of that output's peak without taps, the largest over the outputs.
     output : str
         The output at which it is largest; empty if none changed.
+    nothing_finite : bool
+        Whether no element of that output is finite without taps, so that nothing can be measured.
     """
 
     backend: str
@@ -102,6 +104,7 @@ class ProbeEffect:
     difference: float
     of_peak: float
     output: str
+    nothing_finite: bool = False
 
     @property
     def changed(self) -> bool:
@@ -114,6 +117,8 @@ class ProbeEffect:
         about = f"Looking into {self.backend} ({self.how})"
         if not self.changed:
             return f"{about} changed no bit of its outputs."
+        if self.nothing_finite:
+            return f"{about}: no element of '{self.output}' is finite without taps, so that no change can be measured."
         if np.isnan(self.difference):
             return f"{about} changed which elements of '{self.output}' are finite: its taps do not show the fault."
         return f"{about} changed '{self.output}' by up to {self.difference:.2g}, {self.of_peak:.2g} of its peak."
@@ -140,6 +145,8 @@ def probe_effect(untapped: Mapping[str, np.ndarray], trace: Trace) -> ProbeEffec
         raise InputError("The tapped and the untapped run have different outputs; compare runs of one program.")
     worst, share, where = 0.0, 0.0, ""
     for name, plain in untapped.items():
+        if plain.size and not np.isfinite(plain).any():
+            return ProbeEffect(trace.backend, trace.how, float("nan"), float("nan"), name, nothing_finite=True)
         difference, peak = _difference(plain, trace.outputs[name])
         if np.isnan(difference):
             return ProbeEffect(trace.backend, trace.how, difference, difference, name)

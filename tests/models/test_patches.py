@@ -26,6 +26,7 @@ METHODS = {
         (AdaINResBlock1, "forward"),
         (AdaIN1d, "forward"),
         (nn.InstanceNorm1d, "forward"),
+        (nn.GroupNorm, "forward"),
     ]
 }
 

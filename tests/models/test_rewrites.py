@@ -216,3 +216,18 @@ def test_a_norm_written_out_holds_where_a_one_pass_variance_fails(affine, patch)
     if affine:
         one_pass = one_pass * norm.weight[:, None] + norm.bias[:, None]
     assert not (one_pass - expected).abs().max() < 10 * error
+
+
+@pytest.mark.parametrize("affine", [True, False])
+def test_two_pass_norm_changes_the_group_norm_of_any_module(affine):
+    model = nn.Sequential(nn.GroupNorm(2, 8, affine=affine), nn.Tanh())
+    if affine:
+        nn.init.normal_(model[0].weight, 1, 0.1)
+        nn.init.normal_(model[0].bias, 0, 0.1)
+    x = torch.randn(2, 8, 5, 6, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        expected = model(x)
+        with patched(model, ("two_pass_norm",)):
+            graph = torch.export.export(model, (x,), strict=False).graph
+            torch.testing.assert_close(model(x), expected, rtol=0, atol=1e-6)
+    assert not any("group_norm" in str(node.target) for node in graph.nodes)

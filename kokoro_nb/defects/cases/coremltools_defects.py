@@ -13,6 +13,7 @@ class ConverterDefect(Defect):
     tool = "coremltools"
     packages: tuple[str, ...] = ("coremltools",)
     runner = "coremltools"
+    backends: tuple[str, ...] = ("coreml",)
     limit = 1e-5
 
 
@@ -30,6 +31,8 @@ class CoremltoolsAtan2(ConverterDefect):
     """
 
     where = "coremltools/converters/mil/frontend/torch/ops.py: atan2"
+    operators = ("atan2",)
+    threads = ("apple/coremltools#2769",)
     mended_by = "both scaled up before"
     inputs = {"y": torch.full((4,), 1e-9), "x": torch.tensor([1e-9, 2e-9, -1e-9, -2e-9])}
 
@@ -147,6 +150,7 @@ class CoremltoolsReciprocal(ConverterDefect):
         "coremltools/converters/mil/frontend/torch/ops.py: reciprocal, without epsilon; "
         "mil/ops/defs/iOS17/elementwise_unary.py: inverse"
     )
+    operators = ("reciprocal",)
     mended_by = "the quotient of two tensors (the patch divided_snake)"
     inputs = {"x": torch.linspace(-1, 1, 16), "y": torch.full((16,), 0.01)}
 
@@ -171,6 +175,8 @@ class CoremltoolsRemainder(ConverterDefect):
         "coremltools/converters/mil/mil/passes/defs/cleanup/noop_elimination.py: floor_div; "
         "frontend/torch/ops.py: remainder"
     )
+    operators = ("remainder",)
+    threads = ("apple/coremltools#2836", "apple/coremltools#2761")
     mended_by = "x - floor(x) (the patch floor_phase)"
     inputs = {"x": torch.linspace(0, 40, 161)[:-1]}
 
@@ -192,6 +198,7 @@ class CoremltoolsRsqrt(ConverterDefect):
         "coremltools/converters/mil/frontend/torch/ops.py: rsqrt, without epsilon; "
         "mil/ops/defs/iOS17/elementwise_unary.py: rsqrt"
     )
+    operators = ("rsqrt",)
     mended_by = "the quotient of 1 and the root, both tensors"
     inputs = {"x": torch.logspace(-12, 0, 13), "one": torch.ones(13)}
 

@@ -3,6 +3,7 @@
 import io
 import subprocess
 import sys
+from collections.abc import Mapping
 from math import nan
 from typing import Any
 
@@ -20,6 +21,7 @@ class OnnxExportDefect(Defect):
     tool = "torch.onnx"
     packages = ("torch", "onnx", "onnxscript", "onnxruntime")
     runner = "onnxruntime"
+    backends: tuple[str, ...] = ("onnxruntime",)
     limit = 1e-5
 
 
@@ -31,6 +33,8 @@ class OnnxAtan2BranchCut(OnnxExportDefect):
     """
 
     where = "onnxscript/function_libs/torch_lib/ops/core.py: _atan2"
+    operators = ("atan2",)
+    mechanism = "branch cut of atan2"
     mended_by = "pi put in where y is 0 and x below it (the patch where_phase)"
     inputs = {"y": torch.zeros(8), "x": -torch.arange(1.0, 9.0)}
 
@@ -51,6 +55,8 @@ class OnnxAtan2Nan(OnnxExportDefect):
     """
 
     where = "onnxscript/function_libs/torch_lib/ops/core.py: _atan2"
+    operators = ("atan2",)
+    mechanism = "operator lowered as another"
     mended_by = "NaN put back from the arguments"
     inputs = {"y": torch.tensor([1.0, nan, 2.0, nan]), "x": torch.tensor([1.0, 1.0, nan, nan])}
 
@@ -72,9 +78,14 @@ class OnnxFloorDivision(OnnxExportDefect):
     """
 
     where = "onnxscript/function_libs/torch_lib/ops/core.py: aten_div_mode"
+    operators = ("div", "floor_divide")
     mended_by = "the remainder taken away first"
     limit = 0.0
     inputs = {"x": torch.tensor([1.0, 2.5, 3.5, 0.95]), "y": torch.full((4,), 0.1)}
+
+    def concerns(self, arguments: Mapping[str, Any]) -> bool:
+        """Return whether the quotient is rounded down."""
+        return arguments.get("rounding_mode", "floor") == "floor"
 
     def broken(self, x: Tensor, y: Tensor) -> Tensor:
         return torch.div(x, y, rounding_mode="floor")
@@ -136,6 +147,7 @@ class OnnxLogSigmoid(OnnxExportDefect):
     """
 
     where = "onnxscript/function_libs/torch_lib/ops/nn.py: aten_log_sigmoid"
+    operators = ("log_sigmoid",)
     mended_by = "the negative softplus of the opposite"
     limit = 1e-6
     inputs = {"x": torch.tensor([-200.0, -100.0, -20.0, 0.0, 20.0])}

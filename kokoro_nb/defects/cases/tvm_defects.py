@@ -18,6 +18,7 @@ class TvmDefect(Defect):
     tool = "TVM"
     packages = ("apache-tvm",)
     runner = "tvm"
+    backends: tuple[str, ...] = ("tvm",)
 
 
 class TvmArgmaxNan(TvmDefect):
@@ -27,6 +28,8 @@ class TvmArgmaxNan(TvmDefect):
     """
 
     where = "topi.argmax, by tvm/relax/transform/legalize_ops/search.py"
+    operators = ("argmax",)
+    mechanism = "operator lowered as another"
     mended_by = "NaN asked for first, as an infinity"
     inputs = {"x": torch.tensor([1.0, nan, 3.0, 2.0])}
 
@@ -44,6 +47,8 @@ class TvmBakedNoise(TvmDefect):
     """
 
     where = "tvm/relax/frontend/torch/exported_program_translator.py: _randn, np.random.randn"
+    operators = ("rand", "rand_like", "randn", "randn_like")
+    mechanism = "baked-in random numbers"
     mended_by = "the noise as an input (the patch explicit_noise)"
     draw = torch.Generator().manual_seed(0)
     inputs = {"x": torch.zeros(16), "first": torch.randn(16, generator=draw), "second": torch.randn(16, generator=draw)}
@@ -72,6 +77,8 @@ class TvmClampNan(TvmDefect):
     """
 
     where = "tvm/relax/frontend/torch/base_fx_graph_translator.py: _clamp, relax.op.clip; so are maximum and relu"
+    operators = ("clamp", "relu", "maximum", "minimum")
+    mechanism = "operator lowered as another"
     mended_by = "NaN put back by isnan"
     inputs = {"x": torch.tensor([-inf, -1.0, 0.0, 2.0, inf, nan])}
 
@@ -89,8 +96,13 @@ class TvmIgnoredAlpha(TvmDefect):
     """
 
     where = "tvm/relax/frontend/torch/base_fx_graph_translator.py: _binary_op"
+    operators = ("add", "sub")
     mended_by = "the product written out"
     inputs = {"x": torch.arange(4.0), "y": torch.ones(4)}
+
+    def concerns(self, arguments: Mapping[str, Any]) -> bool:
+        """Return whether there is another alpha than 1."""
+        return arguments.get("alpha", 1) != 1
 
     def broken(self, x: Tensor, y: Tensor) -> Tensor:
         return torch.add(x, y, alpha=2)
@@ -110,6 +122,9 @@ class TvmInstanceNorm(TvmDefect):
     """
 
     where = "include/tvm/topi/nn/instance_norm.h: var = E[x * x] - mean * mean, from one reduction"
+    operators = ("instance_norm",)
+    mechanism = "one-pass variance"
+    threads = ("apache/tvm#19592", "apache/tvm#14410")
     mended_by = "the variance of what is left after the mean is taken away (the patch two_pass_norm)"
     limit = 1e-2  # rounding of the input alone, 5e-7, is 5e-5 of the deviation
     inputs = {"x": 10 + 0.01 * torch.randn(1, 64, 3840, generator=torch.Generator().manual_seed(0))}
@@ -170,6 +185,8 @@ class TvmMaxPoolNan(TvmDefect):
     """
 
     where = "topi.nn.pool1d, by tvm/relax/transform/legalize_ops/nn.py"
+    operators = ("max_pool1d",)
+    mechanism = "operator lowered as another"
     mended_by = "NaN found by a pooling of its own"
     inputs = {"x": torch.tensor([[[1.0, nan, nan, 3.0, 4.0, 5.0]]])}
 
@@ -211,6 +228,8 @@ class TvmNotEqualNan(TvmDefect):
         "the simplifier of TIR expressions and the comparison that is compiled, "
         "tvm/relax/transform/legalize_ops/binary.py"
     )
+    operators = ("ne",)
+    mechanism = "operator lowered as another"
     mended_by = "torch.isnan"
     inputs = {"x": torch.tensor([-inf, -1.0, 0.0, 2.0, inf, nan])}
 

@@ -1,6 +1,8 @@
 """Defects of XNNPACK's kernels in ExecuTorch, and of what hands the operators to them."""
 
+from collections.abc import Mapping
 from math import inf, nan
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +18,7 @@ class XnnpackDefect(Defect):
     tool = "XNNPACK in ExecuTorch"
     packages = ("executorch",)
     runner = "xnnpack"
+    backends: tuple[str, ...] = ("executorch-xnnpack",)
     limit = 1e-5
 
 
@@ -40,6 +43,8 @@ class XnnpackExpNan(XnnpackKernelDefect):
     """
 
     configuration = "ExpConfig"
+    operators = ("exp",)
+    mechanism = "operator lowered as another"
     mended_by = "NaN put back by a comparison"
     inputs = {"x": torch.tensor([-1.0, 0.0, 1.0, nan] * 8)}
 
@@ -74,6 +79,8 @@ class XnnpackMaximumNan(XnnpackKernelDefect):
     """
 
     configuration = "MaximumConfig"
+    operators = ("maximum",)
+    mechanism = "operator lowered as another"
     mended_by = "NaN put back by a comparison"
     limit = 0.0
     inputs = {"x": torch.tensor([-1.0, 0.0, 1.0, nan] * 8), "y": torch.zeros(32)}
@@ -95,6 +102,8 @@ class XnnpackRsqrtZero(XnnpackKernelDefect):
     """
 
     configuration = "ReciprocalSquareRootConfig"
+    operators = ("rsqrt",)
+    mechanism = "division by zero"
     mended_by = "the quotient of 1 and the root"
     inputs = {"x": torch.tensor([0.0, 1e-30, 1.0, 4.0] * 8)}
 
@@ -175,8 +184,15 @@ class XnnpackTanhGelu(XnnpackDefect):
     """
 
     where = "backends/xnnpack/partition/config/generic_node_configs.py: GeluConfig; operators/op_gelu.py"
+    operators = ("gelu",)
+    mechanism = "operator lowered as another"
+    threads = ("pytorch/executorch#22851",)
     mended_by = "the formula written out (models.gelu.tanh_gelu_written_out)"
     inputs = {"x": torch.linspace(-6, 6, 401)}
+
+    def concerns(self, arguments: Mapping[str, Any]) -> bool:
+        """Return whether the approximation by tanh is asked for."""
+        return arguments.get("approximate") == "tanh"
 
     def broken(self, x: Tensor) -> Tensor:
         return F.gelu(x, approximate="tanh")

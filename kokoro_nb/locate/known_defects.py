@@ -1,0 +1,56 @@
+"""Which known defect a culprit is a case of: operator, backend and mechanism have to be those of the defect."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from kokoro_nb.backends.called_operators import arguments_by_name, is_element
+from kokoro_nb.backends.exported import Exported
+from kokoro_nb.defects import DEFECTS
+from kokoro_nb.locate.culprit import Culprit
+from kokoro_nb.locate.mechanism import Mechanism
+
+
+def with_known_defect(culprit: Culprit, exported: Exported) -> Culprit:
+    """Return a culprit whose mechanisms name the known defects that they are cases of.
+
+    Where the evidence speaks for no mechanism, a defect that is about the operator alone is named all the same.
+
+    Parameters
+    ----------
+    culprit : Culprit
+        With an operator.
+    exported : Exported
+        The program, in which the operator is called with its arguments.
+    """
+    if culprit.tap is None or exported.named_by is not None:
+        return culprit  # what was changed on purpose is no defect of the runtime
+    op = culprit.tap.op.split(".")[1] if "." in culprit.tap.op else culprit.tap.op
+    arguments = _arguments(exported, culprit.tap.name)
+    known = [
+        defect
+        for defect in DEFECTS
+        if op in defect.operators and culprit.backend.startswith(defect.backends) and defect.concerns(arguments)
+    ]
+    found = []
+    for mechanism in culprit.mechanisms:
+        linked = next((one for one in known if one.mechanism in ("", mechanism.name)), None)
+        found.append(mechanism if linked is None else mechanism.linked(linked.name, linked.threads))
+    alone = next((one for one in known if not one.mechanism), None)
+    if culprit.mechanism.name == "unknown" and alone is not None:
+        text = f"{alone.title}: {alone.cause}"
+        found.insert(
+            0,
+            Mechanism("operator lowered as another", "a known defect of this operator", (text,)).linked(
+                alone.name, alone.threads
+            ),
+        )
+    return replace(culprit, mechanisms=tuple(found))
+
+
+def _arguments(exported: Exported, name: str) -> Mapping[str, Any]:
+    specification = exported.specification
+    node = specification.results(specification.program.graph.nodes).get(name)
+    if node is None or is_element(node) or not hasattr(node.target, "_schema"):
+        return {}
+    return arguments_by_name(node)
