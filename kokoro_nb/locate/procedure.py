@@ -266,7 +266,9 @@ def _concluded(
     """Return the verdict and the result in one sentence."""
     if len(culprits) > len(lossy):
         if found.culprit.verdict == "fail":
-            return "fail", found.culprit.statement
+            felt = any((one.effect or 0) > 0 for one in culprits if one.tap is found.culprit.tap)
+            masked = found.culprit.reaches_output is False and not (felt and output.verdict == "fail")
+            return "fail", replace(found.culprit, reaches_output=not masked).statement
         return "fail", f"On {found.backend} {_name(culprits[0])} gives the numbers that were drawn at export."
     if lossy:
         names = ", ".join(_name(one) for one in lossy[:3]) + (f" and {len(lossy) - 3} more" if len(lossy) > 3 else "")

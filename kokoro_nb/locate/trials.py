@@ -66,7 +66,10 @@ def _plans(subject: Subject, culprits: tuple[Culprit, ...]) -> Iterator[Plan]:
     losses = [one for one in culprits if one.mechanism.name in LOSSES and one.tap is not None]
     operators = {one.tap.name: one.tap.operator for one in culprits if one.tap is not None}
     if losses:
-        yield from _in_float32(subject, [one.tap.name for one in losses if one.tap is not None])
+        names = [one.tap.name for one in losses if one.tap is not None]
+        if any(one.mechanism.name == "overflow of the dtype" for one in losses):
+            names += _beyond_float16(subject)
+        yield from _in_float32(subject, names)
     for kind in dict.fromkeys(map(_kind, operators.values())) if own else ():
         for name, applied in cures(candidate.module, kind):
             statement = f"The patch {name} writes {kind} in another form."
@@ -99,6 +102,19 @@ def _in_float32(subject: Subject, names: list[str]) -> Iterator[Plan]:
         statement = f"{statement.removesuffix('.')}, and running sums are computed in blocks."
         yield "float32 operators", ", ".join(kept), statement, partial(narrow, blocks=True)
     yield "setting", "float32", "The whole model is exported in float32.", lambda: _single(subject)
+
+
+def _beyond_float16(subject: Subject) -> list[str]:
+    """Return the operators whose results float16 cannot hold."""
+    largest, found = float(np.finfo(np.float16).max), []
+    known: Any = subject.known
+
+    def look(name: str, result: Any) -> None:
+        if result.is_floating_point() and result.numel() and float(result.abs().max()) > largest:
+            found.append(name)
+
+    known.meaning.run(known.inputs, look, double=True)
+    return found
 
 
 def _mixed(subject: Subject, kept: tuple[str, ...]) -> Any:

@@ -101,7 +101,10 @@ def _investigation(found: Investigation, log: "Logbook", subject: str, parity: f
     name = found.backend
     log.outcome("runs", f"{subject} is exported and runs.", None, name)
     claim = "Tapping leaves the output as it was, but for rounding."
-    log.check("probe_effect", claim, found.probe.of_peak, PROBE_LIMIT, unit="of peak", backend=name)
+    if found.probe.nothing_finite:
+        log.note(Finding("probe_effect", "unknown", claim, log.weights, name, reason=found.probe.statement))
+    else:
+        log.check("probe_effect", claim, found.probe.of_peak, PROBE_LIMIT, unit="of peak", backend=name)
     claim = "The same inputs give the same answer after poisoned and constant ones."
     log.claim("history", claim, not found.history.depends, found.history.statement, backend=name)
     bad = sum(tap.statistics.finite != 1 for tap in found.candidate.taps)

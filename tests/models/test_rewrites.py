@@ -10,9 +10,8 @@ from kokoro_nb.models import noise, rewrites
 from kokoro_nb.models.patches import PATCHES, patched
 
 FRAMES = 12
-REWRITES = {
-    row[:2]: row[2] for patch in PATCHES.values() for row in patch.rewrites if row[2] is not rewrites.instance_norm
-}
+WITHOUT_SWITCHES = (rewrites.instance_norm, rewrites.group_norm)
+REWRITES = {row[:2]: row[2] for patch in PATCHES.values() for row in patch.rewrites if row[2] not in WITHOUT_SWITCHES}
 
 
 @pytest.fixture
