@@ -1,11 +1,8 @@
 """One door to localisation: `diagnose` finds the wrong operators of an export, whatever its runtime shows of itself."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args
-
-import numpy as np
 
 from kokoro_nb.backends import backend as named_backend
 from kokoro_nb.backends.adopted import adopted
@@ -14,31 +11,17 @@ from kokoro_nb.backends.exported import Exported, as_exported
 from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.errors import InputError
-from kokoro_nb.findings import Verdict
-from kokoro_nb.locate.attribution import lossy_culprits, lossy_operators, precision_mechanism
-from kokoro_nb.locate.bisection import bisect
-from kokoro_nb.locate.culprit import Culprit
+from kokoro_nb.locate.bisected_diagnosis import bisected_diagnosis
 from kokoro_nb.locate.diagnosis import Diagnosis
-from kokoro_nb.locate.effect import Deviation, ErrorPropagation, deviations, seen_deviations, with_effects
-from kokoro_nb.locate.halving import Search
-from kokoro_nb.locate.investigation import Investigation, investigate, reference_trace
-from kokoro_nb.locate.known_defects import with_known_defect
-from kokoro_nb.locate.local_error import LocalError
-from kokoro_nb.locate.mechanism import Mechanism
-from kokoro_nb.locate.mechanism_rules import Evidence, mechanisms
-from kokoro_nb.locate.output_error import OutputError, OutputLimit, worst_output
-from kokoro_nb.locate.output_limit import output_error
+from kokoro_nb.locate.investigation import investigate, reference_trace
 from kokoro_nb.locate.paired_programs import PARTED, other_program, parting
-from kokoro_nb.locate.patterns import pattern
 from kokoro_nb.locate.plain_cures import as_the_reference, exported_anew
 from kokoro_nb.locate.subject import Subject
-from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
-from kokoro_nb.traces.statistics import describe
-from kokoro_nb.traces.trace import Tap, Trace
+from kokoro_nb.locate.traced_diagnosis import traced_diagnosis
+from kokoro_nb.traces.trace import Trace
 
 Method = Literal["auto", "tracing", "bisection"]
 Precision = Literal["float32", "float64"]
-RANDOM = ("rand", "rand_like", "randn", "randn_like", "normal", "bernoulli", "multinomial", "randint")
 EAGER: dict[Precision, str] = {"float32": "eager", "float64": "eager-float64"}
 
 
@@ -135,17 +118,17 @@ def _examined(
     if method == "bisection" or (method == "auto" and hidden):
         compared = _compared_with(candidate, inputs, reference)
         subject = Subject(runtime, compared, compared, inputs, folder, limit)
-        return _bisected(subject, hidden if method == "auto" else "as requested")
+        return bisected_diagnosis(subject, hidden if method == "auto" else "as requested")
     known, healthy = _right(candidate, inputs, reference, precision)
     subject = Subject(runtime, candidate, healthy, inputs, folder, limit, known)
     found = investigate(candidate, inputs, runtime, known, folder, file)
     if isinstance(found, Failure):
         return _failed(found)
-    traced = _traced(subject, found, method)
+    traced = traced_diagnosis(subject, found, "" if method == "auto" else "as requested")
     missing = len(found.candidate.missing)
     if method == "auto" and traced.verdict == "unknown" and missing and file is None:
         why = f"{missing} operators could not be captured by tracing, and none of the others is wrong"
-        return _bisected(replace(subject, candidate=_compared_with(candidate, inputs, known)), why, traced)
+        return bisected_diagnosis(replace(subject, candidate=_compared_with(candidate, inputs, known)), why, traced)
     return traced
 
 
@@ -168,138 +151,6 @@ def _rewritten(
     statement = f"At {where} the program parts from its reference: {found.culprit.channels}; {found.output}."
     cure = as_the_reference(runtime, healthy, given, found.output)
     return replace(changed, verdict="fail", culprits=(found.culprit,), statement=statement, remedies=(cure,))
-
-
-def _traced(subject: Subject, found: Investigation, method: Method) -> Diagnosis:
-    """Return the diagnosis of what was traced: the wrong operators, and those whose rounding is too much."""
-    outputs, dtypes = found.history.first, [tap.statistics.dtype for tap in found.candidate.taps]
-    output, limits = output_error(found.reference, outputs, dtypes, found.errors, subject.limit)
-    culprits = _measured(subject, found, limits)
-    lossy = _lossy(found, culprits, output, limits) if output.verdict == "fail" else ()
-    every = (*culprits, *(_placed(subject, one) for one in lossy))
-    draws = [one for one in _meaning(found).operators if _kind(one) in RANDOM]
-    if draws and not every and output.verdict == "fail" and not found.history.depends:
-        every = tuple(_placed(subject, _baked(found.backend, one)) for one in draws)
-    if found.history.depends and not draws:
-        stale = Mechanism("stale memory", "memory that is used again and not cleared", (found.history.statement,))
-        every = tuple(replace(one, mechanisms=(stale, *one.mechanisms)) for one in every)
-    verdict, statement = _concluded(found, every, lossy, output, bool(draws))
-    order = {operator.name: place for place, operator in enumerate(_meaning(found).operators)}
-    why = f"{found.backend} shows {len(found.candidate.taps)} operators ({found.candidate.how})"
-    return Diagnosis(
-        found.backend,
-        "tracing",
-        why if method == "auto" else "as requested",
-        verdict,
-        tuple(sorted(every, key=lambda one: order[_name(one)])),
-        statement,
-        output=output,
-        investigation=found,
-        subject=subject,
-    )
-
-
-def _measured(subject: Subject, found: Investigation, limits: dict[str, OutputLimit]) -> tuple[Culprit, ...]:
-    """Return all wrong operators with their source lines and what each does to the output."""
-    culprits = [_placed(subject, one) for one in _ordered(found)]
-    seen = _seen(found, culprits)
-    for place, one in enumerate(culprits):
-        if not one.mechanisms and one.kind == "nonfinite" and _name(one) in seen:
-            operators = {operator.name: operator for operator in _meaning(found).operators}
-            dtype = found.candidate[_name(one)].statistics.dtype
-            mechanism = precision_mechanism(seen[_name(one)], operators, _name(one), dtype)
-            if mechanism.name == "overflow of the dtype":
-                culprits[place] = replace(one, mechanisms=(mechanism,))
-    return with_effects(culprits, ErrorPropagation(_meaning(found), found.reference.inputs, seen, limits))
-
-
-def _baked(backend: str, operator: Operator) -> Culprit:
-    """Return an operator that draws numbers as a culprit: two calls gave the same."""
-    text = "every call gives the same numbers, which are not those of PyTorch"
-    return Culprit(
-        "divergence",
-        "fail",
-        backend,
-        Tap(operator, describe(np.empty(0, operator.dtype))),
-        candidates=(operator.name,),
-        channels="drawn once, at export",
-        upstream=operator.inputs,
-        reaches_output=True,
-        mechanisms=(Mechanism("baked-in random numbers", "random numbers drawn at export", (text,)),),
-    )
-
-
-def _kind(operator: Operator) -> str:
-    return operator.op.split(".")[1] if "." in operator.op else operator.op
-
-
-def _placed(subject: Subject, culprit: Culprit) -> Culprit:
-    """Return a culprit with the line that calls its operator, and with the known defect that it is a case of."""
-    return with_known_defect(replace(culprit, source=subject.source_line(_name(culprit))), subject.candidate)
-
-
-def _seen(found: Investigation, culprits: Sequence[Culprit]) -> dict[str, Deviation]:
-    seen = seen_deviations(found.errors)
-    others = {_name(one) for one in culprits} - set(seen)
-    return seen | (deviations(_meaning(found), found.candidate, others) if others else {})
-
-
-def _lossy(
-    found: Investigation, culprits: Sequence[Culprit], output: OutputError, limits: dict[str, OutputLimit]
-) -> tuple[Culprit, ...]:
-    """Return the operators whose rounding puts the output beyond its limit, beside the wrong ones."""
-    meaning, inputs = _meaning(found), found.reference.inputs
-    wrong = [_name(one) for one in culprits]
-    if wrong:
-        explained = ErrorPropagation(meaning, inputs, _seen(found, culprits)).outputs(wrong)
-        if worst_output(explained, found.history.first, limits).verdict == "pass":
-            return ()  # the wrong operators explain all that is wrong with the output
-    rest = {name: one for name, one in deviations(meaning, found.candidate).items() if name not in wrong}
-    propagation = ErrorPropagation(meaning, inputs, rest, limits)
-    names = lossy_operators(propagation)
-    return lossy_culprits(names, propagation, rest, found.reference, found.candidate, found.errors)
-
-
-def _concluded(
-    found: Investigation, culprits: Sequence[Culprit], lossy: Sequence[Culprit], output: OutputError, draws: bool
-) -> tuple[Verdict, str]:
-    """Return the verdict and the result in one sentence."""
-    if len(culprits) > len(lossy):
-        if found.culprit.verdict == "fail":
-            felt = any((one.effect or 0) > 0 for one in culprits if one.tap is found.culprit.tap)
-            masked = found.culprit.reaches_output is False and not (felt and output.verdict == "fail")
-            return "fail", replace(found.culprit, reaches_output=not masked).statement
-        return "fail", f"On {found.backend} {_name(culprits[0])} gives the numbers that were drawn at export."
-    if lossy:
-        names = ", ".join(_name(one) for one in lossy[:3]) + (f" and {len(lossy) - 3} more" if len(lossy) > 3 else "")
-        dtype = found.candidate[_name(lossy[0])].statistics.dtype
-        return "fail", (
-            f"On {found.backend} {output}. Every operator is right for {dtype}: the rounding of {names} is what the "
-            f"output cannot bear."
-        )
-    if output.verdict == "fail" and draws:
-        return "unknown", (
-            f"The program draws random numbers, so that two runs on {found.backend} and in PyTorch cannot be compared; "
-            "make the noise an input."
-        )
-    if output.verdict == "fail":
-        return "unknown", (
-            f"On {found.backend} {output}, and none of the operators that were captured is wrong or loses as much by "
-            "rounding; try another backend, or method='bisection'."
-        )
-    if found.history.depends and not draws:
-        return "fail", f"On {found.backend} no operator is wrong on the first call. {found.history.statement}"
-    if found.culprit.verdict != "pass":
-        return found.culprit.verdict, found.culprit.statement
-    count = len(found.candidate.taps)
-    return "pass", (
-        f"No operator is wrong on {found.backend}: all {count} that were captured are finite, and right to rounding."
-    )
-
-
-def _meaning(found: Investigation) -> Any:
-    assert found.reference.meaning is not None
-    return found.reference.meaning
 
 
 def _hidden(runtime: Backend) -> str:
@@ -337,97 +188,6 @@ def _compared_with(candidate: Exported, inputs: Arrays, reference: Any) -> Expor
             "leave the reference out, or use a backend that shows its operators."
         )
     return replace(candidate, named_by=meaning)
-
-
-def _name(culprit: Culprit) -> str:
-    assert culprit.tap is not None
-    return culprit.tap.name
-
-
-def _ordered(found: Investigation) -> tuple[Culprit, ...]:
-    """Return all culprits in the order of execution: those of the divergence, and the first non-finite one."""
-    named = {one.tap.name for one in found.faults if one.tap is not None}
-    nonfinite = found.nonfinite
-    if nonfinite.verdict != "fail" or nonfinite.tap is None or nonfinite.tap.name in named:
-        return found.faults
-    order = {tap.name: place for place, tap in enumerate(found.candidate.taps)}
-    return tuple(sorted((nonfinite, *found.faults), key=lambda one: order[one.tap.name] if one.tap else -1))
-
-
-def _bisected(subject: Subject, why: str, traced: Diagnosis | None = None) -> Diagnosis:
-    found = bisect(subject.candidate, subject.inputs, subject.runtime, subject.folder)
-    known, errors = subject.known, [search.error for search in found.searches if search.error is not None]
-    output = None
-    investigation = traced.investigation if traced else None
-    outputs = investigation.history.first if investigation else subject.outputs()
-    named = (_culprit(subject, search, known) for search in found.searches if search.error is not None)
-    culprits = tuple(_placed(subject, one) for one in named)
-    if not isinstance(outputs, Failure):
-        dtypes = [operator.dtype for operator in subject.candidate.specification.operators]
-        output, limits = output_error(known, outputs, dtypes, errors, subject.limit)
-        culprits = with_effects(
-            culprits, ErrorPropagation(known.meaning, known.inputs, seen_deviations(errors), limits)
-        )
-    verdict, statement = found.verdict, found.searches[0].statement
-    if output is not None and output.verdict == "fail" and verdict == "pass":
-        verdict = "unknown"
-        statement = (
-            f"On {subject.runtime.name} {output}, and no part is wrong alone: try a backend that shows its operators."
-        )
-    return Diagnosis(
-        subject.runtime.name,
-        "bisection",
-        why,
-        verdict,
-        culprits,
-        statement,
-        output=output,
-        investigation=investigation,
-        bisection=found,
-        subject=subject,
-    )
-
-
-def _culprit(subject: Subject, search: Search, known: Trace) -> Culprit:
-    """Return what a search found in the form that tracing gives."""
-    error = search.error
-    assert error is not None
-    given = np.asarray(error.given)
-    return Culprit(
-        "divergence",
-        "fail",
-        subject.runtime.name,
-        Tap(error.operator, describe(given), given),
-        candidates=search.operators,
-        channels=_pattern(error).words,
-        local_error=error.of_peak,
-        ratio=error.ratio,
-        upstream=error.operator.inputs,
-        reaches_output=True,
-        mechanisms=mechanisms(Evidence(error, _pattern(error), _inputs(error, known))),
-    )
-
-
-def _pattern(error: LocalError) -> Any:
-    with np.errstate(invalid="ignore"):
-        return pattern(error.wrong, np.asarray(error.given, np.float64) - np.asarray(error.right, np.float64))
-
-
-def _inputs(error: LocalError, known: Trace) -> dict[str, np.ndarray]:
-    """Return what the program as it should be puts into the operator."""
-    wanted = {one for one in error.operator.inputs if not one.startswith((INPUT, CONSTANT))}
-    found = {
-        one: np.asarray(known.inputs[one.removeprefix(INPUT)]) for one in error.operator.inputs if one.startswith(INPUT)
-    }
-
-    def keep(name: str, result: Any) -> None:
-        if name in wanted:
-            found[name] = np.array(result.numpy())
-
-    if wanted:
-        meaning: Any = known.meaning
-        meaning.run(known.inputs, keep)
-    return found
 
 
 def _failed(failure: Failure) -> Diagnosis:

@@ -1,0 +1,98 @@
+"""The diagnosis of a program whose runtime hides its operators: parts are compiled alone and halved."""
+
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.backends.base import Failure
+from kokoro_nb.locate.bisection import bisect
+from kokoro_nb.locate.culprit import Culprit
+from kokoro_nb.locate.diagnosis import Diagnosis
+from kokoro_nb.locate.effect import ErrorPropagation, seen_deviations, with_effects
+from kokoro_nb.locate.halving import Search
+from kokoro_nb.locate.local_error import LocalError
+from kokoro_nb.locate.mechanism_rules import Evidence, mechanisms
+from kokoro_nb.locate.output_limit import output_error
+from kokoro_nb.locate.patterns import pattern
+from kokoro_nb.locate.subject import Subject
+from kokoro_nb.locate.traced_diagnosis import placed
+from kokoro_nb.traces.operators import CONSTANT, INPUT
+from kokoro_nb.traces.statistics import describe
+from kokoro_nb.traces.trace import Tap, Trace
+
+
+def bisected_diagnosis(subject: Subject, why: str, traced: Diagnosis | None = None) -> Diagnosis:
+    """Return the diagnosis by bisection, with what each wrong operator does to the output, as far as that is known."""
+    found = bisect(subject.candidate, subject.inputs, subject.runtime, subject.folder)
+    known, errors = subject.known, [search.error for search in found.searches if search.error is not None]
+    output = None
+    investigation = traced.investigation if traced else None
+    outputs = investigation.history.first if investigation else subject.outputs()
+    named = (_culprit(subject, search, known) for search in found.searches if search.error is not None)
+    culprits = tuple(placed(subject, one) for one in named)
+    if not isinstance(outputs, Failure):
+        dtypes = [operator.dtype for operator in subject.candidate.specification.operators]
+        output, limits = output_error(known, outputs, dtypes, errors, subject.limit)
+        culprits = with_effects(
+            culprits, ErrorPropagation(known.meaning, known.inputs, seen_deviations(errors), limits)
+        )
+    verdict, statement = found.verdict, found.searches[0].statement
+    if output is not None and output.verdict == "fail" and verdict == "pass":
+        verdict = "unknown"
+        statement = (
+            f"On {subject.runtime.name} {output}, and no part is wrong alone: try a backend that shows its operators."
+        )
+    return Diagnosis(
+        subject.runtime.name,
+        "bisection",
+        why,
+        verdict,
+        culprits,
+        statement,
+        output=output,
+        investigation=investigation,
+        bisection=found,
+        subject=subject,
+    )
+
+
+def _culprit(subject: Subject, search: Search, known: Trace) -> Culprit:
+    """Return what a search found in the form that tracing gives."""
+    error = search.error
+    assert error is not None
+    given = np.asarray(error.given)
+    return Culprit(
+        "divergence",
+        "fail",
+        subject.runtime.name,
+        Tap(error.operator, describe(given), given),
+        candidates=search.operators,
+        channels=_pattern(error).words,
+        local_error=error.of_peak,
+        ratio=error.ratio,
+        upstream=error.operator.inputs,
+        reaches_output=True,
+        mechanisms=mechanisms(Evidence(error, _pattern(error), _inputs(error, known))),
+    )
+
+
+def _pattern(error: LocalError) -> Any:
+    with np.errstate(invalid="ignore"):
+        return pattern(error.wrong, np.asarray(error.given, np.float64) - np.asarray(error.right, np.float64))
+
+
+def _inputs(error: LocalError, known: Trace) -> dict[str, np.ndarray]:
+    """Return what the program as it should be puts into the operator."""
+    wanted = {one for one in error.operator.inputs if not one.startswith((INPUT, CONSTANT))}
+    found = {
+        one: np.asarray(known.inputs[one.removeprefix(INPUT)]) for one in error.operator.inputs if one.startswith(INPUT)
+    }
+
+    def keep(name: str, result: Any) -> None:
+        if name in wanted:
+            found[name] = np.array(result.numpy())
+
+    if wanted:
+        meaning: Any = known.meaning
+        meaning.run(known.inputs, keep)
+    return found

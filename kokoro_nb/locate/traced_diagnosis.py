@@ -1,0 +1,171 @@
+"""The diagnosis of a program whose operators a runtime shows: what is wrong, and whose rounding is too much."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.findings import Verdict
+from kokoro_nb.locate.attribution import lossy_culprits, lossy_operators, precision_mechanism
+from kokoro_nb.locate.culprit import Culprit
+from kokoro_nb.locate.diagnosis import Diagnosis
+from kokoro_nb.locate.effect import Deviation, ErrorPropagation, deviations, seen_deviations, with_effects
+from kokoro_nb.locate.investigation import Investigation
+from kokoro_nb.locate.known_defects import with_known_defect
+from kokoro_nb.locate.mechanism import Mechanism
+from kokoro_nb.locate.output_error import OutputError, OutputLimit, worst_output
+from kokoro_nb.locate.output_limit import output_error
+from kokoro_nb.locate.subject import Subject
+from kokoro_nb.traces.operators import Operator
+from kokoro_nb.traces.statistics import describe
+from kokoro_nb.traces.trace import Tap
+
+RANDOM = ("rand", "rand_like", "randn", "randn_like", "normal", "bernoulli", "multinomial", "randint")
+
+
+def traced_diagnosis(subject: Subject, found: Investigation, why: str = "") -> Diagnosis:
+    """Return the diagnosis of what was traced: the wrong operators, and those whose rounding is too much."""
+    outputs, dtypes = found.history.first, [tap.statistics.dtype for tap in found.candidate.taps]
+    output, limits = output_error(found.reference, outputs, dtypes, found.errors, subject.limit)
+    culprits = _measured(subject, found, limits)
+    lossy = _lossy(found, culprits, output, limits) if output.verdict == "fail" else ()
+    every = (*culprits, *(placed(subject, one) for one in lossy))
+    draws = [one for one in _meaning(found).operators if _kind(one) in RANDOM]
+    if draws and not every and output.verdict == "fail" and not found.history.depends:
+        every = tuple(placed(subject, _baked(found.backend, one)) for one in draws)
+    if found.history.depends and not draws:
+        stale = Mechanism("stale memory", "memory that is used again and not cleared", (found.history.statement,))
+        every = tuple(replace(one, mechanisms=(stale, *one.mechanisms)) for one in every)
+    verdict, statement = _concluded(found, every, lossy, output, bool(draws))
+    order = {operator.name: place for place, operator in enumerate(_meaning(found).operators)}
+    shown = f"{found.backend} shows {len(found.candidate.taps)} operators ({found.candidate.how})"
+    return Diagnosis(
+        found.backend,
+        "tracing",
+        why or shown,
+        verdict,
+        tuple(sorted(every, key=lambda one: order[_name(one)])),
+        statement,
+        output=output,
+        investigation=found,
+        subject=subject,
+    )
+
+
+def _measured(subject: Subject, found: Investigation, limits: dict[str, OutputLimit]) -> tuple[Culprit, ...]:
+    """Return all wrong operators with their source lines and what each does to the output."""
+    culprits = [placed(subject, one) for one in _ordered(found)]
+    seen = _seen(found, culprits)
+    for place, one in enumerate(culprits):
+        if not one.mechanisms and one.kind == "nonfinite" and _name(one) in seen:
+            operators = {operator.name: operator for operator in _meaning(found).operators}
+            dtype = found.candidate[_name(one)].statistics.dtype
+            mechanism = precision_mechanism(seen[_name(one)], operators, _name(one), dtype)
+            if mechanism.name == "overflow of the dtype":
+                culprits[place] = replace(one, mechanisms=(mechanism,))
+    return with_effects(culprits, ErrorPropagation(_meaning(found), found.reference.inputs, seen, limits))
+
+
+def _baked(backend: str, operator: Operator) -> Culprit:
+    """Return an operator that draws numbers as a culprit: two calls gave the same."""
+    text = "every call gives the same numbers, which are not those of PyTorch"
+    return Culprit(
+        "divergence",
+        "fail",
+        backend,
+        Tap(operator, describe(np.empty(0, operator.dtype))),
+        candidates=(operator.name,),
+        channels="drawn once, at export",
+        upstream=operator.inputs,
+        reaches_output=True,
+        mechanisms=(Mechanism("baked-in random numbers", "random numbers drawn at export", (text,)),),
+    )
+
+
+def _kind(operator: Operator) -> str:
+    return operator.op.split(".")[1] if "." in operator.op else operator.op
+
+
+def placed(subject: Subject, culprit: Culprit) -> Culprit:
+    """Return a culprit with the line that calls its operator, and with the known defect that it is a case of."""
+    return with_known_defect(replace(culprit, source=subject.source_line(_name(culprit))), subject.candidate)
+
+
+def _seen(found: Investigation, culprits: Sequence[Culprit]) -> dict[str, Deviation]:
+    seen = seen_deviations(found.errors)
+    others = {_name(one) for one in culprits} - set(seen)
+    return seen | (deviations(_meaning(found), found.candidate, others) if others else {})
+
+
+def _lossy(
+    found: Investigation, culprits: Sequence[Culprit], output: OutputError, limits: dict[str, OutputLimit]
+) -> tuple[Culprit, ...]:
+    """Return the operators whose rounding puts the output beyond its limit, beside the wrong ones."""
+    meaning, inputs = _meaning(found), found.reference.inputs
+    wrong = [_name(one) for one in culprits]
+    if wrong:
+        explained = ErrorPropagation(meaning, inputs, _seen(found, culprits)).outputs(wrong)
+        if worst_output(explained, found.history.first, limits).verdict == "pass":
+            return ()  # the wrong operators explain all that is wrong with the output
+    rest = {name: one for name, one in deviations(meaning, found.candidate).items() if name not in wrong}
+    propagation = ErrorPropagation(meaning, inputs, rest, limits)
+    names = lossy_operators(propagation)
+    return lossy_culprits(names, propagation, rest, found.reference, found.candidate, found.errors)
+
+
+def _concluded(
+    found: Investigation, culprits: Sequence[Culprit], lossy: Sequence[Culprit], output: OutputError, draws: bool
+) -> tuple[Verdict, str]:
+    """Return the verdict and the result in one sentence."""
+    if len(culprits) > len(lossy):
+        if found.culprit.verdict == "fail":
+            felt = any((one.effect or 0) > 0 for one in culprits if one.tap is found.culprit.tap)
+            masked = found.culprit.reaches_output is False and not (felt and output.verdict == "fail")
+            return "fail", replace(found.culprit, reaches_output=not masked).statement
+        return "fail", f"On {found.backend} {_name(culprits[0])} gives the numbers that were drawn at export."
+    if lossy:
+        names = ", ".join(_name(one) for one in lossy[:3]) + (f" and {len(lossy) - 3} more" if len(lossy) > 3 else "")
+        dtype = found.candidate[_name(lossy[0])].statistics.dtype
+        return "fail", (
+            f"On {found.backend} {output}. Every operator is right for {dtype}: the rounding of {names} is what the "
+            f"output cannot bear."
+        )
+    if output.verdict == "fail" and draws:
+        return "unknown", (
+            f"The program draws random numbers, so that two runs on {found.backend} and in PyTorch cannot be compared; "
+            "make the noise an input."
+        )
+    if output.verdict == "fail":
+        return "unknown", (
+            f"On {found.backend} {output}, and none of the operators that were captured is wrong or loses as much by "
+            "rounding; try another backend, or method='bisection'."
+        )
+    if found.history.depends and not draws:
+        return "fail", f"On {found.backend} no operator is wrong on the first call. {found.history.statement}"
+    if found.culprit.verdict != "pass":
+        return found.culprit.verdict, found.culprit.statement
+    count = len(found.candidate.taps)
+    return "pass", (
+        f"No operator is wrong on {found.backend}: all {count} that were captured are finite, and right to rounding."
+    )
+
+
+def _meaning(found: Investigation) -> Any:
+    assert found.reference.meaning is not None
+    return found.reference.meaning
+
+
+def _name(culprit: Culprit) -> str:
+    assert culprit.tap is not None
+    return culprit.tap.name
+
+
+def _ordered(found: Investigation) -> tuple[Culprit, ...]:
+    """Return all culprits in the order of execution: those of the divergence, and the first non-finite one."""
+    named = {one.tap.name for one in found.faults if one.tap is not None}
+    nonfinite = found.nonfinite
+    if nonfinite.verdict != "fail" or nonfinite.tap is None or nonfinite.tap.name in named:
+        return found.faults
+    order = {tap.name: place for place, tap in enumerate(found.candidate.taps)}
+    return tuple(sorted((nonfinite, *found.faults), key=lambda one: order[one.tap.name] if one.tap else -1))
