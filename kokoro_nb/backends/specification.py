@@ -19,6 +19,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
 
 Observer = Callable[[str, Any], Any]
+Substitute = Callable[[Any, tuple[Any, ...], dict[str, Any], Any], Any]
 Source = tuple[str, int | None]  # name of a node of the exported program, and which of its results
 
 
@@ -132,7 +133,14 @@ class Specification:
             (results,) = graph.output_node().args
             return {name: np.array(values[node].numpy()) for name, node in zip(self.outputs, results, strict=True)}
 
-    def recompute(self, name: str, inputs: Mapping[str, Any], captured: Mapping[str, Any], double: bool = True) -> Any:
+    def recompute(
+        self,
+        name: str,
+        inputs: Mapping[str, Any],
+        captured: Mapping[str, Any],
+        double: bool = True,
+        substitute: Substitute | None = None,
+    ) -> Any:
         """Compute one operator on what went into it; of a changed program, as the one that names it would.
 
         Parameters
@@ -145,6 +153,9 @@ class Specification:
             Array of each captured operator by its name. One that is not among them is computed in the same way first.
         double : bool
             Compute in float64; else as the program says.
+        substitute : callable, optional
+            Called with the target, the arguments and the result of every operator that is computed, the requested one
+            last; what it returns takes the place of the result.
 
         Returns
         -------
@@ -153,7 +164,7 @@ class Specification:
         import torch
 
         if self.named_by is not None:
-            return self.named_by.recompute(name, inputs, captured, double)
+            return self.named_by.recompute(name, inputs, captured, double, substitute)
         if name not in self._nodes:
             raise InputError(f"The program has no operator '{name}'; see its `operators`.")
         target = self._nodes[name]
@@ -173,7 +184,7 @@ class Specification:
                 elif waiting := [source for source in node.all_input_nodes if source not in values]:
                     pending += waiting
                 else:
-                    values[node] = _call(node, values, double)
+                    values[node] = _call(node, values, double, substitute)
         return values[target]
 
     def source_line(self, name: str) -> str:
@@ -290,7 +301,7 @@ def _short(node: Any) -> str:
     return str(called.target).split(".")[1] if "." in str(called.target) else str(called.target)
 
 
-def _call(node: Any, values: Mapping[Any, Any], double: bool) -> Any:
+def _call(node: Any, values: Mapping[Any, Any], double: bool, substitute: Substitute | None = None) -> Any:
     from torch.fx.node import map_arg
 
     args, kwargs = map_arg((node.args, node.kwargs), values.__getitem__)
@@ -298,7 +309,8 @@ def _call(node: Any, values: Mapping[Any, Any], double: bool) -> Any:
         if str(node.target).startswith("aten._assert_tensor_metadata"):  # of a dtype, which is another one in float64
             return None
         args, kwargs = _double(args), _double(kwargs)
-    return node.target(*args, **kwargs)
+    result = node.target(*args, **kwargs)
+    return result if substitute is None else substitute(node.target, args, kwargs, result)
 
 
 @contextmanager

@@ -1,8 +1,9 @@
 """What an operator did wrong itself, apart from what went wrong before it.
 
 The operator is computed in float64 on the very values that went into it. What the backend gave differs from that by its
-own error, whatever its inputs were. Rounding is allowed for by what rounding does to this operator on these inputs: the
-same in float32, and again in float64 with the last bits of the inputs changed.
+own error, whatever its inputs were. Rounding is allowed for by a bound derived for its family of operators (see
+`rounding_families`); of others, by what rounding does to them on these inputs: the same in float32, and again in
+float64 with the last bits of the inputs changed.
 """
 
 from collections.abc import Mapping
@@ -12,10 +13,13 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.errors import InputError
+from kokoro_nb.locate.rounding_bound import RoundingBound
+from kokoro_nb.locate.rounding_families import by_channel
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
 from kokoro_nb.traces.trace import Meaning, Trace
 
 ROUNDINGS = 16  # how many times the measured effect of rounding is allowed: one draw of it may be a small one
+THROUGH = 2  # how many times what bounded rounding before it does to a result: the bounds are ten deviations already
 UNITS = 4  # and how many units in the last place of the channel's peak
 FEW = 8  # elements of a channel below which it is not judged for itself: too few to meet the worst rounding
 SILENT = 0.01  # of the tensor's peak: a channel below it is measured by that
@@ -121,18 +125,40 @@ class Judge:
         misfit = ~_alike(given, exact)
         difference = _apart(given, exact)
         allowed = _units(exact, given.dtype)
-        if (difference > allowed).any():
-            single = self._computed(name, self._inputs, self._captured, double=False)
-            nudged = self._computed(name, _nudged(self._inputs, given.dtype), _nudged(self._near(name), given.dtype))
-            rounding = np.maximum(_by_channel(_apart(single, exact)), _by_channel(_apart(nudged, exact)))
-            allowed = allowed + ROUNDINGS * rounding
-        wrong = misfit | (difference > allowed)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            shares = np.where(difference > 0, difference / allowed, 0.0)
+        shares = _shares(difference, allowed)
+        if (shares > 1).any():
+            bound = self._bound(name, given.dtype)
+            allowed = allowed + self._rounding(name, given.dtype, exact, bound)
+            shares = _shares(difference, allowed)
+            if bound.steps is not None and not along:
+                steps = bound.steps.numpy() + 2 * _units(exact, given.dtype)
+                shares = np.maximum(shares, _step_shares(given - exact, steps, bound.axis))
         ratio = np.inf if misfit.any() else float(shares.max(initial=0.0))
-        bound = float(np.max(allowed, initial=0.0))
+        largest = float(np.max(allowed, initial=0.0))
         error = float(difference.max(initial=0.0))
-        return LocalError(*about, error, _peak(exact), ratio, wrong, given, exact, along, bound, str(given.dtype))
+        wrong = misfit | (shares > 1)
+        return LocalError(*about, error, _peak(exact), ratio, wrong, given, exact, along, largest, str(given.dtype))
+
+    def _bound(self, name: str, dtype: np.dtype) -> RoundingBound:
+        bound = RoundingBound(dtype)
+        self._meaning.recompute(name, self._inputs, self._captured, substitute=bound)
+        return bound
+
+    def _rounding(self, name: str, dtype: np.dtype, exact: np.ndarray, bound: RoundingBound) -> np.ndarray:
+        """Return what rounding explains beside that of the results themselves, in a shape that broadcasts."""
+        derived = np.zeros_like(exact)
+        if bound.own is not None:
+            own = bound.own.numpy()
+            own = own if own.shape == exact.shape else own[..., None]  # of complex numbers, for both their parts
+            derived = np.where(np.isfinite(own), own, 0.0)  # 0 x inf, where a finite result is exact: exp(-inf)
+            if not self.along(name):
+                return derived
+        if bound.last is not None:
+            derived = derived + THROUGH * by_channel(_apart(parts(bound.last.numpy()), exact))
+        single = self._computed(name, self._inputs, self._captured, double=False)
+        nudged = self._computed(name, _nudged(self._inputs, dtype), _nudged(self._near(name), dtype))
+        measured = np.maximum(by_channel(_apart(single, exact)), by_channel(_apart(nudged, exact)))
+        return np.maximum(derived, ROUNDINGS * measured)
 
     def right(self, name: str) -> np.ndarray:
         """Return what the operator should have given on what went into it, floats in float64.
@@ -212,16 +238,21 @@ def _apart(given: np.ndarray, right: np.ndarray) -> np.ndarray:
 def _units(right: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Return the rounding of the results themselves, by channel."""
     size = np.where(np.isfinite(right), np.abs(right), 0.0)
-    channels = _by_channel(size)
+    channels = by_channel(size)
     return UNITS * float(np.finfo(dtype).eps) * np.maximum(channels, SILENT * float(size.max(initial=0.0)))
 
 
-def _by_channel(values: np.ndarray) -> np.ndarray:
-    """Return the largest value of each channel, in a shape that broadcasts; of small channels, of the whole."""
-    channels = values.shape[1] if values.ndim > 1 else 1
-    small = values.size < FEW * channels
-    axes = tuple(axis for axis in range(values.ndim) if axis != 1 or small)
-    return values.max(axis=axes, keepdims=True, initial=0.0)
+def _shares(difference: np.ndarray, allowed: np.ndarray) -> np.ndarray:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(difference > 0, difference / allowed, 0.0)
+
+
+def _step_shares(error: np.ndarray, allowed: np.ndarray, axis: int) -> np.ndarray:
+    """Return how far the error moves to each element, of what is allowed; where it falls, the one before was wrong."""
+    error = np.where(np.isfinite(error), error, 0.0)
+    before = np.roll(error, 1, axis)
+    before[(slice(None),) * (axis % error.ndim) + (slice(0, 1),)] = 0.0
+    return np.where(np.abs(error) > np.abs(before), _shares(np.abs(error - before), allowed), 0.0)
 
 
 def _peak(right: np.ndarray) -> float:

@@ -1,6 +1,6 @@
 """A trace: the captured results of a program's operators, in the order of execution, and what is missing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -56,8 +56,15 @@ class Meaning(Protocol):
     def operators(self) -> tuple[Operator, ...]:
         """All of them, in the order of execution."""
 
-    def recompute(self, name: str, inputs: Mapping[str, Any], captured: Mapping[str, Any], double: bool = True) -> Any:
-        """Compute one operator on what went into it."""
+    def recompute(
+        self,
+        name: str,
+        inputs: Mapping[str, Any],
+        captured: Mapping[str, Any],
+        double: bool = True,
+        substitute: Callable[[Any, tuple[Any, ...], dict[str, Any], Any], Any] | None = None,
+    ) -> Any:
+        """Compute one operator on what went into it; `substitute` may see and change each result on the way."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,7 +36,7 @@ class Toy:
         kinds = {name: (value.shape, narrow.get(str(value.dtype), str(value.dtype))) for name, value in results.items()}
         return tuple(Operator(name, f"aten.{s.op}", "", s.reads, *kinds[name]) for name, s in self.steps.items())
 
-    def recompute(self, name, inputs, captured, double=True):
+    def recompute(self, name, inputs, captured, double=True, substitute=None):
         def value(one):
             if one.startswith(INPUT):
                 found = inputs[one.removeprefix(INPUT)]

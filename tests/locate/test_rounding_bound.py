@@ -1,0 +1,320 @@
+"""Healthy float32 arithmetic in any order is no error; what is wrong by 1e-4 of a channel's peak is one."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from kokoro_nb.backends import BACKENDS
+from kokoro_nb.backends.exported import export_program
+from kokoro_nb.locate.investigation import investigate, reference_trace
+from kokoro_nb.locate.local_error import Judge
+from kokoro_nb.traces.trace import Recorder
+
+SINGLE = np.float32
+
+
+class Function(nn.Module):
+    """A function of one or two tensors as a module."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x, w=None):
+        return self.function(x) if w is None else self.function(x, w)
+
+
+def judged(function, given, x, w=None):
+    """Return the local error of the last operator of a function that gave `given`."""
+    arrays = {"x": x} if w is None else {"x": x, "w": w}
+    program = export_program(Function(function), {name: torch.tensor(one) for name, one in arrays.items()})
+    recorder = Recorder(program.specification.operators[-1:], "full")
+    recorder.add(program.specification.operators[-1].name, given)
+    trace = recorder.trace("simulated", arrays, {}, "by hand")
+    return Judge(program.specification, trace).error(trace.taps[0].name)
+
+
+def one_by_one(terms):
+    return np.cumsum(terms, -1, dtype=SINGLE)[..., -1]
+
+
+def backwards(terms):
+    return one_by_one(terms[..., ::-1])
+
+
+def in_pairs(terms):
+    while terms.shape[-1] > 1:
+        odd = terms[..., -1:] if terms.shape[-1] % 2 else terms[..., :0]
+        even = terms[..., : terms.shape[-1] // 2 * 2]
+        terms = np.concatenate([even[..., ::2] + even[..., 1::2], odd], axis=-1)
+    return terms[..., 0]
+
+
+def in_blocks(terms, size=16):
+    padded = np.pad(terms, [(0, 0)] * (terms.ndim - 1) + [(0, -terms.shape[-1] % size)])
+    return one_by_one(one_by_one(padded.reshape(*terms.shape[:-1], -1, size)))
+
+
+def in_lanes(terms, lanes=8):
+    padded = np.pad(terms, [(0, 0)] * (terms.ndim - 1) + [(0, -terms.shape[-1] % lanes)])
+    return in_pairs(one_by_one(padded.reshape(*terms.shape[:-1], -1, lanes).swapaxes(-1, -2)))
+
+
+ORDERS = [one_by_one, backwards, in_pairs, in_blocks, in_lanes]
+
+
+def spoilt(given, share=1e-4):
+    """Return a copy with one element off by a share of its channel's peak, and one with a whole channel scaled."""
+    place = np.unravel_index(int(given.size * 0.6), given.shape)
+    channel = (slice(None), place[1]) if given.ndim > 1 else (slice(None),)
+    element, scaled = given.copy(), given.copy()
+    element[place] += SINGLE(share * np.abs(given[channel]).max())
+    scaled[channel] *= SINGLE(1 + share)
+    return element, scaled
+
+
+def require_sharp(function, given, *arrays, scaled=True):
+    assert judged(function, given, *arrays).ratio <= 1
+    for wrong in spoilt(given)[: 2 if scaled else 1]:
+        error = judged(function, wrong, *arrays)
+        assert error.ratio > 1
+        assert error.wrong.any()
+
+
+def normalised(x, add=one_by_one, one_pass=False, shift=False):
+    count = SINGLE(x.shape[-1])
+    mean = (add(x) / count)[..., None]
+    around = (add(x * x) / count)[..., None] - mean**2 if one_pass else (add((x - mean) ** 2) / count)[..., None]
+    inverse = 1 / np.sqrt(np.maximum(around, 0) + SINGLE(1e-5))
+    return x * inverse - mean * inverse if shift else (x - mean) * inverse
+
+
+def noise(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(SINGLE)
+
+
+@pytest.mark.parametrize("add", ORDERS)
+@pytest.mark.parametrize("width", [64, 4096])
+@pytest.mark.parametrize("mean", [0, 10])
+def test_products_of_any_width_in_any_order(add, width, mean):
+    x, w = noise(1, 8, width) + SINGLE(mean), noise(16, width, seed=1) / SINGLE(width**0.5)
+    require_sharp(F.linear, add(x[:, :, None] * w), x, w)
+
+
+@pytest.mark.parametrize("add", ORDERS)
+@pytest.mark.parametrize(("width", "kernel"), [(64, 11), (1024, 11), (4096, 3)])
+def test_convolutions_of_any_width_in_any_order(add, width, kernel):
+    x, w = noise(1, width, 20), noise(4, width, kernel, seed=1) / SINGLE((width * kernel) ** 0.5)
+    windows = np.lib.stride_tricks.sliding_window_view(x[0], kernel, axis=-1).transpose(1, 0, 2)
+    given = add((windows[None] * w[:, None]).reshape(4, -1, width * kernel))[None]
+    require_sharp(F.conv1d, given, x, w)
+
+
+def test_a_transposed_convolution_counts_the_terms_that_overlap():
+    x, w = noise(1, 512, 16), noise(512, 8, 10, seed=1) / SINGLE(30)
+    full = F.conv_transpose1d(torch.tensor(x), torch.tensor(w), stride=5).numpy()
+    require_sharp(lambda x, w: F.conv_transpose1d(x, w, stride=5), full, x, w)
+
+
+SIGNALS = {
+    "a steady phase step": lambda n: np.full(n, 200 / 24000),
+    "random": lambda n: noise(n, seed=n),
+    "random and positive": lambda n: np.abs(noise(n, seed=n)),
+    "a wave": lambda n: np.sin(np.arange(n) / 10),
+}
+
+
+@pytest.mark.parametrize("signal", SIGNALS.values(), ids=SIGNALS)
+@pytest.mark.parametrize("seconds", [0.1, 2, pytest.param(60, marks=pytest.mark.slow)])
+def test_a_running_sum_of_any_length(signal, seconds):
+    x = signal(int(24000 * seconds)).astype(SINGLE)[None, None]
+    given = np.cumsum(x, -1, dtype=SINGLE)
+    # a factor of 1.0001 is within what rounding does to a long sum: the docstring of the families says from where on
+    require_sharp(lambda x: x.cumsum(-1), given, x, scaled=False)
+    size = 480
+    blocks = np.cumsum(x.reshape(-1, size), -1, dtype=SINGLE)
+    before = np.concatenate([np.zeros(1, SINGLE), np.cumsum(blocks[:-1, -1], dtype=SINGLE)])
+    blocked = (blocks + before[:, None]).reshape(1, 1, -1)
+    assert judged(lambda x: x.cumsum(-1), blocked, x).ratio <= 1
+    skipped = given.copy()
+    skipped[..., x.size // 2 :] -= SINGLE(1e-4 * np.abs(given).max())  # one step is wrong, and all after it with it
+    assert judged(lambda x: x.cumsum(-1), skipped, x).ratio > 1
+
+
+def test_a_minute_of_a_steady_phase_is_right_and_one_wrong_sample_in_it_is_named():
+    x = np.full((1, 1, 1440000), 200 / 24000, SINGLE)
+    require_sharp(lambda x: x.cumsum(-1), np.cumsum(x, -1, dtype=SINGLE), x, scaled=False)
+
+
+def test_a_factor_in_a_short_running_sum_is_named():
+    x = np.abs(noise(1, 1, 24000))
+    require_sharp(lambda x: x.cumsum(-1), np.cumsum(x, -1, dtype=SINGLE), x)
+
+
+@pytest.mark.parametrize("add", ORDERS)
+@pytest.mark.parametrize("seconds", [0.1, 2, 20])
+def test_a_mean_of_any_length_in_any_order(add, seconds):
+    x = np.abs(noise(1, 2, int(24000 * seconds)))
+    given = (add(x) / SINGLE(x.shape[-1]))[..., None]
+    require_sharp(lambda x: x.mean(-1, keepdim=True), given, x)
+
+
+def test_a_sum_of_equal_terms_one_by_one_is_no_error():
+    x = np.full((1, 1, 1440000), 0.1, SINGLE)
+    given = one_by_one(x)[..., None]
+    assert abs(given.item() / 144000 - 1) > 1e-3
+    assert judged(lambda x: x.sum(-1, keepdim=True), given, x).ratio <= 1
+    assert judged(lambda x: x.sum(-1, keepdim=True), given * SINGLE(1.2), x).ratio > 1
+
+
+@pytest.mark.parametrize("add", ORDERS)
+@pytest.mark.parametrize("shift", [False, True])
+@pytest.mark.parametrize(("length", "mean"), [(64, 0), (3840, 0), (3840, 10), (48000, 10)])
+def test_a_norm_in_two_passes_is_right(add, shift, length, mean):
+    x = noise(1, 4, length) + SINGLE(mean)
+    require_sharp(F.instance_norm, normalised(x, add, shift=shift), x)
+
+
+@pytest.mark.parametrize("add", ORDERS)
+@pytest.mark.parametrize(("length", "mean", "deviation"), [(64, 100, 1), (3840, 100, 1), (3840, 10, 0.01)])
+def test_a_norm_of_offset_data_is_right_in_two_passes_and_wrong_in_one(add, length, mean, deviation):
+    x = noise(1, 4, length) * SINGLE(deviation) + SINGLE(mean)
+    assert judged(F.instance_norm, normalised(x, add), x).ratio <= 1
+    assert judged(F.instance_norm, normalised(x, add, one_pass=True), x).ratio > 1
+
+
+def test_norms_over_groups_and_over_the_last_axes():
+    x = noise(2, 4, 3600) + SINGLE(1)
+    grouped = normalised(x.reshape(2, 2, -1)).reshape(x.shape)
+    require_sharp(lambda x: F.group_norm(x, 2), grouped, x)
+    wide = noise(1, 8, 4096) + SINGLE(1)
+    require_sharp(lambda x: F.layer_norm(x, (4096,)), normalised(wide), wide)
+    flat = noise(3, 4, 30, 64)
+    require_sharp(lambda x: F.layer_norm(x, (30, 64)), normalised(flat.reshape(3, 4, -1)).reshape(flat.shape), flat)
+
+
+def test_a_variance_in_one_pass_is_named():
+    x = noise(1, 4, 3840) + SINGLE(100)
+    mean = (one_by_one(x) / SINGLE(3840))[..., None]
+    two = (one_by_one((x - mean) ** 2) / SINGLE(3840))[..., None]
+    one = (one_by_one(x * x) / SINGLE(3840))[..., None] - mean**2
+    assert judged(lambda x: x.var(-1, correction=0, keepdim=True), two, x).ratio <= 1
+    assert judged(lambda x: x.var(-1, correction=0, keepdim=True), one, x).ratio > 1
+
+
+@pytest.mark.parametrize("add", ORDERS)
+@pytest.mark.parametrize("width", [64, 4096])
+def test_softmax_of_any_width(add, width):
+    x = noise(1, 8, width) * SINGLE(5)
+    powers = np.exp(x - x.max(-1, keepdims=True))
+    require_sharp(lambda x: x.softmax(-1), powers / add(powers)[..., None], x)
+    logarithm = x - x.max(-1, keepdims=True) - np.log(add(powers))[..., None]
+    require_sharp(lambda x: x.log_softmax(-1), logarithm, x)
+
+
+@pytest.mark.parametrize("add", ORDERS)
+@pytest.mark.parametrize(("size", "level"), [(20, 0), (400, 10), (2048, 0), (2048, 10)])
+def test_an_stft_as_a_product_with_a_matrix(add, size, level):
+    x, window = noise(1, 6 * size) + SINGLE(level), np.hanning(size + 1)[:-1].astype(SINGLE)
+    frames = np.lib.stride_tricks.sliding_window_view(x[0], size)[:: size // 2] * window
+    angles = 2 * np.pi * np.arange(size // 2 + 1)[:, None] * np.arange(size) / size
+    real, imaginary = (add(frames * np.float32(wave(angles))[:, None]) for wave in (np.cos, np.sin))
+    given = (real - 1j * imaginary).astype(np.complex64)[None]
+
+    def stft(x, w):
+        return torch.stft(x, size, size // 2, window=w, center=False, return_complex=True)
+
+    assert judged(stft, given, x, window).ratio <= 1
+    given[0, 1, 3] += np.float32(1e-4 * np.abs(given).max())
+    error = judged(stft, given, x, window)
+    assert error.ratio > 1
+    assert np.argwhere(error.wrong).tolist() == [[0, 1, 3, 0]]
+
+
+@pytest.mark.parametrize("function", [torch.sin, torch.exp, torch.tanh, torch.sigmoid, F.gelu, lambda x: x**3])
+def test_functions_of_each_element_are_right_to_a_few_units(function):
+    x = noise(1, 4, 1000)
+    require_sharp(function, function(torch.tensor(x)).numpy(), x)
+
+
+def test_a_sine_is_as_good_as_its_argument_and_no_worse():
+    x = noise(1, 1, 1000) * SINGLE(2000)
+    moved = np.sin(x.astype(np.float64) * (1 + 2.0**-24)).astype(SINGLE)  # as if the argument had been rounded
+    assert judged(torch.sin, moved, x).ratio <= 1
+    assert judged(torch.sin, moved + SINGLE(1e-2), x).ratio > 1
+
+
+def test_what_is_only_moved_is_exact_but_for_a_few_units():
+    x = noise(1, 3, 4, 64)
+    error = judged(lambda x: x.unbind(1)[1], x[:, 1], x)
+    assert error.ratio == 0
+    assert judged(lambda x: x.unbind(1)[1], x[:, 1] * SINGLE(1 + 1e-6), x).ratio > 1
+
+
+def test_interpolation_allows_for_rounded_positions():
+    x = noise(1, 2, 4800)
+    given = F.interpolate(torch.tensor(x), scale_factor=10.0, mode="linear").numpy()
+    error = judged(lambda x: F.interpolate(x, scale_factor=10.0, mode="linear"), given, x)
+    assert error.ratio <= 1
+    shifted = np.roll(given, 1, -1)
+    assert judged(lambda x: F.interpolate(x, scale_factor=10.0, mode="linear"), shifted, x).ratio > 1
+
+
+def test_recurrence_and_attention():
+    torch.manual_seed(0)
+    recurrent = nn.LSTM(64, 128, batch_first=True, bidirectional=True)
+    x = noise(1, 50, 64)
+    single = recurrent(torch.tensor(x))[0].detach().numpy()
+    require_sharp(lambda x: recurrent(x)[0], single, x)
+    q = noise(1, 4, 60, 64)
+    attended = F.scaled_dot_product_attention(*[torch.tensor(q)] * 3).numpy()
+    require_sharp(lambda q: F.scaled_dot_product_attention(q, q, q), attended, q)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+def test_the_bound_is_that_of_the_dtype(dtype):
+    x, w = noise(1, 8, 256).astype(dtype), (noise(16, 256, seed=1) / SINGLE(16)).astype(dtype)
+    given = np.cumsum(x[:, :, None] * w, -1, dtype=dtype)[..., -1]
+    error = judged(F.linear, given, x, w)
+    assert error.dtype == np.dtype(dtype).name
+    assert error.ratio <= 1
+    assert error.bound_of_peak < 100 * np.finfo(dtype).eps
+
+
+def test_what_was_rounded_on_the_way_is_allowed_for():
+    """An attention's unbind of a projection that was not captured has the projection's rounding."""
+    x, w = noise(1, 8, 1024), noise(192, 1024, seed=1) / SINGLE(32)
+
+    def projected(x, w):
+        return F.linear(x, w).reshape(1, 8, 3, 64).unbind(2)[1]
+
+    given = one_by_one(x[:, :, None] * w).reshape(1, 8, 3, 64)[:, :, 1]
+    error = judged(projected, given, x, w)
+    assert ":linear" in error.along
+    assert error.ratio <= 1
+    wrong = given.copy()
+    wrong[0, 3, 5] += SINGLE(1e-4 * np.abs(given).max())
+    assert judged(projected, wrong, x, w).ratio > 1
+
+
+class Source(nn.Module):
+    """Harmonics of a running phase, and a norm."""
+
+    def forward(self, f0):
+        phase = torch.cumsum(f0 / 24000, -1)
+        wave = torch.sin(2 * torch.pi * (phase - torch.floor(phase)) * torch.ones(4, 1))
+        return F.instance_norm(wave)
+
+
+@pytest.mark.parametrize("name", ["onnxruntime", "tvm-unfused", "executorch-portable"])
+def test_a_harmonic_source_is_right_on_real_runtimes(name, tmp_path):
+    backend = BACKENDS[name]
+    if backend.available() is not None:
+        pytest.skip(backend.available())
+    inputs = {"f0": 200 + 20 * torch.sin(torch.arange(48000) / 3000).reshape(1, 1, -1)}
+    program = export_program(Source(), inputs)
+    found = investigate(program, inputs, backend, reference_trace(program, inputs), tmp_path)
+    assert [error.operator.name for error in found.errors if error.ratio > 1] == []
+    assert ":cumsum" in {error.operator.name for error in found.errors}
