@@ -180,7 +180,8 @@ class Specification:
                 elif node is not target and self._names.get(node) in captured:
                     known, dtype = torch.tensor(captured[self._names[node]]), node.meta["val"].dtype
                     # a backend may keep in float16 what the program computes in float32, and in int32 what in int64
-                    values[node] = _widened(known if double and dtype.is_floating_point else known.to(dtype), double)
+                    known = _widened(known if double and dtype.is_floating_point else known.to(dtype), double)
+                    values[node] = laid_out(known, node.meta["val"].stride())
                 elif waiting := [source for source in node.all_input_nodes if source not in values]:
                     pending += waiting
                 else:
@@ -311,6 +312,20 @@ def _call(node: Any, values: Mapping[Any, Any], double: bool, substitute: Substi
         args, kwargs = _double(args), _double(kwargs)
     result = node.target(*args, **kwargs)
     return result if substitute is None else substitute(node.target, args, kwargs, result)
+
+
+def laid_out(tensor: Any, strides: tuple[int, ...]) -> Any:
+    """Return the tensor with these strides in memory, elements: a view of it may be possible in that order alone.
+
+    An attention's result, (batch, heads, time, width), is in memory by time first; its transpose is then viewed as
+    (batch, time, heads x width), which no array in plain order allows.
+    """
+    import torch
+
+    known = all(isinstance(one, int) and one > 0 for one in strides)  # neither symbols nor an axis that is repeated
+    if not known or tensor.stride() == strides or not tensor.numel():
+        return tensor
+    return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype).copy_(tensor)
 
 
 @contextmanager

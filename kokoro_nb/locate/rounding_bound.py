@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from kokoro_nb.backends.specification import laid_out
 from kokoro_nb.locate.rounding_families import FAMILIES, Call, running_steps
 
 
@@ -69,7 +70,8 @@ class RoundingBound:
             return result  # what takes one of several results is moved itself
         amount = 4 * self.unit * result.abs() if bound is None else bound
         noise = 2 * torch.rand(result.shape, generator=self._generator, dtype=torch.float64) - 1
-        return torch.where(torch.isfinite(result) & torch.isfinite(amount), result + amount * noise, result)
+        moved = torch.where(torch.isfinite(result) & torch.isfinite(amount), result + amount * noise, result)
+        return laid_out(moved, result.stride())
 
 
 EXACT = frozenset(

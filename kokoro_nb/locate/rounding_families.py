@@ -17,8 +17,8 @@ twice the error that this has is allowed where it is more.
 
 That bound is below 1e-4 of the peak for a mean of random positive numbers up to 20 s of 24 kHz, and for a running sum
 of them for a second, but not for one of equal positive steps from about half a second on: its rounding is larger than
-that, rightly, and a factor of 1.0001 cannot be told from it. One wrong element, or one wrong step, can: from one element to the next the error moves by no more than
-the rounding of one step, so that this is judged as well.
+that, rightly, and a factor of 1.0001 cannot be told from it. One wrong element, or one wrong step, can: from one
+element to the next the error moves by no more than the rounding of one step, so that this is judged as well.
 
 What cannot be known better than the rounding of the arguments allows is not: `sin` of 20 000 radians is good to 2e-3, a
 norm of a channel whose mean is 100 times its deviation to 1e-4, and a value interpolated at position 1 000 000 to a

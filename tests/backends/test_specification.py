@@ -209,6 +209,25 @@ def test_a_capture_in_half_precision_or_short_integers_is_read_as_it_is():
         np.testing.assert_array_equal(result.numpy(), expected)
 
 
+def test_what_was_captured_is_viewed_in_the_order_of_the_program_s_memory():
+    """As in whisper's encoder: attention, transpose, view."""
+
+    class Attention(nn.Module):
+        def forward(self, x):
+            heads = x.view(1, 6, 2, 4).transpose(1, 2)
+            return F.scaled_dot_product_attention(heads, heads, heads).transpose(1, 2).view(1, 6, 8)
+
+    x = torch.randn(1, 6, 8, generator=torch.Generator().manual_seed(0))
+    specification = export_program(Attention(), {"x": x}).specification
+    outputs, captured = _values(specification, inputs={"x": x})
+    name = next(one for one in captured if "attention" in one)
+    last = specification.operators[-1].name
+    plain = {name: np.ascontiguousarray(captured[name])}
+    for double in (False, True):
+        found = specification.recompute(last, {"x": x}, plain, double).numpy()
+        np.testing.assert_allclose(found, outputs["output"], rtol=1e-5)
+
+
 def test_an_unknown_operator_is_refused(specification):
     with pytest.raises(InputError, match="no operator 'conv1d'"):
         specification.recompute("conv1d", {"x": X}, {})
