@@ -109,7 +109,7 @@ class _Run:
         with tqdm(total=self.limit, desc=about, unit="part", disable=None if self.progress else True) as self.bar:
             whole = self.step(0, len(self.cuts), given)
             if whole.failure or not whole.wrong:
-                return self._unknown(whole, whole.failure) if whole.failure else self._search("pass", ())
+                return self._unknown(whole, whole.failure) if whole.failure else self._passed(whole)
             return self._halve(whole, given)
 
     def _halve(self, failing: BisectionStep, given: Collection[str]) -> Search:
@@ -157,15 +157,17 @@ class _Run:
         """Compile units, run them on right inputs, and hold every output against what is right."""
         start = time.perf_counter()
         cut = self.cuts.part(first, stop, given, inside)
-        wrong: tuple[LocalError, ...] = ()
+        found: tuple[LocalError, ...] = ()
         failure, cached = "", False
         if cut is not None:
             try:
                 results, cached = self._ran(cut)
-                wrong = self._judged(cut, results)
+                found = self._judged(cut, results)
             except RungError as error:
                 failure = str(error.failure(self.backend.name))
-        step = BisectionStep(first, stop, wrong, failure, time.perf_counter() - start, cached)
+        wrong = tuple(error for error in found if error.ratio > 1)
+        right = tuple(error.without_tensors() for error in found if not error.ratio > 1)
+        step = BisectionStep(first, stop, wrong, failure, time.perf_counter() - start, cached, right)
         self.steps.append(step)
         self.bar.update()
         return step
@@ -181,7 +183,7 @@ class _Run:
             return cut.taken(program.run(fed)), made.cached
 
     def _judged(self, cut: Segment, results: dict[str, np.ndarray]) -> tuple[LocalError, ...]:
-        return wrong_results(
+        return judged_results(
             self.healthy, self.inputs, {name: self.captured[name] for name in cut.fed.values()}, results
         )
 
@@ -194,17 +196,20 @@ class _Run:
     ) -> Search:
         return Search(verdict, operators, error, reason, tuple(self.steps), self.limit)
 
+    def _passed(self, whole: BisectionStep) -> Search:
+        return Search("pass", (), None, "", tuple(self.steps), self.limit, whole.right)
+
     def _unknown(self, failing: BisectionStep, reason: str) -> Search:
         return self._search("unknown", self.cuts.names(failing.first, failing.stop), reason=reason)
 
 
-def wrong_results(
+def judged_results(
     healthy: Specification,
     inputs: Mapping[str, np.ndarray],
     fed: Mapping[str, np.ndarray],
     results: Mapping[str, np.ndarray],
 ) -> tuple[LocalError, ...]:
-    """Return those of `results` that rounding does not explain.
+    """Return the error of each of `results`, in their order.
 
     Each is compared with all operators from what is known to it, computed in float64: the inputs of the program, what
     was `fed`, and other results.
@@ -223,8 +228,7 @@ def wrong_results(
     for name, value in known.items():
         recorder.add(name, value)
     judge = Judge(healthy, recorder.trace("", inputs, {}, "parts compiled alone"))
-    errors = [judge.error(name) for name in results]
-    return tuple(error for error in errors if error.ratio > 1)
+    return tuple(judge.error(name) for name in results)
 
 
 class _Fallen(RungError):

@@ -25,6 +25,8 @@ class BisectionStep:
         Wall time of compiling it, running it and computing what is right.
     cached : bool
         Whether its artefact was there already.
+    right : tuple of LocalError
+        Figures of its results that rounding does explain.
     """
 
     first: int
@@ -33,6 +35,7 @@ class BisectionStep:
     failure: str = ""
     seconds: float = 0.0
     cached: bool = False
+    right: tuple[LocalError, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class Search:
     ----------
     verdict : str
         ``fail``: one operator is wrong, alone and on right inputs. ``unknown``: the whole is wrong, and no single
-        operator by itself. ``pass``: the whole is right.
+        operator by itself. ``pass``: every output of the whole is within what rounding explains.
     operators : tuple of str
         The operator; or, where that is unknown, those of the smallest part that was seen to be wrong.
     error : LocalError or None
@@ -55,6 +58,8 @@ class Search:
     limit : int
         How many compilations it may take to find an operator: ceil(log2(units)) + 2. Where none is wrong by itself, up
         to twice ceil(log2(units)) more go into finding the smallest part that is.
+    outputs : tuple of LocalError
+        Figures of the outputs of the whole, where all of them are right.
     """
 
     verdict: Verdict
@@ -63,6 +68,7 @@ class Search:
     reason: str
     steps: tuple[BisectionStep, ...]
     limit: int
+    outputs: tuple[LocalError, ...] = ()
 
     @property
     def compilations(self) -> int:
@@ -88,7 +94,7 @@ class Search:
     def statement(self) -> str:
         """What was found, in one sentence."""
         if self.verdict == "pass":
-            return "The whole program is right on these inputs."
+            return _unseen(self.outputs)
         cost = f"after {self.compilations} compilations"
         if self.error is not None:
             size = _size(self.error)
@@ -122,8 +128,23 @@ class Bisection:
 
     @property
     def verdict(self) -> Verdict:
-        """``pass`` if the whole is right, ``fail`` if an operator was found, else ``unknown``."""
+        """``pass`` if no output is wrong, ``fail`` if an operator was found, else ``unknown``."""
         return self.searches[0].verdict
+
+
+def _unseen(outputs: tuple[LocalError, ...]) -> str:
+    """Return how far the outputs are off, and how large an error inside has to be for them to show it."""
+    floats = [one for one in outputs if one.dtype.startswith("float")]
+    if not floats:
+        return "No output differs from what is right on these inputs; an error inside that reaches none is not seen."
+    # np.max keeps NaN
+    off, seen = (
+        float(np.max(each)) for each in zip(*((one.of_peak, one.bound_of_peak) for one in floats), strict=True)
+    )
+    return (
+        f"No output differs from the operators in float64 by more than {off:.2g} of its peak on these inputs; an error "
+        f"inside that moves none by more than {seen:.2g} of its peak, what rounding explains, would not be seen."
+    )
 
 
 def _size(error: LocalError) -> str:

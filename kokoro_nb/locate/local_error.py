@@ -19,7 +19,7 @@ from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
 from kokoro_nb.traces.trace import Meaning, Trace
 
 ROUNDINGS = 16  # how many times the measured effect of rounding is allowed: one draw of it may be a small one
-THROUGH = 2  # how many times what bounded rounding before it does to a result: the bounds are ten deviations already
+THROUGH = 1  # how many times what bounded rounding before it does to a result: a bound is nine deviations already
 UNITS = 4  # and how many units in the last place of the channel's peak
 FEW = 8  # elements of a channel below which it is not judged for itself: too few to meet the worst rounding
 SILENT = 0.01  # of the tensor's peak: a channel below it is measured by that

@@ -20,7 +20,7 @@ from kokoro_nb.backends.segment import output_of
 from kokoro_nb.backends.signature import Arrays, checked
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Verdict
-from kokoro_nb.locate.bisection import wrong_results
+from kokoro_nb.locate.bisection import judged_results
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,8 @@ class _Run:
         outputs = backend.load(made).run(self.inputs)
         specification = self.candidate.specification
         results = {name: outputs[output] for name, output in output_of(self.candidate).items()}
-        return not wrong_results(specification.named_by or specification, self.inputs, {}, results)
+        errors = judged_results(specification.named_by or specification, self.inputs, {}, results)
+        return not any(error.ratio > 1 for error in errors)
 
     def mending(self, verdict: Verdict, operators: tuple[str, ...], reason: str = "") -> Mending:
         return Mending(verdict, operators, self.compilations, self.limit, reason)

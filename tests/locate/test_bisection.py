@@ -76,7 +76,78 @@ def test_a_healthy_program_passes_with_one_compilation(exported):
     found = bisect(exported, X, EAGER)
     assert (found.verdict, found.culprits) == ("pass", ())
     assert [search.compilations for search in found.searches] == [1]
-    assert found.searches[0].statement == "The whole program is right on these inputs."
+    (search,) = found.searches
+    (output,) = search.outputs
+    assert output.of_peak < output.bound_of_peak < 1e-4
+    assert f"No output differs from the operators in float64 by more than {output.of_peak:.2g} of" in search.statement
+    assert f"moves none by more than {output.bound_of_peak:.2g} of its peak" in search.statement
+
+
+class Normed(nn.Module):
+    """A norm, which takes a factor before it out of the result."""
+
+    def forward(self, x):
+        return F.instance_norm(torch.sin(x) * 3) + x
+
+
+def test_a_program_with_an_error_that_no_output_shows_is_not_called_right():
+    program = export_program(Normed(), X)
+    hidden = plant(program, Fault.parse("scaled@:mul"))
+    (search,) = bisect(hidden, X, EAGER).searches
+    (output,) = search.outputs
+    assert (search.verdict, output.ratio <= 1) == ("pass", True)
+    assert "right on" not in search.statement
+    assert f"than {output.bound_of_peak:.2g} of its peak, what rounding explains, would not be seen" in search.statement
+
+
+@pytest.mark.parametrize(
+    "place", [name for name in OPERATORS if name.startswith("blocks.1") and "transpose" not in name]
+)
+def test_a_small_error_is_named_or_the_statement_says_what_size_is_seen(exported, place):
+    share = 5e-4
+    (search,) = bisect(exported, X, _Scaling(place, 1 + share)).searches
+    if search.verdict == "pass":
+        assert search.outputs[0].bound_of_peak < share
+        assert "would not be seen" in search.statement
+    else:
+        assert (search.verdict, search.operators) == ("fail", (place,))
+
+
+@dataclass(frozen=True)
+class _Scaling:
+    """Eager, with the result of one operator multiplied."""
+
+    place: str
+    factor: float
+    name: str = "scaling"
+
+    def available(self):
+        return None
+
+    def executes(self):
+        return None
+
+    def export(self, module, inputs, folder=None):
+        graph = module.specification.program.graph
+        own = module.specification.results(node for node in graph.nodes if node.op == "call_function")
+        made = EAGER.export(module, inputs)
+        return replace(made, program=_Multiplying(module, self)) if self.place in own else made
+
+    def load(self, artifact):
+        return artifact.program if isinstance(artifact.program, _Multiplying) else EAGER.load(artifact)
+
+
+@dataclass(frozen=True)
+class _Multiplying:
+    module: object
+    backend: _Scaling
+
+    def run(self, inputs):
+        def observe(name, result):
+            if name == self.backend.place:
+                result.mul_(self.backend.factor)
+
+        return self.module.specification.run(inputs, observe)
 
 
 def test_a_fault_that_changes_nothing_is_no_fault(exported):
