@@ -10,7 +10,7 @@ from kokoro_nb.findings import Verdict
 from kokoro_nb.inspection.node_judgement import NodeJudgement, is_float, judged_outputs, unrounded_inputs_explain
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers, nodes_of
-from kokoro_nb.inspection.onnx_session import pinned, run_session, session_of, tapped
+from kokoro_nb.inspection.onnx_session import brief, pinned, run_session, session_of, tapped
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value, dtypes_of
 from kokoro_nb.inspection.semantics.operator_semantics import NotDefined, computed
 
@@ -151,9 +151,10 @@ def _judged(
     call = OnnxCall(node.proto, file.opsets, dtypes_of(inputs), values)
     try:
         errors, _ = judged_outputs(call, inputs, given)
-    except NotDefined as why:
+    except Exception as why:  # another's file on a third party's operators: it is not judged, and says why
         lost.update(node.outputs)
-        return NodeJudgement(*about, "unknown", str(why), given_finite=finite)
+        reason = str(why) if isinstance(why, NotDefined) else f"it could not be compared: {brief(why)}"
+        return NodeJudgement(*about, "unknown", reason, given_finite=finite)
     inherited = _inherited(file, node, call.dtypes, given, truth, lost)
     sound = None if inherited is None else all(is_finite(truth[name]) for name in node.outputs)
     verdict: Verdict = "fail" if any(one.is_wrong for one in errors) else "pass"

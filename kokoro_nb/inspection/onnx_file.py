@@ -102,6 +102,10 @@ def read_onnx(path: str | Path) -> OnnxFile:
         raise InputError(f"{path} is no ONNX file, or it is cut off or damaged.") from error
     if not model.graph.node or not model.opset_import:
         raise InputError(f"{path} holds no graph of ONNX: {len(model.graph.node)} nodes.")
+    newest = onnx.defs.onnx_opset_version()
+    stated = [one.version for one in model.opset_import if one.domain in ("", "ai.onnx")]
+    if any(not 0 < version <= newest for version in stated):
+        raise InputError(f"{path} wants version {stated[0]} of ONNX's operators; 1 to {newest} are known.")
     _load_external(model, path)
     notes = []
     if model.ir_version > NEWEST_IR:

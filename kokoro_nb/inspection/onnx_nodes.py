@@ -21,7 +21,7 @@ class OnnxNode:
     index : int
         Its place in the order of execution.
     key : str
-        Its id in Model Explorer: its name, or one made of its operator.
+        Its id in Model Explorer: its name, with a number behind it if it is not the first of that name.
     proto : onnx.NodeProto
         The node.
     reads : tuple of str
@@ -52,13 +52,9 @@ class OnnxNode:
 
 def nodes_of(graph: Any) -> tuple[OnnxNode, ...]:
     """Return the nodes of an ``onnx.GraphProto``, each with the id that Model Explorer's ONNX adapter gives it."""
-    found, unnamed, seen = [], 0, Counter[str]()
+    found, seen = [], Counter[str]()
     for index, node in enumerate(graph.node):
-        if node.HasField("name"):
-            name = node.name or "node"
-        else:
-            name = f"node_{node.op_type}_{unnamed}"
-            unnamed += 1
+        name = node.name or "node"
         key = name if not seen[name] else f"{name}_{seen[name]}"
         seen[name] += 1
         inner = {each for body in bodies_of(node) for each in captured_names(body)}

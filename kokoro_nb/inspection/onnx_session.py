@@ -1,5 +1,6 @@
 """A model of ONNX on ONNX Runtime, with any of its values as further outputs."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -81,6 +82,6 @@ def pinned(model: Any, values: Mapping[str, np.ndarray]) -> Any:
 def brief(error: Exception) -> str:
     """Return the first line of a runtime's message, without its own codes."""
     text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    text = text.rsplit("] : ", 1)[-1]
-    parts = text.split(" : ", 3)
-    return f"{parts[-1][:300].rstrip('.')}."
+    text = text.rsplit("] : ", 1)[-1].split(" : ", 3)[-1]
+    text = re.sub(r"^\S*onnxruntime_src.*\) (?=[A-Z])", "", text)  # where in the runtime's own source
+    return f"{text[:300].rstrip('.')}."

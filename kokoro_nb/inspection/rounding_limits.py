@@ -95,6 +95,8 @@ def rounding_limits(
         absolute = computed(call, [_absolute(value) for value in inputs])
         length = summed_length(call, inputs, right.size)
         return last + gamma(length, unit(dtype)) * np.abs(np.asarray(absolute[output], np.float64))
+    if kind in ("DFT", "STFT"):
+        return last + gamma(right.size, unit(dtype)) * np.full_like(right, float(np.sum(_absolute(inputs[0]))))
     return _measured(call, inputs, exact, output, dtype)
 
 
@@ -175,14 +177,17 @@ def _measured(
         shape = np.shape(value) if value is not None and not isinstance(value, list) else ()
         moved += _moved([value], unit(dtype) * generator.uniform(-1, 1, shape))
     nudged = np.asarray(computed(call, moved)[output], np.float64)
-    with np.errstate(invalid="ignore"):
-        apart = np.maximum(
-            *(np.where(np.isfinite(d), d, 0.0) for d in (np.abs(single - right), np.abs(nudged - right)))
-        )
+    apart = np.zeros_like(right)
+    for other in (single, nudged):
+        if other.shape == right.shape:  # scales and sizes are floats too, and moving them may change a shape
+            with np.errstate(invalid="ignore"):
+                difference = np.abs(other - right)
+            apart = np.maximum(apart, np.where(np.isfinite(difference), difference, 0.0))
     size = np.where(np.isfinite(right), np.abs(right), 0.0)
     peaks = np.maximum(by_channel(size), SILENT * float(size.max(initial=0.0)))
-    rounding = UNITS * (2 * unit(dtype)) * peaks + ROUNDINGS * by_channel(apart)
-    return rounding + spacing(right, dtype)
+    largest = int(np.max([np.size(x) for x in inputs if x is not None and not isinstance(x, list)], initial=1))
+    sums = gamma(largest // int(np.maximum(right.size, 1)), unit(dtype))  # as many terms at least, if it sums
+    return (2 * UNITS * unit(dtype) + sums) * peaks + ROUNDINGS * by_channel(apart) + spacing(right, dtype)
 
 
 def by_channel(values: np.ndarray) -> np.ndarray:

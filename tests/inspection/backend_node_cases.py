@@ -26,12 +26,12 @@ class NodeCase:
 
 
 class _Doubled(ast.NodeTransformer):
-    def __init__(self, rounded):
-        self.rounded = rounded
+    def __init__(self, rounded, original):
+        self.rounded, self.original = rounded, original
 
     def visit_Attribute(self, node):
         self.generic_visit(node)
-        if isinstance(node.value, ast.Name) and node.value.id == "np":
+        if isinstance(node.value, ast.Name) and node.value.id == "np" and not self.original:
             node.attr = {"float32": "float64", "complex64": "complex128"}.get(node.attr, node.attr)
         return node
 
@@ -52,14 +52,14 @@ def module_names():
     return [info.name for info in pkgutil.iter_modules(room.__path__) if not info.name.startswith("_")]
 
 
-def cases_of(module, rounded=False):
-    """Return the cases of one module, and why some of its functions cannot be read so."""
+def cases_of(module, rounded=False, original=False):
+    """Return the cases of one module, and why some of its functions cannot be read so; `original`: in float32."""
     import onnx
     import onnx.backend.test.case.node as room
 
     path = f"{room.__path__[0]}/{module}.py"
     with open(path, encoding="utf-8") as file:
-        tree = _Doubled(rounded).visit(ast.parse(file.read()))
+        tree = _Doubled(rounded, original).visit(ast.parse(file.read()))
     space = types.ModuleType(f"onnx.backend.test.case.node.{module}")
     space.__package__ = "onnx.backend.test.case.node"
     exec(compile(tree, path, "exec"), space.__dict__)

@@ -87,6 +87,15 @@ def cast(x: np.ndarray, to: Any, saturate: int, call: OnnxCall) -> np.ndarray:
     return cast_to(x.astype(np.float32) if x.dtype == np.float64 else x, to, bool(saturate))
 
 
+@meaning("Dropout")
+def _dropout(
+    call: OnnxCall, x: np.ndarray, ratio: np.ndarray | None = None, training: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    if training is not None and bool(np.asarray(training).reshape(())) and (ratio is None or float(ratio) != 0):
+        raise ValueError("it draws at random in training mode")
+    return x, np.ones(x.shape, bool)
+
+
 def _window(size: Any, periodic: int, terms: tuple[float, ...]) -> np.ndarray:
     points = int(size) if periodic else int(size) - 1
     angle = 2 * np.pi * np.arange(int(size)) / points

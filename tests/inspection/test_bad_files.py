@@ -1,0 +1,151 @@
+"""Files that are damaged: one sentence, or a report; never a traceback."""
+
+import random
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import kokoro_nb as nb
+from kokoro_nb.__main__ import main
+from kokoro_nb.errors import InputError
+
+
+@pytest.fixture
+def healthy(save, node):
+    nodes = [node("MatMul", ["x", "w"], ["m"], name="/m"), node("Relu", ["m"], ["y"], name="/r")]
+    return save(nodes, {"x": [2, 16]}, ["y"], {"w": np.eye(16, dtype=np.float32)})
+
+
+def _refused(path, sentence, capsys):
+    assert main(["inspect", str(path)]) == 2
+    told = capsys.readouterr().err
+    assert sentence in told
+    assert len(told.strip().splitlines()) == 1
+
+
+def test_what_is_no_file_and_no_model_is_told(tmp_path, capsys):
+    _refused(tmp_path / "none.onnx", "does not exist", capsys)
+    _refused(tmp_path, "is a folder", capsys)
+    for name, content, sentence in (
+        ("empty.onnx", b"", "has 0 bytes"),
+        ("zip.onnx", b"PK\x03\x04rest", "is a zip archive"),
+        ("text.onnx", b"hello, world, this is no model" * 9, "no ONNX file"),
+        ("model.pte", b"x", "cannot be inspected yet"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        _refused(tmp_path / name, sentence, capsys)
+
+
+def test_an_operator_that_nobody_knows_is_told(save, node, capsys):
+    _refused(save([node("Frobnicate", ["x"], ["y"])], {"x": [1]}, ["y"]), "No Op registered for Frobnicate", capsys)
+    path = save([node("Relu", ["x"], ["y"])], {"x": [1]}, ["y"], opset=9999)
+    _refused(path, "wants version 9999 of ONNX's operators", capsys)
+    own = save([node("Own", ["x"], ["y"], domain="com.microsoft")], {"x": [1]}, ["y"])
+    _refused(own, "ONNX Runtime does not load it", capsys)
+
+
+def test_a_circle_is_told_and_a_wrong_order_is_mended(save, node, capsys):
+    circle = [node("Add", ["x", "b"], ["a"], name="/a"), node("Neg", ["a"], ["b"], name="/b")]
+    _refused(save(circle, {"x": [1]}, ["b"]), "its graph has a circle", capsys)
+    swapped = [node("Neg", ["a"], ["y"], name="/b"), node("Abs", ["x"], ["a"], name="/a")]
+    report = nb.inspect(save(swapped, {"x": [3]}, ["y"]))
+    assert [one.key for one in report.judgements] == ["/a", "/b"]
+    assert report.verdict == "pass"
+    assert any("order" in note for note in report.notes)
+
+
+def test_weights_beside_the_file_are_looked_at(healthy, tmp_path, capsys):
+    model = onnx.load(healthy)
+    path = tmp_path / "large.onnx"
+    onnx.save(model, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    assert nb.inspect(path).verdict == "pass"
+    data = (tmp_path / "weights.bin").read_bytes()
+    (tmp_path / "weights.bin").write_bytes(data[:10])
+    _refused(path, "weights.bin is shorter than the weights", capsys)
+    (tmp_path / "weights.bin").unlink()
+    _refused(path, "which is not beside it", capsys)
+    model = onnx.load(path, load_external_data=False)
+    model.graph.initializer[0].external_data[0].value = "../../etc/passwd"
+    path.write_bytes(model.SerializeToString())
+    _refused(path, "outside of its folder", capsys)
+
+
+def test_a_tensor_that_is_not_as_large_as_it_says_is_told(healthy, capsys):
+    model = onnx.load(healthy)
+    model.graph.initializer[0].dims[0] = 17
+    healthy.write_bytes(model.SerializeToString())
+    _refused(healthy, "does not hold what its type and shape say", capsys)
+
+
+def test_inputs_that_nobody_can_make_are_asked_for(save, node, capsys):
+    path = save(
+        [node("Identity", ["x"], ["y"])], {"x": [2]}, ["y"], x=onnx.TensorProto.STRING, y=onnx.TensorProto.STRING
+    )
+    _refused(path, "is text; give --inputs", capsys)
+
+
+@pytest.mark.parametrize("kind", ["cut", "flipped"])
+def test_damaged_bytes_end_in_a_sentence_or_a_report(healthy, kind):
+    good = healthy.read_bytes()
+    generator = random.Random(0)
+    refused = 0
+    for _ in range(60):
+        data = bytearray(good)
+        if kind == "cut":
+            data = data[: generator.randrange(1, len(good))]
+        for _ in range(0 if kind == "cut" else generator.choice((1, 3, 20))):
+            data[generator.randrange(min(len(data), 10**9))] ^= 1 << generator.randrange(8)
+        healthy.write_bytes(bytes(data))
+        try:
+            report = nb.inspect(healthy)
+        except InputError as error:
+            refused += bool(str(error).strip())
+            continue
+        assert report.verdict in ("pass", "fail", "unknown")
+    assert refused > 0
+
+
+def test_the_time_given_is_kept_and_what_was_seen_is_told(save, node):
+    nodes = [node("Neg", [f"v{k}"], [f"v{k + 1}"], name=f"/n{k}") for k in range(80)]
+    path = save(nodes, {"v0": [3]}, ["v80"])
+    report = nb.inspect(path, seconds=1e-9)
+    assert 0 < len(report.judgements) < 80
+    assert report.verdict == "unknown"
+    assert any("time was up" in note for note in report.notes)
+
+
+def test_words_that_are_no_time_and_no_inputs_are_told(healthy, tmp_path, capsys):
+    assert main(["inspect", str(healthy), "--budget", "soon"]) == 2
+    (tmp_path / "x.npz").write_bytes(b"no")
+    assert main(["inspect", str(healthy), "--inputs", str(tmp_path / "x.npz")]) == 2
+    assert "numpy.savez" in capsys.readouterr().err
+
+
+def test_the_exit_status_says_what_was_found(healthy, save, node, capsys):
+    assert main(["inspect", str(healthy)]) == 0
+    path = save(
+        [node("Sub", ["x", "x"], ["z"]), node("Div", ["z", "z"], ["y"], name="/d")], {"x": [2]}, ["y"], name="b.onnx"
+    )
+    assert main(["inspect", str(path)]) == 1
+    assert "/d (Div)" in capsys.readouterr().out
+
+
+def test_a_function_of_the_file_is_written_out(tmp_path, node):
+    function = helper.make_function(
+        "own", "Twice", ["a"], ["b"], [node("Add", ["a", "a"], ["b"])], [helper.make_opsetid("", 18)]
+    )
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [node("Twice", ["x"], ["y"], domain="own", name="/t")],
+        "g",
+        [value("x", onnx.TensorProto.FLOAT, [3])],
+        [value("y", onnx.TensorProto.FLOAT, [3])],
+    )
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
+    path = tmp_path / "f.onnx"
+    onnx.save(helper.make_model(graph, functions=[function], opset_imports=opsets, ir_version=10), path)
+    report = nb.inspect(path)
+    assert report.verdict == "pass"
+    assert [one.operator for one in report.judgements] == ["Add"]

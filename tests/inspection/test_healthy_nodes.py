@@ -1,0 +1,100 @@
+"""Every node test of onnx that ONNX Runtime runs: no alarm is raised on it, but for what is known to differ."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.inspection.node_judgement import judged_outputs
+from kokoro_nb.inspection.onnx_session import run_session, session_of
+from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, dtypes_of
+from kokoro_nb.inspection.semantics.operator_semantics import NotDefined
+
+_SPEC = importlib.util.spec_from_file_location("backend_node_cases", Path(__file__).with_name("backend_node_cases.py"))
+oracle = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(oracle)
+
+QUICK = (
+    *("batch_normalization", "clip", "conv", "convtranspose", "cumsum", "dynamicquantizelinear", "exp", "gelu", "gemm"),
+    *("groupnormalization", "gru", "instance_normalization", "layernormalization", "lstm", "matmul", "matmulinteger"),
+    *(
+        "qlinearconv",
+        "qlinearmatmul",
+        "quantizelinear",
+        "reducesum",
+        "resize",
+        "softmax",
+        "stft",
+        "tanh",
+        "convinteger",
+    ),
+)
+DIFFERS = {
+    **dict.fromkeys(
+        [
+            f"test_attention_4d_with_past_and_present_qk_matmul_bias_{rank}_mask_causal{more}"
+            for rank in ("3d", "4d")
+            for more in ("", "_expanded")
+        ],
+        "the runtime masks with the lowest float, the definition with -inf",
+    ),
+    "test_maxunpool_export_with_output_shape": "the runtime reads the indices in the smaller output",
+    "test_optional_has_element_empty_optional_input": "the case leaves its input out",
+    **dict.fromkeys(
+        [f"test_resize_downsample_scales_{mode}_align_corners" for mode in ("linear", "cubic")],
+        "the runtime aligns with the rounded size, the definition with the scaled one",
+    ),
+}
+"""What ONNX Runtime gives otherwise than onnx's reference, and why."""
+
+
+def _alarms(modules, newest=24):
+    """Return the cases that were judged, and those of them in which something is called wrong."""
+    judged, alarms = set(), {}
+    for module in modules:
+        for case in oracle.cases_of(module, original=True)[0]:
+            given = iter(case.inputs)
+            values = [next(given) if name else None for name in case.node.input]
+            if any(isinstance(value, list) for value in values):
+                continue
+            opsets = {domain: min(version, newest) for domain, version in case.opsets.items()}
+            try:
+                results = _run(case.node, opsets, values)
+                call = OnnxCall(case.node, opsets, dtypes_of(values))
+                errors, _ = judged_outputs(call, values, [results.get(name) for name in case.node.output])
+            except (InputError, NotDefined, ValueError, TypeError, IndexError):
+                continue  # the runtime has no such kernel, or one of them cannot be judged
+            judged.add(case.name)
+            wrong = [one for one in errors if one.is_wrong]
+            if wrong:
+                alarms[case.name] = wrong[0]
+    return judged, alarms
+
+
+def _run(node, opsets, values):
+    named = {name: np.asarray(value) for name, value in zip(node.input, values, strict=True) if name}
+    inputs = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        for name, array in named.items()
+    ]
+    outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
+    imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
+    model = helper.make_model(helper.make_graph([node], "g", inputs, outputs), opset_imports=imports, ir_version=10)
+    return run_session(session_of(model), named)
+
+
+def test_no_alarm_is_raised_on_what_a_runtime_does_right():
+    judged, alarms = _alarms(QUICK)
+    assert len(judged) > 100
+    assert set(alarms) <= set(DIFFERS), alarms
+
+
+@pytest.mark.slow
+def test_no_alarm_is_raised_on_any_node_test():
+    judged, alarms = _alarms(name for name in oracle.module_names() if name not in ("ai_onnx_ml", "image_decoder"))
+    assert len(judged) > 1000
+    assert set(alarms) <= set(DIFFERS), alarms
