@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from kokoro_nb.findings import Finding, Verdict
 from kokoro_nb.locate.mechanism import Mechanism, likeliest
 from kokoro_nb.traces.trace import Tap
@@ -86,6 +88,21 @@ class Culprit:
         where = f": {self.channels}" if self.channels else ""
         masked = "; the output does not show it" if self.reaches_output is False else ""
         return f"On {self.backend} {self.tap.name}{others} is the first operator that is {what}{where}{masked}."
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """What was measured of it, in words: its effect on the output, and its local and inherited error."""
+        found = []
+        if self.local_error is not None:
+            local = "not finite" if np.isnan(self.local_error) else f"{self.local_error:.3g} of the peak"
+            inherited = "not measured" if self.inherited_error is None else f"{self.inherited_error:.3g} of the peak"
+            found.append(f"local error {local}, inherited error {inherited}")
+        if self.effect is not None and not self.effect <= 0:
+            found.append(f"effect: {100 * self.effect:.3g} % of the output's error is gone when it alone is right")
+        elif self.alone is not None:
+            alone = "not finite" if np.isnan(self.alone) else f"off by {self.alone:.3g} of its peak"
+            found.append(f"effect: when it alone is wrong, the output is {alone}")
+        return tuple(found)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the finding as plain values, as of a table or JSON."""

@@ -12,6 +12,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Verdict
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.culprit_bundle import write_finding_bundle
+from kokoro_nb.locate.diagnosis_page import card, page
 from kokoro_nb.locate.halving import Bisection
 from kokoro_nb.locate.investigation import Investigation
 from kokoro_nb.locate.output_error import OutputError
@@ -165,16 +166,7 @@ class Diagnosis:
 
     def page(self, path: str | Path) -> Path:
         """Write the diagnosis as one HTML file that needs nothing else, and return its path."""
-        title = f"Diagnosis of an export on {self.backend}"
-        parts = [markup.line(self.verdict, self.statement, (f"{self.method}: {self.why}",))]
-        if self.culprits:
-            parts.append(markup.table(self.table(), "Operators that are wrong by themselves, the largest effect first"))
-        if self.investigation is not None:
-            parts.append(markup.table([self.investigation.as_dict()], "The run that was traced"))
-        if self.bisection is not None:
-            searches = [search.as_dict() for search in self.bisection.searches]
-            parts.append(markup.table(searches, "The searches by bisection"))
-        return write_text(path, markup.page(title, parts))
+        return write_text(path, page(self))
 
     def bundle(self, folder: str | Path) -> Path:
         """Write the culprit of the largest effect as a folder that reproduces it without this package.
@@ -198,13 +190,7 @@ class Diagnosis:
         for one in self.ranked:
             line = f", {one.source}" if one.source else ""
             lines.append(f"  {one.tap and one.tap.name} ({one.tap and one.tap.op}{line}): {one.channels}")
-            if one.local_error is not None:
-                inherited = "not measured" if one.inherited_error is None else f"{one.inherited_error:.3g} of the peak"
-                lines.append(f"    local error {one.local_error:.3g} of the peak, inherited error {inherited}")
-            if one.effect is not None:
-                lines.append(
-                    f"    effect: {100 * one.effect:.3g} % of the output's error is gone when it alone is right"
-                )
+            lines += [f"    {text}" for text in one.figures]
             lines.append(f"    mechanism: {one.mechanism.name}: {one.mechanism}")
             if one.mechanism.defect:
                 lines.append(f"    known defect: {', '.join((one.mechanism.defect, *one.mechanism.threads))}")
@@ -215,9 +201,8 @@ class Diagnosis:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        line = markup.line(self.verdict, self.statement, (f"{self.method}: {self.why}",))
         table = markup.table(self.table())._repr_html_() if self.culprits else ""
-        return line._repr_html_() + table
+        return card(self)._repr_html_() + table
 
 
 def _severity(one: Culprit) -> tuple[bool, float, float, float]:

@@ -1,0 +1,111 @@
+"""Remedies: other forms compute the same, and what cures an export is measured on the runtime."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from kokoro_nb.backends.exported import export_program
+from kokoro_nb.errors import InputError
+from kokoro_nb.locate import diagnose
+from kokoro_nb.locate.other_forms import FORMS, in_other_form, kept_in_float32, with_readers
+from kokoro_nb.models.patches import curing
+
+X = torch.randn(2, 8, 12, generator=torch.Generator().manual_seed(0))
+
+
+class Applied(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x) * 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "module"),
+    [
+        ("instance_norm", nn.InstanceNorm1d(8, affine=True)),
+        ("instance_norm", F.instance_norm),
+        ("group_norm", nn.GroupNorm(2, 8)),
+        ("layer_norm", nn.LayerNorm([8, 12])),
+        ("layer_norm", nn.LayerNorm(12, elementwise_affine=False)),
+        ("var", lambda x: torch.var(x, dim=-1, correction=0, keepdim=True)),
+        ("atan2", lambda x: torch.atan2(x, x.flip(-1))),
+        ("remainder", lambda x: x % 1),
+        ("remainder", lambda x: x % 0.3),
+        ("gelu", F.gelu),
+        ("gelu", lambda x: F.gelu(x, approximate="tanh")),
+        ("reciprocal", torch.reciprocal),
+        ("rsqrt", lambda x: torch.rsqrt(x.abs() + 1)),
+        ("log_sigmoid", F.logsigmoid),
+        ("cumsum", lambda x: torch.cumsum(x, -1)),
+        ("cumsum", lambda x: torch.cumsum(x, 1)),
+    ],
+)
+def test_another_form_computes_the_same_without_the_operator(kind, module):
+    exported = export_program(Applied(module).eval(), {"x": X})
+    names = [one.name for one in exported.specification.operators if one.op.split(".")[1].startswith(kind)]
+    assert names
+    changed = in_other_form(exported, names[:1], FORMS[kind])
+    expected = exported.specification.run({"x": X}, double=True)["output"]
+    np.testing.assert_allclose(
+        changed.specification.run({"x": X}, double=True)["output"], expected, rtol=1e-12, atol=1e-12
+    )
+    assert [one.name for one in changed.specification.operators] == [
+        one.name for one in exported.specification.operators
+    ]
+    calls = [str(node.target) for node in changed.program.graph.nodes if node.op == "call_function"]
+    assert kind == "atan2" or kind == "cumsum" or not any(f"aten.{kind}." in call for call in calls)
+
+
+def test_operators_in_float32_are_read_in_float32():
+    def phase(x):
+        return torch.sin(torch.cumsum(x, -1).transpose(1, 2) * 100)
+
+    exported = export_program(Applied(phase), {"x": X.half()})
+    operators = exported.specification.operators
+    kept = with_readers(operators, [":cumsum"])
+    assert kept == (":cumsum", ":transpose", ":mul")
+    with_sine = with_readers(operators, kept)
+    wide = kept_in_float32(exported, with_sine, blocks=False)
+    right = exported.specification.run({"x": X.half()}, double=True)["output"]
+    before, after = (one.specification.run({"x": X.half()})["output"] for one in (exported, wide))
+    assert np.abs(before - right).max() > 0.1
+    assert np.abs(after - right).max() < 4e-3  # two roundings of the result to float16, of 2
+    assert kept_in_float32(export_program(Applied(phase), {"x": X}), kept, blocks=False) is None  # it is float32
+
+
+class Angle(nn.Module):
+    def forward(self, y, x):
+        return torch.atan2(y, x) * 2
+
+
+POINTS = {"y": torch.tensor([[0.0, 0, 1, 2, -1, 0, 0, 0]]), "x": torch.tensor([[-1.0, -2, 3, 4, 5, -3, -4, 1]])}
+
+
+def test_a_cure_is_measured_and_the_defect_is_named():
+    found = diagnose(Angle(), POINTS, "onnxruntime", remedies=True)
+    (culprit,), (remedy,) = found.culprits, found.remedies
+    assert (culprit.mechanism.name, culprit.mechanism.defect) == ("branch cut of atan2", "onnx_atan2_branch_cut")
+    assert culprit.source.startswith("test_trials.py:")
+    assert (remedy.kind, remedy.verdict) == ("other form", "pass")
+    assert remedy.error_before == pytest.approx(2)
+    assert remedy.error_after < 1e-6
+    assert found.as_dict()["remedies"][0]["output after (of peak)"] == remedy.error_after
+    assert "remedy: :atan2 is written in another form" in str(found)
+
+
+def test_there_is_nothing_to_cure_in_what_is_right():
+    found = diagnose(Applied(torch.sin), {"x": X}, "onnxruntime", remedies=True)
+    assert (found.verdict, found.remedies) == ("pass", ())
+    with pytest.raises(InputError, match="There is no operator to cure"):
+        found.try_remedies()
+
+
+def test_patches_say_what_they_cure():
+    assert curing(nn.Sequential(nn.InstanceNorm1d(2)), "instance_norm") == ("two_pass_norm",)
+    assert curing(nn.Sequential(nn.GroupNorm(1, 2)), "group_norm") == ("two_pass_norm",)
+    assert curing(nn.Linear(2, 2), "instance_norm") == ()
