@@ -6,6 +6,7 @@ torch's exporter of today, whatever converter it went through after that; else b
 
 import shutil
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,13 @@ import numpy as np
 from kokoro_nb.backends.artefacts import artefact_folder
 from kokoro_nb.backends.base import META, Artifact, Backend, quietly
 from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.file_facts import FileFact, file_facts
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.backends.taps import TAPS, TapMap, write_taps
 from kokoro_nb.errors import InputError
-from kokoro_nb.storage import atomic, file_digest, write_json
+from kokoro_nb.storage import atomic, file_digest, read_json, write_json
 
+FACTS = "facts.json"
 CLOSE = 0.02  # of the peak: as near as an int8 file comes to its module on ordinary inputs
 MOST = 0.9  # of the elements: a file that is wrong at a few is still known by the others
 LARGE = 16  # elements of a weight from which it is looked for in a file
@@ -58,7 +61,9 @@ def adopted(
             f"{path} is no file that {runtime.name} can be shown to have made of a module; give an .onnx file and the "
             "backend onnxruntime."
         )
-    places = _places(path, exported, inputs)
+    model = _model(path)
+    places = _places(path, model, exported, inputs)
+    facts = file_facts(model, exported, places)
     about = {"backend": runtime.name, "file": path.name, "sha256": file_digest(path)}
     place = artefact_folder(folder) / f"{runtime.name}-adopted-{exported.content[:8]}-{about['sha256'][:16]}"
     with atomic(place) as draft:
@@ -68,6 +73,7 @@ def adopted(
             shutil.copyfile(path.parent / beside, draft / beside)
         write_taps(draft / TAPS, TapMap(exported.specification.operators, places))
         write_json(draft / META, about)
+        write_json(draft / FACTS, {name: asdict(fact) for name, fact in facts.items()})
     return Artifact(runtime.name, place / f"model{expected}", exported.inputs, exported.outputs, cached=True)
 
 
@@ -79,23 +85,32 @@ def _data_files(path: Path) -> set[str]:
     return {entry.value for tensor in tensors for entry in tensor.external_data if entry.key == "location"}
 
 
-def _places(path: Path, exported: Exported, inputs: Arrays) -> dict[str, str]:
+def read_facts(artefact: Artifact) -> dict[str, FileFact]:
+    """Return what the file of an adopted artefact says of its operators by itself."""
+    values = read_json(artefact.folder / FACTS, "list of facts")
+    return {name: FileFact(tuple(one["quantised"]), tuple(one["changed"])) for name, one in values.items()}
+
+
+def _model(path: Path) -> Any:
+    import onnx
+
+    try:
+        with quietly():
+            return onnx.load(path)
+    except Exception as error:  # of protobuf, or of the files beside it
+        raise InputError(f"{path} cannot be read as ONNX ({_line(error)}); it is damaged or cut off.") from error
+
+
+def _places(path: Path, model: Any, exported: Exported, inputs: Arrays) -> dict[str, str]:
     """Return the value of the file that holds the result of each operator.
 
     Raises
     ------
     InputError
-        If the file cannot be read or run, takes other inputs, or holds other weights than the module.
+        If the file cannot be run, takes other inputs, or holds other weights than the module.
     """
-    import onnx
-
     from kokoro_nb.backends.onnx import onnx_program, places
 
-    try:
-        with quietly():
-            model = onnx.load(path)
-    except Exception as error:  # of protobuf, or of the files beside it
-        raise InputError(f"{path} cannot be read as ONNX ({_line(error)}); it is damaged or cut off.") from error
     arrays = checked(inputs, exported.inputs)
     _require_interface(path, model, exported)
     _require_weights(path, model, exported)

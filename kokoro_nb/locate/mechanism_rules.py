@@ -160,6 +160,21 @@ def branch_cut(evidence: Evidence) -> Mechanism | None:
 
 
 @rule
+def zero_quotient(evidence: Evidence) -> Mechanism | None:
+    """atan2 of two zeros is 0, and NaN where it is written as the arctangent of their quotient."""
+    error, given = evidence.error, [value for value in evidence.inputs.values() if value.dtype.kind == "f"]
+    if evidence.op != "atan2" or len(given) != 2 or any(one.shape != error.wrong.shape for one in given):
+        return None
+    lost = error.wrong & np.isnan(error.given)
+    zeros = (given[0] == 0) & (given[1] == 0)
+    if not lost.any() or not zeros[lost].all():
+        return None
+    share = float(lost.sum() / error.wrong.sum())
+    text = f"both arguments are 0 at each of {int(lost.sum())} elements that are NaN"
+    return Mechanism("division by zero", "atan2 written as a quotient, 0 / 0", (text,), explained=share)
+
+
+@rule
 def zero_argument(evidence: Evidence) -> Mechanism | None:
     """Division by zero, or the logarithm or inverse root of zero."""
     if evidence.op not in ("div", "reciprocal", "rsqrt", "log", "log2", "log10", "pow"):

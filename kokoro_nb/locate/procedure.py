@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from kokoro_nb.backends import backend as named_backend
-from kokoro_nb.backends.adopted import adopted
+from kokoro_nb.backends.adopted import adopted, read_facts
 from kokoro_nb.backends.base import Artifact, Backend, Failure, running
 from kokoro_nb.backends.exported import Exported, as_exported
 from kokoro_nb.backends.signature import Arrays
@@ -13,6 +13,7 @@ from kokoro_nb.backends.specification import Specification
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.bisected_diagnosis import bisected_diagnosis
 from kokoro_nb.locate.diagnosis import Diagnosis
+from kokoro_nb.locate.file_mechanisms import with_facts
 from kokoro_nb.locate.investigation import investigate, reference_trace
 from kokoro_nb.locate.paired_programs import PARTED, other_program, parting
 from kokoro_nb.locate.plain_cures import as_the_reference, exported_anew
@@ -125,6 +126,8 @@ def _examined(
     if isinstance(found, Failure):
         return _failed(found)
     traced = traced_diagnosis(subject, found, "" if method == "auto" else "as requested")
+    if file is not None:
+        traced = replace(traced, culprits=with_facts(traced.culprits, read_facts(file)))
     missing = len(found.candidate.missing)
     if method == "auto" and traced.verdict == "unknown" and missing and file is None:
         why = f"{missing} operators could not be captured by tracing, and none of the others is wrong"

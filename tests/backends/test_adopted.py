@@ -10,6 +10,7 @@ from kokoro_nb.backends.adopted import adopted
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
+from kokoro_nb.locate import diagnose
 from kokoro_nb.studies.diagnosis_corpus import sick_files
 
 INPUTS = {"x": torch.randn(1, 4, 24, generator=torch.Generator().manual_seed(0))}
@@ -56,3 +57,30 @@ def test_nothing_is_left_of_a_file_that_was_refused(module, tmp_path):
     with pytest.raises(InputError, match="0 of the module's 2 larger weights"):
         adopted(backend("onnxruntime"), export_program(module, INPUTS), file, INPUTS, tmp_path / "artefacts")
     assert not (tmp_path / "artefacts").exists()
+
+
+class Scaled(Net):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("rate", torch.full((1, 1, 1), 96000.0))
+
+    def forward(self, x):
+        return super().forward(x) / self.rate
+
+
+@pytest.mark.parametrize(
+    ("maker", "mechanism", "text"),
+    [
+        ("float16_onnx", "changed constant", "rate is 96000 in the module and 65504 in the file"),
+        ("int8_onnx", "quantisation range", "the file computes it by ConvInteger, DynamicQuantizeLinear"),
+    ],
+)
+def test_what_the_file_itself_says_is_the_mechanism(tmp_path, maker, mechanism, text):
+    torch.manual_seed(0)
+    module = Scaled().eval()
+    file = getattr(sick_files, maker)(module, INPUTS, tmp_path / "model.onnx")
+    found = diagnose(module, INPUTS, "onnxruntime", artefact=file, folder=tmp_path / "artefacts")
+    named = {one.tap.name: one.mechanism for one in found.culprits}
+    wrong = ":div" if maker == "float16_onnx" else "first:conv1d"
+    assert named[wrong].name == mechanism
+    assert text in named[wrong].evidence

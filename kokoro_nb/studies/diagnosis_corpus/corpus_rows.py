@@ -15,6 +15,7 @@ from kokoro_nb.studies.diagnosis_corpus.corpus_entries import HEALTHY, SICK, Kno
 Kind = Literal["sick", "healthy"]
 CORPORA: dict[Kind, tuple[KnownSick | KnownHealthy, ...]] = {"sick": SICK, "healthy": HEALTHY}
 SEEDS = (0, 1)
+ERROR = 2  # what a command ends with that raises an error
 _PACKAGE = Path(__file__).parents[2]
 
 
@@ -119,7 +120,13 @@ def _saved(one: KnownSick | KnownHealthy, seed: int, path: Path) -> SickRow | He
             return form(**saved["row"])
     except (InputError, KeyError, TypeError):
         pass  # absent, or of another form: it is made anew
-    row = sick_row(one, seed) if isinstance(one, KnownSick) else healthy_row(one, seed)
+    try:
+        row = sick_row(one, seed) if isinstance(one, KnownSick) else healthy_row(one, seed)
+    except Exception as error:  # the others are diagnosed all the same; it is not saved
+        said = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        if isinstance(one, KnownSick):
+            return SickRow(one.name, one.on, seed, False, False, False, said, "", "", ERROR, float("nan"))
+        return HealthyRow(one.name, one.backend, seed, "error", said, ERROR, float("nan"))
     write_json(path, {"code": code, "row": asdict(row)})
     return row
 

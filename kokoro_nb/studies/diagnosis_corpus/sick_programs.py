@@ -49,16 +49,17 @@ class PitchFeatures(nn.Module):
 
 
 class SnakeBlock(nn.Module):
-    """The activation x + sin²(alpha x) / alpha as Kokoro writes it, and a convolution."""
+    """The activation x + sin²(alpha x) / alpha as Kokoro writes it, alpha from a style, and a convolution."""
 
     def __init__(self, channels: int = 8) -> None:
         super().__init__()
-        self.alpha = nn.Parameter(0.002 + 0.008 * torch.rand(1, channels, 1))
+        self.style = nn.Linear(4, channels)
         self.conv = nn.Conv1d(channels, channels, 3, padding=1)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return (1, channels, frames) of (1, channels, frames)."""
-        return self.conv(x + (1 / self.alpha) * torch.sin(self.alpha * x) ** 2)
+    def forward(self, x: Tensor, style: Tensor) -> Tensor:
+        """Return (1, channels, frames) of (1, channels, frames) and (1, 4)."""
+        alpha = 0.002 + 0.008 * torch.sigmoid(self.style(style))[..., None]
+        return self.conv(x + (1 / alpha) * torch.sin(alpha * x) ** 2)
 
 
 class NoisyDecoder(nn.Module):
@@ -217,7 +218,7 @@ def loud_norm(seed: int = 0) -> Program:
 
 def snake(seed: int = 0) -> Program:
     """Snake with a small alpha, whose reciprocal coremltools takes of alpha + 0.0001."""
-    return seeded(seed, SnakeBlock, lambda: {"x": torch.randn(1, 8, 64)})
+    return seeded(seed, SnakeBlock, lambda: {"x": torch.randn(1, 8, 64), "style": torch.randn(1, 4)})
 
 
 def quiet_frames(seed: int = 0) -> Program:

@@ -1,0 +1,99 @@
+"""What a file itself says of an operator: that it computes it with few bits, or with another constant."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.backends.exported import Exported
+from kokoro_nb.traces.operators import CONSTANT
+
+QUANTISED = frozenset(
+    (
+        *("ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul", "QuantizeLinear", "DequantizeLinear"),
+        *("DynamicQuantizeLinear", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM", "MatMulIntegerToFloat", "QGemm"),
+        *("MatMulNBits", "QAttention", "QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearConcat"),
+    )
+)
+ROUNDED = 2e-3  # of a constant: more than rounding to float16, 5e-4, makes of it
+
+
+@dataclass(frozen=True)
+class FileFact:
+    """What the file says of one operator.
+
+    Attributes
+    ----------
+    quantised : tuple of str
+        Kinds of nodes of few bits that it is computed by.
+    changed : tuple of str
+        Constants that are not those of the module, in words.
+    """
+
+    quantised: tuple[str, ...]
+    changed: tuple[str, ...]
+
+
+def file_facts(model: Any, exported: Exported, places: Mapping[str, str]) -> dict[str, FileFact]:
+    """Return what an ONNX file says of the operators that it computes otherwise than the module.
+
+    Parameters
+    ----------
+    model : onnx.ModelProto
+        The file.
+    exported : Exported
+        The module.
+    places : mapping
+        Name of an operator -> the value that holds its result.
+    """
+    from onnx import numpy_helper
+
+    made = {value: node for node in model.graph.node for value in node.output if value}
+    stored = {tensor.name: tensor for tensor in model.graph.initializer}
+    mine = {**exported.program.state_dict, **exported.program.constants}
+    found = {}
+    for operator in exported.specification.operators:
+        if operator.name not in places:
+            continue
+        kinds = _between(places[operator.name], {*places.values()}, made)
+        changed = [
+            text
+            for one in operator.inputs
+            if one.startswith(CONSTANT)
+            and (name := one.removeprefix(CONSTANT)) in stored
+            and name in mine
+            and (text := _changed(name, mine[name].numpy(), numpy_helper.to_array(stored[name])))
+        ]
+        fact = FileFact(tuple(sorted(kinds & QUANTISED)), tuple(changed))
+        if fact.quantised or fact.changed:
+            found[operator.name] = fact
+    return found
+
+
+def _between(value: str, known: set[str], made: Mapping[str, Any]) -> set[str]:
+    """Return the kinds of the nodes from a value back to those that hold results of other operators."""
+    found, pending, seen = set(), [value], {value}
+    while pending:
+        node = made.get(pending.pop())
+        if node is None:
+            continue
+        found.add(node.op_type)
+        for read in node.input:
+            if read not in seen and read not in known:
+                seen.add(read)
+                pending.append(read)
+    return found
+
+
+def _changed(name: str, mine: np.ndarray, theirs: np.ndarray) -> str:
+    """Return how a constant differs, in words; empty where it does not, by more than rounding."""
+    if mine.shape != theirs.shape or mine.dtype.kind != "f" or theirs.dtype.kind != "f" or not mine.size:
+        return ""
+    apart = np.abs(mine.astype(np.float64) - theirs)
+    far = apart > ROUNDED * np.abs(mine) + float(np.finfo(np.float16).tiny)
+    if not far.any():
+        return ""
+    place = np.unravel_index(np.argmax(apart), apart.shape)
+    count = f" at {int(far.sum())} of {mine.size} elements" if mine.size > 1 else ""
+    return f"{name} is {mine[place]:.6g} in the module and {theirs[place]:.6g} in the file{count}"
