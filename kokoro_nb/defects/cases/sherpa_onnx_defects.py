@@ -1,0 +1,116 @@
+"""Defects of sherpa-onnx's Kokoro, shown by a model whose audio is the ids that it is fed."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from kokoro_nb.defects.defect_case import Defect
+
+
+class SherpaOnnxDefect(Defect):
+    """A file of one operator, with a vocabulary of three symbols, spoken in a process of its own."""
+
+    tool = "sherpa-onnx"
+    packages = ("sherpa-onnx", "onnx")
+    script = """
+import json, sys
+import numpy as np, sherpa_onnx as s
+about, folder = json.loads(sys.argv[1]), sys.argv[2]
+files = {name: f"{folder}/{file}" for name, file in about["files"].items()}
+kokoro = s.OfflineTtsKokoroModelConfig(**files)
+speaker = s.OfflineTts(s.OfflineTtsConfig(model=s.OfflineTtsModelConfig(kokoro=kokoro)))
+config = s.GenerationConfig()
+config.silence_scale = 1.0
+for name, value in about["set"].items():
+    setattr(config, name, value)
+np.save(f"{folder}/audio.npy", np.array(speaker.generate(about["text"], config).samples, np.float32))
+"""
+
+    def spoken(self, text: str = "", rows: int = 510, half: bool = False, **settings: Any) -> np.ndarray:
+        import onnx
+        from onnx import TensorProto, helper
+
+        with tempfile.TemporaryDirectory() as folder:
+            place, kind = Path(folder), TensorProto.FLOAT16 if half else TensorProto.FLOAT
+            named, sizes = helper.make_tensor_value_info, ([1, "tokens"], [1, 256], [1])
+            kinds = (TensorProto.INT64, TensorProto.FLOAT, TensorProto.FLOAT)
+            inputs = [named(name, *about) for name, about in zip("abc", zip(kinds, sizes, strict=True), strict=True)]
+            node = helper.make_node("Cast", ["a"], ["audio"], to=kind)
+            graph = helper.make_graph([node], "ids", inputs, [named("audio", kind, [1, "tokens"])])
+            model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
+            about = {"sample_rate": "24000", "n_speakers": "1", "style_dim": f"{rows},1,256", "version": "2"}
+            about |= {"voice": "en-us", "has_espeak": "1"}
+            helper.set_model_props(model, about)
+            onnx.save(model, place / "model.onnx")
+            np.zeros(rows * 256, np.float32).tofile(place / "voices.bin")
+            (place / "tokens.txt").write_text("a 1\nb 2\n. 4\n")
+            (place / "lexicon.txt").write_text("ab a b\n")
+            files = {"model": "model.onnx", "voices": "voices.bin", "tokens": "tokens.txt", "lexicon": "lexicon.txt"}
+            job = json.dumps({"files": files, "text": text, "set": settings})
+            done = subprocess.run([sys.executable, "-c", self.script, job, folder], capture_output=True, text=True)
+            if done.returncode:
+                raise RuntimeError(f"status {done.returncode}: {done.stderr[-300:]}")
+            return np.load(place / "audio.npy")
+
+    def right(self, ids: Tensor) -> Tensor:
+        return ids
+
+
+class SherpaOnnxClosingMark(SherpaOnnxDefect):
+    """sherpa-onnx 2.0.1 feeds the last mark of a sentence a second time, behind the closing pad.
+
+    The pads are put round the sentence with its mark, and the mark is then added to what is framed already, so that the
+    row of the style is one off too.
+    """
+
+    where = "sherpa-onnx/csrc: the text front end of Kokoro from 2.0 on, found by what it feeds"
+    mended_by = "the same phonemes given by their code points"
+    inputs = {"ids": torch.tensor([0.0, 1, 2, 4, 0])}
+
+    def broken(self, ids: Tensor) -> np.ndarray:
+        return self.spoken("ab.")
+
+    def mended(self, ids: Tensor) -> np.ndarray:
+        return self.spoken(phoneme_codepoints=[[ord(symbol) for symbol in "ab."]])
+
+
+class SherpaOnnxLongTokens(SherpaOnnxDefect):
+    """sherpa-onnx 2.0.1 ends the process when it is given 510 tokens without a mark.
+
+    It takes row n of the style for n tokens, and of the 510 rows of a voice the last is row 509.
+    """
+
+    where = "sherpa-onnx/csrc/offline-tts-kokoro-model.cc: Run"
+    mended_by = "voices of 511 rows"
+    error = "510 vs 510"
+    inputs = {"ids": torch.tensor([0.0, *[1, 2] * 255, 0])}
+
+    def broken(self, ids: Tensor) -> np.ndarray:
+        return self.spoken(tokens=[["a", "b"] * 255])
+
+    def mended(self, ids: Tensor) -> np.ndarray:
+        return self.spoken(rows=511, tokens=[["a", "b"] * 255])
+
+
+class SherpaOnnxHalfAudio(SherpaOnnxDefect):
+    """sherpa-onnx reads the bytes of audio in float16 as float32, without a word.
+
+    The first output is read through a pointer to float, whatever the file says of its dtype.
+    """
+
+    where = "sherpa-onnx/csrc/offline-tts-kokoro-impl.h: Process, found by what it plays"
+    mended_by = "audio cast to float32 in the file"
+    inputs = {"ids": torch.tensor([0.0, 1, 2, 1, 2, 1, 2, 0])}
+
+    def broken(self, ids: Tensor) -> np.ndarray:
+        return self.spoken(half=True, phoneme_codepoints=[[ord(symbol) for symbol in "ababab"]])
+
+    def mended(self, ids: Tensor) -> np.ndarray:
+        return self.spoken(phoneme_codepoints=[[ord(symbol) for symbol in "ababab"]])
