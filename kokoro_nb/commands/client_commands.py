@@ -31,6 +31,8 @@ def _check(arguments: argparse.Namespace) -> int:
     check = check_delivery(arguments.folder, arguments.client)
     for deviation in check.deviations:
         print(f"deviation: {deviation}")
+    for note in check.notes:
+        print(f"note: {note}")
     print(f"{arguments.folder}: {len(check.deviations)} deviations from the contract of {check.client}")
     if arguments.mend:
         mended = mend(check, arguments.client, arguments.mend)

@@ -26,7 +26,6 @@ CONSEQUENCES: Mapping[str, str] = {
     "voices rows": "The row for a long text is missing: the client ends, or takes that of a shorter one.",
     "voices count": "The client ends while it loads, or reads one voice as the end of another.",
     "voices not finite": "Speech is silent or not a number.",
-    "voices repeated": "Every text gets the style of one length; the rhythm of long texts is that of short ones.",
     "file missing": "The client does not start.",
     "symbols": "Other sounds are spoken than were asked for, or the client ends with an error.",
     "pad": "The id 0 is a symbol's: it is spoken before and after each text.",

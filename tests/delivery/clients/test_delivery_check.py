@@ -272,7 +272,6 @@ BROKEN = {
     ),
     "100 rows": (K, _npz(lambda t: t[:100]), "voices rows"),
     "a voice with NaN": (S, _raw(lambda t: np.where(np.arange(256) == 3, np.nan, t)), "voices not finite"),
-    "one row repeated": (K, _npz(_repeat), "voices repeated"),
     "no tokens.txt": (S, _drop("tokens.txt"), "file missing"),
     "no lexicon": (S, _drop("lexicon.txt"), "file missing"),
     "a symbol twice": (S, _text("tokens.txt", lambda t: f"{t}a 5\n"), "symbols"),
@@ -293,6 +292,15 @@ BROKEN = {
 @pytest.mark.parametrize("client", ["kokoro-onnx", "kokoro-onnx==0.5", "sherpa-onnx", "sherpa-onnx==1", "kokoro.js"])
 def test_a_good_folder_passes(made, client):
     assert check_delivery(made(client), client).deviations == ()
+
+
+def test_a_repeated_row_is_a_note(made):
+    folder = made(K)
+    assert check_delivery(folder, K).notes == ()
+    _npz(_repeat)(folder)
+    check = check_delivery(folder, K)
+    assert check.deviations == ()
+    assert "The voice alto has one row, repeated" in check.notes[0]
 
 
 def test_there_are_forty():

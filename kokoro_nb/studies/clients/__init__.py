@@ -1,0 +1,6 @@
+"""20 asks whether the programs that people run speak our files as PyTorch speaks."""
+
+from kokoro_nb.studies.clients.contract_faults import contract_faults
+from kokoro_nb.studies.clients.spoken_by_clients import ClientSpeech, probed, spoken_by_clients
+
+__all__ = ["ClientSpeech", "contract_faults", "probed", "spoken_by_clients"]

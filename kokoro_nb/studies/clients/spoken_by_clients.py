@@ -1,0 +1,141 @@
+"""One sentence spoken by each client out of its own delivery, and by PyTorch on the same noise."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from kokoro_nb.delivery.clients.acceptance import accept
+from kokoro_nb.delivery.clients.client_delivery import deliver_to, vocabulary
+from kokoro_nb.delivery.clients.client_programs import Request, absence, installed, speak_in
+from kokoro_nb.delivery.clients.imitation import imitate
+from kokoro_nb.delivery.clients.known_clients import contract
+from kokoro_nb.delivery.clients.probe import compare_reading, read_probe, write_probe
+from kokoro_nb.models import noise
+from kokoro_nb.models.architecture import SAMPLE_RATE
+from kokoro_nb.models.kokoro import Kokoro
+from kokoro_nb.models.speaking import TextToAudio
+from kokoro_nb.models.speech import encode
+from kokoro_nb.models.voices import load_voice, style
+
+CLIENTS = ("kokoro-onnx", "sherpa-onnx", "kokoro.js")
+
+
+@dataclass(frozen=True)
+class ClientSpeech:
+    """What each client said.
+
+    Attributes
+    ----------
+    versions : dict
+        ``PyTorch`` and each client -> audio, (samples,) float32.
+    rows : list of dict
+        For each client: who spoke, whether durations are PyTorch's, dB from its own `har`, size, seconds.
+    absent : dict
+        Client -> why it did not speak itself; what it would do was imitated then.
+    sample_rate : int, Hz
+    """
+
+    versions: dict[str, np.ndarray]
+    rows: list[dict[str, Any]]
+    absent: dict[str, str]
+    sample_rate: int = SAMPLE_RATE
+
+    @property
+    def worst(self) -> float:
+        """The lowest of the figures from the same `har`, dB; NaN if one is."""
+        return float(np.min([row["dB from the same har"] for row in self.rows]))
+
+    @property
+    def durations_equal(self) -> bool:
+        """Whether all durations are PyTorch's."""
+        return all(row["durations equal"] for row in self.rows)
+
+
+def spoken_by_clients(
+    kokoro: Kokoro, text: str, folder: str | Path, speed: float = 1.0, clients: Sequence[str] = CLIENTS
+) -> ClientSpeech:
+    """Deliver to each client, and have it speak.
+
+    Parameters
+    ----------
+    kokoro : Kokoro
+    text : str
+        English.
+    folder : path
+        Where the deliveries are written, a folder for each; what is there is replaced.
+    speed : float
+    clients : sequence of str
+    """
+    symbols = encode(kokoro.model.vocab, text, "espeak").symbols
+    symbols = "".join(symbol for symbol in symbols if symbol in kokoro.model.vocab)
+    voice = kokoro.default_voice
+    versions, rows, absent = {"PyTorch": in_pytorch(kokoro, symbols, speed)}, [], {}
+    for client in clients:
+        place, reason = Path(folder) / client, absence(client)
+        about = deliver_to(kokoro, client, place, force=True)
+        if reason:
+            absent[client] = reason
+        speak, request = imitate if reason else speak_in, Request(symbols, about.voices[0], 0, speed)
+        (versions[client],) = speak(client, place, [request])
+        (row,) = accept(kokoro, client, place, [request], [load_voice(kokoro, voice)], speak)
+        rows.append(
+            {
+                "client": row.client,
+                "spoken by": "its contract, imitated" if reason else f"{client} {installed(client)}",
+                "durations equal": row.durations_equal,
+                "dB from the same har": row.from_har,
+                "program (MB)": row.bytes / 1e6,
+                "load and speak (s)": row.seconds,
+                "files": len(about.files),
+            }
+        )
+    return ClientSpeech(versions, rows, absent)
+
+
+def in_pytorch(kokoro: Kokoro, symbols: str, speed: float) -> np.ndarray:
+    """Return what the model says, unpatched, on the noise that a delivery carries: (samples,) float32."""
+    ids = torch.tensor([[0, *(kokoro.model.vocab[symbol] for symbol in symbols), 0]])
+    ref_s, bank = style(load_voice(kokoro, ""), symbols), TextToAudio(kokoro.model).bank
+    with noise.replayed() as draws:
+
+        def before_decoder(_module: Any, args: tuple[torch.Tensor, ...]) -> None:
+            place = torch.arange(args[0].shape[-1] * 600) % bank.shape[0]
+            draws.noise = noise.of_harmonics(bank[place][None])
+
+        hook = kokoro.model.decoder.register_forward_pre_hook(before_decoder)
+        try:
+            audio, _ = kokoro.model.forward_with_tokens(ids, ref_s, speed)
+        finally:
+            hook.remove()
+    return audio.reshape(-1).numpy()
+
+
+def probed(text: str, vocab: dict[str, int], folder: str | Path, speed: float = 0.8) -> list[dict[str, Any]]:
+    """Return what each client fed to a probe, a row for each, and in what that deviates from its contract.
+
+    Parameters
+    ----------
+    text : str
+        Phonemes.
+    vocab : dict
+        Symbol -> id.
+    folder : path
+        Where the probes are written; what is there is replaced.
+    speed : float
+    """
+    rows = []
+    for client in CLIENTS:
+        place, speak = Path(folder) / f"probe-{client}", imitate if absence(client) else speak_in
+        write_probe(client, place, force=True)
+        known, symbols = vocabulary(place), "".join(symbol for symbol in text if symbol in vocab)
+        (audio,) = speak(client, place, [Request(symbols, "probe_1", 1, speed)])
+        reading, ids = read_probe(audio), (0, *(known[symbol] for symbol in symbols), 0)
+        verdict, rule = compare_reading(reading, client, ids, speed), contract(client).row.words
+        said = {name: value for name, value in asdict(reading).items() if name in ("row", "voice", "speed", "gain")}
+        deviations = " ".join(verdict.deviations) or "none"
+        rows.append({"client": client, "ids": reading.count, "rule": rule, **said, "deviations": deviations})
+    return rows
