@@ -39,9 +39,12 @@ np.save(f"{folder}/audio.npy", np.array(speaker.generate(about["text"], config).
 
         with tempfile.TemporaryDirectory() as folder:
             place, kind = Path(folder), TensorProto.FLOAT16 if half else TensorProto.FLOAT
-            named, sizes = helper.make_tensor_value_info, ([1, "tokens"], [1, 256], [1])
-            kinds = (TensorProto.INT64, TensorProto.FLOAT, TensorProto.FLOAT)
-            inputs = [named(name, *about) for name, about in zip("abc", zip(kinds, sizes, strict=True), strict=True)]
+            named = helper.make_tensor_value_info
+            inputs = [
+                named("a", TensorProto.INT64, [1, "tokens"]),
+                named("b", TensorProto.FLOAT, [1, 256]),
+                named("c", TensorProto.FLOAT, [1]),
+            ]
             node = helper.make_node("Cast", ["a"], ["audio"], to=kind)
             graph = helper.make_graph([node], "ids", inputs, [named("audio", kind, [1, "tokens"])])
             model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)

@@ -1,0 +1,57 @@
+"""The study of notebook 20, on clients that are not there: their contracts are imitated, and the table says so."""
+
+import numpy as np
+import pytest
+
+from kokoro_nb.delivery.clients import client_programs
+from kokoro_nb.studies.clients import contract_faults, probed, spoken_by_clients
+
+TEXT = "Hi."
+
+
+@pytest.fixture(scope="module", autouse=True)
+def without_clients():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(client_programs.ENVIRONMENT, "/nowhere/python")
+        patch.delenv(client_programs.NODE, raising=False)
+        yield
+
+
+@pytest.fixture(scope="module")
+def spoken(narrow, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("deliveries")
+    return spoken_by_clients(narrow, TEXT, folder), folder
+
+
+def test_every_client_is_imitated_and_says_what_pytorch_says(spoken):
+    speech, _ = spoken
+    assert set(speech.absent) == {"kokoro-onnx", "sherpa-onnx", "kokoro.js"}
+    assert all(row["spoken by"] == "its contract, imitated" for row in speech.rows)
+    assert speech.durations_equal
+    assert speech.worst > 100
+    assert len({len(audio) for audio in speech.versions.values()}) == 1
+    assert np.array_equal(speech.versions["kokoro-onnx"], speech.versions["sherpa-onnx"])
+
+
+def test_one_wrong_client_makes_the_whole_wrong(spoken):
+    speech, _ = spoken
+    rows = [*speech.rows[1:], {**speech.rows[0], "durations equal": False, "dB from the same har": float("nan")}]
+    wrong = type(speech)(speech.versions, rows, speech.absent)
+    assert not wrong.durations_equal
+    assert np.isnan(wrong.worst)
+
+
+def test_each_fault_is_heard_and_caught(spoken, narrow):
+    _, folder = spoken
+    speed, dtype, row = contract_faults(narrow, TEXT, folder)
+    first, second = (int(part.split()[0]) for part in speed.heard.split(", "))
+    assert first == second
+    assert "integer speed" in [one.split(": ")[1] for one in speed.caught]
+    assert "The bytes are read as float32" in dtype.caught[0]
+    assert "the contract says" in row.caught[0]
+
+
+def test_what_is_fed_to_a_probe_is_what_the_contract_says(narrow, tmp_path):
+    rows = probed("hˈ.", narrow.model.vocab, tmp_path)
+    assert [(row["client"], row["row"]) for row in rows] == [("kokoro-onnx", 2), ("sherpa-onnx", 3), ("kokoro.js", 3)]
+    assert all(row["deviations"] == "none" and row["ids"] == 3 for row in rows)
