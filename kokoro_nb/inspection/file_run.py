@@ -190,7 +190,7 @@ def _inherited(
         if not name:
             continue
         truth[name] = right
-        if isinstance(value, np.ndarray) and is_float(value.dtype):
+        if isinstance(value, np.ndarray) and (is_float(value.dtype) or value.dtype.kind in "biu"):
             worst = float(np.maximum(worst, relative_difference(value, np.asarray(right))))
     return worst
 

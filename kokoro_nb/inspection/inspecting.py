@@ -1,6 +1,7 @@
 """The one verb of this room: a file in, a report out."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,14 @@ import numpy as np
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.blame import InspectionFinding, node_findings
 from kokoro_nb.inspection.file_run import FileRun, examined
+from kokoro_nb.inspection.float16_foresight import float16_foresight, foreseen
 from kokoro_nb.inspection.input_maker import MadeInputs, given_inputs, made_inputs
 from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.node_judgement import judged_outputs
 from kokoro_nb.inspection.one_operator import one_operator, write_script
 from kokoro_nb.inspection.onnx_file import OnnxFile, read_onnx
 from kokoro_nb.inspection.onnx_nodes import nodes_of
-from kokoro_nb.inspection.whole_file import constants_noted, summaries, whole_findings
+from kokoro_nb.inspection.whole_file import constants_noted, has_halves, summaries, whole_findings
 
 LATER = (".pte", ".pt2", ".mlpackage", ".mlmodel")
 SCRIPTS = 10  # findings for which a script is written
@@ -75,16 +77,10 @@ def inspect(
     report = _report(read, made, seen, inputs is None)
     if folder is None:
         return report
-    scripts = write_scripts(seen, report.findings, Path(folder))
+    report = replace(report, scripts=write_scripts(seen, report.findings, Path(folder)))
     report.page(Path(folder) / "report.html")
     report.overlay(Path(folder) / "overlay")
-    return _with(report, scripts)
-
-
-def _with(report: InspectionReport, scripts: tuple[Path, ...]) -> InspectionReport:
-    from dataclasses import replace
-
-    return replace(report, scripts=scripts)
+    return report
 
 
 def _report(file: OnnxFile, made: MadeInputs, seen: FileRun, was_made: bool) -> InspectionReport:
@@ -98,12 +94,13 @@ def _report(file: OnnxFile, made: MadeInputs, seen: FileRun, was_made: bool) -> 
     outputs = summaries(seen, file)
     nonfinite = any(finding.kind == "nonfinite" for finding in findings)
     more, noted = whole_findings(seen, outputs, bool(findings) or nonfinite)
+    ahead = float16_foresight(seen.file, seen.inputs) if seen.complete and not has_halves(seen) else ()
     late = () if seen.complete else (f"The time was up after {len(seen.judgements):,} of {len(seen.nodes):,} nodes.",)
     return InspectionReport(
         file.path,
         _runtime(),
         (*findings, *more),
-        (*file.notes, *late, *notes, *noted),
+        (*file.notes, *late, *notes, *noted, *foreseen(ahead)),
         seen.judgements,
         outputs,
         made.how,
@@ -111,6 +108,7 @@ def _report(file: OnnxFile, made: MadeInputs, seen: FileRun, was_made: bool) -> 
         _edges(file),
         (),
         file.model.graph.name or "<main>",
+        ahead,
     )
 
 

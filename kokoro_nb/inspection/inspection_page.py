@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kokoro_nb.inspection.float16_foresight import in_danger
 from kokoro_nb.inspection.whole_file import OutputSummary
 from kokoro_nb.markup import Fragment, line, number, page, table
 from kokoro_nb.storage import atomic
@@ -38,6 +39,9 @@ def _parts(report: "InspectionReport") -> list[Fragment]:
     parts.append(table([_output(one) for one in report.outputs], "Outputs"))
     parts.append(_list("Inputs", [f"{name}: {how}" for name, how in report.inputs.items()]))
     parts.append(table([one.row() for one in report.worst(SHOWN)], f"The {SHOWN} nodes furthest from their definition"))
+    if report.foresight:
+        rows = [one.row() for one in in_danger(report.foresight, SHOWN)]
+        parts.append(table(rows, "What float16 would do to this file: the nodes that it would harm most"))
     if report.unjudged:
         rows = [{"node": one.key, "operator": one.operator, "reason": one.reason} for one in report.unjudged]
         parts.append(table(rows, "Nodes that could not be judged"))

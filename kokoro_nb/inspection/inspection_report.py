@@ -8,6 +8,7 @@ import numpy as np
 
 from kokoro_nb.findings import Verdict
 from kokoro_nb.inspection.blame import InspectionFinding
+from kokoro_nb.inspection.float16_foresight import HalfPrecisionNode
 from kokoro_nb.inspection.node_judgement import NodeJudgement
 from kokoro_nb.inspection.whole_file import OutputSummary
 from kokoro_nb.markup import Fragment, table
@@ -35,6 +36,14 @@ class InspectionReport:
         How each input was made.
     nodes : int
         How many the file has; fewer judgements than that if the time was up.
+    edges : tuple of tuple of str
+        Pairs of nodes of which the second reads what the first gives.
+    scripts : tuple of pathlib.Path
+        A script for each finding at a node, as far as they were written.
+    graph : str
+        The graph's id in Model Explorer.
+    foresight : tuple of HalfPrecisionNode
+        What float16 would do to each node of a float32 file.
     """
 
     path: Path
@@ -48,6 +57,7 @@ class InspectionReport:
     edges: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     scripts: tuple[Path, ...] = ()
     graph: str = "<main>"
+    foresight: tuple[HalfPrecisionNode, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
@@ -114,5 +124,5 @@ class InspectionReport:
 
 
 def _ratio(judgement: NodeJudgement) -> float:
-    ratio = judgement.worst.ratio if judgement.worst else 0.0
+    ratio = judgement.worst.ratio if judgement.worst and not judgement.kept_wide else 0.0
     return float("inf") if np.isnan(ratio) else ratio

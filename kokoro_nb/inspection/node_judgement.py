@@ -12,6 +12,7 @@ from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value, widened
 from kokoro_nb.inspection.semantics.operator_semantics import NotDefined, computed
 from kokoro_nb.inspection.semantics.quantised import BEFORE_ROUNDING
 
+WIDE = "right if float32 was kept before it"
 UNROUNDED = 4.0  # times the effect of the rounding that was drawn
 INTEGER_SLACK = 2.0**-20  # of a quotient: the scale, the quotient and the sum are each rounded in float32
 
@@ -134,7 +135,7 @@ class NodeJudgement:
             "local error (ULP)": worst.ulp if worst else None,
             "local error / rounding": worst.ratio if worst else None,
             "inherited error (of peak)": self.inherited,
-            "where": worst.pattern if worst else self.reason,
+            "where": WIDE if self.kept_wide else worst.pattern if worst else self.reason,
         }
 
 

@@ -94,19 +94,22 @@ def rounding_limits(
     if kind in PRODUCTS or kind in SUMS:
         absolute = computed(call, [_absolute(value) for value in inputs])
         length = summed_length(call, inputs, right.size)
-        return last + gamma(length, unit(dtype)) * np.abs(np.asarray(absolute[output], np.float64))
+        return last + gamma(length, unit(dtype), ordered=kind == "CumSum") * np.abs(
+            np.asarray(absolute[output], np.float64)
+        )
     if kind in ("DFT", "STFT"):
         return last + gamma(right.size, unit(dtype)) * np.full_like(right, float(np.sum(_absolute(inputs[0]))))
     return _measured(call, inputs, exact, output, dtype)
 
 
-def gamma(length: int, u: float) -> float:
+def gamma(length: int, u: float, ordered: bool = False) -> float:
     """Return the relative error of a sum of `length` rounded terms of one sign, in any order.
 
-    The smaller of the certain bound n u / (1 - n u) and of 8 standard deviations of random roundings.
+    The smaller of the certain bound n u / (1 - n u) and of 8 standard deviations of random roundings. A running sum is
+    `ordered`: equal steps are rounded the same way each time, and the certain bound alone holds.
     """
     certain = length * u / (1 - length * u) if length * u < 1 else np.inf
-    return float(np.minimum(certain, SPREAD * np.sqrt(length) * u + u))
+    return float(certain if ordered else np.minimum(certain, SPREAD * np.sqrt(length) * u + u))
 
 
 def summed_length(call: OnnxCall, inputs: Sequence[Value], results: int) -> int:

@@ -152,7 +152,7 @@ def whole_findings(
         Whether a node is named already: then the type of the file is not blamed for the outputs' error.
     """
     found, notes = [], list(constants_noted(seen.file))
-    floats = "float16" if any(_is_half(seen)) else "float32"
+    halves = has_halves(seen)
     for one in outputs:
         rounding = FLOOR if one.error is None or not np.isfinite(one.error) else float(np.maximum(one.error, FLOOR))
         for share, what in ((one.optimised, "Graph optimisation"), (one.threads, "A second thread")):
@@ -169,7 +169,7 @@ def whole_findings(
                 f"The output '{one.name}' is {number(one.snr)} dB above its own rounding error, though every node is "
                 f"right for its type{where}."
             )
-            if floats == "float16" and not wrong:
+            if halves and not wrong:
                 found.append(InspectionFinding("precision", "precision", words))
             elif not wrong:
                 notes.append(words)
@@ -179,8 +179,9 @@ def whole_findings(
     return tuple(found), tuple(notes)
 
 
-def _is_half(seen: FileRun) -> list[bool]:
-    return [one.dtype in ("float16", "bfloat16") for judgement in seen.judgements for one in judgement.outputs]
+def has_halves(seen: FileRun) -> bool:
+    """Return whether a node of the file gives floats of 16 bits."""
+    return any(one.dtype in ("float16", "bfloat16") for judgement in seen.judgements for one in judgement.outputs)
 
 
 def amplifier(seen: FileRun) -> str:

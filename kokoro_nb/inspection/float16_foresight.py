@@ -1,0 +1,239 @@
+"""What float16 would do to a float32 file, before anyone converts it: room, loss, and what is left of the outputs.
+
+Each node is computed twice: in float64 from the start, and with every result rounded to float16, as runtimes do that
+compute inside a node in float32. What overflows only inside a node, where sums are held in float16 too, is told apart.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.inspection.onnx_file import OnnxFile
+from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers, nodes_of
+from kokoro_nb.inspection.rounding_limits import PRODUCTS, SUMS
+from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value, dtypes_of, widened
+from kokoro_nb.inspection.semantics.operator_semantics import NotDefined, computed
+
+LARGEST = 65504.0
+SMALLEST_NORMAL = 2.0**-14
+NORMS = frozenset(
+    (
+        "InstanceNormalization",
+        "LayerNormalization",
+        "GroupNormalization",
+        "RMSNormalization",
+        "ReduceL2",
+        "ReduceSumSquare",
+    )
+)
+
+
+@dataclass(frozen=True)
+class HalfPrecisionNode:
+    """What float16 would do to one node.
+
+    Attributes
+    ----------
+    index : int
+        Its place in the order of execution.
+    key, operator : str
+        Its id in Model Explorer and its operator.
+    headroom : float
+        Bits between the largest value that it gives and 65504; negative where it overflows; infinite of zeros.
+    inside : float
+        The same of the largest sum that it forms inside: products, squares, running sums.
+    subnormal : float
+        Share of its values, other than 0, that have less than the full precision of float16, from 0 to 1.
+    noise : float
+        Root mean square of the error with every node up to here in float16, over that of what is right; NaN if anything
+        is not finite, 0 of no error.
+    before : float
+        The largest such noise of what goes into it.
+    """
+
+    index: int
+    key: str
+    operator: str
+    headroom: float
+    inside: float
+    subnormal: float
+    noise: float
+    before: float
+
+    def row(self) -> dict[str, Any]:
+        """Return it as a row of a table."""
+        return {
+            "node": self.key,
+            "operator": self.operator,
+            "headroom (bits)": self.headroom,
+            "headroom of sums inside (bits)": self.inside,
+            "below full precision": f"{self.subnormal:.2%}",
+            "noise (of its result)": self.noise,
+            "noise of what goes in": self.before,
+        }
+
+    @property
+    def overflows(self) -> bool:
+        """Whether a value, or a sum inside, is beyond the range of float16."""
+        return not (self.headroom >= 0 and self.inside >= 0)
+
+
+def float16_foresight(file: OnnxFile, inputs: Mapping[str, np.ndarray]) -> tuple[HalfPrecisionNode, ...]:
+    """Compute a file in float64 and in float16.
+
+    Parameters
+    ----------
+    file : OnnxFile
+        A file without random nodes, or with them pinned.
+    inputs : mapping of str to numpy.ndarray
+        Its inputs.
+
+    Returns
+    -------
+    tuple of HalfPrecisionNode
+        In the order of execution; nodes that give no floats, or whose inputs are not known, are left out.
+    """
+    nodes = nodes_of(file.model.graph)
+    freed = last_readers(nodes, set())
+    true: dict[str, Value] = {name: widened(value) for name, value in inputs.items()}
+    half: dict[str, Value] = {name: _halved(value) for name, value in inputs.items()}
+    noise: dict[str, float] = {}
+    found = []
+    for node in nodes:
+        outcome = _both(file, node, true, half)
+        if outcome is not None:
+            call, given, exact, narrow = outcome
+            before = float(np.max([noise.get(name, 0.0) for name in node.reads], initial=0.0))
+            for name, right, value in zip(node.proto.output, exact, narrow, strict=False):
+                if name:
+                    true[name], half[name], noise[name] = right, value, relative_noise(value, right)
+            if _is_float(exact[0]):
+                found.append(_node(node, call, given, exact, noise[node.proto.output[0]], before))
+        for name in freed.get(node.index, ()):
+            true.pop(name, None)
+            half.pop(name, None)
+    return tuple(found)
+
+
+def _both(
+    file: OnnxFile, node: OnnxNode, true: Mapping[str, Value], half: Mapping[str, Value]
+) -> tuple[OnnxCall, list[Value], list[Value], list[Value]] | None:
+    """Return a node with its inputs, and what it gives in float64 and in float16; None where that is not known."""
+    results = []
+    given: list[Value] = []
+    for values, change in ((half, _halved), (true, widened)):
+        if any(name not in values and name not in file.constants for name in node.reads):
+            return None
+        outer = {name: values[name] if name in values else change(file.constants[name]) for name in node.reads}
+        given = [outer[name] if name else None for name in node.proto.input]
+        call = OnnxCall(node.proto, file.opsets, dtypes_of(given), outer)
+        try:
+            results.append(computed(call, given))
+        except NotDefined:
+            return None
+    return call, given, results[1], [_halved(value) for value in results[0]]
+
+
+def _is_float(value: Value) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype == np.float64 and value.size > 0
+
+
+def _halved(value: Value) -> Value:
+    """Return floats rounded to float16, in float64; everything else as it is."""
+    if isinstance(value, list):
+        return [_halved(one) for one in value]
+    wide = widened(value)
+    if not isinstance(wide, np.ndarray) or wide.dtype.kind != "f":
+        return wide
+    with np.errstate(over="ignore"):
+        return wide.astype(np.float16).astype(np.float64)
+
+
+def relative_noise(value: Value, right: Value) -> float:
+    """Return the root mean square of the difference over that of what is right; NaN if anything is not finite."""
+    if not isinstance(right, np.ndarray) or not isinstance(value, np.ndarray) or right.dtype.kind not in "fiub":
+        return 0.0
+    if value.shape != right.shape:
+        return float("nan")
+    with np.errstate(invalid="ignore"):
+        noise = float(np.square(value.astype(np.float64) - right.astype(np.float64)).sum())
+    signal = float(np.square(right.astype(np.float64)).sum())
+    if not (np.isfinite(noise) and np.isfinite(signal)):
+        return float("nan")
+    return 0.0 if noise == 0 else float(np.sqrt(noise / signal)) if signal else float("inf")
+
+
+def _node(
+    node: OnnxNode, call: OnnxCall, inputs: list[Value], exact: list[Value], noise: float, before: float
+) -> HalfPrecisionNode:
+    size = np.abs(exact[0])
+    present = size[size > 0]
+    lost = float((present < SMALLEST_NORMAL).mean()) if present.size else 0.0
+    return HalfPrecisionNode(
+        node.index, node.key, node.operator, bits(size), bits(_sums(call, inputs, exact)), lost, noise, before
+    )
+
+
+def bits(size: np.ndarray) -> float:
+    """Return the bits between the largest of these sizes and 65504; NaN if one is NaN."""
+    peak = float(np.max(size, initial=0.0))
+    with np.errstate(divide="ignore"):
+        return float(np.log2(LARGEST) - np.log2(peak))
+
+
+def _sums(call: OnnxCall, inputs: list[Value], exact: list[Value]) -> np.ndarray:
+    """Return the sizes of the largest sums that a node forms inside, in float64."""
+    kind = call.node.op_type
+    if kind in PRODUCTS or kind in SUMS:
+        total = computed(call, [np.abs(x) if _is_float(x) else x for x in inputs])[0]
+        if kind in ("ReduceMean", "GlobalAveragePool"):  # the sum, before it is divided
+            total = total * (np.size(inputs[0]) / np.maximum(np.size(total), 1))
+        return np.abs(total)
+    if kind in NORMS:
+        axes = tuple(range(1 if inputs[0].ndim < 3 else 2, inputs[0].ndim)) or None
+        return np.square(inputs[0]).sum(axis=axes)
+    return np.abs(exact[0])
+
+
+def foreseen(nodes: tuple[HalfPrecisionNode, ...]) -> tuple[str, ...]:
+    """Return in sentences what float16 would do to a file."""
+    if not nodes:
+        return ()
+    over = [one for one in nodes if not one.headroom >= 0]
+    within = [one for one in nodes if one.headroom >= 0 and not one.inside >= 0]
+    found = []
+    if over:
+        found.append(f"In float16 {len(over)} nodes would overflow, first {over[0].key} ({over[0].operator}).")
+    if within:
+        found.append(
+            f"In {len(within)} nodes sums inside are beyond float16, first in {within[0].key} ({within[0].operator}): "
+            "they need sums in float32."
+        )
+    worst = noisiest(nodes)
+    if worst is not None:
+        found.append(
+            f"In float16 most noise would enter at {worst.key} ({worst.operator}): {worst.noise:.2%} of its result, "
+            f"{worst.before:.2%} of what goes into it."
+        )
+    return tuple(found)
+
+
+def in_danger(nodes: tuple[HalfPrecisionNode, ...], n: int) -> tuple[HalfPrecisionNode, ...]:
+    """Return the `n` nodes that float16 would harm most: first those that overflow, then by the noise that they add."""
+
+    def harm(one: HalfPrecisionNode) -> tuple[bool, float]:
+        added = one.noise - one.before
+        return not one.overflows, -added if np.isfinite(added) else 0.0
+
+    return tuple(sorted(nodes, key=harm)[:n])
+
+
+def noisiest(nodes: tuple[HalfPrecisionNode, ...]) -> HalfPrecisionNode | None:
+    """Return the node at which the noise of float16 grows most, or first is not finite; None if it stays below 1 %."""
+    unsound = next((one for one in nodes if np.isnan(one.noise) and not np.isnan(one.before)), None)
+    if unsound is not None:
+        return unsound
+    grown = [one for one in nodes if one.noise > 0.01]
+    return max(grown, key=lambda one: one.noise - one.before, default=None)

@@ -1,0 +1,91 @@
+"""What float16 would do to a file: checked against a file that is float16."""
+
+import numpy as np
+import pytest
+
+import kokoro_nb as nb
+from kokoro_nb.inspection.float16_foresight import float16_foresight, foreseen, in_danger, noisiest, relative_noise
+from kokoro_nb.inspection.onnx_file import read_onnx
+from kokoro_nb.inspection.onnx_session import run_session, session_of
+
+
+@pytest.fixture
+def source(save, node):
+    """A running phase and its sine, as in Kokoro's harmonic source: 200 Hz and nine harmonics at 24 kHz, 1 s."""
+
+    def write(dtype="float32"):
+        kind = np.dtype(dtype)
+        constants = {
+            "harmonics": np.arange(1, 10).reshape(1, 1, 9).astype(kind),
+            "step": np.asarray(2 * np.pi / 24000).astype(kind),
+            "axis": np.int64(1),
+        }
+        nodes = [
+            node("Mul", ["f0", "harmonics"], ["f"], name="/harmonics"),
+            node("Mul", ["f", "step"], ["radians"], name="/radians"),
+            node("CumSum", ["radians", "axis"], ["phase"], name="/phase"),
+            node("Sin", ["phase"], ["y"], name="/sin"),
+        ]
+        return save(nodes, {"f0": [1, 24000, 1]}, ["y"], constants, dtype=dtype, name=f"{dtype}.onnx")
+
+    return write
+
+
+def test_the_running_phase_comes_out_by_itself(source):
+    inputs = {"f0": np.full((1, 24000, 1), 200, np.float32)}
+    nodes = float16_foresight(read_onnx(source()), inputs)
+    by_key = {one.key: one for one in nodes}
+    assert noisiest(nodes).key == "/sin"
+    assert by_key["/sin"].noise > 0.5  # of the sine
+    assert by_key["/phase"].noise < 0.01
+    assert by_key["/phase"].headroom == pytest.approx(np.log2(65504 / (2 * np.pi * 200 * 9)), abs=1e-3)
+    assert any("/sin" in sentence for sentence in foreseen(nodes))
+
+
+def test_what_is_foreseen_is_what_float16_gives(save, node):
+    """Truly executed: the runtime's own float16 file has the noise that was foreseen."""
+    random = np.random.default_rng(0)
+    weights = random.standard_normal((32, 32)) / 6
+
+    def write(dtype):
+        nodes = [node("MatMul", ["x", "w"], ["m"], name="/m"), node("Tanh", ["m"], ["y"], name="/t")]
+        return save(nodes, {"x": [40, 32]}, ["y"], {"w": weights.astype(dtype)}, dtype=dtype, name=f"{dtype}.onnx")
+
+    x = random.standard_normal((40, 32)).astype(np.float32)
+    single, half = read_onnx(write("float32")), read_onnx(write("float16"))
+    right = np.tanh(x.astype(np.float64) @ weights.astype(np.float32))
+    given = run_session(session_of(half.model), {"x": x.astype(np.float16)})["y"]
+    foreseen_noise = float16_foresight(single, {"x": x})[-1].noise
+    assert relative_noise(given.astype(np.float64), right) == pytest.approx(foreseen_noise, rel=0.1)
+
+
+def test_an_overflow_inside_is_told_apart_from_one_at_the_border(save, node):
+    nodes = [
+        node("ReduceMean", ["x"], ["a"], name="/mean", axes=[1], keepdims=0),
+        node("Exp", ["k"], ["e"], name="/exp"),
+        node("Mul", ["a", "e"], ["y"], name="/mul"),
+    ]
+    path = save(nodes, {"x": [1, 4096]}, ["y"], {"k": np.float32(12)}, opset=13)
+    found = {one.key: one for one in float16_foresight(read_onnx(path), {"x": np.full((1, 4096), 20, np.float32)})}
+    assert found["/mean"].headroom > 10
+    assert found["/mean"].inside < 0  # 81,920
+    assert found["/exp"].headroom < 0  # e^12 is 162,755
+    assert found["/mean"].overflows
+    assert {one.key for one in in_danger(tuple(found.values()), 2)} <= {"/mean", "/exp", "/mul"}
+    assert np.isnan(found["/exp"].noise)
+
+
+def test_small_values_lose_bits(save, node):
+    path = save([node("Mul", ["x", "k"], ["y"], name="/m")], {"x": [4]}, ["y"], {"k": np.float32(1e-5)})
+    (found,) = float16_foresight(read_onnx(path), {"x": np.array([1, 1, 0, 100], np.float32)})
+    assert found.subnormal == pytest.approx(2 / 3)
+
+
+def test_the_report_of_a_float32_file_foresees_and_that_of_a_float16_file_does_not(source, tmp_path):
+    report = nb.inspect(source(), {"f0": np.full((1, 24000, 1), 200, np.float32)})
+    assert report.findings == ()
+    assert any("most noise would enter at /sin" in note for note in report.notes)
+    assert "below full precision" in report.page(tmp_path / "report.html").read_text()
+    half = nb.inspect(source("float16"), {"f0": np.full((1, 24000, 1), 200, np.float16)})
+    assert half.foresight == ()
+    assert half.first.blame == "precision"
