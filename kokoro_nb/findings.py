@@ -93,6 +93,12 @@ def verdict_line(finding: Finding) -> Fragment:
     return line(finding.verdict, finding.statement, notes)
 
 
+def failure_line(finding: Finding) -> str:
+    """Return a failed check in one line of text: the statement, the backend, the operator, the figure."""
+    notes = "; ".join(filter(None, (finding.backend, finding.tap, " ".join(finding.reason.split()))))
+    return f"{finding.statement} ({notes})" if notes else finding.statement
+
+
 def write_findings(path: str | Path, findings: Iterable[Finding], **about: Any) -> Path:
     """Write ``findings.json``: the findings, preceded by what `about` says of them (notebook, parameters, versions)."""
     return write_json(path, {"schema": SCHEMA, **about, "findings": [asdict(finding) for finding in findings]})

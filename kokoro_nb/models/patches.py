@@ -212,6 +212,24 @@ _ORIGINALS = {row[:2]: row[0].__dict__.get(row[1]) for patch in _CATALOGUE for r
 _OPEN: list[nn.Module] = []  # the models that are being patched, outermost first
 
 
+def chosen_patches(patches: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the patches that a text or a list of names stands for.
+
+    >>> len(chosen_patches("all")) - len(chosen_patches("all but two_pass_norm")), chosen_patches("none")
+    (1, ())
+    """
+    text = patches if isinstance(patches, str) else ", ".join(patches)
+    named = [name.strip() for name in text.removeprefix("all but ").split(",") if name.strip()]
+    if text in ("all", "none"):
+        named = []
+    unknown = [name for name in named if name not in PATCHES]
+    if unknown:
+        raise InputError(f"There is no patch '{unknown[0]}'; give all, none, or names of {', '.join(PATCHES)}.")
+    if text == "all" or text.startswith("all but "):
+        return tuple(name for name in EXPORT_PATCHES if name not in named)
+    return tuple(named)
+
+
 def active() -> tuple[str, ...]:
     """Return the names of the class-level patches that are on, sorted."""
     return tuple(sorted(rewrites.ON))

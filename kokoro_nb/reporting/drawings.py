@@ -48,8 +48,7 @@ def _transcripts(first: Transcript, results: Any, label: str, caption: str) -> F
 @drawn_together.register
 def _diagnoses(first: Diagnosis, results: Any, label: str, caption: str) -> Fragment:
     named = results if isinstance(results, Mapping) else {one.backend: one for one in results}
-    columns = ("backend", "method", "verdict", "statement")
-    return table([{"name": name} | {key: getattr(one, key) for key in columns} for name, one in named.items()], caption)
+    return table([_diagnosis(name, one) for name, one in named.items()], caption)
 
 
 @drawn_together.register
@@ -67,6 +66,17 @@ def _profiles(first: Investigation, results: Any, label: str, caption: str) -> A
 def _profile(first: LocalError, results: Sequence[LocalError], label: str, caption: str) -> Any:
     order = [one.operator.name for one in results]
     return local_error_profile({"local error": results}, order, caption or "Error of each operator by itself", label)
+
+
+def _diagnosis(name: str, found: Diagnosis) -> dict[str, Any]:
+    row: dict[str, Any] = {"name": name, "verdict": found.verdict, "method": found.method}
+    if found.failure is not None:
+        return row | found.failure.as_dict()
+    first, worst = found.first, next(iter(found.ranked), None)
+    row["first wrong operator"] = first.tap.name if first is not None and first.tap is not None else "none"
+    if worst is not None and worst.tap is not None:
+        row |= {"largest effect": worst.tap.name, "line of the model": worst.source, "mechanism": worst.mechanism.name}
+    return row | (found.investigation.as_dict() if found.investigation is not None else {}) | {"result": found.statement}
 
 
 def _heard(transcript: Transcript) -> dict[str, Any]:

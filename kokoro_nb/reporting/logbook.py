@@ -2,20 +2,19 @@
 
 import os
 import re
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from kokoro_nb.errors import ChecksError, InputError
-from kokoro_nb.findings import RELATIONS, Finding, Verdict, verdict_line, write_findings
+from kokoro_nb.findings import RELATIONS, Finding, Verdict, failure_line, verdict_line, write_findings
 from kokoro_nb.listening.waveform import write_wav
 from kokoro_nb.markup import Fragment, number, table
 from kokoro_nb.reporting.fragments import board
 from kokoro_nb.reporting.picture import Picture, save
 from kokoro_nb.reporting.player import mono, player
-from kokoro_nb.reporting.show import shown
+from kokoro_nb.reporting.show import NoDrawingError, displayed, shown, without_failures
 from kokoro_nb.reporting.side_by_side import side_by_side
 from kokoro_nb.reporting.versions import commit, outputs_folder, versions
 from kokoro_nb.storage import json_ready
@@ -230,7 +229,7 @@ class Logbook:
         if finding.verdict != "fail":
             return line
         self._failed.append(finding)
-        return Fragment("", "") if _displayed(line) else line
+        return Fragment("", "") if displayed(line) else line
 
     def skip(self, kind: str, statement: str, reason: str, backend: str | None = None) -> Fragment:
         """Record that `statement` could not be checked here, and why."""
@@ -306,14 +305,30 @@ class Logbook:
         weights : str, optional
             Label of the weights that it was measured on; those of the logbook by default.
 
+        What failed or is absent, alone or among other results, is a row of a table. A drawing that cannot be made of a
+        result is recorded as ``unknown``, with the reason, and stops nothing.
+
         Raises
         ------
         InputError
-            If there is no drawing for it.
+            If there is no drawing for results of its type.
         """
         from matplotlib.figure import Figure
 
-        made = shown(result, weights or self.weights, caption)
+        result, absent = without_failures(result)
+        if absent:
+            rows = table(absent, "" if result else caption)
+            if not result:
+                return rows
+            displayed(rows)
+        try:
+            made = shown(result, weights or self.weights, caption)
+        except NoDrawingError:
+            raise
+        except Exception as error:  # of whatever library draws it: the result is what matters, and it may be sick
+            what = f"'{name or type(result).__name__}' can be drawn."
+            reason = f"{type(error).__name__}: {error}"
+            return self.note(Finding("drawing", "unknown", what, self.weights, reason=reason))
         return self.figure(made, name or type(result).__name__.lower(), alt) if isinstance(made, Figure) else made
 
     def close(self) -> "Logbook":
@@ -327,9 +342,9 @@ class Logbook:
         self._about["finished"] = now()
         self._save()
         if self._failed:
-            _displayed(self)
+            displayed(self)
             count = sum(finding.diagnosis is None for finding in self.findings)
-            lines = "\n".join(f"- {_in_a_line(finding)}" for finding in self._failed)
+            lines = "\n".join(f"- {failure_line(finding)}" for finding in self._failed)
             raise ChecksError(f"{len(self._failed)} of {count} checks failed:\n{lines}")
         return self
 
@@ -363,21 +378,6 @@ class Logbook:
 
 def _verdict(failure: str) -> Verdict:
     return "fail" if failure else "pass"
-
-
-def _in_a_line(finding: Finding) -> str:
-    """Return a failed check for the message of `Logbook.close`."""
-    notes = "; ".join(filter(None, (finding.backend, finding.tap, " ".join(finding.reason.split()))))
-    return f"{finding.statement} ({notes})" if notes else finding.statement
-
-
-def _displayed(shown: Any) -> bool:
-    """Display `shown` in the cell that is running, and return whether there is one."""
-    ipython = sys.modules.get("IPython")
-    if ipython is None or ipython.get_ipython() is None:
-        return False
-    ipython.display.display(shown)
-    return True
 
 
 def _writable(parameters: Mapping[str, Any]) -> dict[str, Any]:

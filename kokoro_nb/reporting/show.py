@@ -5,6 +5,7 @@ Results of the package's general parts are drawn in `kokoro_nb.reporting.drawing
 shown for the first time.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import singledispatch
@@ -19,6 +20,10 @@ from kokoro_nb.markup import Fragment, table
 PACKAGE = "kokoro_nb."
 STUDIES = "kokoro_nb.studies."
 DRAWINGS = "kokoro_nb.reporting.studies."
+
+
+class NoDrawingError(InputError):
+    """There is no drawing for a type of result."""
 
 
 def shown(result: Any, label: str = "", caption: str = "") -> Any:
@@ -38,11 +43,13 @@ def shown(result: Any, label: str = "", caption: str = "") -> Any:
 
     Raises
     ------
-    InputError
+    NoDrawingError
         If nothing is registered for the type, and it is no row.
     """
     members = list(result.values()) if isinstance(result, Mapping) else result
     several = isinstance(members, list | tuple)
+    if result is None or (several and not members):
+        return table([], caption)
     first = members[0] if several and members else result
     for kind in type(first).__mro__:
         if kind.__module__.startswith(STUDIES):
@@ -50,6 +57,33 @@ def shown(result: Any, label: str = "", caption: str = "") -> Any:
         elif kind.__module__.startswith(PACKAGE):
             import_module("kokoro_nb.reporting.drawings")
     return drawn_together(first, result, label, caption) if several else drawn(result, label, caption)
+
+
+def displayed(result: Any) -> bool:
+    """Display `result` in the cell that is running, and return whether there is one."""
+    ipython = sys.modules.get("IPython")
+    if ipython is None or ipython.get_ipython() is None:
+        return False
+    ipython.display.display(result)
+    return True
+
+
+def without_failures(result: Any) -> tuple[Any, list[dict[str, Any]]]:
+    """Return `result` without what failed or is absent in it, and a row for each of these."""
+    from kokoro_nb.backends.base import Failure
+
+    if isinstance(result, Failure):
+        return None, [result.as_dict()]
+    members: Any = list(result.items()) if isinstance(result, Mapping) else None
+    if members is None and isinstance(result, list | tuple):
+        members = list(enumerate(result))
+    failed = [] if members is None else [pair for pair in members if pair[1] is None or isinstance(pair[1], Failure)]
+    if not failed or (isinstance(result, Mapping) and all(map(_is_plain, result.values()))):
+        return result, []
+    names = {name for name, _ in failed}
+    rows = [{"name": name} | ({"outcome": "absent"} if one is None else one.as_dict()) for name, one in failed]
+    left = {name: one for name, one in members if name not in names}
+    return left if isinstance(result, Mapping) else list(left.values()), rows
 
 
 @singledispatch
@@ -98,7 +132,7 @@ def _row(result: Any) -> Mapping[str, Any]:
         row = {field.name.replace("_", " "): getattr(result, field.name) for field in fields(result)}
         if all(map(_is_plain, row.values())):
             return row
-    raise InputError(
+    raise NoDrawingError(
         f"There is no drawing for a result of the type {type(result).__name__}; show its rows, or register a drawing "
         "with kokoro_nb.reporting.show.drawn.register."
     )

@@ -16,7 +16,7 @@ from kokoro_nb.locate import reference_trace
 from kokoro_nb.models import stages
 from kokoro_nb.models.case import Case, capture
 from kokoro_nb.models.kokoro import load_model
-from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.models.patches import EXPORT_PATCHES, chosen_patches, patched
 from kokoro_nb.traces.trace import Trace
 
 TEXT = "Hello world, this is a test."
@@ -46,7 +46,7 @@ class DecoderProgram:
 
 
 def decoder_program(
-    model: KModel, case: Case, frames: int, part: str = FROM_HAR, patches: Sequence[str] = EXPORT_PATCHES
+    model: KModel, case: Case, frames: int, part: str = FROM_HAR, patches: str | Sequence[str] = EXPORT_PATCHES
 ) -> DecoderProgram:
     """Export the decoder from `har` on, about which every runtime agrees to float32 rounding, or one part of it.
 
@@ -60,15 +60,15 @@ def decoder_program(
         How much of it, 40 to the second.
     part : str
         `FROM_HAR`, or a key of `kokoro_nb.models.stages.parts`.
-    patches : sequence of str
-        What is on while it is exported.
+    patches : str or sequence of str
+        What is on while it is exported: see `kokoro_nb.models.patches.chosen_patches`.
 
     Raises
     ------
     InputError
-        If there is no such part, or it cannot be exported.
+        If there is no such part or patch, or it cannot be exported.
     """
-    with patched(model, patches):
+    with patched(model, chosen_patches(patches)):
         inputs = case.decoder_inputs(frames)
         module, given = _module(model.decoder, inputs, part)
         program = export_program(module, given)

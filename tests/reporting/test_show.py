@@ -86,3 +86,28 @@ def test_transcripts_are_tables():
     heard = Transcript("hello", -0.2, 0.01, 0.9, (Word("hello", 0.1, 0.4, 0.99),))
     assert "start (s)" in shown(heard).text
     assert "mean log probability" in shown({"eager": heard}).text
+
+
+def test_what_failed_or_is_absent_is_a_row_and_the_rest_is_drawn(tmp_path):
+    from kokoro_nb.backends.base import Failure
+
+    log = Logbook("01_x", "mini", {}, tmp_path)
+    failure = Failure("tvm", "lowered", "AssertionError", "Unsupported function types ['cumprod.default']")
+    assert "cumprod.default" in log.show(failure).html
+    assert "cumprod.default" in log.show({"tvm": failure, "eager": None}, caption="All").html
+    assert "absent" in log.show({"tvm": failure, "eager": None}).html
+    assert "No rows" in log.show(None).html
+    assert "No rows" in log.show({}).html
+    assert log.findings == []
+
+
+def test_a_drawing_that_fails_is_recorded_and_stops_nothing(tmp_path, monkeypatch):
+    log = Logbook("01_x", "mini", {}, tmp_path)
+    log.show({"tvm": {"a": -1.0}}, "one")
+
+    def broken(*_):
+        raise ValueError("zero-size array")
+
+    monkeypatch.setattr("kokoro_nb.reporting.logbook.shown", broken)
+    assert "zero-size array" in log.show([{"a": 1}], "two").html
+    assert [(one.kind, one.verdict) for one in log.findings] == [("drawing", "unknown")]

@@ -60,13 +60,15 @@ class CompleteModel:
     @property
     def failure(self) -> str | None:
         """The error of the conversion; None if it was made."""
-        return self.artifact.error if isinstance(self.artifact, Failure) else None
+        return str(self.artifact) if isinstance(self.artifact, Failure) else None
 
     def operators(self, other: Mapping[str, int]) -> list[dict[str, int | str]]:
         """Return a row for each type of operator in the file or in `other`, the decoder's, with its number in both."""
-        assert isinstance(self.artifact, Artifact)
-        assert self.artifact.path is not None
-        counts = {"decoder from har": other, "complete model": operator_types(self.artifact.path)}
+        own: Mapping[str, int] = {}
+        if isinstance(self.artifact, Artifact):
+            assert self.artifact.path is not None
+            own = operator_types(self.artifact.path)
+        counts = {"decoder from har": other, "complete model": own}
         kinds = sorted(set().union(*counts.values()))
         return [{"operator": kind, **{name: one.get(kind, 0) for name, one in counts.items()}} for kind in kinds]
 

@@ -39,12 +39,13 @@ class Conversions:
     def failure(self, name: str) -> str | None:
         """Return the error of a conversion; None if it was made."""
         found = self.made[name]
-        return found.error if isinstance(found, Failure) else None
+        return str(found) if isinstance(found, Failure) else None
 
     def types(self, name: str = "export, float32") -> dict[str, int]:
-        """Return how often each type of operator stands in the saved file."""
+        """Return how often each type of operator stands in the saved file; nothing where it was not converted."""
         artifact = self.made[name]
-        assert isinstance(artifact, Artifact)
+        if isinstance(artifact, Failure):
+            return {}
         assert artifact.path is not None
         return _types(artifact.path)
 

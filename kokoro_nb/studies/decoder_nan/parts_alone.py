@@ -7,7 +7,7 @@ from kokoro_nb.locate.survey import SurveyRow, survey
 from kokoro_nb.models import stages
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.kokoro import Kokoro
-from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.models.patches import EXPORT_PATCHES, chosen_patches, patched
 
 
 @dataclass(frozen=True)
@@ -17,8 +17,10 @@ class PartsAlone:
     parts: Mapping[str, tuple[SurveyRow, ...]]
 
 
-def parts_alone(kokoro: Kokoro, case: Case, frames: int, backends: Sequence[str]) -> PartsAlone:
+def parts_alone(
+    kokoro: Kokoro, case: Case, frames: int, backends: Sequence[str], patches: str | Sequence[str] = EXPORT_PATCHES
+) -> PartsAlone:
     """Export every part of the decoder by itself to each of `backends`, and compare it with eager PyTorch."""
-    with patched(kokoro.model, EXPORT_PATCHES):
+    with patched(kokoro.model, chosen_patches(patches)):
         parts = stages.parts(kokoro.model.decoder, case.decoder_inputs(frames))
         return PartsAlone({name: survey(module, inputs, backends) for name, (module, inputs) in parts.items()})

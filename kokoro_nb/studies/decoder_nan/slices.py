@@ -35,8 +35,10 @@ class SlicesView:
     slices: Slices
 
 
-def seen_by_slices(found: Investigation, operator: str) -> SlicesView:
-    """Return what head-and-tail slices say of a run, beside the result of `operator` in it."""
+def seen_by_slices(found: Investigation | None, operator: str) -> SlicesView | None:
+    """Return what head-and-tail slices say of a run, beside the result of `operator` in it; None if it has none."""
+    if found is None or operator not in found.candidate.values:
+        return None
     return SlicesView(found.candidate[operator], slices(found.reference, found.candidate))
 
 

@@ -1,6 +1,6 @@
 """What is diagnosed: Kokoro's decoder under chosen patches, or what a function of the user's own returns."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,11 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.models.case import capture
 from kokoro_nb.models.kokoro import load_model
-from kokoro_nb.models.patches import EXPORT_PATCHES, PATCHES
+from kokoro_nb.models.patches import EXPORT_PATCHES, chosen_patches
 from kokoro_nb.studies.decoder import decoder_program
 from kokoro_nb.studies.diagnosed_program import own_module
 from kokoro_nb.studies.tvm_nan.constant_channels import with_constant_channels
 
-BUT = "all but "
 NORM = "decoder.generator.noise_res.0.adain1.0.norm"  # behind the convolution whose channels hardly vary
 
 
@@ -114,24 +113,6 @@ def diagnosed_subject(
     return DiagnosedSubject(
         *(subject, weights_label, decoder.program, fitting, note, known, missing, healed), sample_rate=SAMPLE_RATE
     )
-
-
-def chosen_patches(patches: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the patches that a text or a list of names stands for.
-
-    >>> len(chosen_patches("all")) - len(chosen_patches("all but two_pass_norm")), chosen_patches("none")
-    (1, ())
-    """
-    text = patches if isinstance(patches, str) else ", ".join(patches)
-    named = [name.strip() for name in text.removeprefix(BUT).split(",") if name.strip()]
-    if text in ("all", "none"):
-        named = []
-    unknown = [name for name in named if name not in PATCHES]
-    if unknown:
-        raise InputError(f"There is no patch '{unknown[0]}'; give all, none, or names of {', '.join(PATCHES)}.")
-    if text == "all" or text.startswith(BUT):
-        return tuple(name for name in EXPORT_PATCHES if name not in named)
-    return tuple(named)
 
 
 def read_inputs(path: str) -> dict[str, torch.Tensor]:

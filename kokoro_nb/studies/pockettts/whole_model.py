@@ -32,7 +32,9 @@ class WholeConversion:
 
     @property
     def wrong(self) -> int:
-        """Utterances of the wrong length."""
+        """Utterances of the wrong length; all of them where nothing was converted."""
+        if not self.found:
+            return len(self.expected)
         return sum(one != other for one, other in zip(self.expected, self.found, strict=True))
 
     @property
