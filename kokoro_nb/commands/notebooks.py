@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +77,7 @@ def _report(arguments: argparse.Namespace) -> int:
     elif arguments.notebooks or arguments.parameters or arguments.fresh:
         raise InputError("--render-only runs nothing; leave out the notebooks, -p and --fresh.")
     print(f"Report: {render_report(out / 'run', out / 'report', names := notebook_names(arguments.notebooks))}")
-    runs = [run for run in read_runs(out / "run") if run.notebook in names]
+    runs = [run for run in read_runs(out / "run") if run.notebook in names or run.source]
     return int(any(run.status != "passed" for run in runs))
 
 
@@ -100,11 +101,13 @@ def _compare(arguments: argparse.Namespace) -> int:
 def _execute(arguments: argparse.Namespace, out: Path) -> "list[NotebookResult]":
     from kokoro_nb.reporting.execute import run_notebooks
     from kokoro_nb.reporting.limits import Limits
-    from kokoro_nb.reporting.selection import parse_value
+    from kokoro_nb.reporting.selection import find_notebooks, parse_value
 
     parameters: dict[str, Any] = {name: parse_value(value) for name, value in arguments.parameters}
     limits = Limits(arguments.timeout, arguments.memory)
     chosen, jobs = arguments.notebooks, arguments.jobs
+    for path in find_notebooks(chosen) if chosen else ():
+        print(f"{path.stem}: {path.resolve()}", file=sys.stderr)
     return run_notebooks(chosen, parameters, jobs, out / "run", arguments.fresh, limits=limits)
 
 

@@ -212,12 +212,18 @@ _ORIGINALS = {row[:2]: row[0].__dict__.get(row[1]) for patch in _CATALOGUE for r
 _OPEN: list[nn.Module] = []  # the models that are being patched, outermost first
 
 
-def chosen_patches(patches: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the patches that a text or a list of names stands for.
+def chosen_patches(patches: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Return the names of patches that are meant by ``all``, ``all but A, B``, ``none`` or None, or names.
+
+    Raises
+    ------
+    InputError
+        If one is unknown.
 
     >>> len(chosen_patches("all")) - len(chosen_patches("all but two_pass_norm")), chosen_patches("none")
     (1, ())
     """
+    patches = patches or "none"
     text = patches if isinstance(patches, str) else ", ".join(patches)
     named = [name.strip() for name in text.removeprefix("all but ").split(",") if name.strip()]
     if text in ("all", "none"):

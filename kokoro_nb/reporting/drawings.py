@@ -76,7 +76,9 @@ def _diagnosis(name: str, found: Diagnosis) -> dict[str, Any]:
     row["first wrong operator"] = first.tap.name if first is not None and first.tap is not None else "none"
     if worst is not None and worst.tap is not None:
         row |= {"largest effect": worst.tap.name, "line of the model": worst.source, "mechanism": worst.mechanism.name}
-    return row | (found.investigation.as_dict() if found.investigation is not None else {}) | {"result": found.statement}
+    return (
+        row | (found.investigation.as_dict() if found.investigation is not None else {}) | {"result": found.statement}
+    )
 
 
 def _heard(transcript: Transcript) -> dict[str, Any]:

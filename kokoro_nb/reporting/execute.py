@@ -23,6 +23,7 @@ from kokoro_nb.reporting.selection import (
     declared_parameters,
     find_notebooks,
     read_notebook,
+    require_kinds,
 )
 from kokoro_nb.reporting.versions import project_folder
 from kokoro_nb.storage import atomic, clear_drafts, locked, require_own
@@ -96,6 +97,9 @@ def run_notebooks(
     notebooks = {path.stem: read_notebook(path) for path in paths}
     declared = {name: declared_parameters(notebook) for name, notebook in notebooks.items()}
     given = assign_parameters(declared, parameters)
+    for name, notebook in notebooks.items():
+        require_kinds(notebook, given[name], name)
+    sources = {path.stem: str(path.resolve()) for path in paths if places[path.stem] is not None}
     root = Path(out_dir).resolve()
     threads = max(1, (os.cpu_count() or 1) // jobs) if jobs > 1 else None
     outcomes, waiting = {}, []
@@ -111,7 +115,7 @@ def run_notebooks(
                     progress.end(name, str(outcomes[name]))
                     continue
                 passed = {**given[name], **({"out_dir": str(root / name)} if "out_dir" in declared[name] else {})}
-                run = RunRecord(name, "running", key, given[name], now())
+                run = RunRecord(name, "running", key, given[name], now(), source=sources.get(name, ""))
                 require_own(root / name, FILE, "a run", "--out")
                 cells = len(notebook.cells) + bool(passed)  # papermill adds a cell with the parameters
                 source = json.dumps(notebook)

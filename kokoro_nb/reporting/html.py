@@ -143,7 +143,7 @@ def write_pages(pages: Sequence[Page], out_dir: Path) -> Path:
 
 
 def _current(run: RunRecord, notebooks: Collection[str] | None) -> RunRecord:
-    if notebooks is None or run.notebook in notebooks:
+    if notebooks is None or run.notebook in notebooks or (run.source and Path(run.source).is_file()):
         return run
     reason = (
         f"There is no notebook {run.notebook} any more, it was renamed or removed after this run; delete its folder if "

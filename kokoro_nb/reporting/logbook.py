@@ -11,7 +11,7 @@ from kokoro_nb.errors import ChecksError, InputError
 from kokoro_nb.findings import RELATIONS, Finding, Verdict, failure_line, verdict_line, write_findings
 from kokoro_nb.listening.waveform import write_wav
 from kokoro_nb.markup import Fragment, number, table
-from kokoro_nb.reporting.fragments import board
+from kokoro_nb.reporting.fragments import board, checks
 from kokoro_nb.reporting.picture import Picture, save
 from kokoro_nb.reporting.player import mono, player
 from kokoro_nb.reporting.show import NoDrawingError, displayed, shown, without_failures
@@ -61,7 +61,6 @@ class Logbook:
         default = os.environ.get(OUT_DIR) or outputs_folder() / "notebooks" / notebook
         self.out_dir = Path(default if out_dir is None else out_dir).resolve()
         self.findings: list[Finding] = []
-        self._failed: list[Finding] = []
         self._about: dict[str, Any] = {
             "notebook": notebook,
             "weights": weights,
@@ -184,7 +183,7 @@ class Logbook:
             record_checks(one, self, subject, parity)
 
     def note(self, finding: Finding) -> Fragment:
-        """Record `finding` as it is; it is no check, so `close` does not raise for one that is a ``fail``."""
+        """Record `finding` as it is."""
         self.findings.append(finding)
         self._save()
         return verdict_line(finding)
@@ -226,10 +225,7 @@ class Logbook:
     def _checked(self, finding: Finding) -> Fragment:
         """Record what was checked; a failure is shown at once, wherever in the cell it happens."""
         line = self.note(finding)
-        if finding.verdict != "fail":
-            return line
-        self._failed.append(finding)
-        return Fragment("", "") if displayed(line) else line
+        return Fragment("", "") if finding.verdict == "fail" and displayed(line) else line
 
     def skip(self, kind: str, statement: str, reason: str, backend: str | None = None) -> Fragment:
         """Record that `statement` could not be checked here, and why."""
@@ -341,11 +337,12 @@ class Logbook:
         """
         self._about["finished"] = now()
         self._save()
-        if self._failed:
+        made = checks(self.findings)
+        failed = [finding for finding in made if finding.verdict == "fail"]
+        if failed:
             displayed(self)
-            count = sum(finding.diagnosis is None for finding in self.findings)
-            lines = "\n".join(f"- {failure_line(finding)}" for finding in self._failed)
-            raise ChecksError(f"{len(self._failed)} of {count} checks failed:\n{lines}")
+            lines = "\n".join(f"- {failure_line(finding)}" for finding in failed)
+            raise ChecksError(f"{len(failed)} of {len(made)} checks failed:\n{lines}")
         return self
 
     def _repr_html_(self) -> str:

@@ -70,6 +70,8 @@ def _diagnosis(found: Diagnosis, log: "Logbook", subject: str, parity: float | N
         record_checks(found.failure, log, subject, parity)
         return
     if found.verdict == "fail" or (found.output is not None and found.output.verdict == "fail"):
+        curable = found.culprits and found.subject is not None and found.output is not None and not found.remedies
+        found = found.try_remedies() if curable else found
         log.diagnosis(found, subject)
     if found.investigation is not None and found.bisection is None:
         record_checks(found.investigation, log, subject, parity)

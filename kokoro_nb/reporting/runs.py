@@ -40,6 +40,8 @@ class RunRecord:
         Why it stopped and how to go on, in one sentence.
     files : dict
         Path of each file in the folder when it ended -> its SHA-256; the executed copy counts only if it is listed.
+    source : str
+        Path of the notebook, where it lies outside the project; else empty.
     """
 
     notebook: str
@@ -51,6 +53,7 @@ class RunRecord:
     error: str = ""
     reason: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
+    source: str = ""
 
     @property
     def executed(self) -> str | None:
@@ -86,13 +89,14 @@ def read_run(folder: str | Path) -> RunRecord | None:
     if not path.is_file():
         return None
     row = read_json(path, "record of a run")
-    if not isinstance(row, dict) or set(row) != {item.name for item in fields(RunRecord)} or not _sound(row):
+    names = {item.name for item in fields(RunRecord)}
+    if not isinstance(row, dict) or set(row) | {"source"} != names or not _sound(row):
         raise InputError(f"{path} is no record of a run; delete its folder and run the notebook again.")
     return RunRecord(**row)
 
 
 def _sound(row: Mapping[str, Any]) -> bool:
-    texts = [row[name] for name in ("notebook", "key", "started", "error", "reason")]
+    texts = [row[name] for name in ("notebook", "key", "started", "error", "reason")] + [row.get("source", "")]
     plain = all(isinstance(text, str) for text in texts) and Path(row["notebook"]).name == row["notebook"] != ""
     seconds, files = row["seconds"], row["files"]
     return (

@@ -1,5 +1,6 @@
 """Which notebooks there are, which parameters each declares, and what a value on the command line means."""
 
+import ast
 import sys
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatch
@@ -37,7 +38,7 @@ def find_notebooks(selection: Sequence[str] = (), folder: str | Path | None = No
     ----------
     selection : sequence of str
         Paths of notebooks anywhere; numbers (``03``) or names (``03_decoder_nan``, with or without ``.ipynb``) of the
-        project's notebooks and of those in the working directory.
+        project's notebooks and of those in the working directory, which go before those of the same name.
     folder : path, optional
         Where the project's notebooks are, ``NN_<name>.ipynb``: see `notebooks_folder`.
 
@@ -62,6 +63,8 @@ def find_notebooks(selection: Sequence[str] = (), folder: str | Path | None = No
         if not matches:
             there = ", ".join(path.stem for path in known) or "none here"
             raise InputError(f"There is no notebook '{wanted}'; there are: {there}.")
+        here = [path for path in matches if path.parent == Path.cwd().resolve() and wanted != _number(path)]
+        matches = here or matches
         if len(matches) > 1:
             raise InputError(f"'{wanted}' may be {' or '.join(map(str, matches))}; give the path of the one to run.")
         chosen[matches[0]] = known[matches[0]]
@@ -135,6 +138,41 @@ def declared_parameters(notebook: "NotebookNode") -> tuple[str, ...]:
     tagged = (cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", ()))
     cell = next(tagged, None)
     return () if cell is None else tuple(parameter.name for parameter in PythonTranslator.inspect(cell))
+
+
+def require_kinds(notebook: "NotebookNode", given: Mapping[str, Any], name: str) -> None:
+    """Raise if a value is of another kind than the default in the cell tagged ``parameters``, before anything runs.
+
+    Raises
+    ------
+    InputError
+        If a list is given for what is none, a text for a number, or the other way round.
+    """
+    from papermill.translators import PythonTranslator
+
+    tagged = (cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", ()))
+    cell = next(tagged, None)
+    for parameter in () if cell is None else PythonTranslator.inspect(cell):
+        value = given.get(parameter.name)
+        try:
+            default = ast.literal_eval(parameter.default)
+        except (ValueError, SyntaxError):  # an expression
+            continue
+        wanted = _kind(default)
+        if value is not None and wanted and _kind(value) != wanted:
+            raise InputError(f"The parameter '{parameter.name}' of {name} is {wanted}, not {value!r}; see its default.")
+
+
+def _kind(value: Any) -> str:
+    kinds = {
+        bool: "true or false",
+        int: "a number",
+        float: "a number",
+        str: "a text",
+        list: "a list",
+        dict: "a mapping",
+    }
+    return kinds.get(type(value), "")
 
 
 def assign_parameters(

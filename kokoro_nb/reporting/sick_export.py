@@ -37,13 +37,15 @@ def described(found: Any, subject: str, note: str = "", bundle: str = "") -> dic
     -------
     dict
         ``subject``, ``note``, ``bundle``; ``backend``, ``method``, ``why``, ``verdict``, ``statement``, ``output`` and
-        ``remedies`` as in `Diagnosis.as_dict`; ``culprits``, the largest effect first, at most 8, and their ``count``;
-        ``failure``, of an export that failed; ``known``, the known defect: its ``name``, ``title`` and ``threads``.
+        ``remedies`` as in `Diagnosis.as_dict`; ``excluded`` and ``next step``, where nothing is localised;
+        ``culprits``, the largest effect first, at most 8, and their ``count``; ``failure``, of an export that failed;
+        ``known``, the known defect: its ``name``, ``title`` and ``threads``.
     """
     about = found.as_dict()
     kept = {name: about[name] for name in ("backend", "method", "why", "verdict", "statement", "output", "remedies")}
     culprits = [{**one.as_dict(), "candidates": len(one.candidates)} for one in found.ranked[:CULPRITS]]
     kept |= {"subject": subject, "note": note, "bundle": bundle, "culprits": culprits, "count": len(found.culprits)}
+    kept |= {"excluded": list(found.excluded), "next step": found.next_step}
     failure = found.failure and found.failure.as_dict()
     return dict(json_ready({**kept, "failure": failure, "known": _known(found)}))
 
@@ -146,6 +148,8 @@ def card(row: Row, page: str = "", name: str = "", bundle: str = "") -> Fragment
     """
     badge, sentence = symptom(row)
     parts = [("Culprit", *_culprit(row)), ("Why", *_mechanism(row)), ("Known", *_defect(row)), ("Cure", *_cure(row))]
+    if row.get("next step"):
+        parts.append(("Next", escape(str(row["next step"])), str(row["next step"])))
     if row.get("note"):
         parts.append(("Note", escape(row["note"]), str(row["note"])))
     rows = "".join(f"<div><dt>{head}</dt><dd>{html}</dd></div>" for head, html, _ in parts)

@@ -46,7 +46,7 @@ class DecoderProgram:
 
 
 def decoder_program(
-    model: KModel, case: Case, frames: int, part: str = FROM_HAR, patches: str | Sequence[str] = EXPORT_PATCHES
+    model: KModel, case: Case, frames: int, part: str = FROM_HAR, patches: str | Sequence[str] | None = EXPORT_PATCHES
 ) -> DecoderProgram:
     """Export the decoder from `har` on, about which every runtime agrees to float32 rounding, or one part of it.
 

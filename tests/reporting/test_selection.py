@@ -14,6 +14,7 @@ from kokoro_nb.reporting.selection import (
     notebooks_folder,
     parse_value,
     read_notebook,
+    require_kinds,
 )
 from kokoro_nb.reporting.versions import outputs_folder
 
@@ -152,3 +153,26 @@ def test_values_mean_what_they_look_like(text, value):
 def test_an_unfinished_list_is_an_input_error():
     with pytest.raises(InputError, match="no YAML list"):
         parse_value("[eager, onnx")
+
+
+def test_a_name_in_the_working_directory_goes_before_the_projects(folder, own):
+    nbformat.write(new_notebook(), own / "02_export.ipynb")
+    for wanted in ("02_export", "02_export.ipynb"):
+        assert [path.resolve() for path in find_notebooks([wanted], folder)] == [own / "02_export.ipynb"]
+
+
+@pytest.mark.parametrize(
+    ("value", "match"),
+    [("onnxruntime", "'backends' of 02 is a list, not 'onnxruntime'"), (None, ""), (["tvm"], ""), (3, "is a list")],
+)
+def test_a_value_of_another_kind_is_refused_before_anything_runs(value, match):
+    cell = new_code_cell('backends = ["eager"]\nframes = 24\nsize = 2 * 3', metadata={"tags": ["parameters"]})
+    notebook = new_notebook(cells=[cell])
+    require_kinds(notebook, {"frames": 2.5, "size": "x"}, "02")
+    if not match:
+        require_kinds(notebook, {"backends": value}, "02")
+        return
+    with pytest.raises(InputError, match=match):
+        require_kinds(notebook, {"backends": value}, "02")
+    with pytest.raises(InputError, match="is a number, not 'many'"):
+        require_kinds(notebook, {"frames": "many"}, "02")

@@ -18,7 +18,11 @@ class PartsAlone:
 
 
 def parts_alone(
-    kokoro: Kokoro, case: Case, frames: int, backends: Sequence[str], patches: str | Sequence[str] = EXPORT_PATCHES
+    kokoro: Kokoro,
+    case: Case,
+    frames: int,
+    backends: Sequence[str],
+    patches: str | Sequence[str] | None = EXPORT_PATCHES,
 ) -> PartsAlone:
     """Export every part of the decoder by itself to each of `backends`, and compare it with eager PyTorch."""
     with patched(kokoro.model, chosen_patches(patches)):

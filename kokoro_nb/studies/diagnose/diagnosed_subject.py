@@ -1,12 +1,9 @@
 """What is diagnosed: Kokoro's decoder under chosen patches, or what a function of the user's own returns."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-import torch
 
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.errors import InputError
@@ -15,7 +12,7 @@ from kokoro_nb.models.case import capture
 from kokoro_nb.models.kokoro import load_model
 from kokoro_nb.models.patches import EXPORT_PATCHES, chosen_patches
 from kokoro_nb.studies.decoder import decoder_program
-from kokoro_nb.studies.diagnosed_program import own_module
+from kokoro_nb.studies.diagnosed_program import own_module, read_inputs
 from kokoro_nb.studies.tvm_nan.constant_channels import with_constant_channels
 
 NORM = "decoder.generator.noise_res.0.adain1.0.norm"  # behind the convolution whose channels hardly vary
@@ -45,6 +42,8 @@ class DiagnosedSubject:
         The same with these patches, the cure that is tried; None where none is missing.
     sample_rate : int
         Of its output, in Hz; 0 where that is no audio.
+    reference : pair or None
+        What the program was rewritten from and inputs for that, where the function names it.
     """
 
     label: str
@@ -56,12 +55,13 @@ class DiagnosedSubject:
     missing: tuple[str, ...] = ()
     patched: Exported | None = None
     sample_rate: int = 0
+    reference: tuple[Any, Mapping[str, Any]] | None = None
 
 
 def diagnosed_subject(
     module: str = "",
     weights: str = "mini",
-    patches: str = "all",
+    patches: str | Sequence[str] | None = "all",
     inputs: str = "",
     text: str = "Hello world.",
     seed: int = 0,
@@ -77,8 +77,8 @@ def diagnosed_subject(
         Kokoro's decoder from `har`, the spectrum of its harmonic source, on.
     weights, text, seed, frames
         Of Kokoro: `load_model`'s weights, what it speaks, the seed of its noise, and the length, 40 to the second.
-    patches : str
-        Of Kokoro: ``all`` that an export takes, ``all but A, B``, ``none``, or names.
+    patches : str or sequence of str
+        ``all`` that an export of Kokoro takes, ``all but A, B``, ``none``, or names; only names count for a module.
     inputs : str
         An .npz file of inputs by name, in place of the example inputs.
     channels : int
@@ -90,11 +90,11 @@ def diagnosed_subject(
         If there is no such module, patch or file, or the inputs do not fit.
     """
     chosen = chosen_patches(patches)
-    given = {} if not inputs else read_inputs(inputs)
     if module:
-        target = own_module(module, [])
-        fitting = _in_place(target.inputs, given)
-        return DiagnosedSubject(f"The module of {module}", "of that module", target.candidate, fitting)
+        named = () if isinstance(patches, str) and patches.startswith("all") else chosen
+        target = own_module(module, [], named, Path(inputs) if inputs else None)
+        label = f"The module of {module}"
+        return DiagnosedSubject(label, "of that module", target.candidate, target.inputs, reference=target.reference)
     kokoro = load_model(weights, seed)
     case = capture(kokoro, text, seed=seed)
     label = kokoro.weights.label
@@ -108,26 +108,11 @@ def diagnosed_subject(
         note = f"Made sick on purpose: {channels} channels of one convolution hardly vary beside a large mean."
         known = NORM if missing == ("two_pass_norm",) else ""
     subject = f"Kokoro's decoder, {frames / 40:g} s of speech"
-    fitting = _in_place(decoder.inputs, given)
+    fitting = _in_place(decoder.inputs, read_inputs(Path(inputs))) if inputs else decoder.inputs
     weights_label = f"{label}, {channels} channels nearly constant" if channels else label
     return DiagnosedSubject(
         *(subject, weights_label, decoder.program, fitting, note, known, missing, healed), sample_rate=SAMPLE_RATE
     )
-
-
-def read_inputs(path: str) -> dict[str, torch.Tensor]:
-    """Return the arrays of an .npz file as tensors.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read.
-    """
-    try:
-        with np.load(Path(path), allow_pickle=False) as arrays:
-            return {name: torch.from_numpy(np.ascontiguousarray(arrays[name])) for name in arrays.files}
-    except (OSError, ValueError, EOFError, AttributeError, TypeError) as error:
-        raise InputError(f"{path} cannot be read as arrays by name ({error}); write it with numpy.savez.") from error
 
 
 def _in_place(examples: Mapping[str, Any], given: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -74,16 +74,29 @@ class Examination:
         ]
 
 
-def examine(subject: DiagnosedSubject, backend: str, folder: str | Path) -> Examination:
-    """Diagnose a subject on a backend, try the cure, and write and run the bundle into `folder`.
+def examine(subject: DiagnosedSubject, backend: str, folder: str | Path, artefact: str = "") -> Examination:
+    """Diagnose a subject on a backend, try the cures, and write and run the bundle into `folder`.
+
+    Parameters
+    ----------
+    subject : DiagnosedSubject
+        What `diagnosed_subject` returned.
+    backend : str
+        A runtime of this machine.
+    folder : path
+        Of the bundle.
+    artefact : str
+        A file that was exported of the subject, to be looked into in place of an export; empty for none.
 
     Raises
     ------
     InputError
-        If the backend is unknown or cannot run here.
+        If the backend is unknown or cannot run here, or the file is damaged or of another module.
     """
     with quietly():
-        found = diagnose(subject.program, subject.inputs, backend)
+        found = diagnose(
+            *(subject.program, subject.inputs, backend, subject.reference), remedies=True, artefact=artefact or None
+        )
     sounds = _sounds(found)
     if subject.patched is not None and found.verdict != "pass" and _passing(found) is None:
         found = replace(found, remedies=(*found.remedies, _patch(subject, backend, found, sounds.get("PyTorch"))))
