@@ -15,6 +15,9 @@ ORDER = ("fail", "unknown", "skip", "pass")
 """Verdicts, as a reader wants to see them."""
 
 
+LONG = 60  # characters, from which a column of a table is not made narrower than half of that
+
+
 @cache
 def resource(path: str) -> str:
     """Return the text of a style sheet, template or script of this package; `path` is relative to it."""
@@ -111,8 +114,9 @@ def table(rows: Sequence[Mapping[str, Any]], caption: str = "") -> Fragment:
     heads, columns = [], []
     for name in dict.fromkeys(name for row in rows for name in row):
         values = [row.get(name) for row in rows]
-        kind = ' class="knb-number"' if any(map(_is_number, values)) else ""
         texts = _texts(values)
+        wide = ' class="knb-long"' if any(len(text) > LONG for text in texts) else ""
+        kind = ' class="knb-number"' if any(map(_is_number, values)) else wide
         heads.append(f'<th scope="col"{kind}>{escape(str(name))}</th>')
         cells = (f"<td{kind}>{_cell(value, text)}</td>" for value, text in zip(values, texts, strict=True))
         columns.append((str(name), texts, list(cells)))

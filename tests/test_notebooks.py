@@ -49,7 +49,13 @@ SMALL = {
     "seed": 3,
 }
 
-LONG = ("02_export", "07_coreml_complete", "10_upstream_defects", "11_delegation")  # minutes each, however small
+LONG = (
+    "00_diagnose",
+    "02_export",
+    "07_coreml_complete",
+    "10_upstream_defects",
+    "11_delegation",
+)  # minutes each, however small
 
 
 @pytest.fixture(scope="module", params=["short", pytest.param("long", marks=pytest.mark.slow)])
@@ -101,6 +107,29 @@ def test_plain_papermill_in_the_folder_of_the_notebooks(tmp_path):
     done = subprocess.run(command, cwd=NOTEBOOKS, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "findings.json").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "sick", [{"planted": ["nan_channel/3@decoder.decode.0.conv1:conv1d"]}, {"patches": "none"}], ids=["nan", "patches"]
+)
+def test_a_notebook_never_dies_of_what_it_investigates(sick, tmp_path):
+    keys = ("weights", "frames", "text", "trace_backends", "part_backends", "fault_backends")
+    (ended,) = run_notebooks(["03_decoder_nan"], {key: SMALL[key] for key in keys} | sick, 1, tmp_path / "run")
+    assert ended.run.status == "checks failed", ended.run.error
+    findings, about = read_findings(tmp_path / "run" / "03_decoder_nan" / "findings.json")
+    assert about["finished"]
+    assert {Path(one["path"]).stem for one in about["figures"]} == {"local_errors", "slices", "parts"}
+    (first, *_) = [finding.diagnosis for finding in findings if finding.diagnosis is not None]
+    named = (first["failure"] or {}).get("operator") or first["culprits"][0]["tap"]
+    assert named in ("decoder.decode.0.conv1:conv1d", "aten.mul")
+    controls = [finding for finding in findings if finding.kind == "control"]
+    assert {finding.verdict for finding in controls} == {"pass"}, "the planted faults are still found"
+    index = render_report(tmp_path / "run", tmp_path / "report").read_text(encoding="utf-8")
+    assert named.partition(":")[0] in index
+    page = (tmp_path / "report" / "03_decoder_nan.html").read_text(encoding="utf-8")
+    assert "knb-explorer" in page
+    assert "What this does not show" in page
 
 
 @pytest.mark.slow

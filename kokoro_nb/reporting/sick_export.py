@@ -15,6 +15,7 @@ from kokoro_nb.storage import json_ready
 
 Row = Mapping[str, Any]
 CULPRITS = 8  # that are recorded of one diagnosis, those with the largest effect
+PARTS = "Export the parts of the module one by one, or with patches, until the one that fails is found."
 RUNNERS = {"coremltools": "coreml", "onnxruntime": "onnxruntime", "tvm": "tvm", "xnnpack": "executorch-xnnpack"}
 
 
@@ -60,7 +61,8 @@ def _failed_export(found: Failure, subject: str, note: str = "", bundle: str = "
         "statement": f"{found}.",
     }
     about |= {"subject": subject, "note": note, "bundle": bundle, "failure": found.as_dict()}
-    return {**about, "output": None, "remedies": [], "culprits": [], "count": 0, "known": known_failure(found)}
+    about |= {"output": None, "remedies": [], "culprits": [], "count": 0, "next step": PARTS}
+    return {**about, "known": known_failure(found)}
 
 
 @described.register

@@ -18,6 +18,10 @@ from kokoro_nb.locate.remedy import Remedy
 from kokoro_nb.studies.diagnose.diagnosed_subject import DiagnosedSubject
 from kokoro_nb.traces.parity import compare
 
+COLUMNS = (
+    *("executed", "operator", "line", "effect (of the output's error)"),
+    *("local error (of peak)", "inherited error (of peak)", "mechanism"),
+)
 LIMIT = 1e-3  # of the peak: with every patch a decoder comes within it on every runtime, in notebook 15 too
 
 
@@ -62,6 +66,11 @@ class Examination:
             peak = float(np.abs(sound[finite]).max()) if finite.any() else float("nan")
             rows.append({"version": name, "finite (%)": 100 * float(finite.mean()), "peak": peak})
         return rows
+
+    @property
+    def operators(self) -> list[dict[str, Any]]:
+        """A row for each operator that is wrong by itself, with what it takes to tell them apart."""
+        return [{name: row[name] for name in COLUMNS} for row in self.diagnosis.table()]
 
     @property
     def mechanisms(self) -> list[dict[str, Any]]:

@@ -1,0 +1,66 @@
+"""A module of one's own, sick and healthy, from the file to the bundle; the decoder is what the notebook runs."""
+
+import numpy as np
+import pytest
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.models.patches import EXPORT_PATCHES, chosen_patches
+from kokoro_nb.studies import diagnose as study
+
+SOURCE = """
+import torch
+
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.instance_norm(x).sin()
+
+
+def example():
+    torch.manual_seed(0)
+    return Net(), {"x": 10 + 0.01 * torch.randn(1, 256, 3840)}
+"""
+
+
+@pytest.fixture
+def target(tmp_path):
+    (tmp_path / "net.py").write_text(SOURCE)
+    return f"{tmp_path / 'net.py'}:example"
+
+
+def test_a_sick_module_is_diagnosed_cured_and_reproduced(target, tmp_path):
+    found = study.examine(study.diagnosed_subject(target), "tvm-unfused", tmp_path / "bundle")
+    assert found.diagnosis.ranked[0].tap.name == ":instance_norm"
+    assert [row["version"] for row in found.summary] == ["PyTorch", "the export", "the export, cured"]
+    first, sick, cured = (row["finite (%)"] for row in found.summary)
+    assert sick < first == cured == 100
+    assert found.mechanisms[0]["mechanism"] == "one-pass variance"
+    assert found.operators[0]["line"] == "net.py:7"
+    assert found.cure.verdict == "pass"
+    assert found.exits == found.expected_exits == {"repro.py": 1, "repro.py --mended": 0}
+
+
+def test_a_healthy_module_has_no_cure_and_no_bundle(target, tmp_path):
+    found = study.examine(study.diagnosed_subject(target), "eager", tmp_path / "bundle")
+    assert found.diagnosis.verdict == "pass"
+    assert (found.cure, found.bundle, found.no_bundle) == (None, None, "no operator was named")
+    assert found.exits == found.expected_exits == {}
+
+
+def test_inputs_from_a_file_and_what_does_not_fit(target, tmp_path):
+    np.savez(tmp_path / "x.npz", x=np.ones((1, 2, 5), np.float32))
+    subject = study.diagnosed_subject(target, inputs=str(tmp_path / "x.npz"))
+    assert tuple(subject.inputs["x"].shape) == (1, 2, 5)
+    with pytest.raises(InputError, match="cannot be read"):
+        study.diagnosed_subject(target, inputs=str(tmp_path / "absent.npz"))
+    with pytest.raises(InputError, match="no patch 'two_pas_norm'"):
+        study.diagnosed_subject(target, patches="all but two_pas_norm")
+
+
+def test_patches_by_words_or_names():
+    assert chosen_patches("all") == EXPORT_PATCHES
+    assert set(EXPORT_PATCHES) - set(chosen_patches("all but two_pass_norm")) == {"two_pass_norm"}
+    assert chosen_patches(None) == chosen_patches("none") == chosen_patches([]) == ()
+    assert chosen_patches("floor_phase, exact_istft") == chosen_patches(["floor_phase", "exact_istft"])
+    with pytest.raises(InputError, match="no patch 'some'"):
+        chosen_patches("some")
