@@ -87,3 +87,22 @@ def test_what_cannot_be_bundled(found, tmp_path):
     with pytest.raises(InputError, match="No script runs eager"):
         write_finding_bundle(elsewhere, broken, healthy, reference, tmp_path / "b")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_fault_that_is_not_finite_is_reproduced_both_ways(found, tmp_path):
+    _, _, healthy, reference, _ = found
+    broken = plant(healthy, Fault("nan_channel", "second:conv1d"))
+    culprit = investigate(broken, INPUTS, "onnxruntime", reference, tmp_path / "artefacts").culprit
+    bundle = write_finding_bundle(culprit, broken, healthy, reference, tmp_path / "made")
+    assert (run(bundle).returncode, run(bundle, "--mended").returncode) == (1, 0)
+    report = (bundle / "REPORT.md").read_text()
+    assert "Seen in the whole model: not finite where it should be, 1 of 2 channels wholly" in report
+    assert "None" not in report
+    assert 0 < json.loads((bundle / "finding.json").read_text())["limit"] < 1e-4
+
+
+def test_an_operator_that_is_right_alone_makes_no_bundle(found, tmp_path):
+    culprit, _, healthy, reference, _ = found
+    with pytest.raises(InputError, match="second:conv1d alone, on what PyTorch puts into it, is right on onnxruntime"):
+        write_finding_bundle(culprit, healthy, healthy, reference, tmp_path / "made")
+    assert not list(tmp_path.iterdir())

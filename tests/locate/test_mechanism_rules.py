@@ -1,8 +1,11 @@
+import math
+
 import numpy as np
 import pytest
 
+from kokoro_nb.errors import InputError
 from kokoro_nb.locate import divergences
-from kokoro_nb.locate.mechanism import Mechanism
+from kokoro_nb.locate.mechanism import NAMES, Mechanism, likeliest
 from kokoro_nb.locate.mechanism_rules import RULES, mechanisms
 
 
@@ -254,6 +257,59 @@ def test_no_padding_that_leaks_in(causes, place):
         return y
 
     assert LEAK not in causes("conv1d.default", np.sin, fault, _noise())
+
+
+def test_an_operator_that_is_computed_as_another(causes):
+    def erf(x):
+        return 0.5 * x * (1 + np.vectorize(math.erf)(x / np.sqrt(2)))
+
+    def tanh(x):
+        return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+    found = causes("gelu.default", tanh, lambda y: erf(_noise()).astype(np.float32), _noise())
+    assert found["gelu computed as GELU by erf"].name == "operator lowered as another"
+    found = causes("remainder.Scalar", lambda x: np.mod(x, 1), lambda y: 0 * y, _noise())
+    assert found["remainder computed as 0"].explained == 1
+    found = causes("gelu.default", tanh, lambda y: y + 1, _noise())
+    assert not [one for one in found.values() if one.name == "operator lowered as another"]
+
+
+def test_nan_that_becomes_a_number(causes):
+    x = _noise()
+    x[0, 1, 3:5] = np.nan
+    found = causes("clamp.default", lambda x: np.clip(x, -1, 1), lambda y: np.where(np.isnan(y), 1, y), x)
+    assert found["clamp passes over NaN"].evidence == ("2 elements are NaN in float64 and a number here",)
+    found = causes("clamp.default", lambda x: np.clip(x, -1, 1), lambda y: np.where(np.isnan(y), 1, y) + 1, x)
+    assert "clamp passes over NaN" not in found
+
+
+def test_a_constant_that_is_another(causes):
+    cut = causes("div.Tensor", lambda x: x / 24000, lambda y: y * np.float32(2.4), _noise())["another constant"]
+    assert cut.name == "changed constant"
+    assert cut.evidence[0].startswith("what was given is 2.4 times what is right")
+    moved = causes("add.Tensor", lambda x: x + 1, lambda y: y - 3, _noise())["another constant"]
+    assert "-3 beside what is right" in moved.evidence[0]
+    assert "another constant" not in causes("sin.default", np.sin, lambda y: y * 2, _noise())
+    assert "another constant" not in causes("mul.Tensor", lambda x: x * 2, lambda y: y + _noise(seed=1), _noise())
+
+
+def test_a_result_on_a_coarse_grid(causes):
+    x = _noise((1, 4, 512))
+    found = causes("sin.default", np.sin, lambda y: (np.round(y * 20) / 20).astype(np.float32), x)
+    assert found["a result quantised to 8 bits or fewer"].name == "quantisation range"
+    assert "a result quantised to 8 bits or fewer" not in causes("sin.default", np.sin, lambda y: y + 1, x)
+
+
+def test_a_mechanism_has_a_name_of_the_list():
+    assert {name for name in NAMES if name != "unknown"}
+    with pytest.raises(InputError, match="'sunspots' is no mechanism; use one of one-pass variance"):
+        Mechanism("sunspots", "of the eleven-year cycle")
+
+
+def test_what_explains_little_is_not_the_likeliest():
+    weak, strong = Mechanism("changed scale", "weak", explained=0.2), Mechanism("too few bits", "strong")
+    assert likeliest((weak,)).name == "unknown"
+    assert likeliest((strong, weak)) is strong
 
 
 def test_the_best_explained_comes_first(causes):

@@ -1,0 +1,74 @@
+"""A known defect is named where operator, backend and mechanism are its own, and nowhere else."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from kokoro_nb.backends import BACKENDS
+from kokoro_nb.backends.exported import export_program
+from kokoro_nb.defects import DEFECTS
+from kokoro_nb.faults import Fault, plant
+from kokoro_nb.locate import Culprit
+from kokoro_nb.locate.known_defects import with_known_defect
+from kokoro_nb.locate.mechanism import NAMES, Mechanism
+from kokoro_nb.traces.statistics import describe
+from kokoro_nb.traces.trace import Tap
+
+X = {"x": torch.linspace(-2, 2, 24).reshape(1, 4, 6)}
+
+
+class Norm(torch.nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.gelu(torch.nn.functional.instance_norm(x), approximate="tanh") + 1
+
+
+@pytest.fixture(scope="module")
+def exported():
+    return export_program(Norm(), X)
+
+
+def _named(exported, name, backend, *mechanisms):
+    operator = next(one for one in exported.specification.operators if one.name == name)
+    tap = Tap(operator, describe(np.zeros(operator.shape, operator.dtype)))
+    found = with_known_defect(Culprit("divergence", "fail", backend, tap, mechanisms=mechanisms), exported)
+    return found.mechanism.defect, found.mechanism.threads
+
+
+VARIANCE = Mechanism("one-pass variance", "E[x2] - E[x]2")
+
+
+def test_operator_backend_and_mechanism_have_to_be_those_of_the_defect(exported):
+    known = ("tvm_instance_norm", ("apache/tvm#19592", "apache/tvm#14410"))
+    assert _named(exported, ":instance_norm", "tvm-unfused", VARIANCE) == known
+    assert _named(exported, ":instance_norm", "onnxruntime", VARIANCE) == (None, ())
+    assert _named(exported, ":instance_norm", "tvm-unfused", Mechanism("changed scale", "x")) == (None, ())
+    assert _named(exported, ":instance_norm", "tvm-unfused") == (None, ())
+    other = Mechanism("operator lowered as another", "gelu computed as GELU by erf")
+    assert _named(exported, ":gelu", "executorch-xnnpack", other)[0] == "xnnpack_tanh_gelu"
+    assert _named(exported, ":add", "executorch-xnnpack", other) == (None, ())
+
+
+def test_the_arguments_count(exported):
+    class Erf(torch.nn.Module):
+        def forward(self, x):
+            return torch.nn.functional.gelu(x) + 1
+
+    other = Mechanism("operator lowered as another", "gelu computed as GELU by tanh")
+    assert _named(export_program(Erf(), X), ":gelu", "executorch-xnnpack", other) == (None, ())
+
+
+def test_what_was_planted_is_no_known_defect(exported):
+    planted = plant(exported, Fault("nan_channel", ":instance_norm"))
+    assert _named(planted, ":instance_norm", "tvm-unfused", VARIANCE) == (None, ())
+
+
+def test_what_the_defects_say_is_of_the_catalogues():
+    linked = [defect for defect in DEFECTS if defect.operators]
+    assert len(linked) >= 15
+    for defect in linked:
+        assert defect.mechanism in ("", *NAMES)
+        assert any(name.startswith(defect.backends) for name in BACKENDS)
+        assert all(len(thread.split("#")) == 2 and "/" in thread for thread in defect.threads)
+        assert isinstance(defect.concerns(SimpleNamespace(get=lambda *_: None)), bool)
