@@ -156,10 +156,13 @@ def _judged(
         reason = str(why) if isinstance(why, NotDefined) else f"it could not be compared: {brief(why)}"
         return NodeJudgement(*about, "unknown", reason, given_finite=finite)
     inherited = _inherited(file, node, call.dtypes, given, truth, lost)
+    noise = None if inherited is None else inherited[1]
     sound = None if inherited is None else all(is_finite(truth[name]) for name in node.outputs)
     verdict: Verdict = "fail" if any(one.is_wrong for one in errors) else "pass"
     wide = verdict == "fail" and unrounded_inputs_explain(call, inputs, given, errors, file.constants)
-    return NodeJudgement(*about, "pass" if wide else verdict, "", errors, inherited, finite, sound, wide)
+    return NodeJudgement(
+        *about, "pass" if wide else verdict, "", errors, inherited and inherited[0], finite, sound, wide, noise
+    )
 
 
 def _inherited(
@@ -169,8 +172,11 @@ def _inherited(
     given: list[Value],
     truth: dict[str, Value],
     lost: set[str],
-) -> float | None:
-    """Compute a node on true values, keep what it gives, and return how far the runtime is from that, of the peak."""
+) -> tuple[float, float] | None:
+    """Compute a node on true values, keep what it gives, and return how far the runtime is from that.
+
+    Of the peak, and as root mean square of that of what is right; None where the true values are not known.
+    """
 
     def true(name: str) -> Value:
         return truth[name] if name in truth else file.constants[name]
@@ -185,14 +191,15 @@ def _inherited(
     except NotDefined:
         lost.update(node.outputs)
         return None
-    worst = 0.0
+    worst = noise = 0.0
     for name, value, right in zip(node.proto.output, given, outputs, strict=False):
         if not name:
             continue
         truth[name] = right
         if isinstance(value, np.ndarray) and (is_float(value.dtype) or value.dtype.kind in "biu"):
             worst = float(np.maximum(worst, relative_difference(value, np.asarray(right))))
-    return worst
+            noise = float(np.maximum(noise, relative_noise(value, np.asarray(right))))
+    return worst, noise
 
 
 def relative_difference(value: np.ndarray, right: np.ndarray) -> float:
@@ -211,6 +218,25 @@ def relative_difference(value: np.ndarray, right: np.ndarray) -> float:
     error = float(np.abs(given[finite] - right[finite]).max())
     peak = float(np.abs(right[finite]).max())
     return 0.0 if error == 0 else error / peak if peak else float("inf")
+
+
+def relative_noise(value: Value, right: Value) -> float:
+    """Return the root mean square of the difference over that of what is right, where that is finite.
+
+    NaN if the value is not finite somewhere where it should be, or the shapes differ; 0 of what is no number.
+    """
+    if not isinstance(right, np.ndarray) or not isinstance(value, np.ndarray) or right.dtype.kind not in "fiub":
+        return 0.0
+    if value.shape != right.shape:
+        return float("nan")
+    given, exact = value.astype(np.float64), right.astype(np.float64)
+    finite = np.isfinite(exact)
+    with np.errstate(invalid="ignore"):
+        noise = float(np.square(np.where(finite, given - exact, 0.0)).sum())
+    signal = float(np.square(np.where(finite, exact, 0.0)).sum())
+    if not np.isfinite(noise):
+        return float("nan")
+    return 0.0 if noise == 0 else float(np.sqrt(noise / signal)) if signal else float("inf")
 
 
 def is_finite(value: Value) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from kokoro_nb.inspection.file_run import relative_noise
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers, nodes_of
 from kokoro_nb.inspection.rounding_limits import PRODUCTS, SUMS
@@ -151,20 +152,6 @@ def _halved(value: Value) -> Value:
         return wide.astype(np.float16).astype(np.float64)
 
 
-def relative_noise(value: Value, right: Value) -> float:
-    """Return the root mean square of the difference over that of what is right; NaN if anything is not finite."""
-    if not isinstance(right, np.ndarray) or not isinstance(value, np.ndarray) or right.dtype.kind not in "fiub":
-        return 0.0
-    if value.shape != right.shape:
-        return float("nan")
-    with np.errstate(invalid="ignore"):
-        noise = float(np.square(value.astype(np.float64) - right.astype(np.float64)).sum())
-    signal = float(np.square(right.astype(np.float64)).sum())
-    if not (np.isfinite(noise) and np.isfinite(signal)):
-        return float("nan")
-    return 0.0 if noise == 0 else float(np.sqrt(noise / signal)) if signal else float("inf")
-
-
 def _node(
     node: OnnxNode, call: OnnxCall, inputs: list[Value], exact: list[Value], noise: float, before: float
 ) -> HalfPrecisionNode:
@@ -177,8 +164,8 @@ def _node(
 
 
 def bits(size: np.ndarray) -> float:
-    """Return the bits between the largest of these sizes and 65504; NaN if one is NaN."""
-    peak = float(np.max(size, initial=0.0))
+    """Return the bits between the largest finite one of these sizes and 65504; infinite if all are 0."""
+    peak = float(np.max(size[np.isfinite(size)], initial=0.0))
     with np.errstate(divide="ignore"):
         return float(np.log2(LARGEST) - np.log2(peak))
 
@@ -205,19 +192,29 @@ def foreseen(nodes: tuple[HalfPrecisionNode, ...]) -> tuple[str, ...]:
     within = [one for one in nodes if one.headroom >= 0 and not one.inside >= 0]
     found = []
     if over:
-        found.append(f"In float16 {len(over)} nodes would overflow, first {over[0].key} ({over[0].operator}).")
+        found.append(f"In float16 {counted(len(over))} would overflow, first {over[0].key} ({over[0].operator}).")
     if within:
         found.append(
-            f"In {len(within)} nodes sums inside are beyond float16, first in {within[0].key} ({within[0].operator}): "
-            "they need sums in float32."
+            f"Sums inside of {counted(len(within))} are beyond float16, first in {within[0].key} ({within[0].operator}): "
+            "they need float32 inside."
         )
     worst = noisiest(nodes)
     if worst is not None:
+        noise = "it is no longer finite" if np.isnan(worst.noise) else f"{worst.noise:.2%} of its result"
         found.append(
-            f"In float16 most noise would enter at {worst.key} ({worst.operator}): {worst.noise:.2%} of its result, "
-            f"{worst.before:.2%} of what goes into it."
+            f"In float16 most noise would enter at {worst.key} ({worst.operator}): {noise}, after {worst.before:.2%} of "
+            "what goes into it."
         )
     return tuple(found)
+
+
+def counted(nodes: int) -> str:
+    """Return a number of nodes in words.
+
+    >>> counted(1), counted(1200)
+    ('1 node', '1,200 nodes')
+    """
+    return f"{nodes:,} node{'' if nodes == 1 else 's'}"
 
 
 def in_danger(nodes: tuple[HalfPrecisionNode, ...], n: int) -> tuple[HalfPrecisionNode, ...]:
@@ -231,9 +228,12 @@ def in_danger(nodes: tuple[HalfPrecisionNode, ...], n: int) -> tuple[HalfPrecisi
 
 
 def noisiest(nodes: tuple[HalfPrecisionNode, ...]) -> HalfPrecisionNode | None:
-    """Return the node at which the noise of float16 grows most, or first is not finite; None if it stays below 1 %."""
+    """Return the node at which the noise of float16 grows most; None if it stays below 1 %.
+
+    If the last node is not finite, it is the first that is not so; what is not finite in between may be masked.
+    """
     unsound = next((one for one in nodes if np.isnan(one.noise) and not np.isnan(one.before)), None)
-    if unsound is not None:
+    if unsound is not None and np.isnan(nodes[-1].noise):
         return unsound
-    grown = [one for one in nodes if one.noise > 0.01]
+    grown = [one for one in nodes if one.noise > 0.01 and np.isfinite(one.noise) and np.isfinite(one.before)]
     return max(grown, key=lambda one: one.noise - one.before, default=None)

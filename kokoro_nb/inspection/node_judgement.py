@@ -99,6 +99,8 @@ class NodeJudgement:
     kept_wide : bool
         Whether it is right only if what went into it was not yet rounded to 16 bits: runtimes without kernels of 16
         bits keep float32 from one node to the next.
+    noise : float or None
+        Root mean square of the inherited error over that of what is right; NaN where what should be finite is not.
     """
 
     index: int
@@ -111,6 +113,7 @@ class NodeJudgement:
     given_finite: bool = True
     true_finite: bool | None = None
     kept_wide: bool = False
+    noise: float | None = None
 
     @property
     def worst(self) -> NodeOutputError | None:

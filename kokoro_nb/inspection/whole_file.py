@@ -185,17 +185,20 @@ def has_halves(seen: FileRun) -> bool:
 
 
 def amplifier(seen: FileRun) -> str:
-    """Return in words at which node the inherited error grows most."""
-    inherited: dict[str, float] = {}
-    best, where = 0.0, ""
+    """Return in words at which node most noise enters; nothing if none adds a hundredth of its result."""
+    noises: dict[str, float] = {}
+    most, where = 0.01, ""
     for node, judgement in zip(seen.nodes, seen.judgements, strict=False):
-        if judgement.inherited is None or not np.isfinite(judgement.inherited):
+        if judgement.noise is None or not np.isfinite(judgement.noise):
             continue
-        before = np.max([inherited.get(name, 0.0) for name in node.reads], initial=0.0)
-        growth = judgement.inherited / float(np.maximum(before, 2.0**-24))
-        if judgement.inherited > 1e-3 and growth > best:
-            best, where = growth, f"; the error grows most, {number(growth)} times, at {node.key} ({node.operator})"
-        inherited |= dict.fromkeys(node.outputs, judgement.inherited)
+        before = float(np.max([noises.get(name, 0.0) for name in node.reads], initial=0.0))
+        if judgement.noise - before > most:
+            most = judgement.noise - before
+            where = (
+                f"; most noise enters at {node.key} ({node.operator}): {judgement.noise:.2%} of its result, after "
+                f"{before:.2%} of what goes into it"
+            )
+        noises |= dict.fromkeys(node.outputs, judgement.noise)
     return where
 
 
