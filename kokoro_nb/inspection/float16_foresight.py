@@ -195,15 +195,15 @@ def foreseen(nodes: tuple[HalfPrecisionNode, ...]) -> tuple[str, ...]:
         found.append(f"In float16 {counted(len(over))} would overflow, first {over[0].key} ({over[0].operator}).")
     if within:
         found.append(
-            f"Sums inside of {counted(len(within))} are beyond float16, first in {within[0].key} ({within[0].operator}): "
-            "they need float32 inside."
+            f"Sums inside of {counted(len(within))} are beyond float16 and need float32, first in {within[0].key} "
+            f"({within[0].operator})."
         )
     worst = noisiest(nodes)
     if worst is not None:
         noise = "it is no longer finite" if np.isnan(worst.noise) else f"{worst.noise:.2%} of its result"
         found.append(
-            f"In float16 most noise would enter at {worst.key} ({worst.operator}): {noise}, after {worst.before:.2%} of "
-            "what goes into it."
+            f"In float16 most noise would enter at {worst.key} ({worst.operator}): {noise}, after "
+            f"{worst.before:.2%} of what goes into it."
         )
     return tuple(found)
 
