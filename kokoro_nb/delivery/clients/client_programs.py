@@ -8,6 +8,7 @@ names the folder ``node_modules`` that it was installed into.
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from kokoro_nb.delivery.clients.client_contract import ClientContract
 from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.errors import InputError
 
@@ -98,6 +100,30 @@ def absence(client: str) -> str | None:
     return None
 
 
+def require_speakable(rules: ClientContract, folder: Path, request: Request) -> None:
+    """Refuse what a client would cut, skip or end with.
+
+    Raises
+    ------
+    InputError
+        If there are too many phonemes, the speed is out of its range, or a word is not in the lexicon.
+    """
+    if not rules.min_speed <= request.speed <= rules.max_speed:
+        span = f"{rules.min_speed:g} to {rules.max_speed:g}"
+        raise InputError(f"{rules.label} speaks at a speed of {span}, not {request.speed:g}.")
+    lexicon = folder / "lexicon.txt"
+    if request.route == "text" and lexicon.is_file():
+        known = {line.split()[0] for line in lexicon.read_text(encoding="utf-8").splitlines() if line.strip()}
+        missing = [
+            word for word in re.findall(r"[^\W\d_]+(?:'[^\W\d_]+)*", request.symbols.lower()) if word not in known
+        ]
+        if missing:
+            raise InputError(f"The lexicon has no '{missing[0]}', and {rules.label} skips it; deliver it with --words.")
+    if request.route != "text" and len(request.symbols) > rules.max_tokens:
+        count = len(request.symbols)
+        raise InputError(f"{count} phonemes are more than the {rules.max_tokens} of {rules.label}; cut the text.")
+
+
 def speak_in(client: str, folder: str | Path, requests: Sequence[Request]) -> list[np.ndarray]:
     """Have the client itself load a folder and speak.
 
@@ -124,6 +150,8 @@ def speak_in(client: str, folder: str | Path, requests: Sequence[Request]) -> li
     reason = absence(client)
     if reason:
         raise InputError(reason)
+    for request in requests:
+        require_speakable(contract(client), Path(folder), request)
     with tempfile.TemporaryDirectory() as place:
         job, out = Path(place) / "job.json", Path(place) / "spoken.npz"
         about = {"folder": str(Path(folder).resolve()), "requests": [asdict(request) for request in requests]}

@@ -22,12 +22,14 @@ from kokoro_nb.storage import atomic, cache_dir, digest
 
 OPSET, IR_VERSION = 17, 8
 SCHEMA = 1  # of the exported file: another number makes the cache export again
-BANK = "bank"  # the initializer that holds the noise
+BANK = "bank"  # the initializer that holds the noise, (samples, 9) float32, for an inspector to replace
 
 
 @dataclass(frozen=True)
 class NoiseChoice:
     """Where the source's noise comes from: see `speaking.TextToAudio`.
+
+    A bank is the initializer ``bank`` of the file, and stays float32 however the weights are stored.
 
     Attributes
     ----------
@@ -83,7 +85,7 @@ def finish(
     model = onnx.load(path)
     model.ir_version = min(model.ir_version, IR_VERSION)
     rename(model, {"input_ids": inputs[0].name})
-    store(model, dtype)
+    store(model, dtype, (BANK,))
     set_metadata(model, {**metadata, "kokoro_config": json.dumps(config, ensure_ascii=False)})
     onnx.checker.check_model(model)
     onnx.save(model, path)

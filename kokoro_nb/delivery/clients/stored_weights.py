@@ -4,6 +4,7 @@ A client that reads every output as float32, as sherpa-onnx does, cannot be give
 download is what float16 and int8 are for, and that is in the weights alone.
 """
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ SMALLEST = 1024  # elements; what is smaller stays as it is
 SUFFIX = "_stored"
 
 
-def store(model: Any, dtype: Dtype) -> None:
+def store(model: Any, dtype: Dtype, but: Collection[str] = ()) -> None:
     """Store the larger weights of an ONNX model as `dtype`, in place.
 
     Parameters
@@ -25,6 +26,8 @@ def store(model: Any, dtype: Dtype) -> None:
     dtype : {"float32", "float16", "int8"}
         ``float16``: rounded, and cast back when the file is loaded. ``int8``: a scale for each channel, the largest
         magnitude of the channel over 127, and no zero point.
+    but : collection of str
+        Names of those that stay as they are.
 
     Raises
     ------
@@ -41,6 +44,8 @@ def store(model: Any, dtype: Dtype) -> None:
     graph, nodes = model.graph, []
     for tensor in graph.initializer:
         if tensor.data_type != onnx.TensorProto.FLOAT or len(tensor.dims) < 2 or np.prod(tensor.dims) < SMALLEST:
+            continue
+        if tensor.name in but:
             continue
         name, values = tensor.name, numpy_helper.to_array(tensor)
         if dtype == "float16":

@@ -66,7 +66,10 @@ def test_the_row_that_a_client_takes_is_the_one_of_pytorch(deliveries, voiced, n
         assert np.array_equal(theirs, ours.numpy())
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+SWEEP = ["float32", *(pytest.param(dtype, marks=pytest.mark.slow) for dtype in ("float16", "int8"))]
+
+
+@pytest.mark.parametrize("dtype", SWEEP)
 def test_it_computes_what_pytorch_computes(deliveries, voiced, dtype):
     from kokoro_nb.models.speaking import TextToAudio
 
@@ -93,6 +96,7 @@ def test_fewer_bytes_are_fewer_bytes(deliveries):
     assert sizes[2] < 0.35 * sizes[0]
 
 
+@pytest.mark.slow  # another export
 def test_drawn_noise_is_another_at_each_call(voiced, tmp_path):
     from kokoro_nb.delivery.clients.speech_program import NoiseChoice
 

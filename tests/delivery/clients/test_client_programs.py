@@ -1,0 +1,27 @@
+"""What a client would cut, skip or end with is refused before it is started."""
+
+import pytest
+
+from kokoro_nb.delivery.clients.client_programs import Request, require_speakable
+from kokoro_nb.delivery.clients.known_clients import contract
+from kokoro_nb.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("client", "request_", "said"),
+    [
+        ("kokoro-onnx", Request("h" * 511, ""), "511 phonemes are more than the 510 of kokoro-onnx 0.6"),
+        ("kokoro-onnx", Request("h", "", speed=3.0), "speaks at a speed of 0.5 to 2, not 3"),
+        ("sherpa-onnx", Request("Hello, small world.", "", route="text"), "no 'small', and sherpa-onnx 2.0 skips it"),
+    ],
+)
+def test_what_a_client_cannot_speak_is_one_sentence(tmp_path, client, request_, said):
+    (tmp_path / "lexicon.txt").write_text("hello h ə\nworld w\n", encoding="utf-8")
+    with pytest.raises(InputError, match=said):
+        require_speakable(contract(client), tmp_path, request_)
+
+
+@pytest.mark.parametrize("request_", [Request("h" * 510, ""), Request("Hello, WORLD!", "", route="text")])
+def test_what_it_can_speak_is_not_refused(tmp_path, request_):
+    (tmp_path / "lexicon.txt").write_text("hello h ə\nworld w\n", encoding="utf-8")
+    require_speakable(contract("sherpa-onnx"), tmp_path, request_)
