@@ -8,5 +8,6 @@ for it (`kokoro_nb.models.padding`); what lies between them is NumPy.
 - `pipeline.TwoStages` speaks from it, and imports no torch.
 - `snippets/` holds what lies between the programs in C++, Kotlin and Swift; `golden` records what they must give, and
   checks it.
+- `clients` writes folders for programs in the field, with contracts of their own: kokoro-onnx, sherpa-onnx, kokoro.js.
 - `hub` hands a program to Qualcomm AI Hub.
 """

@@ -1,9 +1,6 @@
 """Each delivery spoken by its client: durations as PyTorch's, audio from the same har, and what was fed as asked."""
 
-from collections.abc import Sequence
-
 import numpy as np
-import onnxruntime
 import pytest
 
 from kokoro_nb.delivery.clients import client_programs
@@ -11,6 +8,7 @@ from kokoro_nb.delivery.clients.acceptance import accept
 from kokoro_nb.delivery.clients.client_delivery import vocabulary
 from kokoro_nb.delivery.clients.client_programs import ClientEnded, Request, absence, speak_in
 from kokoro_nb.delivery.clients.har_tap import read_tapped
+from kokoro_nb.delivery.clients.imitation import imitate
 from kokoro_nb.delivery.clients.probe import compare_reading, read_probe, write_probe
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.voices import load_voice
@@ -25,29 +23,17 @@ def _require(client):
         pytest.skip(reason)
 
 
-def _imitated(client, folder, requests: Sequence[Request]):
-    """Speak as kokoro-onnx does, by ONNX Runtime here."""
-    session = onnxruntime.InferenceSession(folder / "kokoro.onnx", providers=["CPUExecutionProvider"])
-    vocab, tables = vocabulary(folder), np.load(folder / "voices.npz")
-    spoken = []
-    for one in requests:
-        ids = np.array([[0, *(vocab[symbol] for symbol in one.symbols), 0]])
-        style, speed = tables[one.voice][len(one.symbols) - 1], np.array([one.speed], np.float32)
-        spoken.append(session.run(None, {"input_ids": ids, "style": style, "speed": speed})[0])
-    return spoken
-
-
 def _requests():
     return [Request(SYMBOLS, "bass", 1, 0.8), Request("hˈ", "alto", 0, 1.5)]
 
 
+# float32: its own floor is 115 dB. float16: each weight is rounded by 2^-12, 72 dB, in some hundred layers.
 @pytest.mark.parametrize(
     ("dtype", "least"), [("float32", 100.0), ("float16", 40.0), pytest.param("int8", 0.0, marks=pytest.mark.slow)]
 )
-# float32: its own floor, 115 dB. float16: a weight is rounded by 2^-12, 72 dB, at each of some hundred layers.
 def test_the_file_says_what_pytorch_says_from_the_same_har(deliveries, voiced, dtype, least):
     tables = [load_voice(voiced, request.voice) for request in _requests()]
-    rows = accept(voiced, "kokoro-onnx", deliveries("kokoro-onnx", dtype), _requests(), tables, _imitated)
+    rows = accept(voiced, "kokoro-onnx", deliveries("kokoro-onnx", dtype), _requests(), tables, imitate)
     assert [row.ids for row in rows] == [len(SYMBOLS), 2]
     assert all(row.durations_equal for row in rows)
     assert all(row.from_har > least for row in rows)
@@ -59,10 +45,10 @@ def test_the_file_says_what_pytorch_says_from_the_same_har(deliveries, voiced, d
 )
 def test_a_client_that_changes_the_audio_is_not_accepted(deliveries, voiced, spoil):
     requests, table = _requests()[1:], load_voice(voiced, "alto")
-    (good,) = _imitated("", deliveries("kokoro-onnx"), requests)  # untapped: no durations in it
+    (good,) = imitate("kokoro-onnx", deliveries("kokoro-onnx"), requests)  # untapped: no durations in it
 
     def spoilt(client, folder, requests):
-        return [spoil(audio) for audio in _imitated(client, folder, requests)]
+        return [spoil(audio) for audio in imitate(client, folder, requests)]
 
     with pytest.raises(InputError, match="not what a tapped file says"):
         read_tapped(good)
@@ -75,7 +61,7 @@ def test_a_client_that_changes_the_audio_is_not_accepted(deliveries, voiced, spo
 
 def test_the_wrong_row_of_the_table_is_not_accepted(deliveries, voiced):
     requests, table = _requests()[1:], load_voice(voiced, "alto").roll(1, 0)
-    (row,) = accept(voiced, "kokoro-onnx", deliveries("kokoro-onnx"), requests, [table], _imitated)
+    (row,) = accept(voiced, "kokoro-onnx", deliveries("kokoro-onnx"), requests, [table], imitate)
     assert not (row.durations_equal and row.from_har > 100)
 
 
@@ -86,6 +72,15 @@ def test_the_client_itself_says_what_pytorch_says(deliveries, voiced, client):
     rows = accept(voiced, client, deliveries(client), _requests(), tables)
     assert all(row.durations_equal for row in rows)
     assert all(row.from_har > 100 for row in rows)
+
+
+@pytest.mark.parametrize("client", ["kokoro-onnx==0.5", "sherpa-onnx", "kokoro.js"])
+def test_the_imitation_feeds_what_the_contract_says(tmp_path, client):
+    write_probe(client, tmp_path / "probe")
+    (audio,) = imitate(client, tmp_path / "probe", [Request(SYMBOLS, "probe_1", 1, 0.8)])
+    vocab = vocabulary(tmp_path / "probe")
+    ids = (0, *(vocab[symbol] for symbol in SYMBOLS), 0)
+    assert compare_reading(read_probe(audio), client, ids, 0.8).deviations == ()
 
 
 @pytest.mark.parametrize("client", CLIENTS)
