@@ -130,7 +130,8 @@ def read_findings(path: str | Path) -> tuple[tuple[Finding, ...], Mapping[str, A
             findings.append(Finding(**{**row, **numbers, "evidence": tuple(row.get("evidence", ()))}))
             _require_texts(findings[-1])
         except (TypeError, ValueError, OverflowError) as error:
-            raise InputError(f"{path} holds a row that is no finding ({error}); run the notebook again.") from error
+            why = str(error)[:200]
+            raise InputError(f"{path} holds a row that is no finding ({why}); run the notebook again.") from error
     return tuple(findings), about
 
 

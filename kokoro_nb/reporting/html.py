@@ -33,11 +33,15 @@ GENERATOR = '<meta name="generator" content="kokoro_nb">'  # by which a page of 
 
 @dataclass(frozen=True)
 class SickExport:
-    """A sick export: its card on the page of its notebook, the one on the first page, and how bad it is."""
+    """A sick export: its card on the page of its notebook, the one on the first page, how bad it is, and its cause.
+
+    Exports of one notebook that fail with one error on one backend have one cause, and one card on the first page.
+    """
 
     here: str
     first_page: str
     severity: tuple[float, float]
+    cause: str
 
 
 @dataclass(frozen=True)
@@ -186,14 +190,16 @@ def sick_exports(
     InputError
         If one of them is none that this package has written.
     """
-    found = []
+    found: list[SickExport] = []
     for row in (one.diagnosis for one in findings if one.diagnosis is not None):
         try:
             place = (folder / str(row["bundle"])).resolve() if row["bundle"] else folder
             written = out_dir is not None and place.is_dir() and folder.resolve() in place.parents
             bundle = quote(Path(os.path.relpath(place, out_dir or folder)).as_posix()) if written else ""
             here, there = card(row, bundle=bundle), card(row, f"{quote(notebook)}.html", notebook, bundle)
-            found.append(SickExport(here.html, there.html, severity(row)))
+            error = row["failure"]["error"] if row["failure"] else f"{len(found)}"
+            cause = f"{notebook} {row['backend']} {error}"
+            found.append(SickExport(here.html, there.html, severity(row), cause))
         except (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
             raise InputError(f"A diagnosis of {notebook} cannot be shown ({error!r}); run it again.") from error
     return tuple(found)
@@ -237,12 +243,7 @@ def render_index(pages: Sequence[Page], sizes: Mapping[str, int]) -> str:
         tally=tally(every),
         columns=columns(every),
         tallies={page.name: tallies(page.findings) for page in pages},
-        sick=[
-            one.first_page
-            for one in sorted(
-                (one for page in counted for one in page.sick), key=lambda one: one.severity, reverse=True
-            )
-        ],
+        sick=_first_cards([one for page in counted for one in page.sick]),
         boards={page.name: board(page.findings, page.file).html for page in pages},
         stopped=[page for page in pages if not page.completed],
         labels=list(dict.fromkeys(page.weights for page in pages)),
@@ -251,6 +252,20 @@ def render_index(pages: Sequence[Page], sizes: Mapping[str, int]) -> str:
         commit=commit(),
         script="",
     )
+
+
+def _first_cards(sick: Sequence[SickExport]) -> list[str]:
+    """Return the cards of the first page, the worst first: one for each cause, with the number of the others."""
+    ordered = sorted(sick, key=lambda one: one.severity, reverse=True)
+    first = {one.cause: one for one in reversed(ordered)}
+    counts = Counter(one.cause for one in sick)
+    others = {cause: counts[cause] - 1 for cause in first}
+    return [
+        one.first_page
+        + (f'<p class="tally">The same error in {others[one.cause]} more.</p>' if others[one.cause] else "")
+        for one in ordered
+        if first[one.cause] is one
+    ]
 
 
 def _render(template: str, script: str, style: str = "", **values: Any) -> str:

@@ -12,12 +12,12 @@ from kokoro_nb.findings import RELATIONS, Finding, Verdict, failure_line, verdic
 from kokoro_nb.listening.waveform import write_wav
 from kokoro_nb.markup import Fragment, number, table
 from kokoro_nb.reporting.fragments import board, checks
+from kokoro_nb.reporting.parameter_checks import checked_parameters
 from kokoro_nb.reporting.picture import Picture, save
 from kokoro_nb.reporting.player import mono, player
 from kokoro_nb.reporting.show import NoDrawingError, displayed, shown, without_failures
 from kokoro_nb.reporting.side_by_side import side_by_side
 from kokoro_nb.reporting.versions import commit, outputs_folder, versions
-from kokoro_nb.storage import json_ready
 
 FINDINGS = "findings.json"
 OUT_DIR = "KOKORO_NB_OUT_DIR"  # tells the kernel of a run where its results go
@@ -49,7 +49,8 @@ class Logbook:
     Raises
     ------
     InputError
-        If the name is no file name, a parameter cannot be written as JSON, or the folder cannot be written.
+        If the name is no file name, a parameter cannot be written as JSON or names an unknown backend or fault, or the
+        folder cannot be written.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Logbook:
         self._about: dict[str, Any] = {
             "notebook": notebook,
             "weights": weights,
-            "parameters": _writable(parameters),
+            "parameters": checked_parameters(parameters),
             "versions": versions(),
             "commit": commit(),
             "started": now(),
@@ -375,16 +376,3 @@ class Logbook:
 
 def _verdict(failure: str) -> Verdict:
     return "fail" if failure else "pass"
-
-
-def _writable(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    import json
-
-    for name, value in parameters.items():
-        try:
-            json.dumps(json_ready(value), allow_nan=False)
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"The parameter '{name}' cannot be written as JSON ({error}); use plain values."
-            ) from error
-    return dict(parameters)

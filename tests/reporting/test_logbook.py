@@ -193,6 +193,23 @@ def test_bad_names_and_parameters_are_input_errors(tmp_path):
         Logbook("01_a", LABEL, {"model": object()}, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("trace_backends", ["eager", "onnxrutime"]),
+        ("backend", "tvm-fast"),
+        ("delegates", ["x"]),
+        ("faults", ["sign_flip"]),
+        ("planted", ["turned@decoder:add"]),
+    ],
+)
+def test_lists_of_names_are_checked_before_anything_takes_time(tmp_path, name, value):
+    with pytest.raises(InputError):
+        Logbook("01_a", LABEL, {name: value}, tmp_path)
+    good = {"trace_backends": ["eager", "tvm"], "backend": "onnxruntime", "faults": ["sign_flip@decoder:add"]}
+    assert Logbook("01_a", LABEL, good, tmp_path).findings == []
+
+
 def test_numpy_scalars_and_nan_are_fine_as_parameters(tmp_path):
     log = Logbook("01_a", LABEL, {"seed": np.int64(3), "gain": math.nan}, tmp_path)
     assert on_disk(log)[1]["parameters"] == {"seed": 3, "gain": "nan"}

@@ -17,7 +17,7 @@ from kokoro_nb.locate.mechanism import Mechanism
 from kokoro_nb.locate.output_error import OutputError
 from kokoro_nb.locate.remedy import Remedy
 from kokoro_nb.locate.survey import SurveyRow
-from kokoro_nb.reporting.html import sick_exports
+from kokoro_nb.reporting.html import _first_cards, sick_exports
 from kokoro_nb.reporting.logbook import Logbook
 from kokoro_nb.reporting.sick_export import card, described, severity, symptom
 from kokoro_nb.traces.operators import Operator
@@ -129,6 +129,19 @@ def test_it_is_recorded_read_again_and_no_check(tmp_path):
     assert "NaN → 0.0029 %" in shown.first_page, "figures that are not finite are read as such"
     with pytest.raises(InputError, match="has to lie below"):
         log.diagnosis(sick(), bundle=tmp_path.parent)
+
+
+def test_the_first_page_has_one_card_for_exports_that_fail_alike(tmp_path):
+    rows = [
+        described(Failure("tvm", "lowered", "E", error), part)
+        for error, part in (("no mul", "The whole"), ("no mul", "A part"), ("no add", "Another"))
+    ]
+    rows.insert(0, described(sick(), "The norm"))
+    findings = [Finding("diagnosis", "fail", "x", "w", diagnosis=row) for row in rows]
+    cards = _first_cards(sick_exports(findings, "01_x", tmp_path))
+    assert [name in text for name, text in zip(("The whole", "Another", "The norm"), cards, strict=True)] == [True] * 3
+    assert "The same error in 1 more." in cards[0]
+    assert not any("The same error" in text for text in cards[1:])
 
 
 def test_what_others_wrote_is_escaped_or_refused(tmp_path):
