@@ -27,7 +27,7 @@ def add(commands: Any) -> None:
     )
     inspect.add_argument("file", metavar="FILE", type=Path, help="an .onnx file, with its weights beside it")
     inspect.add_argument("--inputs", metavar="NPZ", type=Path, help="its inputs by name (default: made from the graph)")
-    inspect.add_argument("--against", metavar="FILE", help="another file or a module (not built yet)")
+    inspect.add_argument("--against", metavar="FILE", help="another .onnx file that is right")
     inspect.add_argument("--static", action="store_true", help="read the file and run nothing")
     inspect.add_argument(
         "--budget", metavar="TIME", default="", help="such as 60s or 5m; then what was seen is reported"

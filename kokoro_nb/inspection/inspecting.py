@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.errors import InputError
+from kokoro_nb.inspection.against_file import first_that_parts
 from kokoro_nb.inspection.blame import InspectionFinding, node_findings
 from kokoro_nb.inspection.file_run import FileRun, examined
 from kokoro_nb.inspection.float16_foresight import float16_foresight, foreseen
@@ -43,8 +44,8 @@ def inspect(
         An ONNX file.
     inputs : mapping of str to array, optional
         By the names of the file; without any, valid ones are made from the graph.
-    against : optional
-        A module or another file to compare with; not built yet.
+    against : path, optional
+        Another ONNX file that is right: the first node that parts from it is named.
     static : bool
         Only read the file, and run nothing.
     seconds : float
@@ -67,14 +68,17 @@ def inspect(
     path = Path(file)
     if path.suffix in LATER:
         raise InputError(f"{path}: files of the kind {path.suffix} cannot be inspected yet; give an .onnx file.")
-    if against is not None:
-        raise InputError("A comparison with another file or a module is not built yet; inspect the file alone.")
+    if against is not None and not isinstance(against, str | Path):
+        raise InputError("A comparison with a module is not built yet; export it, and give the path of its .onnx file.")
     read = read_onnx(path)
+    reference = None if against is None else read_onnx(against)
     if static:
         return _static(read)
     made = made_inputs(read) if inputs is None else given_inputs(read, inputs)
     seen = examined(read, made.arrays, seconds, tell)
-    report = _report(read, made, seen, inputs is None)
+    report = _report(read, made, seen)
+    if reference is not None:
+        report = _compared(report, reference, read, made, inputs is None)
     if folder is None:
         return report
     report = replace(report, scripts=write_scripts(seen, report.findings, Path(folder)))
@@ -83,7 +87,17 @@ def inspect(
     return report
 
 
-def _report(file: OnnxFile, made: MadeInputs, seen: FileRun, was_made: bool) -> InspectionReport:
+def _compared(
+    report: InspectionReport, reference: OnnxFile, file: OnnxFile, made: MadeInputs, was_made: bool
+) -> InspectionReport:
+    """Add to a report where the file first parts from another."""
+    more = [made_inputs(file, seed).arrays for seed in (1, 2)] if was_made else []
+    found, told = first_that_parts(reference, file, [made.arrays, *more])
+    findings = sorted([*report.findings, *([found] if found else [])], key=lambda one: (one.index < 0, one.index))
+    return replace(report, findings=tuple(findings), notes=(*report.notes, told))
+
+
+def _report(file: OnnxFile, made: MadeInputs, seen: FileRun) -> InspectionReport:
     def others() -> Mapping[str, np.ndarray] | None:
         try:
             return made_inputs(file, seed=1).arrays

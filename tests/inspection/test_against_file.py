@@ -1,0 +1,97 @@
+"""Two files: the first node that parts is named with what is different about it, whatever its name is."""
+
+import numpy as np
+import pytest
+
+import kokoro_nb as nb
+from kokoro_nb.errors import InputError
+from kokoro_nb.inspection.against_file import ValueSketch
+
+
+@pytest.fixture
+def write(save, node):
+    """Write a file of a convolution, a division, a softmax and a clip with one thing changed, under other names."""
+
+    def make(name, prefix="", rate=24000.0, axis=-1, pads=(1, 1), gain=None, weight=None, dtype=np.float32):
+        random = np.random.default_rng(0)
+        constants = {
+            "w": random.standard_normal((6, 4, 3)),
+            "rate": rate,
+            "low": -0.5,
+            "high": 0.5,
+            "gain": gain or 1.0,
+        }
+        if weight is not None:
+            constants["w"][weight] += 3
+        names = [f"{prefix}{one}" for one in "abcdy"]
+        nodes = [
+            node("Conv", ["x", f"{prefix}w"], [names[0]], name=f"{prefix}conv", pads=list(pads)),
+            node("Mul", [names[0], f"{prefix}rate"], [names[1]], name=f"{prefix}rate"),
+            node("Softmax", [names[0]], [names[2]], name=f"{prefix}soft", axis=axis),
+            node("Add", [names[1], names[2]], [names[3]], name=f"{prefix}add"),
+            node("Clip", [names[3], f"{prefix}low", f"{prefix}high"], [names[4]], name=f"{prefix}clip"),
+        ]
+        if gain:
+            nodes.insert(4, node("Mul", [names[3], f"{prefix}gain"], ["louder"], name=f"{prefix}gain"))
+            nodes[-1].input[0] = "louder"
+        given = {f"{prefix}{key}": np.asarray(value, np.float32).astype(dtype) for key, value in constants.items()}
+        if dtype == np.float16:
+            given = {key: value.astype(np.float32) for key, value in given.items()}
+        return save(nodes, {"x": [1, 4, 10]}, [names[4]], given, name=name)
+
+    return make
+
+
+def test_the_same_file_under_other_names_has_no_finding(write):
+    report = nb.inspect(write("b.onnx", "other_"), against=write("a.onnx"))
+    assert report.findings == ()
+    assert any("values of b.onnx are in a.onnx too" in note for note in report.notes)
+
+
+def test_constants_rounded_to_float16_do_not_part(write):
+    report = nb.inspect(write("b.onnx", dtype=np.float16), against=write("a.onnx"))
+    assert report.findings == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "key", "words"),
+    [
+        ({"rate": 10000.0}, "n_rate", "the constant 'n_rate' is 10,000 in place of 24,000"),
+        ({"axis": 1}, "n_soft", "the attribute axis is 1 in place of -1"),
+        ({"weight": (2, 1, 0)}, "n_conv", "the constant 'n_w'"),
+        ({"gain": 1.5}, "n_gain", "does not have"),
+    ],
+)
+def test_what_was_changed_is_named(write, change, key, words):
+    report = nb.inspect(write("b.onnx", "n_", **change), against=write("a.onnx"))
+    (found,) = report.findings
+    assert (found.key, found.blame) == (key, "file")
+    assert words in found.statement
+
+
+def test_a_constant_that_is_too_small_by_a_factor_is_told_as_that(write):
+    report = nb.inspect(write("b.onnx", rate=10000.0), against=write("a.onnx"))
+    assert "exactly 0.4167 times" in report.first.statement
+
+
+def test_files_that_cannot_be_compared_say_so(write, save, node):
+    two = save([node("Add", ["p", "q"], ["y"])], {"p": [1], "q": [1]}, ["y"], name="two.onnx")
+    with pytest.raises(InputError, match="takes 2 inputs"):
+        nb.inspect(write("b.onnx"), against=two)
+    drawn = save([node("RandomNormalLike", ["x"], ["y"], name="/r")], {"x": [1, 4, 10]}, ["y"], name="r.onnx")
+    with pytest.raises(InputError, match="/r draws at random"):
+        nb.inspect(write("b.onnx"), against=drawn)
+    with pytest.raises(InputError, match="does not exist"):
+        nb.inspect(write("b.onnx"), against="none.onnx")
+
+
+def test_the_order_of_elements_does_not_matter_and_one_channel_does():
+    random = np.random.default_rng(0)
+    points = np.sort(random.standard_normal(128))
+    one = ValueSketch(128, points)
+    assert one.distance(ValueSketch(128, points.copy())) == 0
+    assert one.distance(ValueSketch(128, points * 1.1)) > 0.05
+    assert one.distance(ValueSketch(129, points)) == np.inf
+    bad = points.copy()
+    bad[3] = np.nan
+    assert one.distance(ValueSketch(128, bad)) == np.inf
