@@ -13,6 +13,7 @@ from kokoro_nb.backends.specification import Specification
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.bisected_diagnosis import bisected_diagnosis
 from kokoro_nb.locate.diagnosis import Diagnosis
+from kokoro_nb.locate.failed_diagnosis import failed_diagnosis
 from kokoro_nb.locate.file_mechanisms import with_facts
 from kokoro_nb.locate.investigation import investigate, reference_trace
 from kokoro_nb.locate.paired_programs import PARTED, other_program, parting
@@ -90,7 +91,7 @@ def diagnose(
     runtime = running(named_backend(backend) if isinstance(backend, str) else backend)
     candidate = as_exported(program, inputs, runtime.name)
     if isinstance(candidate, Failure):
-        return _failed(candidate)
+        return failed_diagnosis(candidate)
     if limit is not None and not limit >= 0:
         raise InputError(f"The limit of the output's error is {limit}; give a share of its peak, 0 or more.")
     pair = other_program(reference)
@@ -124,7 +125,7 @@ def _examined(
     subject = Subject(runtime, candidate, healthy, inputs, folder, limit, known)
     found = investigate(candidate, inputs, runtime, known, folder, file)
     if isinstance(found, Failure):
-        return _failed(found)
+        return failed_diagnosis(found, candidate, inputs)
     traced = traced_diagnosis(subject, found, "" if method == "auto" else "as requested")
     if file is not None:
         traced = replace(traced, culprits=with_facts(traced.culprits, read_facts(file)))
@@ -191,8 +192,3 @@ def _compared_with(candidate: Exported, inputs: Arrays, reference: Any) -> Expor
             "leave the reference out, or use a backend that shows its operators."
         )
     return replace(candidate, named_by=meaning)
-
-
-def _failed(failure: Failure) -> Diagnosis:
-    why = "the program could not be exported, so that nothing could be run"
-    return Diagnosis(failure.backend, "export", why, "fail", (), f"{failure}.", failure)

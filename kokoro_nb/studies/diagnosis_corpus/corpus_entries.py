@@ -87,6 +87,7 @@ ONNX, TVM, PORTABLE, XNNPACK, MIL = (
     "coreml-reference",
 )
 HALF, STRICT = "coreml-reference-float16", "coreml-reference-float16-strict"
+PHASE = (":unsqueeze", ":div", ":mul", ":cumsum", ":mul#2")  # each of them has to be in float32
 CODEC = ("first:conv1d", *(f"blocks.{place}:conv1d" for place in range(4)), "last:conv1d")
 _NORM = "decoder.generator.noise_res.0.adain1.0.norm:instance_norm"
 
@@ -104,7 +105,7 @@ SICK: tuple[KnownSick, ...] = (
     KnownSick(sick.tanh_gelu, MIL, (":gelu",), "operator lowered as another", "apple/coremltools#2863"),
     KnownSick(sick.snake, MIL, (":reciprocal",), "operator lowered as another", "coremltools_reciprocal"),
     KnownSick(sick.quiet_frames, MIL, (":rsqrt",), "operator lowered as another", "coremltools_rsqrt"),
-    KnownSick(sick.running_phase, HALF, (":cumsum",), "accumulated phase", "hexgrad/kokoro#353", "float32 operators"),
+    KnownSick(sick.running_phase, HALF, PHASE, "accumulated phase", "hexgrad/kokoro#353", "float32 operators"),
     KnownSick(
         sick.loud_norm,
         STRICT,
@@ -114,7 +115,7 @@ SICK: tuple[KnownSick, ...] = (
         "float32 operators",
     ),
     KnownSick(sick.drawn_noise, TVM, (":randn",), "baked-in random numbers", "tvm_baked_noise"),
-    KnownSick(sick.half_steps, TVM, (":add", ":add#2"), "operator lowered as another", "tvm_ignored_alpha"),
+    KnownSick(sick.frame_table, ONNX, (":div",), "operator lowered as another", "onnx_floor_division"),
     KnownSick(sick.stop_head, ONNX, (":log_sigmoid",), "overflow of the dtype", "onnx_log_sigmoid"),
     KnownSick(
         sick.pitch_features, ONNX, (":div",), "changed constant", "microsoft/onnxruntime", file=files.float16_onnx

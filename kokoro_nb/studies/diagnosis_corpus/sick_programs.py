@@ -75,19 +75,6 @@ class NoisyDecoder(nn.Module):
         return self.last(y + torch.randn(1, 8, 64))
 
 
-class HalfSteps(nn.Module):
-    """Two feed-forward parts of which half is added, as around a Conformer's attention."""
-
-    def __init__(self, width: int = 16) -> None:
-        super().__init__()
-        self.first, self.second = nn.Linear(width, width), nn.Linear(width, width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return (1, frames, width) of (1, frames, width)."""
-        x = torch.add(x, F.silu(self.first(x)), alpha=0.5)
-        return torch.add(x, F.silu(self.second(x)), alpha=0.5)
-
-
 class FrameTable(nn.Module):
     """Which row of a table belongs to a time, at ten rows to the second: (1, times) s -> (1, times, 8)."""
 
@@ -231,11 +218,6 @@ def drawn_noise(seed: int = 0) -> Program:
     return seeded(seed, NoisyDecoder, lambda: {"x": torch.randn(1, 4, 64)})
 
 
-def half_steps(seed: int = 0) -> Program:
-    """Half a feed-forward part added by ``torch.add(x, y, alpha=0.5)``."""
-    return seeded(seed, HalfSteps, lambda: {"x": torch.randn(1, 20, 16)})
-
-
 def frame_table(seed: int = 0) -> Program:
     """Rows found by times that are whole multiples of the step."""
     return seeded(seed, FrameTable, lambda: {"seconds": torch.arange(1.0, 25.0)[None] / 4})
@@ -271,13 +253,3 @@ def codec_with_a_pause(seed: int = 0) -> Program:
         return {"mel": mel}
 
     return seeded(seed, networks.HifiGanLike, inputs)
-
-
-def transposed_depthwise(seed: int = 0) -> Program:
-    """A depthwise transposed convolution with output padding: as in apache/tvm#18601 and hexgrad/kokoro#79."""
-
-    def make() -> nn.Module:
-        up = nn.ConvTranspose1d(8, 8, 3, stride=2, padding=1, output_padding=1, groups=8)
-        return nn.Sequential(up, nn.Conv1d(8, 4, 3, padding=1))
-
-    return seeded(seed, make, lambda: {"input": torch.randn(1, 8, 28)})
