@@ -46,8 +46,8 @@ def test_is_there_today_and_gone_in_the_control(name, measured):
     assert (row["wrong (%)"] > 0) is (found.state == "present")
 
 
-def test_there_are_49_and_each_is_listed_once():
-    assert len(DEFECTS) == 49
+def test_there_are_50_and_each_is_listed_once():
+    assert len(DEFECTS) == 50
     for attribute in ("name", "title", "cause"):
         assert len({getattr(known, attribute) for known in DEFECTS}) == len(DEFECTS)
 

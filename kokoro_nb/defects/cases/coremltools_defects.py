@@ -1,7 +1,11 @@
 """Defects of coremltools: its converter, and its debugging tools."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from kokoro_nb.defects.defect_case import Defect
@@ -210,6 +214,30 @@ class CoremltoolsRsqrt(ConverterDefect):
 
     def right(self, x: Tensor, one: Tensor) -> np.ndarray:
         return 1 / np.sqrt(x.numpy())
+
+
+class CoremltoolsTanhGelu(ConverterDefect):
+    """Core ML computes gelu by erf where gelu by tanh is asked for in an exported program.
+
+    torch.export gives approximate by its name, and the converter looks at arguments by position alone.
+    """
+
+    where = "coremltools/converters/mil/frontend/torch/ops.py: gelu, len(inputs) == 2"
+    operators = ("gelu",)
+    mechanism = "operator lowered as another"
+    threads = ("apple/coremltools#2863",)
+    mended_by = "the formula written out"
+    inputs = {"x": torch.linspace(-6, 6, 401)}
+
+    def concerns(self, arguments: Mapping[str, Any]) -> bool:
+        """Return whether the approximation by tanh is asked for."""
+        return arguments.get("approximate") == "tanh"
+
+    def broken(self, x: Tensor) -> Tensor:
+        return F.gelu(x, approximate="tanh")
+
+    def mended(self, x: Tensor) -> Tensor:
+        return 0.5 * x * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (x + 0.044715 * x * x * x)))
 
 
 class CoremltoolsTracedInfinity(ConverterDefect):

@@ -3,6 +3,7 @@
 Prediction needs macOS. The few operators of the cases are all that is here.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,6 +19,12 @@ def _scattered(data: Any, indices: Any, updates: Any, axis: Any, **_: Any) -> np
     return out
 
 
+def _gelu(x: np.ndarray, mode: str) -> np.ndarray:
+    if mode == "TANH_APPROXIMATION":
+        return x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))) / 2
+    return x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2
+
+
 OPERATORS: dict[str, Callable[..., Any]] = {
     "add": lambda x, y: x + y,
     "atan": lambda x: np.arctan(x),
@@ -26,6 +33,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "fill_like": lambda value, ref_tensor: np.full_like(ref_tensor, value),
     "floor": lambda x: np.floor(x),
     "floor_div": lambda x, y: np.floor(x / y),
+    "gelu": _gelu,
     "greater": lambda x, y: x > y,
     "identity": lambda x: x,
     "inverse": lambda x, epsilon: FLOAT(1) / (x + epsilon),
@@ -40,6 +48,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "select": lambda cond, a, b: np.where(cond, a, b),
     "sqrt": lambda x: np.sqrt(x),
     "sub": lambda x, y: x - y,
+    "tanh": lambda x: np.tanh(x),
 }
 
 
