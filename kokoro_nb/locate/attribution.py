@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from kokoro_nb.locate.culprit import Culprit
-from kokoro_nb.locate.effect import Deviation, ErrorPropagation, share_gone
+from kokoro_nb.locate.effect import MEASURED, Deviation, ErrorPropagation, share_gone
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.mechanism import Mechanism
 from kokoro_nb.locate.minimise import minimised
@@ -15,6 +15,7 @@ from kokoro_nb.traces.trace import Trace
 
 SHARES = (0.5, 1 / 8, 1 / 64)  # of the limit: what an operator, or a run of them, may do to the output and be left out
 FEW = 32  # operators: a set of more is not made smaller
+BUDGET = 160  # runs of the program: after them, what is left undivided is named whole
 SUMS, PERIODIC = ("cumsum", "cumprod"), ("sin", "cos", "tan", "remainder", "fmod")
 
 
@@ -22,7 +23,8 @@ def lossy_operators(propagation: ErrorPropagation) -> tuple[str, ...]:
     """Return a smallest set of operators without whose rounding the output is within its limit; empty if none is.
 
     Runs of operators that together do little are left out, halved down to single ones; of what is left, delta
-    debugging makes a set of which none can be spared. Of each set the errors are carried to the output.
+    debugging makes a set of which none can be spared. Of each set the errors are carried to the output. Where that
+    takes more than `BUDGET` runs, the set is larger than it had to be.
 
     Parameters
     ----------
@@ -40,7 +42,7 @@ def lossy_operators(propagation: ErrorPropagation) -> tuple[str, ...]:
         chosen = propagation.names
         if not _good(propagation, chosen):
             return ()
-    if len(chosen) > FEW:
+    if len(chosen) > FEW or propagation.runs >= BUDGET:
         return chosen
     return minimised(chosen, lambda names: _good(propagation, names))
 
@@ -56,7 +58,7 @@ def _harmful(propagation: ErrorPropagation, names: tuple[str, ...], share: float
     error = propagation.error(names)
     if error.finite == 1 and error.of_peak <= share * error.limit:
         return ()
-    if len(names) == 1:
+    if len(names) == 1 or propagation.runs >= BUDGET:
         return names
     middle = len(names) // 2
     return _harmful(propagation, names[:middle], share) + _harmful(propagation, names[middle:], share)
@@ -77,7 +79,9 @@ def lossy_culprits(
     whole = propagation.error(propagation.names)
     found = []
     for name in names:
-        alone, rest = propagation.error((name,)), propagation.error_without((name,))
+        measured = len(found) < MEASURED
+        alone = propagation.error((name,)) if measured else whole
+        rest = propagation.error_without((name,)) if measured else whole
         mechanism = precision_mechanism(deviations[name], operators, name, candidate[name].statistics.dtype)
         limit = "" if np.isnan(whole.limit) else f"; the limit is {whole.limit:.3g}"
         carried = f"its rounding alone puts the output off by {alone.of_peak:.3g} of the peak{limit}"
@@ -95,9 +99,9 @@ def lossy_culprits(
             ratio=None if error is None else error.ratio,
             upstream=operators[name].inputs,
             reaches_output=True,
-            mechanisms=(replace(mechanism, evidence=(*mechanism.evidence, carried)),),
-            effect=share_gone(whole, rest),
-            alone=alone.of_peak,
+            mechanisms=(replace(mechanism, evidence=(*mechanism.evidence, carried)) if measured else mechanism,),
+            effect=share_gone(whole, rest) if measured else None,
+            alone=alone.of_peak if measured else None,
         )
         found.append(culprit)
     return tuple(found)

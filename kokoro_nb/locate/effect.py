@@ -85,6 +85,11 @@ class ErrorPropagation:
         """The operators whose errors are known, in the order of execution."""
         return tuple(self._errors)
 
+    @property
+    def runs(self) -> int:
+        """How many sets of operators were tried so far."""
+        return len(self._known)
+
     def outputs(self, names: Collection[str]) -> dict[str, np.ndarray]:
         """Return the outputs when exactly the operators `names` have their errors."""
 

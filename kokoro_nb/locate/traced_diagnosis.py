@@ -30,6 +30,9 @@ def traced_diagnosis(subject: Subject, found: Investigation, why: str = "") -> D
     output, limits = output_error(found.reference, outputs, dtypes, found.errors, subject.limit)
     culprits = _measured(subject, found, limits)
     lossy = _lossy(found, culprits, output, limits) if output.verdict == "fail" else ()
+    if lossy and culprits:  # what each does is a share of one error: that of all operators together
+        errors = deviations(_meaning(found), found.candidate)
+        culprits = with_effects(culprits, ErrorPropagation(_meaning(found), found.reference.inputs, errors, limits))
     every = (*culprits, *(placed(subject, one) for one in lossy))
     draws = [one for one in _meaning(found).operators if _kind(one) in RANDOM]
     if draws and not every and output.verdict == "fail" and not found.history.depends:
@@ -118,7 +121,8 @@ def _concluded(
     found: Investigation, culprits: Sequence[Culprit], lossy: Sequence[Culprit], output: OutputError, draws: bool
 ) -> tuple[Verdict, str]:
     """Return the verdict and the result in one sentence."""
-    if len(culprits) > len(lossy):
+    wrong = len(culprits) - len(lossy)
+    if wrong and not (lossy and found.nonfinite.verdict != "fail"):
         if found.culprit.verdict == "fail":
             felt = any((one.effect or 0) > 0 for one in culprits if one.tap is found.culprit.tap)
             masked = found.culprit.reaches_output is False and not (felt and output.verdict == "fail")
@@ -127,9 +131,13 @@ def _concluded(
     if lossy:
         names = ", ".join(_name(one) for one in lossy[:3]) + (f" and {len(lossy) - 3} more" if len(lossy) > 3 else "")
         dtype = found.candidate[_name(lossy[0])].statistics.dtype
+        right = (
+            f"What is wrong by itself ({wrong} of the operators) explains little of it"
+            if wrong
+            else (f"Every operator is right for {dtype}")
+        )
         return "fail", (
-            f"On {found.backend} {output}. Every operator is right for {dtype}: the rounding of {names} is what the "
-            f"output cannot bear."
+            f"On {found.backend} {output}. {right}: the rounding of {names} is what the output cannot bear."
         )
     if output.verdict == "fail" and draws:
         return "unknown", (
