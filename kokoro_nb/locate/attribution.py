@@ -77,7 +77,7 @@ def lossy_culprits(
     assert reference.meaning is not None
     operators = {operator.name: operator for operator in reference.meaning.operators}
     whole = propagation.error(propagation.names)
-    found = []
+    found: list[Culprit] = []
     for name in names:
         measured = len(found) < MEASURED
         alone = propagation.error((name,)) if measured else whole
