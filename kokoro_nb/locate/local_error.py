@@ -20,6 +20,7 @@ from kokoro_nb.traces.trace import Meaning, Trace
 
 ROUNDINGS = 16  # how many times the measured effect of rounding is allowed: one draw of it may be a small one
 THROUGH = 1  # how many times what bounded rounding before it does to a result: a bound is nine deviations already
+COARSELY = 2  # times one draw of the rounding of inputs, of which each channel has eight elements or more
 UNITS = 4  # and how many units in the last place of the channel's peak
 FEW = 8  # elements of a channel below which it is not judged for itself: too few to meet the worst rounding
 SILENT = 0.01  # of the tensor's peak: a channel below it is measured by that
@@ -128,7 +129,7 @@ class Judge:
         shares = _shares(difference, allowed)
         if (shares > 1).any():
             bound = self._bound(name, given.dtype)
-            allowed = allowed + self._rounding(name, given.dtype, exact, bound)
+            allowed = allowed + self._rounding(name, given.dtype, exact, bound) + self._captured_coarsely(name, exact)
             shares = _shares(difference, allowed)
             if bound.steps is not None and not along:
                 steps = bound.steps.numpy() + 2 * _units(exact, given.dtype)
@@ -159,6 +160,20 @@ class Judge:
         nudged = self._computed(name, _nudged(self._inputs, dtype), _nudged(self._near(name), dtype))
         measured = np.maximum(by_channel(_apart(single, exact)), by_channel(_apart(nudged, exact)))
         return np.maximum(derived, ROUNDINGS * measured)
+
+    def _captured_coarsely(self, name: str, exact: np.ndarray) -> np.ndarray | float:
+        """Return what rounding of inputs explains that were captured in fewer bits than the result.
+
+        A runtime may have passed them on without rounding: ONNX Runtime drops a cast to float16 and back.
+        """
+        dtype, near = parts(self._captured[name]).dtype, self._near(name)
+        coarse = {
+            one: value for one, value in near.items() if value.dtype.kind == "f" and value.itemsize < dtype.itemsize
+        }
+        if not coarse:
+            return 0.0
+        moved = {**near, **_nudged(coarse, next(iter(coarse.values())).dtype)}
+        return COARSELY * by_channel(_apart(self._computed(name, self._inputs, moved), exact))
 
     def right(self, name: str) -> np.ndarray:
         """Return what the operator should have given on what went into it, floats in float64.
