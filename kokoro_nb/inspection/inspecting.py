@@ -106,8 +106,7 @@ def _report(file: OnnxFile, made: MadeInputs, seen: FileRun) -> InspectionReport
 
     findings, notes = node_findings(seen, others)
     outputs = summaries(seen, file)
-    nonfinite = any(finding.kind == "nonfinite" for finding in findings)
-    more, noted = whole_findings(seen, outputs, bool(findings) or nonfinite)
+    more, noted = whole_findings(seen, outputs, bool(findings))
     ahead = float16_foresight(seen.file, seen.inputs) if seen.complete and not has_halves(seen) else ()
     late = () if seen.complete else (f"The time was up after {len(seen.judgements):,} of {len(seen.nodes):,} nodes.",)
     return InspectionReport(
@@ -119,10 +118,8 @@ def _report(file: OnnxFile, made: MadeInputs, seen: FileRun) -> InspectionReport
         outputs,
         made.how,
         len(seen.nodes),
-        _edges(file),
-        (),
-        file.model.graph.name or "<main>",
-        ahead,
+        graph=file.model.graph.name or "<main>",
+        foresight=ahead,
     )
 
 
@@ -137,15 +134,8 @@ def _static(file: OnnxFile) -> InspectionReport:
         for name, array in file.constants.items()
         if array.dtype.kind == "f" and np.isnan(array).any()
     ]
-    about = file.model.graph.name or "<main>"
-    return InspectionReport(
-        file.path, "nothing: not run", tuple(findings), tuple(notes), (), (), {}, len(nodes), _edges(file), (), about
-    )
-
-
-def _edges(file: OnnxFile) -> tuple[tuple[str, str], ...]:
-    made = {name: node.key for node in nodes_of(file.model.graph) for name in node.outputs}
-    return tuple((made[name], node.key) for node in nodes_of(file.model.graph) for name in node.reads if name in made)
+    seen = (tuple(findings), tuple(notes), (), (), {}, len(nodes))
+    return InspectionReport(file.path, "nothing: not run", *seen, graph=file.model.graph.name or "<main>")
 
 
 def _runtime() -> str:

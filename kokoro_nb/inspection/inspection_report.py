@@ -1,7 +1,7 @@
 """What an inspection found, and the forms in which it is handed on."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -36,8 +36,6 @@ class InspectionReport:
         How each input was made.
     nodes : int
         How many the file has; fewer judgements than that if the time was up.
-    edges : tuple of tuple of str
-        Pairs of nodes of which the second reads what the first gives.
     scripts : tuple of pathlib.Path
         A script for each finding at a node, as far as they were written.
     graph : str
@@ -54,7 +52,6 @@ class InspectionReport:
     outputs: tuple[OutputSummary, ...]
     inputs: Mapping[str, str]
     nodes: int
-    edges: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     scripts: tuple[Path, ...] = ()
     graph: str = "<main>"
     foresight: tuple[HalfPrecisionNode, ...] = ()

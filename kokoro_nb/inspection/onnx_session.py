@@ -10,8 +10,6 @@ from kokoro_nb.backends.base import quietly
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.semantics.onnx_call import Value
 
-LEVELS = ("off", "all")
-
 
 def session_of(model: Any, optimised: bool = False, threads: int = 1) -> Any:
     """Open a session of an ``onnx.ModelProto`` on the CPU.
