@@ -141,8 +141,8 @@ def first_that_parts(
     for node in nodes_of(file.model.graph):
         read = [pairs[name][1] for name in node.reads if name in pairs]
         given = [name for name in node.outputs if name in pairs]
-        if not given or any(apart > APART for apart in read):
-            continue
+        if not given or not read or any(apart > APART for apart in read):
+            continue  # of what is made of integers alone it is not known whether they are the same
         apart = pairs[given[0]][1]
         before = float(np.max(read, initial=SAME))
         if apart > APART and apart > TIMES * before:
@@ -171,8 +171,13 @@ def _parted(
     other = others[0]
     right = known[next(one for one in other.outputs if one in known)]
     how = [*_constants(reference, file, other, node), *_attributes(other, node), *_scaled(own[name], right)]
-    statement = f"{where}: {'; '.join(how) or 'it differs'}."
     proof.append(f"Its counterpart there is {other.key}.")
+    if not how:
+        apart = np.max([pairs[one][1] for one in node.reads if one in pairs])
+        statement = f"{where}, though operator, constants and attributes are the same."
+        proof.append(f"What goes into it is {number(apart)} of its root mean square apart: it makes that large.")
+        return InspectionFinding("precision", "precision", statement, node.key, node.operator, node.index, tuple(proof))
+    statement = f"{where}: {'; '.join(how)}."
     return InspectionFinding("structure", "file", statement, node.key, node.operator, node.index, tuple(proof))
 
 

@@ -134,8 +134,10 @@ def _static(file: OnnxFile) -> InspectionReport:
         for name, array in file.constants.items()
         if array.dtype.kind == "f" and np.isnan(array).any()
     ]
-    seen = (tuple(findings), tuple(notes), (), (), {}, len(nodes))
-    return InspectionReport(file.path, "nothing: not run", *seen, graph=file.model.graph.name or "<main>")
+    graph = file.model.graph.name or "<main>"
+    return InspectionReport(
+        file.path, "nothing: not run", tuple(findings), tuple(notes), (), (), {}, len(nodes), graph=graph
+    )
 
 
 def _runtime() -> str:

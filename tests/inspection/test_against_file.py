@@ -74,6 +74,16 @@ def test_a_constant_that_is_too_small_by_a_factor_is_told_as_that(write):
     assert "exactly 0.4167 times" in report.first.statement
 
 
+def test_a_node_that_only_enlarges_the_rounding_before_it_is_no_change_of_structure(save, node):
+    def sine(name, step):
+        nodes = [node("Mul", ["x", "k"], ["p"], name="/phase"), node("Sin", ["p"], ["y"], name="/sin")]
+        return save(nodes, {"x": [100]}, ["y"], {"k": np.float32(step)}, name=name)
+
+    x = {"x": np.linspace(1, 2, 100, dtype=np.float32)}
+    report = nb.inspect(sine("b.onnx", 5000.0), x, against=sine("a.onnx", 5001.0))
+    assert (report.first.key, report.first.blame) == ("/sin", "precision")
+
+
 def test_files_that_cannot_be_compared_say_so(write, save, node):
     two = save([node("Add", ["p", "q"], ["y"])], {"p": [1], "q": [1]}, ["y"], name="two.onnx")
     with pytest.raises(InputError, match="takes 2 inputs"):

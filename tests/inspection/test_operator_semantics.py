@@ -32,7 +32,10 @@ QUICK = (
     *("qlinearconv", "qlinearmatmul", "quantizelinear", "reducemean", "rnn", "scan", "sigmoid", "slice", "softmax"),
     *("transpose", "where", "convinteger", "scatter", "rangeop", "reshape", "sin", "tanh", "stft", "cast"),
 )
-RANDOM = {"test_bernoulli", "test_bernoulli_double", "test_bernoulli_seed"}
+RANDOM = {
+    *("test_bernoulli", "test_bernoulli_double", "test_bernoulli_seed", "test_training_dropout"),
+    *("test_training_dropout_default", "test_training_dropout_default_mask", "test_training_dropout_mask"),
+}
 LITERAL = "what is right is a table of a few digits"
 OTHER = {
     "test_adam": LITERAL,
