@@ -89,8 +89,10 @@ def static_bucket(seed: int = 0) -> Port:
 
     kokoro = load_model("narrow", seed)
     inputs = capture(kokoro, TEXT, seed=seed).decoder_inputs(6)
-    given = {name: inputs[name] for name in ("asr", "f0", "n", "s")}
+    given = {name: inputs[name] for name in ("asr", "f0", "n", "s", "harmonic_noise")}
     longer = {name: value if name == "s" else F.pad(value, (0, 7 * value.shape[-1])) for name, value in given.items()}
+    noise = given["harmonic_noise"]  # not read, as the noise is made of the signal
+    longer["harmonic_noise"] = F.pad(noise, (0, 0, 0, 7 * noise.shape[1]))
     names = [name for name in EXPORT_PATCHES if name != "explicit_noise"]
     with patched(kokoro.model, (*names, "signal_noise")):
         stage = DecoderStage(kokoro.model.decoder)
