@@ -12,6 +12,8 @@ from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.faults import Fault, plant
 from kokoro_nb.locate import diagnose, reference_trace
+from kokoro_nb.locate.culprit import Culprit
+from kokoro_nb.locate.traced_diagnosis import traced_diagnosis
 
 X = {"x": torch.linspace(0.5, 2, 12).reshape(1, 3, 4)}
 
@@ -131,3 +133,15 @@ def test_values_of_a_planted_fault_are_those_of_the_runtime(healthy, faulty):
     found = diagnose(faulty, X, Delegated("delegated"), reference=healthy)
     right = np.exp(2 * np.sin(X["x"].numpy().astype(np.float64)))
     np.testing.assert_allclose(found.first.tap.value, -right, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("limit", "verdict"), [(None, "pass"), (0.0, "unknown")])
+def test_what_was_not_captured_is_in_doubt_where_the_outputs_are(healthy, limit, verdict):
+    found = diagnose(healthy, X, "eager", limit=limit)
+    unseen = Culprit("nonfinite", "unknown", "eager", reason="1 were not captured, from :sin on")
+    off = {name: value + np.float32(1e-7) for name, value in found.investigation.history.first.items()}
+    history = replace(found.investigation.history, first=off)
+    judged = traced_diagnosis(found.subject, replace(found.investigation, nonfinite=unseen, history=history))
+    assert (judged.verdict, judged.culprits) == (verdict, ())
+    if verdict == "pass":
+        assert judged.statement.endswith("; 1 were not captured, from :sin on, and the outputs are within their limit.")
