@@ -61,7 +61,7 @@ $(VENV)/.installed-dev: pyproject.toml $(VENV)/.installed
 $(CLIENTS)/.tried: pyproject.toml
 	-$(PYTHON) -m venv $(CLIENTS) && $(CLIENTS)/bin/python $(INSTALL) \
 	  $(shell sed -n 's/^clients = \[\(.*\)\]/\1/p' pyproject.toml | tr -d ',')
-	@touch $@
+	@mkdir -p $(CLIENTS) && touch $@
 
 $(REPLAY)/bin/python:
 	$(PYTHON) -m venv $(REPLAY)
