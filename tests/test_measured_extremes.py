@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MEASURING = ("delivery", "inspection", "listening", "locate", "studies")
-WHOLE = {"int", "len", "round", "ceil", "numel"}  # what these return is an integer
+WHOLE = {"int", "len", "round", "ceil", "numel", "prod"}  # what these return is an integer
 COUNTS = {
     "frames",
     "room",
@@ -31,6 +31,17 @@ OTHER = {
     "min(seconds[0])",  # wall times
     "min(seconds[1])",
     "min(peak, LARGEST - 32)",
+    "min(a, b)",  # of two shapes
+    "min(ids, rows)",
+    "max(numbers)",  # ids of symbols
+    "min(embedded)",
+    "min(bounds, default=None)",
+    "min(places, key=lambda one: -one[0])",
+    "min(model.ir_version, IR_VERSION)",
+    "min(forms, key=lambda one: abs(_number(one.known[0]) - _number(version)))",
+    "max(grown, key=lambda one: one.noise - one.before, default=None)",  # what is finite alone
+    "max(self.outputs, key=lambda one: np.inf if np.isnan(one.ratio) else one.ratio, default=None)",  # NaN first
+    "min(((other, sketch.distance(each)) for other, each in known.items()), key=lambda p: p[1], default=('', np.inf))",
     "min(100 * fraction, 99.99)",  # so that not all is never shown as all
 }
 
@@ -61,6 +72,8 @@ def whole(node: ast.expr) -> bool:
         return name in WHOLE
     if isinstance(node, ast.Constant):
         return isinstance(node.value, int)
+    if isinstance(node, ast.Subscript):
+        return getattr(node.value, "attr", "") == "shape"
     return getattr(node, "attr", getattr(node, "id", "")) in COUNTS
 
 

@@ -13,6 +13,7 @@ from kokoro_nb.reporting.versions import versions
 from kokoro_nb.storage import file_digest, in_use, read_json, write_json
 
 FILE = "run.json"
+WEIGHTS = (".pth", ".pt", ".safetensors", ".bin", ".npz", ".onnx")
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ def reusable(folder: str | Path, key: str) -> RunRecord | None:
 def content_key(notebook: Mapping[str, Any], parameters: Mapping[str, Any]) -> str:
     """Return the digest of what decides a notebook's results.
 
-    These are its cells, its parameters with the content of the files and folders that they name, the code of this
+    These are its cells, its parameters with the content of the files and checkpoints that they name, the code of this
     package, ``data/``, and the versions of all packages.
     """
     cells = [(cell["cell_type"], cell["source"], cell["metadata"].get("tags", [])) for cell in notebook["cells"]]
@@ -161,13 +162,15 @@ def content_key(notebook: Mapping[str, Any], parameters: Mapping[str, Any]) -> s
 
 
 def _named_files(parameters: Mapping[str, Any]) -> dict[str, str]:
-    """Return the digest of each file or folder that a parameter names, such as a checkpoint."""
+    """Return the digest of each file, and of each folder with weights, that a parameter names."""
     values = [each for one in parameters.values() for each in (one if isinstance(one, list | tuple) else (one,))]
-    return {each: files_digest(each) for each in values if isinstance(each, str) and each and _exists(each)}
+    return {each: files_digest(each) for each in values if isinstance(each, str) and each and _holds_inputs(each)}
 
 
-def _exists(name: str) -> bool:
+def _holds_inputs(name: str) -> bool:
+    """Return whether `name` is a file, or a folder of weights: any other may be one that results are written into."""
     try:
-        return Path(name).exists()
+        path = Path(name)
+        return path.is_file() or (path.is_dir() and any(one.suffix in WEIGHTS for one in path.iterdir()))
     except (OSError, ValueError):  # a text that is too long, or cannot be the name of a file
         return False

@@ -165,5 +165,11 @@ def test_the_key_follows_the_content_of_a_file_that_a_parameter_names(tmp_path, 
     assert content_key(notebook, {"weights": named}) != before
 
 
+def test_a_folder_that_results_are_written_into_is_no_input(tmp_path):
+    before = content_key(new_notebook(), {"folder": str(tmp_path)})
+    (tmp_path / "findings.json").write_text("{}")
+    assert content_key(new_notebook(), {"folder": str(tmp_path)}) == before
+
+
 def test_a_text_is_no_file(tmp_path):
     assert content_key(new_notebook(), {"text": "x" * 9999, "n": 3, "voices": ["a", 2]})
