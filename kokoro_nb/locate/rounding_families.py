@@ -296,7 +296,7 @@ def pointwise(call: Call) -> torch.Tensor | None:
     for signs in ((1, 1), (1, -1), (-1, 1), (-1, -1)):
         turn = iter((*signs, *[1] * 8))
         found = call.again(lambda one, turn=turn: one * (1 + 2 * call.unit * next(turn)))  # type: ignore[misc]
-        moved = torch.maximum(moved, (found - call.right).abs().nan_to_num(0.0, 0.0))
+        moved = torch.maximum(moved, _apart(found, call.right))
     return moved + 8 * call.unit * call.right.abs()
 
 
@@ -313,8 +313,10 @@ def chains(call: Call) -> Any:
     several = isinstance(call.right, tuple)
     found = []
     for given, right in zip(*(one if several else (one,) for one in (call.again(moved), call.right)), strict=True):
-        apart = (given - right).abs().nan_to_num(0.0, 0.0).numpy()
-        found.append(2 * torch.from_numpy(by_channel(apart)).expand(right.shape) + 8 * call.unit * right.abs())
+        found.append(
+            2 * torch.from_numpy(by_channel(_apart(given, right).numpy())).expand(right.shape)
+            + 8 * call.unit * right.abs()
+        )
     return tuple(found) if several else found[0]
 
 
@@ -330,3 +332,9 @@ def _rows(x: torch.Tensor, dim: Any) -> tuple[torch.Tensor, int]:
     rest = [axis for axis in range(x.ndim) if axis not in axes]
     rows = x.permute(*rest, *axes).reshape([*(x.shape[axis] for axis in rest), -1]) if x.numel() else x.new_zeros(1, 1)
     return rows, rows.shape[-1]
+
+
+def _apart(moved: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """Return how far moved arguments move a result; 0 where either is not finite, so that nothing is allowed there."""
+    apart = (moved - right).abs()
+    return torch.where(apart.isfinite(), apart, 0.0)
