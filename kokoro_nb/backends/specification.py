@@ -195,6 +195,14 @@ class Specification:
         node = self._nodes.get(name)
         return "" if node is None else calling_line(node)
 
+    def numbers(self, name: str) -> dict[str, Any]:
+        """Return the arguments of the operator `name` that are no tensors, by name; those left out are missing."""
+        node = self._nodes.get(name) if self.named_by is None else None
+        if node is None or not hasattr(node.target, "_schema"):
+            return {}
+        given = dict(zip((one.name for one in node.target._schema.arguments), node.args, strict=False)) | node.kwargs
+        return {key: value for key, value in given.items() if _is_plain(value)}
+
     @cached_property
     def _nodes(self) -> dict[str, Any]:
         """Name -> node, in the order of execution."""
@@ -290,6 +298,13 @@ def _kind(node: Any) -> tuple[tuple[int, ...], str] | None:
     """Return shape and dtype of a node's one tensor; None if it has another kind of result."""
     value = node.meta.get("val")
     return (tuple(value.shape), dtype_name(value.dtype)) if hasattr(value, "stride") else None
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether an argument is a number, a text, or a list of them."""
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return isinstance(value, bool | int | float | str)
 
 
 def _target(node: Any) -> str:

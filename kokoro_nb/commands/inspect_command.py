@@ -1,17 +1,24 @@
 """kokoro-nb inspect: name the node of a model file that is wrong, and who is to blame."""
 
 import argparse
+import pickle
+import queue
 import re
+import signal
+import subprocess
 import sys
+import tempfile
+import threading
 from pathlib import Path
 from typing import Any
 
 from kokoro_nb.errors import InputError
 
 EPILOG = """\
-Each node is computed again in float64, as its definition says, on the values that it was given on ONNX Runtime.
+Each node is computed again in float64, as its definition says, on the values that it was given on the runtime.
 Without --inputs valid ones are made from the graph. DIR gets a page, node data for Model Explorer and Netron, and for
-each finding a script with a model of that node alone.
+each finding a script with a model of that node alone. The file is run in a process of its own, so that one that crashes
+its runtime is bad input.
 
 exit status: 0 nothing wrong was found, 1 something is wrong, 2 bad input
 """
@@ -27,7 +34,12 @@ def add(commands: Any) -> None:
     )
     inspect.add_argument("file", metavar="FILE", type=Path, help="an .onnx file, with its weights beside it")
     inspect.add_argument("--inputs", metavar="NPZ", type=Path, help="its inputs by name (default: made from the graph)")
-    inspect.add_argument("--against", metavar="FILE", help="another .onnx file that is right")
+    inspect.add_argument(
+        "--against",
+        metavar="REFERENCE",
+        help="what is right: another file, or file.py:function or package.module:function that returns a module and "
+        "example inputs by name",
+    )
     inspect.add_argument("--static", action="store_true", help="read the file and run nothing")
     inspect.add_argument(
         "--budget", metavar="TIME", default="", help="such as 60s or 5m; then what was seen is reported"
@@ -37,27 +49,101 @@ def add(commands: Any) -> None:
     inspect.set_defaults(command=_inspect)
 
 
+SILENCE = 600.0  # seconds without a word of progress after which the process is taken for hung
+
+
 def _inspect(arguments: argparse.Namespace) -> int:
-    from kokoro_nb.inspection import inspect
     from kokoro_nb.markup import table
 
-    seconds = seconds_of(arguments.budget) if arguments.budget else float("inf")
-    inputs = read_inputs(arguments.inputs) if arguments.inputs else None
-    report = inspect(
-        arguments.file,
-        inputs,
-        arguments.against,
-        static=arguments.static,
-        seconds=seconds,
-        folder=arguments.out,
-        tell=lambda text: print(f"\r{text}", end="\r", file=sys.stderr) if sys.stderr.isatty() else None,
-    )
+    request = {
+        "file": arguments.file,
+        "inputs": read_inputs(arguments.inputs) if arguments.inputs else None,
+        "against": arguments.against,
+        "static": arguments.static,
+        "seconds": seconds_of(arguments.budget) if arguments.budget else float("inf"),
+        "folder": arguments.out,
+    }
+    report = apart(request)
     print(report)
     if arguments.worst:
         print(table([judgement.row() for judgement in report.worst(arguments.worst)]).text)
     if arguments.out:
         print(f"  written to {arguments.out}")
     return 1 if report.findings else 0
+
+
+def apart(request: dict[str, Any], silence: float = SILENCE) -> Any:
+    """Inspect a file in a process of its own and return the report.
+
+    Parameters
+    ----------
+    request : dict
+        The arguments of `kokoro_nb.inspect` by name; ``against`` may be the name of a function that makes a module.
+    silence : float
+        Seconds without a word of progress after which the process is ended.
+
+    Raises
+    ------
+    InputError
+        What the process raised, or that it crashed, ran out of memory or hung.
+    """
+    with tempfile.TemporaryDirectory() as room:
+        asked, answer = Path(room, "request"), Path(room, "answer")
+        asked.write_bytes(pickle.dumps(request))
+        command = [sys.executable, "-m", __name__, str(asked), str(answer)]
+        words: queue.Queue[str | None] = queue.Queue()
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            threading.Thread(target=_listen, args=(process.stdout, words), daemon=True).start()
+            last = "it was read"
+            try:
+                while (line := words.get(timeout=silence)) is not None:
+                    last = line
+                    if sys.stderr.isatty():
+                        print(f"\r{line}", end="\r", file=sys.stderr)
+            except queue.Empty:
+                raise InputError(f"{request['file']} hangs: nothing in {silence:.0f} s after {last}.") from None
+            finally:
+                if process.poll() is None and not answer.exists():
+                    process.kill()
+            code = process.wait()
+        if not answer.exists():
+            how = signal.Signals(-code).name if code < 0 else f"exit status {code}"
+            raise InputError(f"{request['file']} crashes what runs it ({how}) after {last}.")
+        result = pickle.loads(answer.read_bytes())
+    if isinstance(result, InputError):
+        raise result
+    return result
+
+
+def _listen(stream: Any, words: "queue.Queue[str | None]") -> None:
+    for line in stream:
+        words.put(line.strip())
+    words.put(None)
+
+
+def _serve(asked: Path, answer: Path) -> None:
+    """Answer a request: the process that `apart` starts."""
+    from kokoro_nb.inspection import inspect
+    from kokoro_nb.storage import atomic
+
+    request = pickle.loads(asked.read_bytes())
+    try:
+        request["against"] = _reference(request["against"])
+        result: Any = inspect(**request, tell=lambda text: print(text, flush=True))
+    except InputError as error:
+        result = error
+    with atomic(answer) as draft:
+        draft.write_bytes(pickle.dumps(result))
+
+
+def _reference(against: str | None) -> Any:
+    """Return what a file is compared with: a path, or a module with its inputs."""
+    if against is None or ":" not in Path(against).name or Path(against).exists():
+        return against
+    from kokoro_nb.locate.named_function import made_by
+
+    return made_by(against)[:2]
 
 
 def seconds_of(text: str) -> float:
@@ -97,3 +183,7 @@ def read_inputs(path: Path) -> dict[str, Any]:
             return {name: saved[name] for name in saved.files}
     except (OSError, ValueError, AttributeError, EOFError, zipfile.BadZipFile) as error:
         raise InputError(f"{path} is no .npz file of arrays by name; write it with numpy.savez.") from error
+
+
+if __name__ == "__main__":
+    _serve(Path(sys.argv[1]), Path(sys.argv[2]))

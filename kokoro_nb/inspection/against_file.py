@@ -1,223 +1,299 @@
-"""Two ONNX files on the same inputs: values are paired by what they are, and the first node that parts is named.
+"""Two programs on the same inputs: values are paired by what they are, and the first node that parts is named.
 
 Both are computed in float64 by their own definitions, so that no runtime is in between. Names do not count, nor does
-the order of the elements: a value is known by its size and by what its elements are, sorted.
+the order of the elements: a value is known by its size and by what its elements are, sorted. Programs that are written
+in other operators (a linear layer as a product and a sum) part and come together again; where they do, nothing is
+wrong. They do not where an output is another one, or where something forgets what was different: a clip, a condition.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.blame import InspectionFinding
-from kokoro_nb.inspection.onnx_file import OnnxFile
-from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers, nodes_of
-from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value, dtypes_of, widened
-from kokoro_nb.inspection.semantics.operator_semantics import NotDefined, computed
-from kokoro_nb.inspection.whole_file import named_constants
+from kokoro_nb.inspection.blame import Blame, InspectionFinding
+from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram
+from kokoro_nb.inspection.value_sketch import ValueSketch, factor_of, nearest, scaled, sketches
 from kokoro_nb.markup import number
 
-POINTS = 128  # of the sorted elements, by which a value is known
 APART = 0.01  # of its root mean square: what rounding of constants to 16 bits does to a value is below it
 TIMES = 20.0  # how much further apart than what went into it a result must be
 SAME = 1e-6  # of the root mean square: two files in float64 that mean the same
+CHANGED = 2.0**-9  # of a constant: two roundings to float16
+_FORGETTING = "clip where max min relu sign floor ceil round cast greater less equal argmax"
+FORGETTING = frozenset(_FORGETTING.split())
+"""Operators that give the same for different values."""
+REGROUPED = frozenset(("mul", "add", "sub", "div", "matmul"))
+"""Operators of which a chain may be written in another order: results on the way differ, and nothing is wrong."""
 
 
-@dataclass(frozen=True, eq=False)
-class ValueSketch:
-    """What a value is known by: how many elements, and some of them in the order of size, for each set of inputs."""
-
-    size: int
-    points: np.ndarray
-
-    def distance(self, other: "ValueSketch") -> float:
-        """Return the largest difference of these, of the root mean square of `other`; infinite of another size."""
-        if self.size != other.size or self.points.shape != other.points.shape:
-            return float("inf")
-        finite = np.isfinite(other.points)
-        if (finite != np.isfinite(self.points)).any():
-            return float("inf")
-        apart = np.abs(self.points - other.points)[finite].max(initial=0.0)
-        level = np.sqrt(np.square(other.points[finite]).mean()) if finite.any() else 0.0
-        return 0.0 if apart == 0 else float(apart / level) if level else float("inf")
-
-
-def sketches(file: OnnxFile, inputs: Sequence[Mapping[str, np.ndarray]]) -> dict[str, ValueSketch]:
-    """Compute a file in float64 and return what each of its floats is known by, in the order of execution."""
-    parts: dict[str, list[tuple[int, np.ndarray]]] = {}
-    nodes = nodes_of(file.model.graph)
-    freed = last_readers(nodes, set())
-    for one in inputs:
-        values: dict[str, Value] = {name: widened(value) for name, value in one.items()}
-        for name, value in values.items():
-            _note(parts, name, value)
-        for node in nodes:
-            if any(name not in values and name not in file.constants for name in node.reads):
-                continue
-            outer = {name: values[name] if name in values else file.constants[name] for name in node.reads}
-            given = [outer[name] if name else None for name in node.proto.input]
-            try:
-                results = computed(OnnxCall(node.proto, file.opsets, dtypes_of(given), outer), given)
-            except NotDefined:
-                continue
-            for name, value in zip(node.proto.output, results, strict=False):
-                if name:
-                    values[name] = value
-                    _note(parts, name, value)
-            for name in freed.get(node.index, ()):
-                values.pop(name, None)
-    whole = {name: each for name, each in parts.items() if len(each) == len(inputs)}
-    return {name: ValueSketch(each[0][0], np.concatenate([p for _, p in each])) for name, each in whole.items()}
-
-
-def _note(parts: dict[str, list[tuple[int, np.ndarray]]], name: str, value: Value) -> None:
-    if not isinstance(value, np.ndarray) or value.dtype.kind != "f" or not value.size:
-        return
-    ordered = np.sort(value, axis=None)
-    places = np.linspace(0, ordered.size - 1, POINTS).round().astype(int)
-    parts.setdefault(name, []).append((ordered.size, ordered[places]))
-
-
-def same_inputs(reference: OnnxFile, file: OnnxFile, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return inputs of `file` under the names of `reference`: by name if it has the same, else in order.
+def same_inputs(
+    reference: ComparedProgram, candidate: ComparedProgram, inputs: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Return inputs of `candidate` under the names of `reference`: by name if it has the same, else in order.
 
     Raises
     ------
     InputError
-        If the files do not take the same number of inputs.
+        If the two do not take the same number of inputs.
     """
-    names = [value.name for value in reference.inputs]
-    if set(names) == set(inputs):
-        return dict(inputs)
-    if len(names) != len(inputs):
+    if set(reference.inputs) == set(inputs):
+        return {name: inputs[name] for name in reference.inputs}
+    if len(reference.inputs) != len(inputs):
         raise InputError(
-            f"{reference.path} takes {len(names)} inputs, {file.path} {len(inputs)}; they cannot be compared."
+            f"{reference.label} takes {len(reference.inputs)} inputs, {candidate.label} {len(inputs)}; they cannot be "
+            "compared."
         )
-    return dict(zip(names, inputs.values(), strict=True))
+    return dict(zip(reference.inputs, inputs.values(), strict=True))
 
 
 def first_that_parts(
-    reference: OnnxFile, file: OnnxFile, inputs: Sequence[Mapping[str, np.ndarray]]
+    reference: ComparedProgram, candidate: ComparedProgram, inputs: Sequence[Mapping[str, np.ndarray]]
 ) -> tuple[InspectionFinding | None, str]:
-    """Name the first node of `file` whose result the reference does not have although it has what went into it.
+    """Name the first node of `candidate` whose result the reference does not have although it has what went into it.
 
     Parameters
     ----------
-    reference, file : OnnxFile
-        The files.
+    reference, candidate : ComparedProgram
+        The programs.
     inputs : sequence of mapping
-        Inputs of `file`; three sets or more, so that no two values are alike by chance.
+        Inputs of `candidate`; three sets or more, so that no two values are alike by chance.
 
     Returns
     -------
     InspectionFinding or None
-        The node; None if every result of `file` is in the reference.
+        The node; None if every result of `candidate` that matters is in the reference.
     str
         How many values were paired, in a sentence.
 
     Raises
     ------
     InputError
-        If a file draws at random.
+        If a program draws at random, or they take different inputs.
     """
-    drawing = next(
-        (node.key for one in (reference, file) for node in nodes_of(one.model.graph) if node.is_random), None
-    )
+    drawing = reference.drawing or candidate.drawing
     if drawing:
         raise InputError(
             f"{drawing} draws at random, so that two files cannot be compared; give the noise as an input."
         )
-    known = sketches(reference, [same_inputs(reference, file, one) for one in inputs])
-    own = sketches(file, inputs)
-    pairs: dict[str, tuple[str, float]] = {}
-    for name, sketch in own.items():
-        near = min(
-            ((other, sketch.distance(each)) for other, each in known.items()), key=lambda p: p[1], default=("", np.inf)
-        )
-        pairs[name] = (near[0], float(near[1]))
-    paired = sum(apart <= APART for _, apart in pairs.values())
-    told = f"{paired:,} of {len(own):,} values of {file.path.name} are in {reference.path.name} too."
-    for node in nodes_of(file.model.graph):
-        read = [pairs[name][1] for name in node.reads if name in pairs]
-        given = [name for name in node.outputs if name in pairs]
+    known = sketches(reference, [same_inputs(reference, candidate, one) for one in inputs])
+    own = sketches(candidate, inputs)
+    first = {name: near for name, (near, _) in nearest(known, known).items()}
+    paired = _Paired(reference, candidate, known, own, nearest(own, known), nearest(known, own), first)
+    count = sum(apart <= APART for _, apart in paired.pairs.values())
+    told = f"{count:,} of {len(own):,} values of {candidate.label} are in {reference.label} too."
+    node = next(paired.parting(), None)
+    return None if node is None else paired.finding(node), told
+
+
+@dataclass(frozen=True, eq=False)
+class _Paired:
+    """Two programs whose values are paired: each value's nearest in the other one."""
+
+    reference: ComparedProgram
+    candidate: ComparedProgram
+    known: Mapping[str, ValueSketch]
+    own: Mapping[str, ValueSketch]
+    pairs: Mapping[str, tuple[str, float]]
+    back: Mapping[str, tuple[str, float]]
+    first: Mapping[str, str]
+
+    def parting(self) -> Iterator[ComparedNode]:
+        """Yield the nodes that part for good: first those that an output shows, then those that something masks."""
+        ahead = _unpaired_ahead(self.candidate, self.pairs)
+        ends = set(self.candidate.outputs)
+        begun = [node for node in self.candidate.nodes if self._begins(node)]
+        yield from (node for node in begun if ends & {name for one in node.outputs for name in ahead[one]})
+        for node in begun:
+            regrouped = _plain(node.operator) in REGROUPED
+            if self._is_forgotten(node, ahead) or (not regrouped and self.counterparts(node, whole=True)):
+                yield node
+
+    def _is_forgotten(self, node: ComparedNode, ahead: Mapping[str, set[str]]) -> bool:
+        """Return whether what is different is forgotten by an operator that the reference has in the same place."""
+        unpaired = {name for one in node.outputs for name in ahead[one]}
+        there = {name: one.operator for one in self.reference.nodes for name in one.outputs}
+        for reader in self.candidate.nodes:
+            kind = _plain(reader.operator)
+            if kind in FORGETTING and unpaired & set(reader.reads) and _plain(node.operator) not in FORGETTING:
+                twins = (self.pairs[name] for name in reader.outputs if name in self.pairs)
+                if any(apart <= APART and _plain(there.get(twin, "")) == kind for twin, apart in twins):
+                    return True
+        return False
+
+    def _begins(self, node: ComparedNode) -> bool:
+        """Return whether the reference has what goes into a node and not what it gives."""
+        read = [self.pairs[name][1] for name in node.reads if name in self.pairs]
+        given = [name for name in node.outputs if name in self.pairs]
         if not given or not read or any(apart > APART for apart in read):
-            continue  # of what is made of integers alone it is not known whether they are the same
-        apart = pairs[given[0]][1]
-        before = float(np.max(read, initial=SAME))
-        if apart > APART and apart > TIMES * before:
-            return _parted(reference, file, node, given[0], pairs, known, own), told
-    return None, told
+            return False  # of what is made of integers alone it is not known whether they are the same
+        apart = self.pairs[given[0]][1]
+        return apart > APART and apart > TIMES * float(np.max(read, initial=SAME))
+
+    def counterparts(self, node: ComparedNode, whole: bool = False) -> list[ComparedNode]:
+        """Return the nodes of the reference that read the same, those of the same operator first.
+
+        With `whole`, those alone that are of the same operator and read the same and nothing else.
+        """
+        read = {self.pairs[one][0] for one in node.reads if one in self.pairs}
+        found = [one for one in self.reference.nodes if read & self._read(one) and set(one.outputs) & set(self.known)]
+        if whole:
+            return [one for one in found if one.operator == node.operator and read == set(one.reads) & set(self.known)]
+        return sorted(
+            found,
+            key=lambda one: (
+                one.operator != node.operator,
+                not self._is_missing(one),
+                -len(read & self._read(one)),
+            ),
+        )
+
+    def _read(self, node: ComparedNode) -> set[str]:
+        """Return what a node of the reference reads, each by the first value that is the same in another order."""
+        return {self.first[name] for name in node.reads if name in self.first}
+
+    def finding(self, node: ComparedNode) -> InspectionFinding:
+        """Say how a node differs from what reads the same in the reference."""
+        others = self.counterparts(node)
+        proof = ["Both were computed in float64, and what goes into the node is in both."]
+        if others and others[0].operator == node.operator:
+            other = others[0]
+            proof.append(f"Its counterpart there is {_named(other)}.")
+            right = self.known[next(one for one in other.outputs if one in self.known)]
+            value = self.own[next(one for one in node.outputs if one in self.own)]
+            how = [*_constants(other, node), *_attributes(other, node), *scaled(value, right)]
+            return self._told(node, how, proof)
+        return self._elsewhere(node, others, proof)
+
+    def _told(self, node: ComparedNode, how: list[str], proof: list[str]) -> InspectionFinding:
+        where = f"{node.key} ({node.operator}) is the first node whose result {self.reference.label} does not have"
+        if not how:
+            apart = np.max([self.pairs[one][1] for one in node.reads if one in self.pairs])
+            statement = f"{where}, though operator, constants and attributes are the same."
+            words = f"What goes into it is {number(apart)} of its root mean square apart: it makes that large."
+            return _at(node, "precision", "precision", statement, (*proof, words))
+        return _at(node, "structure", "file", f"{where}: {'; '.join(how)}.", tuple(proof))
+
+    def _elsewhere(self, node: ComparedNode, others: list[ComparedNode], proof: list[str]) -> InspectionFinding:
+        """Say what parts where the two are written in other operators, between results that both have."""
+        region = self._region(node)
+        other = next((one for one in others if self._is_missing(one)), None)
+        where = f"{node.key} ({node.operator}) is the first node whose result {self.reference.label} does not have"
+        if other is None:
+            none = f"{where}: no {node.operator} there reads the same."
+            return _at(node, "structure", "file", none, tuple(proof))
+        proof.append(f"What reads the same there and gives something else is {_named(other)}.")
+        for one in region:
+            how = list(_foreign_constants(other, one))
+            if how:
+                part = f"{one.key} ({one.operator}) is where the file parts from {self.reference.label}"
+                return _at(one, "structure", "file", f"{part}: {'; '.join(how)}.", tuple(proof))
+        for one in region:
+            multiple = self._multiple(one)
+            if multiple:
+                return self._told(one, multiple, proof)
+        read = next((self.pairs[one][0] for one in node.reads if one in self.pairs), "")
+        value = self.own.get(node.outputs[0])
+        factor = scaled(value, self.known[read]) if value is not None and read in self.known else []
+        if factor:
+            words = factor[0].replace("what it is there", "what goes into it")
+            statement = f"{where}: no {node.operator} there reads the same, and {words}."
+            return _at(node, "structure", "file", statement, tuple(proof))
+        statement = f"{where}: it computes something else than {other.key} ({other.operator}) there."
+        return _at(node, "structure", "file", statement, tuple(proof))
+
+    def _is_missing(self, node: ComparedNode) -> bool:
+        """Return whether the candidate has nothing like the result of a node of the reference."""
+        return any(self.back[name][1] > APART for name in node.outputs if name in self.back)
+
+    def _multiple(self, node: ComparedNode) -> list[str]:
+        """Say so if what a node gives is a multiple of a result that only the reference has: the nearest such."""
+        value = self.own.get(node.outputs[0])
+        others = [self.known[name] for name, (_, apart) in self.back.items() if apart > APART]
+        factors = [factor_of(value, one) for one in others] if value is not None else []
+        near = [one for one in factors if one is not None and one > 0]
+        if not near:
+            return []
+        return [f"its result is exactly {number(min(near, key=lambda one: abs(np.log(one))))} times what it is there"]
+
+    def _region(self, node: ComparedNode) -> list[ComparedNode]:
+        """Return the node and those after it that read its unpaired results, a few nodes far."""
+        found, values = [node], set(node.outputs)
+        for one in self.candidate.nodes[node.index + 1 :]:
+            if values & set(one.reads) and len(found) < 12:
+                found.append(one)
+                values |= set(one.outputs)
+        return found
 
 
-def _parted(
-    reference: OnnxFile,
-    file: OnnxFile,
-    node: OnnxNode,
-    name: str,
-    pairs: Mapping[str, tuple[str, float]],
-    known: Mapping[str, ValueSketch],
-    own: Mapping[str, ValueSketch],
-) -> InspectionFinding:
-    """Say how the node differs from the one of the reference that reads the same."""
-    read = {pairs[one][0] for one in node.reads if one in pairs}
-    others = [one for one in nodes_of(reference.model.graph) if read & set(one.reads) and set(one.outputs) & set(known)]
-    others.sort(key=lambda one: (one.proto.op_type != node.proto.op_type, -len(read & set(one.reads))))
-    where = f"{node.key} ({node.operator}) is the first node whose result {reference.path.name} does not have"
-    proof = ["Both files were computed in float64, and what goes into the node is in both."]
-    if not others or others[0].proto.op_type != node.proto.op_type:
-        statement = f"{where}: no {node.operator} there reads the same."
-        return InspectionFinding("structure", "file", statement, node.key, node.operator, node.index, tuple(proof))
-    other = others[0]
-    right = known[next(one for one in other.outputs if one in known)]
-    how = [*_constants(reference, file, other, node), *_attributes(other, node), *_scaled(own[name], right)]
-    proof.append(f"Its counterpart there is {other.key}.")
-    if not how:
-        apart = np.max([pairs[one][1] for one in node.reads if one in pairs])
-        statement = f"{where}, though operator, constants and attributes are the same."
-        proof.append(f"What goes into it is {number(apart)} of its root mean square apart: it makes that large.")
-        return InspectionFinding("precision", "precision", statement, node.key, node.operator, node.index, tuple(proof))
-    statement = f"{where}: {'; '.join(how)}."
-    return InspectionFinding("structure", "file", statement, node.key, node.operator, node.index, tuple(proof))
+def _at(node: ComparedNode, kind: str, blame: Blame, statement: str, proof: tuple[str, ...]) -> InspectionFinding:
+    return InspectionFinding(kind, blame, statement, node.key, node.operator, node.index, proof)
 
 
-def _constants(reference: OnnxFile, file: OnnxFile, other: OnnxNode, node: OnnxNode) -> list[str]:
-    there, here = named_constants(reference), named_constants(file)
-    found = []
-    for theirs, ours in zip(other.proto.input, node.proto.input, strict=False):
-        if theirs not in there or ours not in here:
+def _named(node: ComparedNode) -> str:
+    return f"{node.key} ({node.source})" if node.source else node.key
+
+
+def _plain(operator: str) -> str:
+    """Return an operator's name without its domain and overload, in small letters.
+
+    >>> _plain("aten.clamp.default"), _plain("com.microsoft.Clip"), _plain("Where")
+    ('clip', 'clip', 'where')
+    """
+    parts = operator.lower().replace("::", ".").split(".")
+    name = parts[1] if parts[0] == "aten" else parts[-1]
+    return "clip" if name == "clamp" else name
+
+
+def _unpaired_ahead(program: ComparedProgram, pairs: Mapping[str, tuple[str, float]]) -> dict[str, set[str]]:
+    """Return for each value those that are made of it through unpaired values alone, itself included if it is one."""
+    readers: dict[str, set[str]] = {}
+    for node in program.nodes:
+        for name in node.reads:
+            readers.setdefault(name, set()).update(node.outputs)
+    ahead: dict[str, set[str]] = {}
+    for node in reversed(program.nodes):
+        for name in node.outputs:
+            apart = pairs[name][1] > APART if name in pairs else False
+            ahead[name] = {name}.union(*(ahead.get(one, set()) for one in readers.get(name, ()))) if apart else set()
+    return ahead
+
+
+def _constants(other: ComparedNode, node: ComparedNode) -> Iterator[str]:
+    """Say which constants differ, argument by argument."""
+    for theirs, ours in zip(other.constants, node.constants, strict=False):
+        if theirs is None or ours is None:
             continue
-        right, value = there[theirs].astype(np.float64), here[ours].astype(np.float64)
+        right, value = theirs[1].astype(np.float64), ours[1].astype(np.float64)
         if right.shape != value.shape:
-            found.append(f"the constant '{ours}' has the shape {value.shape}, there {right.shape}")
+            yield f"the constant '{ours[0]}' has the shape {value.shape}, there {right.shape}"
             continue
-        apart = np.abs(value - right) > 2.0**-9 * np.abs(right)
+        apart = np.abs(value - right) > CHANGED * np.abs(right)
         if apart.any():
             place = np.unravel_index(int(np.argmax(np.abs(value - right))), right.shape)
             values = f"{number(value[place])} in place of {number(right[place])}"
-            found.append(f"the constant '{ours}' is {values} ({int(apart.sum()):,} of {apart.size:,} values differ)")
-    return found
+            yield f"the constant '{ours[0]}' is {values} ({int(apart.sum()):,} of {apart.size:,} values differ)"
 
 
-def _attributes(other: OnnxNode, node: OnnxNode) -> list[str]:
-    theirs, ours = (OnnxCall(one.proto, {}).attributes for one in (other, node))
-    plain = (int, float, str, list)
-    return [
-        f"the attribute {name} is {ours.get(name, 'not set')} in place of {theirs.get(name, 'not set')}"
-        for name in sorted(set(theirs) | set(ours))
-        if theirs.get(name) != ours.get(name) and isinstance(ours.get(name, theirs.get(name)), plain)
-    ]
+def _foreign_constants(other: ComparedNode, node: ComparedNode) -> Iterator[str]:
+    """Say which constants of a node the other one has not in any order, though it has one of that size."""
+    theirs = [np.sort(one[1].astype(np.float64), axis=None) for one in other.constants if one is not None]
+    for ours in node.constants:
+        if ours is None or ours[1].dtype.kind != "f" or ours[1].size == 1:
+            continue  # a number may be written as two factors there
+        value = np.sort(ours[1].astype(np.float64), axis=None)
+        like = [one for one in theirs if one.size == value.size]
+        counts = np.array([(np.abs(value - one) > CHANGED * np.abs(one)).sum() for one in like])
+        if counts.all() and counts.size:
+            one = like[int(np.argmin(counts))]
+            place = int(np.argmax(np.abs(value - one)))
+            values = f"{number(value[place])} in place of {number(one[place])}, both in the order of size"
+            yield f"the constant '{ours[0]}' is {values} ({counts.min():,} of {value.size:,} values differ)"
 
 
-def _scaled(value: ValueSketch, right: ValueSketch) -> list[str]:
-    """Say so if the value is the right one times a number, or plus one."""
-    if value.size != right.size or not (np.isfinite(value.points).all() and np.isfinite(right.points).all()):
-        return []
-    level = float(np.sqrt(np.square(right.points).mean()))
-    factor = float(value.points @ right.points / (right.points @ right.points)) if level else 0.0
-    if level and np.abs(value.points - factor * right.points).max() <= 1e-3 * level * abs(factor):
-        return [f"its result is exactly {number(factor)} times what it is there"]
-    shift = float((value.points - right.points).mean())
-    if level and np.abs(value.points - right.points - shift).max() <= 1e-3 * abs(shift):
-        return [f"its result is what it is there plus {number(shift)}"]
-    return []
+def _attributes(other: ComparedNode, node: ComparedNode) -> Iterator[str]:
+    theirs, ours = other.attributes, node.attributes
+    for name in sorted(set(theirs) | set(ours)):
+        if theirs.get(name) != ours.get(name):
+            yield f"the attribute {name} is {ours.get(name, 'not set')} in place of {theirs.get(name, 'not set')}"

@@ -10,6 +10,7 @@ import numpy as np
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.against_file import first_that_parts
 from kokoro_nb.inspection.blame import InspectionFinding, node_findings
+from kokoro_nb.inspection.compared_program import ComparedProgram, of_onnx
 from kokoro_nb.inspection.file_run import FileRun, examined
 from kokoro_nb.inspection.float16_foresight import float16_foresight, foreseen
 from kokoro_nb.inspection.input_maker import MadeInputs, given_inputs, made_inputs
@@ -18,6 +19,7 @@ from kokoro_nb.inspection.node_judgement import judged_outputs
 from kokoro_nb.inspection.one_operator import one_operator, write_script
 from kokoro_nb.inspection.onnx_file import OnnxFile, read_onnx
 from kokoro_nb.inspection.onnx_nodes import nodes_of
+from kokoro_nb.inspection.references import Reference, varied
 from kokoro_nb.inspection.whole_file import constants_noted, has_halves, summaries, whole_findings
 
 LATER = (".pte", ".pt2", ".mlpackage", ".mlmodel")
@@ -44,8 +46,9 @@ def inspect(
         An ONNX file.
     inputs : mapping of str to array, optional
         By the names of the file; without any, valid ones are made from the graph.
-    against : path, optional
-        Another ONNX file that is right: the first node that parts from it is named.
+    against : path, torch.nn.Module, Exported, or a pair of either and its inputs by name, optional
+        What is right, another file or the module that was exported: the first node that parts from it is named. Without
+        `inputs`, those of a pair are taken, if they fit the file.
     static : bool
         Only read the file, and run nothing.
     seconds : float
@@ -68,17 +71,15 @@ def inspect(
     path = Path(file)
     if path.suffix in LATER:
         raise InputError(f"{path}: files of the kind {path.suffix} cannot be inspected yet; give an .onnx file.")
-    if against is not None and not isinstance(against, str | Path):
-        raise InputError("A comparison with a module is not built yet; export it, and give the path of its .onnx file.")
     read = read_onnx(path)
-    reference = None if against is None else read_onnx(against)
+    reference = None if against is None else Reference.of(against)
     if static:
         return _static(read)
-    made = made_inputs(read) if inputs is None else given_inputs(read, inputs)
+    made = given_inputs(read, inputs) if inputs is not None else _inputs(read, reference)
     seen = examined(read, made.arrays, seconds, tell)
     report = _report(read, made, seen)
     if reference is not None:
-        report = _compared(report, reference, read, made, inputs is None)
+        report = _compared(report, reference, of_onnx(read), made.arrays)
     if folder is None:
         return report
     report = replace(report, scripts=write_scripts(seen, report.findings, Path(folder)))
@@ -87,12 +88,23 @@ def inspect(
     return report
 
 
+def _inputs(file: OnnxFile, reference: Reference | None) -> MadeInputs:
+    """Return the inputs of the reference, if it has some that fit, else made ones."""
+    if reference is not None and reference.inputs is not None:
+        try:
+            named = dict(zip([value.name for value in file.inputs], reference.inputs.values(), strict=True))
+            return replace(given_inputs(file, named), how=dict.fromkeys(named, f"of {reference.label}"))
+        except (InputError, ValueError):
+            pass
+    return made_inputs(file)
+
+
 def _compared(
-    report: InspectionReport, reference: OnnxFile, file: OnnxFile, made: MadeInputs, was_made: bool
+    report: InspectionReport, reference: Reference, file: ComparedProgram, inputs: Mapping[str, np.ndarray]
 ) -> InspectionReport:
-    """Add to a report where the file first parts from another."""
-    more = [made_inputs(file, seed).arrays for seed in (1, 2)] if was_made else []
-    found, told = first_that_parts(reference, file, [made.arrays, *more])
+    """Add to a report where the file first parts from what is right."""
+    known = reference.program(inputs)
+    found, told = first_that_parts(known, file, [inputs, *(varied(inputs, seed) for seed in (1, 2))])
     findings = sorted([*report.findings, *([found] if found else [])], key=lambda one: (one.index < 0, one.index))
     return replace(report, findings=tuple(findings), notes=(*report.notes, told))
 

@@ -1,14 +1,10 @@
 """What is diagnosed: a module of the user's own, or Kokoro's decoder, exported, with example inputs."""
 
-import importlib
-import importlib.util
-import sys
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from kokoro_nb.backends.base import Failure
@@ -16,11 +12,9 @@ from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.backends.signature import checked, example_inputs
 from kokoro_nb.errors import InputError
 from kokoro_nb.faults import Fault, plant
-from kokoro_nb.locate.paired_programs import other_program
+from kokoro_nb.locate.named_function import made_by, one_line
 from kokoro_nb.models.patches import EXPORT_PATCHES, PATCHES, patched
 from kokoro_nb.studies.decoder import spoken_decoder
-
-FORM = "file.py:function or package.module:function"
 
 
 @dataclass(frozen=True)
@@ -84,7 +78,7 @@ def own_module(target: str, faults: list[str], patches: Sequence[str] = (), inpu
         or export.
     """
     planted = [Fault.parse(fault) for fault in faults]
-    module, given, reference = _made(target)
+    module, given, reference = made_by(target)
     given = given if inputs is None else read_inputs(inputs)
     if isinstance(module, Exported):  # of the corpus: exported with patches that the function had on
         if patches:
@@ -131,32 +125,6 @@ def read_inputs(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} cannot be read ({error}); give an .npz file with an array for each input.") from error
 
 
-def _made(target: str) -> tuple[Any, Mapping[str, Any], tuple[Any, Mapping[str, Any]] | None]:
-    """Call the function, and return the module, its inputs, and what the module was rewritten from."""
-    import torch
-
-    place, _, name = target.rpartition(":")
-    if not place or not name:
-        raise InputError(f"'{target}' names no function; give {FORM}.")
-    function = getattr(_imported(place), name, None)
-    if not callable(function):
-        raise InputError(f"There is no function '{name}' in {place}; give {FORM}.")
-    try:
-        made = function()
-    except Exception as error:
-        raise InputError(f"{target} raised {_line(error)}") from error
-    pair = isinstance(made, tuple) and len(made) in (2, 3) and isinstance(made[1], Mapping)
-    if not pair:
-        raise InputError(f"{target} has to return a module and a mapping of its inputs, not a {type(made).__name__}.")
-    module, inputs, *rest = made
-    if not isinstance(module, torch.nn.Module | Exported):
-        raise InputError(f"The first of what {target} returns is a {type(module).__name__}, not a torch.nn.Module.")
-    reference = other_program(rest[0]) if rest else None
-    if rest and reference is None:
-        raise InputError(f"The third of what {target} returns has to be a module and a mapping of its inputs.")
-    return module, inputs, reference
-
-
 def _exported(target: str, module: Any, inputs: Mapping[str, Any]) -> Exported:
     import numpy as np
     import torch
@@ -168,16 +136,11 @@ def _exported(target: str, module: Any, inputs: Mapping[str, Any]) -> Exported:
             )
     except Exception as error:
         example_inputs(module, dict.fromkeys(inputs, np.zeros(1)))  # a name that the forward does not have
-        raise InputError(f"The module of {target} fails in eager PyTorch ({_line(error)}).") from error
+        raise InputError(f"The module of {target} fails in eager PyTorch ({one_line(error)}).") from error
     exported = export_program(module, inputs)
     if isinstance(exported, Failure):
         raise InputError(f"The module of {target} cannot be exported: {exported}")
     return exported
-
-
-def _line(error: Exception) -> str:
-    """Return class and text of an error, on one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def _planted(label: str, healthy: Exported, inputs: Mapping[str, Any], faults: list[Fault]) -> Target:
@@ -185,23 +148,3 @@ def _planted(label: str, healthy: Exported, inputs: Mapping[str, Any], faults: l
     for fault in faults:
         candidate = plant(candidate, fault)
     return Target(label, healthy, candidate, inputs)
-
-
-def _imported(place: str) -> ModuleType:
-    try:
-        if not place.endswith(".py"):
-            return importlib.import_module(place)
-        path = Path(place)
-        if not path.is_file():
-            raise InputError(f"There is no file {path}; give {FORM}.")
-        specification = importlib.util.spec_from_file_location(path.stem, path)
-        assert specification is not None
-        assert specification.loader is not None
-        module = importlib.util.module_from_spec(specification)
-        sys.modules.setdefault(path.stem, module)  # dataclasses look their module up by name
-        specification.loader.exec_module(module)
-    except InputError:
-        raise
-    except Exception as error:
-        raise InputError(f"{place} cannot be imported ({_line(error)}).") from error
-    return module

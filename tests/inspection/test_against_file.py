@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+import torch
 
 import kokoro_nb as nb
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.against_file import ValueSketch
+from kokoro_nb.inspection.value_sketch import ValueSketch
 
 
 @pytest.fixture
@@ -105,3 +106,85 @@ def test_the_order_of_elements_does_not_matter_and_one_channel_does():
     bad = points.copy()
     bad[3] = np.nan
     assert one.distance(ValueSketch(128, bad)) == np.inf
+
+
+class Voice(torch.nn.Module):
+    """A convolution, a linear layer and a clip."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv, self.linear = torch.nn.Conv1d(4, 6, 3, padding=1), torch.nn.Linear(6, 5)
+
+    def forward(self, x):
+        return torch.sigmoid(self.linear(self.conv(x).transpose(1, 2) * 24000.0 / 12000.0))
+
+
+@pytest.fixture
+def exported_by_hand(save, node):
+    """Write what another exporter might make of `Voice`: a product and a sum in place of the linear layer."""
+
+    def make(rate=2.0, bias=0.0, gain=None, scale=1.0):
+        voice = Voice()
+        state = {key: value.detach().numpy() for key, value in voice.state_dict().items()}
+        weight = state["linear.weight"].T.copy() * scale
+        nodes = [
+            node("Transpose", ["x"], ["t"], name="/in", perm=[0, 1, 2]),
+            node("Conv", ["t", "cw", "cb"], ["c"], name="/conv", pads=[1, 1]),
+            node("Mul", ["c", "rate"], ["r"], name="/rate"),
+            node("Transpose", ["r"], ["s"], name="/turn", perm=[0, 2, 1]),
+            node("MatMul", ["s", "lw"], ["m"], name="/product"),
+            node("Add", ["m", "lb"], ["l"], name="/bias"),
+            node("Sigmoid", ["l"], ["y"], name="/out"),
+        ]
+        constants = {"cw": state["conv.weight"], "cb": state["conv.bias"], "rate": np.float32(rate), "lw": weight}
+        constants["lb"] = state["linear.bias"] + np.float32(bias)
+        if gain:
+            nodes[-1].input[0] = "g"
+            nodes.insert(6, node("Mul", ["l", "gain"], ["g"], name="/gain"))
+            constants["gain"] = np.float32(gain)
+        return save(nodes, {"x": [1, 4, 10]}, ["y"], constants)
+
+    return make
+
+
+def test_a_file_in_other_operators_than_its_module_has_no_finding(exported_by_hand):
+    report = nb.inspect(exported_by_hand(), against=Voice())
+    assert report.findings == ()
+    assert any("values of model.onnx are in the module Voice too" in note for note in report.notes)
+
+
+@pytest.mark.parametrize(
+    ("change", "key", "words"),
+    [
+        ({"rate": 2.4}, "/rate", "exactly 1.2 times"),
+        ({"bias": 0.3}, "/bias", "the constant 'lb'"),
+        ({"gain": 1.5}, "/gain", "1.5 times"),
+        ({"scale": 1.5}, "/product", "the constant 'lw'"),
+    ],
+)
+def test_where_a_file_parts_from_its_module_is_named(exported_by_hand, change, key, words):
+    inputs = {"x": np.random.default_rng(0).standard_normal((1, 4, 10)).astype(np.float32)}
+    report = nb.inspect(exported_by_hand(**change), against=(Voice(), inputs))
+    (found,) = report.findings
+    assert (found.key, found.blame) == (key, "file")
+    assert words in found.statement
+    assert report.inputs["x"] == "of the module Voice"
+
+
+def test_what_only_a_clip_hides_is_named(save, node):
+    def file(name, gain):
+        nodes = [node("Mul", ["x", "k"], ["p"], name="/gain"), node("Clip", ["p", "low", "high"], ["y"], name="/clip")]
+        return save(nodes, {"x": [50]}, ["y"], {k: np.float32(v) for k, v in gain.items()}, name=name)
+
+    right, wrong = {"k": 100, "low": 0.0, "high": 1e-3}, {"k": 150, "low": 0.0, "high": 1e-3}
+    x = {"x": np.sign(np.random.default_rng(0).standard_normal(50)).astype(np.float32)}
+    report = nb.inspect(file("b.onnx", wrong), x, against=file("a.onnx", right))
+    assert report.first.key == "/gain"
+
+
+def test_what_no_file_can_be_compared_with_is_refused(exported_by_hand):
+    with pytest.raises(InputError, match="with a int"):
+        nb.inspect(exported_by_hand(), against=3)
+    with pytest.raises(InputError, match="takes 2 inputs"):
+        nb.inspect(exported_by_hand(), against=torch.nn.Bilinear(2, 2, 2))

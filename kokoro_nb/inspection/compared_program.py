@@ -1,0 +1,169 @@
+"""A program of any format as a comparison sees it: its nodes, what they read and give, and every value in float64."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.backends.exported import Exported
+from kokoro_nb.inspection.onnx_file import OnnxFile
+from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers, nodes_of
+from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value, dtypes_of, widened
+from kokoro_nb.inspection.semantics.operator_semantics import NotDefined, computed
+from kokoro_nb.inspection.whole_file import named_constants
+from kokoro_nb.traces.operators import CONSTANT, Operator
+
+Observe = Callable[[str, Value], object]
+PLAIN = (bool, int, float, str, list, tuple)
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedNode:
+    """One node.
+
+    Attributes
+    ----------
+    index : int
+        Its place in the order of execution.
+    key : str
+        Its id in Model Explorer.
+    operator : str
+        The operator, as its format calls it.
+    reads, outputs : tuple of str
+        Names of the values that it reads, constants not among them, and of those that it gives.
+    constants : tuple
+        For each of its arguments in order the name and the array of a constant; None for any other argument.
+    attributes : dict
+        Numbers and texts that belong to it, by name.
+    source : str
+        File and line of the code that calls it; empty where the format does not say.
+    """
+
+    index: int
+    key: str
+    operator: str
+    reads: tuple[str, ...]
+    outputs: tuple[str, ...]
+    constants: tuple[tuple[str, np.ndarray] | None, ...] = ()
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    source: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedProgram:
+    """A program.
+
+    Attributes
+    ----------
+    label : str
+        What it is called in a sentence.
+    inputs, outputs : tuple of str
+        Names, in order.
+    nodes : tuple of ComparedNode
+        In the order of execution.
+    compute : callable
+        ``compute(inputs, observe)`` calls `observe` with the name and the array of each value that follows from the
+        inputs, themselves included, floats in float64, in the order of execution.
+    drawing : str
+        A node that draws at random; empty if there is none.
+    """
+
+    label: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    nodes: tuple[ComparedNode, ...]
+    compute: Callable[[Mapping[str, np.ndarray], Observe], None]
+    drawing: str = ""
+
+
+def of_onnx(file: OnnxFile) -> ComparedProgram:
+    """Return an ONNX file for a comparison; values of nodes without a definition are left out."""
+    nodes = nodes_of(file.model.graph)
+    known = named_constants(file)
+
+    def compute(inputs: Mapping[str, np.ndarray], observe: Observe) -> None:
+        values: dict[str, Value] = {name: widened(value) for name, value in inputs.items()}
+        freed = last_readers(nodes, set())
+        for name, value in values.items():
+            observe(name, value)
+        for node in nodes:
+            for name, value in _given(file, node, values):
+                values[name] = value
+                observe(name, value)
+            for name in freed.get(node.index, ()):
+                values.pop(name, None)
+
+    return ComparedProgram(
+        file.path.name,
+        tuple(value.name for value in file.inputs),
+        tuple(value.name for value in file.model.graph.output),
+        tuple(_of_node(node, known) for node in nodes),
+        compute,
+        next((node.key for node in nodes if node.is_random), ""),
+    )
+
+
+def _of_node(node: OnnxNode, known: Mapping[str, np.ndarray]) -> ComparedNode:
+    attributes = {name: one for name, one in OnnxCall(node.proto, {}).attributes.items() if isinstance(one, PLAIN)}
+    constants = tuple((name, known[name]) if name in known else None for name in node.proto.input)
+    reads = tuple(name for name in node.reads if name not in known)
+    return ComparedNode(node.index, node.key, node.operator, reads, node.outputs, constants, attributes)
+
+
+def _given(file: OnnxFile, node: OnnxNode, values: Mapping[str, Value]) -> list[tuple[str, Value]]:
+    """Return what a node gives in float64; nothing where that is not known."""
+    if any(name not in values and name not in file.constants for name in node.reads):
+        return []
+    outer = {name: values[name] if name in values else file.constants[name] for name in node.reads}
+    inputs = [outer[name] if name else None for name in node.proto.input]
+    try:
+        results = computed(OnnxCall(node.proto, file.opsets, dtypes_of(inputs), outer), inputs)
+    except NotDefined:
+        return []
+    return [(name, value) for name, value in zip(node.proto.output, results, strict=False) if name]
+
+
+def of_exported(exported: Exported, label: str) -> ComparedProgram:
+    """Return a PyTorch program for a comparison; a node's key is the name of its operator."""
+    specification = exported.specification
+    operators = specification.operators
+    drawing = next((one.name for one in operators if "rand" in one.op or "dropout" in one.op), "")
+
+    def compute(inputs: Mapping[str, np.ndarray], observe: Observe) -> None:
+        for name, value in inputs.items():
+            observe(name, widened(value))
+
+        def seen(name: str, result: Any) -> None:
+            observe(name, result.numpy())
+
+        specification.run(inputs, seen, double=True)
+
+    nodes = tuple(
+        ComparedNode(
+            index,
+            one.name,
+            one.op,
+            tuple(name.removeprefix("input:") for name in one.inputs if not name.startswith(CONSTANT)),
+            (one.name,),
+            _constants(exported, one),
+            specification.numbers(one.name),
+            source=specification.source_line(one.name),
+        )
+        for index, one in enumerate(operators)
+    )
+    (results,) = specification.program.graph.output_node().args
+    outputs = tuple(specification.source_of(node) or "" for node in results)
+    return ComparedProgram(label, tuple(spec.name for spec in exported.inputs), outputs, nodes, compute, drawing)
+
+
+def _constants(exported: Exported, operator: Operator) -> tuple[tuple[str, np.ndarray], ...]:
+    """Return the constants of an operator, tensors and then numbers."""
+    program = exported.specification.program
+    found = []
+    for name in (one.removeprefix(CONSTANT) for one in operator.inputs if one.startswith(CONSTANT)):
+        value = program.state_dict.get(name)
+        found.append((name, (program.constants[name] if value is None else value).detach().numpy()))
+    numbers = exported.specification.numbers(operator.name)
+    found += [(name, np.asarray(value)) for name, value in numbers.items() if isinstance(value, float)]
+    return tuple(found)

@@ -1,0 +1,95 @@
+"""What a value is known by in another program, whatever it is called and in which order its elements stand."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kokoro_nb.inspection.compared_program import ComparedProgram
+from kokoro_nb.inspection.semantics.onnx_call import Value
+from kokoro_nb.markup import number
+
+POINTS = 128  # of the sorted elements, by which a value is known
+
+
+@dataclass(frozen=True, eq=False)
+class ValueSketch:
+    """What a value is known by: how many elements, and some of them in the order of size, for each set of inputs."""
+
+    size: int
+    points: np.ndarray
+
+    def distance(self, other: "ValueSketch") -> float:
+        """Return the largest difference of these, of the root mean square of `other`; infinite of another size."""
+        if self.size != other.size or self.points.shape != other.points.shape:
+            return float("inf")
+        finite = np.isfinite(other.points)
+        if (finite != np.isfinite(self.points)).any():
+            return float("inf")
+        apart = np.abs(self.points - other.points)[finite].max(initial=0.0)
+        level = np.sqrt(np.square(other.points[finite]).mean()) if finite.any() else 0.0
+        return 0.0 if apart == 0 else float(apart / level) if level else float("inf")
+
+
+def sketches(program: ComparedProgram, inputs: Sequence[Mapping[str, np.ndarray]]) -> dict[str, ValueSketch]:
+    """Compute a program in float64 and return what each of its floats is known by, in the order of execution."""
+    parts: dict[str, list[tuple[int, np.ndarray]]] = {}
+
+    def note(name: str, value: Value) -> None:
+        if isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.size:
+            parts.setdefault(name, []).append((value.size, _points(value)))
+
+    for one in inputs:
+        program.compute(one, note)
+    whole = {name: each for name, each in parts.items() if len(each) == len(inputs)}
+    return {name: ValueSketch(each[0][0], np.concatenate([p for _, p in each])) for name, each in whole.items()}
+
+
+def _points(value: np.ndarray) -> np.ndarray:
+    ordered = np.sort(value, axis=None)
+    return ordered[np.linspace(0, ordered.size - 1, POINTS).round().astype(int)]
+
+
+def nearest(values: Mapping[str, ValueSketch], others: Mapping[str, ValueSketch]) -> dict[str, tuple[str, float]]:
+    """Return for each value the name of the nearest of the others, and how far it is."""
+    by_size: dict[tuple[int, int], list[str]] = {}
+    for name, one in others.items():
+        by_size.setdefault((one.size, len(one.points)), []).append(name)
+    tables = {size: np.stack([others[name].points for name in names]) for size, names in by_size.items()}
+    found = {}
+    for name, one in values.items():
+        size = (one.size, len(one.points))
+        names = by_size.get(size, [])
+        if names:  # the ten nearest by the plain difference, and of those the nearest by the exact one
+            with np.errstate(invalid="ignore"):
+                apart = np.abs(tables[size] - one.points).max(axis=1)
+            near = [names[k] for k in np.argsort(apart, kind="stable")[:10]] + [
+                names[k] for k in np.flatnonzero(np.isnan(apart))
+            ]
+            found[name] = min(((other, one.distance(others[other])) for other in near), key=lambda pair: pair[1])
+        else:
+            found[name] = ("", float("inf"))
+    return found
+
+
+def scaled(value: ValueSketch, right: ValueSketch) -> list[str]:
+    """Say so if the value is the right one times a number, or plus one."""
+    factor = factor_of(value, right)
+    if factor is not None:
+        return [f"its result is exactly {number(factor)} times what it is there"]
+    if value.size != right.size or not (np.isfinite(value.points).all() and np.isfinite(right.points).all()):
+        return []
+    shift = float((value.points - right.points).mean())
+    if right.points.any() and np.abs(value.points - right.points - shift).max() <= 1e-3 * abs(shift):
+        return [f"its result is what it is there plus {number(shift)}"]
+    return []
+
+
+def factor_of(value: ValueSketch, right: ValueSketch) -> float | None:
+    """Return by which number one value is the other; None if by none."""
+    if value.size != right.size or not (np.isfinite(value.points).all() and np.isfinite(right.points).all()):
+        return None
+    level = float(np.sqrt(np.square(right.points).mean()))
+    factor = float(value.points @ right.points / (right.points @ right.points)) if level else 0.0
+    same = level and np.abs(value.points - factor * right.points).max() <= 1e-3 * level * abs(factor)
+    return factor if same else None
