@@ -1,7 +1,7 @@
 """Text to audio as its users run it: the two exported stages against the model in PyTorch, in turn."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,15 +33,17 @@ class TextToAudioTimes:
         What was spoken.
     rows : tuple of TimedProgram
         ``eager``, then the decoder's backends; what comes before the decoder runs on `HOST`. Of the figures,
-        `SAME_LENGTH` is whether the audio is as long as eager's; its samples cannot be compared, since each draws noise
-        of its own.
+        `SAME_LENGTH` is whether the audio is as long as eager's; each draws noise of its own.
     skipped : mapping
         Backend -> why it is not among them.
+    speakers : mapping
+        Backend -> the two stages that were timed.
     """
 
     text: str
     rows: tuple[TimedProgram, ...]
     skipped: Mapping[str, str]
+    speakers: Mapping[str, TwoStages] = field(default_factory=dict)
 
 
 def measure(
@@ -94,7 +96,7 @@ def measure(
             figures |= of_speaking(text, folders.get(name), kokoro.weights.name, seed).as_dict()
         times_of = spread(times[name]), ratio(times[name], times[BASE])
         rows.append(TimedProgram(name, samples[name] / SAMPLE_RATE, *times_of, figures=figures))
-    return TextToAudioTimes(text, tuple(rows), skipped)
+    return TextToAudioTimes(text, tuple(rows), skipped, speakers)
 
 
 def longest(speaker: TwoStages) -> str:

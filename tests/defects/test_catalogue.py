@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import torch
 from torch import nn
 
 from kokoro_nb.defects import DEFECTS, defect, measure, repro
-from kokoro_nb.defects.catalogue import versions
+from kokoro_nb.defects.catalogue import MEASURED_ON, versions
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.survey import survey
 from kokoro_nb.models import gelu, rewrites
@@ -86,6 +87,27 @@ def test_what_was_mended_upstream_is_gone(monkeypatch):
     known = defect("torch_gelu_infinity")
     monkeypatch.setattr(known, "seen", lambda inputs, mended, run: known.expected(inputs))
     assert measure(known).state == "gone"
+
+
+def test_what_vanished_from_the_version_that_it_was_measured_on_is_no_skip(monkeypatch):
+    known = defect("coremltools_remainder")
+    monkeypatch.setattr(known, "seen", lambda inputs, mended, run: known.expected(inputs))
+    found = measure(known)
+    assert (found.state, found.expected) == ("gone", "present"), "10 skipped it: gone in the installed version"
+    monkeypatch.setattr("kokoro_nb.defects.catalogue.MEASURED_ON", {"coremltools": "8.0"})
+    assert found.expected is None
+
+
+def test_what_depends_on_the_processor_may_be_gone(monkeypatch):
+    known = defect("torch_gelu_infinity")
+    monkeypatch.setattr(known, "seen", lambda inputs, mended, run: known.expected(inputs))
+    assert measure(known).expected is None
+
+
+def test_the_catalogue_was_measured_on_the_pinned_versions():
+    listed = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    assert {known.packages[0] for known in DEFECTS} == set(MEASURED_ON)
+    assert all(f'"{tool}=={version}"' in listed for tool, version in MEASURED_ON.items())
 
 
 def test_a_control_that_is_wrong_is_seen(monkeypatch):

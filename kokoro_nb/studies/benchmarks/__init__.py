@@ -16,6 +16,7 @@ from kokoro_nb.benchmarks.subjects import frames_of
 from kokoro_nb.benchmarks.text_to_audio import TextToAudioTimes
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.studies.benchmarks.convolution_count import convolution_flops
+from kokoro_nb.studies.two_stage_npu.agreement import INPUTS_LIMIT, TextAgreement, against_model
 
 __all__ = ["decoder_times", "profiles", "text_to_audio", "this_machine"]
 
@@ -78,6 +79,42 @@ class Profiles:
         return [{"program": name, **each.as_dict()} for name, each in self.known.items()]
 
 
+@dataclass(frozen=True)
+class SpokenBenchmark:
+    """Text to audio on every backend, and what was timed compared with the model on the same noise.
+
+    Attributes
+    ----------
+    times : TextToAudioTimes
+    agreement : mapping
+        Backend -> what it says against the package's own modules: see `two_stage_npu.agreement`.
+    """
+
+    times: TextToAudioTimes
+    agreement: Mapping[str, TextAgreement]
+
+    @property
+    def rows(self) -> tuple[TimedProgram, ...]:
+        """What was timed, eager first."""
+        return self.times.rows
+
+    @property
+    def skipped(self) -> Mapping[str, str]:
+        """Backend -> why it is not among them."""
+        return self.times.skipped
+
+    @property
+    def far(self) -> dict[str, tuple[tuple[str, float, float, str], ...]]:
+        """Backend -> statement, figure, limit and unit of each check of what it says; NaN where durations differ."""
+        return {
+            name: (
+                ("The decoder is given what the package's own modules predict", one.inputs, INPUTS_LIMIT, "of peak"),
+                ("On one noise the audio has the model's spectrum", one.distance, one.distance_limit, "dB"),
+            )
+            for name, one in self.agreement.items()
+        }
+
+
 def decoder_times(
     kokoro: Kokoro, seconds: Sequence[float], backends: Sequence[str], rounds: int, seed: int
 ) -> tuple[DecoderBenchmark, ...]:
@@ -102,6 +139,10 @@ def profiles(measured: DecoderBenchmark) -> Profiles:
 
 def text_to_audio(
     kokoro: Kokoro, room: float, backends: Sequence[str], rounds: int, seed: int, tokens: int
-) -> TextToAudioTimes:
+) -> SpokenBenchmark:
     """Time text to audio by two exported stages on every backend in turn: see `benchmarks.text_to_audio.measure`."""
-    return speech.measure(kokoro, room, backends, rounds, seed, tokens=tokens)
+    times = speech.measure(kokoro, room, backends, rounds, seed, tokens=tokens)
+    agreement = {
+        name: next(against_model(speaker, kokoro, [times.text], [""], seed)) for name, speaker in times.speakers.items()
+    }
+    return SpokenBenchmark(times, agreement)

@@ -42,6 +42,11 @@ class Conditioning:
         """Spectral flatness of the noise, 0 to 1."""
         return spectral_flatness(self.added)
 
+    @property
+    def rms(self) -> float:
+        """Root mean square of the noise as it is added; full scale is 1."""
+        return describe(self.added).rms
+
 
 @dataclass(frozen=True)
 class NoiseKinds:
@@ -57,7 +62,7 @@ class NoiseKinds:
         return [
             {
                 "noise": one.kind,
-                "RMS": describe(one.added).rms,
+                "RMS": one.rms,
                 "spectral flatness": one.flatness,
                 "float32 to float64, SNR (dB)": one.floor.snr_db,
                 "correlation": one.floor.correlation,

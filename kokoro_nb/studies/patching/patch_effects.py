@@ -1,15 +1,34 @@
-"""What each patch does to the audio, on the same noise, and whether leaving it brings the old audio back."""
+"""What each patch does to the audio, on the same noise, and whether leaving it brings the old audio back.
 
+A patch that claims how much it changes the samples is held to that. One that changes them on purpose is held to what it
+must leave alone: the level, and where its change is too small to be heard, the spectrum.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from kokoro.model import KModel
 
+from kokoro_nb.listening.spectral_agreement import TRANSPARENT
+from kokoro_nb.listening.spectrum import log_spectral_distance
+from kokoro_nb.listening.waveform import rms, rms_ratio_db
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.decoding import decode
 from kokoro_nb.models.patches import PATCHES
 from kokoro_nb.traces.parity import Parity, compare
+
+HEARD = 1.0  # dB: the least difference in level that is heard
+LEVELS: Mapping[str, float] = {
+    "signal_noise": HEARD,
+    # its inverse counts inner bins once in place of twice (1/2) and leaves the sum of the squared windows, 3/2: every
+    # bin is 3/4 to 3/2 of what it should be
+    "custom_stft": float(20 * np.log10(3 / 2)),
+    "exact_istft": HEARD,
+    "sqrt_epsilon": HEARD,
+}
+SPECTRA: Mapping[str, float] = {"sqrt_epsilon": TRANSPARENT}
 
 
 @dataclass(frozen=True)
@@ -28,6 +47,10 @@ class PatchEffect:
         Root mean square with it over without it.
     undone : float
         Largest difference of the audio before the patch to the audio after leaving it; 0 is bit-exact.
+    level : float
+        Root mean square with it over that of the unpatched model, dB.
+    spectrum : float
+        Log-spectral distance to the audio without it, dB.
     """
 
     patch: str
@@ -35,6 +58,8 @@ class PatchEffect:
     change: Parity
     rms_ratio: float
     undone: float
+    level: float
+    spectrum: float
 
     @property
     def within_tolerance(self) -> bool:
@@ -43,8 +68,14 @@ class PatchEffect:
 
     @property
     def tolerance(self) -> float:
-        """What the patch claims to change at most, of the peak; infinite where it claims nothing."""
+        """What the patch claims to change at most, of the peak; infinite where it changes the samples on purpose."""
         return PATCHES[self.patch].tolerance
+
+    @property
+    def heard(self) -> dict[str, tuple[float, float]]:
+        """Of a patch that changes the samples on purpose: what it must leave alone -> figure and limit, dB."""
+        found = {"level": (abs(self.level), LEVELS[self.patch])}
+        return found | ({"spectrum": (self.spectrum, SPECTRA[self.patch])} if self.patch in SPECTRA else {})
 
 
 @dataclass(frozen=True)
@@ -72,6 +103,11 @@ class PatchEffects:
         """Those of the patches that claim how much they change at most."""
         return tuple(one for one in self.effects if one.tolerance < float("inf"))
 
+    @property
+    def on_purpose(self) -> tuple[PatchEffect, ...]:
+        """The others, which change the samples on purpose."""
+        return tuple(one for one in self.effects if one not in self.bounded)
+
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each patch."""
         return [
@@ -79,6 +115,8 @@ class PatchEffects:
                 "patch": one.patch,
                 "change (of peak)": one.change.of_peak,
                 "RMS ratio": one.rms_ratio,
+                "level, of the unpatched (dB)": one.level,
+                "log-spectral distance (dB)": one.spectrum,
                 "undone": one.undone,
                 "beside": ", ".join(one.beside),
                 "needed by": ", ".join(PATCHES[one.patch].needed_by),
@@ -98,8 +136,10 @@ def patch_effects(model: KModel, case: Case, frames: int) -> PatchEffects:
 def patch_effect(model: KModel, case: Case, name: str, frames: int | None = None) -> PatchEffect:
     """Measure the patch `name` against the model without it, on the noise of `case`."""
     beside = PATCHES[name].requires
+    own = decode(model, case, frames=frames)
     without = decode(model, case, beside, frames)
     within = decode(model, case, (*beside, name), frames)
     after = decode(model, case, beside, frames)
-    rms = float(np.sqrt(np.mean(within.astype(np.float64) ** 2) / np.mean(without.astype(np.float64) ** 2)))
-    return PatchEffect(name, beside, compare(without, within), rms, compare(without, after).max_error)
+    change, undone = compare(without, within), compare(without, after).max_error
+    level, spectrum = rms_ratio_db(own, within), log_spectral_distance(without, within)
+    return PatchEffect(name, beside, change, rms(within) / rms(without), undone, level, spectrum)

@@ -26,6 +26,7 @@ from kokoro_nb.studies.pockettts.whole_model import WholeConversion
 from kokoro_nb.traces.parity import compare, largest_error
 
 SAMPLER = 8  # the log's
+CORRECTED = (1, 2, 8, 9)  # tracing succeeds today, ONNX takes scatter, padding can be exact, and attention was not it
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,17 @@ class PortTrial:
     today: str
     agrees: bool
     mended: str
+
+    @property
+    def claim(self) -> str:
+        """What has to be so today, as a sentence."""
+        goes = "does not go as the log says, for a known reason" if self.number in CORRECTED else "goes as the log says"
+        return f"Trial {self.number}, {self.tried}, {goes}."
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is."""
+        return self.agrees != (self.number in CORRECTED)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row of a table."""
@@ -193,7 +205,7 @@ def _padding(model: TTSModel, right: PackageReference, said: Attempt) -> PortTri
         f"{found.offsets} offsets in the projections and the feed-forward layers; a zero token writes up to "
         f"{found.written:.2g}, without LayerNorm's offsets {found.written_without:.2g}, and the latent is still off by "
         f"{found.counted_without:.2g}",
-        exact > 1e-5 or found.offsets > 0 or found.counted_without < 1e-3,
+        not (exact <= 1e-5 and found.offsets == 0 and found.counted_without >= 1e-3),
         "it can: the position moves by the true length; there are no feed-forward offsets, and without any the "
         "advanced position is wrong all the same",
     )
@@ -210,7 +222,7 @@ def _other_attention(model: TTSModel, right: PackageReference, said: Attempt) ->
         "speaks the wrong words and stops after 21 frames: NaN from the cache",
         f"on a finite cache equal to {equal:.2g} of peak; on a cache of NaN {np.isnan(spoilt.stops).mean():.0%} of the "
         f"logits are NaN and it never stops ({len(spoilt.latents)} of {limit} frames)",
-        equal > 1e-5 or not np.isnan(spoilt.stops).all(),
+        not (equal <= 1e-5 and np.isnan(spoilt.stops).all()),
         "what stops and says words had no NaN in it: it was the order (trial 11)",
     )
 
