@@ -26,7 +26,7 @@ test: $(VENV)/.installed-dev $(CLIENTS)/.tried ## run the linter, the type check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -m "not slow" -n $(JOBS) --dist loadfile
+	$(BIN)/python -m pytest -m "not slow" -n $(JOBS) --dist loadfile --seconds outputs/test_seconds.json
 
 test-all: $(VENV)/.installed-dev $(CLIENTS)/.tried ## the tests with the slow sweeps
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile

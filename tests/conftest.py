@@ -1,14 +1,61 @@
-"""The models and the utterance that tests share, each made once, and published files of their form."""
+"""The models and the utterance that tests share, each made once, published files of their form, and where time goes."""
 
 import hashlib
 import json
 import os
+from collections import Counter
+from pathlib import Path
 
 import pytest
+
+from kokoro_nb.time_spent import seconds, time_imports
 
 # Set before torch is loaded: on small tensors a second thread costs more than it brings, most of all on a busy machine.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 TEXT = "Hello world."
+SPENT = pytest.StashKey[dict]()
+FILES = {}  # test file -> seconds, in all and by kind of work
+
+time_imports()
+
+
+def pytest_addoption(parser):
+    """Add ``--seconds FILE``: write there where the time of each test file went."""
+    parser.addoption("--seconds", metavar="FILE", help="write the seconds of each test file, by kind of work")
+
+
+def pytest_collection_finish(session):
+    """Leave out what was imported before the first test."""
+    session.config.stash[SPENT] = seconds()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item):
+    """Add to the last report of each test what has been spent on each kind of work since the test before."""
+    report = (yield).get_result()
+    report.spent = {}
+    if report.when != "teardown":  # a test may have put a clock of its own in place
+        return
+    before, now = item.config.stash[SPENT], seconds()
+    report.spent = {kind: total - before.get(kind, 0.0) for kind, total in now.items()}
+    item.config.stash[SPENT] = now
+
+
+def pytest_runtest_logreport(report):
+    """Add up the reports of a file, also of other processes."""
+    spent = FILES.setdefault(report.location[0], Counter())
+    spent.update({"seconds": report.duration, **report.spent})
+
+
+def pytest_sessionfinish(session):
+    """Write what was added up, in the process that hears of all tests."""
+    path = session.config.getoption("--seconds")
+    if path is None or hasattr(session.config, "workerinput"):
+        return
+    rows = {file: {kind: round(one, 2) for kind, one in spent.items()} for file, spent in sorted(FILES.items())}
+    files = {file: {"seconds": row.pop("seconds"), "profile": row} for file, row in rows.items()}
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(json.dumps(files, indent=2), encoding="utf-8")
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ from kokoro_nb.backends.taps import TAPS, TapMap, write_taps
 from kokoro_nb.cache_keys import cache_key, package_versions
 from kokoro_nb.errors import InputError
 from kokoro_nb.storage import atomic, cache_dir, checksums, clear_drafts, json_ready, read_json, write_json
+from kokoro_nb.time_spent import timed
 
 SCHEMA = 3
 
@@ -139,7 +140,8 @@ def _alone(place: Path) -> Iterator[None]:
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(place.with_name(f".{place.name}.lock"))
-        lock.acquire()
+        with timed("waiting"):
+            lock.acquire()
     except OSError as error:
         raise InputError(
             f"Cannot write {place.parent}: {error.strerror}; choose a folder that can be written."

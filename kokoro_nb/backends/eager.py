@@ -23,6 +23,7 @@ from kokoro_nb.backends.snapshot import require_stateless, snapshot, state
 from kokoro_nb.backends.specification import default_dtype
 from kokoro_nb.errors import InputError
 from kokoro_nb.patch_registry import active_patches, with_patches
+from kokoro_nb.time_spent import timed
 from kokoro_nb.traces.operators import Taps, chosen
 from kokoro_nb.traces.trace import Keep, Recorder, Trace
 
@@ -55,6 +56,7 @@ class EagerProgram:
     double: bool
     source: Exported | None = None
 
+    @timed("run")
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         """Run once: see `base.Program.run`. float64 arrays are taken as they are where it computes in float64."""
         import torch
@@ -69,6 +71,7 @@ class EagerProgram:
             outputs = named_outputs(self.module(*args, **kwargs), self.declared)
         return {name: np.array(output.detach().cpu().numpy()) for name, output in outputs.items()}
 
+    @timed("run")
     def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
         """Run the exported program operator by operator: see `base.Program.trace`."""
         arrays = checked(inputs, self.inputs, self.double)
@@ -140,6 +143,7 @@ class Eager:
         require_stateless(before, state(program.module))
         return Artifact(self.name, None, expected, tuple(outputs), seconds, program=program)
 
+    @timed("load")
     def load(self, artifact: Artifact | Failure) -> EagerProgram:
         """Return the program that the export made."""
         return loadable(artifact, self.name).program

@@ -24,6 +24,7 @@ from kokoro_nb.backends.snapshot import keeps_state, snapshot
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.patch_registry import active_patches
 from kokoro_nb.storage import digest
+from kokoro_nb.time_spent import timed
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,7 @@ class InterpretedProgram:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[str, ...]
 
+    @timed("run")
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         """Run once: see `base.Program.run`."""
         import torch

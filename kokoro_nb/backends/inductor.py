@@ -18,6 +18,7 @@ from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.backends.taps import Untraced
 from kokoro_nb.storage import cache_dir
+from kokoro_nb.time_spent import timed
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class AotInductorProgram(Untraced):
     path: Path
     backend: str
 
+    @timed("run")
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         """Run once: see `base.Program.run`."""
         import torch
@@ -102,6 +104,7 @@ class AotInductor(FileBackend):
                     exported.program, package_path=str(path), inductor_configs=self._configs
                 )
 
+    @timed("load")
     def load(self, artifact: Artifact | Failure) -> AotInductorProgram:
         """Load the package: its library is unpacked into a temporary folder, which goes when the program does."""
         artifact, path = self.loadable(artifact)

@@ -16,6 +16,7 @@ from kokoro_nb.backends.onnx_reference import OnnxGraph, evaluated
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.backends.taps import read_taps
+from kokoro_nb.time_spent import timed
 from kokoro_nb.traces.operators import Taps
 from kokoro_nb.traces.trace import Keep, Trace
 
@@ -33,6 +34,7 @@ class OnnxProgram:
     path: Path
     options: Any
 
+    @timed("run")
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         """Run once: see `base.Program.run`."""
         arrays = checked(inputs, self.inputs)
@@ -40,6 +42,7 @@ class OnnxProgram:
             results = self.session.run(None, fed(self.session, arrays))
         return dict(zip(self.outputs, results, strict=True))
 
+    @timed("run")
     def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
         """Run the file once with the results of operators as further outputs: see `base.Program.trace`.
 
@@ -121,6 +124,7 @@ class OnnxRuntime(FileBackend):
         with on_rung("lowered"), quietly():
             return evaluated(onnx_program(exported).model_proto, exported.inputs, exported.outputs)
 
+    @timed("load")
     def load(self, artifact: Artifact | Failure) -> OnnxProgram:
         """Open a session."""
         artifact, path = self.loadable(artifact)

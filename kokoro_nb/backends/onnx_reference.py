@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
+from kokoro_nb.time_spent import timed
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,7 @@ class OnnxGraph:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[str, ...]
 
+    @timed("run")
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         """Run once: see `base.Program.run`."""
         arrays = checked(inputs, self.inputs)

@@ -16,6 +16,7 @@ import numpy as np
 from kokoro_nb.backends.called_operators import calling_line, calling_module, is_element
 from kokoro_nb.backends.signature import dtype_name
 from kokoro_nb.errors import InputError
+from kokoro_nb.time_spent import timed
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
 
 Observer = Callable[[str, Any], Any]
@@ -121,7 +122,7 @@ class Specification:
         graph, names = self.program.graph, self._result_names
         values = {node: self._placeholder(node, inputs, double) for node in graph.nodes if node.op == "placeholder"}
         dead = self._last_uses
-        with torch.no_grad(), default_dtype(double):
+        with timed("float64" if double else "run"), torch.no_grad(), default_dtype(double):
             for node in graph.nodes:
                 if node.op == "call_function":
                     values[node] = result = _call(node, values, double)
@@ -133,6 +134,7 @@ class Specification:
             (results,) = graph.output_node().args
             return {name: np.array(values[node].numpy()) for name, node in zip(self.outputs, results, strict=True)}
 
+    @timed("float64")
     def recompute(
         self,
         name: str,

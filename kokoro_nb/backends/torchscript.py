@@ -13,6 +13,7 @@ from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, TensorSpec, call_arguments, checked, named_outputs
 from kokoro_nb.backends.taps import Untraced
 from kokoro_nb.patch_registry import with_patches
+from kokoro_nb.time_spent import timed
 
 READS_A_NUMBER = ("aten.item.default", "aten._local_scalar_dense.default")
 
@@ -27,6 +28,7 @@ class TorchScriptProgram(Untraced):
     path: Path
     backend: str
 
+    @timed("run")
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         """Run once: see `base.Program.run`."""
         import torch
@@ -84,6 +86,7 @@ class TorchScript(FileBackend):
             else:
                 trace.save(str(path))
 
+    @timed("load")
     def load(self, artifact: Artifact | Failure) -> TorchScriptProgram:
         """Load the trace; the classes that it was made from are not needed."""
         artifact, path = self.loadable(artifact)

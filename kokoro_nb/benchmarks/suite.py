@@ -12,6 +12,7 @@ from kokoro_nb.benchmarks import text_to_audio as speech
 from kokoro_nb.benchmarks.interleaved import LIMIT
 from kokoro_nb.benchmarks.localisation_cost import measure as localisation_cost
 from kokoro_nb.benchmarks.profiles import Profile, profile
+from kokoro_nb.benchmarks.recorded_times import TESTS, notebook_times, test_times
 from kokoro_nb.benchmarks.startup import MODULES, cached_exports, imports
 from kokoro_nb.benchmarks.subjects import DECODER_BACKENDS, ROUNDS, decoder_inputs, exported_decoder, frames_of
 from kokoro_nb.benchmarks.trace_overhead import trace_cost
@@ -64,6 +65,8 @@ class BenchmarkOptions:
         Whose imports are timed.
     folder : path, optional
         Where the decoders' artefacts are saved.
+    recorded : path
+        Where runs of notebooks and tests have left their records: the project's ``outputs``.
     """
 
     weights: str = "mini"
@@ -76,6 +79,7 @@ class BenchmarkOptions:
     tokens: int = TOKENS
     modules: Sequence[str] = MODULES
     folder: str | Path | None = field(default=None, compare=False)
+    recorded: str | Path = field(default="outputs", compare=False)
 
 
 def run(
@@ -184,6 +188,16 @@ def _localisation_cost(_kokoro: Kokoro, options: BenchmarkOptions) -> Iterator[B
         )
 
 
+def _notebooks(_kokoro: Kokoro, options: BenchmarkOptions) -> Iterator[BenchmarkTable]:
+    rows = notebook_times(Path(options.recorded) / "run")
+    yield BenchmarkTable("Seconds of each notebook in its last run, by kind of work", rows)
+
+
+def _tests(_kokoro: Kokoro, options: BenchmarkOptions) -> Iterator[BenchmarkTable]:
+    rows = [*test_times(Path(options.recorded) / TESTS)]
+    yield BenchmarkTable("Seconds of each test file in the last run, by kind of work", rows)
+
+
 def _startup(kokoro: Kokoro, options: BenchmarkOptions) -> Iterator[BenchmarkTable]:
     yield BenchmarkTable("Time of a notebook's imports, by package", imports(options.modules, options.rounds))
     length = options.lengths[0]
@@ -203,6 +217,8 @@ _RUNNERS: Mapping[str, Callable[[Kokoro, BenchmarkOptions], Iterator[BenchmarkTa
         "word-error-rate": _word_error_rate,
         "trace-overhead": _trace_overhead,
         "localisation-cost": _localisation_cost,
+        "notebooks": _notebooks,
+        "tests": _tests,
         "startup": _startup,
     }
 )

@@ -47,12 +47,14 @@ def _bench(arguments: argparse.Namespace) -> int:
     with quietly():
         from kokoro_nb.benchmarks import stored_results
         from kokoro_nb.benchmarks.suite import BenchmarkOptions, run
-    from kokoro_nb.reporting.versions import commit, project_folder, versions
+    from kokoro_nb.reporting.versions import commit, outputs_folder, project_folder, versions
 
     reference = stored_results.load(arguments.against) if arguments.against else None
     names = ("weights", "backends", "rounds", "limit", "seed", "phrases", "tokens")
     options = {name: getattr(arguments, name) for name in names}
-    label, suites = run(arguments.suite, BenchmarkOptions(lengths=arguments.seconds, modules=IMPORTED, **options))
+    recorded = outputs_folder()
+    measured = BenchmarkOptions(lengths=arguments.seconds, modules=IMPORTED, recorded=recorded, **options)
+    label, suites = run(arguments.suite, measured)
     parameters = {"suites": arguments.suite, "seconds": arguments.seconds, **options}
     result = stored_results.record(label, parameters, versions(), commit(), suites)
     path = stored_results.save(result, arguments.out or (project_folder() or Path.cwd()) / FOLDER)

@@ -22,7 +22,7 @@ from kokoro_nb.findings import read_findings
 from kokoro_nb.reporting.limits import NONE, Limits, enforced
 from kokoro_nb.reporting.logbook import FINDINGS, OUT_DIR
 from kokoro_nb.reporting.run_outcome import RunOutcome, death_outcome, error_outcome, oom_kills, outcome
-from kokoro_nb.reporting.runs import FILE, RunRecord, write_run
+from kokoro_nb.reporting.runs import FILE, SECONDS, RunRecord, read_profile, write_run
 from kokoro_nb.reporting.selection import import_nbformat
 from kokoro_nb.storage import file_digest
 
@@ -161,7 +161,10 @@ def work(job: Job, pipe: Connection, hold: FolderLock) -> None:
     except (KeyboardInterrupt, BrokenPipeError) as error:
         gone = orphaned.is_set() or isinstance(error, BrokenPipeError)
         how = outcome("abandoned" if gone else "terminated")
-    run = job.run.ended(how, round(time.monotonic() - start, 2))
+    took = round(time.monotonic() - start, 2)
+    run = replace(job.run.ended(how, took), profile=read_profile(job.folder, took))
+    with suppress(OSError):
+        (job.folder / SECONDS).unlink(missing_ok=True)
     if run.status not in ("abandoned", "terminated"):
         run = replace(run, files=files_of(job.folder, run.notebook))
     write_end(job.folder, run)

@@ -13,6 +13,7 @@ from kokoro_nb.reporting.versions import versions
 from kokoro_nb.storage import file_digest, in_use, read_json, write_json
 
 FILE = "run.json"
+SECONDS = ".seconds.json"  # what the kernel leaves for the record: see `RunRecord.profile`
 WEIGHTS = (".pth", ".pt", ".safetensors", ".bin", ".npz", ".onnx")
 
 
@@ -43,6 +44,9 @@ class RunRecord:
         Path of each file in the folder when it ended -> its SHA-256; the executed copy counts only if it is listed.
     source : str
         Path of the notebook, where it lies outside the project; else empty.
+    profile : dict
+        Seconds by kind of work, which add up to `seconds`: those of `time_spent.KINDS`, ``other`` for what the cells
+        did besides, ``kernel`` for starting and stopping it. Empty where it was not measured.
     """
 
     notebook: str
@@ -55,6 +59,7 @@ class RunRecord:
     reason: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
     source: str = ""
+    profile: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def executed(self) -> str | None:
@@ -71,6 +76,17 @@ class RunRecord:
         """Return the record of this execution once it has ended like that; without `seconds`, those it has."""
         took = self.seconds if seconds is None else seconds
         return replace(self, status=how.status, reason=how.reason, error=how.error, seconds=took)
+
+
+def read_profile(folder: str | Path, total: float) -> dict[str, float]:
+    """Return `RunRecord.profile` of a run that took `total` seconds, as its kernel left it in `folder`."""
+    try:
+        spent = read_json(Path(folder) / SECONDS, "profile")
+    except InputError:  # the kernel died before its first cell ended
+        return {}
+    cells = spent.pop("cells")
+    whole = {**spent, "other": cells - sum(spent.values()), "kernel": total - cells}
+    return {kind: round(seconds, 2) for kind, seconds in whole.items()}
 
 
 def write_run(folder: str | Path, run: RunRecord) -> Path:
@@ -91,7 +107,7 @@ def read_run(folder: str | Path) -> RunRecord | None:
         return None
     row = read_json(path, "record of a run")
     names = {item.name for item in fields(RunRecord)}
-    if not isinstance(row, dict) or set(row) | {"source"} != names or not _sound(row):
+    if not isinstance(row, dict) or set(row) | {"source", "profile"} != names or not _sound(row):
         raise InputError(f"{path} is no record of a run; delete its folder and run the notebook again.")
     return RunRecord(**row)
 
@@ -99,7 +115,7 @@ def read_run(folder: str | Path) -> RunRecord | None:
 def _sound(row: Mapping[str, Any]) -> bool:
     texts = [row[name] for name in ("notebook", "key", "started", "error", "reason")] + [row.get("source", "")]
     plain = all(isinstance(text, str) for text in texts) and Path(row["notebook"]).name == row["notebook"] != ""
-    seconds, files = row["seconds"], row["files"]
+    seconds, files, profile = row["seconds"], row["files"], row.get("profile", {})
     return (
         plain
         and row["status"] in get_args(Status)
@@ -107,6 +123,8 @@ def _sound(row: Mapping[str, Any]) -> bool:
         and (seconds is None or (isinstance(seconds, int | float) and not isinstance(seconds, bool)))
         and isinstance(files, dict)
         and all(isinstance(checksum, str) for checksum in files.values())
+        and isinstance(profile, dict)
+        and all(isinstance(spent, int | float) for spent in profile.values())
     )
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.markup import Fragment, table
+from kokoro_nb.time_spent import timed
 
 PACKAGE = "kokoro_nb."
 STUDIES = "kokoro_nb.studies."
@@ -26,6 +27,7 @@ class NoDrawingError(InputError):
     """There is no drawing for a type of result."""
 
 
+@timed("figures")
 def shown(result: Any, label: str = "", caption: str = "") -> Any:
     """Return what stands for `result`: a matplotlib figure, a `Fragment`, or what a notebook shows by itself.
 

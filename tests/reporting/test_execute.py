@@ -80,6 +80,15 @@ def test_the_record_on_disk_is_the_one_returned(project):
     assert runs["01_good"].parameters == {"weights": "narrow"}
 
 
+def test_the_record_says_where_the_time_went(project):
+    _, runs = project
+    for name in ("01_good", "02_bad", "03_plain"):
+        assert set(runs[name].profile) >= {"other", "kernel"}, name
+        assert sum(runs[name].profile.values()) == pytest.approx(runs[name].seconds, abs=0.05)
+    assert runs["01_good"].profile["kernel"] > 0
+    assert not any(name.endswith("seconds.json") for run in runs.values() for name in run.files)
+
+
 def test_the_kernel_is_this_interpreter_whatever_is_installed(project):
     root, _ = project
     assert output(root, "01_good").split() == [sys.executable, "ignore", "True"]

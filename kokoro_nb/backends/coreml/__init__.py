@@ -16,6 +16,7 @@ from kokoro_nb.backends.exported import Exported, output_specs
 from kokoro_nb.backends.mil.rounding import FLOAT32, Arithmetic
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.backends.taps import Untraced
+from kokoro_nb.time_spent import timed
 
 Route = Literal["export", "trace"]
 Target = Literal["iOS17", "iOS18"]
@@ -31,6 +32,7 @@ class CoreMlProgram(Untraced):
     path: Path
     backend: str
 
+    @timed("run")
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         """Run once: see `base.Program.run`.
 
@@ -113,6 +115,7 @@ class CoreMl(FileBackend):
             model.save(str(path))
         return places(model, exported)
 
+    @timed("load")
     def load(self, artifact: Artifact | Failure) -> Program:
         """Have Core ML compile and load the model.
 

@@ -14,6 +14,7 @@ from kokoro_nb.backends.executorch.places import Place, places, room
 from kokoro_nb.backends.executorch.tracing import traced, write_room
 from kokoro_nb.backends.exported import Exported, InterpretedProgram
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
+from kokoro_nb.time_spent import timed
 from kokoro_nb.traces.operators import Taps
 from kokoro_nb.traces.trace import Keep, Trace
 
@@ -29,6 +30,7 @@ class ExecutorchProgram:
     path: Path
     backend: str
 
+    @timed("run")
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         """Run once: see `base.Program.run`."""
         import torch
@@ -38,6 +40,7 @@ class ExecutorchProgram:
             results = self.method.execute(tensors)
         return {name: result.numpy() for name, result in zip(self.outputs, results, strict=True)}
 
+    @timed("run")
     def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
         """Run the file once with the event tracer on, in a process of its own: see `base.Program.trace`.
 
@@ -130,6 +133,7 @@ class Executorch(FileBackend):
             edge = edge_program(exported, self.partitioner())
         return InterpretedProgram(edge, exported.inputs, exported.outputs)
 
+    @timed("load")
     def load(self, artifact: Artifact | Failure) -> ExecutorchProgram:
         """Load the program and its one method: see `base.Backend.load`."""
         artifact, path = self.loadable(artifact)

@@ -10,6 +10,7 @@ from kokoro_nb.backends.exported import Exported, output_specs
 from kokoro_nb.backends.mil.interpreter import Interpreter
 from kokoro_nb.backends.mil.rounding import FLOAT32, Arithmetic
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
+from kokoro_nb.time_spent import timed
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class MilGraph:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
 
+    @timed("run")
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         """Run once: see `base.Program.run`."""
         arrays = [array.reshape(array.shape or (1,)) for array in checked(inputs, self.inputs).values()]

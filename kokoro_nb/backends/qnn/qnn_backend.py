@@ -21,6 +21,7 @@ from kokoro_nb.backends.qnn.process import Worker
 from kokoro_nb.backends.qnn.target import checked_options
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.backends.taps import Untraced
+from kokoro_nb.time_spent import timed
 
 _ONNX = OnnxRuntime("onnxruntime")
 
@@ -35,6 +36,7 @@ class QnnProgram(Untraced):
     path: Path
     backend: str
 
+    @timed("run")
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         """Run once: see `base.Program.run`.
 
@@ -133,6 +135,7 @@ class Qnn(FileBackend):
             with on_rung("serialised", seconds), quietly():
                 compile_checked(model, path, self.options()["provider"])
 
+    @timed("load")
     def load(self, artifact: Artifact | Failure) -> QnnProgram:
         """Have the provider load the context."""
         artifact, path = self.loadable(artifact)

@@ -10,6 +10,7 @@ from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.backends.taps import TapMap
+from kokoro_nb.time_spent import timed
 from kokoro_nb.traces.operators import Taps
 from kokoro_nb.traces.trace import Keep, Trace
 
@@ -27,6 +28,7 @@ class TvmProgram:
     outputs: tuple[str, ...]
     taps: Callable[[], TapMap]  # gives the call of the machine that computes each operator
 
+    @timed("run")
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         """Run once: see `base.Program.run`."""
         import tvm
@@ -36,6 +38,7 @@ class TvmProgram:
             results = self.machine["main"](*tensors)
         return {name: result.numpy() for name, result in zip(self.outputs, results, strict=True)}
 
+    @timed("run")
     def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
         """Run once, and look at what each call fills as soon as it has: see `base.Program.trace`.
 

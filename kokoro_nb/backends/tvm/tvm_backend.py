@@ -13,6 +13,7 @@ from kokoro_nb.backends.tvm import targets, tvm_passes
 from kokoro_nb.backends.tvm.compiled_program import Calls, Place, TvmProgram
 from kokoro_nb.backends.tvm.importer import relax_module
 from kokoro_nb.backends.tvm.schedule import Decision, plan
+from kokoro_nb.time_spent import timed
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ class Tvm(FileBackend):
             built.export_library(str(path))
         return calls.places(exported) if calls else None
 
+    @timed("load")
     def load(self, artifact: Artifact | Failure) -> TvmProgram:
         """Load the library into a virtual machine."""
         artifact, path = self.loadable(artifact)
