@@ -20,13 +20,14 @@ from kokoro_nb.models.patches import PATCHES
 from kokoro_nb.traces.parity import Parity, compare
 
 HEARD = 1.0  # dB: the least difference in level that is heard
+# the inverse of custom_stft counts inner bins once in place of twice (1/2) and leaves the sum of the squared windows,
+# 3/2: every bin is 3/4 to 3/2 of what it should be
+INVERSE = float(20 * np.log10(3 / 2))
 LEVELS: Mapping[str, float] = {
     "signal_noise": HEARD,
-    # its inverse counts inner bins once in place of twice (1/2) and leaves the sum of the squared windows, 3/2: every
-    # bin is 3/4 to 3/2 of what it should be
-    "custom_stft": float(20 * np.log10(3 / 2)),
+    "custom_stft": INVERSE,
     "exact_istft": HEARD,
-    "sqrt_epsilon": HEARD,
+    "sqrt_epsilon": INVERSE,  # stands on custom_stft; what it adds itself is in the spectrum
 }
 SPECTRA: Mapping[str, float] = {"sqrt_epsilon": TRANSPARENT}
 
