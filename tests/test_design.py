@@ -15,7 +15,17 @@ PACKAGE = ROOT / "kokoro_nb"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 LAYERS = (
-    {"errors", "storage", "markup", "findings", "patch_registry", "known_warnings", "cache_keys", "time_spent"},
+    {
+        "errors",
+        "storage",
+        "markup",
+        "findings",
+        "patch_registry",
+        "known_warnings",
+        "cache_keys",
+        "quick_imports",
+        "time_spent",
+    },
     {"traces"},
     {"backends"},
     {"listening"},

@@ -8,7 +8,7 @@ import pytest
 
 from kokoro_nb.findings import read_findings
 from kokoro_nb.reporting.execute import run_notebooks
-from kokoro_nb.reporting.html import render_report
+from kokoro_nb.reporting.report_files import render_report
 from kokoro_nb.reporting.selection import declared_parameters, find_notebooks, read_notebook
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"

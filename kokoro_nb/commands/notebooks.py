@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,16 +68,18 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    from kokoro_nb.reporting.html import render_report
+    from kokoro_nb.reporting.report_files import Report, render_report
     from kokoro_nb.reporting.runs import read_runs
-    from kokoro_nb.reporting.selection import notebook_names
+    from kokoro_nb.reporting.selection import find_notebooks, notebook_names
 
     out = _out(arguments)
+    names = notebook_names(arguments.notebooks)
     if not arguments.render_only:
-        _execute(arguments, out)
+        chosen = [path.stem for path in find_notebooks(arguments.notebooks)]
+        _execute(arguments, out, Report(out / "run", out / "report", names, chosen).update)
     elif arguments.notebooks or arguments.parameters or arguments.fresh:
         raise InputError("--render-only runs nothing; leave out the notebooks, -p and --fresh.")
-    print(f"Report: {render_report(out / 'run', out / 'report', names := notebook_names(arguments.notebooks))}")
+    print(f"Report: {render_report(out / 'run', out / 'report', names)}")
     runs = [run for run in read_runs(out / "run") if run.notebook in names or run.source]
     return int(any(run.status != "passed" for run in runs))
 
@@ -98,7 +101,9 @@ def _compare(arguments: argparse.Namespace) -> int:
     return int(found.regressed)
 
 
-def _execute(arguments: argparse.Namespace, out: Path) -> "list[NotebookResult]":
+def _execute(
+    arguments: argparse.Namespace, out: Path, on_change: Callable[[], object] = lambda: None
+) -> "list[NotebookResult]":
     from kokoro_nb.reporting.execute import run_notebooks
     from kokoro_nb.reporting.limits import Limits
     from kokoro_nb.reporting.selection import find_notebooks, parse_value
@@ -108,7 +113,7 @@ def _execute(arguments: argparse.Namespace, out: Path) -> "list[NotebookResult]"
     chosen, jobs = arguments.notebooks, arguments.jobs
     for path in find_notebooks(chosen) if chosen else ():
         print(f"{path.stem}: {path.resolve()}", file=sys.stderr)
-    return run_notebooks(chosen, parameters, jobs, out / "run", arguments.fresh, limits=limits)
+    return run_notebooks(chosen, parameters, jobs, out / "run", arguments.fresh, limits=limits, on_change=on_change)
 
 
 def _out(arguments: argparse.Namespace) -> Path:

@@ -3,8 +3,8 @@
 import json
 import os
 import signal
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from multiprocessing import connection, get_context
 from pathlib import Path
@@ -12,6 +12,7 @@ from threading import current_thread, main_thread
 from typing import Any
 
 from kokoro_nb.errors import InputError, Terminated
+from kokoro_nb.reporting.expected_times import expected_seconds, note_seconds
 from kokoro_nb.reporting.limits import NONE, Limits
 from kokoro_nb.reporting.logbook import now
 from kokoro_nb.reporting.notebook_process import RESERVE, FolderLock, Job, work, write_end
@@ -56,6 +57,7 @@ def run_notebooks(
     fresh: bool = False,
     folder: str | Path | None = None,
     limits: Limits = NONE,
+    on_change: Callable[[], object] = lambda: None,
 ) -> list[NotebookResult]:
     """Execute notebooks, each in ``<out_dir>/<name>``, and return the result of each.
 
@@ -79,6 +81,8 @@ def run_notebooks(
         Where the notebooks are; the project's by default.
     limits : Limits, optional
         What each notebook may take of time and memory; as much as there is by default.
+    on_change : callable, optional
+        Called before the first notebook begins and after each has ended.
 
     Raises
     ------
@@ -104,23 +108,30 @@ def run_notebooks(
     threads = max(1, (os.cpu_count() or 1) // jobs) if jobs > 1 else None
     outcomes, waiting = {}, []
     with locked(root, "run") as lock:
-        progress = Progress(len(notebooks))
+        runs = {
+            name: RunRecord(
+                *(name, "running", content_key(notebook, given[name]), given[name], now()),
+                source=sources.get(name, ""),
+            )
+            for name, notebook in notebooks.items()
+        }
+        progress = Progress({name: expected_seconds(run) for name, run in runs.items()}, jobs)
         try:
             for name, notebook in notebooks.items():
                 clear_drafts(root / name)
-                key = content_key(notebook, given[name])
+                key = runs[name].key
                 kept = None if fresh else reusable(root / name, key)
                 if kept is not None:
                     outcomes[name] = NotebookResult(kept, True)
                     progress.end(name, str(outcomes[name]))
                     continue
                 passed = {**given[name], **({"out_dir": str(root / name)} if "out_dir" in declared[name] else {})}
-                run = RunRecord(name, "running", key, given[name], now(), source=sources.get(name, ""))
                 require_own(root / name, FILE, "a run", "--out")
                 cells = len(notebook.cells) + bool(passed)  # papermill adds a cell with the parameters
                 source = json.dumps(notebook)
-                waiting.append(Job(run, source, root / name, passed, cells, threads, limits, places[name]))
-            for run in _run_all(waiting, jobs, progress, FolderLock(lock)):
+                waiting.append(Job(runs[name], source, root / name, passed, cells, threads, limits, places[name]))
+            on_change()
+            for run in _run_all(waiting, jobs, progress, FolderLock(lock), on_change):
                 outcomes[run.notebook] = NotebookResult(run, False)
         finally:
             progress.close()
@@ -133,7 +144,9 @@ def _own_place(place: Path, folder: str | Path | None) -> Path | None:
     return None if ours else place
 
 
-def _run_all(jobs: Sequence[Job], at_once: int, progress: Progress, hold: FolderLock) -> list[RunRecord]:
+def _run_all(
+    jobs: Sequence[Job], at_once: int, progress: Progress, hold: FolderLock, on_change: Callable[[], object]
+) -> list[RunRecord]:
     spawn = get_context("spawn")  # a fork would copy the parent's threads and locks
     waiting, done = list(jobs), dict[str, RunRecord]()
     running: dict[Any, tuple[Any, Job]] = {}  # receiving end of the pipe -> process and job
@@ -162,7 +175,10 @@ def _run_all(jobs: Sequence[Job], at_once: int, progress: Progress, hold: Folder
                     if name not in done:
                         said = f"The worker process died with exit code {process.exitcode}."
                         done[name] = _ended(job, death_outcome("worker process", process.exitcode, said, starved=False))
+                    note_seconds(done[name])
                     progress.end(name, str(NotebookResult(done[name], False)))
+                    with suppress(InputError):  # no room for a page now: the notebooks go on
+                        on_change()
                 else:
                     if isinstance(said, RunRecord):
                         done[name] = said

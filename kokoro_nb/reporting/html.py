@@ -1,9 +1,9 @@
-"""The report: one HTML file per notebook that needs nothing else and loads nothing, and an index of all verdicts."""
+"""The pages of the report: HTML of one notebook that needs nothing else and loads nothing, and of all verdicts."""
 
 import base64
 import os
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -17,17 +17,18 @@ from kokoro_nb.reporting.cells import Body, render_cells
 from kokoro_nb.reporting.fragments import board, checks, overall, tally
 from kokoro_nb.reporting.logbook import now
 from kokoro_nb.reporting.matrix import columns, tallies
+from kokoro_nb.reporting.readable import clock, duration, size_text
 from kokoro_nb.reporting.run_outcome import AGAIN
-from kokoro_nb.reporting.runs import RunRecord, changed_files, read_runs
+from kokoro_nb.reporting.runs import RunRecord, changed_files
 from kokoro_nb.reporting.selection import read_notebook
 from kokoro_nb.reporting.sick_export import card, severity
 from kokoro_nb.reporting.side_by_side import MARK, player_script
 from kokoro_nb.reporting.versions import commit, versions
-from kokoro_nb.storage import write_text
 
 # of what ended otherwise the status is the word itself
 STATES = {"passed": "completed", "checks failed": "completed", "failed": "stopped"}
-NO_END = ("running", "damaged", "removed")  # how the execution itself ended is another matter
+PENDING = ("waiting", "running")
+NO_END = (*PENDING, "damaged", "removed")  # how the execution itself ended is another matter
 GENERATOR = '<meta name="generator" content="kokoro_nb">'  # by which a page of an earlier report is known
 
 
@@ -80,6 +81,11 @@ class Page:
         return self.run.status in ("passed", "checks failed")
 
     @property
+    def pending(self) -> bool:
+        """Whether its run has not ended, so that there is no page of it yet."""
+        return self.run.status in PENDING
+
+    @property
     def ended(self) -> str:
         """How the execution ended, where it did not come to its end."""
         return self.state if self.run.status in NO_END else f"{self.state} before its end"
@@ -107,53 +113,7 @@ class Page:
     @property
     def started(self) -> str:
         """When it was executed, UTC, to the minute."""
-        return clock(self.run.started)
-
-
-def render_report(run_dir: str | Path, out_dir: str | Path, notebooks: Collection[str] | None = None) -> Path:
-    """Render every notebook that was run and an index of them, and return the path of the index.
-
-    Parameters
-    ----------
-    run_dir : path
-        The folder with a folder per notebook, as `run_notebooks` leaves it.
-    out_dir : path
-        Where ``<name>.html`` and ``index.html`` are written, each whole or not at all. Pages of an earlier report for
-        which there is no run any more are removed.
-    notebooks : collection of str, optional
-        Names of those that there are: what was run under another one is shown, and counts for nothing.
-
-    Raises
-    ------
-    InputError
-        If nothing has been run, or `out_dir` cannot be written.
-    """
-    runs = [_current(run, notebooks) for run in read_runs(run_dir)]
-    if not runs:
-        raise InputError(f"Nothing has been run in {run_dir}; run the notebooks first: kokoro-nb run.")
-    folders = {run.notebook: Path(run_dir) / run.notebook for run in runs}
-    return write_pages([read_page(run, folders[run.notebook], Path(out_dir)) for run in runs], Path(out_dir))
-
-
-def write_pages(pages: Sequence[Page], out_dir: Path) -> Path:
-    """Write a page each and the index, and remove what an earlier report left; return the path of the index."""
-    sizes = {page.name: write_text(out_dir / page.file, render_page(page)).stat().st_size for page in pages}
-    index = write_text(out_dir / "index.html", render_index(pages, sizes))
-    written = {index.name, *(page.file for page in pages)}
-    for path in out_dir.glob("*.html"):
-        if path.name not in written and GENERATOR.encode() in path.read_bytes()[:1000]:
-            path.unlink()
-    return index
-
-
-def _current(run: RunRecord, notebooks: Collection[str] | None) -> RunRecord:
-    if notebooks is None or run.notebook in notebooks or (run.source and Path(run.source).is_file()):
-        return run
-    reason = (
-        f"There is no notebook {run.notebook} any more, it was renamed or removed after this run; delete its folder if "
-        "its results are no longer wanted."
-    )
-    return replace(run, status="removed", reason=reason)
+        return clock(self.run.started) if self.run.started else ""
 
 
 def read_page(run: RunRecord, folder: Path, out_dir: Path | None = None) -> Page:
@@ -245,8 +205,9 @@ def render_index(pages: Sequence[Page], sizes: Mapping[str, int]) -> str:
         tallies={page.name: tallies(page.findings) for page in pages},
         sick=_first_cards([one for page in counted for one in page.sick]),
         boards={page.name: board(page.findings, page.file).html for page in pages},
-        stopped=[page for page in pages if not page.completed],
-        labels=list(dict.fromkeys(page.weights for page in pages)),
+        stopped=[page for page in pages if not page.completed and not page.pending],
+        pending=[page.name for page in pages if page.pending],
+        labels=list(dict.fromkeys(page.weights for page in pages if not page.pending)),
         made=clock(now()),
         versions=versions(),
         commit=commit(),
@@ -285,33 +246,3 @@ def _render(template: str, script: str, style: str = "", **values: Any) -> str:
         script_hash=base64.b64encode(sha256(script.encode()).digest()).decode(),
     )
     return environment.get_template(template).render(values)
-
-
-def clock(iso: str) -> str:
-    """Return an ISO 8601 time in UTC as one reads it.
-
-    >>> clock("2026-11-21T09:44:07+00:00")
-    '2026-11-21 09:44 UTC'
-    """
-    return f"{iso[:10]} {iso[11:16]} UTC"
-
-
-def duration(seconds: float) -> str:
-    """Return a wall time as one reads it.
-
-    >>> duration(4.21), duration(192.6)
-    ('4.2 s', '3 min 13 s')
-    """
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s"
-
-
-def size_text(count: int) -> str:
-    """Return a number of bytes as one reads it.
-
-    >>> size_text(812), size_text(1_540_000)
-    ('1 kB', '1.5 MB')
-    """
-    return f"{max(1, round(count / 1e3))} kB" if count < 1e6 else f"{count / 1e6:.1f} MB"

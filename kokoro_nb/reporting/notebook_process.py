@@ -19,11 +19,11 @@ from typing import IO, TYPE_CHECKING, Any
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import read_findings
+from kokoro_nb.quick_imports import import_jsonschema
 from kokoro_nb.reporting.limits import NONE, Limits, enforced
 from kokoro_nb.reporting.logbook import FINDINGS, OUT_DIR
 from kokoro_nb.reporting.run_outcome import RunOutcome, death_outcome, error_outcome, oom_kills, outcome
 from kokoro_nb.reporting.runs import FILE, SECONDS, RunRecord, read_profile, write_run
-from kokoro_nb.reporting.selection import import_nbformat
 from kokoro_nb.storage import file_digest
 
 if TYPE_CHECKING:
@@ -207,7 +207,8 @@ def execute(job: Job, report: Callable[[int], None], hold: FolderLock | None = N
 
 
 def _execute(job: Job, report: Callable[[int], None], hold: FolderLock | None) -> RunOutcome:
-    nbformat = import_nbformat()
+    import_jsonschema()
+    import nbformat
     import papermill
     from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError

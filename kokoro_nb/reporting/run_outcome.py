@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 Status = Literal[
+    "waiting",  # in an index only: nothing is recorded of it
     "running",
     "passed",
     "failed",

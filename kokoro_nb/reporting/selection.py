@@ -1,13 +1,13 @@
 """Which notebooks there are, which parameters each declares, and what a value on the command line means."""
 
 import ast
-import sys
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kokoro_nb.errors import InputError
+from kokoro_nb.quick_imports import import_jsonschema
 from kokoro_nb.reporting.versions import PACKAGE, project_folder
 
 if TYPE_CHECKING:
@@ -96,23 +96,6 @@ def _number(path: Path) -> str:
     return path.stem[:2] if fnmatch(path.name, PATTERN) else path.stem
 
 
-def import_nbformat() -> Any:
-    """Import nbformat, without what builds a grammar of addresses for its schemas at import, for one second or more.
-
-    No notebook has such an address in a place where the schema asks for one.
-    """
-    name = "rfc3987_syntax"
-    known = name in sys.modules
-    if not known:
-        sys.modules[name] = None  # type: ignore[assignment]  # what imports it takes it for not installed
-    try:
-        import nbformat
-    finally:
-        if not known:
-            del sys.modules[name]
-    return nbformat
-
-
 def read_notebook(path: str | Path) -> "NotebookNode":
     """Read a notebook.
 
@@ -121,7 +104,9 @@ def read_notebook(path: str | Path) -> "NotebookNode":
     InputError
         If it cannot be read as one.
     """
-    nbformat = import_nbformat()
+    import_jsonschema()
+    import nbformat
+
     try:
         notebook = nbformat.read(Path(path), as_version=4)
         nbformat.validate(notebook)  # reading tells of what is wrong in a log alone

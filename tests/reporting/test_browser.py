@@ -8,8 +8,8 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from kokoro_nb.markup import table
-from kokoro_nb.reporting.html import render_report
 from kokoro_nb.reporting.logbook import Logbook
+from kokoro_nb.reporting.report_files import render_report
 from kokoro_nb.reporting.runs import RunRecord, write_run
 from kokoro_nb.storage import file_digest
 

@@ -11,7 +11,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.findings import read_findings
 from kokoro_nb.reporting import execute
 from kokoro_nb.reporting.execute import run_notebooks
-from kokoro_nb.reporting.html import render_report
+from kokoro_nb.reporting.report_files import render_report
 from kokoro_nb.reporting.runs import read_run, write_run
 
 PARAMETERS = 'weights = "seeded"\nout_dir = None'
@@ -183,7 +183,7 @@ def executed(monkeypatch):
     """Names of the notebooks that would be executed, none of which is."""
     names = []
 
-    def pretend(jobs, at_once, progress, hold):
+    def pretend(jobs, at_once, progress, hold, on_change):
         names.extend(job.run.notebook for job in jobs)
         return [replace(job.run, status="passed") for job in jobs]
 

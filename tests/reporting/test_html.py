@@ -12,7 +12,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Finding, write_findings
 from kokoro_nb.markup import resource
-from kokoro_nb.reporting.html import render_report
+from kokoro_nb.reporting.report_files import Report, render_report
 from kokoro_nb.reporting.runs import RunRecord, write_run
 from kokoro_nb.storage import file_digest
 
@@ -222,3 +222,29 @@ def test_chips_meet_wcag_aa():
     chips = dict(re.findall(r"\.knb-(\w+) \{ background: (#[0-9a-f]{6})", resource("markup.css")))
     assert set(chips) == {"pass", "fail", "unknown", "skip"}
     assert all(contrast("#ffffff", colour) >= 4.5 for colour in chips.values())
+
+
+def test_the_index_is_there_before_anything_has_run_and_each_page_as_it_ends(tmp_path):
+    run, out = tmp_path / "run", tmp_path / "report"
+    live = Report(run, out, awaited=("01_good", "02_next"))
+
+    def index():
+        return parsed(live.update().read_text(encoding="utf-8"))
+
+    page = index()
+    assert "0 of 2 notebooks have ended" in page.get_text()
+    assert page.find("meta", attrs={"http-equiv": "refresh"}) is not None
+    assert [row.get_text() for row in page.select(".knb-board td[data-label=Run]")] == ["waiting", "waiting"]
+    assert not page.select("a[href$='.html']")
+    assert not list(out.glob("0*.html"))
+    keep(run, "01_good", cells(), [Finding("finite", "pass", "All finite.", "narrow")])
+    page = index()
+    assert "1 of 2 notebooks have ended" in page.get_text()
+    assert {path.name for path in out.glob("*.html")} == {"index.html", "01_good.html"}
+    written = (out / "01_good.html").stat().st_mtime_ns
+    keep(run, "02_next", cells(), [])
+    page = index()
+    assert page.find("meta", attrs={"http-equiv": "refresh"}) is None
+    assert "notebooks have ended" not in page.get_text()
+    assert (out / "01_good.html").stat().st_mtime_ns == written, "what has not changed is not written again"
+    assert (out / "02_next.html").is_file()

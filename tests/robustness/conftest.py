@@ -16,7 +16,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from kokoro_nb.cache_keys import code_digest
 from kokoro_nb.reporting.execute import run_notebooks
-from kokoro_nb.reporting.html import render_report
+from kokoro_nb.reporting.report_files import render_report
 
 HEAD = "| fault | injected | state reported | sentence | what the next run recovered |"
 PARAMETERS = "out_dir = None"

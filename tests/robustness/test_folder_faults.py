@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.reporting.html import render_report
+from kokoro_nb.reporting.report_files import render_report
 from kokoro_nb.reporting.runs import read_runs
 from kokoro_nb.storage import write_text
 

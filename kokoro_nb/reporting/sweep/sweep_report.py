@@ -6,8 +6,9 @@ from pathlib import Path
 
 from kokoro_nb.findings import Finding
 from kokoro_nb.reporting.cells import Body
-from kokoro_nb.reporting.html import Page, read_page, write_pages
+from kokoro_nb.reporting.html import Page, read_page
 from kokoro_nb.reporting.logbook import now
+from kokoro_nb.reporting.report_files import write_pages
 from kokoro_nb.reporting.runs import RunRecord
 from kokoro_nb.reporting.sweep.cell_result import CellResult
 

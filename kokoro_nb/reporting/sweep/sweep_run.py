@@ -89,7 +89,7 @@ def _execute(
     shared = scheduler is None and workers > 1
     threads = max(1, (os.cpu_count() or 1) // workers) if shared else None
     with connected(scheduler, workers, announce) as client:
-        progress = Progress(len(waiting))
+        progress = Progress({cell.name: None for cell in waiting}, workers)
         try:
             if len(waiting) < total:
                 progress.say(f"{total - len(waiting)} cells are unchanged.")

@@ -80,7 +80,12 @@ def ends(status="passed", error="", workers=("tcp://a",), seen=True):
 def follow(make_notebook, spec_of, tmp_path):
     def follow(client, text="number = [1]", more="", **terms):
         cells = expand(spec_of(tmp_path, f'notebook = "01"\n[grid]\n{text}\n{more}'), make_notebook(tmp_path))
-        course = Dispatcher(client, Progress(len(cells), io.StringIO()), tmp_path / "cells", **terms)
+        course = Dispatcher(
+            client,
+            Progress(dict.fromkeys(cell.name for cell in cells), stream=io.StringIO()),
+            tmp_path / "cells",
+            **terms,
+        )
         return list(course.results(cells))
 
     return follow
