@@ -17,6 +17,7 @@ from kokoro_nb.models.case import Case
 from kokoro_nb.models.decoding import decode
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.studies.waveform_spectrum.judged_versions import JudgedVersions, judged_versions
 
 PACKAGE = "package"
 CUSTOM = "custom_stft only"
@@ -71,6 +72,10 @@ class Versions:
         first = self.audio[reference]
         others = {name: y for name, y in self.audio.items() if name != reference}
         return BandEnergies(reference, {n: band_energy_ratio_db(first, y, self.sr) for n, y in others.items()})
+
+    def judged(self, reference: str) -> JudgedVersions:
+        """Let PESQ and STOI compare every other version with `reference`; what rounding costs is that of `FLOOR`."""
+        return judged_versions(self.audio, self.sr, reference, FLOOR)
 
     def view(self, kind: ViewKind, *names: str) -> SignalView:
         """Return the versions `names`, or all, to be drawn as `kind`.

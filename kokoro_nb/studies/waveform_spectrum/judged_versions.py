@@ -1,0 +1,64 @@
+"""What PESQ and STOI say of every version, and of controls that they have to reject."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.listening.perceived_quality import PerceivedQuality, perceived_quality
+from kokoro_nb.listening.waveform import rms
+
+BEST = {"PESQ": 4.64, "STOI": 1.0}  # of the reference itself
+# PESQ: what a listening test with some thirty people hardly resolves; STOI: about one word in a hundred
+LEAST = {"PESQ": 0.1, "STOI": 0.01}
+
+
+@dataclass(frozen=True)
+class JudgedVersions:
+    """The judges' figures against one reference.
+
+    Attributes
+    ----------
+    reference, floor : str
+        Names of the reference, and of the version that differs from it by rounding alone.
+    versions, controls : mapping
+        By name; the controls are the reference with noise as loud as itself, and the reference backwards.
+    """
+
+    reference: str
+    floor: str
+    versions: Mapping[str, PerceivedQuality]
+    controls: Mapping[str, PerceivedQuality]
+
+    @property
+    def reason(self) -> str:
+        """Why there are no figures of a version that differs by rounding alone; empty where there are."""
+        return self.versions[self.floor].reason
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """By how much a version may be below the best figure of each judge: `LEAST`, or twice what rounding costs."""
+        lost = self.lost(self.floor)
+        return {judge: float(np.maximum(least, 2 * lost[judge])) for judge, least in LEAST.items()}
+
+    def lost(self, name: str) -> dict[str, float]:
+        """Return by how much a version or control is below the best figure of each judge; NaN where there is none."""
+        found = {**self.versions, **self.controls}[name]
+        return {"PESQ": BEST["PESQ"] - found.pesq, "STOI": BEST["STOI"] - found.stoi}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for each version and each control."""
+        return [{"version": name, **one.as_dict()} for name, one in {**self.versions, **self.controls}.items()]
+
+
+def judged_versions(audio: Mapping[str, np.ndarray], sr: int, reference: str, floor: str) -> JudgedVersions:
+    """Let the judges compare all of `audio`, (samples,) float32 by name, at `sr` Hz, with the version `reference`."""
+    first = audio[reference].astype(np.float64)
+    noise = np.random.default_rng(0).normal(0, rms(first), first.size) if np.isfinite(first).all() else first
+    controls = {"noise at 0 dB (control)": first + noise, "backwards (control)": first[::-1]}
+    versions, bad = (
+        {name: perceived_quality(first, y, sr) for name, y in some.items() if name != reference}
+        for some in (audio, controls)
+    )
+    return JudgedVersions(reference, floor, versions, bad)

@@ -1,0 +1,64 @@
+"""The recogniser that learnt from people: espeak's speech is identified, and what is no speech is not."""
+
+import numpy as np
+import pytest
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.listening import closed_set
+from kokoro_nb.listening.closed_set import CARRIER, identified, rhyme_sets, unknown_words
+from kokoro_nb.training.espeak import speak
+
+CHOICES = ("Susan falls.", "Why did mary jump slowly?", "Could we pull a clock?", "The old dog is happy.")
+SR = 24_000
+
+
+@pytest.fixture(scope="module")
+def said():
+    return [speak(text, "en-us", 150).audio for text in CHOICES]
+
+
+def test_each_sentence_is_known_and_the_controls_are_not(said):
+    assert [identified(CHOICES, y, SR) for y in said] == list(CHOICES)
+    noise = np.random.default_rng(0).normal(0, 0.1, 2 * SR)
+    assert [identified(CHOICES, y[::-1], SR) for y in said] != list(CHOICES)
+    assert identified(CHOICES, noise, SR) in (None, *CHOICES)
+    loud = [y + np.random.default_rng(1).normal(0, 10 * np.std(y), y.size) for y in said]
+    assert sum(identified(CHOICES, y, SR) == text for y, text in zip(loud, CHOICES, strict=True)) <= 2
+
+
+def test_neither_level_nor_order_nor_rate_decides(said):
+    first = [identified(CHOICES, y, SR) for y in said]
+    assert [identified(CHOICES, 1e-3 * y, SR) for y in reversed(said)] == first[::-1]
+    assert identified(CHOICES, said[1][::3], 8_000) == CHOICES[1]
+
+
+def test_digital_silence_is_no_obstacle_because_of_the_noise(said, monkeypatch):
+    around = [np.pad(y, SR // 2) for y in said]
+    assert [identified(CHOICES, y, SR) for y in around] == list(CHOICES)
+    monkeypatch.setattr(closed_set, "NOISE_DB", -np.inf)
+    assert [identified(CHOICES, y, SR) for y in around] != list(CHOICES)
+
+
+@pytest.mark.parametrize("y", [np.zeros(SR), np.full(SR, np.nan)])
+def test_nothing_is_heard_in_silence_and_in_nan(y):
+    assert identified(CHOICES, y, SR) is None
+
+
+def test_one_consonant_decides():
+    words = [CARRIER.format(word) for word in ("same", "tame", "fame")]
+    assert [identified(words, speak(text, "en-us", 150).audio, SR) for text in words].count(None) == 0
+
+
+def test_the_sets_are_fifty_of_six():
+    sets = rhyme_sets(50)
+    assert {len(set(words)) for words in sets} == {6}
+    assert unknown_words([word for words in sets for word in words]) == ("sud", "cud")
+    with pytest.raises(InputError, match="51 sets"):
+        rhyme_sets(51)
+
+
+def test_bad_choices_are_one_sentence():
+    with pytest.raises(InputError, match="two different sentences"):
+        identified(["A.", "a"], np.ones(SR), SR)
+    with pytest.raises(InputError, match="no pronunciation of zzyzx"):
+        identified(["zzyzx", "a"], np.ones(SR), SR)

@@ -1,0 +1,62 @@
+"""The judges of quality: the reference is best, every control is worse, and NaN is nothing."""
+
+import numpy as np
+import pytest
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.listening.perceived_quality import perceived_quality
+from kokoro_nb.training.espeak import speak
+
+SR = 24_000
+
+
+@pytest.fixture(scope="module")
+def y():
+    return speak("Could we pull a clock?", "en-us", 150).audio.astype(float)
+
+
+def test_the_reference_is_the_best(y):
+    found = perceived_quality(y, y, SR)
+    assert found.pesq == pytest.approx(4.644, abs=1e-3)  # the largest value of P.862.2's mapping
+    assert found.stoi == pytest.approx(1, abs=1e-6)
+    assert found.late == 0
+
+
+def test_a_shift_and_a_level_are_no_fault(y):
+    late = np.r_[np.zeros(100), y[:-100]]
+    found = perceived_quality(y, 0.5 * late, SR)
+    assert found.late == 100
+    assert found.pesq > 4.5
+    assert found.stoi > 0.999
+    assert perceived_quality(late, y, SR).late == -100
+
+
+@pytest.mark.parametrize("fault", ["noise", "backwards", "clipped", "dropped"])
+def test_every_control_is_worse(y, fault):
+    peak, level = np.abs(y).max(), np.std(y)
+    bad = {
+        "noise": y + np.random.default_rng(0).normal(0, level, y.size),
+        "backwards": y[::-1],
+        "clipped": np.clip(y, -0.05 * peak, 0.05 * peak),
+        "dropped": y * (np.arange(y.size) // 2400 % 2),
+    }[fault]
+    found = perceived_quality(y, bad, SR)
+    assert found.pesq < 4
+    assert found.stoi < 0.95
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"), [(np.nan, "it is not finite"), (0.0, "it is silent")], ids=["NaN in one sample", "silence"]
+)
+def test_what_cannot_be_judged_says_why(y, bad, why):
+    other = np.where(np.arange(y.size) == 7, bad, y) if np.isnan(bad) else 0 * y
+    found = perceived_quality(y, other, SR)
+    assert np.isnan([found.pesq, found.stoi]).all()
+    assert found.reason == why
+    assert found.as_dict()["why not"] == why
+
+
+def test_too_short_and_unequal(y):
+    assert perceived_quality(y[:4800], y[:4800], SR).reason == "it is shorter than 0.5 s"
+    with pytest.raises(InputError):
+        perceived_quality(y, y[:-1], SR)
