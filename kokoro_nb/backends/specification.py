@@ -197,6 +197,10 @@ class Specification:
         node = self._nodes.get(name)
         return "" if node is None else calling_line(node)
 
+    def node_name(self, name: str) -> str:
+        """Return the name of the node that computes the operator `name`."""
+        return self._nodes[name].name if self.named_by is None else self.named_by.node_name(name)
+
     def numbers(self, name: str) -> dict[str, Any]:
         """Return the arguments of the operator `name` that are no tensors, by name; those left out are missing."""
         node = self._nodes.get(name) if self.named_by is None else None

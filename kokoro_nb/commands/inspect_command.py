@@ -32,7 +32,7 @@ def add(commands: Any) -> None:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    inspect.add_argument("file", metavar="FILE", type=Path, help="an .onnx file, with its weights beside it")
+    inspect.add_argument("file", metavar="FILE", type=Path, help="an .onnx, .pt2, .pte or .mlpackage file")
     inspect.add_argument("--inputs", metavar="NPZ", type=Path, help="its inputs by name (default: made from the graph)")
     inspect.add_argument(
         "--against",

@@ -199,7 +199,7 @@ def _again(
     return not all(is_finite(value) for value in values.values())
 
 
-def stated(node: OnnxNode, worst: NodeOutputError) -> str:
+def stated(node: OnnxNode | NodeJudgement, worst: NodeOutputError) -> str:
     """Return in a sentence how a node is wrong."""
     where = f"{node.key} ({node.operator})"
     if worst.finite < worst.right_finite:

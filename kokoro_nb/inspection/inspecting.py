@@ -7,12 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from kokoro_nb.backends.signature import TensorSpec, checked
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.against_file import first_that_parts
 from kokoro_nb.inspection.blame import InspectionFinding, node_findings
 from kokoro_nb.inspection.compared_program import ComparedProgram, of_onnx
 from kokoro_nb.inspection.file_run import FileRun, examined
 from kokoro_nb.inspection.float16_foresight import float16_foresight, foreseen
+from kokoro_nb.inspection.formats import FORMATS, read_program
+from kokoro_nb.inspection.formats.program_report import program_report, with_findings
+from kokoro_nb.inspection.formats.runnable_program import RunnableProgram
 from kokoro_nb.inspection.input_maker import MadeInputs, given_inputs, made_inputs
 from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.node_judgement import judged_outputs
@@ -22,7 +26,6 @@ from kokoro_nb.inspection.onnx_nodes import nodes_of
 from kokoro_nb.inspection.references import Reference, varied
 from kokoro_nb.inspection.whole_file import constants_noted, has_halves, summaries, whole_findings
 
-LATER = (".pte", ".pt2", ".mlpackage", ".mlmodel")
 SCRIPTS = 10  # findings for which a script is written
 
 
@@ -38,12 +41,12 @@ def inspect(
 ) -> InspectionReport:
     """Find out which node of a model file is wrong, and whether the file, the runtime or its number type is to blame.
 
-    Every node is computed again in float64, as its definition says, on the values that it was given on ONNX Runtime.
+    Every node is computed again in float64, as its definition says, on the values that it was given on the runtime.
 
     Parameters
     ----------
     file : path
-        An ONNX file.
+        An ONNX file, or a ``.pt2``, ``.pte``, ``.mlpackage`` or ``.mlmodel``.
     inputs : mapping of str to array, optional
         By the names of the file; without any, valid ones are made from the graph.
     against : path, torch.nn.Module, Exported, or a pair of either and its inputs by name, optional
@@ -69,8 +72,8 @@ def inspect(
         If the file cannot be read or run, or the inputs do not fit it.
     """
     path = Path(file)
-    if path.suffix in LATER:
-        raise InputError(f"{path}: files of the kind {path.suffix} cannot be inspected yet; give an .onnx file.")
+    if path.suffix in FORMATS:
+        return _of_program(read_program(path), inputs, against, static, seconds, folder, tell)
     read = read_onnx(path)
     reference = None if against is None else Reference.of(against)
     if static:
@@ -105,8 +108,38 @@ def _compared(
     """Add to a report where the file first parts from what is right."""
     known = reference.program(inputs)
     found, told = first_that_parts(known, file, [inputs, *(varied(inputs, seed) for seed in (1, 2))])
-    findings = sorted([*report.findings, *([found] if found else [])], key=lambda one: (one.index < 0, one.index))
-    return replace(report, findings=tuple(findings), notes=(*report.notes, told))
+    return with_findings(report, found, told)
+
+
+def _of_program(
+    program: RunnableProgram,
+    inputs: Mapping[str, Any] | None,
+    against: Any,
+    static: bool,
+    seconds: float,
+    folder: str | Path | None,
+    tell: Callable[[str], object],
+) -> InspectionReport:
+    """Inspect a file that is not ONNX."""
+    reference = None if against is None else Reference.of(against)
+    facts = program.facts
+    if static:
+        count = len(program.operators)
+        return InspectionReport(facts.path, "nothing: not run", (), facts.notes, (), (), {}, count, graph=facts.graph)
+    if inputs is None and reference is not None and reference.inputs is not None:
+        inputs = dict(zip([spec.name for spec in facts.inputs], reference.inputs.values(), strict=False))
+    made = program.made_inputs() if inputs is None else _given(inputs, facts.inputs)
+    report = program_report(program, made, seconds, tell)
+    if reference is not None:
+        report = _compared(report, reference, program.compared(), made.arrays)
+    if folder is not None:
+        report.page(Path(folder) / "report.html")
+        report.overlay(Path(folder) / "overlay")
+    return report
+
+
+def _given(inputs: Mapping[str, Any], specs: tuple[TensorSpec, ...]) -> MadeInputs:
+    return MadeInputs(checked(inputs, specs), dict.fromkeys((spec.name for spec in specs), "given"))
 
 
 def _report(file: OnnxFile, made: MadeInputs, seen: FileRun) -> InspectionReport:

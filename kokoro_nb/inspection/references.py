@@ -12,7 +12,8 @@ from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.backends.signature import example_inputs
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.compared_program import ComparedProgram, of_exported, of_onnx
-from kokoro_nb.inspection.onnx_file import read_onnx
+from kokoro_nb.inspection.formats.reading import FORMATS, read_program
+from kokoro_nb.inspection.onnx_file import OnnxFile, read_onnx
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +22,7 @@ class Reference:
 
     Attributes
     ----------
-    what : OnnxFile, Exported or torch.nn.Module
+    what : OnnxFile, RunnableProgram, Exported or torch.nn.Module
         A module is exported once the inputs are known.
     label : str
         What it is called in a sentence.
@@ -45,6 +46,8 @@ class Reference:
         import torch
 
         if isinstance(against, str | Path):
+            if Path(against).suffix in FORMATS:
+                return cls(read_program(against), Path(against).name)
             file = read_onnx(against)
             return cls(file, file.path.name)
         what, inputs = against if isinstance(against, tuple) and len(against) == 2 else (against, None)
@@ -67,8 +70,10 @@ class Reference:
         """
         if isinstance(self.what, Exported):
             return of_exported(self.what, self.label)
-        if not hasattr(self.what, "forward"):
+        if isinstance(self.what, OnnxFile):
             return of_onnx(self.what)
+        if not hasattr(self.what, "forward"):
+            return self.what.compared()
         names = list(self.inputs) if self.inputs is not None else _parameters(self.what)
         if len(names) != len(inputs):
             raise InputError(

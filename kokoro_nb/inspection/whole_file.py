@@ -1,13 +1,14 @@
 """What is seen of a file as a whole: optimised or not, twice, on two threads, drawn again, its types, its constants."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from kokoro_nb.inspection.blame import InspectionFinding
 from kokoro_nb.inspection.file_run import FileRun, relative_difference
-from kokoro_nb.inspection.node_judgement import is_float
+from kokoro_nb.inspection.node_judgement import NodeJudgement, is_float
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import nodes_of
 from kokoro_nb.inspection.onnx_session import run_session, session_of
@@ -164,7 +165,7 @@ def whole_findings(
             statement = f"A second call on the same session gives another output '{one.name}'."
             found.append(InspectionFinding("unstable", "runtime", statement, proof=("The inputs are the same bits.",)))
         if one.snr is not None and one.snr < AUDIBLE:
-            where = amplifier(seen)
+            where = amplifier(seen.nodes, seen.judgements)
             words = (
                 f"The output '{one.name}' is {number(one.snr)} dB above its own rounding error, though every node is "
                 f"right for its type{where}."
@@ -184,11 +185,14 @@ def has_halves(seen: FileRun) -> bool:
     return any(one.dtype in ("float16", "bfloat16") for judgement in seen.judgements for one in judgement.outputs)
 
 
-def amplifier(seen: FileRun) -> str:
-    """Return in words at which node most noise enters; nothing if none adds a hundredth of its result."""
+def amplifier(nodes: Sequence[Any], judgements: Sequence[NodeJudgement]) -> str:
+    """Return in words at which node most noise enters; nothing if none adds a hundredth of its result.
+
+    Each node has ``key``, ``operator``, ``reads`` and ``outputs``: an `OnnxNode` or a `ComparedNode`.
+    """
     noises: dict[str, float] = {}
     most, where = 0.01, ""
-    for node, judgement in zip(seen.nodes, seen.judgements, strict=False):
+    for node, judgement in zip(nodes, judgements, strict=False):
         if judgement.noise is None or not np.isfinite(judgement.noise):
             continue
         before = float(np.max([noises.get(name, 0.0) for name in node.reads], initial=0.0))

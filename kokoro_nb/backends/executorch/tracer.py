@@ -1,7 +1,8 @@
 """Run an ExecuTorch program with its event tracer on: a script of its own, for too small a buffer aborts the process.
 
 ``python tracer.py PROGRAM ROOM FOLDER`` reads ``inputs.npz`` in the folder and writes there ``outputs.npz``,
-``events.etdump`` and ``tensors.bin``. ROOM is the size of the tracer's buffer in bytes.
+``events.etdump`` and ``tensors.bin``. ROOM is the size of the tracer's buffer in bytes. With ``again`` as a fourth
+argument it also writes ``again.npz``: what the second call gives on a program that was loaded without the tracer.
 """
 
 import sys
@@ -9,13 +10,18 @@ from pathlib import Path
 
 import numpy as np
 
-INPUTS, OUTPUTS, EVENTS, TENSORS = "inputs.npz", "outputs.npz", "events.etdump", "tensors.bin"
+INPUTS, OUTPUTS, AGAIN = "inputs.npz", "outputs.npz", "again.npz"
+EVENTS, TENSORS = "events.etdump", "tensors.bin"
 
 
-def main(program: str, room: str, folder: str) -> None:
+def main(program: str, room: str, folder: str, again: str = "") -> None:
     """Run the program once."""
     import torch
-    from executorch.extension.pybindings.portable_lib import _load_for_executorch
+
+    try:  # the extension itself: the module around it imports the exporter, which takes seconds
+        from executorch.extension.pybindings._C import _load_for_executorch
+    except ImportError:  # of another version
+        from executorch.extension.pybindings.portable_lib import _load_for_executorch
 
     with np.load(Path(folder, INPUTS)) as stored:
         inputs = [torch.tensor(stored[name]) for name in stored.files]
@@ -23,6 +29,10 @@ def main(program: str, room: str, folder: str) -> None:
     results = module.run_method("forward", inputs)
     np.savez(Path(folder, OUTPUTS), *(result.numpy() for result in results))
     module.write_etdump_result_to_file(str(Path(folder, EVENTS)), str(Path(folder, TENSORS)))
+    if again:
+        plain = _load_for_executorch(program)
+        plain.run_method("forward", inputs)
+        np.savez(Path(folder, AGAIN), *(result.numpy() for result in plain.run_method("forward", inputs)))
 
 
 if __name__ == "__main__":

@@ -5,12 +5,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kokoro_nb.backends.executorch.tracer import EVENTS, INPUTS, OUTPUTS, TENSORS
+from kokoro_nb.backends.executorch.tracer import AGAIN, EVENTS, INPUTS, OUTPUTS, TENSORS
 from kokoro_nb.backends.taps import read_taps
 from kokoro_nb.storage import read_json, write_json
 from kokoro_nb.traces.operators import Taps
@@ -50,24 +51,60 @@ def traced(
     known = read_taps(program.parent)
     recorder, wanted = known.recorder(taps, keep), known.wanted(taps)
     size = int(read_json(program.with_name(ROOM), "size of the tracer's buffer")["bytes"])
-    with tempfile.TemporaryDirectory() as room:
-        folder = Path(room)
-        np.savez(folder / INPUTS, *inputs.values())
-        _run(program, size, folder)
-        with np.load(folder / OUTPUTS) as stored:
-            results = dict(zip(outputs, (stored[name] for name in stored.files), strict=True))
-        logged = _logged(folder / EVENTS)
-        buffer = np.memmap(folder / TENSORS, np.uint8, "r")
-        shapes = {operator.name: operator.shape for operator in known.operators}
-        for name, (instruction, place) in wanted.items():
-            recorder.add(name, _tensor(buffer, logged[instruction][place]).reshape(shapes[name]))
-        del buffer
+    run = logged_run(program, inputs, size)
+    results, logged = dict(zip(outputs, run.outputs, strict=True)), run.logged
+    shapes = {operator.name: operator.shape for operator in known.operators}
+    for name, (instruction, place) in wanted.items():
+        recorder.add(name, logged[instruction][place].reshape(shapes[name]))
     return recorder.trace(backend, inputs, results, HOW)
 
 
-def _run(program: Path, size: int, folder: Path) -> None:
+@dataclass(frozen=True, eq=False)
+class LoggedRun:
+    """One run with the event tracer on: the outputs, what each instruction logged, and the outputs of a second call."""
+
+    outputs: list[np.ndarray]
+    logged: dict[int, list[np.ndarray]]
+    again: list[np.ndarray]
+
+
+def logged_run(program: Path, inputs: Mapping[str, np.ndarray], size: int, again: bool = False) -> LoggedRun:
+    """Run a file once in a process of its own.
+
+    Parameters
+    ----------
+    program : path
+        A ``.pte`` file.
+    inputs : mapping of str to numpy.ndarray
+        In the order of the program.
+    size : int
+        Bytes of the tracer's buffer; too few abort the process.
+    again : bool
+        Call it twice more without the tracer, and return what the second call gives.
+
+    Raises
+    ------
+    RuntimeError
+        If the process fails; with what it printed.
+    """
+    with tempfile.TemporaryDirectory() as room:
+        folder = Path(room)
+        np.savez(folder / INPUTS, *inputs.values())
+        _run(program, size, folder, again)
+        buffer = np.fromfile(folder / TENSORS, np.uint8)
+        events = _logged(folder / EVENTS)
+        logged = {number: [_tensor(buffer, one) for one in tensors] for number, tensors in events.items()}
+        return LoggedRun(_stored(folder / OUTPUTS), logged, _stored(folder / AGAIN) if again else [])
+
+
+def _stored(path: Path) -> list[np.ndarray]:
+    with np.load(path) as stored:
+        return [stored[name] for name in stored.files]
+
+
+def _run(program: Path, size: int, folder: Path, again: bool) -> None:
     # -P: the script's own folder is no place to import from
-    command = [sys.executable, "-P", str(_TRACER), str(program), str(size), str(folder)]
+    command = [sys.executable, "-P", str(_TRACER), str(program), str(size), str(folder), *(["again"] if again else [])]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode != 0:
         how = f"ended with {done.returncode}"

@@ -1,0 +1,255 @@
+"""Core ML programs: executed by this package's interpreter of MIL, each operator computed again in float64.
+
+Core ML itself runs on macOS alone. What is judged here is the file: what it means in its own number types, against what
+it means in float64.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.backends.base import quietly
+from kokoro_nb.backends.mil.interpreter import Interpreter
+from kokoro_nb.backends.mil.rounding import FLOAT32, FLOAT64
+from kokoro_nb.backends.mil.saved_program import SavedProgram, load_program
+from kokoro_nb.backends.mil.values import declared_dtype
+from kokoro_nb.backends.signature import TensorSpec, dtype_name
+from kokoro_nb.errors import InputError
+from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram
+from kokoro_nb.inspection.formats.pt2_file import OPEN, drawn_inputs
+from kokoro_nb.inspection.formats.runnable_program import Observe, ProgramFacts, ProgramRun
+from kokoro_nb.inspection.input_maker import MadeInputs
+from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
+
+BODY = "it has a program of its own inside, or draws, or holds a state"
+
+
+@dataclass(frozen=True, eq=False)
+class MilFile:
+    """A Core ML program.
+
+    Attributes
+    ----------
+    path : pathlib.Path
+        The package, or a model in one file.
+    saved : SavedProgram
+        What is in it.
+    """
+
+    path: Path
+    saved: SavedProgram
+
+    @classmethod
+    def read(cls, path: Path) -> "MilFile":
+        """Read a package, or an ML program in one file.
+
+        Raises
+        ------
+        InputError
+            If it is damaged, packed, or no ML program.
+        """
+        if path.suffix == ".mlmodel":
+            return cls(path, _in_one_file(path))
+        if path.is_file():
+            raise InputError(f"{path} is a file, and a .mlpackage is a folder; unpack it, or give the folder.")
+        found = cls(path, load_program(path))
+        _ = found.facts  # an operator that is not known is told here
+        return found
+
+    @cached_property
+    def _plain(self) -> Interpreter:
+        return Interpreter(self.saved.program, FLOAT32, function=self._function)
+
+    @cached_property
+    def _double(self) -> Interpreter:
+        return Interpreter(self.saved.program, FLOAT64, function=self._function)
+
+    @property
+    def _function(self) -> str:
+        return self.saved.spec.description.defaultFunctionName or "main"
+
+    @cached_property
+    def _places(self) -> dict[str, tuple[Any, int]]:
+        """The operation that gives each result, and which of its results it is."""
+        block = self.saved.program.functions[self._function]
+        return {
+            variable.name: (operation, place)
+            for operation in block.operations
+            if operation.op_type != "const"
+            for place, variable in enumerate(operation.outputs)
+            if declared_dtype(variable) is not None
+        }
+
+    @cached_property
+    def facts(self) -> ProgramFacts:
+        """What is known before it is run."""
+        variables = self.saved.program.functions[self._function].inputs
+        specs = []
+        for name in self._plain.inputs:
+            shape = tuple(size if isinstance(size, int | np.integer) else OPEN for size in variables[name].shape)
+            dtype = declared_dtype(variables[name])
+            specs.append(TensorSpec(name, tuple(map(int, shape)), dtype_name(dtype)))
+        hidden = {
+            name: BODY
+            for name, (operation, _) in self._places.items()
+            if operation.blocks or "seed" in operation.inputs
+        }
+        ends = {name: name if name in self._places else "" for name in self._plain.outputs}
+        note = (
+            "Core ML runs on macOS alone; the file was executed by an interpreter of MIL, in the file's number types."
+        )
+        return ProgramFacts(
+            self.path,
+            "kokoro_nb's interpreter of MIL",
+            self._function,
+            tuple(specs),
+            ends,
+            {name: name for name in self._places},
+            hidden,
+            (note,),
+        )
+
+    @cached_property
+    def operators(self) -> tuple[Operator, ...]:
+        """The results of the outermost program in order, each under its own name."""
+        found = []
+        for name, (operation, place) in self._places.items():
+            several = len(operation.outputs) > 1
+            op = f"{operation.op_type}[{place}]" if several else operation.op_type
+            variable = operation.outputs[place]
+            shape = tuple(int(size) if isinstance(size, int | np.integer) else OPEN for size in variable.shape)
+            reads = tuple(dict.fromkeys(self._label(one) for one in _read(operation)))
+            found.append(Operator(name, op, "", reads, shape, dtype_name(declared_dtype(variable))))
+        return tuple(found)
+
+    def _label(self, variable: Any) -> str:
+        if variable.name in self._places:
+            return str(variable.name)
+        return f"{INPUT if variable.name in self._plain.inputs else CONSTANT}{variable.name}"
+
+    def recompute(
+        self,
+        name: str,
+        inputs: Mapping[str, Any],
+        captured: Mapping[str, Any],
+        double: bool = True,
+        substitute: Callable[[Any, tuple[Any, ...], dict[str, Any], Any], Any] | None = None,
+    ) -> Any:
+        """Compute one operator on what went into it: see `kokoro_nb.traces.trace.Meaning`; nothing is substituted."""
+        import torch
+
+        operation, place = self._places[name]
+
+        def value(variable: Any) -> Any:
+            if isinstance(variable, list | tuple):
+                return [value(one) for one in variable]
+            if variable.name in captured:
+                return np.asarray(captured[variable.name])
+            return np.asarray(inputs[variable.name]) if variable.name in inputs else None
+
+        given = {one: value(each) for one, each in operation.inputs.items() if not one.startswith("_")}
+        known = {one: each for one, each in given.items() if each is not None}
+        results = (self._double if double else self._plain).alone(operation, known)
+        if results is None:
+            raise InputError(f"{name} cannot be computed alone: {BODY}.")
+        result = torch.from_numpy(np.array(results[place]))
+        dtype = declared_dtype(operation.outputs[place])
+        assert dtype is not None
+        return result if double or not dtype.is_floating_point else result.to(dtype)
+
+    def made_inputs(self, seed: int = 0) -> MadeInputs:
+        """Draw inputs; integers stay below what they look up."""
+        bounds = {}
+        for operation, _ in self._places.values():
+            if operation.op_type.startswith("gather"):
+                table, indices = operation.inputs["x"], operation.inputs["indices"]
+                axis = operation.inputs.get("axis")
+                bounds[indices.name] = int(table.shape[0 if axis is None or axis.val is None else int(axis.val)])
+        return drawn_inputs(self.facts.inputs, seed, bounds)
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> ProgramRun:
+        """Run it in the number types of the file."""
+        captured: dict[str, np.ndarray] = {}
+
+        def observe(_type: str, _name: str, _given: Mapping[str, Any], results: Mapping[str, Any]) -> None:
+            captured.update({key: np.array(one) for key, one in results.items() if key in self._places})
+
+        outputs = self._run(self._plain, inputs, observe)
+        return ProgramRun(captured, outputs)
+
+    def true(self, inputs: Mapping[str, np.ndarray], observe: Observe) -> None:
+        """Compute it in float64 from the start."""
+
+        def seen(_type: str, _name: str, _given: Mapping[str, Any], results: Mapping[str, Any]) -> None:
+            for key, one in results.items():
+                if key in self._places:
+                    observe(key, one)
+
+        self._run(self._double, inputs, seen)
+
+    def _run(self, interpreter: Interpreter, inputs: Mapping[str, np.ndarray], observe: Any) -> dict[str, np.ndarray]:
+        try:
+            with quietly():
+                return interpreter.run(inputs, observe)
+        except InputError:
+            raise
+        except Exception as error:  # of torch, on another's program
+            where = getattr(error, "__notes__", [""])[0]
+            text = " ".join(str(error).split())[:200]
+            raise InputError(f"{self.path} cannot be executed: {text} {where}.") from error
+
+    def compared(self) -> ComparedProgram:
+        """Return it for a comparison with another program."""
+
+        def compute(inputs: Mapping[str, np.ndarray], observe: Observe) -> None:
+            for name, value in inputs.items():
+                observe(name, value.astype(np.float64) if value.dtype.kind == "f" else value)
+            self.true(inputs, observe)
+
+        nodes = []
+        for index, one in enumerate(self.operators):
+            operation, _ = self._places[one.name]
+            reads = tuple(name.removeprefix(INPUT) for name in one.inputs if not name.startswith(CONSTANT))
+            held = {key: each for key, each in operation.inputs.items() if getattr(each, "val", None) is not None}
+            constants = tuple((each.name, np.asarray(each.val)) for each in held.values() if _is_array(each.val))
+            nodes.append(ComparedNode(index, one.name, one.op, reads, (one.name,), constants, _texts(held)))
+        names = tuple(spec.name for spec in self.facts.inputs)
+        ends = tuple(self.facts.outputs.values())
+        return ComparedProgram(self.path.name, names, ends, tuple(nodes), compute, next(iter(self._plain.unseeded), ""))
+
+
+def _texts(held: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: np.asarray(each.val).tolist() for key, each in held.items() if np.asarray(each.val).dtype.kind in "ibU"
+    }
+
+
+def _is_array(value: Any) -> bool:
+    return np.asarray(value).dtype.kind == "f"
+
+
+def _read(operation: Any) -> Iterator[Any]:
+    for name, value in operation.inputs.items():
+        if not name.startswith("_"):
+            yield from value if isinstance(value, list | tuple) else [value]
+
+
+def _in_one_file(path: Path) -> SavedProgram:
+    try:
+        with quietly():
+            import coremltools as ct
+            from coremltools.converters.mil.frontend.milproto.load import load
+
+            spec = ct.utils.load_spec(str(path))
+            kind = spec.WhichOneof("Type")
+            program = load(spec, spec.specificationVersion, str(path.parent)) if kind == "mlProgram" else None
+    except Exception as error:  # of protobuf or of coremltools
+        text = " ".join(str(error).split())[:200]
+        raise InputError(f"{path} is no Core ML model, or it is damaged: {text}.") from error
+    if program is None:
+        raise InputError(f"{path} holds a Core ML model of kind {kind or 'none'}, not an ML program.")
+    return SavedProgram(path, spec, program)

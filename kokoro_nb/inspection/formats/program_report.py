@@ -1,0 +1,271 @@
+"""A file of any format but ONNX run, each operator judged on what it was given, and what was found."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from kokoro_nb.findings import Verdict
+from kokoro_nb.inspection.blame import Blame, InspectionFinding, stated
+from kokoro_nb.inspection.file_run import is_finite, relative_difference, relative_noise
+from kokoro_nb.inspection.formats.runnable_program import ProgramRun, RunnableProgram
+from kokoro_nb.inspection.input_maker import MadeInputs
+from kokoro_nb.inspection.inspection_report import InspectionReport
+from kokoro_nb.inspection.node_judgement import NodeJudgement, NodeOutputError, channels_of, is_float
+from kokoro_nb.inspection.references import varied
+from kokoro_nb.inspection.rounding_limits import spacing
+from kokoro_nb.inspection.whole_file import AUDIBLE, OutputSummary, amplifier, signal_to_noise
+from kokoro_nb.locate.local_error import Judge, LocalError
+from kokoro_nb.markup import number
+from kokoro_nb.traces.operators import CONSTANT, INPUT
+from kokoro_nb.traces.statistics import describe
+from kokoro_nb.traces.trace import Tap, Trace
+
+NEARER = 0.1  # of the runtime's error: a second computation in float32 that stays below it proves the kernel wrong
+
+
+def program_report(
+    program: RunnableProgram, made: MadeInputs, seconds: float = float("inf"), tell: Callable[[str], object] = str
+) -> InspectionReport:
+    """Run a program and judge its operators.
+
+    Parameters
+    ----------
+    program : RunnableProgram
+        The program.
+    made : MadeInputs
+        For each of its inputs.
+    seconds : float
+        After which no further operators are judged.
+    tell : callable
+        Is given a line on how far it is.
+
+    Raises
+    ------
+    InputError
+        If the runtime does not take it or stops.
+    """
+    until = time.monotonic() + seconds
+    facts, inputs = program.facts, made.arrays
+    run = program.run(inputs)
+    tell(f"{facts.path.name} ran")
+    far, true = _inherited(program, inputs, run)
+    known = {one.name: one for one in program.operators}
+    taps = tuple(Tap(known[name], describe(value), value) for name, value in run.captured.items() if name in known)
+    judge = Judge(program, Trace(facts.runtime, taps, inputs=inputs))
+    judgements: list[NodeJudgement] = []
+    findings: list[InspectionFinding] = []
+    notes = list(facts.notes)
+    for index, operator in enumerate(program.operators):
+        if time.monotonic() > until:
+            notes.append(f"The time was up after {len(judgements):,} of {len(program.operators):,} nodes.")
+            break
+        judgement, error = _judged(program, judge, run, far, index)
+        judgements.append(judgement)
+        if error is not None and judgement.verdict == "fail":
+            findings.append(_wrong(program, judgement, error, inputs, run))
+        elif not judgement.finite and judgement.given_finite:
+            finding, note = _not_finite(program, operator.name, judgement, inputs, run, bool(findings))
+            findings += [finding] if finding else []
+            notes += [note] if note else []
+        if index % 50 == 49:
+            tell(f"{index + 1} of {len(program.operators)} nodes")
+    outputs = _summaries(program, inputs, run, true)
+    more, noted = _whole(program, tuple(judgements), outputs, bool(findings))
+    unsound = [name for name, value in inputs.items() if not is_finite(value)]
+    if unsound:
+        findings.insert(0, InspectionFinding("nonfinite", "input", f"The input '{unsound[0]}' itself is not finite."))
+    return InspectionReport(
+        facts.path,
+        facts.runtime,
+        (*findings, *more),
+        (*notes, *noted),
+        tuple(judgements),
+        outputs,
+        made.how,
+        len(program.operators),
+        graph=facts.graph,
+    )
+
+
+Far = Mapping[str, tuple[float, float, bool]]
+
+
+def _inherited(
+    program: RunnableProgram, inputs: Mapping[str, np.ndarray], run: ProgramRun
+) -> tuple[Far, dict[str, np.ndarray]]:
+    """Return how far each captured result is from float64 from the start, and the true outputs."""
+    far: dict[str, tuple[float, float, bool]] = {}
+    true: dict[str, np.ndarray] = {}
+    ends = {giver: name for name, giver in program.facts.outputs.items()}
+
+    def observe(name: str, right: np.ndarray) -> None:
+        if name in ends:
+            true[ends[name]] = np.array(right)
+        value = run.captured.get(name)
+        if value is not None and (is_float(value.dtype) or value.dtype.kind in "iub"):
+            far[name] = (relative_difference(value, right), relative_noise(value, right), is_finite(right))
+
+    program.true(inputs, observe)
+    return far, true
+
+
+def _judged(
+    program: RunnableProgram, judge: Judge, run: ProgramRun, far: Far, index: int
+) -> tuple[NodeJudgement, LocalError | None]:
+    operator = program.operators[index]
+    about = (index, program.facts.keys.get(operator.name, operator.name), operator.op)
+    hidden = program.facts.hidden.get(operator.name, "")
+    if not hidden and operator.name not in run.captured:
+        hidden = "the runtime does not show what it gives"
+    if hidden:
+        return NodeJudgement(*about, "unknown", hidden), None
+    read = [one for one in operator.inputs if not one.startswith(CONSTANT)]
+    unseen = [one for one in read if not one.startswith(INPUT) and one not in run.captured]
+    if unseen and unseen[0] in program.facts.hidden:
+        return NodeJudgement(*about, "unknown", f"what goes into it, {unseen[0]}, is not shown"), None
+    finite = all(is_finite(judge.value(one)) for one in judge.upstream(operator.name))
+    try:
+        error = judge.error(operator.name)
+    except Exception as why:  # another's file on a third party's operators: it is not judged, and says why
+        text = " ".join(str(why).split())[:200]
+        reason = f"it could not be compared: {type(why).__name__}: {text}"
+        return NodeJudgement(*about, "unknown", reason, given_finite=finite), None
+    inherited, noise, sound = far.get(operator.name, (None, None, None))
+    output = _output(operator.name, error)
+    verdict: Verdict = "fail" if output.is_wrong else "pass"
+    found = NodeJudgement(*about, verdict, "", (output,), inherited, finite, sound, False, noise)
+    return found, error
+
+
+def _output(name: str, error: LocalError) -> NodeOutputError:
+    """Return a local error as the error of an output."""
+    given, right = np.asarray(error.given), np.asarray(error.right)
+    dtype = np.dtype(error.dtype) if error.dtype else given.dtype
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(given.astype(np.float64) - right.astype(np.float64))
+    ranked = np.where(error.wrong, 1e300, 0.0) + np.where(np.isfinite(apart), np.minimum(apart, 1e299), 0.0)
+    worst = tuple(int(k) for k in np.unravel_index(int(np.argmax(ranked)), ranked.shape)) if ranked.size else ()
+    unit = float(spacing(np.asarray(error.peak), dtype)) if is_float(dtype) else 1.0
+    empty = float("nan")
+    return NodeOutputError(
+        name,
+        dtype.name,
+        given.shape,
+        float(np.isfinite(given.astype(np.float64)).mean()) if given.size else empty,
+        float(np.isfinite(right.astype(np.float64)).mean()) if given.size else empty,
+        error.error,
+        error.peak,
+        error.error / unit,
+        float(error.ratio),
+        int(error.wrong.sum()),
+        worst,
+        float(given[worst]) if given.size else empty,
+        float(right[worst]) if given.size else empty,
+        channels_of(error.wrong),
+    )
+
+
+def _wrong(
+    program: RunnableProgram,
+    judgement: NodeJudgement,
+    error: LocalError,
+    inputs: Mapping[str, np.ndarray],
+    run: ProgramRun,
+) -> InspectionFinding:
+    """Return who is to blame for an operator that rounding does not explain: a second computation decides."""
+    worst = judgement.outputs[0]
+    kind = "nonfinite" if worst.finite < worst.right_finite else "wrong"
+    second = program.recompute(error.operator.name, inputs, run.captured, double=False).numpy()
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(second.astype(np.float64) - error.right)[np.isfinite(error.right)]
+    near = bool(np.isfinite(apart).all()) and float(apart.max(initial=0.0)) <= NEARER * error.error
+    if kind == "nonfinite":
+        near = bool((np.isfinite(second) == np.isfinite(error.right)).all())
+    blame: Blame = "runtime" if near else "unknown"
+    proof = (
+        "The same operator in PyTorch, in the file's own types and on the same values, agrees with float64."
+        if near
+        else "PyTorch, in the file's own types and on the same values, does not agree with float64 here either."
+    )
+    where = (judgement.key, judgement.operator, judgement.index)
+    return InspectionFinding(kind, blame, stated(judgement, worst), *where, (proof,))
+
+
+def _not_finite(
+    program: RunnableProgram,
+    name: str,
+    judgement: NodeJudgement,
+    inputs: Mapping[str, np.ndarray],
+    run: ProgramRun,
+    began: bool,
+) -> tuple[InspectionFinding | None, str]:
+    """Return who is to blame for an operator that rightly gives what is not finite, out of finite values."""
+    worst = judgement.outputs[0]
+    share = f"{1 - worst.finite:.2%} of its result ({worst.dtype})"
+    where = (judgement.key, judgement.operator, judgement.index)
+    statement = f"{judgement.key} ({judgement.operator}) gives the first values that are not finite: {share}."
+    if judgement.true_finite:
+        proof = f"In float64 from the start the same file is finite here: it is beyond {worst.dtype}."
+        return InspectionFinding("nonfinite", "precision", statement, *where, (proof,)), ""
+    if began or all(is_finite(value) for value in run.outputs.values()):
+        note = f"{judgement.key} gives {share} that is not finite; no output of the file shows it."
+        return None, "" if began else note
+    other = program.run(varied(inputs, 1)).captured.get(name)
+    again = other is not None and not is_finite(other)
+    words = "On other inputs it is not finite either." if again else "On other inputs it is finite."
+    law = "The operator does what its definition says, and float64 from the start is not finite here either."
+    return InspectionFinding("nonfinite", "file" if again else "input", statement, *where, (law, words)), ""
+
+
+def _summaries(
+    program: RunnableProgram, inputs: Mapping[str, np.ndarray], run: ProgramRun, true: Mapping[str, np.ndarray]
+) -> tuple[OutputSummary, ...]:
+    again = run.again or program.run(inputs).outputs
+    found = []
+    for name, value in run.outputs.items():
+        right = true.get(name)
+        found.append(
+            OutputSummary(
+                name,
+                value.dtype.name,
+                value.shape,
+                float(np.isfinite(value.astype(np.float64)).mean()) if value.size else float("nan"),
+                None if right is None else relative_difference(value, right),
+                None if right is None else signal_to_noise(value, right),
+                None,
+                None,
+                again[name].tobytes() == value.tobytes(),
+                None,
+            )
+        )
+    return tuple(found)
+
+
+def _whole(
+    program: RunnableProgram, judgements: tuple[NodeJudgement, ...], outputs: tuple[OutputSummary, ...], wrong: bool
+) -> tuple[list[InspectionFinding], list[str]]:
+    """Name what is wrong with the file as a whole, and what was noticed."""
+    found, notes = [], []
+    halves = any(one.dtype in ("float16", "bfloat16") for judgement in judgements for one in judgement.outputs)
+    for one in outputs:
+        if one.again is False:
+            statement = f"A second call gives another output '{one.name}'."
+            found.append(InspectionFinding("unstable", "runtime", statement, proof=("The inputs are the same bits.",)))
+        if one.snr is not None and one.snr < AUDIBLE and not wrong:
+            words = (
+                f"The output '{one.name}' is {number(one.snr)} dB above its own rounding error, though every node that "
+                f"was judged is right for its type{amplifier(program.compared().nodes, judgements)}."
+            )
+            if halves:
+                found.append(InspectionFinding("precision", "precision", words))
+            else:
+                notes.append(words)
+    return found, notes
+
+
+def with_findings(report: InspectionReport, found: InspectionFinding | None, told: str) -> InspectionReport:
+    """Return a report with what a comparison found added in its place."""
+    findings = sorted([*report.findings, *([found] if found else [])], key=lambda one: (one.index < 0, one.index))
+    return replace(report, findings=tuple(findings), notes=(*report.notes, told))

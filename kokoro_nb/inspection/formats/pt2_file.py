@@ -1,0 +1,171 @@
+"""Programs that `torch.export.save` wrote: read, run in PyTorch, and each operator computed again in float64."""
+
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.backends.base import quietly
+from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.signature import TensorSpec, dtype_name
+from kokoro_nb.errors import InputError
+from kokoro_nb.inspection.compared_program import ComparedProgram, of_exported
+from kokoro_nb.inspection.formats.runnable_program import Observe, ProgramFacts, ProgramRun
+from kokoro_nb.inspection.input_maker import MadeInputs
+from kokoro_nb.traces.operators import Operator
+
+HEAVIEST = 4 * 2**30  # bytes when unpacked
+OPEN = 16  # length of an axis that the file leaves open, where it has no example
+
+
+@dataclass(frozen=True, eq=False)
+class Pt2File:
+    """A program of `torch.export`.
+
+    Attributes
+    ----------
+    path : pathlib.Path
+        The file.
+    exported : Exported
+        What is in it.
+    """
+
+    path: Path
+    exported: Exported
+
+    @classmethod
+    def read(cls, path: Path) -> "Pt2File":
+        """Read a file.
+
+        Raises
+        ------
+        InputError
+            If it is no such file, is cut off or damaged, or becomes too large when unpacked.
+        """
+        import torch
+
+        try:
+            with zipfile.ZipFile(path) as archive:
+                size = sum(one.file_size for one in archive.infolist())
+        except (zipfile.BadZipFile, OSError) as error:
+            raise InputError(f"{path} is no .pt2 file of torch.export.save, or it is cut off: {error}.") from error
+        if size > HEAVIEST:
+            raise InputError(f"{path} has {size:,} bytes when unpacked; at most {HEAVIEST:,} are read.")
+        try:
+            with quietly():
+                program = torch.export.load(str(path))
+        except Exception as error:  # of any type, by what is damaged
+            text = " ".join(str(error).split())[:200]
+            raise InputError(f"{path} cannot be read by torch.export.load: {type(error).__name__}: {text}.") from error
+        names = [name for name in program.graph_signature.user_inputs if isinstance(name, str)]
+        nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+        specs = tuple(_spec(name, nodes[name].meta["val"]) for name in names)
+        (results,) = program.graph.output_node().args
+        outputs = ("output",) if len(results) == 1 else tuple(f"output_{k}" for k in range(len(results)))
+        return cls(path, Exported(None, program, specs, outputs, (), 0.0))
+
+    @cached_property
+    def facts(self) -> ProgramFacts:
+        """What is known before it is run."""
+        import torch
+
+        specification = self.exported.specification
+        (results,) = specification.program.graph.output_node().args
+        givers = [specification.source_of(node) or "" for node in results]
+        drawing = [one.name for one in self.operators if "rand" in one.op or "bernoulli" in one.op]
+        return ProgramFacts(
+            self.path,
+            f"PyTorch {torch.__version__}",
+            "graph",
+            self.exported.inputs,
+            dict(zip(self.exported.outputs, givers, strict=True)),
+            {one.name: specification.node_name(one.name) for one in self.operators},
+            dict.fromkeys(drawing, "draws at random"),
+        )
+
+    @property
+    def operators(self) -> tuple[Operator, ...]:
+        """All of them, in the order of execution."""
+        return self.exported.specification.operators
+
+    def recompute(
+        self,
+        name: str,
+        inputs: Mapping[str, Any],
+        captured: Mapping[str, Any],
+        double: bool = True,
+        substitute: Callable[[Any, tuple[Any, ...], dict[str, Any], Any], Any] | None = None,
+    ) -> Any:
+        """Compute one operator on what went into it: see `Specification.recompute`."""
+        return self.exported.specification.recompute(name, inputs, captured, double, substitute)
+
+    def made_inputs(self, seed: int = 0) -> MadeInputs:
+        """Return the example inputs that the file holds, else draw some."""
+        from torch.utils._pytree import tree_leaves
+
+        examples = self.exported.program.example_inputs
+        leaves = [] if examples is None else [one for one in tree_leaves(examples) if hasattr(one, "detach")]
+        if len(leaves) == len(self.exported.inputs):
+            arrays = {spec.name: leaf.detach().numpy() for spec, leaf in zip(self.exported.inputs, leaves, strict=True)}
+            return MadeInputs(arrays, dict.fromkeys(arrays, "the example that the file holds"))
+        return drawn_inputs(self.exported.inputs, seed)
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> ProgramRun:
+        """Run it operator by operator in PyTorch.
+
+        Raises
+        ------
+        InputError
+            If PyTorch stops.
+        """
+        captured: dict[str, np.ndarray] = {}
+
+        def observe(name: str, result: Any) -> None:
+            captured[name] = result.detach().numpy().copy()
+
+        try:
+            outputs = self.exported.specification.run(inputs, observe)
+        except Exception as error:
+            text = " ".join(str(error).split())[:200]
+            raise InputError(f"PyTorch stops on {self.path}: {type(error).__name__}: {text}.") from error
+        return ProgramRun(captured, outputs)
+
+    def true(self, inputs: Mapping[str, np.ndarray], observe: Observe) -> None:
+        """Compute it in float64 from the start."""
+
+        def seen(name: str, result: Any) -> None:
+            observe(name, result.numpy())
+
+        self.exported.specification.run(inputs, seen, double=True)
+
+    def compared(self) -> ComparedProgram:
+        """Return it for a comparison with another program."""
+        return of_exported(self.exported, self.path.name)
+
+
+def _spec(name: str, value: Any) -> TensorSpec:
+    shape = tuple(size if isinstance(size, int) else OPEN for size in value.shape)
+    return TensorSpec(name, shape, dtype_name(value.dtype))
+
+
+def drawn_inputs(specs: tuple[TensorSpec, ...], seed: int, bounds: Mapping[str, int] | None = None) -> MadeInputs:
+    """Draw inputs of these shapes: floats of a standard normal, integers below a bound (2 where none is known)."""
+    draw = np.random.default_rng(seed)
+    arrays: dict[str, np.ndarray] = {}
+    how = {}
+    for spec in specs:
+        dtype = np.dtype(spec.dtype)
+        if dtype.kind == "b":
+            arrays[spec.name], words = np.ones(spec.shape, bool), "all true"
+        elif dtype.kind in "iu":
+            bound = (bounds or {}).get(spec.name, 2)
+            arrays[spec.name] = draw.integers(min(1, bound - 1), bound, spec.shape).astype(dtype)
+            words = f"integers below {bound}"
+        else:
+            arrays[spec.name], words = draw.standard_normal(spec.shape).astype(dtype), "normal, seed " + str(seed)
+        how[spec.name] = f"{words}, shape {spec.shape}"
+    return MadeInputs(arrays, how)

@@ -1,0 +1,158 @@
+"""What an instruction of an ExecuTorch program computes: PyTorch's operator of that name, in any float type."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kokoro_nb.errors import InputError
+
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of an operator: its name, and what it is when it is left out."""
+
+    name: str
+    default_value: Any = None
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The arguments that an operator has, without those that it writes to."""
+
+    arguments: tuple[Argument, ...]
+
+
+class FunctionalOperator:
+    """An operator of the form ``name.out`` called without the memory that it writes to.
+
+    It has the parts of a PyTorch operator that `kokoro_nb.locate.rounding_bound` looks at.
+
+    Parameters
+    ----------
+    name : str
+        Such as ``aten::add.out``.
+
+    Raises
+    ------
+    InputError
+        If neither PyTorch nor this module has an operator of that name.
+    """
+
+    results: tuple[Any, ...] = ()
+    """The types that the file declares of its results."""
+
+    def __init__(self, name: str):
+        self.name = name
+        stem = name.split(".", maxsplit=1)[0]
+        self._function: Function | None = None
+        self.is_view = stem.endswith(("_copy", "et_view", "_clone_dim_order"))  # rounds nothing
+        own = OWN.get(stem)
+        if own is not None:
+            self._function, names = own
+            self._schema = Schema(tuple(map(Argument, names)))
+            self.written: tuple[str, ...] = ("out",)
+            return
+        namespace, _, rest = name.partition("::")
+        plain, _, overload = rest.partition(".")
+        import torch
+
+        try:
+            packet = getattr(getattr(torch.ops, namespace), plain)
+            self._operator = getattr(packet, overload or "default")
+        except AttributeError as error:
+            raise InputError(f"the operator {name} is not known here") from error
+        arguments = self._operator._schema.arguments
+        self.written = tuple(one.name for one in arguments if one.is_out)
+        self._schema = Schema(tuple(Argument(o.name, o.default_value) for o in arguments if not o.is_out))
+
+    def __str__(self) -> str:
+        return self.name.replace("::", ".")
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Compute it; results are of the type of the widest float among its arguments."""
+        named = dict(zip((one.name for one in self._schema.arguments), args, strict=False)) | kwargs
+        if self._function is not None:
+            return self._function(**named)
+        import torch
+
+        floats = [one.dtype for one in _tensors(named) if one.is_floating_point()]
+        kind = torch.float64 if torch.float64 in floats else floats[0] if floats else torch.int64
+        kinds = self.results or (kind,) * len(self.written)
+        dtypes = [kind if one.is_floating_point and floats else one for one in kinds]
+        outs = {name: torch.empty(0, dtype=dtype) for name, dtype in zip(self.written, dtypes, strict=True)}
+        return self._operator(**named, **outs)
+
+
+def _tensors(named: dict[str, Any]) -> list[Any]:
+    values = [one for value in named.values() for one in (value if isinstance(value, list | tuple) else [value])]
+    return [one for one in values if hasattr(one, "is_floating_point")]
+
+
+def _quantised(input: Any, scale: Any, zero_point: Any, quant_min: int, quant_max: int, dtype: Any) -> Any:
+    import torch
+
+    whole = torch.round(input / scale) + zero_point
+    return torch.clamp(whole, quant_min, quant_max).to(dtype)
+
+
+def _quantised_by_channel(
+    input: Any, scales: Any, zero_points: Any, axis: int, quant_min: int, quant_max: int, dtype: Any
+) -> Any:
+    shape = [-1 if k == axis % input.ndim else 1 for k in range(input.ndim)]
+    return _quantised(input, scales.reshape(shape), zero_points.reshape(shape), quant_min, quant_max, dtype)
+
+
+def _dequantised(
+    input: Any, scale: Any, zero_point: Any, quant_min: int, quant_max: int, dtype: Any, out_dtype: Any = None
+) -> Any:
+    import torch
+
+    return (input.to(torch.float64) - zero_point) * scale
+
+
+def _dequantised_by_channel(
+    input: Any,
+    scales: Any,
+    zero_points: Any,
+    axis: int,
+    quant_min: int,
+    quant_max: int,
+    dtype: Any,
+    out_dtype: Any = None,
+) -> Any:
+    shape = [-1 if k == axis % input.ndim else 1 for k in range(input.ndim)]
+    zero = 0 if zero_points is None else zero_points.reshape(shape)
+    return _dequantised(input, scales.reshape(shape), zero, quant_min, quant_max, dtype)
+
+
+OWN: dict[str, tuple[Function, tuple[str, ...]]] = {
+    "executorch_prim::et_view": (lambda self, size: self.reshape(size), ("self", "size")),
+    "aten::view_copy": (lambda self, size: self.reshape(size), ("self", "size")),
+    "dim_order_ops::_to_dim_order_copy": (
+        lambda self, non_blocking=False, dim_order=None: self,
+        ("self", "non_blocking", "dim_order"),
+    ),
+    "dim_order_ops::_clone_dim_order": (
+        lambda self, non_blocking=False, dim_order=None: self,
+        ("self", "non_blocking", "dim_order"),
+    ),
+    "quantized_decomposed::quantize_per_tensor": (
+        _quantised,
+        ("input", "scale", "zero_point", "quant_min", "quant_max", "dtype"),
+    ),
+    "quantized_decomposed::quantize_per_channel": (
+        _quantised_by_channel,
+        ("input", "scales", "zero_points", "axis", "quant_min", "quant_max", "dtype"),
+    ),
+    "quantized_decomposed::dequantize_per_tensor": (
+        _dequantised,
+        ("input", "scale", "zero_point", "quant_min", "quant_max", "dtype", "out_dtype"),
+    ),
+    "quantized_decomposed::dequantize_per_channel": (
+        _dequantised_by_channel,
+        ("input", "scales", "zero_points", "axis", "quant_min", "quant_max", "dtype", "out_dtype"),
+    ),
+}
+"""Operators of ExecuTorch that PyTorch has not: what each computes, and the names of its arguments."""

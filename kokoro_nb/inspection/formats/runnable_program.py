@@ -1,0 +1,102 @@
+"""What a file of another format has to offer so that its operators can be judged."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from kokoro_nb.backends.signature import TensorSpec
+from kokoro_nb.inspection.compared_program import ComparedProgram
+from kokoro_nb.inspection.input_maker import MadeInputs
+from kokoro_nb.traces.operators import Operator
+
+Observe = Callable[[str, np.ndarray], object]
+
+
+@dataclass(frozen=True, eq=False)
+class ProgramRun:
+    """One run on the runtime.
+
+    Attributes
+    ----------
+    captured : dict of str to numpy.ndarray
+        The result of each operator that the runtime shows, by its name.
+    outputs : dict of str to numpy.ndarray
+        The outputs by name.
+    again : dict of str to numpy.ndarray
+        What a second call gives; empty if there was none.
+    """
+
+    captured: Mapping[str, np.ndarray]
+    outputs: Mapping[str, np.ndarray]
+    again: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ProgramFacts:
+    """What is known of a program before it is run.
+
+    Attributes
+    ----------
+    path : pathlib.Path
+        The file.
+    runtime : str
+        What it is run on, with its version.
+    graph : str
+        The graph's id in Model Explorer.
+    inputs : tuple of TensorSpec
+        In order.
+    outputs : dict of str to str
+        Name of each output -> the operator that gives it; an empty text if none does.
+    keys : dict of str to str
+        Name of each operator -> its id in Model Explorer.
+    hidden : dict of str to str
+        Operators that cannot be judged, with the reason.
+    notes : tuple of str
+        What was noticed while it was read.
+    """
+
+    path: Path
+    runtime: str
+    graph: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: Mapping[str, str]
+    keys: Mapping[str, str]
+    hidden: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+class RunnableProgram(Protocol):
+    """A file that was read; it is a `kokoro_nb.traces.trace.Meaning` as well."""
+
+    @property
+    def facts(self) -> ProgramFacts:
+        """What is known before it is run."""
+
+    @property
+    def operators(self) -> tuple[Operator, ...]:
+        """All of them, in the order of execution."""
+
+    def recompute(
+        self,
+        name: str,
+        inputs: Mapping[str, Any],
+        captured: Mapping[str, Any],
+        double: bool = True,
+        substitute: Callable[[Any, tuple[Any, ...], dict[str, Any], Any], Any] | None = None,
+    ) -> Any:
+        """Compute one operator on what went into it: see `kokoro_nb.traces.trace.Meaning.recompute`."""
+
+    def made_inputs(self, seed: int = 0) -> MadeInputs:
+        """Return valid inputs, and how each was made."""
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> ProgramRun:
+        """Run it once on the runtime."""
+
+    def true(self, inputs: Mapping[str, np.ndarray], observe: Observe) -> None:
+        """Compute it in float64 from the start; `observe` is called with each operator that can be computed so."""
+
+    def compared(self) -> ComparedProgram:
+        """Return it for a comparison with another program."""

@@ -1,0 +1,47 @@
+"""Core ML programs, executed without Core ML: each operator judged, overflows of float16 named."""
+
+import pytest
+import torch
+
+import kokoro_nb as nb
+from kokoro_nb.errors import InputError
+
+pytest.importorskip("coremltools")
+
+
+class Loud(torch.nn.Module):
+    """Overflows float16 in an exponential."""
+
+    def forward(self, x):
+        return torch.exp(torch.abs(x) * 30 + 10) * 1e-6
+
+
+@pytest.fixture(scope="module")
+def loud(mlpackage):
+    return mlpackage(Loud(), torch.full((2, 8), 0.5), "loud")
+
+
+def test_a_healthy_package_passes_and_says_what_executed_it(mlpackage, voice):
+    report = nb.inspect(mlpackage(voice, torch.randn(1, 4, 10), "voice"), against=voice)
+    assert report.verdict == "pass"
+    assert {one.operator for one in report.judgements} >= {"conv", "instance_norm", "linear", "cumsum"}
+    assert report.notes[0].startswith("Core ML runs on macOS alone")
+    assert {one.worst.dtype for one in report.judgements} == {"float16"}
+
+
+def test_an_overflow_is_named_and_the_number_type_blamed(loud):
+    report = nb.inspect(loud)
+    assert (report.first.operator, report.first.blame, report.first.kind) == ("exp", "precision", "nonfinite")
+
+
+def test_what_is_no_package_is_told_in_a_sentence(tmp_path):
+    packed, neural = tmp_path / "packed.mlpackage", tmp_path / "neural.mlmodel"
+    packed.write_bytes(b"PK\x03\x04 and so on")
+    neural.write_bytes(b"\x08\x04\x12\x00")
+    with pytest.raises(InputError, match="unpack it, or give the folder"):
+        nb.inspect(packed)
+    with pytest.raises(InputError, match="of kind none, not an ML program"):
+        nb.inspect(neural)
+    (tmp_path / "empty.mlpackage").mkdir()
+    with pytest.raises(InputError, match="is no Core ML package"):
+        nb.inspect(tmp_path / "empty.mlpackage")

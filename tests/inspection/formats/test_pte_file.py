@@ -1,0 +1,57 @@
+"""ExecuTorch programs: instructions judged one by one, delegates named as what cannot be seen into."""
+
+from dataclasses import replace
+
+import pytest
+
+import kokoro_nb as nb
+from kokoro_nb.errors import InputError
+from kokoro_nb.inspection.formats import read_program
+from kokoro_nb.inspection.formats.program_report import program_report
+from kokoro_nb.inspection.formats.pte_file import PteFile
+
+pytest.importorskip("executorch")
+
+
+def test_every_portable_kernel_is_judged(pte, voice):
+    report = nb.inspect(pte(), against=voice)
+    assert report.verdict == "pass"
+    assert report.judgements[0].key == "forward_0_0"
+    assert {one.operator for one in report.judgements} >= {"aten::convolution.out", "aten::addmm.out"}
+    assert report.outputs[0].snr > 100
+    assert any("are in the module Voice too" in note for note in report.notes)
+
+
+def test_a_delegate_is_named_with_its_reason_and_the_rest_is_judged(pte):
+    report = nb.inspect(pte(delegate=True))
+    assert report.findings == ()
+    assert report.verdict == "unknown"
+    reasons = {one.operator: one.reason for one in report.unjudged}
+    assert reasons == {"XnnpackBackend": "a delegate (XnnpackBackend) computes it, and shows what it gives alone"}
+    judged = [one for one in report.judgements if one.verdict == "pass"]
+    assert judged[-1].operator == "aten::cumsum.out"
+
+
+def test_a_wrong_kernel_is_named(pte, monkeypatch):
+    program = read_program(pte())
+    real = PteFile.run
+
+    def spoilt(self, inputs):
+        run = real(self, inputs)
+        return replace(run, captured={**run.captured, "4:sin": run.captured["4:sin"] * (1 + 1e-4)})
+
+    monkeypatch.setattr(PteFile, "run", spoilt)
+    report = program_report(program, program.made_inputs())
+    assert (report.first.key, report.first.operator, report.first.blame) == ("forward_0_4", "aten::sin.out", "runtime")
+
+
+def test_damaged_files_are_told_in_a_sentence(pte, pt2, tmp_path):
+    data = pte().read_bytes()
+    for name, content, words in (
+        ("cut.pte", data[: len(data) // 2], "cut off or damaged"),
+        ("other.pte", pt2.read_bytes(), "is no program of ExecuTorch"),
+        ("empty.pte", b"", "has 0 bytes"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InputError, match=words):
+            nb.inspect(tmp_path / name)
