@@ -1,0 +1,243 @@
+"""The instructions of an ExecuTorch program: what each calls, which values it reads, and whose memory they share."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.inspection.formats.pte_operators import FunctionalOperator
+from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
+
+DTYPES = {
+    "BYTE": "uint8",
+    "CHAR": "int8",
+    "SHORT": "int16",
+    "INT": "int32",
+    "LONG": "int64",
+    "HALF": "float16",
+    "FLOAT": "float32",
+    "DOUBLE": "float64",
+    "BOOL": "bool",
+    "UINT16": "uint16",
+}
+HIDDEN = "a delegate ({}) computes it, and shows what it gives alone"
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One instruction.
+
+    Attributes
+    ----------
+    number : int
+        Its place in the chain.
+    operator : FunctionalOperator or None
+        What it computes; None of a delegate, or of what is not known.
+    label : str
+        What it calls.
+    arguments : dict of str to int
+        The value of each argument, by name.
+    results : tuple of int
+        The values that it gives.
+    reads : tuple of int
+        The tensors that it reads.
+    reason : str
+        Why it cannot be judged; empty if it can.
+    """
+
+    number: int
+    operator: FunctionalOperator | None
+    label: str
+    arguments: Mapping[str, int]
+    results: tuple[int, ...]
+    reads: tuple[int, ...]
+    reason: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class PteInstructions:
+    """The one chain of instructions of a program's first method.
+
+    Attributes
+    ----------
+    program : executorch.exir.schema.Program
+        The program.
+    """
+
+    program: Any
+
+    @property
+    def plan(self) -> Any:
+        """The method."""
+        return self.program.execution_plan[0]
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """The instructions in order."""
+        return tuple(self._step(k, one.instr_args) for k, one in enumerate(self.plan.chains[0].instructions))
+
+    def _step(self, number: int, call: Any) -> Step:
+        kind = type(call).__name__
+        if kind == "DelegateCall":
+            delegate = self.plan.delegates[call.delegate_index].id
+            given = [one for one in call.args if self.tensor(one) is not None]
+            made = tuple(one for one in given if one in self._made_by_delegates)
+            reads = tuple(one for one in given if one not in made)
+            return Step(number, None, delegate, {}, made, reads, HIDDEN.format(delegate))
+        if kind != "KernelCall":
+            return Step(number, None, kind, {}, (), (), "it is no call of a kernel")
+        called = self.plan.operators[call.op_index]
+        label = f"{called.name}.{called.overload}" if called.overload else called.name
+        last = self.plan.values[call.args[-1]].val
+        results = tuple(last.items) if type(last).__name__ == "TensorList" else (call.args[-1],)
+        try:
+            operator = FunctionalOperator(label)
+        except InputError as error:
+            reads = tuple(one for one in call.args if self.tensor(one) is not None and one not in results)
+            return Step(number, None, label, {}, results, reads, str(error))
+        names = [one.name for one in operator._schema.arguments]
+        arguments = dict(zip(names, call.args, strict=False))
+        operator.results = tuple(self.torch_dtype(one) for one in results)
+        return Step(number, operator, label, arguments, results, tuple(self._read(arguments.values())))
+
+    @cached_property
+    def _made_by_delegates(self) -> frozenset[int]:
+        """What delegates give: the last tensors of a call that nothing before it has made."""
+        known, made = set(self.plan.inputs), set()
+        for one in self.plan.chains[0].instructions:
+            call = one.instr_args
+            if type(call).__name__ == "KernelCall":
+                last = self.plan.values[call.args[-1]].val
+                known |= set(last.items) if type(last).__name__ == "TensorList" else {call.args[-1]}
+            elif type(call).__name__ == "DelegateCall":
+                tensors = [v for v in call.args if self.tensor(v) is not None and self.stored(v) is None]
+                fresh = {tensors[-1]}  # what it reads comes first, and it gives something
+                for value in reversed(tensors[:-1]):
+                    source = self._alias(value, known)
+                    if value in known or (source is not None and self._count(source) == self._count(value)):
+                        break
+                    fresh.add(value)
+                made |= fresh
+                known |= fresh
+        return frozenset(made)
+
+    def _count(self, value: int) -> int:
+        return int(np.prod(self.tensor(value).sizes, dtype=int))
+
+    def tensor(self, value: int) -> Any:
+        """Return what the file says of a tensor; None of any other value."""
+        found = self.plan.values[value].val
+        return found if type(found).__name__ == "Tensor" else None
+
+    def _read(self, values: Any) -> Iterator[int]:
+        for value in values:
+            found = self.plan.values[value].val
+            if type(found).__name__ == "Tensor":
+                yield value
+            elif type(found).__name__ in ("TensorList", "OptionalTensorList"):
+                yield from (one for one in found.items if one >= 0)
+
+    def stored(self, value: int) -> np.ndarray | None:
+        """Return a constant; None of what is computed."""
+        tensor = self.tensor(value)
+        if tensor.data_buffer_idx == 0 or tensor.allocation_info is not None:
+            return None
+        data = self.program.constant_buffer[tensor.data_buffer_idx].storage
+        dtype = np.dtype(DTYPES[tensor.scalar_type.name])
+        count = int(np.prod(tensor.sizes, dtype=int))
+        flat = np.frombuffer(bytes(data), dtype)[:count]
+        order = list(tensor.dim_order)
+        if order == sorted(order):
+            return flat.reshape(tensor.sizes)
+        return flat.reshape([tensor.sizes[k] for k in order]).transpose(np.argsort(order))
+
+    def _alias(self, value: int, made: Any) -> int | None:
+        """Return the value among those made so far that lies in the same memory, the last of them."""
+        about = self.tensor(value).allocation_info
+        if about is None:
+            return None
+        place = (about.memory_id, about.memory_offset_low, about.memory_offset_high)
+        for one in reversed(list(made)):
+            other = self.tensor(one).allocation_info if self.tensor(one) is not None else None
+            if other and (other.memory_id, other.memory_offset_low, other.memory_offset_high) == place:
+                return one
+        return None
+
+    @cached_property
+    def sources(self) -> dict[tuple[int, int], int]:
+        """For each instruction and tensor that it reads, the value that was last put there: views share memory."""
+        found: dict[tuple[int, int], int] = {}
+        made: list[int] = list(self.plan.inputs)
+        for step in self.steps:
+            for value in step.reads:
+                if self.stored(value) is None:
+                    source = value if value in made else self._alias(value, made)
+                    if source is None:
+                        raise KeyError(value)
+                    found[step.number, value] = source
+            made += step.results
+        for value in self.plan.outputs:
+            found[-1, value] = value if value in made else self._alias(value, made) or value
+        return found
+
+    def name_of(self, value: int) -> str:
+        """Return the name of a tensor that is no constant: its operator's, or that of an input."""
+        if value in self.plan.inputs:
+            return f"{INPUT}input_{self.plan.inputs.index(value)}"
+        return self.names[value]
+
+    @cached_property
+    def names(self) -> dict[int, str]:
+        """The name of each value that an instruction gives."""
+        found: dict[int, str] = {}
+        for step in self.steps:
+            stem = f"{step.number}:{step.label.split('::')[-1].split('.')[0]}"
+            several = len(step.results) > 1
+            found |= {value: f"{stem}[{k}]" if several else stem for k, value in enumerate(step.results)}
+        return found
+
+    @cached_property
+    def by_name(self) -> dict[str, tuple[Step, int]]:
+        """The instruction that gives each result, and which of its results it is."""
+        return {self.names[value]: (step, k) for step in self.steps for k, value in enumerate(step.results)}
+
+    @cached_property
+    def operators(self) -> tuple[Operator, ...]:
+        """All of them, in the order of execution; a delegate's results are its."""
+        found = []
+        for name, (step, place) in self.by_name.items():
+            tensor = self.tensor(step.results[place])
+            reads = [
+                f"{CONSTANT}value_{value}"
+                if self.stored(value) is not None
+                else self.name_of(self.sources[step.number, value])
+                for value in step.reads
+            ]
+            dtype = DTYPES[tensor.scalar_type.name]
+            found.append(Operator(name, step.label, "", tuple(dict.fromkeys(reads)), tuple(tensor.sizes), dtype))
+        return tuple(found)
+
+    def argument(self, value: int, tensor: Callable[[int], Any]) -> Any:
+        """Return an argument; `tensor` gives those that are tensors."""
+        found = self.plan.values[value].val
+        kind = type(found).__name__
+        if kind == "Tensor":
+            return tensor(value)
+        if kind in ("TensorList", "OptionalTensorList"):
+            return [tensor(one) if one >= 0 else None for one in found.items]
+        if kind == "IntList":
+            return [self.plan.values[one].val.int_val for one in found.items]
+        if kind in ("DoubleList", "BoolList"):
+            return list(found.items)
+        if kind == "Null":
+            return None
+        return next(iter(vars(found).values()))
+
+    def torch_dtype(self, value: int) -> Any:
+        """Return the type of a tensor, as PyTorch calls it."""
+        import torch
+
+        return getattr(torch, DTYPES[self.tensor(value).scalar_type.name])
