@@ -75,7 +75,7 @@ class PatchEffect:
     @property
     def heard(self) -> dict[str, tuple[float, float]]:
         """Of a patch that changes the samples on purpose: what it must leave alone -> figure and limit, dB."""
-        found = {"level": (abs(self.level), LEVELS[self.patch])}
+        found = {"level": (abs(self.level), LEVELS[self.patch])} if self.patch in LEVELS else {}
         return found | ({"spectrum": (self.spectrum, SPECTRA[self.patch])} if self.patch in SPECTRA else {})
 
 

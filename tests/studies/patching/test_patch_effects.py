@@ -6,10 +6,11 @@ from kokoro.custom_stft import CustomSTFT
 from kokoro_nb.models import rewrites
 from kokoro_nb.models.decoding import decode
 from kokoro_nb.models.patches import PATCHES
-from kokoro_nb.studies.patching.patch_effects import LEVELS, PatchEffects, patch_effect
+from kokoro_nb.studies.patching.patch_effects import LEVELS, SPECTRA, PatchEffects, patch_effect
 from kokoro_nb.traces.parity import compare
 
 FRAMES = 12
+ON_PURPOSE = (*LEVELS, *SPECTRA)
 
 
 @pytest.mark.parametrize("name", list(PATCHES))
@@ -17,7 +18,7 @@ def test_every_patch_keeps_its_promise_and_is_undone(narrow, narrow_case, name):
     effect = patch_effect(narrow.model, narrow_case, name, FRAMES)
     assert effect.within_tolerance
     assert effect.undone == 0
-    assert all(change <= limit for change, limit in (effect.heard if name in LEVELS else {}).values())
+    assert all(change <= limit for change, limit in (effect.heard if name in ON_PURPOSE else {}).values())
     assert effect.change.finite == 1
 
 
@@ -57,7 +58,9 @@ def test_what_changes_the_samples_on_purpose_must_not_be_heard(narrow, narrow_ca
 
 
 def test_every_patch_is_held_to_a_figure(narrow, narrow_case):
-    effects = PatchEffects(tuple(patch_effect(narrow.model, narrow_case, name, 4) for name in ("im2col", *LEVELS)), 0.0)
+    names = ("im2col", *ON_PURPOSE)
+    effects = PatchEffects(tuple(patch_effect(narrow.model, narrow_case, name, 4) for name in names), 0.0)
     assert [one.patch for one in effects.bounded] == ["im2col"]
-    assert [one.patch for one in effects.on_purpose] == list(LEVELS)
-    assert {name for name, patch in PATCHES.items() if patch.tolerance == float("inf")} == set(LEVELS)
+    assert [one.patch for one in effects.on_purpose] == list(ON_PURPOSE)
+    assert all(one.heard for one in effects.on_purpose)
+    assert {name for name, patch in PATCHES.items() if patch.tolerance == float("inf")} == set(ON_PURPOSE)
