@@ -11,6 +11,7 @@ from typing import NoReturn
 from kokoro_nb.commands import (
     bench_command,
     client_commands,
+    defects_command,
     diagnose_command,
     inspect_command,
     notebooks,
@@ -89,6 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="command [options]")
 
     diagnose_command.add(commands)
+    defects_command.add(commands)
     inspect_command.add(commands)
     notebooks.add(commands)
     studies_command.add(commands)

@@ -95,6 +95,13 @@ def compare(seen: Any, expected: Any, limit: float) -> Figure:
     return Figure(float(wrong.mean()), error, f"{a[worst]:.6g}", f"{b[worst]:.6g}")
 
 
+def measure_folder(folder: Path, mended: bool) -> Figure:
+    """Measure a form of the case whose files are in a folder: see `measure`."""
+    case = _module(folder / CASE).case
+    run = _module(folder / RUNNER).run if case.runner else None
+    return measure(case, run, _inputs(folder / INPUTS), mended)
+
+
 def absent(packages: tuple[str, ...]) -> str:
     """Return the sentence about the first of `packages` (distributions) that is not installed, or an empty one."""
     for name in packages:
@@ -117,8 +124,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(reason)
         return 3
     try:
-        run = _module(folder / RUNNER).run if case.runner else None
-        figure = measure(case, run, _inputs(folder / INPUTS), mended)
+        figure = measure_folder(folder, mended)
     except Exception:
         traceback.print_exc()
         return 2

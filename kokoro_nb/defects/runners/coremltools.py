@@ -62,23 +62,25 @@ def run(module: torch.nn.Module, *calls: Mapping[str, torch.Tensor], traced: boo
     traced : bool
         Hand coremltools a trace and not an exported program.
     """
+    function = _converted(module, calls[0], traced)
+    return [_computed(function, dict(zip(function.inputs, inputs.values(), strict=True))) for inputs in calls]
+
+
+def operators(module: torch.nn.Module, inputs: Mapping[str, torch.Tensor], traced: bool = False) -> set[str]:
+    """Return the names of the operators that `module` is converted to."""
+    return {operation.op_type for operation in _converted(module, inputs, traced).operations} - {"const"}
+
+
+def _converted(module: torch.nn.Module, inputs: Mapping[str, torch.Tensor], traced: bool) -> Any:
+    """Return the MIL function that coremltools makes of a module."""
     import coremltools as ct
 
-    first = tuple(calls[0].values())
-    source: Any = torch.jit.trace(module.eval(), first) if traced else torch.export.export(module.eval(), first)
-    model = ct.convert(
-        source if traced else source.run_decompositions({}),
-        source="pytorch",
-        inputs=[
-            ct.TensorType(name, value.shape, np.int32 if value.dtype == torch.int64 else FLOAT)
-            for name, value in calls[0].items()
-        ],
-        minimum_deployment_target=ct.target.iOS17,
-        compute_precision=ct.precision.FLOAT32,
-        skip_model_load=True,
-    )
-    function = model._mil_program.functions["main"]
-    return [_computed(function, dict(zip(function.inputs, inputs.values(), strict=True))) for inputs in calls]
+    made = (torch.jit.trace if traced else torch.export.export)(module.eval(), tuple(inputs.values()))
+    takes = [ct.TensorType(name, x.shape, np.int32 if x.dtype == torch.int64 else FLOAT) for name, x in inputs.items()]
+    how: Any = {"minimum_deployment_target": ct.target.iOS17, "compute_precision": ct.precision.FLOAT32}
+    program = made if traced else made.run_decompositions({})
+    model = ct.convert(program, source="pytorch", inputs=takes, skip_model_load=True, **how)
+    return model._mil_program.functions["main"]
 
 
 def _computed(function: Any, inputs: Mapping[str, torch.Tensor]) -> np.ndarray:

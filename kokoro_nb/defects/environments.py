@@ -1,0 +1,246 @@
+"""Defects in other environments: each is run by their own interpreters, and the columns stand side by side."""
+
+import inspect
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Literal
+
+from kokoro_nb.defects import other_environment, repro
+from kokoro_nb.defects.catalogue import DefectMeasurement
+from kokoro_nb.defects.defect_bundle import write_bundle
+from kokoro_nb.defects.defect_case import Defect
+from kokoro_nb.errors import InputError
+
+Outcome = Literal["reproduced", "fixed", "not applicable", "could not run"]
+PATIENCE = 600.0  # seconds for the defects of one tool; the slowest takes 20
+NEEDED = ("torch", "numpy", "safetensors")  # what every bundle needs beside its packages
+
+
+@dataclass(frozen=True)
+class Environment:
+    """An interpreter and what is installed beside it.
+
+    Attributes
+    ----------
+    python : str
+        Path of the interpreter.
+    version, system : str
+        Of Python, and of the machine.
+    packages : mapping
+        Distribution in lower case -> version.
+    """
+
+    python: str
+    version: str
+    system: str
+    packages: Mapping[str, str]
+
+    def versions(self, names: Sequence[str]) -> dict[str, str]:
+        """Return the versions of those of `names` that are installed."""
+        return {name: self.packages[name.lower()] for name in names if name.lower() in self.packages}
+
+
+@dataclass(frozen=True)
+class DefectOutcome:
+    """A defect in one environment.
+
+    Attributes
+    ----------
+    outcome : str
+        ``reproduced``; ``fixed``: nothing is wrong; ``not applicable``: the package to blame is not installed;
+        ``could not run``: see `reason`.
+    broken : Figure or None
+        The form that fails, as it was measured.
+    reason : str
+        Why it is not applicable or could not run, and what else has to be known; may be empty.
+    """
+
+    outcome: Outcome
+    broken: repro.Figure | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class ComparedDefect:
+    """A defect in each environment, in the order of the environments."""
+
+    defect: Defect
+    environments: tuple[Environment, ...]
+    outcomes: tuple[DefectOutcome, ...]
+
+    def labels(self) -> list[str]:
+        """Return for each environment the versions that matter: those that differ, or that of the package to blame."""
+        each = [one.versions(self.defect.packages) for one in self.environments]
+        differ = [name for name in self.defect.packages if len({found.get(name) for found in each}) > 1]
+        names = differ or self.defect.packages[:1]
+        return [", ".join(f"{name} {found[name]}" for name in names if name in found) for found in each]
+
+    def newest(self, outcome: Outcome) -> int | None:
+        """Return the place of the environment with the newest versions that has this outcome; None if none has."""
+        places = [place for place, one in enumerate(self.outcomes) if one.outcome == outcome]
+        return max(places, key=self._age, default=None)
+
+    @property
+    def advice(self) -> str:
+        """What a user can do: upgrade, pin, patch, or nothing."""
+        patch = f"patch: {self.defect.mended_by}"
+        there, fixed = self.newest("reproduced"), self.newest("fixed")
+        if there is None:
+            return "not judged in any environment" if fixed is None else "nothing to do"
+        if fixed is None:
+            return patch
+        label = self.labels()[fixed]
+        if self._age(fixed) == self._age(there):
+            return f"{patch} (the versions are equal, and something else decides)"
+        return f"{'upgrade' if self._age(fixed) > self._age(there) else 'pin'} to {label}, or {patch}"
+
+    def _age(self, place: int) -> tuple[tuple[int, ...], ...]:
+        found = self.environments[place].versions(self.defect.packages)
+        return tuple(tuple(map(int, re.findall(r"\d+", found.get(name, "")))) for name in self.defect.packages)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what was found, for JSON."""
+        columns = zip(self.environments, self.labels(), self.outcomes, strict=True)
+        found = [
+            {"python": place.python, "versions": label, "outcome": one.outcome, "reason": one.reason}
+            for place, label, one in columns
+        ]
+        return {"defect": self.defect.name, "title": self.defect.title, "environments": found, "advice": self.advice}
+
+
+def environment(python: str | Path = sys.executable) -> Environment:
+    """Return what an interpreter has installed.
+
+    Raises
+    ------
+    InputError
+        If it is no interpreter of Python that can be started.
+    """
+    try:
+        done = _started(str(python), [], 60)
+        (about,) = _said(done)
+        packages = {name.lower(): version for name, version in about["packages"].items() if name}
+        return Environment(str(python), about["python"], about["system"], packages)
+    except (OSError, ValueError, KeyError, subprocess.TimeoutExpired) as error:
+        raise InputError(
+            f"{python} is not a Python interpreter that can be started; give bin/python of one."
+        ) from error
+
+
+def compare_environments(
+    defects: Sequence[Defect],
+    environments: Sequence[Environment],
+    watch: Callable[[str], None] = lambda sentence: None,
+) -> tuple[ComparedDefect, ...]:
+    """Run both forms of each defect in each environment, the defects of one tool in one process there.
+
+    Parameters
+    ----------
+    defects : sequence of Defect
+    environments : sequence of Environment
+        See `environment`.
+    watch : callable
+        Gets a sentence before each process.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        bundles = {}
+        for each in defects:
+            unmeasured = DefectMeasurement(each, absent="it is run elsewhere.")
+            bundles[each.name] = write_bundle(each, Path(folder) / each.name, unmeasured)
+        columns = [_column(defects, each, bundles, watch) for each in environments]
+    return tuple(
+        ComparedDefect(each, tuple(environments), tuple(column[each.name] for column in columns)) for each in defects
+    )
+
+
+def _column(
+    defects: Sequence[Defect], place: Environment, bundles: Mapping[str, Path], watch: Callable[[str], None]
+) -> dict[str, DefectOutcome]:
+    found = {each.name: outcome for each in defects if (outcome := _before(each, place)) is not None}
+    left = sorted((each for each in defects if each.name not in found), key=lambda each: (each.tool, each.name))
+    for tool, group in groupby(left, key=lambda each: each.tool):
+        chosen = list(group)
+        watch(f"{place.python}: {len(chosen)} of {tool}")
+        found |= _process(chosen, place, bundles)
+    return found
+
+
+def _before(defect: Defect, place: Environment) -> DefectOutcome | None:
+    """Return what is known without running anything; None where it has to be run."""
+    missing = [name for name in (*defect.packages, *NEEDED) if not place.versions([name])]
+    if not missing:
+        return None
+    if missing[0] == defect.packages[0]:
+        return DefectOutcome("not applicable", reason=f"{missing[0]} is not installed there")
+    return DefectOutcome("could not run", reason=f"{missing[0]} is not installed there, which the case needs")
+
+
+def _process(defects: Sequence[Defect], place: Environment, bundles: Mapping[str, Path]) -> dict[str, DefectOutcome]:
+    """Run defects in one process; where it ends before its time, the others are run in another."""
+    left = {str(bundles[each.name]): each for each in defects}
+    found: dict[str, DefectOutcome] = {}
+    while left:
+        ended = ""
+        try:
+            done = _started(place.python, list(left), PATIENCE)
+            text, ended = done.stdout, f"the process ended with {done.returncode}"
+        except subprocess.TimeoutExpired as stopped:
+            output = stopped.stdout or b""
+            text = output.decode(errors="replace") if isinstance(output, bytes) else output
+            ended = f"it did not end within {PATIENCE:g} s"
+        lines = list(_lines(text))
+        missing = next((line["missing"] for line in lines if "missing" in line), None)
+        figures: dict[str, dict[bool, Any]] = {}
+        begun = None
+        for line in lines:
+            begun = line.get("begins", begun)
+            if "folder" in line:
+                figures.setdefault(line["folder"], {})[line["mended"]] = line
+        for folder, each in list(left.items()):
+            forms = figures.get(folder, {})
+            if len(forms) == 2:
+                found[each.name] = _judged(each, forms[False], forms[True])
+            elif missing or begun in (folder, None):
+                reason = f"{missing} is not installed there, which the case needs" if missing else ended
+                found[each.name] = DefectOutcome("could not run", reason=reason)
+            else:
+                continue
+            del left[folder]
+    return found
+
+
+def _judged(defect: Defect, broken: Mapping[str, Any], mended: Mapping[str, Any]) -> DefectOutcome:
+    for form, seen in (("", broken), ("its control: ", mended)):
+        if "raised" in seen:
+            return DefectOutcome("could not run", reason=f"{form}{seen['raised']}")
+    figure, control = _figure(broken), _figure(mended)
+    if control.wrong:
+        why = f"its control is wrong there as well: {control.seen} where {control.expected} is right"
+        return DefectOutcome("could not run", figure, why)
+    return DefectOutcome("reproduced", figure) if figure.wrong else DefectOutcome("fixed", figure, defect.varies)
+
+
+def _figure(seen: Mapping[str, Any]) -> repro.Figure:
+    return repro.Figure(seen["wrong"], seen["error"], seen["seen"], seen["expected"])
+
+
+def _started(python: str, folders: list[str], patience: float) -> subprocess.CompletedProcess[str]:
+    command = [python, "-I", inspect.getfile(other_environment), *folders]
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=patience)
+
+
+def _said(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    return list(_lines(done.stdout))
+
+
+def _lines(text: str) -> Iterator[dict[str, Any]]:
+    for line in text.splitlines():
+        if line.startswith(other_environment.MARK):
+            yield json.loads(line.removeprefix(other_environment.MARK))

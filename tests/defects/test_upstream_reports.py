@@ -1,0 +1,70 @@
+"""Reports of the defects that stand in the newest versions, each with a script that showed it."""
+
+import pytest
+
+from kokoro_nb.__main__ import main
+from kokoro_nb.defects import defect
+from kokoro_nb.defects import upstream_reports as reports
+from kokoro_nb.defects.environments import ComparedDefect, DefectOutcome, environment
+from kokoro_nb.defects.report_script import THERE
+from kokoro_nb.defects.repro import Figure
+from kokoro_nb.errors import InputError
+
+UNSIGNED = "onnx_verification_unsigned"
+SECTIONS = ("Versions", "To reproduce", "Expected", "Actual", "Lines at fault", "Workaround", "Related")
+
+
+@pytest.fixture(scope="module")
+def here():
+    """Return what this interpreter has installed."""
+    return environment()
+
+
+def _compared(name, here, outcome="reproduced"):
+    return ComparedDefect(defect(name), (here,), (DefectOutcome(outcome, Figure(0.5, 0.25, "255", "1")),))
+
+
+def test_the_command_prints_columns_and_writes_reports(tmp_path, capsys):
+    folder = tmp_path / "reports"
+    assert main(["defects", UNSIGNED, "--reports", str(folder)]) == 0
+    table = capsys.readouterr().out
+    assert f"{UNSIGNED}  " in table
+    assert "reproduced" in table
+    assert "patch: both cast to float before" in table
+    assert sorted(path.name for path in folder.iterdir()) == ["STATE.md", f"{UNSIGNED}.md", f"{UNSIGNED}.py"]
+    text = (folder / f"{UNSIGNED}.md").read_text()
+    assert [line[3:] for line in text.splitlines() if line.startswith("## ")] == list(SECTIONS)
+    assert (folder / f"{UNSIGNED}.py").read_text() in text
+    assert THERE in text
+    state = (folder / "STATE.md").read_text()
+    assert f"[{UNSIGNED}.md]({UNSIGNED}.md)" in state
+    assert defect(UNSIGNED).mended_by in state
+
+
+def test_a_script_that_does_not_show_the_defect_makes_no_report(tmp_path, monkeypatch, here):
+    monkeypatch.setattr(reports, "report_script", lambda known: "print('something else')\n")
+    assert reports.write_reports([_compared(UNSIGNED, here)], tmp_path / "reports") == []
+    assert [path.name for path in (tmp_path / "reports").iterdir()] == ["STATE.md"]
+    assert "script fails" in (tmp_path / "reports" / "STATE.md").read_text()
+
+
+def test_what_is_fixed_in_the_newest_is_not_reported(here):
+    assert reports.upstream_report(_compared(UNSIGNED, here, "fixed")) is None
+    older = ComparedDefect(
+        defect(UNSIGNED),
+        (here, type(here)("other", "3.11", "Linux", {**here.packages, "torch": "999.0"})),
+        (DefectOutcome("reproduced", Figure(1.0, 1.0, "1", "2")), DefectOutcome("fixed")),
+    )
+    assert reports.upstream_report(older) is None
+
+
+def test_a_folder_of_something_else_and_a_wrong_name_are_refused_before_anything_is_run(tmp_path, capsys):
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(InputError, match="something else than reports"):
+        reports.write_reports([], tmp_path)
+    assert main(["defects", UNSIGNED, "--reports", str(tmp_path)]) == 2
+    assert main(["defects", "there_is_no_such"]) == 2
+    assert main(["defects", UNSIGNED, "--python", str(tmp_path / "mine.txt")]) == 2
+    said = capsys.readouterr().err
+    assert "There is no defect 'there_is_no_such'" in said
+    assert "is not a Python interpreter" in said
