@@ -88,7 +88,7 @@ def _data_files(path: Path) -> set[str]:
 def read_facts(artefact: Artifact) -> dict[str, FileFact]:
     """Return what the file of an adopted artefact says of its operators by itself."""
     values = read_json(artefact.folder / FACTS, "list of facts")
-    return {name: FileFact(tuple(one["quantised"]), tuple(one["changed"])) for name, one in values.items()}
+    return {name: FileFact(**{kind: tuple(texts) for kind, texts in one.items()}) for name, one in values.items()}
 
 
 def _model(path: Path) -> Any:

@@ -1,7 +1,8 @@
 """Which operators cost the output its precision where each of them is right for its dtype."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -9,7 +10,10 @@ from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.effect import MEASURED, Deviation, ErrorPropagation, share_gone
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.mechanism import Mechanism
+from kokoro_nb.locate.mechanism_rules import ALTERNATIVES, lowered_as_another
 from kokoro_nb.locate.minimise import minimised
+from kokoro_nb.locate.patterns import pattern
+from kokoro_nb.locate.rule_evidence import Evidence
 from kokoro_nb.traces.operators import Operator
 from kokoro_nb.traces.trace import Trace
 
@@ -99,12 +103,36 @@ def lossy_culprits(
             ratio=None if error is None else error.ratio,
             upstream=operators[name].inputs,
             reaches_output=True,
-            mechanisms=(replace(mechanism, evidence=(*mechanism.evidence, carried)) if measured else mechanism,),
+            mechanisms=(
+                *_as_another(reference.meaning, candidate, operators[name], deviations[name]),
+                replace(mechanism, evidence=(*mechanism.evidence, carried)) if measured else mechanism,
+            ),
             effect=share_gone(whole, rest) if measured else None,
             alone=alone.of_peak if measured else None,
         )
         found.append(culprit)
     return tuple(found)
+
+
+def _as_another(meaning: Any, candidate: Trace, operator: Operator, deviation: Deviation) -> Iterator[Mechanism]:
+    """Yield the mechanism of an operator that gives what another does, near enough that rounding of its inputs may."""
+    given, right = (np.asarray(one, np.float64) for one in (deviation.given, deviation.right))
+    if given.shape != right.shape or _kind(operator) not in ALTERNATIVES:
+        return
+    arguments: dict[str, np.ndarray] = {}
+
+    def look(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
+        tensors = [one for one in args if hasattr(one, "is_floating_point") and one.is_floating_point()]
+        arguments.clear()  # that of the operator itself comes last
+        arguments.update({str(place): one.double().numpy() for place, one in enumerate(tensors)})
+        return result
+
+    meaning.recompute(operator.name, candidate.inputs, candidate.values, substitute=look)
+    peak = float(np.max(np.abs(right[np.isfinite(right)]), initial=0.0))
+    error = LocalError(operator, float("nan"), peak, float("nan"), given != right, given, right, ())
+    found = lowered_as_another(Evidence(error, pattern(error.wrong, given - right), arguments))
+    if found is not None:
+        yield found
 
 
 def precision_mechanism(deviation: Deviation, operators: dict[str, Operator], name: str, dtype: str) -> Mechanism:

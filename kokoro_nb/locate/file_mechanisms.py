@@ -1,4 +1,4 @@
-"""Which mechanisms a file itself speaks for: few bits, and constants that are not those of the module."""
+"""Which mechanisms a file itself speaks for: few bits, other constants, frozen lengths."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -19,6 +19,8 @@ def with_facts(culprits: Sequence[Culprit], facts: Mapping[str, FileFact]) -> tu
 
 
 def _mechanisms(fact: FileFact) -> Iterator[Mechanism]:
+    if fact.frozen:
+        yield Mechanism("frozen length", "the length of the example that it was exported with", fact.frozen)
     if fact.changed:
         yield Mechanism("changed constant", "the file holds another constant than the module", fact.changed)
     if fact.quantised:

@@ -1,46 +1,13 @@
 """Which mechanisms the figures of one operator speak for: rules that can be read and extended."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import numpy as np
 
-from kokoro_nb.locate.local_error import FEW, LocalError
-from kokoro_nb.locate.mechanism import Mechanism, Name
-from kokoro_nb.locate.patterns import Pattern
-
-HALF = 65504.0  # largest finite float16
-_EXPLAINED = 0.99  # share of the error, beyond which an explanation is taken up
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What a rule may look at.
-
-    Attributes
-    ----------
-    error : LocalError
-        The operator, what it gave and what is right.
-    pattern : Pattern
-        Where it is wrong.
-    inputs : dict
-        Name -> what went into it.
-    """
-
-    error: LocalError
-    pattern: Pattern
-    inputs: dict[str, np.ndarray]
-
-    @property
-    def op(self) -> str:
-        """The operator without namespace and overload: ``instance_norm``."""
-        return self.error.operator.op.split(".")[1] if "." in self.error.operator.op else self.error.operator.op
-
-    @property
-    def first(self) -> np.ndarray | None:
-        """The first of its inputs that is a float tensor, in float64."""
-        return next((v.astype(np.float64) for v in self.inputs.values() if v.dtype.kind == "f"), None)
-
+from kokoro_nb.locate import length_rules
+from kokoro_nb.locate.local_error import FEW
+from kokoro_nb.locate.mechanism import Mechanism
+from kokoro_nb.locate.rule_evidence import HALF, RULES, Evidence, broadcasts, explained, finite_pairs, rule
 
 LEVELS = 256  # of 8 bits
 
@@ -49,6 +16,10 @@ def _erf(x: np.ndarray) -> np.ndarray:
     import torch
 
     return torch.erf(torch.from_numpy(x)).numpy()
+
+
+def _floor_of_the_quotient(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return np.floor(x.astype(np.float32) / y.astype(np.float32))
 
 
 # operator -> number of inputs, in words, and what another operator makes of them
@@ -69,19 +40,12 @@ ALTERNATIVES: dict[str, tuple[tuple[int, str, Callable[..., np.ndarray]], ...]] 
         (1, "floor", np.floor),
         (1, "truncation", np.trunc),
     ),
+    "div": ((2, "the floor of the rounded quotient", _floor_of_the_quotient),),
+    "floor_divide": ((2, "the floor of the rounded quotient", _floor_of_the_quotient),),
     "reciprocal": ((1, "1 / (x + 0.0001)", lambda x: 1 / (x + 1e-4)),),
     "rsqrt": ((1, "1 / sqrt(x + 1e-12)", lambda x: 1 / np.sqrt(x + 1e-12)),),
     "log_softmax": ((1, "softmax", lambda x: np.exp(x - x.max(-1, keepdims=True))),),
 }
-
-Rule = Callable[[Evidence], Mechanism | None]
-RULES: list[Rule] = []
-
-
-def rule(function: Rule) -> Rule:
-    """Add a rule to those that `mechanisms` applies."""
-    RULES.append(function)
-    return function
 
 
 def mechanisms(evidence: Evidence) -> tuple[Mechanism, ...]:
@@ -183,7 +147,7 @@ def zero_argument(evidence: Evidence) -> Mechanism | None:
     bad = error.wrong & ~(np.isfinite(error.given) & np.isfinite(error.right))
     found = []
     for name, value in evidence.inputs.items():
-        if value.dtype.kind == "f" and _broadcasts(value.shape, bad.shape):
+        if value.dtype.kind == "f" and broadcasts(value.shape, bad.shape):
             count = int((bad & (value == 0)).sum())
             found += [f"at {count} of {int(bad.sum())} elements that are not finite, {name} is 0"] if count else []
     return Mechanism("division by zero", f"{evidence.op} of zero", tuple(found)) if found else None
@@ -202,6 +166,25 @@ def half_range(evidence: Evidence) -> Mechanism | None:
 
 
 @rule
+def squares_beyond_range(evidence: Evidence) -> Mechanism | None:
+    """The squares in a norm, or their sum, leave the range of float16: the variance is infinite, and the result 0."""
+    x, error = evidence.first, evidence.error
+    norms = ("instance_norm", "group_norm", "layer_norm", "batch_norm")
+    if evidence.op not in norms or x is None or error.given.dtype != np.float16 or x.shape != error.given.shape:
+        return None
+    axes = tuple(range(2 if evidence.op == "instance_norm" else 1, x.ndim))
+    total = (np.square(x - x.mean(axes, keepdims=True))).sum(axes)
+    lost = (~np.isfinite(error.given) | (np.ptp(error.given, axis=axes, keepdims=True) == 0)).all(axes)
+    if not lost.any() or not (total[lost] > HALF).all():
+        return None
+    words = f"the squares of what a channel of its input is off its mean sum to {float(total[lost].min()):.3g} or more"
+    still = float(np.mean(error.wrong & np.broadcast_to(np.expand_dims(lost, axes), error.wrong.shape)))
+    share = still / float(error.wrong.mean())
+    text = (f"{words}, above {HALF:.0f}", f"{int(lost.sum())} of {lost.size} channels are constant or not finite")
+    return Mechanism("overflow of the dtype", "squares beyond the range of float16", text, explained=share)
+
+
+@rule
 def half_rounding(evidence: Evidence) -> Mechanism | None:
     """What was given is what float16 can hold."""
     error = evidence.error
@@ -209,8 +192,9 @@ def half_rounding(evidence: Evidence) -> Mechanism | None:
         return None
     with np.errstate(over="ignore"):
         kept = float(np.mean(error.given.astype(np.float16).astype(np.float32) == error.given))
-    if kept < 1 or len(np.unique(error.given)) < 16:
-        return None
+        anyway = float(np.mean(error.right.astype(np.float16) == error.right))
+    if kept < 1 or anyway > 0.5 or len(np.unique(error.given)) < 16:
+        return None  # whole numbers are float16 numbers as well
     return Mechanism("too few bits", "a result rounded to float16", ("every element is a float16 number",))
 
 
@@ -236,7 +220,7 @@ def lowered_as_another(evidence: Evidence) -> Mechanism | None:
             instead = np.asarray(other(*inputs[:count]), np.float64)
             if instead.shape == evidence.error.right.shape:
                 statement = f"{evidence.op} computed as {words}"
-                found = _explained("operator lowered as another", statement, evidence, instead, words)
+                found = explained("operator lowered as another", statement, evidence, instead, words)
                 if found is not None:
                     return found
     return None
@@ -247,17 +231,17 @@ def another_constant(evidence: Evidence) -> Mechanism | None:
     """What is multiplied, divided or added to is another constant."""
     if evidence.op not in ("mul", "div", "add", "sub") or len(evidence.inputs) != 1:
         return None
-    given, right = _finite(evidence)
+    given, right = finite_pairs(evidence)
     if given.size < FEW:
         return None
     if evidence.op in ("mul", "div"):
         energy = float(np.sum(right**2))
         factor = float(np.sum(given * right)) / energy if energy else 1.0
         words = f"{factor:.6g} times what is right"
-        return _explained("changed constant", "another constant", evidence, factor * evidence.error.right, words)
+        return explained("changed constant", "another constant", evidence, factor * evidence.error.right, words)
     off = float(np.mean(given - right))
     words = f"{off:+.6g} beside what is right"
-    return _explained("changed constant", "another constant", evidence, evidence.error.right + off, words)
+    return explained("changed constant", "another constant", evidence, evidence.error.right + off, words)
 
 
 @rule
@@ -278,18 +262,18 @@ def quantised(evidence: Evidence) -> Mechanism | None:
 def turned_sign(evidence: Evidence) -> Mechanism | None:
     """What was given is the opposite of what is right."""
     opposite = -evidence.error.right.astype(np.float64)
-    return _explained("changed scale", "a turned sign", evidence, opposite, "the opposite of what is right")
+    return explained("changed scale", "a turned sign", evidence, opposite, "the opposite of what is right")
 
 
 @rule
 def scaled(evidence: Evidence) -> Mechanism | None:
     """What was given is a multiple of what is right."""
-    given, right = _finite(evidence)
+    given, right = finite_pairs(evidence)
     energy = float(np.sum(right**2))
     factor = float(np.sum(given * right)) / energy if energy else 0.0
     if not factor or abs(factor + 1) < 1e-3 or given.size < FEW:
         return None  # of a few numbers some factor always comes near
-    return _explained(
+    return explained(
         "changed scale", "a factor", evidence, factor * evidence.error.right, f"{factor:.6g} times what is right"
     )
 
@@ -302,7 +286,7 @@ def shifted(evidence: Evidence) -> Mechanism | None:
         return None
     for step, inside in ((1, slice(1, None)), (-1, slice(None, -1))):  # what comes in at the end is not known
         instead = np.roll(right, step, axis=-1)
-        found = _explained(
+        found = explained(
             "changed layout or shift",
             "a shift by one, as of padding",
             evidence,
@@ -322,7 +306,7 @@ def offset(evidence: Evidence) -> Mechanism | None:
     if not evidence.pattern.constant or error.right.ndim < 3 or error.right.shape[-1] < 2:
         return None
     off = (error.given.astype(np.float64) - error.right).mean(axis=-1, keepdims=True)
-    return _explained(
+    return explained(
         "changed constant",
         "a bias dropped, doubled or wrong",
         evidence,
@@ -345,34 +329,5 @@ def edge(evidence: Evidence) -> Mechanism | None:
     return None
 
 
-def _explained(
-    name: Name, statement: str, evidence: Evidence, instead: np.ndarray, words: str, inside: slice = slice(None)
-) -> Mechanism | None:
-    """Return a mechanism if `instead` comes much nearer to what was given than what is right does.
-
-    Only the positions `inside` of the last axis are looked at.
-    """
-    error = evidence.error
-    usable = np.isfinite(error.given) & np.isfinite(error.right) & np.isfinite(instead)
-    if usable.mean() < 1:
-        return None
-    tensors = (error.given, error.right, instead)
-    given, right, instead = (np.atleast_1d(one).astype(np.float64)[..., inside] for one in tensors)
-    before, after = float(np.sum((given - right) ** 2)), float(np.sum((given - instead) ** 2))
-    share = float(1 - np.sqrt(after / before)) if before else 0.0
-    if not share > _EXPLAINED:
-        return None
-    return Mechanism(name, statement, (f"what was given is {words}, to {100 * share:.4g} %",), explained=share)
-
-
-def _broadcasts(shape: tuple[int, ...], result: tuple[int, ...]) -> bool:
-    try:
-        return np.broadcast_shapes(shape, result) == result
-    except ValueError:  # they do not go together: what was not captured lies between them
-        return False
-
-
-def _finite(evidence: Evidence) -> Iterator[np.ndarray]:
-    usable = np.isfinite(evidence.error.given) & np.isfinite(evidence.error.right)
-    yield evidence.error.given[usable].astype(np.float64)
-    yield evidence.error.right[usable]
+for _of_lengths in (length_rules.padded_statistics, length_rules.frozen_length):
+    rule(_of_lengths)

@@ -190,6 +190,16 @@ def _remainder(site: FaultSite) -> Any:
     return add("sub.Tensor", x, add("mul.Tensor", whole, divisor))
 
 
+def _floor_division(site: FaultSite) -> Any:
+    given, add = site.arguments, _aten(site)
+    if given.get("rounding_mode", "floor") != "floor":
+        return None
+    x, divisor = given["self"], given["other"]
+    overload = "Tensor" if hasattr(divisor, "meta") else "Scalar"
+    whole = add("sub.Tensor", x, add(f"fmod.{overload}", x, divisor))
+    return add("round", add(f"div.{overload}", whole, divisor))
+
+
 def _gelu(site: FaultSite) -> Any:
     x, add = site.arguments["self"], _aten(site)
     if site.arguments["approximate"] == "tanh":
@@ -249,6 +259,10 @@ FORMS: dict[str, OtherForm] = {
     "var": OtherForm("two-pass variance", _TWO_PASS, _variance),
     "atan2": OtherForm("atan2 with its cut set", "pi is put in where y is 0 and x below it, 0 where x is not", _atan2),
     "remainder": OtherForm("x - floor(x)", "the remainder is x less the whole multiples of the divisor", _remainder),
+    "div": OtherForm("the remainder first", "what fmod leaves over is taken away, then divided", _floor_division),
+    "floor_divide": OtherForm(
+        "the remainder first", "what fmod leaves over is taken away, then divided", _floor_division
+    ),
     "gelu": OtherForm("GELU written out", "the formula stands in the place of the operator", _gelu),
     "reciprocal": OtherForm("a quotient", "1 is a tensor that is divided by x", _reciprocal),
     "rsqrt": OtherForm("a quotient by the root", "1 is a tensor that is divided by the root of x", _rsqrt),

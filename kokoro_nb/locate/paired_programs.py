@@ -17,16 +17,18 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.locate.local_error import LocalError
-from kokoro_nb.locate.mechanism import Mechanism
-from kokoro_nb.locate.mechanism_rules import Evidence, mechanisms
+from kokoro_nb.locate.mechanism import Mechanism, Name
+from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.output_error import OutputError, worst_output
 from kokoro_nb.locate.patterns import pattern
+from kokoro_nb.locate.rule_evidence import Evidence
 from kokoro_nb.traces.operators import CONSTANT, INPUT
 from kokoro_nb.traces.trace import Tap, Trace
 
 SAME = 1e-6  # of the peak: float64 has 1e-16, and rewritings sum in other orders
 MOST, LOUD = 0.9, 1e-3  # share of the elements, and of the peak, by which a factor or a shift is recognised
 FARTHEST = 8  # positions by which a result is looked for earlier and later
+PADDED: Name = "padding leaking through statistics"
 PARTED = 1e-5  # of the peak of an output: what float32 could not show
 
 
@@ -44,6 +46,11 @@ class Parting:
 
     culprit: Culprit | None
     output: OutputError
+
+    @property
+    def matters(self) -> bool:
+        """Whether the output is further from the reference's than float32 could hide."""
+        return not (self.output.finite == 1 and self.output.of_peak <= PARTED)
 
 
 def parting(reference: Exported, given: Arrays, candidate: Exported, inputs: Arrays, backend: str) -> Parting:
@@ -74,7 +81,7 @@ def parting(reference: Exported, given: Arrays, candidate: Exported, inputs: Arr
     seen = {name: _valid(np.asarray(own.outputs[name]), np.asarray(value)) for name, value in right.outputs.items()}
     known = {name: value for name, (_, value) in seen.items()}
     output = worst_output(known, {name: value for name, (value, _) in seen.items()})
-    if output.finite == 1 and output.of_peak <= PARTED:
+    if not Parting(None, output).matters:
         return Parting(None, output)
     common = {tap.name for tap in own.taps if _occurs(tap, right)}
     parted = [tap for tap in own.taps if tap.name not in common and tap.name in _reaching(own, common)]
@@ -115,7 +122,10 @@ def _culprit(parted: list[Tap], right: Trace, own: Trace, candidate: Exported, b
         (),
     )
     found = pattern(wrong, given.astype(np.float64) - expected)
-    inputs = {one: np.asarray(own[one].value) for one in tap.operator.inputs if one in own.values}
+    values = {**own.values, **{f"{INPUT}{name}": value for name, value in own.inputs.items()}}
+    inputs = {one: np.asarray(values[one]) for one in tap.operator.inputs if one in values}
+    rules = mechanisms(Evidence(error, found, inputs))
+    padded = tuple(one for one in rules if one.name == PADDED)  # computed, and so before what the shapes say
     return Culprit(
         "divergence",
         "fail",
@@ -127,9 +137,10 @@ def _culprit(parted: list[Tap], right: Trace, own: Trace, candidate: Exported, b
         upstream=tap.operator.inputs,
         reaches_output=True,
         mechanisms=(
+            *padded,
             *_structural(tap, twin, right, own),
             *_moved(given, expected),
-            *mechanisms(Evidence(error, found, inputs)),
+            *(one for one in rules if one not in padded),
         ),
         source=source,
     )
@@ -155,7 +166,7 @@ def _structural(tap: Tap, twin: Tap, right: Trace, own: Trace) -> Iterator[Mecha
     if longer and tap.op == twin.op:
         valid = f"the valid part of what {tap.name} is given is right, and the valid part of what it gives is not"
         words = "what stands behind the valid part takes part in it"
-        yield Mechanism("padding leaking through statistics", words, (valid, *longer), explained=1.0)
+        yield Mechanism(PADDED, words, (valid, *longer), explained=1.0)
     lost = sorted({one.removeprefix(INPUT) for one in right.inputs} - {one.removeprefix(INPUT) for one in own.inputs})
     constants = [one for one in tap.operator.inputs if one.startswith(CONSTANT) and one not in twin.operator.inputs]
     if lost and constants:

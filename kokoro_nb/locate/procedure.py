@@ -16,7 +16,7 @@ from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.failed_diagnosis import failed_diagnosis
 from kokoro_nb.locate.file_mechanisms import with_facts
 from kokoro_nb.locate.investigation import investigate, reference_trace
-from kokoro_nb.locate.paired_programs import PARTED, other_program, parting
+from kokoro_nb.locate.paired_programs import Parting, other_program, parting
 from kokoro_nb.locate.plain_cures import as_the_reference, exported_anew
 from kokoro_nb.locate.subject import Subject
 from kokoro_nb.locate.traced_diagnosis import traced_diagnosis
@@ -97,9 +97,15 @@ def diagnose(
     pair = other_program(reference)
     reference = None if pair else reference
     file = None if artefact is None else adopted(runtime, candidate, artefact, inputs, folder)
+    if pair is not None:
+        healthy, given = _reference_program(*pair), pair[1]
+        parted = parting(healthy, given, candidate, inputs, runtime.name)
+        # what rounding costs matters where it is more than what the rewriting does
+        bearable = limit if limit is not None or not parted.matters else parted.output.of_peak
+        found = _examined(runtime, candidate, inputs, reference, method, precision, folder, bearable, file)
+        if found.verdict != "fail":
+            return _rewritten(found, parted, runtime, healthy, given)
     found = _examined(runtime, candidate, inputs, reference, method, precision, folder, limit, file)
-    if pair is not None and found.verdict != "fail":
-        return _rewritten(found, candidate, inputs, runtime, *pair)
     if file is not None and found.culprits and remedies:
         return replace(found, remedies=(exported_anew(runtime, candidate, inputs, found),))
     return found.try_remedies() if remedies and found.culprits and found.output is not None else found
@@ -136,15 +142,17 @@ def _examined(
     return traced
 
 
-def _rewritten(
-    alone: Diagnosis, candidate: Exported, inputs: Arrays, runtime: Backend, program: Any, given: Any
-) -> Diagnosis:
-    """Return the diagnosis of a program whose operators are right, beside what it was rewritten from."""
+def _reference_program(program: Any, given: Arrays) -> Exported:
+    """Return what a program is compared with, on inputs of its own."""
     healthy = as_exported(program, given, "eager")
     if isinstance(healthy, Failure):
         raise InputError(f"The reference cannot be exported, so that nothing can be compared with it: {healthy}")
-    found = parting(healthy, given, candidate, inputs, alone.backend)
-    if found.output.finite == 1 and found.output.of_peak <= PARTED:
+    return healthy
+
+
+def _rewritten(alone: Diagnosis, found: Parting, runtime: Backend, healthy: Exported, given: Arrays) -> Diagnosis:
+    """Return the diagnosis of a program whose operators are right, beside what it was rewritten from."""
+    if not found.matters:
         return replace(alone, output=found.output)
     why = "every operator of the export that was judged is right by itself, and the output is not that of the reference"
     changed = replace(alone, method="comparison", why=why, output=found.output)
@@ -171,10 +179,7 @@ def _right(candidate: Exported, inputs: Arrays, reference: Any, precision: Preci
 
 
 def _program(candidate: Exported, inputs: Arrays, reference: Any) -> Exported:
-    healthy = candidate if reference is None else as_exported(reference, inputs, "eager")
-    if isinstance(healthy, Failure):
-        raise InputError(f"The reference cannot be exported, so that nothing can be compared with it: {healthy}")
-    return healthy
+    return candidate if reference is None else _reference_program(reference, inputs)
 
 
 def _compared_with(candidate: Exported, inputs: Arrays, reference: Any) -> Exported:

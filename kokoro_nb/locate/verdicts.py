@@ -7,8 +7,9 @@ import numpy as np
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.culprit import Culprit, Kind
 from kokoro_nb.locate.local_error import Judge, LocalError, parts
-from kokoro_nb.locate.mechanism_rules import Evidence, mechanisms
+from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.patterns import pattern
+from kokoro_nb.locate.rule_evidence import Evidence
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
 from kokoro_nb.traces.trace import Trace
 

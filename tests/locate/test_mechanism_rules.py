@@ -5,8 +5,12 @@ import pytest
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate import divergences
+from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.mechanism import NAMES, Mechanism, likeliest
-from kokoro_nb.locate.mechanism_rules import RULES, mechanisms
+from kokoro_nb.locate.mechanism_rules import RULES, lowered_as_another, mechanisms
+from kokoro_nb.locate.patterns import pattern
+from kokoro_nb.locate.rule_evidence import Evidence
+from kokoro_nb.traces.operators import Operator
 
 
 @pytest.fixture
@@ -274,6 +278,71 @@ def test_an_operator_that_is_computed_as_another(causes):
     assert not [one for one in found.values() if one.name == "operator lowered as another"]
 
 
+@pytest.mark.parametrize(("op", "named"), [("aten.div.Tensor_mode", True), ("aten.sin.default", False)])
+def test_the_floor_of_a_rounded_quotient(op, named):
+    x, y = np.array([1.0, 2.5, 3.5, 0.95]), np.full(4, float(np.float32(0.1)))
+    right, given = np.floor(x / y), np.floor(x.astype(np.float32) / y.astype(np.float32)).astype(np.float64)
+    assert (given != right).any()  # 10 where 9 is right
+    operator = Operator(":it", op, "", ("x", "y"), right.shape, "float32")
+    error = LocalError(operator, 1.0, 35.0, np.inf, given != right, given, right, ())
+    found = lowered_as_another(Evidence(error, pattern(error.wrong, given - right), {"x": x, "y": y}))
+    assert (found is not None) is named
+    assert not named or found.explained == 1
+
+
+def test_whole_numbers_are_not_rounded_to_float16(causes):
+    def fault(y):
+        return (y + 1).astype(np.float32)
+
+    assert ROUNDED not in causes("floor.default", np.floor, fault, 20 * _noise())
+    assert ROUNDED in causes("sin.default", np.sin, lambda y: y.astype(np.float16).astype(np.float32), _noise())
+
+
+SQUARES = "squares beyond the range of float16"
+
+
+def test_squares_that_float16_cannot_hold(causes):
+    x = _noise()
+    x[:, 1] *= 200
+    found = causes("instance_norm.default", _norm, _with([1], 0), x, dtype=np.float16)[SQUARES]
+    assert found.name == "overflow of the dtype"
+    assert found.explained == 1
+    assert found.evidence[1] == "1 of 4 channels are constant or not finite"
+    assert SQUARES not in causes("instance_norm.default", _norm, _with([1], 0), _noise(), dtype=np.float16)
+    assert SQUARES not in causes("instance_norm.default", _norm, _with([1], 0), x)  # float32 holds them
+
+
+FROZEN = "a length that was fixed at export"
+
+
+@pytest.mark.parametrize(("value", "words"), [(0, "0"), (None, "what it is at position 19")])
+def test_a_length_that_was_frozen(causes, value, words):
+    def fault(y):
+        y = y.copy()
+        y[..., 20:] = y[..., 19:20] if value is None else value
+        return y
+
+    found = causes("lstm.input", np.sin, fault, _noise())[FROZEN]
+    assert found.name == "frozen length"
+    assert found.evidence == (f"right at the first 20 of 32 positions, and behind them {words}",)
+
+
+def test_no_length_that_was_frozen(causes):
+    def moves(y):
+        y = y.copy()
+        y[..., 20:] += 1
+        return y
+
+    def early(y):
+        y = y.copy()
+        y[..., 20:] = 0
+        y[..., 3] += 1
+        return y
+
+    for fault in (moves, early, lambda y: 0 * y):
+        assert FROZEN not in causes("lstm.input", np.sin, fault, _noise())
+
+
 def test_nan_that_becomes_a_number(causes):
     x = _noise()
     x[0, 1, 3:5] = np.nan
@@ -331,8 +400,11 @@ def test_no_rule_stumbles_over_what_is_no_float(causes):
 
 def test_a_rule_can_be_added(causes, monkeypatch):
     from kokoro_nb.locate import mechanism_rules as module
+    from kokoro_nb.locate import rule_evidence
 
-    monkeypatch.setattr(module, "RULES", [*RULES])
+    more = [*RULES]
+    for place in (module, rule_evidence):
+        monkeypatch.setattr(place, "RULES", more)
 
     @module.rule
     def always(evidence):

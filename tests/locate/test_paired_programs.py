@@ -50,6 +50,9 @@ def test_padding_that_a_norm_counts_is_named():
     found = _parting(Normed(), {"x": F.pad(X["x"], (0, 40))})
     assert found.culprit.tap.name == ":instance_norm"
     assert found.culprit.mechanism.name == "padding leaking through statistics"
+    assert found.culprit.mechanism.evidence == (
+        "right with mean and deviation of the first 24 of 64 positions, to 100 %",
+    )
     assert found.culprit.source.startswith("test_paired_programs.py:")
     assert found.output.of_peak > 0.1
 

@@ -129,6 +129,16 @@ SICK: tuple[KnownSick, ...] = (
         "float32 operators",
         files.int8_onnx,
     ),
+    KnownSick(sick.pooled_lstm, ONNX, (":div",), "frozen length", "onnx_frozen_length", "setting", files.frozen_onnx),
+    KnownSick(
+        sick.loud_codec,
+        ONNX,
+        CODEC,
+        "quantisation range",
+        "microsoft/onnxruntime#12854",
+        "setting",
+        files.calibrated_onnx,
+    ),
     KnownSick(
         ports.backward_lstm, ONNX, ("lstm:lstm",), "padding leaking through statistics", "soniqo/speech-swift#173"
     ),

@@ -115,6 +115,19 @@ class EnergyNorm(nn.Module):
         return self.last(y * torch.rsqrt((y * y).mean(1, keepdim=True)))
 
 
+class PooledLstm(nn.Module):
+    """The mean of an LSTM's states, as their sum over their number: (1, frames, 16) -> (1, 8)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm, self.linear = nn.LSTM(16, 24, batch_first=True), nn.Linear(24, 8)
+
+    def forward(self, mel: Tensor) -> Tensor:
+        """Return the embedding of an utterance."""
+        states = self.lstm(mel)[0]
+        return self.linear(states.sum(1) / states.shape[1])
+
+
 class GeluLayers(nn.Module):
     """Two products with the tanh form of gelu between them, as in PocketTTS and Whisper ports."""
 
@@ -253,3 +266,13 @@ def codec_with_a_pause(seed: int = 0) -> Program:
         return {"mel": mel}
 
     return seeded(seed, networks.HifiGanLike, inputs)
+
+
+def pooled_lstm(seed: int = 0) -> Program:
+    """An utterance of 48 frames; torch.export takes the number of an LSTM's states from a shorter example."""
+    return seeded(seed, PooledLstm, lambda: {"mel": torch.randn(1, 48, 16)})
+
+
+def loud_codec(seed: int = 0) -> Program:
+    """A vocoder on frames that are 20 times as loud as those that its ranges were taken from."""
+    return seeded(seed, networks.HifiGanLike, lambda: {"mel": torch.randn(1, 20, 24)})
