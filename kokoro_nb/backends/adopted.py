@@ -22,6 +22,8 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.storage import atomic, file_digest, read_json, write_json
 
 FACTS = "facts.json"
+# what runs files of these kinds, and exports a module anew
+OTHERS = {".pte": "executorch-xnnpack", ".mlpackage": "coreml-reference", ".so": "tvm-unfused"}
 CLOSE = 0.02  # of the peak: as near as an int8 file comes to its module on ordinary inputs
 MOST = 0.9  # of the elements: a file that is wrong at a few is still known by the others
 LARGE = 16  # elements of a weight from which it is looked for in a file
@@ -57,9 +59,10 @@ def adopted(
         raise InputError(f"There is no file {path}; give the file that was exported of the module.")
     expected = Path(str(getattr(runtime, "file", ""))).suffix
     if path.suffix != expected or expected != ".onnx":
+        own = OTHERS.get(path.suffix, runtime.name)
         raise InputError(
-            f"{path} is no file that {runtime.name} can be shown to have made of a module; give an .onnx file and the "
-            "backend onnxruntime."
+            f"{path} cannot be looked into beside its module: that takes an .onnx file and the backend onnxruntime; "
+            f"leave the file out and diagnose the module on {own}, which exports it anew."
         )
     model = _model(path)
     places = _places(path, model, exported, inputs)

@@ -209,9 +209,15 @@ def _reaching(trace: Trace, common: set[str]) -> set[str]:
 
 
 def _occurs(tap: Tap, reference: Trace) -> bool:
-    """Return whether the reference has that result: under that name, or, if it is no mere flag or constant, any."""
+    """Return whether the reference has that result: under that name, or, if it is no mere flag or constant, any.
+
+    Where the reference calls the same operator by that name on what has the same names, no other result counts: a value
+    that was masked there may stand in it unmasked, too.
+    """
     value = np.asarray(tap.value)
     named = [one for one in reference.taps if one.name == tap.name]
+    if named and (named[0].op, named[0].operator.inputs) == (tap.op, tap.operator.inputs):
+        return _same(value, np.asarray(named[0].value))
     if named and (value.dtype.kind != "f" or not value.size or value.min() == value.max()):
         return _same(value, np.asarray(named[0].value))
     return any(_same(value, np.asarray(one.value)) for one in (*named, *reference.taps))

@@ -312,37 +312,6 @@ def test_squares_that_float16_cannot_hold(causes):
     assert SQUARES not in causes("instance_norm.default", _norm, _with([1], 0), x)  # float32 holds them
 
 
-FROZEN = "a length that was fixed at export"
-
-
-@pytest.mark.parametrize(("value", "words"), [(0, "0"), (None, "what it is at position 19")])
-def test_a_length_that_was_frozen(causes, value, words):
-    def fault(y):
-        y = y.copy()
-        y[..., 20:] = y[..., 19:20] if value is None else value
-        return y
-
-    found = causes("lstm.input", np.sin, fault, _noise())[FROZEN]
-    assert found.name == "frozen length"
-    assert found.evidence == (f"right at the first 20 of 32 positions, and behind them {words}",)
-
-
-def test_no_length_that_was_frozen(causes):
-    def moves(y):
-        y = y.copy()
-        y[..., 20:] += 1
-        return y
-
-    def early(y):
-        y = y.copy()
-        y[..., 20:] = 0
-        y[..., 3] += 1
-        return y
-
-    for fault in (moves, early, lambda y: 0 * y):
-        assert FROZEN not in causes("lstm.input", np.sin, fault, _noise())
-
-
 def test_nan_that_becomes_a_number(causes):
     x = _noise()
     x[0, 1, 3:5] = np.nan

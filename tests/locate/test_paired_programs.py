@@ -64,6 +64,22 @@ def test_an_output_that_is_scaled_is_named_and_so_is_the_factor():
     assert found.output.of_peak == pytest.approx(0.5, rel=1e-3)
 
 
+def test_a_mask_that_is_too_wide_is_named_though_its_result_stands_in_the_reference_unmasked():
+    class Masked(nn.Module):
+        def __init__(self, count):
+            super().__init__()
+            self.count = count
+
+        def forward(self, x):
+            here = torch.arange(24) < x.shape[1] + self.count  # all of them where it is 20
+            return torch.where(here, torch.sin(x), 0.0) * 2
+
+    programs = [export_program(Masked(count), X) for count in (8, 20)]
+    found = parting(programs[0], X, programs[1], X, "eager").culprit
+    assert found.tap.name == ":lt"
+    assert ":where" not in found.candidates
+
+
 def test_a_shift_is_named_and_how_far_it_is():
     class Late(nn.Module):
         def forward(self, x):
