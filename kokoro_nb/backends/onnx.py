@@ -1,5 +1,6 @@
 """ONNX, written by `torch.onnx.export(dynamo=True)` and run by ONNX Runtime on the CPU."""
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -134,7 +135,11 @@ class OnnxRuntime(FileBackend):
             options = onnxruntime.SessionOptions()
             if self.threads is not None:
                 options.intra_op_num_threads = self.threads
-            session = _session(str(path), options)
+            try:
+                session = _session(str(path), options)
+            except Exception as error:
+                error.add_note(_made_from(path, str(error)))
+                raise
         return OnnxProgram(session, artifact.inputs, artifact.outputs, path, options)
 
 
@@ -253,6 +258,19 @@ def _session(model: str | bytes, options: Any) -> Any:
     import onnxruntime
 
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def _made_from(path: Path, message: str) -> str:
+    """Return what of the model the node was made from that a message names, and the line; empty if it names none."""
+    import onnx
+
+    named = re.search(r"node \(?:?(\S+?)\)", message)
+    nodes = onnx.load(path, load_external_data=False).graph.node if named else ()
+    for node in nodes:
+        if named and node.name == named[1]:
+            about = {one.key.removeprefix("pkg.torch.onnx."): one.value for one in node.metadata_props}
+            return f"{about.get('fx_node', '')}\nOriginal traceback:\n{about.get('stack_trace', '')}\n"
+    return ""
 
 
 def _made_for(node: Any) -> str | None:

@@ -15,7 +15,7 @@ RANDOM = ("rand", "randn", "rand_like", "randn_like", "normal", "bernoulli", "dr
 
 def failed_diagnosis(failure: Failure, candidate: Exported | None = None, inputs: Arrays | None = None) -> Diagnosis:
     """Return the diagnosis of a failed export, with the first operator that the error names as the culprit."""
-    why = "the program could not be exported, so that nothing could be run"
+    why = f"the program fell from the rung '{failure.rung}', so that nothing could be measured"
     operator = None if candidate is None else _named(failure, candidate)
     culprits: tuple[Culprit, ...] = ()
     if operator is not None and candidate is not None and inputs is not None:
@@ -38,7 +38,12 @@ def _named(failure: Failure, candidate: Exported) -> Operator | None:
     text = f"{failure.message}\n{failure.cause}"
     words = {failure.operator} if failure.operator else set()
     operators = candidate.specification.operators
-    return next((one for one in operators if one.op in words or f"'{one.op}'" in text), None)
+    # TVM's importer names operators without their namespace: 'complex.default'
+    written = {one.op: (one.op, one.op.partition(".")[2]) for one in operators}
+    named = [one for one in operators if one.op in words or any(f"'{word}'" in text for word in written[one.op])]
+    line = failure.line.partition(",")[0]
+    at_line = [one for one in operators if line and candidate.specification.source_line(one.name) == line]
+    return next(iter([*named, *at_line]), None)
 
 
 def _mechanism(operator: Operator, failure: Failure) -> Mechanism:

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.base import Artifact, Backend, Failure, running
+from kokoro_nb.backends.base import Artifact, Backend, Failure, RungError, on_rung, running
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, checked
+from kokoro_nb.errors import InputError
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.history import History, history
 from kokoro_nb.locate.local_error import LocalError
@@ -124,7 +125,7 @@ def investigate(
     Returns
     -------
     Investigation or Failure
-        The failure if the export did not come about.
+        The failure if the export did not come about, or the runtime refuses the file or the run.
 
     Raises
     ------
@@ -135,8 +136,15 @@ def investigate(
     made = artefact or runtime.export(candidate, inputs, folder)
     if isinstance(made, Failure):
         return made
-    program = runtime.load(made)
-    past = history(program, inputs)
+    try:
+        with on_rung("loaded"):
+            program = runtime.load(made)
+        with on_rung("run"):
+            past = history(program, inputs)
+    except RungError as error:
+        if isinstance(error.__cause__, InputError):
+            raise error.__cause__ from None
+        return error.failure(runtime.name)
     trace = program.trace(inputs, keep="full")
     if not trace.taps and artefact is None:
         trace = with_extra_outputs(runtime, candidate, inputs, "all", "full", folder)

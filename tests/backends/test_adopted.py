@@ -46,7 +46,7 @@ def test_every_operator_is_found_whatever_wrote_the_file(module, tmp_path, maker
 
 def test_a_file_of_another_runtime_is_refused(module, tmp_path):
     (tmp_path / "model.pte").write_bytes(b"")
-    with pytest.raises(InputError, match="is no file that onnxruntime can be shown to have made"):
+    with pytest.raises(InputError, match="leave the file out and diagnose the module on executorch-xnnpack"):
         adopted(backend("onnxruntime"), export_program(module, INPUTS), tmp_path / "model.pte", INPUTS)
 
 

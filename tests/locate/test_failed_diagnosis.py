@@ -1,10 +1,13 @@
 """A failed export whose error names an operator of the program is localised; one that names none is not."""
 
+import inspect
+
 import torch
 from torch import nn
 
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import export_program
+from kokoro_nb.locate import diagnose
 from kokoro_nb.locate.failed_diagnosis import failed_diagnosis
 
 
@@ -26,6 +29,30 @@ def test_the_operator_that_the_error_names_is_the_culprit():
     assert (found.verdict, found.exit_status, found.first.tap.name) == ("fail", 1, ":randn")
     assert found.first.mechanism.name == "baked-in random numbers"
     assert found.first.source.startswith("test_failed_diagnosis.py:")
+
+
+def test_an_operator_without_its_namespace_is_known_and_so_is_the_line_that_the_error_quotes():
+    assert _found("Unsupported function types ['randn.default'].").first.tap.name == ":randn"
+    line = inspect.getsourcelines(Noisy.forward)[1] + 1
+    quoted = f'Original traceback:\nFile "/x/test_failed_diagnosis.py", line {line}, in forward\n    return x\n'
+    assert _found(quoted).first.source == f"test_failed_diagnosis.py:{line}"
+    assert _found(quoted.replace(f"line {line}", f"line {line - 1}")).first is None
+
+
+def test_a_file_that_the_runtime_refuses_is_a_failure_with_operator_and_line(monkeypatch):
+    class Spectrum(nn.Module):
+        def forward(self, x):
+            return torch.sin(x) * 2
+
+    def refuse(path, options):
+        raise RuntimeError("INVALID_GRAPH: Type Error in operator (Sin) in node (node_sin) is invalid.")
+
+    monkeypatch.setattr("kokoro_nb.backends.onnx._session", refuse)
+    found = diagnose(Spectrum(), INPUTS, "onnxruntime")
+    assert (found.verdict, found.failure.rung, found.exit_status) == ("fail", "loaded", 1)
+    assert found.first.tap.name == ":sin"
+    assert found.first.source.startswith("test_failed_diagnosis.py:")
+    assert "aten.sin.default" in found.failure.operator
 
 
 def test_an_error_that_names_none_is_not_localised():

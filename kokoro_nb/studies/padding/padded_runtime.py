@@ -9,6 +9,7 @@ import torch
 from kokoro.model import KModel
 
 from kokoro_nb.backends import backend
+from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.ladder import climb
 from kokoro_nb.benchmarks.interleaved import Spread, paired
 from kokoro_nb.models import stages
@@ -28,6 +29,8 @@ class PaddedRuntime:
         Its name.
     reason : str
         Why nothing was measured; empty if it was.
+    failure : Failure or None
+        That of the export or the run, if that is why.
     errors : mapping
         ``plain`` (without padding), ``naive`` and ``exact`` -> error of the valid audio against eager without padding,
         of the peak.
@@ -37,6 +40,7 @@ class PaddedRuntime:
 
     backend: str
     reason: str = ""
+    failure: Failure | None = None
     errors: Mapping[str, float] = field(default_factory=dict)
     cost: Spread | None = None
 
@@ -78,8 +82,8 @@ def on_runtime(model: KModel, case: Case, name: str, frames: int, bucket: int, r
     audio, calls = {}, {}
     for kind, one in taken.items():
         if one.outputs is None or one.artifact is None:
-            return PaddedRuntime(name, str(one.failure or one.unexecuted))
+            return PaddedRuntime(name, str(one.failure or one.unexecuted), one.failure)
         audio[kind] = next(iter(one.outputs.values()))[:, : expected.shape[1]]
         calls[kind] = partial(runtime.load(one.artifact).run, programs[kind][1])
     errors = {kind: compare(expected, found).of_peak for kind, found in audio.items()}
-    return PaddedRuntime(name, "", errors, paired(calls["exact"], calls["naive"], rounds))
+    return PaddedRuntime(name, errors=errors, cost=paired(calls["exact"], calls["naive"], rounds))

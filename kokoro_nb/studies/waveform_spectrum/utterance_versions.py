@@ -10,7 +10,7 @@ import numpy as np
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.comparison import Comparison, compare_audio
 from kokoro_nb.listening.spectrum import band_energy_ratio_db
-from kokoro_nb.locate.survey import survey
+from kokoro_nb.locate.survey import SurveyRow, survey
 from kokoro_nb.models import stages
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.models.case import Case
@@ -51,14 +51,14 @@ class Versions:
     ----------
     audio : dict of str to numpy.ndarray, shape (600 * frames,), float32
         24 kHz, full scale 1, by the version's name: ``package`` first, then the others in order.
-    missing : dict of str to str
-        Why a version could not be made, by its name.
+    missing : tuple of SurveyRow
+        The backends of which there is no version: absent here, or with the failure of the export.
     sr : int
         Sampling rate in Hz.
     """
 
     audio: Mapping[str, np.ndarray]
-    missing: Mapping[str, str]
+    missing: tuple[SurveyRow, ...]
     sr: int = SAMPLE_RATE
 
     def compared(self, reference: str, names: Sequence[str] = ()) -> dict[str, Comparison]:
@@ -107,7 +107,7 @@ def versions(
         PACKAGE: decode(kokoro.model, case, (), frames),
         CUSTOM: decode(kokoro.model, case, ("custom_stft",), frames),
     }
-    missing = {}
+    missing = []
     inputs = case.decoder_inputs(frames)
     names = [PATCHED, FLOOR, *(name for name in backends if name not in (PATCHED, FLOOR))]
     with patched(kokoro.model, EXPORT_PATCHES):
@@ -116,5 +116,5 @@ def versions(
         if row.climb and row.climb.outputs:
             audio[row.backend] = row.climb.outputs["output"].reshape(-1).astype(np.float32)
         else:
-            missing[row.backend] = row.outcome
-    return Versions(audio, missing)
+            missing.append(row)
+    return Versions(audio, tuple(missing))
