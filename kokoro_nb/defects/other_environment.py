@@ -6,6 +6,7 @@ For each form of each bundle a line is printed before it runs and one behind it:
 the process is known by the line that is missing. Without a bundle it prints what is installed.
 """
 
+import importlib
 import importlib.metadata
 import json
 import platform
@@ -22,7 +23,7 @@ def _say(**values: object) -> None:
 def _measure(folders: list) -> None:
     sys.path.insert(0, folders[0])
     try:
-        import repro
+        repro = importlib.import_module("repro")
     except ImportError as error:
         _say(missing=error.name)
         return
