@@ -10,6 +10,7 @@ import numpy as np
 
 from kokoro_nb.backends.base import Failure, RungError, on_rung, quietly
 from kokoro_nb.backends.called_operators import calling_module
+from kokoro_nb.backends.provenance import share_provenance
 from kokoro_nb.backends.signature import (
     Arrays,
     TensorSpec,
@@ -95,6 +96,7 @@ def export_program(module: Any, inputs: Arrays) -> Exported | Failure:
     """
     import torch
 
+    share_provenance()
     arrays = example_inputs(module, inputs)
     seconds: dict[str, float] = {}
     try:
