@@ -9,4 +9,4 @@ def share_provenance() -> None:
     """
     from torch.fx.traceback import NodeSource
 
-    NodeSource.__deepcopy__ = lambda record, _memo: record
+    NodeSource.__deepcopy__ = lambda record, _memo: record  # type: ignore[attr-defined]
