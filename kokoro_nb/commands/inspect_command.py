@@ -45,6 +45,12 @@ def add(commands: Any) -> None:
         "--budget", metavar="TIME", default="", help="such as 60s or 5m; then what was seen is reported"
     )
     inspect.add_argument("--out", metavar="DIR", type=Path, help="write the page, the overlays and the scripts")
+    inspect.add_argument(
+        "--mend",
+        metavar="FILE",
+        type=Path,
+        help="write a float32 .onnx in float16 here, the fewest nodes left as they are",
+    )
     inspect.add_argument("--worst", metavar="N", type=int, default=0, help="print the N nodes furthest off as well")
     inspect.set_defaults(command=_inspect)
 
@@ -62,6 +68,7 @@ def _inspect(arguments: argparse.Namespace) -> int:
         "static": arguments.static,
         "seconds": seconds_of(arguments.budget) if arguments.budget else float("inf"),
         "folder": arguments.out,
+        "mend": arguments.mend,
     }
     report = apart(request)
     print(report)

@@ -14,6 +14,7 @@ from kokoro_nb.inspection.blame import InspectionFinding, node_findings
 from kokoro_nb.inspection.compared_program import ComparedProgram, of_onnx
 from kokoro_nb.inspection.file_run import FileRun, examined
 from kokoro_nb.inspection.float16_foresight import float16_foresight, foreseen
+from kokoro_nb.inspection.float16_mend import float16_mend
 from kokoro_nb.inspection.formats import FORMATS, read_program
 from kokoro_nb.inspection.formats.program_report import program_report, with_findings
 from kokoro_nb.inspection.formats.runnable_program import RunnableProgram
@@ -37,6 +38,7 @@ def inspect(
     static: bool = False,
     seconds: float = float("inf"),
     folder: str | Path | None = None,
+    mend: str | Path | None = None,
     tell: Callable[[str], object] = str,
 ) -> InspectionReport:
     """Find out which node of a model file is wrong, and whether the file, the runtime or its number type is to blame.
@@ -58,6 +60,9 @@ def inspect(
         After which no further nodes are judged; what was seen until then is reported.
     folder : path, optional
         Where the page, the overlays and a script for each finding are written.
+    mend : path, optional
+        Of a float32 file of ONNX: where it is written in float16 with the fewest nodes left in float32, see
+        `kokoro_nb.inspection.float16_mend`.
     tell : callable
         Is given a line on how far it is.
 
@@ -72,6 +77,8 @@ def inspect(
         If the file cannot be read or run, or the inputs do not fit it.
     """
     path = Path(file)
+    if mend is not None and (static or path.suffix in FORMATS):
+        raise InputError("Only an .onnx file that is run can be mended; give one, and leave --static out.")
     if path.suffix in FORMATS:
         return _of_program(read_program(path), inputs, against, static, seconds, folder, tell)
     read = read_onnx(path)
@@ -83,6 +90,8 @@ def inspect(
     report = _report(read, made, seen)
     if reference is not None:
         report = _compared(report, reference, of_onnx(read), made.arrays)
+    if mend is not None:
+        report = replace(report, notes=(*report.notes, _mended(read, seen, made, Path(mend), tell)))
     if folder is None:
         return report
     report = replace(report, scripts=write_scripts(seen, report.findings, Path(folder)))
@@ -166,6 +175,13 @@ def _report(file: OnnxFile, made: MadeInputs, seen: FileRun) -> InspectionReport
         graph=file.model.graph.name or "<main>",
         foresight=ahead,
     )
+
+
+def _mended(file: OnnxFile, seen: FileRun, made: MadeInputs, path: Path, tell: Callable[[str], object]) -> str:
+    """Write the file in float16 and return what stays float32 in it, in a sentence."""
+    if has_halves(seen):
+        raise InputError(f"{file.path} holds floats of 16 bits already; give the float32 file that it was made from.")
+    return f"{path.name}: {float16_mend(file, made.arrays, path, tell=tell)}"
 
 
 def _static(file: OnnxFile) -> InspectionReport:

@@ -111,7 +111,7 @@ def read_onnx(path: str | Path) -> OnnxFile:
     if model.ir_version > NEWEST_IR:
         notes.append(f"IR version {model.ir_version} is newer than the runtime reads; run as {NEWEST_IR}")
         model.ir_version = NEWEST_IR
-    if _sorted(model.graph, path):
+    if in_order(model.graph, path):
         notes.append("its nodes are not in the order that ONNX demands, and were put in order")
     _check(model, path)
     if model.functions:
@@ -193,7 +193,7 @@ def _check(model: Any, path: Path) -> None:
             tensor.ClearField("shape")
 
 
-def _sorted(graph: Any, path: Path) -> bool:
+def in_order(graph: Any, path: Path) -> bool:
     """Put the nodes of a graph into an order in which each follows what it reads; return whether they were not.
 
     Converters leave them in any order, and runtimes sort them.

@@ -1,0 +1,256 @@
+"""A float32 file in float16 that still sounds: the smallest set of nodes that stay float32, found by measuring.
+
+Candidates are the nodes that the foresight says float16 harms most. As many of them are kept as the limit needs; then
+each is withdrawn alone, and stays withdrawn if the limit holds without it. What is left is smallest in this sense: with
+any one of them withdrawn the output is below the limit. Every step is a conversion by ONNX Runtime's own tool, measured
+twice: run, and computed with each value rounded to the type that the file gives it. ONNX Runtime alone would not do: it
+computes many operators of float16 in float32, and passes on what it did not round.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.backends.base import quietly
+from kokoro_nb.errors import InputError
+from kokoro_nb.inspection.file_run import examined
+from kokoro_nb.inspection.float16_foresight import LARGEST, float16_foresight, in_danger
+from kokoro_nb.inspection.onnx_file import OnnxFile, in_order
+from kokoro_nb.inspection.onnx_nodes import last_readers, nodes_of
+from kokoro_nb.inspection.onnx_session import brief, run_session, session_of
+from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value, dtypes_of
+from kokoro_nb.inspection.semantics.operator_semantics import NotDefined, computed
+from kokoro_nb.inspection.whole_file import AUDIBLE, signal_to_noise
+from kokoro_nb.markup import number
+from kokoro_nb.storage import atomic
+
+HALF = 10  # of onnx.TensorProto.DataType
+SMALLEST = 2.0**-24  # of float16; ONNX Runtime's tool moves what is below 1e-7 up to that, unless told otherwise
+MEASURED = ("CumSum", "Min", "Max")  # what the tool keeps in float32 unasked, and is left to the measuring here
+
+
+@dataclass(frozen=True)
+class Float16Mend:
+    """A float16 file and what stays float32 in it.
+
+    Attributes
+    ----------
+    kept : tuple of str
+        Ids of the nodes that stay float32, in the order of execution.
+    withdrawn : dict of str to float or None
+        For each of them the level of the output over its error with that node in float16 and the others kept, dB; None
+        where it is not finite, or the runtime has no such kernel in float16. Each is below the limit.
+    plain, mended : float or None
+        That level with no node kept, and with these, dB; None as above.
+    limit : float
+        The least level that was asked for, dB.
+    """
+
+    kept: tuple[str, ...]
+    withdrawn: Mapping[str, float | None]
+    plain: float | None
+    mended: float | None
+    limit: float
+
+    def __str__(self) -> str:
+        if not self.kept:
+            level = _decibels(self.plain)
+            return f"Level of the outputs over their error in float16: {level}; nothing has to stay float32."
+        count = f"{len(self.kept)} node{'s' if len(self.kept) > 1 else ''}"
+        worst = [f"{key}: {_decibels(level)}" for key, level in self.withdrawn.items()]
+        return (
+            f"Level of the outputs over their error in float16: {_decibels(self.plain)}; with {count} in float32 "
+            f"{_decibels(self.mended)}; with any one of them withdrawn below {number(self.limit)} dB "
+            f"({', '.join(worst[:8])}{', ...' if len(worst) > 8 else ''})."
+        )
+
+
+def _decibels(level: float | None) -> str:
+    return "not finite or without a kernel" if level is None else f"{number(level)} dB"
+
+
+def float16_mend(
+    file: OnnxFile,
+    inputs: Mapping[str, np.ndarray],
+    path: str | Path,
+    limit: float = AUDIBLE,
+    tell: Callable[[str], object] = str,
+) -> Float16Mend:
+    """Convert a float32 file to float16 with the fewest nodes left in float32, and write it.
+
+    Parameters
+    ----------
+    file : OnnxFile
+        A float32 file.
+    inputs : mapping of str to numpy.ndarray
+        On which it is measured.
+    path : path
+        Where the mended file is written.
+    limit : float
+        The least level of every output over its error against float64, dB.
+    tell : callable
+        Is given a line on how far it is.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be converted, draws at random, or does not reach the limit with every candidate kept.
+    """
+    if any(node.is_random for node in nodes_of(file.model.graph)):
+        raise InputError(
+            f"{file.path} draws at random, so that two runs cannot be compared; give the noise as an input."
+        )
+    right = {name: np.asarray(value) for name, value in examined(file, inputs).true.items()}
+    if not right:
+        raise InputError(f"{file.path}: what its outputs should be is not known, so that no limit can be measured.")
+    named = _named(file.model)
+    names = {node.key: name for node, name in zip(nodes_of(file.model.graph), _names(named), strict=True)}
+    order = [node.key for node in nodes_of(file.model.graph)]
+
+    def level(kept: Sequence[str]) -> float | None:
+        half = converted(named, [names[key] for key in kept])
+        try:
+            outputs = run_session(session_of(half), inputs)
+        except InputError:  # it has no such kernel in float16
+            return None
+        strict = rounded_run(replace(file, model=half), inputs)
+        pairs = [(one[name], exact) for one in (outputs, strict) for name, exact in right.items() if name in one]
+        levels = [signal_to_noise(np.asarray(value), exact) for value, exact in pairs]
+        known = [one for one in levels if one is not None]
+        return float(np.min(known)) if len(known) == len(levels) else None
+
+    def enough(found: float | None) -> bool:
+        return found is not None and found >= limit
+
+    plain = level([])
+    ahead = in_danger(float16_foresight(file, inputs), len(order))
+    kept: list[str] = []
+    reached = plain
+    while not enough(reached):
+        if len(kept) == len(ahead):
+            raise InputError(f"{file.path} does not reach {number(limit)} dB in float16, whatever stays float32.")
+        kept = [one.key for one in ahead[: max(4, 2 * len(kept))]]
+        reached = level(kept)
+        tell(f"{len(kept)} nodes in float32: {_decibels(reached)}")
+    for key in reversed(kept.copy()):
+        without = [one for one in kept if one != key]
+        found = level(without)
+        if enough(found):
+            kept, reached = without, found
+            tell(f"{len(kept)} nodes in float32: {_decibels(reached)}")
+    kept.sort(key=order.index)
+    withdrawn = _withdrawn(kept, level)
+    while (spare := next((key for key in kept if enough(withdrawn[key])), None)) is not None:
+        kept.remove(spare)  # it was needed before another one went
+        withdrawn = _withdrawn(kept, level)
+    reached = level(kept)
+    with atomic(Path(path)) as draft:
+        draft.write_bytes(converted(named, [names[key] for key in kept]).SerializeToString())
+    return Float16Mend(tuple(kept), withdrawn, plain, reached, limit)
+
+
+def _withdrawn(kept: Sequence[str], level: Callable[[Sequence[str]], float | None]) -> dict[str, float | None]:
+    return {key: level([one for one in kept if one != key]) for key in kept}
+
+
+def rounded_run(file: OnnxFile, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Compute a file of float32 and float16, every result rounded once to its type; return the outputs in float64.
+
+    An output is missing where a node before it has no definition here.
+    """
+    nodes = nodes_of(file.model.graph)
+    freed = last_readers(nodes, {output.name for output in file.model.graph.output})
+    values: dict[str, Value] = dict(inputs)
+    for node in nodes:
+        if any(name not in values and name not in file.constants for name in node.reads):
+            continue
+        outer = {name: values[name] if name in values else file.constants[name] for name in node.reads}
+        given = [outer[name] if name else None for name in node.proto.input]
+        call = OnnxCall(node.proto, file.opsets, dtypes_of(given), outer)
+        try:
+            results = computed(call, given)
+        except NotDefined:
+            continue
+        floats = [one for one in call.dtypes if one is not None and one.kind == "f"]
+        dtype = np.result_type(*floats) if floats else np.dtype(np.float32)
+        if node.proto.op_type == "Cast":
+            dtype = np.dtype(np.float16 if call.get("to") == HALF else np.float32)
+        for name, value in zip(node.proto.output, results, strict=False):
+            if name:
+                wide = isinstance(value, np.ndarray) and value.dtype == np.float64
+                with np.errstate(over="ignore"):
+                    values[name] = value.astype(dtype) if wide else value
+        for name in freed.get(node.index, ()):
+            values.pop(name, None)
+    return {one.name: values[one.name] for one in file.model.graph.output if one.name in values}
+
+
+def converted(model: Any, kept: Sequence[str]) -> Any:
+    """Return a model in float16 by ONNX Runtime's tool, constants uncut, the nodes `kept` (by name) in float32.
+
+    The tool rounds to float16 between two nodes that it keeps; those casts are taken out.
+
+    Raises
+    ------
+    InputError
+        If the tool refuses the model.
+    """
+    import onnx
+
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    with quietly():
+        from onnxruntime.transformers.float16 import DEFAULT_OP_BLOCK_LIST, convert_float_to_float16
+
+        try:
+            half = convert_float_to_float16(
+                copy,
+                min_positive_val=SMALLEST,
+                max_finite_val=LARGEST,
+                keep_io_types=True,
+                op_block_list=[one for one in DEFAULT_OP_BLOCK_LIST if one not in MEASURED],
+                node_block_list=list(kept),
+            )
+        except Exception as error:  # of any type, by what the tool meets
+            raise InputError(f"ONNX Runtime's tool does not convert it to float16: {brief(error)}") from error
+    _unrounded(half.graph)
+    in_order(half.graph, Path("the converted file"))
+    return half
+
+
+def _unrounded(graph: Any) -> None:
+    """Take out the pairs of casts from float32 to float16 and back."""
+    from onnx import TensorProto
+
+    wide, narrow = TensorProto.FLOAT, TensorProto.FLOAT16
+    casts = {node.output[0]: node for node in graph.node if node.op_type == "Cast"}
+    to = {name: next(a.i for a in node.attribute if a.name == "to") for name, node in casts.items()}
+    instead = {}
+    for name, node in casts.items():
+        source = node.input[0]
+        if to[name] == wide and to.get(source) == narrow:
+            instead[name] = casts[source].input[0]
+    ends = {output.name for output in graph.output}
+    for node in graph.node:
+        for k, name in enumerate(node.input):
+            while name in instead and name not in ends:
+                name = instead[name]
+            node.input[k] = name
+
+
+def _named(model: Any) -> Any:
+    """Return a copy whose nodes all have names of their own, by which the tool knows them."""
+    import onnx
+
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for k, node in enumerate(copy.graph.node):
+        node.name = f"{node.name or 'node'}#{k}"
+    return copy
+
+
+def _names(model: Any) -> list[str]:
+    return [node.name for node in model.graph.node]

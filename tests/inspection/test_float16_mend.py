@@ -1,0 +1,92 @@
+"""A phase that runs away in float16: what has to stay float32 is found by measuring, and proven by withdrawal."""
+
+import numpy as np
+import onnx
+import pytest
+
+import kokoro_nb as nb
+from kokoro_nb.errors import InputError
+from kokoro_nb.inspection.float16_mend import converted, float16_mend
+from kokoro_nb.inspection.onnx_file import read_onnx
+from kokoro_nb.inspection.onnx_session import run_session, session_of
+from kokoro_nb.inspection.whole_file import signal_to_noise
+
+SAMPLES = 2400
+
+
+@pytest.fixture
+def source(save, node):
+    """Write a harmonic source: a running phase, its sine, and a convolution that float16 does not harm."""
+    constants = {
+        "rate": np.float32(9 / 24000),
+        "turn": np.float32(2 * np.pi),
+        "axis": np.int64(1),
+        "w": np.random.default_rng(0).standard_normal((2, 1, 5)).astype(np.float32) * 0.3,
+    }
+    nodes = [
+        node("Mul", ["f0", "rate"], ["step"], name="/rate"),
+        node("CumSum", ["step", "axis"], ["cycles"], name="/cumsum"),
+        node("Mul", ["cycles", "turn"], ["phase"], name="/phase"),
+        node("Sin", ["phase"], ["sine"], name="/sin"),
+        node("Unsqueeze", ["sine", "axis"], ["s"], name="/channel"),
+        node("Conv", ["s", "w"], ["c"], name="/conv", pads=[2, 2]),
+        node("Tanh", ["c"], ["y"], name="/tanh"),
+    ]
+    return save(nodes, {"f0": [1, SAMPLES]}, ["y"], constants)
+
+
+@pytest.fixture
+def pitch():
+    return {"f0": np.linspace(180, 260, SAMPLES, dtype=np.float32)[None]}
+
+
+def test_the_running_phase_stays_float32_by_itself(source, pitch, tmp_path):
+    file = read_onnx(source)
+    found = float16_mend(file, pitch, tmp_path / "mended.onnx", limit=30.0)
+    assert found.plain is None or found.plain < 30
+    assert found.mended >= 30
+    assert {"/cumsum", "/phase", "/sin"} <= set(found.kept)
+    assert not {"/conv", "/tanh", "/channel"} & set(found.kept)
+    assert all(level is None or level < 30 for level in found.withdrawn.values())
+    mended = onnx.load(tmp_path / "mended.onnx")
+    right = run_session(session_of(file.model), pitch)["y"]
+    assert signal_to_noise(run_session(session_of(mended), pitch)["y"], right) >= 30
+    kept = {one.split("#")[0] for one in (node.name for node in mended.graph.node) if "#" in one}
+    assert "/conv" in kept  # it is still there, in float16
+    weights = {one.name: one.data_type for one in mended.graph.initializer}
+    assert weights["w"] == onnx.TensorProto.FLOAT16
+    assert "below 30 dB" in str(found)
+
+
+def test_no_node_is_kept_where_float16_is_enough(save, node, tmp_path):
+    path = save([node("Tanh", ["x"], ["y"], name="/tanh")], {"x": [4, 8]}, ["y"])
+    x = {"x": np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)}
+    found = float16_mend(read_onnx(path), x, tmp_path / "half.onnx")
+    assert found.kept == ()
+    assert found.plain == found.mended
+    assert "nothing has to stay float32" in str(found)
+
+
+def test_constants_are_not_cut(save, node):
+    path = save([node("Mul", ["x", "k"], ["y"], name="/rate")], {"x": [2]}, ["y"], {"k": np.float32(24000)})
+    half = converted(read_onnx(path).model, [])
+    assert float(onnx.numpy_helper.to_array(half.graph.initializer[0])) == 24000
+
+
+def test_inspect_writes_the_mended_file_and_says_what_stays(source, pitch, tmp_path):
+    report = nb.inspect(source, pitch, mend=tmp_path / "half.onnx")
+    assert (tmp_path / "half.onnx").exists()
+    assert report.notes[-1].startswith("half.onnx: Level of the outputs")
+    with pytest.raises(InputError, match="holds floats of 16 bits already"):
+        nb.inspect(tmp_path / "half.onnx", pitch, mend=tmp_path / "again.onnx")
+    with pytest.raises(InputError, match="leave --static out"):
+        nb.inspect(source, mend=tmp_path / "again.onnx", static=True)
+
+
+def test_what_no_float32_mends_or_draws_is_refused(save, node, tmp_path):
+    loud = save([node("Mul", ["x", "k"], ["y"])], {"x": [2]}, ["y"], {"k": np.float32(1 / 3)}, name="loud.onnx")
+    with pytest.raises(InputError, match="does not reach 400 dB in float16, whatever stays float32"):
+        float16_mend(read_onnx(loud), {"x": np.array([0.1, 0.3], np.float32)}, tmp_path / "m.onnx", limit=400.0)
+    drawn = save([node("RandomNormalLike", ["x"], ["y"])], {"x": [2]}, ["y"], name="drawn.onnx")
+    with pytest.raises(InputError, match="draws at random"):
+        float16_mend(read_onnx(drawn), {"x": np.ones(2, np.float32)}, tmp_path / "m.onnx")
