@@ -27,6 +27,7 @@ from kokoro_nb.inspection.whole_file import AUDIBLE, signal_to_noise
 from kokoro_nb.markup import number
 from kokoro_nb.storage import atomic
 
+FLOOR = 3.0  # dB below the float32 file: twice the power of its own error
 HALF = 10  # of onnx.TensorProto.DataType
 SMALLEST = 2.0**-24  # of float16; ONNX Runtime's tool moves what is below 1e-7 up to that, unless told otherwise
 MEASURED = ("CumSum", "Min", "Max")  # what the tool keeps in float32 unasked, and is left to the measuring here
@@ -46,7 +47,7 @@ class Float16Mend:
     plain, mended : float or None
         That level with no node kept, and with these, dB; None as above.
     limit : float
-        The least level that was asked for, dB.
+        The least level, dB: what was requested, or 3 dB below what the float32 file itself reaches, if that is less.
     """
 
     kept: tuple[str, ...]
@@ -117,14 +118,18 @@ def float16_mend(
         except InputError:  # it has no such kernel in float16
             return None
         strict = rounded_run(replace(file, model=half), inputs)
-        pairs = [(one[name], exact) for one in (outputs, strict) for name, exact in right.items() if name in one]
-        levels = [signal_to_noise(np.asarray(value), exact) for value, exact in pairs]
-        known = [one for one in levels if one is not None]
-        return float(np.min(known)) if len(known) == len(levels) else None
+        levels = [_lowest(one, right) for one in (outputs, strict)]
+        return None if None in levels else float(np.min(levels))  # type: ignore[arg-type]
 
     def enough(found: float | None) -> bool:
         return found is not None and found >= limit
 
+    both = (run_session(session_of(file.model), inputs), rounded_run(file, inputs))
+    first, second = (_lowest(one, right) for one in both)
+    if first is None or second is None:
+        raise InputError(f"{file.path} is not finite as it is, so that no float16 can be measured; mend that first.")
+    own = float(np.minimum(first, second))
+    limit = limit if own >= limit else own - FLOOR  # a file that is no better itself: its phase may turn on one bit
     plain = level([])
     ahead = in_danger(float16_foresight(file, inputs), len(order))
     kept: list[str] = []
@@ -150,6 +155,12 @@ def float16_mend(
     with atomic(Path(path)) as draft:
         draft.write_bytes(converted(named, [names[key] for key in kept]).SerializeToString())
     return Float16Mend(tuple(kept), withdrawn, plain, reached, limit)
+
+
+def _lowest(outputs: Mapping[str, Value], right: Mapping[str, np.ndarray]) -> float | None:
+    """Return the lowest level of the outputs over their error, dB; None if one is not finite."""
+    levels = [signal_to_noise(np.asarray(outputs[name]), exact) for name, exact in right.items() if name in outputs]
+    return None if None in levels else float(np.min(levels))  # type: ignore[arg-type]
 
 
 def _withdrawn(kept: Sequence[str], level: Callable[[Sequence[str]], float | None]) -> dict[str, float | None]:
@@ -222,23 +233,20 @@ def converted(model: Any, kept: Sequence[str]) -> Any:
 
 
 def _unrounded(graph: Any) -> None:
-    """Take out the pairs of casts from float32 to float16 and back."""
+    """Take out casts that the tool wrote twice, and the pairs of casts from float32 to float16 and back."""
     from onnx import TensorProto
+
+    once = {node.output[0]: node for node in reversed(graph.node)}
+    nodes = [node for node in graph.node if node.op_type != "Cast" or once[node.output[0]] is node]
+    del graph.node[:]
+    graph.node.extend(nodes)
 
     wide, narrow = TensorProto.FLOAT, TensorProto.FLOAT16
     casts = {node.output[0]: node for node in graph.node if node.op_type == "Cast"}
     to = {name: next(a.i for a in node.attribute if a.name == "to") for name, node in casts.items()}
-    instead = {}
     for name, node in casts.items():
-        source = node.input[0]
-        if to[name] == wide and to.get(source) == narrow:
-            instead[name] = casts[source].input[0]
-    ends = {output.name for output in graph.output}
-    for node in graph.node:
-        for k, name in enumerate(node.input):
-            while name in instead and name not in ends:
-                name = instead[name]
-            node.input[k] = name
+        while to[name] == wide and to.get(node.input[0]) == narrow:  # it then casts float32 to itself
+            node.input[0] = casts[node.input[0]].input[0]
 
 
 def _named(model: Any) -> Any:
