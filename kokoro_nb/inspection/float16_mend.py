@@ -131,13 +131,14 @@ def float16_mend(
     own = float(np.minimum(first, second))
     limit = limit if own >= limit else own - FLOOR  # a file that is no better itself: its phase may turn on one bit
     plain = level([])
-    ahead = in_danger(float16_foresight(file, inputs), len(order))
+    harmed = [one.key for one in in_danger(float16_foresight(file, inputs), len(order))]
+    ahead = list(dict.fromkeys([*harmed, *order]))  # those that compare, or give integers of floats, come last
     kept: list[str] = []
     reached = plain
     while not enough(reached):
         if len(kept) == len(ahead):
             raise InputError(f"{file.path} does not reach {number(limit)} dB in float16, whatever stays float32.")
-        kept = [one.key for one in ahead[: max(4, 2 * len(kept))]]
+        kept = ahead[: max(4, 2 * len(kept))]
         reached = level(kept)
         tell(f"{len(kept)} nodes in float32: {_decibels(reached)}")
     for key in reversed(kept.copy()):
