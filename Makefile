@@ -17,7 +17,7 @@ PARAMETERS := $(if $(WEIGHTS),-p weights $(WEIGHTS)) $(if $(WHISPER),-p whisper_
 
 test test-all report: export KOKORO_NB_CLIENTS ?= $(abspath $(CLIENTS))/bin/python
 
-.PHONY: report test test-all replay lab lint doctor clean
+.PHONY: report test test-all mutants any-processor replay lab lint doctor clean
 
 report: $(VENV)/.installed ## run every notebook and render outputs/report/index.html
 	$(BIN)/kokoro-nb report --jobs $(JOBS) $(PARAMETERS)
@@ -30,6 +30,12 @@ test: $(VENV)/.installed-dev $(CLIENTS)/.tried ## run the linter, the type check
 
 test-all: $(VENV)/.installed-dev $(CLIENTS)/.tried ## the tests with the slow sweeps
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+
+mutants: $(VENV)/.installed-dev ## which mutants of the measuring modules no test notices: a sample in ten minutes
+	$(BIN)/python tests/mutants.py
+
+any-processor: $(VENV)/.installed-dev ## the tests of figures, as older processors and two threads would
+	$(BIN)/python tests/any_processor.py
 
 replay: $(VENV)/.installed $(REPLAY)/.installed ## the failure on ExecuTorch 0.7.0; fetches several GB the first time
 	KOKORO_NB_REPLAY=$(abspath $(REPLAY))/bin/python $(BIN)/kokoro-nb run 12 --fresh --out outputs/replay \

@@ -41,10 +41,12 @@ def add(commands: Any) -> None:
     study.add_argument(
         "which",
         nargs="?",
-        choices=("faults", "diagnosis"),
+        choices=("faults", "diagnosis", "checks"),
         default="faults",
-        help="faults: planted ones (default); diagnosis: exports that are really sick, and healthy ones",
+        help="faults: planted ones (default); diagnosis: exports that are really sick, and healthy ones; checks: which "
+        "fault in what a notebook measures turns each of its checks red",
     )
+    study.add_argument("--notebooks", nargs="+", default=["01"], metavar="NN", help="of checks: which (default: 01)")
     study.add_argument("--backends", nargs="+", default=["eager"], metavar="B", help="which to look into")
     study.add_argument("--weights", default="narrow", metavar="W", help="as in the notebooks (default: narrow)")
     study.add_argument("--faults", type=int, default=200, metavar="N", help="how many (default: 200)")
@@ -82,6 +84,12 @@ def _study(arguments: argparse.Namespace) -> int:
     import_models()
     if arguments.which == "diagnosis":
         return corpus_command.run(arguments)
+    if arguments.which == "checks":
+        from kokoro_nb.reporting.check_faults import check_faults
+
+        checked = [row for name in arguments.notebooks for row in check_faults(name)]
+        _print([row.as_dict() for row in checked])
+        return int(any(row.verdict == "fail" or not row.killed_by for row in checked))
     from kokoro_nb.faults import generate
     from kokoro_nb.studies.decoder import spoken_decoder
     from kokoro_nb.studies.localisation import study, summarise

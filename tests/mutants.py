@@ -1,0 +1,200 @@
+"""How many mutants of the measuring modules their own tests kill: ``make mutants``, a sample within ten minutes.
+
+cosmic-ray makes the mutants: an operator, a comparison or a constant is replaced at one place. Each is imported in
+place of the module by a process of its own, which runs the tests that mirror the module and stops at the first failure.
+What no test notices is printed with its place, and counts against its room unless `EQUIVALENT` says why it is none.
+
+    python tests/mutants.py [--minutes 10] [--seed 0] [--rooms metrics verdicts] [--all]
+"""
+
+import argparse
+import ast
+import importlib.abc
+import importlib.util
+import multiprocessing
+import os
+import random
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PATIENCE = 60.0  # seconds for the tests of one mutant: an endless loop is noticed
+TARGET = 0.9  # share of a room's mutants that is to be killed
+ROOMS: dict[str, dict[str, tuple[str, ...]]] = {  # room -> module -> its tests
+    "metrics": {
+        "kokoro_nb.traces.parity": ("tests/traces/test_parity.py",),
+        "kokoro_nb.traces.statistics": ("tests/traces/test_statistics.py",),
+        "kokoro_nb.listening.waveform": ("tests/listening/test_waveform.py",),
+        "kokoro_nb.listening.spectrum": ("tests/listening/test_spectrum.py",),
+    },
+    "localisation": {"kokoro_nb.locate.verdicts": ("tests/locate/test_verdicts.py",)},
+    "padding": {"kokoro_nb.models.static_buffers": ("tests/models/test_static_buffers.py",)},
+    "delivery": {
+        "kokoro_nb.delivery.chunks": ("tests/delivery/test_chunks.py",),
+        "kokoro_nb.delivery.contract": ("tests/delivery/test_contract.py",),
+    },
+    "verdicts": {"kokoro_nb.findings": ("tests/test_findings.py",)},
+    "cache keys": {"kokoro_nb.cache_keys": ("tests/test_cache_keys.py",)},
+}
+SKIPPED = ("core/RemoveDecorator", "core/ExceptionReplacer", "core/AddNot")  # not of what is measured, or of types
+EQUIVALENT: dict[tuple[str, str], str] = {}  # (module, changed line) -> why nothing can be noticed
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A module's source with one change."""
+
+    module: str
+    tests: tuple[str, ...]
+    operator: str
+    source: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an operator of cosmic-ray can change a module."""
+
+    module: str
+    tests: tuple[str, ...]
+    operator: str
+    occurrence: int
+    line: int
+
+    def mutant(self) -> Mutant | None:
+        """Make the change; None where it is the same program, or none that can be read."""
+        from cosmic_ray.mutating import mutate_code
+        from cosmic_ray.plugins import get_operator
+
+        code = _code(self.module)
+        changed = mutate_code(code, get_operator(self.operator)(), self.occurrence)
+        tree = _parsed(changed or "")
+        if changed is None or tree is None or ast.dump(tree) == ast.dump(ast.parse(code)):
+            return None
+        text = changed.splitlines()[self.line - 1].strip()
+        return Mutant(self.module, self.tests, self.operator, changed, self.line, text)
+
+
+def places(module: str, tests: tuple[str, ...]) -> Iterator[Place]:
+    """Yield every place of a module, but those of its annotations and imports."""
+    from cosmic_ray.ast import ast_nodes, get_ast
+    from cosmic_ray.plugins import get_operator, operator_names
+
+    code = _code(module)
+    nodes, lines = list(ast_nodes(get_ast(code))), code.splitlines()
+    for name in operator_names():
+        if name.startswith(SKIPPED):
+            continue
+        try:
+            operator = get_operator(name)()
+        except TypeError:  # it needs arguments
+            continue
+        found = [start[0] for node in nodes for start, _ in operator.mutation_positions(node)]
+        for occurrence, line in enumerate(found):
+            text = lines[line - 1].strip()
+            if not text.startswith(("from ", "import ", "def ", ")")) and "| None" not in text:
+                yield Place(module, tests, name, occurrence, line)
+
+
+def _code(module: str) -> str:
+    return Path(str(importlib.util.find_spec(module).origin)).read_text(encoding="utf-8")
+
+
+def _parsed(code: str) -> ast.Module | None:
+    try:
+        return ast.parse(code)
+    except SyntaxError:
+        return None
+
+
+class Replaced(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):
+    """Imports the source of a mutant in the place of its module."""
+
+    def __init__(self, mutant: Mutant):
+        self.mutant = mutant
+        self.path = str(importlib.util.find_spec(mutant.module).origin)
+
+    def find_spec(self, name, path, target=None):
+        found = importlib.util.spec_from_file_location(name, self.path, loader=self)
+        return found if name == self.mutant.module else None
+
+    def get_filename(self, name):
+        return self.path
+
+    def get_data(self, path):
+        return self.mutant.source.encode()
+
+    def path_stats(self, path):
+        raise OSError("nothing is cached")
+
+
+def _run(mutant: Mutant) -> None:
+    import pytest
+
+    out = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(out, stream)
+    sys.meta_path.insert(0, Replaced(mutant))
+    os.chdir(ROOT)
+    options = ["-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "--no-header", "--tb=no"]
+    os._exit(0 if pytest.main([*options, *mutant.tests]) == 0 else 1)
+
+
+def survives(mutant: Mutant) -> bool:
+    """Return whether the tests pass with the mutant in the place of its module."""
+    process = multiprocessing.get_context("fork").Process(target=_run, args=(mutant,))
+    process.start()
+    process.join(PATIENCE)
+    if process.is_alive():
+        process.kill()
+        process.join()
+        return False
+    return process.exitcode == 0
+
+
+def main() -> int:
+    """Print every survivor, and the score of each room; return 1 where one is below `TARGET`."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--minutes", type=float, default=10.0, help="how long it may take (default: 10)")
+    parser.add_argument("--seed", type=int, default=0, help="draws the sample (default: 0)")
+    parser.add_argument("--rooms", nargs="+", choices=ROOMS, default=list(ROOMS), help="which (default: all)")
+    parser.add_argument("--all", action="store_true", help="every mutant, however long it takes")
+    arguments = parser.parse_args()
+    import librosa.filters  # noqa: F401  what every process needs is loaded once
+    import scipy.signal  # noqa: F401
+    import torch
+
+    torch.set_num_threads(1)
+    end = time.monotonic() + 60 * arguments.minutes
+    draw, pools, scores = random.Random(arguments.seed), {}, {}
+    for room in arguments.rooms:
+        pools[room] = [one for module, tests in ROOMS[room].items() for one in places(module, tests)]
+        draw.shuffle(pools[room])
+        scores[room] = [len(pools[room]), 0, 0]
+        print(f"{room}: {len(pools[room])} mutants", flush=True)
+    while any(pools.values()) and (arguments.all or time.monotonic() < end):
+        for room in [name for name, pool in pools.items() if pool]:  # in turn, so that each has its share of the time
+            mutant = pools[room].pop().mutant()
+            if mutant is None:
+                continue
+            scores[room][1] += 1
+            if not survives(mutant):
+                scores[room][2] += 1
+                continue
+            reason = EQUIVALENT.get((mutant.module, mutant.text))
+            scores[room][2] += reason is not None
+            print(f"survives in {mutant.module}:{mutant.line}: {mutant.text}  {reason or ''}", flush=True)
+    low = []
+    for room, (known, tried, killed) in scores.items():
+        share = killed / tried if tried else float("nan")
+        low += [room] if not share >= TARGET else []
+        print(f"{room}: {killed} of {tried} killed ({share:.0%}), of {known} mutants")
+    return int(bool(low))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
