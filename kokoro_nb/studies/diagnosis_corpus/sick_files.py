@@ -66,9 +66,14 @@ def calibrated_onnx(module: Any, inputs: Mapping[str, Any], path: Path) -> Path:
 
 
 def frozen_onnx(module: Any, inputs: Mapping[str, Any], path: Path) -> Path:
-    """Write the module for a dynamic length, from an example shorter than the inputs (pytorch/pytorch#191855)."""
+    """Write the module for any length by torch's TorchScript-based exporter, from an example of half the length.
+
+    Tracing makes a number of what Python computes of a shape: the length of the example (idiap/coqui-ai-TTS#315).
+    """
     import torch
 
-    shorter = {name: value[:, : value.shape[1] // 2] for name, value in inputs.items()}
-    dynamic = {name: {1: torch.export.Dim.AUTO} for name in inputs}
-    return dynamo_onnx(module, shorter, path, dynamic_shapes=dynamic)
+    shorter = tuple(value[:, : value.shape[1] // 2] for value in inputs.values())
+    axes = {name: {1: "length"} for name in inputs}
+    with quietly():
+        torch.onnx.export(module, shorter, str(path), dynamo=False, input_names=list(inputs), dynamic_axes=axes)
+    return path

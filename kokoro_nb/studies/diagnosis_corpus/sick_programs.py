@@ -125,7 +125,7 @@ class PooledLstm(nn.Module):
     def forward(self, mel: Tensor) -> Tensor:
         """Return the embedding of an utterance."""
         states = self.lstm(mel)[0]
-        return self.linear(states.sum(1) / states.shape[1])
+        return self.linear(states.sum(1) / float(states.shape[1]))
 
 
 class GeluLayers(nn.Module):
@@ -269,7 +269,7 @@ def codec_with_a_pause(seed: int = 0) -> Program:
 
 
 def pooled_lstm(seed: int = 0) -> Program:
-    """An utterance of 48 frames; torch.export takes the number of an LSTM's states from a shorter example."""
+    """An utterance of 48 frames; a trace takes the number of the LSTM's states from a shorter example."""
     return seeded(seed, PooledLstm, lambda: {"mel": torch.randn(1, 48, 16)})
 
 
