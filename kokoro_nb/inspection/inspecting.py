@@ -11,6 +11,7 @@ from kokoro_nb.backends.signature import TensorSpec, checked
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.against_file import first_that_parts
 from kokoro_nb.inspection.blame import InspectionFinding, node_findings
+from kokoro_nb.inspection.body_runs import body_findings, body_runs
 from kokoro_nb.inspection.compared_program import ComparedProgram, of_onnx
 from kokoro_nb.inspection.file_run import FileRun, examined
 from kokoro_nb.inspection.float16_foresight import float16_foresight, foreseen
@@ -159,6 +160,8 @@ def _report(file: OnnxFile, made: MadeInputs, seen: FileRun) -> InspectionReport
             return None
 
     findings, notes = node_findings(seen, others)
+    bodies, unrun = body_runs(seen)
+    findings = (*findings, *body_findings(bodies, seen.nodes))
     outputs = summaries(seen, file)
     more, noted = whole_findings(seen, outputs, bool(findings))
     ahead = float16_foresight(seen.file, seen.inputs) if seen.complete and not has_halves(seen) else ()
@@ -167,13 +170,14 @@ def _report(file: OnnxFile, made: MadeInputs, seen: FileRun) -> InspectionReport
         file.path,
         _runtime(),
         (*findings, *more),
-        (*file.notes, *late, *notes, *noted, *foreseen(ahead)),
+        (*file.notes, *late, *notes, *unrun, *noted, *foreseen(ahead)),
         seen.judgements,
         outputs,
         made.how,
         len(seen.nodes),
         graph=file.model.graph.name or "<main>",
         foresight=ahead,
+        bodies=bodies,
     )
 
 
@@ -210,7 +214,8 @@ def _runtime() -> str:
 def write_scripts(seen: FileRun, findings: tuple[InspectionFinding, ...], folder: Path) -> tuple[Path, ...]:
     """Write for each finding at a node a model of that node alone, its values, and a script that shows its error."""
     paths = []
-    for number, finding in enumerate([one for one in findings if one.index >= 0][:SCRIPTS], 1):
+    keys = {node.index: node.key for node in seen.nodes}  # a node inside of a body has no model of its own
+    for number, finding in enumerate([one for one in findings if keys.get(one.index) == one.key][:SCRIPTS], 1):
         node = next(one for one in seen.nodes if one.index == finding.index)
         worst = next(one for one in seen.judgements if one.index == finding.index).worst
         values = seen.captured(node)

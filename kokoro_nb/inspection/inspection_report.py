@@ -8,6 +8,7 @@ import numpy as np
 
 from kokoro_nb.findings import Verdict
 from kokoro_nb.inspection.blame import InspectionFinding
+from kokoro_nb.inspection.body_runs import BodyRun
 from kokoro_nb.inspection.float16_foresight import HalfPrecisionNode
 from kokoro_nb.inspection.node_judgement import NodeJudgement
 from kokoro_nb.inspection.whole_file import OutputSummary
@@ -42,6 +43,8 @@ class InspectionReport:
         The graph's id in Model Explorer.
     foresight : tuple of HalfPrecisionNode
         What float16 would do to each node of a float32 file.
+    bodies : tuple of BodyRun
+        What was found inside of its Loop and If nodes, each node in its worst pass.
     """
 
     path: Path
@@ -55,6 +58,7 @@ class InspectionReport:
     scripts: tuple[Path, ...] = ()
     graph: str = "<main>"
     foresight: tuple[HalfPrecisionNode, ...] = ()
+    bodies: tuple[BodyRun, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
