@@ -138,7 +138,10 @@ def _run(mutant: Mutant) -> None:
     out = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(out, stream)
-    sys.meta_path.insert(0, Replaced(mutant))
+    finder = Replaced(mutant)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "kokoro_nb"]:
+        del sys.modules[name]  # finding a module has imported its packages, and what these import
+    sys.meta_path.insert(0, finder)
     os.chdir(ROOT)
     options = ["-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "--no-header", "--tb=no"]
     os._exit(0 if pytest.main([*options, *mutant.tests]) == 0 else 1)

@@ -24,6 +24,12 @@ def test_a_wrong_measure_is_killed_and_an_equal_one_survives():
     assert survives(_mutant("difference = b - a", "difference = -(a - b)"))
 
 
+@pytest.mark.slow
+def test_a_module_that_its_package_imports_is_replaced_as_well():
+    module, tests = "kokoro_nb.locate.verdicts", ("tests/locate/test_verdicts.py",)
+    assert not survives(Mutant(module, tests, "by hand", "raise TypeError", 1, "raise TypeError"))
+
+
 def test_every_place_is_another_program():
     found = list(places(MODULE, (PARITY,)))
     assert len(set(found)) == len(found) > 40

@@ -46,8 +46,12 @@ class Identification:
 
     @property
     def spread(self) -> float:
-        """Two standard errors of the difference of two such shares, each as uncertain as espeak's."""
-        return float(2 * np.sqrt(2 * self.espeak * (1 - self.espeak) / self.trials))
+        """Two standard errors of the difference of two such shares, each as uncertain as espeak's.
+
+        One success and one failure are added, so that it is not 0 where all were heard (Agresti and Coull, 1998).
+        """
+        share = (self.espeak * self.trials + 1) / (self.trials + 2)
+        return float(2 * np.sqrt(2 * share * (1 - share) / self.trials))
 
     @property
     def by_chance(self) -> float:

@@ -1,5 +1,7 @@
 """What 18 says of the sentences and rhymes that are identified."""
 
+from dataclasses import replace
+
 import pytest
 
 from kokoro_nb.studies.voice.identification import Identification, _judged
@@ -19,7 +21,8 @@ def test_a_voice_that_says_the_wrong_sentence_loses():
 
 def test_the_limits_are_those_of_so_many_trials():
     one = Identification("rhymes", 24, 1 / 6, 0.75, 0.7, 0.0, 0.2)
-    # sqrt(2 * 0.75 * 0.25 / 24) = 0.125; sqrt(1/6 * 5/6 / 24) = 0.0761
-    assert one.spread == pytest.approx(0.25)
+    # 19 of 26: sqrt(2 * 0.7308 * 0.2692 / 24) = 0.128; sqrt(1/6 * 5/6 / 24) = 0.0761
+    assert one.spread == pytest.approx(0.256, abs=1e-3)
+    assert replace(one, espeak=1.0).spread == pytest.approx(2 * 0.0555, abs=1e-3)  # 25 of 26
     assert one.by_chance == pytest.approx(1 / 6 + 2 * 0.0761, abs=1e-3)
     assert one.as_dict()["espeak (%)"] == 75
