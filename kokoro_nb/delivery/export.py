@@ -30,6 +30,14 @@ TOKENS = 256
 FRAME_RATE = SAMPLE_RATE // SAMPLES_PER_FRAME  # 40 per second
 
 
+class PartNotExportedError(InputError):
+    """One of the programs of a delivery cannot be exported; `failure` is the record of it."""
+
+    def __init__(self, part: str, failure: Failure) -> None:
+        super().__init__(f"The program '{part}' cannot be exported: {failure}.")
+        self.failure = failure
+
+
 @dataclass(frozen=True)
 class Delivery:
     """What to deliver.
@@ -109,9 +117,11 @@ def deliver(kokoro: Kokoro, asked: Delivery, folder: str | Path) -> Contract:
             runtime = asked.runtime(part)
             with patched(kokoro.model, asked.patches(part)):
                 exported = export_program(module, inputs)
-            artifact = exported if isinstance(exported, Failure) else runtime.export(exported, inputs)
-            if isinstance(artifact, Failure) or isinstance(exported, Failure):
-                raise InputError(f"The program '{part}' cannot be exported: {artifact}.")
+            if isinstance(exported, Failure):
+                raise PartNotExportedError(part, exported)
+            artifact = runtime.export(exported, inputs)
+            if isinstance(artifact, Failure):
+                raise PartNotExportedError(part, artifact)
             parts[part] = Part(runtime.name, _copy(artifact, part, draft), exported.inputs, output_specs(exported))
         files = {voice: f"voice_{number}.npy" for number, voice in enumerate(tables)}
         for voice, table in tables.items():

@@ -11,14 +11,13 @@ from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.effect import ErrorPropagation, seen_deviations, with_effects
 from kokoro_nb.locate.halving import Search
 from kokoro_nb.locate.investigation import reference_trace
-from kokoro_nb.locate.local_error import LocalError
+from kokoro_nb.locate.local_error import LocalError, explained_errors
 from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.output_limit import output_error
 from kokoro_nb.locate.patterns import pattern
 from kokoro_nb.locate.rule_evidence import Evidence
 from kokoro_nb.locate.subject import Subject
 from kokoro_nb.locate.traced_diagnosis import placed
-from kokoro_nb.locate.verdicts import judged
 from kokoro_nb.traces.operators import CONSTANT, INPUT
 from kokoro_nb.traces.statistics import describe
 from kokoro_nb.traces.trace import Tap, Trace
@@ -37,7 +36,9 @@ def bisected_diagnosis(subject: Subject, why: str, traced: Diagnosis | None = No
         dtypes = [operator.dtype for operator in subject.candidate.specification.operators]
         output, limits = output_error(known, outputs, dtypes, errors, subject.limit)
         if output.verdict == "fail" and found.verdict == "pass":
-            output, limits = output_error(known, outputs, dtypes, _bounds(subject), subject.limit)
+            # the runtime shows no operator: their bounds are those on the values that PyTorch gives in float32
+            own = explained_errors(reference_trace(subject.healthy, subject.inputs))
+            output, limits = output_error(known, outputs, dtypes, own, subject.limit)
         culprits = with_effects(
             culprits, ErrorPropagation(known.meaning, known.inputs, seen_deviations(errors), limits)
         )
@@ -59,12 +60,6 @@ def bisected_diagnosis(subject: Subject, why: str, traced: Diagnosis | None = No
         bisection=found,
         subject=subject,
     )
-
-
-def _bounds(subject: Subject) -> tuple[LocalError, ...]:
-    """Return the bound of every operator on the values that PyTorch gives in float32: the runtime shows none."""
-    own = reference_trace(subject.healthy, subject.inputs)
-    return judged(own, own)
 
 
 def _culprit(subject: Subject, search: Search, known: Trace) -> Culprit:

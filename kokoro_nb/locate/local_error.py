@@ -129,7 +129,7 @@ class Judge:
         shares = _shares(difference, allowed)
         if (shares > 1).any():
             bound = self._bound(name, given.dtype)
-            allowed = allowed + self._rounding(name, given.dtype, exact, bound) + self._captured_coarsely(name, exact)
+            allowed = self._allowed(name, given.dtype, exact, bound)
             shares = _shares(difference, allowed)
             if bound.steps is not None and not along:
                 steps = bound.steps.numpy() + 2 * _units(exact, given.dtype)
@@ -139,6 +139,20 @@ class Judge:
         error = float(difference.max(initial=0.0))
         wrong = misfit | (shares > 1)
         return LocalError(*about, error, _peak(exact), ratio, wrong, given, exact, along, largest, str(given.dtype))
+
+    def explained(self, name: str) -> float:
+        """Return the largest error that rounding explains of the captured operator `name`, however near it came.
+
+        The bound in `error` is no wider than it takes to judge what was given.
+        """
+        dtype, exact = parts(self._captured[name]).dtype, self.right(name)
+        if dtype.kind != "f":
+            return 0.0
+        return float(np.max(self._allowed(name, dtype, exact, self._bound(name, dtype)), initial=0.0))
+
+    def _allowed(self, name: str, dtype: np.dtype, exact: np.ndarray, bound: RoundingBound) -> np.ndarray:
+        """Return what rounding explains of each element, in a shape that broadcasts."""
+        return _units(exact, dtype) + self._rounding(name, dtype, exact, bound) + self._captured_coarsely(name, exact)
 
     def _bound(self, name: str, dtype: np.dtype) -> RoundingBound:
         bound = RoundingBound(dtype)
@@ -219,6 +233,15 @@ class Judge:
         self, name: str, inputs: Mapping[str, Any], captured: Mapping[str, np.ndarray], double: bool = True
     ) -> np.ndarray:
         return parts(self._meaning.recompute(name, inputs, captured, double).numpy())
+
+
+def explained_errors(trace: Trace) -> tuple[LocalError, ...]:
+    """Return every captured operator with all that rounding explains of it as its bound: see `Judge.explained`."""
+    assert trace.meaning is not None  # of eager, which knows what it computes
+    judge = Judge(trace.meaning, trace)
+    return tuple(
+        replace(judge.error(tap.name).without_tensors(), bound=judge.explained(tap.name)) for tap in trace.taps
+    )
 
 
 def parts(values: np.ndarray) -> np.ndarray:

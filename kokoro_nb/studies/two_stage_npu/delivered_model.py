@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.backends import BACKENDS
-from kokoro_nb.backends.base import absence
+from kokoro_nb.backends.base import Failure, absence
 from kokoro_nb.delivery.contract import Contract
-from kokoro_nb.delivery.export import Delivery, delivered
+from kokoro_nb.delivery.export import Delivery, PartNotExportedError, delivered
 from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.listening.spectrum import log_spectral_distance
 from kokoro_nb.models.kokoro import Kokoro
@@ -108,20 +108,25 @@ class DeliveredModel:
         """Check the programs alone, without the model: see `checklist.checklist`."""
         return checklist(self.speaker, text, self.request.voices[0], self.seed)
 
-    def from_har(self, accelerators: Sequence[str], text: str) -> dict[str, float | str]:
-        """Return the error of the decoder from `har` on by backend, of the peak, or why that backend is not here.
+    def from_har(self, accelerators: Sequence[str], text: str) -> dict[str, float | str | Failure]:
+        """Return the error of the decoder from `har` on by backend, of the peak.
 
-        In the first voice, with room for the shortest bucket.
+        In the first voice, with room for the shortest bucket. In place of the error stands the record of an export
+        that failed, or why the backend is not here.
         """
-        found: dict[str, float | str] = {}
+        found: dict[str, float | str | Failure] = {}
         for name in accelerators:
             if reason := absence(BACKENDS[name]):
                 found[name] = reason
                 continue
             voice, shortest = self.request.voices[0], min(self.request.seconds)
             cut = replace(self.request, backend=name, at_har=True, voices=(voice,), seconds=(shortest,))
-            speaker = TwoStages(delivered(self.kokoro, cut))
-            found[name] = from_har_error(speaker, self.kokoro, text, voice, self.seed)
+            try:
+                speaker = TwoStages(delivered(self.kokoro, cut))
+            except PartNotExportedError as error:
+                found[name] = error.failure
+            else:
+                found[name] = from_har_error(speaker, self.kokoro, text, voice, self.seed)
         return found
 
 
@@ -133,7 +138,13 @@ def deliver(
     tokens: int,
     bucket_seconds: Sequence[float],
     seed: int = 0,
-) -> DeliveredModel:
-    """Export both stages into a folder of the cache, or take the one that is there: see `delivery.export.Delivery`."""
+) -> tuple[DeliveredModel | None, Failure | None]:
+    """Export both stages into a folder of the cache, or take the one that is there: see `delivery.export.Delivery`.
+
+    Beside it stands None, or, where a program cannot be exported, the record of that beside no model.
+    """
     request = Delivery(backend, host, voices=tuple(voices), tokens=tokens, seconds=tuple(bucket_seconds))
-    return DeliveredModel(kokoro, request, delivered(kokoro, request), seed)
+    try:
+        return DeliveredModel(kokoro, request, delivered(kokoro, request), seed), None
+    except PartNotExportedError as error:
+        return None, error.failure
