@@ -44,7 +44,8 @@ def pytest_runtest_makereport(item):
 def pytest_runtest_logreport(report):
     """Add up the reports of a file, also of other processes."""
     spent = FILES.setdefault(report.location[0], Counter())
-    spent.update({"seconds": report.duration, **report.spent})
+    known = getattr(report, "spent", {})  # not of a process that died
+    spent.update({"seconds": report.duration, **known})
 
 
 def pytest_sessionfinish(session):
