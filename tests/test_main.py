@@ -31,7 +31,8 @@ def calls(monkeypatch):
     """What `run_notebooks` was called with; it leaves a record of the status that is wanted."""
     seen = {"status": "passed"}
 
-    def pretend(selection, parameters, jobs, out_dir, fresh, limits):
+    def pretend(selection, parameters, jobs, out_dir, fresh, limits, on_change):
+        on_change()
         seen.update(selection=selection, parameters=parameters, jobs=jobs, out_dir=out_dir, fresh=fresh, limits=limits)
         run = RunRecord("01_a", seen["status"], "key", {}, "2026-11-21T09:44:07+00:00", 1.0)
         write_run(out_dir / "01_a", run)

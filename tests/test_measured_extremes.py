@@ -44,6 +44,7 @@ OTHER = {
     "min(((other, sketch.distance(each)) for other, each in known.items()), key=lambda p: p[1], default=('', np.inf))",
     "min(near, key=lambda one: abs(np.log(one)))",  # what is near is finite
     "min(((other, one.distance(others[other])) for other in near), key=lambda pair: pair[1])",  # never NaN
+    "min(limit, PASSES)",
     "min(100 * fraction, 99.99)",  # so that not all is never shown as all
 }
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def add(commands: Any) -> None:
     """Add the subcommand to what `ArgumentParser.add_subparsers` returned."""
-    defects = commands.add_parser("defects", help="say which known defects the installed versions have, and others")
+    defects = commands.add_parser("defects", help="known defects of the installed versions, and of others")
     defects.add_argument("names", nargs="*", metavar="NAME", help="parts of the names of defects (default: all)")
     defects.add_argument(
         "--python", action="append", default=[], metavar="P", help="interpreter of another environment; repeatable"

@@ -19,7 +19,7 @@ def add(commands: Any) -> None:
     doctor.add_argument("--json", action="store_true", help="as JSON")
     doctor.set_defaults(command=_doctor)
 
-    run = commands.add_parser("run", help="execute notebooks; what passed and has not changed is kept")
+    run = commands.add_parser("run", help="execute notebooks; what passed and is unchanged is kept")
     run.set_defaults(command=_run)
     report = commands.add_parser("report", help="execute notebooks and write the HTML report")
     report.add_argument("--render-only", action="store_true", help="write the report of what has been run already")

@@ -32,7 +32,7 @@ def test_what_is_no_file_and_no_model_is_told(tmp_path, capsys):
         ("empty.onnx", b"", "has 0 bytes"),
         ("zip.onnx", b"PK\x03\x04rest", "is a zip archive"),
         ("text.onnx", b"hello, world, this is no model" * 9, "no ONNX file"),
-        ("model.pte", b"x", "cannot be inspected yet"),
+        ("model.pte", b"x", "has 1 bytes"),
     ):
         (tmp_path / name).write_bytes(content)
         _refused(tmp_path / name, sentence, capsys)
