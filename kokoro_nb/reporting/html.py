@@ -82,8 +82,13 @@ class Page:
 
     @property
     def pending(self) -> bool:
-        """Whether its run has not ended, so that there is no page of it yet."""
+        """Whether its run has not ended."""
         return self.run.status in PENDING
+
+    @property
+    def written(self) -> bool:
+        """Whether there is a page: not before its run has begun."""
+        return self.run.status != "waiting"
 
     @property
     def ended(self) -> str:

@@ -75,7 +75,7 @@ class Report:
         if (known := self._written.get(run.notebook)) is not None and known[0] == run:
             return known
         page = read_page(run, self._run_dir / run.notebook, self._out_dir)
-        return run, page, 0 if page.pending else _write_page(page, self._out_dir)
+        return run, page, _write_page(page, self._out_dir) if page.written else 0
 
     def _sizes(self) -> dict[str, int]:
         return {name: size for name, (_, _, size) in self._written.items() if size}
