@@ -65,6 +65,20 @@ def test_a_failed_notebook_is_exit_status_1_and_is_reported_all_the_same(project
     assert main(["report", "--render-only", "--out", str(project / "here")]) == 1
 
 
+def test_an_interrupted_report_waits_for_nothing(project, monkeypatch):
+    def pretend(*_, out_dir=None, on_change, **__):
+        on_change()
+        folder = project / "outputs" / "run"
+        write_run(folder / "01_a", RunRecord("01_a", "interrupted", "key", {}, "2026-11-21T09:44:07+00:00", 1.0))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(execute, "run_notebooks", pretend)
+    assert main(["report"]) == 130
+    page = (project / "outputs" / "report" / "index.html").read_text(encoding="utf-8")
+    assert "interrupted" in page
+    assert 'http-equiv="refresh"' not in page
+
+
 def test_report_runs_and_renders(project, calls, capsys):
     assert main(["report", "01"]) == 0
     assert calls["selection"] == ["01"]

@@ -4,6 +4,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +77,12 @@ def _report(arguments: argparse.Namespace) -> int:
     names = notebook_names(arguments.notebooks)
     if not arguments.render_only:
         chosen = [path.stem for path in find_notebooks(arguments.notebooks)]
-        _execute(arguments, out, Report(out / "run", out / "report", names, chosen).update)
+        try:
+            _execute(arguments, out, Report(out / "run", out / "report", names, chosen).update)
+        except KeyboardInterrupt:  # the index says what has ended and what was stopped, and waits for nothing
+            with suppress(InputError):
+                render_report(out / "run", out / "report", names)
+            raise
     elif arguments.notebooks or arguments.parameters or arguments.fresh:
         raise InputError("--render-only runs nothing; leave out the notebooks, -p and --fresh.")
     print(f"Report: {render_report(out / 'run', out / 'report', names)}")
