@@ -6,10 +6,10 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 Kind = Literal["imports", "export", "compile", "load", "run", "float64", "figures", "waiting"]
-KINDS: tuple[Kind, ...] = ("imports", "export", "compile", "load", "run", "float64", "figures", "waiting")
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 _spent: dict[str, float] = {}
 _open: list[Kind] = []  # kinds of the blocks that are open, the innermost last

@@ -69,23 +69,24 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    from kokoro_nb.reporting.report_files import Report, render_report
+    from kokoro_nb.reporting.report_files import Report
     from kokoro_nb.reporting.runs import read_runs
     from kokoro_nb.reporting.selection import find_notebooks, notebook_names
 
     out = _out(arguments)
     names = notebook_names(arguments.notebooks)
+    chosen = () if arguments.render_only else [path.stem for path in find_notebooks(arguments.notebooks)]
+    report = Report(out / "run", out / "report", names, chosen)
     if not arguments.render_only:
-        chosen = [path.stem for path in find_notebooks(arguments.notebooks)]
         try:
-            _execute(arguments, out, Report(out / "run", out / "report", names, chosen).update)
+            _execute(arguments, out, report.update)
         except KeyboardInterrupt:  # the index says what has ended and what was stopped, and waits for nothing
             with suppress(InputError):
-                render_report(out / "run", out / "report", names)
+                report.close()
             raise
     elif arguments.notebooks or arguments.parameters or arguments.fresh:
         raise InputError("--render-only runs nothing; leave out the notebooks, -p and --fresh.")
-    print(f"Report: {render_report(out / 'run', out / 'report', names)}")
+    print(f"Report: {report.close()}")
     runs = [run for run in read_runs(out / "run") if run.notebook in names or run.source]
     return int(any(run.status != "passed" for run in runs))
 

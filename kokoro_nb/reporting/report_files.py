@@ -28,9 +28,7 @@ def render_report(run_dir: str | Path, out_dir: str | Path, notebooks: Collectio
     InputError
         If nothing has been run, or `out_dir` cannot be written.
     """
-    report = Report(Path(run_dir), Path(out_dir), notebooks)
-    report.update()
-    return report.close()
+    return Report(Path(run_dir), Path(out_dir), notebooks).close()
 
 
 class Report:
@@ -68,7 +66,15 @@ class Report:
         return write_text(self._out_dir / "index.html", render_index(pages, self._sizes()))
 
     def close(self) -> Path:
-        """Remove the pages that an earlier report has left, and return the path of the index."""
+        """Write what is left to write, await nothing, remove what an earlier report left; return the path of the index.
+
+        Raises
+        ------
+        InputError
+            As `update` does.
+        """
+        self._awaited = ()
+        self.update()
         return _without_others(self._out_dir, self._sizes())
 
     def _page(self, run: RunRecord) -> tuple[RunRecord, Page, int]:

@@ -20,7 +20,7 @@ from kokoro_nb.traces.trace import Keep, Trace
 ROOM = "tracing.json"
 HOW = "ExecuTorch's event tracer, outside delegates"
 _TRACER = Path(__file__).with_name("tracer.py")
-_DTYPES = {
+DTYPES = {
     "BYTE": "uint8",
     "CHAR": "int8",
     "SHORT": "int16",
@@ -129,7 +129,7 @@ def _logged(path: Path) -> dict[int, list[Any]]:
 
 def _tensor(buffer: np.ndarray, about: Any) -> np.ndarray:
     """Return a logged tensor: a view of the tracer's buffer."""
-    dtype = np.dtype(_DTYPES[about.scalar_type.name])
+    dtype = np.dtype(DTYPES[about.scalar_type.name])
     count = int(np.prod(about.sizes, dtype=int))
     start = about.offset or 0
     flat = buffer[start : start + count * dtype.itemsize].view(dtype)

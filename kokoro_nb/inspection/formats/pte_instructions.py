@@ -7,22 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from kokoro_nb.backends.executorch.tracing import DTYPES as TRACED
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.formats.pte_operators import FunctionalOperator
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
 
-DTYPES = {
-    "BYTE": "uint8",
-    "CHAR": "int8",
-    "SHORT": "int16",
-    "INT": "int32",
-    "LONG": "int64",
-    "HALF": "float16",
-    "FLOAT": "float32",
-    "DOUBLE": "float64",
-    "BOOL": "bool",
-    "UINT16": "uint16",
-}
+DTYPES = {**TRACED, "UINT16": "uint16"}
 HIDDEN = "a delegate ({}) computes it, and shows what it gives alone"
 
 

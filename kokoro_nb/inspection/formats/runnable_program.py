@@ -3,14 +3,14 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from kokoro_nb.backends.signature import TensorSpec
 from kokoro_nb.inspection.compared_program import ComparedProgram
 from kokoro_nb.inspection.input_maker import MadeInputs
-from kokoro_nb.traces.operators import Operator
+from kokoro_nb.traces.trace import Meaning
 
 Observe = Callable[[str, np.ndarray], object]
 
@@ -68,26 +68,12 @@ class ProgramFacts:
     notes: tuple[str, ...] = ()
 
 
-class RunnableProgram(Protocol):
-    """A file that was read; it is a `kokoro_nb.traces.trace.Meaning` as well."""
+class RunnableProgram(Meaning, Protocol):
+    """A file that was read, which knows what its operators compute."""
 
     @property
     def facts(self) -> ProgramFacts:
         """What is known before it is run."""
-
-    @property
-    def operators(self) -> tuple[Operator, ...]:
-        """All of them, in the order of execution."""
-
-    def recompute(
-        self,
-        name: str,
-        inputs: Mapping[str, Any],
-        captured: Mapping[str, Any],
-        double: bool = True,
-        substitute: Callable[[Any, tuple[Any, ...], dict[str, Any], Any], Any] | None = None,
-    ) -> Any:
-        """Compute one operator on what went into it: see `kokoro_nb.traces.trace.Meaning.recompute`."""
 
     def made_inputs(self, seed: int = 0) -> MadeInputs:
         """Return valid inputs, and how each was made."""
