@@ -50,10 +50,11 @@ def in_other_form(exported: Exported, names: Collection[str], form: OtherForm) -
     return with_program(exported, program, healthy) if changed else None
 
 
-def with_readers(operators: Collection[Operator], names: Collection[str]) -> tuple[str, ...]:
-    """Return operators with those that read their results, directly or through views, in the order of execution.
+def float32_region(operators: Collection[Operator], names: Collection[str]) -> tuple[str, ...]:
+    """Return operators with those that read their results, and all that lies between any of them, in execution order.
 
-    What is kept in float32 has to be read in float32.
+    What is kept in float32 has to be read in float32, directly or through views, and has to stay it on the way from one
+    to the next: a copy between them in float16 would round again.
     """
     kept, passing = set(names), set(names)
     for operator in operators:
@@ -61,7 +62,14 @@ def with_readers(operators: Collection[Operator], names: Collection[str]) -> tup
             kept.add(operator.name)
             if operator.op.split(".")[1 if "." in operator.op else 0] in VIEWS:
                 passing.add(operator.name)
-    return tuple(operator.name for operator in operators if operator.name in kept)
+    after, before = set(kept), set(kept)
+    for operator in operators:
+        if after.intersection(operator.inputs):
+            after.add(operator.name)
+    for operator in reversed([*operators]):
+        if operator.name in before:
+            before.update(operator.inputs)
+    return tuple(operator.name for operator in operators if operator.name in after & before)
 
 
 def kept_in_float32(exported: Exported, names: Collection[str], blocks: bool) -> Exported | None:

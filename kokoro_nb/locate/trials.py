@@ -13,7 +13,7 @@ from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.backends.signature import as_array
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.culprit import Culprit
-from kokoro_nb.locate.other_forms import FORMS, in_other_form, kept_in_float32, with_readers
+from kokoro_nb.locate.other_forms import FORMS, float32_region, in_other_form, kept_in_float32
 from kokoro_nb.locate.output_error import OutputError, OutputLimit, worst_output
 from kokoro_nb.locate.remedy import Remedy, RemedyKind
 from kokoro_nb.locate.subject import Subject
@@ -84,7 +84,7 @@ def _plans(subject: Subject, culprits: tuple[Culprit, ...]) -> Iterator[Plan]:
 
 
 def _in_float32(subject: Subject, names: list[str]) -> Iterator[Plan]:
-    kept = with_readers(subject.candidate.specification.operators, names)
+    kept = float32_region(subject.candidate.specification.operators, names)
     converter = getattr(subject.runtime, "converter", None)
     statement = f"{_listed(kept)} stay float32."
     if getattr(converter, "precision", None) == "float16":

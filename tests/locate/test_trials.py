@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate import diagnose
-from kokoro_nb.locate.other_forms import FORMS, in_other_form, kept_in_float32, with_readers
+from kokoro_nb.locate.other_forms import FORMS, float32_region, in_other_form, kept_in_float32
 from kokoro_nb.models.patches import curing
 
 X = torch.randn(2, 8, 12, generator=torch.Generator().manual_seed(0))
@@ -67,15 +67,24 @@ def test_operators_in_float32_are_read_in_float32():
 
     exported = export_program(Applied(phase), {"x": X.half()})
     operators = exported.specification.operators
-    kept = with_readers(operators, [":cumsum"])
+    kept = float32_region(operators, [":cumsum"])
     assert kept == (":cumsum", ":transpose", ":mul")
-    with_sine = with_readers(operators, kept)
+    with_sine = float32_region(operators, kept)
     wide = kept_in_float32(exported, with_sine, blocks=False)
     right = exported.specification.run({"x": X.half()}, double=True)["output"]
     before, after = (one.specification.run({"x": X.half()})["output"] for one in (exported, wide))
     assert np.abs(before - right).max() > 0.1
     assert np.abs(after - right).max() < 4e-3  # two roundings of the result to float16, of 2
     assert kept_in_float32(export_program(Applied(phase), {"x": X}), kept, blocks=False) is None  # it is float32
+
+
+def test_what_lies_between_two_operators_in_float32_stays_in_float32():
+    def phase(x):
+        return torch.sin(torch.cumsum((x * 3).transpose(1, 2).abs(), 1) * 100)
+
+    operators = export_program(Applied(phase), {"x": X.half()}).specification.operators
+    assert float32_region(operators, [":mul", ":mul#2"]) == (":mul", ":transpose", ":abs", ":cumsum", ":mul#2", ":sin")
+    assert float32_region(operators, [":sin"]) == (":sin", ":mul#3"), "and nothing before it"
 
 
 class Angle(nn.Module):

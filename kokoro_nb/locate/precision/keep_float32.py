@@ -1,6 +1,6 @@
 """Which operators of a Core ML model must stay float32: a search, confirmed by converting with the set found."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,12 +95,14 @@ def repair(
     folder: str | Path | None = None,
     shrink: bool = True,
     arithmetic: Arithmetic = FLOAT32,
+    start: Collection[str] = (),
 ) -> PrecisionRepair:
     """Search for a small set of operators that must stay float32, and convert the module with it.
 
-    The set grows from where the trouble begins, the first of `Lens.sources`, by that operator and all that it is
-    computed from, until the outputs are good. It shrinks by leaving out halves, quarters and at last single operators,
-    as long as the outputs stay good. Every set is tried on the saved float32 program with coremltools' own passes.
+    The set is `start` at first. It grows from where the trouble begins, the first of `Lens.sources`, by that operator
+    and all that it is computed from, until the outputs are good. It shrinks by leaving out halves, quarters and at last
+    single operators, as long as the outputs stay good. Every set is tried on the saved float32 program with
+    coremltools' own passes.
 
     Parameters
     ----------
@@ -116,6 +118,8 @@ def repair(
         Whether to make the set small; without, it is what it grew to.
     arithmetic : Arithmetic
         Of the float16 file: float32 accumulation, or strict.
+    start : collection of str
+        Operators by their names in eager, as a diagnosis names them: ``source.sine:sin``.
 
     Raises
     ------
@@ -125,7 +129,7 @@ def repair(
     full = converted(module, inputs, folder)
     bench = _Bench(full, tolerance, arithmetic)
     before = bench.outcome(())
-    keep, rounds = _grown(bench)
+    keep, rounds = _grown(bench, start)
     if shrink:
         keep = list(minimised(keep, lambda names: bench.good(bench.outcome(names))))
     mixed = Mixed(tuple(keep))
@@ -178,9 +182,9 @@ class _Bench:
         return found
 
 
-def _grown(bench: _Bench) -> tuple[list[str], list[SearchRound]]:
+def _grown(bench: _Bench, start: Collection[str]) -> tuple[list[str], list[SearchRound]]:
     """Return a set that is good, in the order of execution, and the rounds to it."""
-    keep: set[str] = set()
+    keep = {name for name in bench.names if bench.full.names[name] in start}
     rounds: list[SearchRound] = []
     while True:
         seen = examine(bench.full.program, bench.program(keep), bench.full.arrays, bench.arithmetic, bench.full.names)

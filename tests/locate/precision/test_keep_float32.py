@@ -50,6 +50,14 @@ def test_the_way_to_the_sine_is_found_and_nothing_else(found):
     assert found.minimal
 
 
+def test_it_starts_from_the_operators_that_a_diagnosis_names(found, folder):
+    given = repair(Source(), INPUTS, TOLERANCE, folder, shrink=False, start=found.kept)
+    assert [one.kept for one in given.rounds] == [3], "the first set is good, nothing is added"
+    assert given.mixed == found.mixed
+    short = repair(Source(), INPUTS, TOLERANCE, folder, shrink=False, start=found.kept[:1])
+    assert [one.kept for one in short.rounds] == [1, 3]
+
+
 def test_it_is_good_where_float16_is_not(found):
     assert found.before.finite == found.after.finite == 1
     assert found.before.of_peak > 10 * TOLERANCE
