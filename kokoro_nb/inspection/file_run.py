@@ -11,6 +11,7 @@ from kokoro_nb.inspection.node_judgement import NodeJudgement, is_float, judged_
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers, nodes_of
 from kokoro_nb.inspection.onnx_session import brief, pinned, run_session, session_of, tapped
+from kokoro_nb.inspection.quantisation_budget import BudgetWatch, QuantisationBudget
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value, dtypes_of
 from kokoro_nb.inspection.semantics.operator_semantics import NotDefined, computed
 
@@ -40,6 +41,8 @@ class FileRun:
         What the random nodes drew.
     complete : bool
         Whether every node was reached within the time.
+    budget : QuantisationBudget
+        The noise of its quantised layers.
     """
 
     file: OnnxFile
@@ -50,6 +53,7 @@ class FileRun:
     true: Mapping[str, Value]
     drawn: Mapping[str, np.ndarray] = field(default_factory=dict)
     complete: bool = True
+    budget: QuantisationBudget = field(default_factory=QuantisationBudget)
 
     def captured(self, node: OnnxNode) -> dict[str, Value]:
         """Return what went into a node and came out of it on the runtime, run once more."""
@@ -65,7 +69,10 @@ class FileRun:
 
 
 def examined(
-    file: OnnxFile, inputs: Mapping[str, np.ndarray], seconds: float = float("inf"), tell: Callable[[str], object] = str
+    file: OnnxFile,
+    inputs: Mapping[str, np.ndarray],
+    seconds: float = float("inf"),
+    tell: Callable[[str], object] = str,
 ) -> FileRun:
     """Run a file and judge its nodes.
 
@@ -98,16 +105,18 @@ def examined(
     truth: dict[str, Value] = {**inputs, **drawn}
     lost: set[str] = set()  # values whose true value is not known
     found: list[NodeJudgement] = []
+    watch = BudgetWatch(file, nodes)
     for group, values in _groups(file, nodes, inputs, drawn):
         for node in group:
             found.append(_judged(file, node, values, truth, lost))
+            watch.see(node, values)
             for name in freed.get(node.index, ()):
                 truth.pop(name, None)
         tell(f"{len(found)} of {len(nodes)} nodes")
         if time.monotonic() > until:
             break
     true = {name: truth[name] for name in outputs if name in truth}
-    return FileRun(file, nodes, tuple(found), inputs, outputs, true, drawn, len(found) == len(nodes))
+    return FileRun(file, nodes, tuple(found), inputs, outputs, true, drawn, len(found) == len(nodes), watch.budget)
 
 
 def _run(file: OnnxFile, inputs: Mapping[str, np.ndarray], names: list[str]) -> dict[str, Value]:

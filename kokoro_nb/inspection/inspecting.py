@@ -170,7 +170,7 @@ def _report(file: OnnxFile, made: MadeInputs, seen: FileRun) -> InspectionReport
         file.path,
         _runtime(),
         (*findings, *more),
-        (*file.notes, *late, *notes, *unrun, *noted, *foreseen(ahead)),
+        (*file.notes, *late, *notes, *unrun, *noted, *foreseen(ahead), *seen.budget.stated()),
         seen.judgements,
         outputs,
         made.how,
@@ -178,6 +178,7 @@ def _report(file: OnnxFile, made: MadeInputs, seen: FileRun) -> InspectionReport
         graph=file.model.graph.name or "<main>",
         foresight=ahead,
         bodies=bodies,
+        budget=seen.budget,
     )
 
 

@@ -42,6 +42,9 @@ def _parts(report: "InspectionReport") -> list[Fragment]:
     if report.foresight:
         rows = [one.row() for one in in_danger(report.foresight, SHOWN)]
         parts.append(table(rows, "What float16 would do to this file: the nodes that it would harm most"))
+    if report.budget.layers:
+        rows = [one.row() for one in report.budget.noisiest]
+        parts.append(table(rows, "Quantised layers, the noisiest first: the result over each part of its noise"))
     if report.unjudged:
         rows = [{"node": one.key, "operator": one.operator, "reason": one.reason} for one in report.unjudged]
         parts.append(table(rows, "Nodes that could not be judged"))

@@ -1,7 +1,7 @@
 """What an inspection found, and the forms in which it is handed on."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +11,7 @@ from kokoro_nb.inspection.blame import InspectionFinding
 from kokoro_nb.inspection.body_runs import BodyRun
 from kokoro_nb.inspection.float16_foresight import HalfPrecisionNode
 from kokoro_nb.inspection.node_judgement import NodeJudgement
+from kokoro_nb.inspection.quantisation_budget import QuantisationBudget
 from kokoro_nb.inspection.whole_file import OutputSummary
 from kokoro_nb.markup import Fragment, table
 
@@ -45,6 +46,8 @@ class InspectionReport:
         What float16 would do to each node of a float32 file.
     bodies : tuple of BodyRun
         What was found inside of its Loop and If nodes, each node in its worst pass.
+    budget : QuantisationBudget
+        The noise of the layers that are quantised, part by part.
     """
 
     path: Path
@@ -59,6 +62,7 @@ class InspectionReport:
     graph: str = "<main>"
     foresight: tuple[HalfPrecisionNode, ...] = ()
     bodies: tuple[BodyRun, ...] = ()
+    budget: QuantisationBudget = field(default_factory=QuantisationBudget)
 
     @property
     def verdict(self) -> Verdict:

@@ -103,19 +103,19 @@ def _matmul_bits(
     blocks = -(-depth // block)
     if order is not None:
         raise ValueError("a group index")
-    integers = _unpacked(b.reshape(columns, blocks, -1), bits)[..., :block].astype(np.float64)
+    integers = unpacked(b.reshape(columns, blocks, -1), bits)[..., :block].astype(np.float64)
     if zeros is None:
         less: np.ndarray = np.full((columns, blocks), float(2 ** (bits - 1)))
     elif zeros.dtype.kind == "f":
         less = zeros.reshape(columns, blocks)
     else:
-        less = _unpacked(zeros.reshape(columns, -1), bits)[:, :blocks].astype(np.float64)
+        less = unpacked(zeros.reshape(columns, -1), bits)[:, :blocks].astype(np.float64)
     weights = (integers - less[..., None]) * scales.reshape(columns, blocks, 1)
     result = np.matmul(a, weights.reshape(columns, -1)[:, :depth].T)
     return result if bias is None else result + bias
 
 
-def _unpacked(values: np.ndarray, bits: int) -> np.ndarray:
+def unpacked(values: np.ndarray, bits: int) -> np.ndarray:
     """Return integers of a few bits, of which each byte of the last axis holds several, the lowest first."""
     mask = (1 << bits) - 1
     parts = [(values >> shift) & mask for shift in range(0, 8, bits)]

@@ -20,7 +20,7 @@ RANGES = {
 }
 
 
-def _spread(call: OnnxCall, values: Any, shape: tuple[int, ...], axis: int, block: int) -> np.ndarray:
+def scales_spread(values: Any, shape: tuple[int, ...], axis: int, block: int) -> np.ndarray:
     """Return scales or zero points in a shape that broadcasts to `shape`: per tensor, per axis or per block."""
     values = np.asarray(values)
     if values.size == 1:
@@ -52,9 +52,9 @@ def quantised_before_rounding(
     """Return the float that QuantizeLinear rounds to an integer, cut to the range of that."""
     axis, block = call.get("axis", 1), call.get("block_size", 0)
     low, high = RANGES[_target(call)]
-    y = x / _spread(call, scale, x.shape, axis, block)
+    y = x / scales_spread(scale, x.shape, axis, block)
     if zero is not None:
-        y = y + _spread(call, zero.astype(np.float64), x.shape, axis, block)
+        y = y + scales_spread(zero.astype(np.float64), x.shape, axis, block)
     return np.clip(y, low, high)
 
 
@@ -66,14 +66,14 @@ def _quantize(call: OnnxCall, x: np.ndarray, scale: np.ndarray, zero: np.ndarray
         from onnx import helper
         from onnx.reference.ops.op_cast import cast_to
 
-        y = x / _spread(call, scale, x.shape, call.get("axis", 1), call.get("block_size", 0))
+        y = x / scales_spread(scale, x.shape, call.get("axis", 1), call.get("block_size", 0))
         to = call.get("output_dtype", 0) or helper.np_dtype_to_tensor_dtype(call.dtypes[2])
         return cast_to(y.astype(np.float32), to, bool(call.get("saturate", 1)))
     low, high = RANGES[name]
     axis, block = call.get("axis", 1), call.get("block_size", 0)
-    y = np.rint(x / _spread(call, scale, x.shape, axis, block))
+    y = np.rint(x / scales_spread(scale, x.shape, axis, block))
     if zero is not None:
-        y = y + _spread(call, zero.astype(np.float64), x.shape, axis, block)
+        y = y + scales_spread(zero.astype(np.float64), x.shape, axis, block)
     stored = name if name not in ("int2", "int4", "uint2", "uint4") else name.rstrip("24") + "8"
     return np.clip(y, low, high).astype(stored)
 
@@ -84,8 +84,8 @@ def _dequantize(call: OnnxCall, x: np.ndarray, scale: np.ndarray, zero: np.ndarr
     axis, block = call.get("axis", 1), call.get("block_size", 0)
     y = x.astype(scale.dtype)
     if zero is not None:
-        y = y - _spread(call, zero, x.shape, axis, block).astype(scale.dtype)
-    return y * _spread(call, scale, x.shape, axis, block)
+        y = y - scales_spread(zero, x.shape, axis, block).astype(scale.dtype)
+    return y * scales_spread(scale, x.shape, axis, block)
 
 
 def dynamic_parameters(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,142 @@
+"""The noise of quantised layers, against the float model that the budget does not have, and ONNX Runtime's debugger."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+
+import kokoro_nb as nb
+from kokoro_nb.inspection.file_run import examined
+from kokoro_nb.inspection.onnx_file import read_onnx
+from kokoro_nb.inspection.onnx_session import run_session, session_of, tapped
+
+_SPEC = importlib.util.spec_from_file_location("quantised_files", Path(__file__).with_name("quantised_files.py"))
+files = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(files)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return files.write(tmp_path_factory.mktemp("quantised"))
+
+
+@pytest.fixture(scope="module")
+def inputs():
+    return {"x": files.drawn_inputs(7)["x"] * np.float32(1.1)}  # some beyond what was calibrated
+
+
+def _true_noise(path, inputs, budget):
+    """Return the power of each layer's noise against float weights on what goes in before it is rounded, float64."""
+    file = read_onnx(path)
+    graph = file.model.graph
+    names = [name for node in graph.node for name in node.output]
+    values = {**inputs, **file.constants, **run_session(session_of(tapped(file.model, names)), inputs)}
+    made = {name: node for node in graph.node for name in node.output}
+    readers = {}
+    for node in graph.node:
+        for name in node.input:
+            readers.setdefault(name, []).append(node)
+    layers = [graph.node[one.index] for one in budget.layers]
+    results = {node.output[0] for node in layers}
+    found = {}
+    first = len(files.weights()) - len(layers)
+    for k, node in enumerate(layers, first):
+        source, result = node.input[0], node.output[0]
+        x, y = np.asarray(values[source], np.float64), np.asarray(values[result], np.float64)
+        if node.op_type.startswith("QLinear"):
+            x = (x - values[node.input[2]].astype(float)) * values[node.input[1]]
+            y = (y - values[node.input[7]].astype(float)) * values[node.input[6]]
+        while source in made and made[source].op_type in (
+            "DequantizeLinear",
+            "QuantizeLinear",
+            "DynamicQuantizeLinear",
+        ):
+            source = made[source].input[0]
+        if source not in results:
+            x = np.asarray(values[source], np.float64)
+        if node.op_type in ("ConvInteger", "MatMulInteger"):
+            cast = readers[result][0]
+            y = np.asarray(values[readers[cast.output[0]][0].output[0]], np.float64)
+        for reader in readers.get(result, ()):
+            if reader.op_type == "QuantizeLinear":
+                y = np.asarray(values[readers[reader.output[0]][0].output[0]], np.float64)
+        w = files.weights()[f"w{k}"].astype(np.float64)
+        padding = w.shape[-1] // 2 if w.ndim == 3 else 0
+        right = torch.conv1d(*map(torch.from_numpy, (x, w)), padding=padding).numpy() if w.ndim == 3 else x @ w
+        found[node.name] = float(np.square(y - right).mean())
+    return found
+
+
+@pytest.mark.parametrize("form", files.FORMS)
+def test_the_parts_add_up_to_the_noise_against_the_float_model(folder, inputs, form):
+    path = folder / f"{form}.onnx"
+    budget = examined(read_onnx(path), inputs).budget
+    assert len(budget.layers) == (1 if form == "bits" else 4)
+    true = _true_noise(path, inputs, budget)
+    apart = {one.key: 10 * np.log10(one.total / true[one.key]) for one in budget.layers}
+    assert all(abs(one) <= 1 for one in apart.values()), apart  # dB
+    assert all(one.apart <= 1 for one in budget.layers)
+    assert all(one.kernel < 1e-9 * one.signal for one in budget.layers)
+
+
+@pytest.mark.parametrize("form", ["qdq", "qoperator", "dynamic"])
+def test_a_part_is_named_by_what_was_changed(folder, inputs, form):
+    loud = {"x": inputs["x"] * 4}
+    budget = examined(read_onnx(folder / f"{form}.onnx"), loud).budget
+    first = budget.layers[0]
+    if form == "dynamic":
+        assert first.clipping == 0  # its range follows the values
+    else:
+        assert first.clipping > 10 * first.rounding
+        assert max(one.clipped for one in budget.values) > 0.01
+    healthy = examined(read_onnx(folder / f"{form}.onnx"), inputs).budget.layers[0]
+    assert healthy.clipping < 10 * healthy.rounding
+
+
+def test_activations_have_the_level_of_the_debugger_of_onnx_runtime(folder, inputs, tmp_path):
+    from onnxruntime.quantization import qdq_loss_debug as debugger
+
+    path = folder / "qdq.onnx"
+    debugger.modify_model_output_intermediate_tensors(path, tmp_path / "tapped.onnx")
+    collected = debugger.collect_activations(str(tmp_path / "tapped.onnx"), [inputs])
+    matched = debugger.create_activation_matching(collected)
+    assert len(matched) == 8
+    ours = {one.name.removesuffix("_QuantizeLinear_Input"): one.level for one in _values(path, inputs)}
+    for name, pair in matched.items():
+        theirs = debugger.compute_signal_to_quantization_noice_ratio(pair["pre_qdq"], pair["post_qdq"])
+        assert ours[name] == pytest.approx(theirs, abs=0.1), name
+
+
+def _values(path, inputs):
+    return examined(read_onnx(path), inputs).budget.values
+
+
+def test_a_wrong_kernel_is_a_part_of_its_own(folder, inputs, monkeypatch):
+    from kokoro_nb.inspection import onnx_session
+
+    real = onnx_session.run_session
+    (name,) = [n.output[0] for n in onnx.load(folder / "bits.onnx").graph.node if n.op_type == "MatMulNBits"]
+
+    def spoilt(session, given, names=None):
+        return {key: value * 1.5 if key == name else value for key, value in real(session, given, names).items()}
+
+    monkeypatch.setattr("kokoro_nb.inspection.file_run.run_session", spoilt)
+    (layer,) = examined(read_onnx(folder / "bits.onnx"), inputs).budget.layers
+    assert layer.kernel > layer.weights
+
+
+def test_the_report_says_where_most_noise_enters(folder, inputs, tmp_path):
+    report = nb.inspect(folder / "qdq.onnx", inputs)
+    assert any("4 layers are quantised (QDQ); the noisiest is" in note for note in report.notes)
+    text = report.page(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "signal over requantisation (dB)" in text
+    levels = [one.level for one in report.budget.noisiest]
+    assert levels == sorted(levels)
+
+
+def test_a_float_file_has_no_budget(folder, inputs):
+    budget = examined(read_onnx(folder / "float.onnx"), inputs).budget
+    assert (budget.layers, budget.values, budget.stated()) == ((), (), ())
