@@ -85,9 +85,9 @@ def _study(arguments: argparse.Namespace) -> int:
     if arguments.which == "diagnosis":
         return corpus_command.run(arguments)
     if arguments.which == "checks":
-        from kokoro_nb.reporting.check_faults import check_faults
+        from kokoro_nb.reporting.check_faults import study_checks
 
-        checked = [row for name in arguments.notebooks for row in check_faults(name)]
+        checked = study_checks(arguments.notebooks, arguments.out or cache_dir() / "checks")
         _print([row.as_dict() for row in checked])
         return int(any(row.verdict == "fail" or not row.killed_by for row in checked))
     from kokoro_nb.faults import generate

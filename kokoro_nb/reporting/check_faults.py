@@ -1,84 +1,72 @@
 """Which planted fault turns each check of a notebook red: a check that none does is no check.
 
-A notebook's cells are executed in this process, once as they are and once with each of `FAULTS`. A fault changes what
-the measuring functions of `MEASURES` are given as the candidate; limits and references stay. A check that demands a
-difference, as a control does, is turned red by ``nothing differs``, the fault of a measure that is given the reference
-twice.
+A notebook's cells are executed in this process, once as they are. Then, for one fault of `measured_faults` after the
+other, until every check has been red, those cells are executed again that a check which is still green depends on. A
+cell in which nothing was measured, and that uses nothing that was, is not: its names are still there.
 """
 
-import importlib
-import sys
+import ast
+import io
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from kokoro_nb.errors import ChecksError, InputError
+from kokoro_nb.markup import page, table
+from kokoro_nb.reporting.measured_faults import (
+    FAULTS,
+    MEASURE_FAULTS,
+    changed_result,
+    install,
+    measured_calls,
+    planted,
+)
 from kokoro_nb.reporting.selection import declared_parameters, find_notebooks, read_notebook
+from kokoro_nb.storage import read_json, write_json
 
 SMALL: Mapping[str, Any] = {  # the least that each notebook can be executed with
     "weights": "narrow",
+    "small_weights": "narrow",
     "frames": 8,
     "backends": ["onnxruntime"],
+    "more_backends": [],
+    "main_backends": ["onnxruntime"],
+    "slow_backends": [],
+    "float16_backends": [],
+    "built_backends": [],
     "trace_backends": ["onnxruntime"],
     "part_backends": ["onnxruntime"],
     "fault_backends": ["eager"],
-    "padded_backends": [],
+    "padding_backends": ["onnxruntime"],
+    "padded_buckets": [16],
+    "audit_buckets": [12],
+    "accelerators": ["executorch-xnnpack"],
+    "delegates": ["executorch-xnnpack"],
+    "defects": ["onnx_atan2_nan", "xnnpack_tanh_gelu"],
+    "shrink": False,
+    "large": False,
     "text": "A short one.",
     "text_count": 1,
+    "phrase_count": 3,
+    "fault_phrases": 1,
     "bucket_seconds": [6.0],
     "tokens_buckets": [32],
     "long_count": 3,
     "fault_count": 1,
+    "bench_rounds": 3,
+    "bench_tokens": 32,
     "seed": 3,
 }
-Pair = Callable[[np.ndarray, np.ndarray], np.ndarray]
-
-
-def _one(y: np.ndarray, value: float) -> np.ndarray:
-    changed = y.copy()
-    changed.flat[y.size // 2] = value
-    return changed
-
-
-def _dropped(y: np.ndarray) -> np.ndarray:
-    """Return it without its last eighth of channels or, of one channel, without an eighth of its samples."""
-    changed = y.copy()
-    part = changed if y.ndim < 2 else np.moveaxis(changed, -2 if y.shape[-2] > 1 else -1, 0)
-    part[-max(1, len(part) // 8) :] = 0
-    return changed
-
-
-FAULTS: Mapping[str, Pair] = {
-    "scaled by 1.02": lambda reference, y: (y * 1.02).astype(y.dtype),
-    "eight times as loud": lambda reference, y: (y * 8).astype(y.dtype),
-    "one step late": lambda reference, y: np.roll(y, 1, axis=-1) if y.ndim else y,
-    "a channel dropped": lambda reference, y: _dropped(y) if y.size else y,
-    "no phase": lambda reference, y: np.abs(y),
-    "NaN in one element": lambda reference, y: _one(y, np.nan) if y.size else y,
-    "another's result": lambda reference, y: -reference[..., ::-1] if reference.ndim else -reference,
-    "nothing differs": lambda reference, y: reference.astype(y.dtype),
-    "one element short": lambda reference, y: y[..., :-1] if y.ndim and y.shape[-1] > 1 else y,
+# where the least would leave checks out, or make some red
+GIVEN: Mapping[str, Mapping[str, Any]] = {
+    "05": {"weights": "mini", "text": "", "seed": 0},
+    "18": {"weights": "mini", "seed": 0},
 }
-
-# function -> position of the reference and of the candidate; where they are one, what is measured stands alone
-MEASURES: Mapping[str, tuple[int, int]] = {
-    "kokoro_nb.traces.parity.compare": (0, 1),
-    "kokoro_nb.traces.statistics.describe": (0, 0),
-    "kokoro_nb.listening.comparison.compare_audio": (0, 1),
-    "kokoro_nb.listening.waveform.rms_ratio_db": (0, 1),
-    "kokoro_nb.listening.waveform.rms": (0, 0),
-    "kokoro_nb.listening.spectrum.log_spectral_distance": (0, 1),
-    "kokoro_nb.listening.spectrum.band_energy_ratio_db": (0, 1),
-    "kokoro_nb.listening.spectrum.spectral_flatness": (0, 0),
-    "kokoro_nb.listening.perceived_quality.perceived_quality": (0, 1),
-    "kokoro_nb.listening.spectral_agreement.spectral_agreement": (0, 2),
-    "kokoro_nb.listening.joins.short_time_level": (0, 0),
-}
-_ACTIVE: list[Pair] = []  # the fault that is planted, at most one
+SLICED = ("log", "nb", "study", "np", "display")
 
 
 @dataclass(frozen=True)
@@ -93,7 +81,7 @@ class CheckedBy:
     verdict : str
         Without a fault.
     killed_by : tuple of str
-        Names of the faults that turn it red.
+        Names of the faults that turn it red; the study stops at the first one.
     stopped_by : tuple of str
         Names of the faults with which the notebook stops before it is reached, with an error: nothing passes then.
     """
@@ -107,6 +95,11 @@ class CheckedBy:
     verdict: str
     killed_by: tuple[str, ...] = ()
     stopped_by: tuple[str, ...] = ()
+
+    @property
+    def alive(self) -> bool:
+        """Return whether it passes whatever was planted so far."""
+        return self.verdict == "pass" and not self.killed_by
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row of a table."""
@@ -122,109 +115,193 @@ class CheckedBy:
         }
 
 
-@contextmanager
-def planted(fault: str) -> Iterator[None]:
-    """Have every measuring function given what the fault makes of its candidate, for the calls inside."""
-    _ACTIVE.append(FAULTS[fault])
-    try:
-        yield
-    finally:
-        _ACTIVE.clear()
+Key = tuple[int, str, int]
 
 
-def install() -> None:
-    """Put the wrappers in, in every module that holds a function of `MEASURES`; without a fault they change nothing."""
-    for name, (first, second) in MEASURES.items():
-        module, _, function = name.rpartition(".")
-        original = getattr(importlib.import_module(module), function)
-        if not hasattr(original, "measures"):
-            _replace(original, _measuring(original, first, second))
+@dataclass
+class _Cell:
+    """A code cell, what its clean run left behind, and what it needs and makes."""
+
+    number: int
+    source: str
+    is_parameters: bool
+    names: dict[str, Any] = field(default_factory=dict)  # after the clean run
+    measured: bool = False
+    seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.tree = ast.parse(self.source)
+        found = [node for node in ast.walk(self.tree) if isinstance(node, ast.Name)]
+        self.makes = {node.id for node in found if isinstance(node.ctx, ast.Store)}
+        self.makes |= {node.name for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef)}
+        self.uses = {node.id for node in found if isinstance(node.ctx, ast.Load)} - set(SLICED)
 
 
 def check_faults(
-    notebook: str, faults: Sequence[str] = tuple(FAULTS), folder: str | Path | None = None
+    notebook: str, faults: Sequence[str] = FAULTS, folder: str | Path | None = None, *, every: bool = False
 ) -> list[CheckedBy]:
-    """Execute a notebook as it is and with each of `faults`, at the parameters of `SMALL`.
+    """Execute a notebook as it is and with `faults`, at the parameters of `SMALL` and its own of `GIVEN`.
 
     Parameters
     ----------
     notebook : str
         Its number or name.
     faults : sequence of str
-        Keys of `FAULTS`.
+        Some of `FAULTS`, in the order in which they are tried.
     folder : path, optional
         Where the notebooks are.
+    every : bool
+        Try each fault on each check, also on those that have been red.
 
     Raises
     ------
     InputError
-        If there is no such notebook.
+        If there is no such notebook, or it stops with an error where no fault is planted.
     """
     (path,) = find_notebooks([notebook], folder)
-    install()
-    found = {key: each for key, each in _executed(path).items() if each.verdict in ("pass", "fail")}
+    run = _Run(path)
+    found = run.clean()
     for fault in faults:
-        with planted(fault):
-            after = _executed(path)
-        for key, each in found.items():
-            if key not in after:
+        wanted = {key for key, each in found.items() if each.alive or (every and each.verdict == "pass")}
+        if not wanted:
+            break
+        for key, verdict in run.with_fault(fault, wanted).items():
+            each = found[key]
+            if verdict is None:
                 found[key] = replace(each, stopped_by=(*each.stopped_by, fault))
-            elif after[key].verdict == "fail" and each.verdict == "pass":
+            elif verdict == "fail":
                 found[key] = replace(each, killed_by=(*each.killed_by, fault))
     return list(found.values())
 
 
-def _executed(path: Path) -> dict[tuple[int, str, int], CheckedBy]:
-    """Execute the code cells; a cell that raises ends its own statements and no other cell's."""
-    notebook = read_notebook(path)
-    names: dict[str, Any] = {}
-    given = {name: value for name, value in SMALL.items() if name in declared_parameters(notebook)}
-    found: dict[tuple[int, str, int], CheckedBy] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        names |= {"__name__": "__main__", "display": lambda *shown: None}
-        for number, cell in enumerate(notebook.cells):
-            if cell.cell_type != "code" or ("log.close()" in cell.source and "log.check" not in cell.source):
+def study_checks(notebooks: Sequence[str], folder: Path) -> list[CheckedBy]:
+    """Return the rows of all checks of `notebooks`, from ``<notebook>.json`` in `folder` where they were studied.
+
+    Each notebook's rows are written there as soon as they are known, and all of them as ``index.html``; remove a file
+    to study its notebook again.
+    """
+    rows = []
+    for path in find_notebooks(notebooks):
+        saved = folder / f"{path.stem}.json"
+        if not saved.exists():
+            write_json(saved, [asdict(row) for row in check_faults(path.stem)])
+        rows += [CheckedBy(**_tuples(each)) for each in read_json(saved, "the checks of a notebook")]
+        shown = table([row.as_dict() for row in rows], "The first fault that turns each check red")
+        (folder / "index.html").write_text(page("Check against fault", [shown]), encoding="utf-8")
+    return rows
+
+
+def _tuples(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
+
+
+class _Run:
+    """The cells of one notebook, in this process."""
+
+    def __init__(self, path: Path):
+        notebook = read_notebook(path)
+        self.name = path.stem
+        given = {**SMALL, **GIVEN.get(path.stem[:2], {})}
+        self.given = {name: value for name, value in given.items() if name in declared_parameters(notebook)}
+        self.cells = [
+            _Cell(number, each.source, "parameters" in each.get("metadata", {}).get("tags", ()))
+            for number, each in enumerate(notebook.cells)
+            if each.cell_type == "code"
+        ]
+        self.folder = tempfile.TemporaryDirectory()  # results of the clean run may be read again
+        self.names: dict[str, Any] = {"__name__": "__main__", "display": lambda *shown: None}
+
+    def clean(self) -> dict[Key, CheckedBy]:
+        """Execute every cell; return the checks that passed or failed."""
+        found: dict[Key, CheckedBy] = {}
+        names, late = self.names, {"log"}  # names that depend on what was measured
+        for cell in self.cells:
+            install()
+            before, begun = measured_calls(), time.perf_counter()
+            for key, each in self._findings(cell, names, strict=True).items():
+                about = (each.statement, each.backend or "", each.verdict)
+                found[key] = CheckedBy(self.name, *key, *about)
+            cell.seconds = time.perf_counter() - begun
+            cell.measured = measured_calls() > before or bool(cell.uses & late)
+            late |= cell.makes if cell.measured else set()
+            cell.names = {name: names[name] for name in cell.makes if name in names}
+        return {key: each for key, each in found.items() if each.verdict in ("pass", "fail")}
+
+    def with_fault(self, fault: str, wanted: set[Key]) -> dict[Key, str | None]:
+        """Return the verdict of each check of `wanted` with a fault, None where it is not reached."""
+        names: dict[str, Any] = dict(self.names)
+        verdicts: dict[Key, str | None] = dict.fromkeys(wanted)
+        needed = self._needed({number for number, _, _ in wanted})
+        for cell in self.cells:
+            again = cell.number in needed and (fault not in MEASURE_FAULTS or cell.measured)
+            if not again or cell.is_parameters:
+                names |= cell.names
                 continue
-            before = len(names["log"].findings) if "log" in names else 0
-            try:
-                exec(compile(cell.source, f"{path.stem}, cell {number}", "exec"), names)
-            except Exception as error:
-                names["stopped"] = error
-            if "parameters" in cell.get("metadata", {}).get("tags", ()):
-                names |= given | {"out_dir": folder}
-            if "log" not in names:
-                continue
-            counts: dict[str, int] = {}
-            for finding in names["log"].findings[before:]:
-                place = counts[finding.kind] = counts.get(finding.kind, 0) + 1
-                about = (finding.statement, finding.backend or "", finding.verdict)
-                found[number, finding.kind, place] = CheckedBy(path.stem, number, finding.kind, place, *about)
-    return found
+            if fault in MEASURE_FAULTS:
+                with planted(fault):
+                    findings = self._findings(cell, names)
+            else:
+                findings = self._findings(self._with_results(cell, fault, names), names)
+            verdicts |= {key: each.verdict for key, each in findings.items() if key in wanted}
+        return verdicts
 
+    def _needed(self, numbers: set[int]) -> set[int]:
+        """Return the numbers of the cells that those of `numbers` depend on, by the names that they use."""
+        found, uses = set(), set()
+        for cell in reversed(self.cells):
+            if cell.number in numbers or cell.makes & uses:
+                found.add(cell.number)
+                uses |= cell.uses
+        return found
 
-def _measuring(original: Callable[..., Any], first: int, second: int) -> Callable[..., Any]:
-    inside: list[bool] = []
+    def _with_results(self, cell: _Cell, fault: str, names: dict[str, Any]) -> _Cell:
+        """Return the cell with the results of its clean run, changed, in place of the calls that made them."""
+        body: list[ast.stmt] = []
+        for statement in cell.tree.body:
+            made = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and node.id in cell.names}
+            if isinstance(statement, ast.Assign) and self._measures(statement.value):
+                stored = {name for target in statement.targets for name in _stored(target)}
+                names |= {name: changed_result(cell.names[name], fault) for name in stored & made}
+            else:
+                body.append(statement)
+        changed = replace(cell)
+        changed.tree = ast.Module(body, [])
+        return changed
 
-    def measured(*arguments: Any, **options: Any) -> Any:
-        if not _ACTIVE or inside or len(arguments) <= max(first, second):
-            return original(*arguments, **options)
-        given = list(arguments)
-        reference, candidate = np.asarray(given[first]), np.asarray(given[second])
-        if np.issubdtype(candidate.dtype, np.floating) and reference.shape == candidate.shape:
-            given[second] = _ACTIVE[0](reference, candidate)
-        inside.append(True)
+    def _measures(self, value: ast.expr) -> bool:
+        """Return whether an expression is, or is made of, what a study or a method of its results returns."""
+        calls = [node.func for node in ast.walk(value) if isinstance(node, ast.Call)]
+        roots = {node.id for call in calls for node in ast.walk(call) if isinstance(node, ast.Name)}
+        return bool(roots & {"study", "nb"}) or any(
+            isinstance(call, ast.Attribute) and isinstance(call.value, ast.Name) and call.value.id in self._results
+            for call in calls
+        )
+
+    @property
+    def _results(self) -> set[str]:
+        return {name for cell in self.cells for name in cell.makes} - set(SLICED)
+
+    def _findings(self, cell: _Cell, names: dict[str, Any], *, strict: bool = False) -> dict[Key, Any]:
+        """Execute a cell; return its checks. An error ends the cell, and no other one; with `strict` it is raised."""
+        before = len(names["log"].findings) if "log" in names else 0
         try:
-            return original(*given, **options)
-        finally:
-            inside.pop()
+            with redirect_stdout(io.StringIO()):
+                exec(compile(cell.tree, f"{self.name}, cell {cell.number}", "exec"), names)
+        except Exception as error:
+            if strict and not isinstance(error, ChecksError):
+                raise InputError(f"cell {cell.number} of {self.name} stops without a fault: {error!r}") from error
+            for name in cell.names:  # what it would have made is not there: the clean run's would pass
+                if names.get(name) is cell.names[name]:
+                    names.pop(name, None)
+        if cell.is_parameters:
+            names |= self.given | {"out_dir": self.folder.name}
+        found: dict[Key, Any] = {}
+        counts: dict[str, int] = {}
+        for finding in names["log"].findings[before:] if "log" in names else ():
+            place = counts[finding.kind] = counts.get(finding.kind, 0) + 1
+            found[cell.number, finding.kind, place] = finding
+        return found
 
-    measured.measures = original  # type: ignore[attr-defined]
-    return measured
 
-
-def _replace(original: Any, wrapped: Any) -> None:
-    for name, module in list(sys.modules.items()):
-        if name.startswith("kokoro_nb"):
-            for attribute, value in list(vars(module).items()):
-                if value is original:
-                    setattr(module, attribute, wrapped)
+def _stored(target: ast.expr) -> list[str]:
+    return [node.id for node in ast.walk(target) if isinstance(node, ast.Name)]

@@ -1,32 +1,45 @@
 """Faults in what a notebook measures: a check that sees them, one that cannot fail, and a control."""
 
 import nbformat
-import numpy as np
 import pytest
 
+from kokoro_nb.__main__ import main
+from kokoro_nb.commands import studies_command
+from kokoro_nb.errors import InputError
 from kokoro_nb.reporting import check_faults as subject
-from kokoro_nb.reporting.check_faults import FAULTS, check_faults
+from kokoro_nb.reporting.check_faults import CheckedBy, check_faults
 
 CELLS = (
     "frames = 80\nout_dir = None",
     "import numpy as np\nimport kokoro_nb as nb\nfrom kokoro_nb.traces import parity\n"
-    "log = nb.Logbook('01_toy', 'none', dict(frames=frames), out_dir)",
-    "y = np.linspace(-0.1, 0.1, 16)\nsame, other = parity.compare(y, y.copy()), parity.compare(y, y[::-1].copy())",
+    "from types import SimpleNamespace\nstudy = SimpleNamespace(texts=lambda: ['a', 'b'])\n"
+    "log = nb.Logbook('01_toy', 'none', dict(frames=frames), out_dir)\nruns = []",
+    "runs.append('before')\ny = np.linspace(-0.1, 0.1, 16)",
+    "runs.append('after')\nsame, other = parity.compare(y, y.copy()), parity.compare(y, y[::-1].copy())",
     "log.check('parity', 'It is the same.', same.of_peak, 1e-6)",
     "log.check('blind', 'It is at most anything.', same.of_peak, float('inf'))\n"
     "log.claim('blind', 'It is itself.', True)",
     "log.check('control', 'The other way round it is not.', other.of_peak, 1, '>')",
     "log.check('frames', 'The parameters are small.', frames, 8, '==')",
+    "cost = nb.compare(y, y)\nnames = dict(cost=[name for name in vars(cost)])",
+    "log.check('fields', 'It has its fields.', len(vars(cost)), len(names['cost']), '==')",
+    "texts = study.texts()",
+    "log.check('texts', 'There are two.', len(texts), 2, '==')",
 )
 
 
 @pytest.fixture(scope="module")
-def rows(tmp_path_factory):
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("notebooks")
     cells = [nbformat.v4.new_code_cell(source) for source in CELLS]
     cells[0].metadata["tags"] = ["parameters"]
     nbformat.write(nbformat.v4.new_notebook(cells=cells), folder / "01_toy.ipynb")
-    return {(row.kind, row.place): row for row in check_faults("01", folder=folder)}
+    return folder
+
+
+@pytest.fixture(scope="module")
+def rows(folder):
+    return {(row.kind, row.place): row for row in check_faults("01", folder=folder, every=True)}
 
 
 def test_a_check_that_can_fail_is_turned_red_and_one_that_cannot_is_seen(rows):
@@ -41,20 +54,39 @@ def test_a_check_that_can_fail_is_turned_red_and_one_that_cannot_is_seen(rows):
     assert rows["blind", 2].as_dict()["turned red by"] == "no fault"
 
 
-@pytest.mark.parametrize("fault", list(FAULTS))
-def test_each_fault_changes_what_is_measured_and_leaves_its_argument(fault):
-    draw = np.random.default_rng(0)
-    reference, candidate = draw.standard_normal((2, 3, 8)), draw.standard_normal((2, 3, 8))
-    before = candidate.copy()
-    changed = FAULTS[fault](reference, candidate)
-    assert changed.shape != candidate.shape or not np.array_equal(changed, candidate)
-    assert np.array_equal(candidate, before)
+def test_a_result_that_no_measure_has_seen_is_changed_itself(rows):
+    assert {"nothing where something was", "a row twice"} <= set(rows["texts", 1].killed_by)
 
 
-def test_without_a_fault_the_wrappers_change_nothing(rows):
-    from kokoro_nb.traces.parity import compare
+def test_a_cell_in_which_nothing_is_measured_is_not_executed_again(folder):
+    run = subject._Run(folder / "01_toy.ipynb")
+    found = run.clean()
+    run.with_fault("eight times as loud", set(found))
+    assert run.names["runs"] == ["before", "after", "after"]
 
-    assert compare(np.ones(3), np.ones(3)).max_error == 0
-    with subject.planted("eight times as loud"):
-        assert compare(np.ones(3), np.ones(3)).max_error == 7
-    assert compare(np.ones(3), np.ones(3)).max_error == 0
+
+def test_the_study_stops_when_every_check_has_been_red(folder):
+    rows = {(row.kind, row.place): row for row in check_faults("01", folder=folder)}
+    assert len(rows["parity", 1].killed_by) == len(rows["control", 1].killed_by) == 1
+    assert rows["blind", 2].alive
+    assert not rows["parity", 1].alive
+
+
+def test_what_is_known_is_read_from_its_file(monkeypatch, tmp_path, capsys):
+    asked = []
+    row = CheckedBy("01_patching", 3, "kind", 1, "It is.", "", "pass", ("no phase",))
+    monkeypatch.setattr(subject, "check_faults", lambda name: asked.append(name) or [row])
+    for _ in range(2):
+        assert subject.study_checks(["01"], tmp_path) == [row]
+    assert asked == ["01_patching"]
+    assert "no phase" in (tmp_path / "index.html").read_text(encoding="utf-8")
+    monkeypatch.setattr(studies_command, "import_models", lambda: None)
+    assert main(["study", "checks", "--notebooks", "01", "--out", str(tmp_path)]) == 0
+    assert "turned red by no phase" in capsys.readouterr().out
+
+
+def test_a_notebook_that_stops_without_a_fault_is_refused(tmp_path):
+    cells = [nbformat.v4.new_code_cell(source) for source in ("frames = 8", "absent")]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "02_stopping.ipynb")
+    with pytest.raises(InputError, match="cell 1 of 02_stopping stops without a fault: NameError"):
+        check_faults("02", folder=tmp_path)

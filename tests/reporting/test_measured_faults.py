@@ -1,0 +1,96 @@
+"""Faults in measures and in results: each changes what it says, and leaves its argument and the limits."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kokoro_nb.reporting.measured_faults import (
+    MEASURE_FAULTS,
+    RESULT_FAULTS,
+    changed_result,
+    install,
+    measured_calls,
+    planted,
+)
+
+
+@dataclass(frozen=True)
+class _Part:
+    error: float
+    limit: float
+
+
+@dataclass(frozen=True)
+class _Result:
+    part: _Part | None
+    count: int
+    right: bool
+    culprits: tuple[str, ...]
+    file: Path
+    failure: str | None = None
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def twice(self):
+        return 2 * self.count
+
+
+def _result():
+    return _Result(_Part(0.5, 1.0), 3, True, ("conv", "norm"), Path("a.json"))
+
+
+@pytest.mark.parametrize("fault", list(MEASURE_FAULTS))
+def test_each_fault_changes_what_is_measured_and_leaves_its_argument(fault):
+    draw = np.random.default_rng(0)
+    reference, candidate = draw.standard_normal((2, 3, 8)), draw.standard_normal((2, 3, 8))
+    before = candidate.copy()
+    changed = MEASURE_FAULTS[fault](reference, candidate)
+    assert changed.shape != candidate.shape or not np.array_equal(changed, candidate)
+    assert np.array_equal(candidate, before)
+
+
+@pytest.mark.parametrize("fault", list(RESULT_FAULTS))
+def test_each_fault_changes_a_result_and_leaves_its_argument(fault):
+    result = _result()
+    assert changed_result(result, fault) != result == _result()
+
+
+def test_what_each_fault_changes():
+    def changed(fault):
+        return changed_result({"one": _result()}, fault)["one"]
+
+    assert changed("figures eight times as large").part == _Part(4.0, 1.0), "its limit stays"
+    assert changed("counts off by one").twice == 8
+    assert changed("counts off by one").right is True
+    assert changed("yes for no").right is False
+    assert changed("another's name").culprits == ("another conv", "another norm")
+    assert changed("rows exchanged").culprits == ("norm", "conv")
+    assert changed_result({"a": 1, "b": 2}, "rows exchanged") == {"a": 2, "b": 1}
+    assert changed("the last row or file missing").culprits == ("conv",)
+    assert changed("the last row or file missing").file == Path("missing")
+    assert changed("something where nothing was").unknown == ("an operator",)
+    assert changed_result([_result()], "nothing where something was") == []
+    assert changed_result({"one": 1}, "nothing where something was") == {}
+    assert changed("no result") is None
+    assert changed("a failure").failure == "it failed"
+    array = changed_result([np.ones(3)], "figures of other sign")[0]
+    assert np.array_equal(array, -np.ones(3))
+
+
+def test_what_is_no_plain_data_is_handed_on():
+    held = object()
+    assert changed_result([held, [held]], "figures eight times as large")[1][0] is held
+
+
+def test_without_a_fault_the_wrappers_change_nothing():
+    install()
+    from kokoro_nb.traces.parity import compare
+
+    before = measured_calls()
+    assert compare(np.ones(3), np.ones(3)).max_error == 0
+    with planted("eight times as loud"):
+        assert compare(np.ones(3), np.ones(3)).max_error == 7
+    assert compare(np.ones(3), np.ones(3)).max_error == 0
+    assert measured_calls() == before + 3
