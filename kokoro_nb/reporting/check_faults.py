@@ -247,7 +247,8 @@ class _Run:
 
     def _needed(self, numbers: set[int]) -> set[int]:
         """Return the numbers of the cells that those of `numbers` depend on, by the names that they use."""
-        found, uses = set(), set()
+        found: set[int] = set()
+        uses: set[str] = set()
         for cell in reversed(self.cells):
             if cell.number in numbers or cell.makes & uses:
                 found.add(cell.number)
