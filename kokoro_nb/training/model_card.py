@@ -1,7 +1,9 @@
 """What the exports of the voice and of the ear share: float16, the limit of their size, and parts of their cards."""
 
+import re
 import textwrap
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -9,6 +11,7 @@ import torch
 from kokoro_nb.errors import InputError
 
 CARD = "MODEL_CARD.md"  # in every folder of exported weights
+EARLIER = "*Measured on the weights that were here before these; measure again.*"
 
 
 def as_float16(name: str, tensor: torch.Tensor) -> torch.Tensor:
@@ -46,3 +49,24 @@ def losses_table(history: list[dict[str, Any]], weights: Mapping[str, float]) ->
 | --- | --- | --- |
 {rows}
 """
+
+
+def with_earlier_sections(card: str, folder: Path) -> str:
+    """Return `card`, and behind it the sections that the card in `folder` has and it lacks.
+
+    Other programs measured them, on the weights that are replaced: each says so below its heading, once.
+    """
+    path = folder / CARD
+    before = _sections(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    lacking = {heading: text for heading, text in before.items() if heading not in _sections(card)}
+    kept = (
+        f"## {heading}\n\n{text}" if text.startswith(EARLIER) else f"## {heading}\n\n{EARLIER}\n\n{text}"
+        for heading, text in lacking.items()
+    )
+    return "\n\n".join([card.rstrip("\n"), *kept]) + "\n"
+
+
+def _sections(card: str) -> dict[str, str]:
+    """Return heading -> text of the sections of the second level."""
+    found = re.split(r"^## (.+)$", card, flags=re.MULTILINE)[1:]
+    return {heading.strip(): text.strip() for heading, text in zip(found[::2], found[1::2], strict=True)}

@@ -9,7 +9,7 @@ from kokoro_nb.models.architecture import MAX_PHONEMES
 from kokoro_nb.storage import atomic, write_json, write_text
 from kokoro_nb.training.corpus import CLOSED, VOICES
 from kokoro_nb.training.learner import WEIGHTS
-from kokoro_nb.training.model_card import CARD, as_float16, bullets, losses_table, require_size
+from kokoro_nb.training.model_card import CARD, as_float16, bullets, losses_table, require_size, with_earlier_sections
 from kokoro_nb.training.samples import Voice, distances, held_out_utterances
 from kokoro_nb.training.sentences import TEMPLATES, VOCABULARY
 
@@ -28,7 +28,7 @@ def export_voice(voice: Voice, config: dict[str, Any], state: dict[str, Any], fo
     state : dict
         The run's checkpoint; the card describes it.
     folder : Path
-        Replaced whole.
+        Replaced whole; sections of its card that the new one lacks stay, marked as measured before.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def export_voice(voice: Voice, config: dict[str, Any], state: dict[str, Any], fo
     }
     size = sum(tensor.numel() * 2 for tensor in weights.values())
     require_size(size, MOST_BYTES)
-    card = model_card(voice, state, size)
+    card = with_earlier_sections(model_card(voice, state, size), folder)
     with atomic(folder) as draft:
         (draft / "voices").mkdir(parents=True)
         write_json(draft / "config.json", config)

@@ -7,6 +7,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.models.kokoro import load_model
 from kokoro_nb.training import samples
 from kokoro_nb.training import voice_export as export_module
+from kokoro_nb.training.model_card import EARLIER
 from kokoro_nb.training.samples import spoken, voice_of, write_samples
 from kokoro_nb.training.trainer import Trainer, save_checkpoint
 from kokoro_nb.training.voice import export
@@ -46,9 +47,19 @@ def test_the_card_tells_where_the_voice_comes_from(run):
     trainer, folder = run
     trainer.history.append({"step": 1, "mel": 1.25})
     save_checkpoint(trainer, folder / "run")
+    (folder / "mini").mkdir(exist_ok=True)
+    (folder / "mini" / "MODEL_CARD.md").write_text("## Ears\n\n20 of 20 sentences")
     export(folder / "run", folder / "mini")
     card = (folder / "mini" / "MODEL_CARD.md").read_text()
-    for said in ("espeak-ng's", "Apache-2.0", "1 of 8 steps", "| mel | 1.25 |", "em_espeak"):
+    for said in (
+        "20 of 20 sentences",
+        EARLIER,
+        "espeak-ng's",
+        "Apache-2.0",
+        "1 of 8 steps",
+        "| mel | 1.25 |",
+        "em_espeak",
+    ):
         assert said in card
     assert json.loads((folder / "mini" / "config.json").read_text())["decoder_width"] == 36
 

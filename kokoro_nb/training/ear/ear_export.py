@@ -13,7 +13,7 @@ from kokoro_nb.training.ear.ear_judge import SENTENCES, EarScore, verdicts
 from kokoro_nb.training.ear.ear_model import TERMS, checkpoint
 from kokoro_nb.training.ear.ear_trainer import EarSettings
 from kokoro_nb.training.ear.tokens import trained_tokens
-from kokoro_nb.training.model_card import CARD, bullets, losses_table, require_size
+from kokoro_nb.training.model_card import CARD, bullets, losses_table, require_size, with_earlier_sections
 from kokoro_nb.training.sentences import TEMPLATES, VOCABULARY
 
 MOST_BYTES = 16_000_000
@@ -27,7 +27,7 @@ def export_ear(state: dict[str, Any], folder: Path, count: int = SENTENCES) -> P
     state : dict
         The run's checkpoint; its averaged weights are written.
     folder : Path
-        Replaced whole.
+        Replaced whole; sections of its card that the new one lacks stay, marked as measured before.
     count : int
         Held-out sentences on which the card's error rates are measured, with the very file that is written.
 
@@ -46,7 +46,7 @@ def export_ear(state: dict[str, Any], folder: Path, count: int = SENTENCES) -> P
         require_size(size, MOST_BYTES)
         model = load_whisper(path)
         card = model_card(state, sum(p.numel() for p in model.parameters()), size, list(verdicts(model, count)))
-        write_text(draft / CARD, card)
+        write_text(draft / CARD, with_earlier_sections(card, folder))
     return folder
 
 
@@ -96,5 +96,8 @@ rate is wanted.
 | signal | clips | word error rate | believed |
 | --- | --- | --- | --- |
 {rows}
+
+This ear and kokoro-mini learnt from one synthesiser, so its rates say nothing of how people would hear either. What a
+recogniser that learnt from people identifies of kokoro-mini stands in the card there.
 
 {losses_table(state["history"], TERMS)}"""

@@ -40,11 +40,14 @@ def test_the_command_trains_stops_resumes_and_exports(small, tmp_path, capsys, m
     judged = []
     monkeypatch.setattr(ear_export, "verdicts", lambda model, count: judged.append((model, count)) or iter(HEARD))
     mini = tmp_path / "whisper_mini"
+    mini.mkdir()
+    (mini / "MODEL_CARD.md").write_text("## People\n\nhow they hear")
     main([*out, "--export", str(mini), "--sentences", "7"])
     assert judged[0][1] == 7
     assert isinstance(judged[0][0], whisper.model.Whisper), "the card is measured on the file itself"
     card = (mini / "MODEL_CARD.md").read_text()
     assert "4 of 4 steps" in card
+    assert "how they hear" in card, "a section that another program measured"
     assert "| espeak en-us | 50 | 12.5% | 90% |" in card
     assert f"| text | {state['history'][-1]['text']:.4g} | 1 |" in card
     assert load_whisper(mini / "whisper_mini.pt").dims.n_audio_ctx == 1500
