@@ -49,7 +49,11 @@ def add(commands: Any) -> None:
         "--mend",
         metavar="FILE",
         type=Path,
-        help="write a float32 .onnx in float16 here, the fewest nodes left as they are",
+        help="write a float32 .onnx in float16 here, the fewest nodes left as they are; or a quantised one with the "
+        "fewest layers back in float",
+    )
+    inspect.add_argument(
+        "--level", metavar="DB", type=float, help="the least level of the mended file's outputs over their error"
     )
     inspect.add_argument("--worst", metavar="N", type=int, default=0, help="print the N nodes furthest off as well")
     inspect.set_defaults(command=_inspect)
@@ -69,6 +73,7 @@ def _inspect(arguments: argparse.Namespace) -> int:
         "seconds": seconds_of(arguments.budget) if arguments.budget else float("inf"),
         "folder": arguments.out,
         "mend": arguments.mend,
+        "level": arguments.level,
     }
     report = apart(request)
     print(report)

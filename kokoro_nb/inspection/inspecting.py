@@ -25,8 +25,10 @@ from kokoro_nb.inspection.node_judgement import judged_outputs
 from kokoro_nb.inspection.one_operator import one_operator, write_script
 from kokoro_nb.inspection.onnx_file import OnnxFile, read_onnx
 from kokoro_nb.inspection.onnx_nodes import nodes_of
+from kokoro_nb.inspection.quantised_mend import quantised_mend
 from kokoro_nb.inspection.references import Reference, varied
-from kokoro_nb.inspection.whole_file import constants_noted, has_halves, summaries, whole_findings
+from kokoro_nb.inspection.unrounded_layers import candidates
+from kokoro_nb.inspection.whole_file import AUDIBLE, constants_noted, has_halves, summaries, whole_findings
 
 SCRIPTS = 10  # findings for which a script is written
 
@@ -40,6 +42,7 @@ def inspect(
     seconds: float = float("inf"),
     folder: str | Path | None = None,
     mend: str | Path | None = None,
+    level: float | None = None,
     tell: Callable[[str], object] = str,
 ) -> InspectionReport:
     """Find out which node of a model file is wrong, and whether the file, the runtime or its number type is to blame.
@@ -62,8 +65,12 @@ def inspect(
     folder : path, optional
         Where the page, the overlays and a script for each finding are written.
     mend : path, optional
-        Of a float32 file of ONNX: where it is written in float16 with the fewest nodes left in float32, see
-        `kokoro_nb.inspection.float16_mend`.
+        Where a mended file is written: of a float32 file of ONNX one in float16 with the fewest nodes left in float32,
+        of one whose activations are integers the same with the fewest layers back in float; see
+        `kokoro_nb.inspection.float16_mend` and `kokoro_nb.inspection.quantised_mend`.
+    level : float, optional
+        The least level of the mended file's outputs over their error, dB. By default 20 dB in float16, and of a
+        quantised file that over the noise of its rounded weights.
     tell : callable
         Is given a line on how far it is.
 
@@ -80,6 +87,8 @@ def inspect(
     path = Path(file)
     if mend is not None and (static or path.suffix in FORMATS):
         raise InputError("Only an .onnx file that is run can be mended; give one, and leave --static out.")
+    if level is not None and not 0 < level < float("inf"):
+        raise InputError(f"The level of a mended file must be above 0 dB and finite; it is {level}.")
     if path.suffix in FORMATS:
         return _of_program(read_program(path), inputs, against, static, seconds, folder, tell)
     read = read_onnx(path)
@@ -92,7 +101,7 @@ def inspect(
     if reference is not None:
         report = _compared(report, reference, of_onnx(read), made.arrays)
     if mend is not None:
-        report = replace(report, notes=(*report.notes, _mended(read, seen, made, Path(mend), tell)))
+        report = replace(report, notes=(*report.notes, _mended(read, seen, Path(mend), level, tell)))
     if folder is None:
         return report
     report = replace(report, scripts=write_scripts(seen, report.findings, Path(folder)))
@@ -182,11 +191,13 @@ def _report(file: OnnxFile, made: MadeInputs, seen: FileRun) -> InspectionReport
     )
 
 
-def _mended(file: OnnxFile, seen: FileRun, made: MadeInputs, path: Path, tell: Callable[[str], object]) -> str:
-    """Write the file in float16 and return what stays float32 in it, in a sentence."""
+def _mended(file: OnnxFile, seen: FileRun, path: Path, level: float | None, tell: Callable[[str], object]) -> str:
+    """Write the mended file and return in sentences what stays, or goes back to, float32 in it."""
+    if candidates(seen.file, seen.budget):
+        return f"{path.name}: {quantised_mend(seen, path, level, tell)}"
     if has_halves(seen):
-        raise InputError(f"{file.path} holds floats of 16 bits already; give the float32 file that it was made from.")
-    return f"{path.name}: {float16_mend(file, made.arrays, path, tell=tell)}"
+        raise InputError(f"{file.path} holds floats of 16 bits already; give the float32 file it was made from.")
+    return f"{path.name}: {float16_mend(file, seen.inputs, path, level or AUDIBLE, tell)}"
 
 
 def _static(file: OnnxFile) -> InspectionReport:

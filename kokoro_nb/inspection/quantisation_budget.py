@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from kokoro_nb.inspection.integer_products import integer_products
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers
 from kokoro_nb.inspection.quantised_layers import Operand, QuantisedLayer, layer_of
@@ -203,7 +204,7 @@ class BudgetWatch:
         self.rounded: dict[str, tuple[np.ndarray, np.ndarray] | None] = {}
         self.results: dict[str, _Result] = {}
         self.steps: dict[str, Value] = {}
-        self.scales = _product_scales(nodes)
+        self.products = integer_products(nodes)
 
     @property
     def budget(self) -> QuantisationBudget:
@@ -245,7 +246,9 @@ class BudgetWatch:
             pass
         else:
             given = values[node.proto.output[0]] if node.proto.output[0] else None
-            steps = self.steps.get(names[0] if names else ""), self.file.constants.get(self.scales.get(node.index, ""))
+            product = self.products.get(node.index)
+            constant = self.file.constants.get(product.scale) if product else None
+            steps = self.steps.get(names[0] if names else ""), constant
             layer = layer_of(call, inputs, given, self.weights, self.rounded, steps)
             if layer is not None:
                 self._layer(layer, node)
@@ -348,27 +351,3 @@ class BudgetWatch:
 
 def _power(values: np.ndarray) -> float:
     return float(np.square(values).mean()) if values.size else float("nan")
-
-
-def _product_scales(nodes: tuple[OnnxNode, ...]) -> dict[int, str]:
-    """Return for each product of integers the constant that its result is multiplied by, where one is found.
-
-    The result is cast to float, and multiplied by the scale of the input times that of the weights.
-    """
-    makers = {name: node for node in nodes for name in node.outputs}
-    readers: dict[str, list[OnnxNode]] = {}
-    for node in nodes:
-        for name in node.reads:
-            readers.setdefault(name, []).append(node)
-    found: dict[int, str] = {}
-    for node in nodes:
-        if node.proto.op_type not in ("ConvInteger", "MatMulInteger"):
-            continue
-        for cast in readers.get(node.outputs[0], []):
-            for product in readers.get(cast.outputs[0], []) if cast.proto.op_type == "Cast" else ():
-                others = [name for name in product.reads if name != cast.outputs[0]]
-                maker = makers.get(others[0]) if len(others) == 1 and product.proto.op_type == "Mul" else None
-                if maker is not None and maker.proto.op_type == "Mul":
-                    constant = [name for name in maker.reads if name not in makers]
-                    found |= {node.index: constant[0]} if len(constant) == 1 else {}
-    return found

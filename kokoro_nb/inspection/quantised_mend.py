@@ -1,0 +1,194 @@
+"""A quantised file with the fewest layers back in float, found by measuring: which they are is the advice.
+
+What the output loses is not seen at a layer: one with little noise of its own may pass it on much louder. So layers are
+rounded alone, in groups, and the loudest group is halved again and again: noises of several roundings add up as powers
+do, so that a group without noise holds no layer that matters. Then each layer that was put back is withdrawn alone, and
+stays withdrawn if the limit holds without it.
+
+How much is enough is told by the weights: what they lost in becoming integers is not in the file and stays lost, and
+once the activations make less noise than that, more layers in float help little. It is measured by drawing: weights
+that were rounded lie within half a step of what is left of them, and any draw from there is as likely as the truth.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from heapq import heappop, heappush
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.inspection.file_run import FileRun
+from kokoro_nb.inspection.onnx_session import run_session, session_of
+from kokoro_nb.inspection.semantics.onnx_call import Value, widened
+from kokoro_nb.inspection.semantics.quantised import scales_spread
+from kokoro_nb.inspection.unrounded_layers import candidates, unrounded
+from kokoro_nb.inspection.whole_file import AUDIBLE, signal_to_noise
+from kokoro_nb.markup import number
+from kokoro_nb.storage import atomic
+
+
+@dataclass(frozen=True)
+class QuantisedMend:
+    """A quantised file and which of its layers are better left in float.
+
+    Attributes
+    ----------
+    kept : tuple of str
+        Ids of the layers that go back to float, in the order of execution.
+    withdrawn : dict of str to float
+        For each of them the level of the outputs over the noise of the activations with that layer rounded again, dB.
+        Each is below the limit.
+    plain, mended : float
+        That level of the file as it is, and with these layers in float, dB; infinite of no noise.
+    weights : float
+        Level of the outputs over what the rounding of the weights makes, by a draw, dB; infinite where it is unknown.
+    limit : float
+        The least level of the outputs over the noise of the activations, dB.
+    layers : int
+        How many could go back to float.
+    """
+
+    kept: tuple[str, ...]
+    withdrawn: Mapping[str, float]
+    plain: float
+    mended: float
+    weights: float
+    limit: float
+    layers: int
+
+    def __str__(self) -> str:
+        lost = "" if np.isinf(self.weights) else f"; rounding of weights alone makes {_decibels(self.weights)}"
+        plain = f"Level of the outputs over the noise of integer activations: {_decibels(self.plain)}{lost}."
+        if not self.kept:
+            finer = " What is to be gained is in the weights: a scale for each channel, or more bits." if lost else ""
+            return f"{plain} No layer has to go back to float.{finer}"
+        worst = sorted(self.withdrawn, key=lambda key: self.withdrawn[key])
+        each = ", ".join(f"{key}: {_decibels(self.withdrawn[key])}" for key in worst[:8])
+        return (
+            f"{plain} With {len(self.kept)} of {self.layers} layers back in float {_decibels(self.mended)}; with any "
+            f"one of them rounded again below {_decibels(self.limit)} ({each}{', ...' if len(worst) > 8 else ''})."
+        )
+
+
+def _decibels(level: float) -> str:
+    return "no noise" if np.isinf(level) else f"{number(level)} dB"
+
+
+def quantised_mend(
+    seen: FileRun, path: str | Path, limit: float | None = None, tell: Callable[[str], object] = str
+) -> QuantisedMend:
+    """Put the fewest layers of a quantised file back into float, and write it.
+
+    Parameters
+    ----------
+    seen : FileRun
+        The file and the inputs on which it is measured.
+    path : path
+        Where the mended file is written.
+    limit : float, optional
+        The least level of every output over the noise of integer activations, dB; by default that over the noise of
+        the rounded weights, and 20 dB where no weights were rounded.
+    tell : callable
+        Is given a line on how far it is.
+
+    Raises
+    ------
+    InputError
+        If no activation of the file is rounded, the file draws at random, or the limit is not reached with all layers
+        in float.
+    """
+    if seen.drawn:
+        raise InputError(
+            f"{seen.file.path} draws at random, so that two runs cannot be compared; give the noise as an input."
+        )
+    every = candidates(seen.file, seen.budget)
+    if not every:
+        raise InputError(f"{seen.file.path} rounds no activations to integers, so that no layer goes back to float.")
+    right = _outputs(unrounded(seen.file, seen.budget, every), seen.inputs)
+
+    @cache
+    def level(rounded: frozenset[str]) -> float:
+        model = unrounded(seen.file, seen.budget, {*every} - rounded)
+        return lowest_level(_outputs(model, seen.inputs), right)
+
+    weights = _level_of_weights(unrounded(seen.file, seen.budget, every), seen.inputs, right)
+    if limit is None:
+        limit = AUDIBLE if np.isinf(weights) else weights
+    plain = level(frozenset(every))
+    kept = _loudest(every, level, limit, tell)
+    for key in reversed(kept.copy()):
+        if level(frozenset(every) - {*kept} | {key}) >= limit:
+            kept.remove(key)
+            tell(f"{len(kept)} layers in float")
+    rest = frozenset(every) - {*kept}
+    withdrawn = {key: level(rest | {key}) for key in kept}
+    mended = unrounded(seen.file, seen.budget, kept)
+    with atomic(Path(path)) as draft:
+        draft.write_bytes(mended.SerializeToString())
+    kept.sort(key=every.index)
+    return QuantisedMend(tuple(kept), withdrawn, plain, level(rest), weights, limit, len(every))
+
+
+def _loudest(
+    every: Sequence[str], level: Callable[[frozenset[str]], float], limit: float, tell: Callable[[str], object]
+) -> list[str]:
+    """Return the layers that make most noise of the outputs, as many as are needed, the loudest first."""
+    kept: list[str] = []
+    queue: list[tuple[float, int, list[str]]] = [(0.0, 0, list(every))]
+    count = 0
+    while queue and level(frozenset(every) - {*kept}) < limit:
+        *_, group = heappop(queue)
+        if len(group) == 1:
+            kept += group
+            tell(f"{len(kept)} layers in float")
+            continue
+        half = len(group) // 2
+        for part in (group[:half], group[half:]):
+            count += 1
+            heappush(queue, (level(frozenset(part)), count, part))
+    return kept
+
+
+def _outputs(model: Any, inputs: Mapping[str, np.ndarray]) -> dict[str, Value]:
+    return run_session(session_of(model), inputs)
+
+
+def lowest_level(outputs: Mapping[str, Value], right: Mapping[str, Value]) -> float:
+    """Return the lowest level of the float outputs over their difference, dB; minus infinity where one is not finite.
+
+    An output that is silent in both has no noise.
+    """
+    levels = [float("inf")]
+    for name, exact in right.items():
+        if isinstance(exact, np.ndarray) and exact.dtype.kind == "f":
+            found = signal_to_noise(np.asarray(outputs[name]), exact)
+            levels.append(float("-inf") if found is None else found)
+    return float(np.min(levels))
+
+
+def _level_of_weights(model: Any, inputs: Mapping[str, np.ndarray], right: Mapping[str, Value]) -> float:
+    """Return the level of the outputs over what a draw of the weights' rounding changes in them, dB."""
+    import onnx
+    from onnx import numpy_helper
+
+    drawn = onnx.ModelProto()
+    drawn.CopyFrom(model)
+    constants = {one.name: one for one in drawn.graph.initializer}
+    generator = np.random.default_rng(0)
+    for node in drawn.graph.node:
+        if node.op_type != "DequantizeLinear" or any(name and name not in constants for name in node.input):
+            continue
+        integers, scale, *zero = (numpy_helper.to_array(constants[name]) for name in node.input if name)
+        if integers.ndim < 2 or integers.dtype.itemsize > 2:  # a bias is rounded to a step that is far smaller
+            continue
+        about = {one.name: one.i for one in node.attribute}
+        axis, block = about.get("axis", 1), about.get("block_size", 0)
+        steps = scales_spread(scale.astype(np.float64), integers.shape, axis, block)
+        less = scales_spread(np.asarray(widened(zero[0]), np.float64), integers.shape, axis, block) if zero else 0.0
+        moved = (np.asarray(widened(integers)) - less + generator.uniform(-0.5, 0.5, integers.shape)) * steps
+        constant = numpy_helper.from_array(moved.astype(np.float32))
+        node.CopyFrom(onnx.helper.make_node("Constant", [], list(node.output), name=node.name, value=constant))
+    return lowest_level(_outputs(drawn, inputs), right)
