@@ -1,7 +1,8 @@
 """A file that somebody else exported of a module, taken as this package's own artefact, so that it can be looked into.
 
 Which value of the file holds the result of which operator of the module is found by name, where the file came from
-torch's exporter of today, whatever converter it went through after that; else by what the values are on other inputs.
+torch's exporter of today, whatever converter it went through after that; else by what the values are on other inputs;
+and where those are wrong on any inputs, by the one node of the same kind that reads the same.
 """
 
 import shutil
@@ -16,6 +17,7 @@ from kokoro_nb.backends.artefacts import artefact_folder
 from kokoro_nb.backends.base import META, Artifact, Backend, quietly
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.file_facts import FileFact, file_facts
+from kokoro_nb.backends.matched_nodes import of_same_inputs
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.backends.taps import TAPS, TapMap, write_taps
 from kokoro_nb.errors import InputError
@@ -134,6 +136,7 @@ def _places(path: Path, model: Any, exported: Exported, inputs: Arrays) -> dict[
             if near is not None:
                 found[name] = near
                 taken.add(near)
+    found |= of_same_inputs(exported.specification.operators, model.graph.node, found, given)
     if not found:
         raise InputError(f"{path} is no export of this module: no operator of it is found in the file.")
     return found

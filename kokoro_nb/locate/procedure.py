@@ -103,7 +103,8 @@ def diagnose(
         # what rounding costs matters where it is more than what the rewriting does
         bearable = limit if limit is not None or not parted.matters else parted.output.of_peak
         found = _examined(runtime, candidate, inputs, reference, method, precision, folder, bearable, file)
-        if found.verdict != "fail":
+        right = found.output is not None and found.output.verdict == "pass"
+        if found.verdict != "fail" or (right and parted.culprit is not None):
             return _rewritten(found, parted, runtime, healthy, given)
     found = _examined(runtime, candidate, inputs, reference, method, precision, folder, limit, file)
     if file is not None and found.culprits and remedies:
@@ -151,10 +152,20 @@ def _reference_program(program: Any, given: Arrays) -> Exported:
 
 
 def _rewritten(alone: Diagnosis, found: Parting, runtime: Backend, healthy: Exported, given: Arrays) -> Diagnosis:
-    """Return the diagnosis of a program whose operators are right, beside what it was rewritten from."""
+    """Return the diagnosis of a program beside what it was rewritten from, which it is further from than the runtime.
+
+    What is wrong on the runtime itself comes after where the two part; its effect on the output is that on an output
+    that is wrong without it, and says nothing.
+    """
     if not found.matters:
         return replace(alone, output=found.output)
-    why = "every operator of the export that was judged is right by itself, and the output is not that of the reference"
+    others = tuple(replace(one, effect=None, alone=None) for one in alone.culprits)
+    names = ", ".join(one.tap.name for one in others if one.tap is not None)
+    why = (
+        f"what {names} gives wrong on {runtime.name} does less to the output than what the program was changed in"
+        if others
+        else "every operator of the export that was judged is right by itself, and the output is not the reference's"
+    )
     changed = replace(alone, method="comparison", why=why, output=found.output)
     if found.culprit is None:
         statement = f"The program and its reference part, and at which operator is not seen: {found.output}."
@@ -162,7 +173,7 @@ def _rewritten(alone: Diagnosis, found: Parting, runtime: Backend, healthy: Expo
     where = found.culprit.tap and found.culprit.tap.name
     statement = f"At {where} the program parts from its reference: {found.culprit.channels}; {found.output}."
     cure = as_the_reference(runtime, healthy, given, found.output)
-    return replace(changed, verdict="fail", culprits=(found.culprit,), statement=statement, remedies=(cure,))
+    return replace(changed, verdict="fail", culprits=(found.culprit, *others), statement=statement, remedies=(cure,))
 
 
 def _hidden(runtime: Backend) -> str:

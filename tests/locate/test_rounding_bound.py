@@ -118,6 +118,20 @@ def test_a_transposed_convolution_counts_the_terms_that_overlap():
     require_sharp(lambda x, w: F.conv_transpose1d(x, w, stride=5), full, x, w)
 
 
+def average(x):
+    return x.mean(-1, keepdim=True)
+
+
+@pytest.mark.parametrize("lanes", [2, 4, 8, 16])
+def test_the_mean_of_a_buffer_most_of_which_is_padding(lanes):
+    """Equal terms round to one side, and each lane of a vector by another amount than one sum of them all."""
+    level = (0.1 + 2 * np.abs(noise(1, 64, 1))).astype(SINGLE)
+    x = np.concatenate([np.abs(noise(1, 64, 700)), np.broadcast_to(level, (1, 64, 5061))], axis=-1)
+    given = (in_lanes(x, lanes) / SINGLE(x.shape[-1]))[..., None]
+    assert judged(average, given, x).ratio <= 1
+    assert judged(average, given * SINGLE(1 + 1e-3), x).ratio > 1
+
+
 SIGNALS = {
     "a steady phase step": lambda n: np.full(n, 200 / 24000),
     "random": lambda n: noise(n, seed=n),
