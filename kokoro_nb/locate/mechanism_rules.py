@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kokoro_nb.locate import length_rules
+from kokoro_nb.locate import length_rules, variance_rules
 from kokoro_nb.locate.local_error import FEW
 from kokoro_nb.locate.mechanism import Mechanism
 from kokoro_nb.locate.rule_evidence import HALF, RULES, Evidence, broadcasts, explained, finite_pairs, rule
@@ -65,33 +65,8 @@ def _support(mechanism: Mechanism) -> tuple[bool, bool, bool, float]:
     return computed and share < 0.5, bool(mechanism.against), not computed, -share
 
 
-@rule
-def one_pass_variance(evidence: Evidence) -> Mechanism | None:
-    """E[x²] - E[x]² loses all digits where the mean is large beside the deviation."""
-    x = evidence.first
-    if evidence.op not in ("instance_norm", "batch_norm", "group_norm", "layer_norm", "var", "rsqrt") or x is None:
-        return None
-    if x.ndim < 3 or not evidence.pattern.channels or x.shape[1] != evidence.pattern.channels:
-        return None
-    with np.errstate(divide="ignore", invalid="ignore"):
-        flat = np.moveaxis(x, 1, 0).reshape(x.shape[1], -1)
-        steep = flat.mean(axis=1) ** 2 / flat.var(axis=1)
-    whole = [channel for channel in evidence.pattern.whole if not np.isfinite(evidence.error.given[:, channel]).all()]
-    # the worst of them: a channel that is off by a few digits may have lost them to a smaller mean
-    bad = whole or list(evidence.pattern.whole or evidence.pattern.partly)
-    good = [
-        channel for channel in range(x.shape[1]) if channel not in {*evidence.pattern.whole, *evidence.pattern.partly}
-    ]
-    lowest = float(steep[bad].min())
-    if not lowest > 1e4:
-        return None
-    text: tuple[str, ...] = (f"mean² / variance of its input is {lowest:.2g} or more in the wrong channels",)
-    against: tuple[str, ...] = ()
-    if good and float(steep[good].max()) > lowest:
-        against = (f"a channel that is right has {float(steep[good].max()):.2g}",)
-    elif good:
-        text += (f"and {float(steep[good].max()):.2g} at most in the others",)
-    return Mechanism("one-pass variance", "a variance in one pass, E[x²] - E[x]²", text, against=against)
+for _of_variances in (variance_rules.one_pass_variance, variance_rules.short_variance):
+    rule(_of_variances)
 
 
 @rule

@@ -101,9 +101,9 @@ class Call:
         return torch.from_numpy(np.cumsum(terms.numpy(), axis=axis, dtype=self._single).astype(np.float64))
 
     def in_lanes(self, rows: torch.Tensor, lanes: int) -> torch.Tensor:
-        """Return the sums over the last axis that come of adding every so many terms one by one, in float32 at least."""
+        """Return the sums over the last axis that come of adding every `lanes`-th term, in float32 at least."""
         whole = rows.shape[-1] // lanes * lanes
-        each = rows[..., :whole].reshape(*rows.shape[:-1], -1, lanes).numpy().astype(self._single)
+        each: np.ndarray = rows[..., :whole].reshape(*rows.shape[:-1], -1, lanes).numpy().astype(self._single)
         sums = np.add.reduce(each, axis=-2).astype(np.float64).sum(-1)  # along a slow axis NumPy adds one by one
         return torch.from_numpy(np.asarray(sums)) + rows[..., whole:].sum(-1)
 

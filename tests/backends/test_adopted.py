@@ -1,5 +1,7 @@
 """A file that somebody else exported: which of its values hold the results of the module's operators."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -9,9 +11,11 @@ from kokoro_nb.backends import backend
 from kokoro_nb.backends.adopted import adopted
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.exported import export_program
+from kokoro_nb.backends.matched_nodes import of_same_inputs
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate import diagnose
 from kokoro_nb.studies.diagnosis_corpus import sick_files
+from kokoro_nb.traces.operators import Operator
 
 INPUTS = {"x": torch.randn(1, 4, 24, generator=torch.Generator().manual_seed(0))}
 
@@ -85,3 +89,45 @@ def test_what_the_file_itself_says_is_the_mechanism(tmp_path, maker, mechanism, 
     assert named[wrong].name == mechanism
     assert text in named[wrong].evidence
     assert maker != "float16_onnx" or [*named] == [":div"]
+
+
+class Averaged(nn.Module):
+    """The sum over an axis, by its length: a number that tracing takes from the example."""
+
+    def forward(self, x):
+        total = torch.tanh(x).sum(1)
+        return torch.sigmoid(total / float(x.shape[1]))
+
+
+def test_an_operator_that_is_wrong_on_any_inputs_is_found_by_what_it_reads(tmp_path):
+    inputs = {"x": torch.linspace(0.1, 2, 48).reshape(1, 12, 4)}
+    file = sick_files.frozen_onnx(Averaged(), inputs, tmp_path / "model.onnx")
+    found = diagnose(Averaged(), inputs, "onnxruntime", artefact=file, folder=tmp_path / "artefacts")
+    assert [one.tap.name for one in found.culprits] == [":div"]
+    assert found.culprits[0].mechanism.name == "frozen length"
+
+
+def _node(kind, reads, gives):
+    return SimpleNamespace(op_type=kind, input=reads, output=[gives])
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected"),
+    [
+        ([_node("Div", ["t", "c"], "u")], {":div": "u", ":mul": "v"}),
+        ([_node("Div", ["t", "c"], "u"), _node("Div", ["t", "d"], "w")], {}),  # either may be it
+        ([_node("Div", ["q", "c"], "u")], {}),  # reads something else
+        ([_node("Div", ["t", "c"], "flat")], {}),  # of another shape
+        ([_node("Mul", ["t", "c"], "u")], {}),  # of another kind
+        ([_node("Div", ["t", "c"], "t")], {}),  # has its operator
+    ],
+)
+def test_the_one_node_of_the_kind_that_reads_the_same_is_it(nodes, expected):
+    wide = np.zeros((2, 3))
+    values = {"t": wide, "u": wide, "w": wide, "v": wide, "flat": np.zeros(6)}
+    operators = [
+        Operator(":div", "aten.div.Tensor", "", (":sum",), (2, 3), "float32"),
+        Operator(":mul", "aten.mul.Tensor", "", (":div",), (2, 3), "float32"),
+    ]
+    nodes = [*nodes, _node("Mul", ["u", "c"], "v")]
+    assert of_same_inputs(operators, nodes, {":sum": "t"}, values) == expected

@@ -83,6 +83,39 @@ def test_no_variance_in_one_pass(causes, op, channels, x):
     assert VARIANCE not in causes(op, _norm, _with(channels, np.nan), x)
 
 
+def _one_pass(x):
+    """Return an instance norm whose mean and mean square are rounded to float32, and nothing else."""
+    mean, square = (one.mean(-1, keepdims=True).astype(np.float32).astype(float) for one in (x, x.astype(float) ** 2))
+    return (x - mean) / np.sqrt(square - mean**2 + 1e-5)
+
+
+def _lifted():
+    return _noise((1, 4, 256)) + np.float32(60)  # mean² / variance of 3600 costs some digits, not all
+
+
+def test_a_few_digits_of_a_variance_in_one_pass(causes):
+    found = causes("instance_norm.default", _norm, lambda y: _one_pass(_lifted()), _lifted())[VARIANCE]
+    assert found.explained > 0.99
+    assert found.evidence[0].startswith("what is wrong is the factor of the deviation, by ")
+    assert found.evidence[1].startswith("mean² / variance of its input is 3")
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda y: y * 1.01,  # one pass loses less
+        lambda y: y * 1.0002 + 1e-3,  # the mean is wrong as well
+        lambda y: y + 2e-4 * np.random.default_rng(1).standard_normal(y.shape),
+    ],
+)
+def test_another_error_of_a_norm_is_no_variance_in_one_pass(causes, spoil):
+    assert VARIANCE not in causes("instance_norm.default", _norm, spoil, _lifted())
+
+
+def test_a_factor_of_data_around_zero_is_no_variance_in_one_pass(causes):
+    assert VARIANCE not in causes("instance_norm.default", _norm, lambda y: y * 1.0002, _noise())
+
+
 EXP = "an exponential that overflows"
 
 

@@ -8,6 +8,7 @@ from torch import nn
 
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
+from kokoro_nb.locate import diagnose
 from kokoro_nb.locate.paired_programs import parting
 
 X = {"x": torch.randn(1, 4, 24, generator=torch.Generator().manual_seed(0)) + 1}
@@ -103,3 +104,38 @@ def test_nan_of_a_rewriting_stays_nan():
 def test_other_outputs_are_bad_input():
     with pytest.raises(InputError, match="give a reference with the same outputs"):
         _parting(Pair())
+
+
+class Turned(nn.Module):
+    """A norm, and beside it an angle that the runtime turns by 2 pi where it is one of 0."""
+
+    def forward(self, x, y):
+        return F.instance_norm(x), 0.01 * torch.atan2(y, torch.cos(y) - 2) + torch.ones_like(y)
+
+
+def test_what_the_runtime_does_comes_after_where_the_programs_part(tmp_path):
+    angle = {"y": torch.zeros(1, 4, 24)}
+    pair, longer = (Turned(), X | angle), {"x": F.pad(X["x"], (0, 40))} | angle
+    found = diagnose(Turned(), longer, "onnxruntime", pair, folder=tmp_path)
+    assert [one.tap.name for one in found.ranked] == [":instance_norm", ":atan2"]
+    assert [one.mechanism.name for one in found.ranked] == [
+        "padding leaking through statistics",
+        "branch cut of atan2",
+    ]
+    assert "what :atan2 gives wrong on onnxruntime does less to the output" in found.why
+    assert found.ranked[1].effect is None
+
+
+def test_what_the_runtime_does_comes_first_where_it_does_more(tmp_path):
+    class Off(Turned):
+        def forward(self, x, y):
+            return F.instance_norm(x) + 1e-3, torch.atan2(y, torch.cos(y) - 2)
+
+    class Right(Turned):
+        def forward(self, x, y):
+            return F.instance_norm(x), torch.atan2(y, torch.cos(y) - 2)
+
+    given = X | {"y": torch.zeros(1, 4, 24)}
+    found = diagnose(Off(), given, "onnxruntime", (Right(), given), folder=tmp_path)
+    assert found.first.tap.name == ":atan2"
+    assert found.method == "tracing"

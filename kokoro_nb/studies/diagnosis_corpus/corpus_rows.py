@@ -4,6 +4,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,8 +27,8 @@ class SickRow:
     Attributes
     ----------
     culprit, mechanism, remedy : bool
-        Whether the operators that are at fault are named, and no other; whether what happened there is; and whether
-        something that cures it was found and measured.
+        Whether an operator that is at fault is named first, and none that is not; whether what happened there is; and
+        whether something that cures it was found and measured.
     named, because, cured_by : str
         What was said.
     exit_status : int
@@ -154,7 +155,7 @@ def sick_row(one: KnownSick, seed: int) -> SickRow:
         case=one.name,
         backend=one.on,
         seed=seed,
-        culprit=bool(named) and {*named} <= {*one.culprits},
+        culprit=_expected(one, named),
         mechanism=mechanism is not None and mechanism.name == one.mechanism,
         remedy=bool(cures),
         named=", ".join(named) or found.statement,
@@ -163,6 +164,13 @@ def sick_row(one: KnownSick, seed: int) -> SickRow:
         exit_status=found.exit_status,
         seconds=seconds,
     )
+
+
+def _expected(one: KnownSick, named: Sequence[str]) -> bool:
+    """Return whether the first that is named is at fault, and the others are or are wrong by a known defect."""
+    others = [name for name in named if name not in one.culprits]
+    also = all(any(fnmatchcase(name, pattern) for pattern in one.also) for name in others)
+    return bool(named) and named[0] in one.culprits and also
 
 
 def healthy_row(one: KnownHealthy, seed: int) -> HealthyRow:

@@ -9,7 +9,7 @@ from kokoro_nb.backends import BACKENDS
 from kokoro_nb.errors import InputError
 from kokoro_nb.studies.diagnosis_corpus import run_corpus, table_row
 from kokoro_nb.studies.diagnosis_corpus.corpus_entries import HEALTHY, SICK
-from kokoro_nb.studies.diagnosis_corpus.corpus_rows import sick_row
+from kokoro_nb.studies.diagnosis_corpus.corpus_rows import _expected, sick_row
 
 CHEAP = next(one for one in SICK if one.name == "phase_of_an_offset-onnxruntime")
 
@@ -27,6 +27,14 @@ def test_a_sick_export_is_named_and_a_wrong_expectation_is_red():
     assert (row.culprit, row.named, row.exit_status) == (True, ":atan2", 1)
     other = sick_row(replace(CHEAP, culprits=("after:conv1d",), mechanism="stale memory"), 0)
     assert (other.culprit, other.mechanism, other.sound) == (False, False, False)
+
+
+def test_what_is_wrong_besides_may_be_named_after_the_culprit_and_nothing_else():
+    two = replace(CHEAP, culprits=("a:mean",), also=("*:atan2",))
+    assert _expected(two, ["a:mean", "b:atan2"])
+    assert not _expected(two, ["b:atan2", "a:mean"])
+    assert not _expected(two, ["a:mean", "b:sin"])
+    assert not _expected(two, [])
 
 
 def test_a_row_that_is_there_is_not_made_again(tmp_path):
