@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from kokoro_nb.locate import divergences
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
 from kokoro_nb.traces.trace import Recorder
 
@@ -125,3 +126,17 @@ def at():
         return change
 
     return make
+
+
+@pytest.fixture
+def causes(toy, step):
+    """Return what the rules say of one operator that gives something else than `function`."""
+
+    def ask(op, function, fault, x, *constants, dtype=np.float32):
+        reads = ("input:x", *(f"constant:{place}" for place in range(len(constants))))
+        named = {str(place): value for place, value in enumerate(constants)}
+        program = toy({":it": step(op, function, *reads)}, {"x": x}, named)
+        (found,) = divergences(program.trace(), program.trace({":it": fault}, dtype=dtype))
+        return {one.statement: one for one in found.mechanisms}
+
+    return ask
