@@ -182,7 +182,9 @@ def _variance(site: FaultSite) -> Any:
 def _atan2(site: FaultSite) -> Any:
     y, x = site.arguments["self"], site.arguments["other"]
     add = _aten(site)
-    angle = add("atan2", y, x)
+    larger = add("maximum", add("abs", y), add("abs", x))
+    larger = add("where.self", add("eq.Scalar", larger, 0), add("ones_like", larger), larger)
+    angle = add("atan2", add("div.Tensor", y, larger), add("div.Tensor", x, larger))
     cut = add("logical_and", add("eq.Scalar", y, 0), add("lt.Scalar", x, 0))
     zero = add("logical_and", add("eq.Scalar", y, 0), add("ge.Scalar", x, 0))
     right = add("where.self", cut, add("full_like", angle, pi), angle)
@@ -265,7 +267,11 @@ FORMS: dict[str, OtherForm] = {
     "group_norm": OtherForm("two-pass norm", _TWO_PASS, _group_norm),
     "layer_norm": OtherForm("two-pass norm", _TWO_PASS, _layer_norm),
     "var": OtherForm("two-pass variance", _TWO_PASS, _variance),
-    "atan2": OtherForm("atan2 with its cut set", "pi is put in where y is 0 and x below it, 0 where x is not", _atan2),
+    "atan2": OtherForm(
+        "atan2 with its cut set",
+        "both are divided by the larger; pi is put in where y is 0 and x below it, 0 where x is not",
+        _atan2,
+    ),
     "remainder": OtherForm("x - floor(x)", "the remainder is x less the whole multiples of the divisor", _remainder),
     "div": OtherForm("the remainder first", "what fmod leaves over is taken away, then divided", _floor_division),
     "floor_divide": OtherForm(

@@ -1,13 +1,13 @@
-"""The plainest cures, measured: the program as its reference has it, and a file exported anew."""
-
-from typing import Any
+"""The plainest cures, measured: the program as its reference has it, a file exported anew, noise that is an input."""
 
 from kokoro_nb.backends.base import Backend, Failure
-from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.exported import Exported, as_exported
 from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.locate.investigation import reference_trace
+from kokoro_nb.locate.noise_input import noise_as_input
 from kokoro_nb.locate.output_error import OutputError, worst_output
 from kokoro_nb.locate.remedy import Remedy, RemedyKind
+from kokoro_nb.patch_registry import with_patches
 
 RIGHT = 1e-3  # of the peak: healthy float32 exports are nearer by far, and none of the faults that are cured so
 
@@ -18,10 +18,25 @@ def as_the_reference(runtime: Backend, reference: Exported, given: Arrays, befor
     return _measured("other form", "the reference's form", statement, runtime, reference, given, before)
 
 
-def exported_anew(runtime: Backend, candidate: Exported, inputs: Arrays, found: Any) -> Remedy:
+def exported_anew(runtime: Backend, candidate: Exported, inputs: Arrays, before: OutputError | None) -> Remedy:
     """Return what it does to export the module by this package in place of the file."""
     statement = "Export the module anew, in float32 and by torch's exporter of today."
-    return _measured("setting", "exported anew", statement, runtime, candidate, inputs, found.output)
+    return _measured("setting", "exported anew", statement, runtime, candidate, inputs, before)
+
+
+def with_noise_as_input(runtime: Backend, candidate: Exported, inputs: Arrays, before: OutputError | None) -> Remedy:
+    """Return what it does to make inputs of the random numbers that the program draws, one draw for both runs.
+
+    Raises
+    ------
+    InputError
+        If the module calls no function that draws.
+    """
+    name, statement = "noise as an input", "The noise becomes an input, which the caller draws."
+    with with_patches(candidate.patches):
+        module, given = noise_as_input(candidate.module, inputs)
+        exported = as_exported(module, given, runtime.name)
+    return _measured("other form", name, statement, runtime, exported, given, before)
 
 
 def _measured(
@@ -29,13 +44,13 @@ def _measured(
     name: str,
     statement: str,
     runtime: Backend,
-    program: Exported,
+    program: Exported | Failure,
     inputs: Arrays,
     before: OutputError | None,
 ) -> Remedy:
     size = float("nan") if before is None else before.of_peak
-    made = runtime.export(program, inputs)
-    if isinstance(made, Failure):
+    made = program if isinstance(program, Failure) else runtime.export(program, inputs)
+    if isinstance(program, Failure) or isinstance(made, Failure):
         return Remedy(kind, name, statement, size, float("nan"), "unknown", f"{made}")
     right = reference_trace(program, inputs).outputs
     after = worst_output(right, runtime.load(made).run(inputs))

@@ -17,7 +17,7 @@ from kokoro_nb.locate.failed_diagnosis import failed_diagnosis
 from kokoro_nb.locate.file_mechanisms import with_facts
 from kokoro_nb.locate.investigation import investigate, reference_trace
 from kokoro_nb.locate.paired_programs import Parting, other_program, parting
-from kokoro_nb.locate.plain_cures import as_the_reference, exported_anew
+from kokoro_nb.locate.plain_cures import as_the_reference, exported_anew, with_noise_as_input
 from kokoro_nb.locate.subject import Subject
 from kokoro_nb.locate.traced_diagnosis import traced_diagnosis
 from kokoro_nb.traces.trace import Trace
@@ -105,11 +105,36 @@ def diagnose(
         found = _examined(runtime, candidate, inputs, reference, method, precision, folder, bearable, file)
         right = found.output is not None and found.output.verdict == "pass"
         if found.verdict != "fail" or (right and parted.culprit is not None):
-            return _rewritten(found, parted, runtime, healthy, given)
+            found = _rewritten(found, parted, runtime, healthy, given)
+            return _cured_as_well(found, runtime, healthy, given, folder) if remedies else found
     found = _examined(runtime, candidate, inputs, reference, method, precision, folder, limit, file)
-    if file is not None and found.culprits and remedies:
-        return replace(found, remedies=(exported_anew(runtime, candidate, inputs, found),))
-    return found.try_remedies() if remedies and found.culprits and found.output is not None else found
+    if not remedies or not found.culprits:
+        return found
+    if file is not None:
+        found = replace(found, remedies=(exported_anew(runtime, candidate, inputs, found.output),))
+        return _cured_as_well(found, runtime, candidate, inputs, folder)
+    if any(one.mechanism.name == "baked-in random numbers" for one in found.culprits):
+        return replace(found, remedies=(with_noise_as_input(runtime, candidate, inputs, found.output),))
+    return found if found.output is None else found.try_remedies()
+
+
+def _cured_as_well(
+    found: Diagnosis, runtime: Backend, program: Exported, inputs: Arrays, folder: str | Path | None
+) -> Diagnosis:
+    """Return the diagnosis with what cures the program that its one remedy ends at, where that is sick itself."""
+    if [one.verdict for one in found.remedies] != ["fail"]:
+        return found
+    (first,) = found.remedies
+    further = [
+        replace(
+            one,
+            name=f"{first.name}, {one.name}",
+            statement=f"{first.statement} {one.statement}",
+            error_before=first.error_before,
+        )
+        for one in diagnose(program, inputs, runtime, folder=folder, remedies=True).remedies
+    ]
+    return replace(found, remedies=(first, *further))
 
 
 def _examined(

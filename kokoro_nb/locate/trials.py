@@ -84,24 +84,32 @@ def _plans(subject: Subject, culprits: tuple[Culprit, ...]) -> Iterator[Plan]:
 
 
 def _in_float32(subject: Subject, names: list[str]) -> Iterator[Plan]:
-    kept = float32_region(subject.candidate.specification.operators, names)
+    operators = subject.candidate.specification.operators
+    kept = float32_region(operators, names)
+    sums = [one.name for one in operators if one.name in kept and _kind(one) == "cumsum"]
+    ways: list[tuple[bool, str]] = [(False, "stay float32.")]
+    ways += [(True, "stay float32, and running sums are computed in blocks.")] if sums else []
     converter = getattr(subject.runtime, "converter", None)
-    statement = f"{_listed(kept)} stay float32."
-    if getattr(converter, "precision", None) == "float16":
-        yield "float32 operators", ", ".join(kept), statement, lambda: _mixed(subject, kept)
-        whole = replace(subject.runtime, converter=replace(converter, precision="float32"))  # type: ignore[type-var]
-        yield "setting", "float32", "The whole file is float32.", lambda: subject.outputs(runtime=whole)
+    if getattr(converter, "precision", None) != "float16":
+        if not any(one.dtype == "float16" for one in operators if one.name in kept):
+            return  # they are float32 already
+        for blocks, words in ways:
+            statement = f"{_listed(kept)} {words}"
+            yield "float32 operators", ", ".join(kept), statement, partial(_widened, subject, kept, blocks)
+        yield "setting", "float32", "The whole model is exported in float32.", lambda: _single(subject)
         return
+    whole = replace(subject.runtime, converter=replace(converter, precision="float32"))  # type: ignore[type-var]
+    summed = in_other_form(subject.candidate, sums, FORMS["cumsum"])
+    forms = [(words, summed if blocks else None) for blocks, words in ways]
+    for words, form in forms:
+        yield "float32 operators", ", ".join(kept), f"{_listed(kept)} {words}", partial(_mixed, subject, kept, form)
+    for words, form in forms:
+        yield "setting", "float32", f"All operators {words}", partial(subject.outputs, form, whole)
 
-    def narrow(blocks: bool) -> Any:
-        changed = kept_in_float32(subject.candidate, kept, blocks)
-        return "none of these operators is float16 in the program" if changed is None else subject.outputs(changed)
 
-    yield "float32 operators", ", ".join(kept), statement, partial(narrow, blocks=False)
-    if any(_kind(one) == "cumsum" for one in subject.candidate.specification.operators if one.name in kept):
-        statement = f"{statement.removesuffix('.')}, and running sums are computed in blocks."
-        yield "float32 operators", ", ".join(kept), statement, partial(narrow, blocks=True)
-    yield "setting", "float32", "The whole model is exported in float32.", lambda: _single(subject)
+def _widened(subject: Subject, kept: tuple[str, ...], blocks: bool) -> Any:
+    changed = kept_in_float32(subject.candidate, kept, blocks)
+    return "none of these operators is float16 in the program" if changed is None else subject.outputs(changed)
 
 
 def _beyond_float16(subject: Subject) -> list[str]:
@@ -117,15 +125,15 @@ def _beyond_float16(subject: Subject) -> list[str]:
     return found
 
 
-def _mixed(subject: Subject, kept: tuple[str, ...]) -> Any:
+def _mixed(subject: Subject, kept: tuple[str, ...], form: Exported | None) -> Any:
     """Return the outputs of a Core ML file in which these operators, by their names in eager, stay float32."""
     from kokoro_nb.backends.coreml.precision import Mixed
     from kokoro_nb.locate.precision.lens import converted
 
     runtime: Any = subject.runtime
-    names = converted(subject.candidate, subject.inputs, subject.folder).names
+    names = converted(form or subject.candidate, subject.inputs, subject.folder).names
     mixed = Mixed(tuple(own for own, eager in names.items() if eager in kept))
-    return subject.outputs(runtime=replace(runtime, converter=replace(runtime.converter, precision=mixed)))
+    return subject.outputs(form, replace(runtime, converter=replace(runtime.converter, precision=mixed)))
 
 
 def _single(subject: Subject) -> Any:

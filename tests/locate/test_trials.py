@@ -6,11 +6,16 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from kokoro_nb.backends import backend
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate import diagnose
 from kokoro_nb.locate.other_forms import FORMS, float32_region, in_other_form, kept_in_float32
+from kokoro_nb.locate.subject import Subject
+from kokoro_nb.locate.trials import _in_float32
 from kokoro_nb.models.patches import curing
+from kokoro_nb.studies.diagnosis_corpus.sick_files import legacy_onnx
+from kokoro_nb.studies.diagnosis_corpus.sick_programs import phase_of_silence, running_phase
 
 X = torch.randn(2, 8, 12, generator=torch.Generator().manual_seed(0))
 
@@ -34,6 +39,8 @@ class Applied(nn.Module):
         ("layer_norm", nn.LayerNorm(12, elementwise_affine=False)),
         ("var", lambda x: torch.var(x, dim=-1, correction=0, keepdim=True)),
         ("atan2", lambda x: torch.atan2(x, x.flip(-1))),
+        ("atan2", lambda x: torch.atan2(1e-30 * x, torch.zeros_like(x))),
+        ("atan2", lambda x: torch.atan2(0 * x.abs(), x)),
         ("remainder", lambda x: x % 1),
         ("remainder", lambda x: x % 0.3),
         ("gelu", F.gelu),
@@ -105,6 +112,32 @@ def test_a_cure_is_measured_and_the_defect_is_named():
     assert remedy.error_after < 1e-6
     assert found.as_dict()["remedies"][0]["output after (of peak)"] == remedy.error_after
     assert "remedy: :atan2 is written in another form" in str(found)
+
+
+def test_a_long_phase_in_float16_takes_blocks_as_well(tmp_path):
+    module, inputs = running_phase()
+    found = diagnose(module, inputs, "coreml-reference-float16", folder=tmp_path, remedies=True)
+    assert [one.verdict for one in found.remedies] == ["fail", "pass"]
+    assert found.remedies[0].statement.endswith("stay float32.")
+    assert found.remedies[1].statement.endswith("stay float32, and running sums are computed in blocks.")
+    assert found.remedies[1].error_after < 0.1 * found.remedies[0].error_after
+
+
+def test_what_a_cure_leaves_wrong_is_cured_as_well(tmp_path):
+    module, inputs = phase_of_silence()
+    file = legacy_onnx(module, inputs, tmp_path / "model.onnx")
+    found = diagnose(module, inputs, "onnxruntime", folder=tmp_path / "made", artefact=file, remedies=True)
+    assert [one.verdict for one in found.remedies] == ["fail", "pass"]
+    assert [one.name for one in found.remedies] == ["exported anew", "exported anew, atan2 with its cut set"]
+    assert np.isnan(found.remedies[1].error_before)
+
+
+def test_what_is_float32_is_not_tried_in_float32():
+    def phase(x):
+        return torch.sin(torch.cumsum(x, -1) * 1e4)
+
+    subject = Subject(backend("onnxruntime"), exported := export_program(Applied(phase), {"x": X}), exported, {"x": X})
+    assert [*_in_float32(subject, [":cumsum"])] == []
 
 
 def test_there_is_nothing_to_cure_in_what_is_right():
