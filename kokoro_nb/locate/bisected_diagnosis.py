@@ -74,7 +74,7 @@ def _culprit(subject: Subject, search: Search, known: Trace) -> Culprit:
         Tap(error.operator, describe(given), given),
         candidates=search.operators,
         channels=_pattern(error).words,
-        local_error=error.of_peak,
+        local_error=error.of_peak_or_nan,
         ratio=error.ratio,
         upstream=error.operator.inputs,
         reaches_output=True,

@@ -80,6 +80,11 @@ class LocalError:
         return self.error / self.peak if self.peak else float("inf")
 
     @property
+    def of_peak_or_nan(self) -> float:
+        """The same; NaN where an element is not finite that should be, or is that should not."""
+        return self.of_peak if np.array_equal(np.isfinite(self.given), np.isfinite(self.right)) else float("nan")
+
+    @property
     def bound_of_peak(self) -> float:
         """The bound as a share of the peak, infinite where only 0 is right and any error is allowed."""
         if self.bound == 0:

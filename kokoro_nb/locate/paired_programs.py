@@ -133,7 +133,7 @@ def _culprit(parted: list[Tap], right: Trace, own: Trace, candidate: Exported, b
         tap,
         candidates,
         channels=found.words,
-        local_error=error.of_peak,
+        local_error=error.of_peak_or_nan,
         upstream=tap.operator.inputs,
         reaches_output=True,
         mechanisms=(

@@ -190,18 +190,13 @@ def _culprit(
         candidate[name],
         candidates=candidates,
         channels=found.words,
-        local_error=_local(error),
+        local_error=error.of_peak_or_nan,
         inherited_error=_inherited(reference, error),
         ratio=error.ratio,
         upstream=(*upstream, *(f"{CONSTANT}{one}" for one in judge.constants(name))),
         reaches_output=_reaches(reference, candidate),
         mechanisms=mechanisms(evidence),
     )
-
-
-def _local(error: LocalError) -> float:
-    """Return the local error of the peak; NaN where an element is not finite that should be, or is that should not."""
-    return error.of_peak if np.array_equal(np.isfinite(error.given), np.isfinite(error.right)) else float("nan")
 
 
 def _inherited(reference: Trace, error: LocalError) -> float | None:

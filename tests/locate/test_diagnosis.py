@@ -57,6 +57,14 @@ def test_a_delegate_that_hides_its_operators_is_bisected(healthy, faulty):
     assert found.bisection.searches[0].compilations <= found.bisection.searches[0].limit
 
 
+@pytest.mark.parametrize("method", ["tracing", "bisection"])
+def test_an_element_that_is_not_finite_leaves_no_number_as_the_local_error(healthy, method):
+    found = diagnose(plant(healthy, Fault("nan_channel", ":exp")), X, "eager", healthy, method)
+    assert found.first.tap.name == ":exp"
+    assert np.isnan(found.first.local_error)
+    assert "local error not finite" in str(found)
+
+
 def test_both_methods_give_one_answer_when_they_are_requested(healthy, faulty):
     named = [diagnose(faulty, X, "eager", healthy, method).first.tap.name for method in ("tracing", "bisection")]
     assert named == [":exp", ":exp"]
