@@ -4,6 +4,8 @@ Padding leaks out of four layers, see `padding.layers`, and over both ends of th
 what is `Valid`, is exact for it whatever stands behind, and leaves zeros there; without, everything is valid.
 """
 
+from collections.abc import Iterator
+
 import torch
 import torch.nn.functional as F
 from kokoro.custom_stft import CustomSTFT
@@ -86,9 +88,23 @@ def harmonics(generator: Generator, f0: Tensor, valid: Valid = EVERYTHING) -> Te
 
 def filtered(generator: Generator, x: Tensor, s: Tensor, har: Tensor) -> Tensor:
     """Run the generator from `har` to the output of its last convolution: log magnitude and phase before the sine."""
+    sources = (generator.noise_res[i](generator.noise_convs[i](har), s) for i in range(generator.num_upsamples))
+    return generator.conv_post(F.leaky_relu(resonated(generator, x, s, sources)))
+
+
+def resonated(generator: Generator, x: Tensor, s: Tensor, sources: Iterator[Tensor]) -> Tensor:
+    """Run the generator to what its last convolution reads, on what it adds at each rate, computed when its turn comes.
+
+    Parameters
+    ----------
+    x : torch.Tensor, shape (1, channels, 2 * frames)
+    s : torch.Tensor, shape (1, 128)
+    sources : iterator of torch.Tensor
+        (1, channels, 20 * frames), then (1, channels, 120 * frames + 1).
+    """
     for i in range(generator.num_upsamples):
         x = F.leaky_relu(x, negative_slope=0.1)
-        x_source = generator.noise_res[i](generator.noise_convs[i](har), s)
+        x_source = next(sources)
         x = generator.ups[i](x)
         if i == generator.num_upsamples - 1:
             x = generator.reflection_pad(x)
@@ -98,7 +114,7 @@ def filtered(generator: Generator, x: Tensor, s: Tensor, har: Tensor) -> Tensor:
         for j in range(first + 1, first + generator.num_kernels):
             total = total + generator.resblocks[j](x, s)  # by index: of a slice, an export would not know the path
         x = total / generator.num_kernels
-    return generator.conv_post(F.leaky_relu(x))
+    return x
 
 
 def spectrum(generator: Generator, x_pre: Tensor) -> tuple[Tensor, Tensor]:

@@ -66,11 +66,16 @@ def contextual(bert: CustomAlbert, ids: Tensor, mask: Tensor) -> Tensor:
     torch.Tensor, shape (1, tokens, width)
         The last hidden state.
     """
+    return attended(bert, ids, torch.where(mask, 0.0, HIDDEN))
+
+
+def attended(bert: CustomAlbert, ids: Tensor, scores: Tensor) -> Tensor:
+    """Run BERT with `scores`, (1, tokens), added to those of attention: 0 where there is a token, else `HIDDEN`."""
     table = bert.embeddings
     # every token is of type 0, and token i stands at position i: rows of two tables, without a look-up
     rows = table.position_embeddings.weight[: ids.shape[1]] + table.token_type_embeddings.weight[0]
     embedded = table.LayerNorm(table.word_embeddings(ids) + rows)
-    scores = torch.where(mask, 0.0, HIDDEN).to(embedded.dtype)[:, None, None, :]
+    scores = scores.to(embedded.dtype)[:, None, None, :]
     return bert.encoder(embedded, scores.expand(1, 1, ids.shape[1], ids.shape[1])).last_hidden_state
 
 

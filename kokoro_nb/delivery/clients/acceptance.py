@@ -96,15 +96,24 @@ def accept(
     rows = []
     for request, audio, table in zip(requests, spoken, tables, strict=True):
         said = read_tapped(audio)
-        ids = torch.tensor([[0, *(symbols[symbol] for symbol in request.symbols), 0]])
-        ours, reference = from_their_har(kokoro, ids, table[len(request.symbols) - 1], request.speed, said)
-        equal, ratio = np.array_equal(ours, said.durations), float("nan")
-        if equal:
-            error = np.sum((said.audio.astype(np.float64) - reference) ** 2)
-            ratio = float(10 * np.log10(np.sum(reference**2) / error)) if error else float("inf")
-        count = len(request.symbols)
+        ids, count = [0, *(symbols[symbol] for symbol in request.symbols), 0], len(request.symbols)
+        equal, ratio = judged(kokoro, ids, table[count - 1], request.speed, said)
         rows.append(Acceptance(rules.label, about.dtype, request.voice, count, equal, ratio, size, seconds))
     return rows
+
+
+def judged(
+    kokoro: Kokoro, ids: Sequence[int], style: torch.Tensor, speed: float, said: TappedAudio
+) -> tuple[bool, float]:
+    """Return whether the durations are PyTorch's, and PyTorch's audio over the difference from a client's, dB.
+
+    Both are computed from the client's own `har`; the figure is NaN where the durations differ.
+    """
+    ours, reference = from_their_har(kokoro, torch.tensor([list(ids)]), style, speed, said)
+    if not np.array_equal(ours, said.durations):
+        return False, float("nan")
+    error = np.sum((said.audio.astype(np.float64) - reference) ** 2)
+    return True, float(10 * np.log10(np.sum(reference**2) / error)) if error else float("inf")
 
 
 def from_their_har(

@@ -1,13 +1,14 @@
 """What a program in the field expects of a Kokoro file, as data."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from kokoro_nb.models.architecture import SAMPLE_RATE
 
 Dtype = Literal["float32", "float16", "int8"]
 STORED: tuple[Dtype, ...] = ("float32", "float16", "int8")
+Form = Literal["ONNX", "ExecuTorch", "Core ML"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,10 @@ class TensorRule:
     name: str
     dtype: str
     shape: tuple[int | str, ...]
+
+
+Signature = tuple[tuple[TensorRule, ...], tuple[TensorRule, ...]]  # inputs, outputs
+Programs = Mapping[str, Signature]  # by path in the folder
 
 
 @dataclass(frozen=True)
@@ -101,12 +106,16 @@ class ClientContract:
     sample_rate : int, Hz
     level : float
         The audio's level relative to PyTorch's `torch.istft`.
+    ranges : mapping
+        Axis that the text decides -> least size, greatest size, step; where the program has to say so.
+    form : {"ONNX", "ExecuTorch", "Core ML"}
+        Of the programs.
     """
 
     client: str
     versions: str
     known: tuple[str, ...]
-    programs: Mapping[str, tuple[tuple[TensorRule, ...], tuple[TensorRule, ...]]]
+    programs: Programs
     by_position: bool
     voices: VoicesRule
     row: RowRule
@@ -123,6 +132,8 @@ class ClientContract:
     alternatives: bool = False
     sample_rate: int = SAMPLE_RATE
     level: float = 1.0
+    ranges: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    form: Form = "ONNX"
 
     @property
     def label(self) -> str:
@@ -130,7 +141,7 @@ class ClientContract:
         return f"{self.client} {self.versions}"
 
 
-def speech_rules(tokens: str = "input_ids") -> tuple[tuple[TensorRule, ...], tuple[TensorRule, ...]]:
+def speech_rules(tokens: str = "input_ids") -> Signature:
     """Return inputs and outputs of the one ONNX file that kokoro-onnx, sherpa-onnx and kokoro.js take."""
     style, speed = TensorRule("style", "float32", (1, 256)), TensorRule("speed", "float32", (1,))
     waveform, duration = TensorRule("waveform", "float32", ("samples",)), TensorRule("duration", "int64", ("tokens",))

@@ -7,13 +7,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from kokoro_nb.delivery.clients import kokoro_js_client, kokoro_onnx_client, sherpa_onnx_client
+from kokoro_nb.delivery.clients import kokoro_js_client, kokoro_onnx_client, react_native_client, sherpa_onnx_client
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Dtype
 from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.delivery.clients.material import Material
+from kokoro_nb.delivery.clients.pte_programs import exported_pair
 from kokoro_nb.delivery.clients.speech_program import NoiseChoice, exported_program
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.architecture import STYLE
+from kokoro_nb.models.architecture import STYLE, full_config
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.voices import load_voice
 from kokoro_nb.storage import atomic, checksum, checksums, read_json, write_json
@@ -26,6 +27,8 @@ _WRITERS: dict[str, Callable[[Material, ClientContract, Path], None]] = {
     "kokoro-onnx": kokoro_onnx_client.write,
     "sherpa-onnx": sherpa_onnx_client.write,
     "kokoro.js": kokoro_js_client.write,
+    "react-native-executorch": react_native_client.write,
+    "react-native-executorch-padded": react_native_client.write,
 }
 
 
@@ -116,8 +119,9 @@ def deliver_to(
     tables = {
         _name(voice or kokoro.default_voice): load_voice(kokoro, voice)[:, 0].numpy() for voice in voices or ("",)
     }
-    source = exported_program(kokoro, chosen)
-    material = Material(source, model_config(kokoro), tables, dtype, tuple(dict.fromkeys(words)))
+    material = Material(
+        _exported(kokoro, chosen, rules), model_config(kokoro), tables, dtype, tuple(dict.fromkeys(words))
+    )
     with atomic(path) as draft:
         write_client(material, rules, draft)
         about = ClientDelivery(
@@ -138,6 +142,23 @@ def deliver_to(
         )
         write_json(draft / FILE, {"schema": SCHEMA, **asdict(about)})
     return about
+
+
+def _exported(kokoro: Kokoro, noise: NoiseChoice, rules: ClientContract) -> Path:
+    """Return the file or the folder of what is delivered, in float32, out of the cache or made now."""
+    if rules.form == "ONNX":
+        return exported_program(kokoro, noise)
+    _require_vocabulary(kokoro, rules)
+    return exported_pair(kokoro, noise, rules)
+
+
+def _require_vocabulary(kokoro: Kokoro, rules: ClientContract) -> None:
+    """Refuse weights with another table of symbols than the published one, which the client holds itself."""
+    other = [symbol for symbol, number in full_config()["vocab"].items() if kokoro.model.vocab.get(symbol) != number]
+    if other:
+        raise InputError(
+            f"{rules.label} holds the published table of symbols, and these weights' has another '{other[0]}'."
+        )
 
 
 def model_config(kokoro: Kokoro) -> dict[str, Any]:
@@ -211,4 +232,6 @@ def vocabulary(folder: str | Path) -> dict[str, int]:
     if (root / "tokenizer.json").is_file():
         vocab = json.loads((root / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
         return {symbol: number for symbol, number in vocab.items() if number}
+    if not (root / "config.json").is_file():  # the client holds the published table itself
+        return dict(full_config()["vocab"])
     return dict(read_json(root / "config.json", "configuration")["vocab"])

@@ -13,6 +13,7 @@ from kokoro_nb.delivery.clients.contract_deviation import ContractDeviation
 from kokoro_nb.delivery.clients.delivery_runs import behaviour
 from kokoro_nb.delivery.clients.inverse_level import inverse_level
 from kokoro_nb.delivery.clients.known_clients import contract
+from kokoro_nb.delivery.clients.pte_check import check_pair
 from kokoro_nb.errors import InputError
 
 DRAWS = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial")
@@ -65,8 +66,11 @@ def check_delivery(folder: str | Path, client: str) -> DeliveryCheck:
     present = {path: signature for path, signature in rules.programs.items() if (root / path).is_file()}
     if not present or (len(present) < len(rules.programs) and not rules.alternatives):
         found.append(ContractDeviation("program missing", next(iter(rules.programs)), "a program", "none"))
-    for path, signature in present.items():
-        found += _program(root, path, signature, rules)
+    if rules.form == "ExecuTorch":
+        found += check_pair(root, rules)
+    else:
+        for path, signature in present.items():
+            found += _program(root, path, signature, rules)
     return DeliveryCheck(rules.label, root, tuple(found), tuple(_notes(root, rules)))
 
 

@@ -1,4 +1,4 @@
-"""What a client does with a folder, imitated by ONNX Runtime here: its ids, its row, its speed, its first output.
+"""What a client does with a folder, imitated here on the runtime of its programs: its ids, row, speed, first output.
 
 For machines on which the client is not installed. It shows that a folder keeps the contract as it is written down, not
 that the client does.
@@ -12,6 +12,7 @@ import numpy as np
 from kokoro_nb.delivery.clients.client_programs import Request
 from kokoro_nb.delivery.clients.delivery_check import symbols_of, voice_tables
 from kokoro_nb.delivery.clients.known_clients import contract
+from kokoro_nb.delivery.clients.react_native_host import ReactNativeHost
 
 
 def imitate(client: str, folder: str | Path, requests: Sequence[Request]) -> list[np.ndarray]:
@@ -22,6 +23,10 @@ def imitate(client: str, folder: str | Path, requests: Sequence[Request]) -> lis
     import onnxruntime
 
     root, rules = Path(folder), contract(client)
+    if rules.form == "ExecuTorch":
+        host = ReactNativeHost(root, rules)
+        said = [(request, host.utter(request)) for request in requests]
+        return [one.played if request.default else one.audio for request, one in said]
     path = next(root / path for path in rules.programs if (root / path).is_file())
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     metadata = session.get_modelmeta().custom_metadata_map

@@ -5,10 +5,19 @@ import difflib
 from kokoro_nb.delivery.clients.client_contract import ClientContract
 from kokoro_nb.delivery.clients.kokoro_js_client import KOKORO_JS
 from kokoro_nb.delivery.clients.kokoro_onnx_client import KOKORO_ONNX, KOKORO_ONNX_0_5
+from kokoro_nb.delivery.clients.react_native_client import REACT_NATIVE, REACT_NATIVE_PADDED
 from kokoro_nb.delivery.clients.sherpa_onnx_client import SHERPA_ONNX, SHERPA_ONNX_1
 from kokoro_nb.errors import InputError
 
-CONTRACTS: tuple[ClientContract, ...] = (KOKORO_ONNX, KOKORO_ONNX_0_5, SHERPA_ONNX, SHERPA_ONNX_1, KOKORO_JS)
+CONTRACTS: tuple[ClientContract, ...] = (
+    KOKORO_ONNX,
+    KOKORO_ONNX_0_5,
+    SHERPA_ONNX,
+    SHERPA_ONNX_1,
+    KOKORO_JS,
+    REACT_NATIVE,
+    REACT_NATIVE_PADDED,
+)
 CLIENTS: tuple[str, ...] = tuple(dict.fromkeys(one.client for one in CONTRACTS))
 
 

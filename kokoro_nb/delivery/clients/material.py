@@ -19,7 +19,7 @@ class Material:
     Attributes
     ----------
     source : Path
-        The ONNX file as it was exported, in float32.
+        The ONNX file as it was exported, in float32; for clients of another form, the folder of their programs.
     config : mapping
         What clients read of a ``config.json``; its ``vocab`` is symbol -> id.
     voices : mapping

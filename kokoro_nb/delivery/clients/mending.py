@@ -80,7 +80,7 @@ def mend(check: DeliveryCheck, client: str, out: str | Path, seed: int = 0) -> M
 
     rules, place = contract(client), Path(out)
     wanted = [rule for rule in _MENDS if any(one.rule == rule for one in check.deviations)]
-    if not wanted:
+    if not wanted or rules.form != "ONNX":
         kinds = ", ".join(_MENDS)
         raise InputError(f"Nothing in {check.folder} can be mended by a change of the program; only {kinds} can.")
     if place.exists() and (not place.is_dir() or any(place.iterdir())):

@@ -17,7 +17,7 @@ from kokoro_nb.delivery.clients.kokoro_js_client import FILES
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.voices import load_voice
 
-NAMES = [f"{rules.client}=={rules.versions}" for rules in CONTRACTS]
+NAMES = [f"{rules.client}=={rules.versions}" for rules in CONTRACTS if rules.form == "ONNX"]
 
 
 def _program(folder):

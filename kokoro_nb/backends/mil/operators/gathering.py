@@ -54,10 +54,10 @@ def gather(site: OperatorSite, x: Tensor, indices: Tensor, axis: int, batch_dims
     rows, per_row = x.reshape(-1, *x.shape[batch_dims:]), places.reshape(-1, *places.shape[batch_dims:])
     before, after = rows.shape[1 : along - batch_dims + 1], rows.shape[along - batch_dims + 2 :]
     taken = [
-        row.index_select(along - batch_dims, chosen.reshape(-1)).reshape(*before, *chosen.shape, *after)
+        row.index_select(along - batch_dims, chosen.reshape(-1)).reshape((*before, *chosen.shape, *after))
         for row, chosen in zip(rows, per_row, strict=True)
     ]
-    return torch.stack(taken).reshape(*x.shape[:batch_dims], *taken[0].shape)
+    return torch.stack(taken).reshape((*x.shape[:batch_dims], *taken[0].shape))
 
 
 @operator("gather_along_axis")
@@ -71,7 +71,7 @@ def gather_nd(site: OperatorSite, x: Tensor, indices: Tensor, batch_dims: int = 
     """Take slices by their first axes: the last axis of the indices holds one number for each of them."""
     rows, per_row = x.reshape(-1, *x.shape[batch_dims:]), indices.reshape(-1, *indices.shape[batch_dims:])
     taken = [row[_coordinates(site, chosen, row)] for row, chosen in zip(rows, per_row, strict=True)]
-    return torch.stack(taken).reshape(*x.shape[:batch_dims], *taken[0].shape)
+    return torch.stack(taken).reshape((*x.shape[:batch_dims], *taken[0].shape))
 
 
 def _coordinates(site: OperatorSite, indices: Tensor, x: Tensor) -> tuple[Tensor, ...]:

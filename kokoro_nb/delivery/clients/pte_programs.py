@@ -1,0 +1,134 @@
+"""Both ExecuTorch programs of a model, for any size within the client's ranges, each with the schema that tells it."""
+
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from kokoro_nb.backends.base import quietly
+from kokoro_nb.delivery.clients.client_contract import ClientContract, Signature
+from kokoro_nb.delivery.clients.model_schema import METHOD, model_schema
+from kokoro_nb.delivery.clients.react_native_client import PREDICTOR, SYNTHESIZER
+from kokoro_nb.delivery.clients.speech_program import NoiseChoice
+from kokoro_nb.errors import InputError
+from kokoro_nb.models.kokoro import Kokoro
+from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.models.staged_speech import DurationProgram, SynthesizerProgram
+from kokoro_nb.storage import atomic, cache_dir, digest
+
+SCHEMA = 1  # of the written files: another number makes the cache export again
+_log = logging.getLogger(__name__)
+
+
+def exported_pair(kokoro: Kokoro, noise: NoiseChoice, contract: ClientContract) -> Path:
+    """Return the folder of both programs, out of the cache or made now.
+
+    Raises
+    ------
+    InputError
+        If the noise is to be drawn, for which ExecuTorch has no operator.
+    """
+    if noise.origin != "bank":
+        raise InputError(f"{contract.label} has no operator that draws noise; deliver it with a bank.")
+    folder = _folder(kokoro, noise, contract)
+    for name, module in (
+        (PREDICTOR, DurationProgram(kokoro.model)),
+        (SYNTHESIZER, SynthesizerProgram(kokoro.model, "bank", noise.seed, noise.samples)),
+    ):
+        _made(folder / name, kokoro, module, contract, contract.programs[name])
+    return folder
+
+
+def exported_twin(kokoro: Kokoro, noise: NoiseChoice, contract: ClientContract) -> Path:
+    """Return the second program with `har` as one more output, by which its audio can be held to PyTorch's numbers."""
+    module = SynthesizerProgram(kokoro.model, "bank", noise.seed, noise.samples)
+    module.shows_har, module.output_names = True, ("audio", "har")
+    return _made(
+        _folder(kokoro, noise, contract) / "twin.pte", kokoro, module, contract, contract.programs[SYNTHESIZER]
+    )
+
+
+def _folder(kokoro: Kokoro, noise: NoiseChoice, contract: ClientContract) -> Path:
+    key = digest(
+        kokoro.weights.label, repr(noise), repr(EXPORT_PATCHES), contract.client, torch.__version__, str(SCHEMA)
+    )
+    return cache_dir() / "client_programs" / key[:16]
+
+
+def _made(path: Path, kokoro: Kokoro, module: nn.Module, contract: ClientContract, signature: Signature) -> Path:
+    if not path.is_file():
+        with patched(kokoro.model):
+            content = lowered(module.eval(), signature, contract.ranges)
+        with atomic(path) as draft:
+            draft.write_bytes(content)
+    return path
+
+
+def lowered(module: nn.Module, signature: Signature, ranges: Mapping[str, tuple[int, int, int]]) -> bytes:
+    """Return a module as a ``.pte`` file: XNNPACK's where its partitioner lowers it, else the portable kernels' alone.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Its parameters are the inputs of `signature`, in that order.
+    signature : tuple
+        Inputs and outputs; a string is an axis that the text decides.
+    ranges : mapping
+        Axis -> least size, greatest size, step.
+
+    Raises
+    ------
+    InputError
+        If the program does not take every size that the schema tells.
+    """
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+    from executorch.exir import to_edge_transform_and_lower
+
+    inputs, _ = signature
+    axes = {name: torch.export.Dim(name, min=least, max=most) for name, (least, most, _) in ranges.items()}
+    shapes = tuple(
+        {place: axes[axis] for place, axis in enumerate(rule.shape) if isinstance(axis, str)} or None for rule in inputs
+    )
+    example = tuple(_example(rule.dtype, [_most(axis, ranges) for axis in rule.shape]) for rule in inputs)
+    told = {METHOD: json.dumps(model_schema(signature, ranges))}
+    # MKL-DNN, where it is on, has shapes decide which kernel a convolution takes, and that narrows their ranges
+    with torch.no_grad(), torch.backends.mkldnn.flags(enabled=False), quietly():
+        program = torch.export.export(module, example, dynamic_shapes=shapes, strict=False)
+        try:
+            edge = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()], constant_methods=told)
+        except Exception as error:  # a partitioner's errors have no common class
+            _log.warning("XNNPACK does not lower %s (%s); the portable kernels do.", type(module).__name__, error)
+            edge = to_edge_transform_and_lower(program, partitioner=[], constant_methods=told)
+        _require_room(edge.exported_program(), example)
+        content: bytes = edge.to_executorch().buffer
+    return content
+
+
+def _most(axis: int | str, ranges: Mapping[str, tuple[int, int, int]]) -> int:
+    return ranges[axis][1] if isinstance(axis, str) else axis
+
+
+def _example(dtype: str, shape: list[int]) -> Tensor:
+    if dtype == "bool":
+        return torch.ones(shape, dtype=torch.bool)
+    if dtype == "int64":
+        return torch.arange(1, shape[-1] + 1).expand(shape) % 100
+    return torch.full(shape, 0.1)
+
+
+def _require_room(program: Any, example: tuple[Tensor, ...]) -> None:
+    """Refuse a program whose ranges were narrowed while it was lowered: it would refuse long texts on the device."""
+    from executorch.exir.sym_util import eval_upper_bound
+
+    names = set(program.graph_signature.user_inputs)
+    held = [node.meta["val"].shape for node in program.graph.nodes if node.op == "placeholder" and node.name in names]
+    for shape, tensor in zip(held, example, strict=True):
+        room = [eval_upper_bound(size) for size in shape]
+        if room != list(tensor.shape):
+            raise InputError(
+                f"Lowering narrowed an input of {list(tensor.shape)} to {room}; export it with other versions."
+            )

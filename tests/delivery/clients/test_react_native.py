@@ -1,0 +1,250 @@
+"""Folders for react-native-executorch: spoken from as the client does, and what deviates in them named."""
+
+import importlib.util
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from kokoro_nb.delivery.clients.client_delivery import deliver_to, read_delivery, vocabulary
+from kokoro_nb.delivery.clients.client_programs import Request
+from kokoro_nb.delivery.clients.delivery_check import check_delivery
+from kokoro_nb.delivery.clients.imitation import imitate
+from kokoro_nb.delivery.clients.known_clients import contract
+from kokoro_nb.delivery.clients.mending import mend
+from kokoro_nb.delivery.clients.model_schema import METHOD
+from kokoro_nb.delivery.clients.pte_programs import lowered
+from kokoro_nb.delivery.clients.react_native_client import PREDICTOR, SYNTHESIZER
+from kokoro_nb.delivery.clients.react_native_host import PteProgram, ReactNativeHost, fitted
+from kokoro_nb.delivery.clients.speech_program import NoiseChoice
+from kokoro_nb.delivery.clients.staged_acceptance import accept_pair
+from kokoro_nb.errors import InputError
+from kokoro_nb.models.voices import load_voice
+
+_spec = importlib.util.spec_from_file_location("staged_modules", Path(__file__).with_name("staged_modules.py"))
+tiny = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(tiny)
+
+CLIENT = "react-native-executorch"
+RULES = contract(CLIENT)
+SYMBOLS = "hˈɛlO, wˈɜɹld."
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory):
+    folder = tiny.tiny_pair(RULES, tmp_path_factory.mktemp("staged") / "folder")
+    (folder / "voices").mkdir()
+    rows = 0.3 * np.random.default_rng(0).standard_normal((510, 256))
+    rows[:, 128] = 0.0
+    rows.astype("<f4").tofile(folder / "voices" / "alto.bin")
+    return folder
+
+
+@pytest.fixture
+def folder(good, tmp_path):
+    return Path(shutil.copytree(good, tmp_path / "folder"))
+
+
+def test_it_is_spoken_as_the_client_speaks(good):
+    said = ReactNativeHost(good, RULES).utter(Request(SYMBOLS, "alto"))
+    tokens, mask, indices, _, voice = said.given
+    ids = [0, *(vocabulary(good)[symbol] for symbol in SYMBOLS), 0]
+    assert tokens[0].tolist() == ids
+    assert mask.all()
+    assert said.durations.tolist() == [2 + one % 3 for one in ids]
+    assert indices.tolist() == np.repeat(np.arange(len(ids)), said.durations).tolist()
+    assert np.array_equal(
+        voice[0], np.fromfile(good / "voices" / "alto.bin", "<f4").reshape(510, 256)[len(SYMBOLS) - 1]
+    )
+    assert len(said.audio) == 600 * said.durations.sum()
+    # without the last pad and the mark before it; of the silence before, 50 ms, which is all of it, stay
+    assert len(said.played) == 600 * said.durations[:-2].sum()
+    assert np.array_equal(imitate(CLIENT, good, [Request(SYMBOLS, "alto")])[0], said.audio)
+    assert np.array_equal(imitate(CLIENT, good, [Request(SYMBOLS, "alto", default=True)])[0], said.played)
+
+
+def test_a_short_text_is_padded_and_stretched(good):
+    said = ReactNativeHost(good, RULES).utter(Request("h", "alto", speed=3.0))
+    assert said.given[0].shape == (1, 8)
+    assert said.given[1][0].tolist() == [True] * 3 + [False] * 5
+    assert not said.durations[3:].any()
+    assert len(said.audio) == 600 * 16
+
+
+def test_an_unknown_symbol_is_dropped_yet_counted(good):
+    said = ReactNativeHost(good, RULES).utter(Request("hˈɛ☃lOlO", "alto"))
+    assert int(said.given[1].sum()) == 10
+    assert np.count_nonzero(said.given[0]) == 7
+
+
+@pytest.mark.parametrize(("lasting", "total"), [([3] * 60 + [9] * 60, 296), ([1, 1, 0, 0], 16), ([4] * 10, 40)])
+def test_durations_are_fitted_into_the_room(lasting, total):
+    fit = fitted(np.array(lasting), 16, 296)
+    assert fit.sum() == total
+    assert (fit > 0).all()
+
+
+def test_a_voice_that_is_not_there_is_one_sentence(good):
+    with pytest.raises(InputError, match=r"There is no voice bass.bin"):
+        ReactNativeHost(good, RULES).utter(Request("h", "bass"))
+
+
+def test_a_good_folder_passes(good):
+    assert check_delivery(good, CLIENT).deviations == ()
+
+
+class _Mute(tiny.TinySynthesizer):
+    def forward(self, tokens, text_mask, indices, d, voice):
+        return super().forward(tokens, text_mask, indices, d, voice) * 0
+
+
+class _Loud(tiny.TinySynthesizer):
+    def forward(self, tokens, text_mask, indices, d, voice):
+        return super().forward(tokens, text_mask, indices, d, voice) * 32768
+
+
+class _Nan(tiny.TinySynthesizer):
+    def forward(self, tokens, text_mask, indices, d, voice):
+        return torch.log(super().forward(tokens, text_mask, indices, d, voice) - 99)
+
+
+class _Short(tiny.TinySynthesizer):
+    def forward(self, tokens, text_mask, indices, d, voice):
+        return super().forward(tokens, text_mask, indices, d, voice)[..., 600:]
+
+
+class _Flat(tiny.TinySynthesizer):
+    def forward(self, tokens, text_mask, indices, d, voice):
+        return super().forward(tokens, text_mask, indices, d, voice).reshape(1, -1)
+
+
+class _Voiceless(tiny.TinySynthesizer):
+    def forward(self, tokens, text_mask, indices, d, voice):
+        return super().forward(tokens, text_mask, indices, d - d[:, :, :1] * 0, voice * 0) + 0 * voice.sum()
+
+
+class _Reversed(tiny.TinyPredictor):
+    def forward(self, tokens, text_mask, voice, speed):
+        return super().forward(tokens, text_mask.logical_not(), voice, speed)
+
+
+class _Padded(tiny.TinyPredictor):
+    def forward(self, tokens, text_mask, voice, speed):
+        return super().forward(tokens, text_mask.logical_or(tokens == tokens), voice, speed)
+
+
+class _Unhurried(tiny.TinyPredictor):
+    def forward(self, tokens, text_mask, voice, speed):
+        return super().forward(tokens, text_mask, voice, speed / speed)
+
+
+class _Rounded(tiny.TinyPredictor):
+    def forward(self, tokens, text_mask, voice, speed):
+        lasting, d = super().forward(tokens, text_mask, voice, speed)
+        return lasting.to(torch.int32), d
+
+
+class _Zero(tiny.TinyPredictor):
+    def forward(self, tokens, text_mask, voice, speed):
+        lasting, d = super().forward(tokens, text_mask, voice, speed)
+        return lasting - 2, d
+
+
+BROKEN = {
+    "mute": (SYNTHESIZER, _Mute, "silent"),
+    "16-bit scale": (SYNTHESIZER, _Loud, "clipped"),
+    "NaN": (SYNTHESIZER, _Nan, "not finite"),
+    "a frame short": (SYNTHESIZER, _Short, "length"),
+    "two axes": (SYNTHESIZER, _Flat, "output shape"),
+    "mask reversed": (PREDICTOR, _Reversed, "mask reversed"),
+    "padding lasts": (PREDICTOR, _Padded, "padding lasts"),
+    "speed unread": (PREDICTOR, _Unhurried, "speed ignored"),
+    "int32 durations": (PREDICTOR, _Rounded, "output dtype"),
+    "no frame for a token": (PREDICTOR, _Zero, "durations"),
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(one, marks=() if one in ("mask reversed", "a frame short") else pytest.mark.slow) for one in BROKEN],
+)
+def test_what_a_program_does_wrong_is_named(folder, name):
+    path, module, rule = BROKEN[name]
+    (folder / path).write_bytes(lowered(module().eval(), RULES.programs[path], RULES.ranges))
+    assert rule in [one.rule for one in check_delivery(folder, CLIENT).deviations]
+
+
+FILES = {
+    "no program": (lambda f: (f / PREDICTOR).unlink(), "program missing"),
+    "no pte": (lambda f: (f / SYNTHESIZER).write_bytes(b"no program"), "program unreadable"),
+    "programs swapped": (lambda f: (f / PREDICTOR).write_bytes((f / SYNTHESIZER).read_bytes()), "schema form"),
+    "no voices": (lambda f: shutil.rmtree(f / "voices"), "voices missing"),
+    "voices cut": (lambda f: (f / "voices" / "alto.bin").write_bytes(b"\0" * 1000), "voices form"),
+    "128 rows": (lambda f: np.full((128, 256), 0.1, "<f4").tofile(f / "voices" / "alto.bin"), "voices rows"),
+    "style of float16": (
+        lambda f: np.full((510, 256), 0.1, "<f2").tofile(f / "voices" / "alto.bin"),
+        "voices rows",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_is_wrong_with_files_is_named(folder, name):
+    change, rule = FILES[name]
+    change(folder)
+    assert rule in [one.rule for one in check_delivery(folder, CLIENT).deviations]
+
+
+def test_a_program_without_a_schema_is_named(folder, monkeypatch):
+    monkeypatch.setattr(PteProgram, "told", lambda self: None)
+    found = check_delivery(folder, CLIENT).deviations
+    assert [one.rule for one in found] == ["schema missing"] * 2
+    assert METHOD in str(found[0])
+    with pytest.raises(InputError, match="can be mended by a change of the program"):
+        mend(check_delivery(folder, CLIENT), CLIENT, folder.parent / "mended")
+
+
+def test_a_program_of_another_size_is_named(folder):
+    found = check_delivery(folder, "react-native-executorch-padded").deviations
+    assert {"schema size"} <= {one.rule for one in found}
+
+
+def test_noise_that_is_drawn_is_refused_and_nothing_is_written(voiced, tmp_path):
+    with pytest.raises(InputError, match="no operator that draws noise"):
+        deliver_to(voiced, CLIENT, tmp_path / "folder", noise=NoiseChoice("drawn"))
+    with pytest.raises(InputError, match="reads no weights stored as int8"):
+        deliver_to(voiced, CLIENT, tmp_path / "folder", dtype="int8")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_weights_with_symbols_of_their_own_are_refused(voiced, tmp_path, monkeypatch):
+    monkeypatch.setattr(voiced.model, "vocab", {**voiced.model.vocab, "h": 51})
+    with pytest.raises(InputError, match="these weights' has another 'h'"):
+        deliver_to(voiced, CLIENT, tmp_path / "folder")
+
+
+@pytest.mark.slow  # three programs of the narrow model are lowered
+@pytest.mark.parametrize("client", [CLIENT, "react-native-executorch-padded"])
+def test_a_delivery_says_what_pytorch_says(voiced, tmp_path, client):
+    deliver_to(voiced, client, tmp_path / "folder", ("alto", "bass"))
+    assert read_delivery(tmp_path / "folder").max_tokens == 126
+    assert check_delivery(tmp_path / "folder", client).deviations == ()
+    requests = [Request(SYMBOLS, "bass", 1, 0.8), Request("hˈɛlO", "alto", 0, 0.5)]
+    tables = [load_voice(voiced, request.voice) for request in requests]
+    rows = accept_pair(voiced, client, tmp_path / "folder", requests, tables)
+    assert [row.ids for row in rows] == [len(SYMBOLS), 5]
+    assert all(row.durations_equal for row in rows)
+    assert all(row.from_har > 95 for row in rows)
+    other = accept_pair(voiced, client, tmp_path / "folder", requests[:1], [tables[0].roll(1, 0)])
+    assert not (other[0].durations_equal and other[0].from_har > 95)
+    with pytest.raises(InputError, match="which the client stretches"):
+        accept_pair(voiced, client, tmp_path / "folder", [Request("h", "alto", speed=3.0)], tables[1:])
+
+
+def test_the_schema_is_in_the_file_itself(good):
+    told = PteProgram(good / PREDICTOR).told()
+    assert json.dumps(told, sort_keys=True)
+    assert told["forward"]["inputs"][0]["dtype"] == "int64"
