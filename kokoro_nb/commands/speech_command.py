@@ -21,7 +21,8 @@ def add(commands: Any) -> None:
         dest="client",
         default="say",
         metavar="CLIENT",
-        help="kokoro-onnx, kokoro-onnx==0.5, sherpa-onnx, sherpa-onnx==1, kokoro.js, or say: the two stages that "
+        help="kokoro-onnx, kokoro-onnx==0.5, sherpa-onnx, sherpa-onnx==1, kokoro.js, react-native-executorch, "
+        "react-native-executorch-padded, or say: the two stages that "
         "`kokoro-nb say` speaks with, to which alone --backend to --seconds apply (default: say)",
     )
     deliver.add_argument("--voices", nargs="+", metavar="V", help="of the weights (default: their first)")

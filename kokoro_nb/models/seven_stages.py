@@ -134,8 +134,8 @@ class VocoderStage(PipelineStep):
         style_timbre: Tensor,
     ) -> tuple[Tensor, Tensor]:
         """Return a mean, which the host ignores, and (1, channels, 120 * frames + 1)."""
-        x = frame_cuts.trunk(self, asr, F0_curve, N_pred, style_timbre)  # type: ignore[arg-type]  # it has the parts
-        x = frame_cuts.resonated(self, x, style_timbre, iter((x_source_0, x_source_1)))  # type: ignore[arg-type]
+        x = frame_cuts.trunk(self, asr, F0_curve, N_pred, style_timbre)
+        x = frame_cuts.resonated(self, x, style_timbre, iter((x_source_0, x_source_1)))
         return x.mean().reshape(1), x
 
 
@@ -149,4 +149,4 @@ class TailStage(PipelineStep):
 
     def forward(self, x_pre: Tensor) -> Tensor:
         """Return the audio, (1, 600 * frames), 24 kHz, full scale 1."""
-        return frame_cuts.waveform(self, *frame_cuts.spectrum(self, self.conv_post(F.leaky_relu(x_pre))))  # type: ignore[arg-type]
+        return frame_cuts.waveform(self, *frame_cuts.spectrum(self, self.conv_post(F.leaky_relu(x_pre))))

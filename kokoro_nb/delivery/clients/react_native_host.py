@@ -154,8 +154,8 @@ class ReactNativeHost:
 def fitted(durations: np.ndarray, least: int, most: int) -> np.ndarray:
     """Return durations that add up to a length within the program's room, as they are if they do already.
 
-    Each is scaled and rounded up where all are to be fewer, down where more; what is left over goes to those that
-    rounding changed most.
+    Each is scaled and rounded up where all are to be fewer, down where more, and none falls to 0; what is left over goes
+    to those that rounding changed most.
 
     >>> fitted(np.array([4, 4, 2]), 2, 5).tolist()
     [2, 2, 1]
@@ -164,9 +164,9 @@ def fitted(durations: np.ndarray, least: int, most: int) -> np.ndarray:
     target = min(max(total, least), most)
     if target == total or not total:
         return durations.astype(np.int64)
-    exact, fewer = durations * target / total, target < total
-    rounded = np.maximum(np.ceil(exact) if fewer else np.floor(exact), 1).astype(np.int64)
-    left = np.abs(rounded - exact)
-    for place in np.argsort(-left, kind="stable")[: abs(target - int(rounded.sum()))]:
-        rounded[place] += -1 if fewer else 1
+    exact = durations * target / total
+    rounded = np.maximum(np.ceil(exact) if target < total else np.floor(exact), durations > 0).astype(np.int64)
+    step = int(np.sign(target - rounded.sum()))
+    for place in np.argsort(-np.abs(rounded - exact), kind="stable")[: abs(target - int(rounded.sum()))]:
+        rounded[place] += step
     return rounded
