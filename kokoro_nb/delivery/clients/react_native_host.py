@@ -154,8 +154,8 @@ class ReactNativeHost:
 def fitted(durations: np.ndarray, least: int, most: int) -> np.ndarray:
     """Return durations that add up to a length within the program's room, as they are if they do already.
 
-    Each is scaled and rounded up where all are to be fewer, down where more, and none falls to 0; what is left over goes
-    to those that rounding changed most.
+    Each is scaled and rounded up where all are to be fewer, down where more, and none falls to 0; what is left over
+    goes to those that rounding changed most.
 
     >>> fitted(np.array([4, 4, 2]), 2, 5).tolist()
     [2, 2, 1]
