@@ -125,7 +125,7 @@ class ReactNativeHost:
         """
         symbols = list(request.symbols.strip())
         least = self.room if isinstance(self.room, int) else TOKENS[0]
-        count = min(max(len(symbols) + 2, least), TOKENS[1])
+        count = int(np.clip(len(symbols) + 2, least, TOKENS[1]))
         tokens, mask = np.zeros((1, count), np.int64), np.zeros((1, count), bool)
         known = [self.vocab[symbol] for symbol in symbols if symbol in self.vocab][: count - 2]
         tokens[0, 1 : 1 + len(known)] = known
@@ -146,7 +146,7 @@ class ReactNativeHost:
         pads = np.flatnonzero(tokens[1:] == 0)
         end = lasting[: (pads[0] + 2) if len(pads) else len(tokens)].sum()
         last = len(tokens) - (1 if symbols and symbols[-1].isalpha() else 2)
-        part = audio[: SAMPLES_PER_FRAME * int(min(end, lasting[:last].sum()))]
+        part = audio[: SAMPLES_PER_FRAME * int(np.minimum(end, lasting[:last].sum()))]
         loud = np.flatnonzero(np.abs(part) > SILENCE)
         return part[max(0, loud[0] - KEPT) : loud[-1] + KEPT] if len(loud) else part[:0]
 
@@ -161,7 +161,7 @@ def fitted(durations: np.ndarray, least: int, most: int) -> np.ndarray:
     [2, 2, 1]
     """
     total = int(durations.sum())
-    target = min(max(total, least), most)
+    target = int(np.clip(total, least, most))
     if target == total or not total:
         return durations.astype(np.int64)
     exact = durations * target / total
