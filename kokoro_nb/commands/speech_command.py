@@ -22,7 +22,7 @@ def add(commands: Any) -> None:
         default="say",
         metavar="CLIENT",
         help="kokoro-onnx, kokoro-onnx==0.5, sherpa-onnx, sherpa-onnx==1, kokoro.js, react-native-executorch, "
-        "react-native-executorch-padded, or say: the two stages that "
+        "react-native-executorch-padded, fluidaudio, or say: the two stages that "
         "`kokoro-nb say` speaks with, to which alone --backend to --seconds apply (default: say)",
     )
     deliver.add_argument("--voices", nargs="+", metavar="V", help="of the weights (default: their first)")

@@ -7,10 +7,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from kokoro_nb.delivery.clients import kokoro_js_client, kokoro_onnx_client, react_native_client, sherpa_onnx_client
+from kokoro_nb.delivery.clients import (
+    fluidaudio_client,
+    kokoro_js_client,
+    kokoro_onnx_client,
+    react_native_client,
+    sherpa_onnx_client,
+)
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Dtype
 from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.delivery.clients.material import Material
+from kokoro_nb.delivery.clients.mlpackage_stages import exported_packages
 from kokoro_nb.delivery.clients.pte_programs import exported_pair
 from kokoro_nb.delivery.clients.speech_program import NoiseChoice, exported_program
 from kokoro_nb.errors import InputError
@@ -29,6 +36,7 @@ _WRITERS: dict[str, Callable[[Material, ClientContract, Path], None]] = {
     "kokoro.js": kokoro_js_client.write,
     "react-native-executorch": react_native_client.write,
     "react-native-executorch-padded": react_native_client.write,
+    "fluidaudio": fluidaudio_client.write,
 }
 
 
@@ -120,7 +128,7 @@ def deliver_to(
         _name(voice or kokoro.default_voice): load_voice(kokoro, voice)[:, 0].numpy() for voice in voices or ("",)
     }
     material = Material(
-        _exported(kokoro, chosen, rules), model_config(kokoro), tables, dtype, tuple(dict.fromkeys(words))
+        _exported(kokoro, chosen, rules, dtype), model_config(kokoro), tables, dtype, tuple(dict.fromkeys(words))
     )
     with atomic(path) as draft:
         write_client(material, rules, draft)
@@ -144,10 +152,12 @@ def deliver_to(
     return about
 
 
-def _exported(kokoro: Kokoro, noise: NoiseChoice, rules: ClientContract) -> Path:
-    """Return the file or the folder of what is delivered, in float32, out of the cache or made now."""
+def _exported(kokoro: Kokoro, noise: NoiseChoice, rules: ClientContract, dtype: Dtype) -> Path:
+    """Return the file or the folder of what is delivered, out of the cache or made now; ONNX in float32 as yet."""
     if rules.form == "ONNX":
         return exported_program(kokoro, noise)
+    if rules.form == "Core ML":
+        return exported_packages(kokoro, noise, rules, dtype)
     _require_vocabulary(kokoro, rules)
     return exported_pair(kokoro, noise, rules)
 
@@ -229,6 +239,8 @@ def vocabulary(folder: str | Path) -> dict[str, int]:
     if (root / "tokens.txt").is_file():
         lines = (root / "tokens.txt").read_text(encoding="utf-8").splitlines()
         return {line[0]: int(line[1:]) for line in lines}
+    if (root / "vocab.json").is_file():
+        return dict(read_json(root / "vocab.json", "table of symbols"))
     if (root / "tokenizer.json").is_file():
         vocab = json.loads((root / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
         return {symbol: number for symbol, number in vocab.items() if number}

@@ -16,6 +16,7 @@ CONSEQUENCES: Mapping[str, str] = {
     "input dtype": "The client ends with an error.",
     "integer speed": "Speeds are rounded: 0.8 and 1.4 are spoken as 1, or 0.8 as 0, which fails.",
     "input shape": "The client ends with an error, or speaks texts of one length alone.",
+    "length limits": "The client refuses texts that it should speak, or ends with an error.",
     "output order": "The first output is played: the durations are heard as a click in place of speech.",
     "output name": "The client finds no audio, or gives no times of words.",
     "number of outputs": "The client ends with an error at the first text.",

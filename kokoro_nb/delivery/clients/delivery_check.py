@@ -13,6 +13,7 @@ from kokoro_nb.delivery.clients.contract_deviation import ContractDeviation
 from kokoro_nb.delivery.clients.delivery_runs import behaviour
 from kokoro_nb.delivery.clients.inverse_level import inverse_level
 from kokoro_nb.delivery.clients.known_clients import contract
+from kokoro_nb.delivery.clients.mlpackage_check import check_packages
 from kokoro_nb.delivery.clients.pte_check import check_pair
 from kokoro_nb.errors import InputError
 
@@ -63,11 +64,13 @@ def check_delivery(folder: str | Path, client: str) -> DeliveryCheck:
     if not root.is_dir():
         raise InputError(f"There is no folder {root}; give one that holds a delivery for {rules.label}.")
     found = [*_files(root, rules), *_voices(root, rules)]
-    present = {path: signature for path, signature in rules.programs.items() if (root / path).is_file()}
+    present = {path: signature for path, signature in rules.programs.items() if (root / path).exists()}
     if not present or (len(present) < len(rules.programs) and not rules.alternatives):
         found.append(ContractDeviation("program missing", next(iter(rules.programs)), "a program", "none"))
     if rules.form == "ExecuTorch":
         found += check_pair(root, rules)
+    elif rules.form == "Core ML":
+        found += check_packages(root, rules)
     else:
         for path, signature in present.items():
             found += _program(root, path, signature, rules)

@@ -3,6 +3,7 @@
 import difflib
 
 from kokoro_nb.delivery.clients.client_contract import ClientContract
+from kokoro_nb.delivery.clients.fluidaudio_client import FLUIDAUDIO
 from kokoro_nb.delivery.clients.kokoro_js_client import KOKORO_JS
 from kokoro_nb.delivery.clients.kokoro_onnx_client import KOKORO_ONNX, KOKORO_ONNX_0_5
 from kokoro_nb.delivery.clients.react_native_client import REACT_NATIVE, REACT_NATIVE_PADDED
@@ -17,6 +18,7 @@ CONTRACTS: tuple[ClientContract, ...] = (
     KOKORO_JS,
     REACT_NATIVE,
     REACT_NATIVE_PADDED,
+    FLUIDAUDIO,
 )
 CLIENTS: tuple[str, ...] = tuple(dict.fromkeys(one.client for one in CONTRACTS))
 

@@ -1,0 +1,133 @@
+"""The seven stages as Core ML packages of any length, converted from a trace."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from kokoro_nb.backends.base import quietly
+from kokoro_nb.backends.coreml.coreml_converters import own_converters
+from kokoro_nb.delivery.clients import fluidaudio_client as client
+from kokoro_nb.delivery.clients.client_contract import ClientContract, Dtype, Programs, Signature, TensorRule
+from kokoro_nb.delivery.clients.speech_program import NoiseChoice
+from kokoro_nb.errors import InputError
+from kokoro_nb.models import seven_stages
+from kokoro_nb.models.kokoro import Kokoro
+from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.storage import atomic, cache_dir, digest
+
+SCHEMA = 1  # of the packages: another number makes the cache convert again
+EXAMPLE = {"tokens": 13, "frames": 31, "pitches": 62, "slow": 620, "fast": 3721}
+
+
+def exported_packages(
+    kokoro: Kokoro, noise: NoiseChoice, contract: ClientContract, dtype: Dtype, shows_har: bool = False
+) -> Path:
+    """Return the folder of the packages, out of the cache or made now.
+
+    Parameters
+    ----------
+    kokoro : Kokoro
+    noise : NoiseChoice
+        A bank: Core ML's random operators have seeds of their own.
+    contract : ClientContract
+    dtype : str
+        What the stages compute in and store. Noise and tail stay float32: float16 does not hold their phases.
+    shows_har : bool
+        Have the stage of the noise give `har` too, for a comparison number by number.
+
+    Raises
+    ------
+    InputError
+        If the noise is to be drawn.
+    """
+    if noise.origin != "bank":
+        raise InputError(f"{contract.label} takes its noise from the file; deliver it with a bank.")
+    parts = (kokoro.weights.label, repr(noise), repr(EXPORT_PATCHES), dtype, str(shows_har), str(SCHEMA))
+    folder = cache_dir() / "client_programs" / digest(contract.client, *parts)[:16]
+    if not folder.is_dir():
+        with atomic(folder) as draft, patched(kokoro.model):
+            draft.mkdir(parents=True)
+            for name, (module, signature) in _stages(kokoro, noise, shows_har).items():
+                precise = dtype == "float32" or name in (client.NOISE, client.TAIL)
+                package(module.eval(), signature, contract.ranges, precise, draft / name)
+    return folder
+
+
+def signatures(kokoro: Kokoro) -> Programs:
+    """Return the signatures at the model's own widths."""
+    model, generator = kokoro.model, kokoro.model.decoder.generator
+    wide, near = (convolution.out_channels for convolution in generator.noise_convs)
+    return client.programs(model.bert.config.hidden_size, model.text_encoder.embedding.embedding_dim, wide, near)
+
+
+def _stages(kokoro: Kokoro, noise: NoiseChoice, shows_har: bool) -> dict[str, tuple[nn.Module, Signature]]:
+    model, generator = kokoro.model, kokoro.model.decoder.generator
+    modules: dict[str, nn.Module] = {
+        client.ALBERT: seven_stages.AlbertStage(model),
+        client.POST_ALBERT: seven_stages.PostAlbertStage(model),
+        client.ALIGNMENT: seven_stages.SpreadStage(),
+        client.PROSODY: seven_stages.PitchStage(model),
+        client.NOISE: seven_stages.SourcesStage(generator, noise.seed, noise.samples, shows_har),
+        client.VOCODER: seven_stages.VocoderStage(model),
+        client.TAIL: seven_stages.TailStage(generator),
+    }
+    held = dict(signatures(kokoro))
+    if shows_har:
+        inputs, outputs = held[client.NOISE]
+        held[client.NOISE] = (inputs, (*outputs, TensorRule("har", "float32", (1, 22, "fast"))))
+    return {name: (module, held[name]) for name, module in modules.items()}
+
+
+def package(
+    module: nn.Module, signature: Signature, ranges: Mapping[str, tuple[int, int, int]], precise: bool, path: Path
+) -> None:
+    """Convert a module and save it as a ``.mlpackage``.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Its parameters are the inputs of `signature`, in that order.
+    signature : tuple
+        Inputs and outputs; a string is an axis that the text decides.
+    ranges : mapping
+        Axis -> least size, greatest size, step.
+    precise : bool
+        Whether it computes in float32, not float16.
+    path : Path
+    """
+    import coremltools as ct
+    import numpy as np
+
+    inputs, outputs = signature
+    axes = {name: ct.RangeDim(least, most, EXAMPLE[name]) for name, (least, most, _) in ranges.items()}
+    taken = [
+        ct.TensorType(
+            name=rule.name,
+            shape=tuple(axes[axis] if isinstance(axis, str) else axis for axis in rule.shape),
+            dtype=getattr(np, rule.dtype),
+        )
+        for rule in inputs
+    ]
+    with torch.no_grad(), quietly(), own_converters():
+        traced = torch.jit.trace(module, tuple(_example(rule) for rule in inputs), check_trace=False)
+        model: Any = ct.convert(
+            traced,
+            source="pytorch",
+            convert_to="mlprogram",
+            inputs=taken,
+            outputs=[ct.TensorType(name=rule.name, dtype=getattr(np, rule.dtype)) for rule in outputs],
+            minimum_deployment_target=ct.target.iOS17,
+            compute_precision=ct.precision.FLOAT32 if precise else ct.precision.FLOAT16,
+            skip_model_load=True,
+        )
+        model.save(str(path))
+
+
+def _example(rule: TensorRule) -> Tensor:
+    shape = [EXAMPLE[axis] if isinstance(axis, str) else axis for axis in rule.shape]
+    if rule.dtype.startswith("int"):
+        return torch.full(shape, 2 if rule.name == "pred_dur" else 1, dtype=torch.int32)
+    return torch.full(shape, 1.0 if rule.name == "speed" else 0.1)

@@ -1,0 +1,200 @@
+"""Folders for FluidAudio: seven packages of any length, chained as the client does, and what deviates in them named."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from kokoro_nb.delivery.clients import fluidaudio_client as client
+from kokoro_nb.delivery.clients.chained_acceptance import accept_chain
+from kokoro_nb.delivery.clients.client_delivery import deliver_to, read_delivery, vocabulary
+from kokoro_nb.delivery.clients.client_programs import Request
+from kokoro_nb.delivery.clients.delivery_check import check_delivery
+from kokoro_nb.delivery.clients.fluidaudio_host import FluidAudioHost, StageProgram
+from kokoro_nb.delivery.clients.imitation import imitate
+from kokoro_nb.delivery.clients.known_clients import contract
+from kokoro_nb.delivery.clients.mlpackage_stages import package
+from kokoro_nb.delivery.clients.speech_program import NoiseChoice
+from kokoro_nb.errors import InputError
+from kokoro_nb.models.architecture import full_config
+from kokoro_nb.models.open_length import held
+from kokoro_nb.models.seven_stages import SpreadStage
+from kokoro_nb.models.voices import load_voice
+
+RULES = contract("fluidaudio")
+SIGNATURES = client.programs(4, 4, 1, 1)
+SYMBOLS = "hˈɛlO, wˈɜɹld."
+
+
+class TinyAlbert(torch.nn.Module):
+    def forward(self, input_ids, attention_mask):
+        return (input_ids * attention_mask)[..., None].float() * torch.ones(4)
+
+
+class TinyPostAlbert(torch.nn.Module):
+    """Each token lasts two to four frames over the speed, before rounding."""
+
+    def forward(self, bert_dur, input_ids, style_s, speed, attention_mask):
+        ids = input_ids.float()
+        lasting = (2.2 + ids - 3 * torch.floor(ids / 3)) / speed * attention_mask
+        d = bert_dur[..., :1] / 200 + 0.01 * style_s[:, None]
+        return lasting, torch.cat([d, d[..., :4]], dim=2), (bert_dur / 200).transpose(1, 2)
+
+
+class TinyPitch(torch.nn.Module):
+    def forward(self, en, style_s):
+        return held(en[:, 0], 2), held(en[:, 1], 2) + 0 * style_s[:, :1]
+
+
+class TinySources(torch.nn.Module):
+    def forward(self, F0_curve, style_timbre):
+        fast = held(F0_curve[:, None], 60) + 0.01 * style_timbre[:, None, :1]
+        return held(F0_curve[:, None], 10) * 1.0, torch.cat([fast, fast[..., :1]], dim=2)
+
+
+class TinyVocoder(torch.nn.Module):
+    def forward(self, asr, F0_curve, N_pred, x_source_0, x_source_1, style_timbre):
+        seen = (asr.mean() + F0_curve.mean() + N_pred.mean() + x_source_0.mean() + style_timbre.mean()) * 1e-3
+        return seen.reshape(1), x_source_1 + seen
+
+
+class TinyTail(torch.nn.Module):
+    def __init__(self, level=1.0, fewer=0):
+        super().__init__()
+        self.level, self.fewer = level, fewer
+
+    def forward(self, x_pre):
+        return held(x_pre[..., :-1], 5).reshape(-1)[self.fewer :] * self.level
+
+
+class TinyUnhurried(TinyPostAlbert):
+    def forward(self, bert_dur, input_ids, style_s, speed, attention_mask):
+        return super().forward(bert_dur, input_ids, style_s, speed * 0 + 1, attention_mask)
+
+
+MODULES = {
+    client.ALBERT: TinyAlbert,
+    client.POST_ALBERT: TinyPostAlbert,
+    client.ALIGNMENT: SpreadStage,
+    client.PROSODY: TinyPitch,
+    client.NOISE: TinySources,
+    client.VOCODER: TinyVocoder,
+    client.TAIL: TinyTail,
+}
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("seven")
+    for name, module in MODULES.items():
+        package(module().eval(), SIGNATURES[name], RULES.ranges, True, folder / name)
+    (folder / "voices").mkdir()
+    rows = (0.3 * np.random.default_rng(0).standard_normal((510, 256))).astype("<f4")
+    for path in (folder / "voices" / "alto.bin", folder / client.FIRST_VOICE):
+        rows.tofile(path)
+    (folder / "vocab.json").write_text(json.dumps(full_config()["vocab"]), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def folder(good, tmp_path):
+    return Path(shutil.copytree(good, tmp_path / "folder"))
+
+
+def test_a_package_takes_any_length(good):
+    stage = StageProgram(good / client.ALIGNMENT)
+    for lasting in ([1], [2, 1, 3], [5] * 40):
+        tokens = len(lasting)
+        d = np.arange(tokens * 132, dtype=np.float16).reshape(1, tokens, 132) % 64
+        made = stage({"pred_dur": np.array([lasting]), "d": d, "t_en": d[..., :4].swapaxes(1, 2)})
+        assert made["en"].dtype == np.float16
+        assert np.array_equal(made["en"][0].T, np.repeat(d[0], lasting, axis=0))
+
+
+def test_it_is_chained_as_the_client_chains(good):
+    said = FluidAudioHost(good, RULES).utter(Request(SYMBOLS, "alto", speed=0.8))
+    ids = [0, *(vocabulary(good)[symbol] for symbol in SYMBOLS), 0]
+    assert list(said.ids) == ids
+    assert said.durations.tolist() == [max(1, round((2.2 + one % 3) / float(np.float16(0.8)))) for one in ids]
+    row = np.fromfile(good / "voices" / "alto.bin", "<f4").reshape(510, 256)[len(SYMBOLS) - 1]
+    assert np.array_equal(said.values["style_s"][0], row[128:])
+    assert len(said.audio) == 600 * said.durations.sum()
+    assert np.array_equal(imitate("fluidaudio", good, [Request(SYMBOLS, "alto", speed=0.8)])[0], said.audio)
+    with pytest.raises(InputError, match=r"There is no voice bass.bin"):
+        FluidAudioHost(good, RULES).utter(Request("h", "bass"))
+
+
+def test_a_good_folder_passes(good):
+    assert check_delivery(good, "fluidaudio").deviations == ()
+
+
+def _program(name, module, signature=None, ranges=None):
+    def broken(folder):
+        shutil.rmtree(folder / name)
+        package(module.eval(), signature or SIGNATURES[name], ranges or RULES.ranges, True, folder / name)
+
+    return broken
+
+
+def _renamed(name, old, new):
+    inputs, outputs = SIGNATURES[name]
+    change = [
+        [rule if rule.name != old else type(rule)(new, rule.dtype, rule.shape) for rule in rules]
+        for rules in (inputs, outputs)
+    ]
+    return tuple(tuple(rules) for rules in change)
+
+
+def _retyped(name, of, dtype):
+    inputs, outputs = SIGNATURES[name]
+    return tuple(rule if rule.name != of else type(rule)(of, dtype, rule.shape) for rule in inputs), outputs
+
+
+BROKEN = {
+    "no tail": (lambda f: shutil.rmtree(f / client.TAIL), "program missing"),
+    "no package": (lambda f: shutil.rmtree(f / client.TAIL / "Data"), "program unreadable"),
+    "no vocab": (lambda f: (f / "vocab.json").unlink(), "file missing"),
+    "no af_heart.bin": (lambda f: (f / client.FIRST_VOICE).unlink(), "file missing"),
+    "voices cut": (lambda f: (f / "voices" / "alto.bin").write_bytes(b"\0" * 1000), "voices form"),
+    "an input called x": (_program(client.TAIL, TinyTail(), _renamed(client.TAIL, "x_pre", "x")), "input name"),
+    "audio called y": (_program(client.TAIL, TinyTail(), _renamed(client.TAIL, "audio", "y")), "output name"),
+    "x_pre of float16": (_program(client.TAIL, TinyTail(), _retyped(client.TAIL, "x_pre", "float16")), "input dtype"),
+    "one and a half of the room": (
+        _program(client.TAIL, TinyTail(), None, {**RULES.ranges, "fast": (121, 24_001, 120)}),
+        "length limits",
+    ),
+    "mute": (_program(client.TAIL, TinyTail(0.0)), "silent"),
+    "16-bit scale": (_program(client.TAIL, TinyTail(32768.0)), "clipped"),
+    "samples cut": (_program(client.TAIL, TinyTail(1.0, 10)), "length"),
+    "speed unread": (_program(client.POST_ALBERT, TinyUnhurried()), "speed ignored"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_is_wrong_is_named(folder, name):
+    change, rule = BROKEN[name]
+    change(folder)
+    assert rule in [one.rule for one in check_delivery(folder, "fluidaudio").deviations]
+
+
+def test_noise_that_is_drawn_is_refused_and_nothing_is_written(voiced, tmp_path):
+    with pytest.raises(InputError, match="takes its noise from the file"):
+        deliver_to(voiced, "fluidaudio", tmp_path / "folder", noise=NoiseChoice("drawn"))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow  # seven stages of the narrow model are converted, and a twin of one
+def test_a_delivery_says_what_pytorch_says(voiced, tmp_path):
+    deliver_to(voiced, "fluidaudio", tmp_path / "folder", ("alto", "bass"))
+    assert read_delivery(tmp_path / "folder").voices == ("alto", "bass")
+    assert check_delivery(tmp_path / "folder", "fluidaudio").deviations == ()
+    requests = [Request(SYMBOLS, "bass", 1, 0.8), Request("h", "alto", 0, 1.5)]
+    tables = [load_voice(voiced, request.voice) for request in requests]
+    rows = accept_chain(voiced, tmp_path / "folder", requests, tables)
+    assert all(row.durations_equal for row in rows)
+    assert all(row.from_har > 50 for row in rows)  # between the stages stands float16, 2^-12 of each value
+    (other,) = accept_chain(voiced, tmp_path / "folder", requests[:1], [tables[0].roll(1, 0)])
+    assert not (other.durations_equal and other.from_har > 50)
