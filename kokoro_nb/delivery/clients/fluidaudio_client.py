@@ -39,8 +39,8 @@ def programs(bert: int | str, hidden: int | str, wide: int | str, near: int | st
     )
     half_timbre = TensorRule("style_timbre", "float16", (1, 128))
     sources = [("x_source_0", (1, wide, "slow")), ("x_source_1", (1, near, "fast"))]
-    x_0, x_1 = (TensorRule(name, "float32", shape) for name, shape in sources)  # type: ignore[arg-type]
-    half_0, half_1 = (TensorRule(name, "float16", shape) for name, shape in sources)  # type: ignore[arg-type]
+    x_0, x_1 = (TensorRule(name, "float32", shape) for name, shape in sources)
+    half_0, half_1 = (TensorRule(name, "float16", shape) for name, shape in sources)
     x_pre = TensorRule("x_pre", "float32", (1, near, "fast"))
     return {
         ALBERT: ((ids, mask), (bert_dur,)),
