@@ -4,6 +4,8 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
+
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Programs, RowRule, TensorRule, VoicesRule
 from kokoro_nb.delivery.clients.material import Material
 
@@ -66,7 +68,7 @@ FLUIDAUDIO = ClientContract(
     programs=programs("bert", "hidden", "wide", "near"),
     by_position=False,
     voices=VoicesRule("voices/{voice}.bin", "raw", 510),
-    row=RowRule("characters - 1, at most the last", lambda ids, symbols, rows: min(max(symbols, 1), rows) - 1),
+    row=RowRule("characters - 1, at most the last", lambda ids, symbols, rows: int(np.clip(symbols, 1, rows)) - 1),
     metadata={},
     files=("vocab.json", FIRST_VOICE),
     max_tokens=510,
