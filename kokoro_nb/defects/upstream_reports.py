@@ -1,17 +1,20 @@
 """Defects that stand in the newest release that was tried, as reports that can be filed as they are."""
 
+import re
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kokoro_nb.defects.catalogue import runner
 from kokoro_nb.defects.environments import NEEDED, ComparedDefect, Environment
 from kokoro_nb.defects.report_script import THERE, report_script
 from kokoro_nb.storage import atomic, require_own
 
 STATE = "STATE.md"
 _PATIENCE = 600  # seconds
+_OWN = re.compile(r" \((the patch \w+|models\.[\w.]+)\)")  # a maintainer does not know our names
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,13 @@ def upstream_report(compared: ComparedDefect) -> UpstreamReport | None:
     figure = compared.outcomes[place].broken
     assert figure is not None
     versions = where.versions(tuple(dict.fromkeys((*defect.packages, *NEEDED[:2]))))
-    limit = f"An element is wrong if it is off by more than {defect.limit:g} of the peak of what is expected"
+    how = getattr(runner(defect), "HOW", "")
+    judged = "Every difference counts."
+    if defect.limit:
+        judged = (
+            f"An element is wrong if it is off by more than {defect.limit:g} of the peak of what is expected, or if "
+            "only one of the two is NaN or infinite."
+        )
     parts = [
         f"# {defect.title}",
         defect.cause,
@@ -66,18 +75,19 @@ def upstream_report(compared: ComparedDefect) -> UpstreamReport | None:
             ]
         ),
         "## To reproduce",
+        *([how] if how else []),
         f"```python\n{script}```",
         "It prints, and ends with 1 while the defect is there and with 0 when it is gone:",
         f"```\n{output.strip()}\n```",
         "## Expected",
-        f"{figure.expected} at the element that is most off. {limit}, or if only one of the two is NaN or infinite.",
+        f"{figure.expected} at the element that is most off. {judged}",
         "## Actual",
         f"{figure.seen} there; {100 * figure.wrong:.4g} % of the elements are wrong.",
         *([defect.varies] if defect.varies else []),
         "## Lines at fault",
         f"{defect.where}.",
         "## Workaround",
-        f"Right by the same limit: {defect.mended_by}.",
+        f"Right by the same measure: {_OWN.sub('', defect.mended_by)}.",
         "## Related",
         "\n".join(f"- {thread}" for thread in defect.threads) or "No thread about it is known to us.",
     ]

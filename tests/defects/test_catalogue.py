@@ -61,6 +61,8 @@ def test_every_record_is_whole(known):
     assert known.mended_by
     assert known.limit >= 0
     assert set(versions(known.packages)) == set(known.packages) or repro.absent(known.packages)
+    assert all(re.fullmatch(r"[\w.-]+/[\w.-]+#[1-9]\d*", thread) for thread in known.threads)
+    assert len(set(known.threads)) == len(known.threads)
     named = re.findall(r"the patch (\w+)", known.mended_by)
     assert set(named) <= set(PATCHES)
 

@@ -8,6 +8,7 @@ from kokoro_nb.defects import upstream_reports as reports
 from kokoro_nb.defects.environments import ComparedDefect, DefectOutcome, environment
 from kokoro_nb.defects.report_script import THERE
 from kokoro_nb.defects.repro import Figure
+from kokoro_nb.defects.runners import coremltools
 from kokoro_nb.errors import InputError
 
 UNSIGNED = "onnx_verification_unsigned"
@@ -24,7 +25,10 @@ def _compared(name, here, outcome="reproduced"):
     return ComparedDefect(defect(name), (here,), (DefectOutcome(outcome, Figure(0.5, 0.25, "255", "1")),))
 
 
-def test_the_command_prints_columns_and_writes_reports(tmp_path, capsys):
+def test_the_command_prints_columns_and_writes_reports(tmp_path, capsys, monkeypatch):
+    known = defect(UNSIGNED)
+    monkeypatch.setattr(known, "threads", ("owner/name#1", "owner/name#22"))
+    monkeypatch.setattr(known, "mended_by", "both cast to float before (the patch divided_snake)")
     folder = tmp_path / "reports"
     assert main(["defects", UNSIGNED, "--reports", str(folder)]) == 0
     table = capsys.readouterr().out
@@ -36,9 +40,22 @@ def test_the_command_prints_columns_and_writes_reports(tmp_path, capsys):
     assert [line[3:] for line in text.splitlines() if line.startswith("## ")] == list(SECTIONS)
     assert (folder / f"{UNSIGNED}.py").read_text() in text
     assert THERE in text
+    assert text.endswith("## Related\n\n- owner/name#1\n- owner/name#22\n")
+    assert "Right by the same measure: both cast to float before.\n" in text  # our patches are no one else's
+    assert "Every difference counts." in text  # its limit is 0
     state = (folder / "STATE.md").read_text()
     assert f"[{UNSIGNED}.md]({UNSIGNED}.md)" in state
-    assert defect(UNSIGNED).mended_by in state
+    assert f"| {known.mended_by} | owner/name#1, owner/name#22 |" in state
+
+
+def test_a_report_says_by_how_much_an_element_may_be_off_and_how_core_ml_is_judged(monkeypatch, here):
+    monkeypatch.setattr(reports, "report_script", lambda known: "print('something else')\n")
+    text = reports.upstream_report(_compared("coremltools_reciprocal", here)).text
+    assert "off by more than 1e-05 of the peak" in text
+    assert f"## To reproduce\n\n{coremltools.HOW}\n" in text
+    assert "- apple/coremltools#2773\n" in text
+    text = reports.upstream_report(_compared("onnx_frozen_length", here)).text
+    assert text.endswith("## Related\n\nNo thread about it is known to us.\n")
 
 
 def test_a_script_that_does_not_show_the_defect_makes_no_report(tmp_path, monkeypatch, here):

@@ -34,7 +34,10 @@ class CoremltoolsAtan2(ConverterDefect):
     It is written as atan(y / x), and 2e-8 is added to an x within 1e-8 of 0.
     """
 
-    where = "coremltools/converters/mil/frontend/torch/ops.py: atan2"
+    where = (
+        "coremltools/converters/mil/frontend/torch/ops.py: atan2; "
+        "apple/coremltools#2769, after 9.0, gives the 2e-8 the sign of x"
+    )
     operators = ("atan2",)
     threads = ("apple/coremltools#2769",)
     mended_by = "both scaled up before"
@@ -57,7 +60,8 @@ class CoremltoolsInt(TraceDefect):
     """
 
     packages = ("coremltools", "numpy")
-    where = "coremltools/converters/mil/frontend/torch/ops.py: _cast"
+    where = "coremltools/converters/mil/frontend/torch/ops.py: _cast; mended after 9.0 by apple/coremltools#2632"
+    threads = ("apple/coremltools#2633", "apple/coremltools#2632")
     mended_by = "full_like, which takes no size"
     limit = 0.0
     error = "only 0-dimensional arrays can be converted to Python scalars"
@@ -81,6 +85,7 @@ class CoremltoolsLostWrite(TraceDefect):
     """
 
     where = "coremltools/converters/mil/frontend/torch/ops.py: index_put, of a slice of the whole"
+    threads = ("apple/coremltools#2188",)
     mended_by = "scatter, which returns a new tensor"
     limit = 0.0
     inputs = {"x": torch.zeros(1, 8), "i": torch.tensor([[0, 3, 5]]), "y": torch.ones(1, 3)}
@@ -103,7 +108,11 @@ class CoremltoolsMatrixVector(TraceDefect):
     Its check of the shapes reads the second axis from the end of both operands.
     """
 
-    where = "coremltools/converters/mil/mil/ops/defs/iOS15/linear.py: matmul, x_shape[-1] == y_shape[-2]"
+    where = (
+        "coremltools/converters/mil/mil/ops/defs/iOS15/linear.py: matmul, x_shape[-1] == y_shape[-2]; "
+        "mended after 9.0 by apple/coremltools#2719"
+    )
+    threads = ("apple/coremltools#2263", "apple/coremltools#2719")
     mended_by = "the vector with a second axis"
     limit = 1e-6
     error = "list index out of range"
@@ -152,9 +161,10 @@ class CoremltoolsReciprocal(ConverterDefect):
 
     where = (
         "coremltools/converters/mil/frontend/torch/ops.py: reciprocal, without epsilon; "
-        "mil/ops/defs/iOS17/elementwise_unary.py: inverse"
+        "mil/ops/defs/iOS17/elementwise_unary.py: inverse; mended after 9.0 by apple/coremltools#2773"
     )
     operators = ("reciprocal",)
+    threads = ("apple/coremltools#2773",)
     mended_by = "the quotient of two tensors (the patch divided_snake)"
     inputs = {"x": torch.linspace(-1, 1, 16), "y": torch.full((16,), 0.01)}
 
@@ -177,10 +187,10 @@ class CoremltoolsRemainder(ConverterDefect):
 
     where = (
         "coremltools/converters/mil/mil/passes/defs/cleanup/noop_elimination.py: floor_div; "
-        "frontend/torch/ops.py: remainder"
+        "frontend/torch/ops.py: remainder; mended after 9.0 by apple/coremltools#2762"
     )
     operators = ("remainder",)
-    threads = ("apple/coremltools#2836", "apple/coremltools#2761")
+    threads = ("apple/coremltools#2836", "apple/coremltools#2761", "apple/coremltools#2762")
     mended_by = "x - floor(x) (the patch floor_phase)"
     inputs = {"x": torch.linspace(0, 40, 161)[:-1]}
 

@@ -54,9 +54,10 @@ class OnnxAtan2Nan(OnnxExportDefect):
     The last step puts 0 in the place of NaN, to mend 0 / 0: so do a NaN argument and two infinite ones come out as 0.
     """
 
-    where = "onnxscript/function_libs/torch_lib/ops/core.py: _atan2"
+    where = "onnxscript/function_libs/torch_lib/ops/core.py: _atan2, IsNaN"
     operators = ("atan2",)
     mechanism = "operator lowered as another"
+    threads = ("microsoft/onnxscript#2557",)
     mended_by = "NaN put back from the arguments"
     inputs = {"y": torch.tensor([1.0, nan, 2.0, nan]), "x": torch.tensor([1.0, 1.0, nan, nan])}
 
@@ -77,8 +78,9 @@ class OnnxFloorDivision(OnnxExportDefect):
     above 1 / 10.
     """
 
-    where = "onnxscript/function_libs/torch_lib/ops/core.py: aten_div_mode"
+    where = "onnxscript/function_libs/torch_lib/ops/core.py: aten_div_mode, aten_floor_divide"
     operators = ("div", "floor_divide")
+    threads = ("microsoft/onnxscript#989",)
     mended_by = "the remainder taken away first"
     limit = 0.0
     inputs = {"x": torch.tensor([1.0, 2.5, 3.5, 0.95]), "y": torch.full((4,), 0.1)}
@@ -169,6 +171,7 @@ class OnnxMergedInitialisers(Defect):
     tool = "torch.onnx"
     packages = ("torch", "onnx", "onnxruntime")
     where = "torch/csrc/jit/passes/onnx/deduplicate_initializers.cpp, in torch.onnx.export(dynamo=False)"
+    threads = ("pytorch/pytorch#192607",)
     mended_by = "keep_initializers_as_inputs=True, under which nothing is merged"
     inputs = {"x": torch.ones(3), "above": torch.zeros(3), "below": -torch.zeros(3)}
 

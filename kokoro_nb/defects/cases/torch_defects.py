@@ -13,14 +13,16 @@ from kokoro_nb.defects.defect_case import Defect
 class TorchGeluInfinity(Defect):
     """PyTorch's own gelu of infinity is NaN.
 
-    The vectorised kernel gives it; a tensor too short for a vector, and float64, give infinity.
+    oneDNN's kernel gives it, which a contiguous tensor of more than one number takes in float32; PyTorch's own, which
+    runs otherwise and where oneDNN is turned off, gives infinity.
     """
 
     tool = "PyTorch"
     packages = ("torch",)
-    where = "aten/src/ATen/native/cpu/Activation.cpp: GeluKernelImpl"
+    where = "oneDNN's gelu by erf, called by aten/src/ATen/native/Activation.cpp: gelu_out_cpu"
     mended_by = "float64"
-    varies = "PyTorch picks its kernels for the processor; seen with AVX-512."
+    varies = "oneDNN picks its kernels for the processor; seen with AVX-512."
+    threads = ("pytorch/pytorch#185770", "pytorch/pytorch#192318")
     inputs = {"x": torch.tensor([-50.0, 0.0, 50.0, inf] * 8)}
 
     def broken(self, x: Tensor) -> Tensor:
@@ -41,7 +43,8 @@ class TorchscriptSignedZero(Defect):
 
     tool = "TorchScript"
     packages = ("torch",)
-    where = "torch/csrc/jit/passes/constant_pooling.cpp"
+    where = "torch/csrc/jit/passes/constant_pooling.cpp, by the comparison of torch/csrc/jit/ir/node_hashing.cpp"
+    threads = ("pytorch/pytorch#192605",)
     mended_by = "the zeros as inputs"
     limit = 1e-6
     inputs = {"x": -torch.ones(3), "above": torch.zeros(3), "below": -torch.zeros(3)}

@@ -28,6 +28,7 @@ class TvmArgmaxNan(TvmDefect):
     """
 
     where = "topi.argmax, by tvm/relax/transform/legalize_ops/search.py"
+    threads = ("apache/tvm#19558",)
     operators = ("argmax",)
     mechanism = "operator lowered as another"
     mended_by = "NaN asked for first, as an infinity"
@@ -49,6 +50,7 @@ class TvmBakedNoise(TvmDefect):
     where = "tvm/relax/frontend/torch/exported_program_translator.py: _randn, np.random.randn"
     operators = ("rand", "rand_like", "randn", "randn_like")
     mechanism = "baked-in random numbers"
+    threads = ("apache/tvm#18815",)
     mended_by = "the noise as an input (the patch explicit_noise)"
     draw = torch.Generator().manual_seed(0)
     inputs = {"x": torch.zeros(16), "first": torch.randn(16, generator=draw), "second": torch.randn(16, generator=draw)}
@@ -78,6 +80,7 @@ class TvmClampNan(TvmDefect):
 
     where = "tvm/relax/frontend/torch/base_fx_graph_translator.py: _clamp, relax.op.clip; so are maximum and relu"
     operators = ("clamp", "relu", "maximum", "minimum")
+    threads = ("apache/tvm#19579",)
     mechanism = "operator lowered as another"
     mended_by = "NaN put back by isnan"
     inputs = {"x": torch.tensor([-inf, -1.0, 0.0, 2.0, inf, nan])}
@@ -121,10 +124,13 @@ class TvmInstanceNorm(TvmDefect):
     NaN.
     """
 
-    where = "include/tvm/topi/nn/instance_norm.h: var = E[x * x] - mean * mean, from one reduction"
+    where = (
+        "include/tvm/topi/nn/instance_norm.h: var = E[x * x] - mean * mean, from one reduction; "
+        "that of layer_norm was mended by apache/tvm#19643"
+    )
     operators = ("instance_norm",)
     mechanism = "one-pass variance"
-    threads = ("apache/tvm#19592", "apache/tvm#14410")
+    threads = ("apache/tvm#14410",)
     mended_by = "the variance of what is left after the mean is taken away (the patch two_pass_norm)"
     limit = 1e-2  # rounding of the input alone, 5e-7, is 5e-5 of the deviation
     inputs = {"x": 10 + 0.01 * torch.randn(1, 64, 3840, generator=torch.Generator().manual_seed(0))}
@@ -144,6 +150,7 @@ class TvmIntegerAndHalf(TvmDefect):
     """
 
     where = "tvm/relax/frontend/torch/base_fx_graph_translator.py: _binary_op, call_binary_op"
+    threads = ("apache/tvm#20372",)
     mended_by = "the tensor cast to float before"
     inputs = {"x": torch.arange(4)}
 
@@ -204,7 +211,11 @@ class TvmNegativeIndex(TvmDefect):
     The importer hands the indices to take as they are, and what stands before the tensor in memory is read.
     """
 
-    where = "tvm/relax/frontend/torch/base_fx_graph_translator.py: _index_tensor, relax.op.take"
+    where = (
+        "tvm/relax/frontend/torch/base_fx_graph_translator.py: _index_tensor, relax.op.take; "
+        "the importer of ONNX adds the size since apache/tvm#19525"
+    )
+    threads = ("apache/tvm#19436",)
     mended_by = "the size added to what is negative"
     inputs = {"x": torch.arange(5.0) + 1, "i": torch.tensor([-1, 0, -2])}
 
@@ -221,13 +232,11 @@ class TvmNegativeIndex(TvmDefect):
 class TvmNotEqualNan(TvmDefect):
     """TVM finds NaN equal to NaN.
 
-    What asks for NaN by x != x is folded, or compiled to a comparison that NaN does not pass.
+    What asks for NaN by x != x is folded to false by the simplifier of expressions, for floats as for integers.
     """
 
-    where = (
-        "the simplifier of TIR expressions and the comparison that is compiled, "
-        "tvm/relax/transform/legalize_ops/binary.py"
-    )
+    where = "src/sym/rewrite_simplify.cc (src/arith in older versions): x == x is true, whatever the dtype"
+    threads = ("apache/tvm#17158",)
     operators = ("ne",)
     mechanism = "operator lowered as another"
     mended_by = "torch.isnan"
@@ -264,7 +273,7 @@ class TvmWrittenZero(TvmDefect):
     The simplifier folds a product with a 0 that is written as a number, so that NaN and infinity end there.
     """
 
-    where = "the simplifier of TIR expressions, which folds the product for floats as for integers"
+    where = "src/ir/prim/const_fold.h (src/arith in older versions): TryConstFold of Mul, for floats as for integers"
     mended_by = "a 0 that is an input"
     inputs = {"x": torch.tensor([-inf, -1.0, 0.0, 2.0, inf, nan]), "zero": torch.zeros(6)}
 

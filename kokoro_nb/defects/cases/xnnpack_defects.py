@@ -81,6 +81,7 @@ class XnnpackMaximumNan(XnnpackKernelDefect):
     configuration = "MaximumConfig"
     operators = ("maximum",)
     mechanism = "operator lowered as another"
+    threads = ("google/XNNPACK#441",)
     mended_by = "NaN put back by a comparison"
     limit = 0.0
     inputs = {"x": torch.tensor([-1.0, 0.0, 1.0, nan] * 8), "y": torch.zeros(32)}
@@ -167,7 +168,8 @@ class XnnpackSqrtLarge(XnnpackKernelDefect):
     """
 
     configuration = "SquareRootConfig"
-    mended_by = "the root of a quarter, doubled, and infinity set apart"
+    threads = ("google/XNNPACK#10399", "google/XNNPACK#10407")
+    mended_by = "four times the root of a sixteenth, and infinity set apart"
     inputs = {"x": torch.tensor([0.0, 1.0, 1e30, 1e38, 3e38, inf] * 4)}
 
     def broken(self, x: Tensor) -> Tensor:
@@ -183,7 +185,10 @@ class XnnpackTanhGelu(XnnpackDefect):
     The partitioner takes the operator without a look at approximate, and XNNPACK's gelu is the one with erf.
     """
 
-    where = "backends/xnnpack/partition/config/generic_node_configs.py: GeluConfig; operators/op_gelu.py"
+    where = (
+        "backends/xnnpack/partition/config/generic_node_configs.py: GeluConfig; operators/op_gelu.py; "
+        "mended after 1.5.1 by pytorch/executorch#22851"
+    )
     operators = ("gelu",)
     mechanism = "operator lowered as another"
     threads = ("pytorch/executorch#22851",)

@@ -10,6 +10,10 @@ from typing import Any
 import numpy as np
 import torch
 
+HOW = (  # what the reader of a report has to know
+    "Core ML is not needed: the script converts, and computes with NumPy what each operator of the converted program "
+    "means by the documentation of MIL."
+)
 FLOAT = np.float32
 
 
