@@ -42,7 +42,7 @@ class Defect:
     mechanism : str
         What happens in them, as `locate.mechanism` names it; empty where the operator says enough.
     threads : tuple of str
-        Public threads about it, ``owner/repository#number``.
+        Public threads about this very defect, ``owner/repository#number``: reports, and changes that made or mend it.
     """
 
     tool: str

@@ -232,10 +232,14 @@ class TvmNegativeIndex(TvmDefect):
 class TvmNotEqualNan(TvmDefect):
     """TVM finds NaN equal to NaN.
 
-    What asks for NaN by x != x is folded to false by the simplifier of expressions, for floats as for integers.
+    What asks for NaN by x != x is folded to false, for floats as for integers, and x != y is compiled to a comparison
+    that NaN does not pass.
     """
 
-    where = "src/sym/rewrite_simplify.cc (src/arith in older versions): x == x is true, whatever the dtype"
+    where = (
+        "src/sym/rewrite_simplify.cc (src/arith in older versions): x == x is true, whatever the dtype; "
+        "and the comparison that LLVM is given for !="
+    )
     threads = ("apache/tvm#17158",)
     operators = ("ne",)
     mechanism = "operator lowered as another"

@@ -153,7 +153,7 @@ def nearly_constant_decoder(seed: int = 0) -> Program:
 
 
 def offset_channels(seed: int = 0) -> Program:
-    """Instance norm over channels of mean 10 and deviation 0.01: as in apache/tvm#19592."""
+    """Instance norm over channels of mean 10 and deviation 0.01: what apache/tvm#19592 says of a layer norm."""
 
     def inputs() -> dict[str, Tensor]:
         x = torch.randn(1, 32, 960)
