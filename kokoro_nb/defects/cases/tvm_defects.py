@@ -232,13 +232,13 @@ class TvmNegativeIndex(TvmDefect):
 class TvmNotEqualNan(TvmDefect):
     """TVM finds NaN equal to NaN.
 
-    What asks for NaN by x != x is folded to false, for floats as for integers, and x != y is compiled to a comparison
-    that NaN does not pass.
+    What asks for NaN by x != x is folded to false, for floats as for integers, and any other != is compiled to LLVM's
+    ordered comparison, which NaN does not pass.
     """
 
     where = (
         "src/sym/rewrite_simplify.cc (src/arith in older versions): x == x is true, whatever the dtype; "
-        "and the comparison that LLVM is given for !="
+        "src/target/llvm/codegen_llvm.cc: NE is CreateFCmpONE, which is ordered"
     )
     threads = ("apache/tvm#17158",)
     operators = ("ne",)
