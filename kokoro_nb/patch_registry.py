@@ -9,10 +9,16 @@ Within = Callable[[Sequence[str]], AbstractContextManager[None]]
 Applied = Callable[[Any, Sequence[str]], AbstractContextManager[Any]]
 Curing = Callable[[Any, str], tuple[str, ...]]
 _CATALOGUES: list[tuple[Active, Within]] = []
-_REMEDIES: list[tuple[Curing, Applied]] = []
+_REMEDIES: list[tuple[Curing, Curing, Applied]] = []
 
 
-def register(active: Active, within: Within, curing: Curing | None = None, applied: Applied | None = None) -> None:
+def register(
+    active: Active,
+    within: Within,
+    curing: Curing | None = None,
+    needed: Curing | None = None,
+    applied: Applied | None = None,
+) -> None:
     """Add a catalogue of patches that replace methods of classes.
 
     Parameters
@@ -24,12 +30,15 @@ def register(active: Active, within: Within, curing: Curing | None = None, appli
     curing : callable, optional
         Takes a module and the name of an operator (``instance_norm``), and returns its patches that write this operator
         in another form and find something in the module to change.
+    needed : callable, optional
+        Takes a module and the name of a backend, and returns its patches without which the export there fails or goes
+        wrong, and that find something in the module to change.
     applied : callable, optional
         Takes a module and names of patches, and returns a context in which they are applied to it.
     """
     _CATALOGUES.append((active, within))
-    if curing is not None and applied is not None:
-        _REMEDIES.append((curing, applied))
+    if curing is not None and needed is not None and applied is not None:
+        _REMEDIES.append((curing, needed, applied))
 
 
 def active_patches() -> tuple[str, ...]:
@@ -47,4 +56,10 @@ def with_patches(names: Sequence[str]) -> AbstractContextManager[object]:
 
 def cures(module: Any, operator: str) -> tuple[tuple[str, Applied], ...]:
     """Return the patches that write an operator of a module in another form, each with what applies it."""
-    return tuple((name, applied) for curing, applied in _REMEDIES for name in curing(module, operator))
+    return tuple((name, applied) for curing, _, applied in _REMEDIES for name in curing(module, operator))
+
+
+def needed_patches(module: Any, backend: str) -> tuple[tuple[tuple[str, ...], Applied], ...]:
+    """Return, of each catalogue that has some, the patches that a backend needs for a module, and what applies them."""
+    found = ((needed(module, backend), applied) for _, needed, applied in _REMEDIES)
+    return tuple((names, applied) for names, applied in found if names)

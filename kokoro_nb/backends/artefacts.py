@@ -89,7 +89,7 @@ class FileBackend(ABC):
                         }
                         write_json(draft / META, {**about, **made})
                 except RungError as error:
-                    return error.failure(self.name)
+                    return error.failure(self.name).placed(exported.specification)
             else:
                 seconds = dict(meta["seconds"])
         return Artifact(self.name, place / self.file, exported.inputs, exported.outputs, seconds, meta is not None)

@@ -9,14 +9,14 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from kokoro_nb.backends.failed_operator import failed_line, failed_operator
+from kokoro_nb.backends.failed_operator import blamed_operator, failed_line, failed_operator
 from kokoro_nb.backends.signature import Arrays, TensorSpec
 from kokoro_nb.errors import InputError
 from kokoro_nb.time_spent import Kind, timed
@@ -52,6 +52,9 @@ class Failure:
         Class and text of the exception at the root of it, where it was raised from another one.
     log : str
         What was printed meanwhile: native runtimes say there why.
+    place, source : str
+        The operator that it is about, by its name in the program, and the line of the model that calls it; empty where
+        that is not known.
     """
 
     backend: str
@@ -60,6 +63,8 @@ class Failure:
     message: str
     cause: str = ""
     log: str = ""
+    place: str = ""
+    source: str = ""
 
     def __str__(self) -> str:
         words = f"{self.backend} fell from the rung '{self.rung}': {self.error}: {_first_line(self.message)}"
@@ -75,11 +80,18 @@ class Failure:
         """The line of the model that it is about; empty where no message quotes one."""
         return failed_line(self.message, self.log)
 
+    def placed(self, specification: Any) -> "Failure":
+        """Return it with the operator of a program that it is about, and its line, as far as they are known."""
+        blamed = blamed_operator(self, specification)
+        return (
+            self if blamed is None else replace(self, place=blamed.name, source=specification.source_line(blamed.name))
+        )
+
     def as_dict(self) -> dict[str, str]:
         """Return the row of a table."""
         error = _first_line(self.cause) or f"{self.error}: {_first_line(self.message)}"
         about = {"backend": self.backend, "outcome": "not exported", "rung": self.rung, "error": error}
-        return about | {"operator": self.operator, "line of the model": self.line}
+        return about | {"operator": self.place or self.operator, "line of the model": self.source or self.line}
 
 
 @dataclass(frozen=True)

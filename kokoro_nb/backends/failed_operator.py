@@ -1,12 +1,15 @@
 """Which operator, and which line of the model, the message of a failed export is about, as far as it says so."""
 
 import re
+from typing import Any
+
+from kokoro_nb.traces.operators import Operator
 
 OPERATORS = tuple(
     re.compile(pattern)
     for pattern in (
         r"\[target=(?:torch\.ops\.|executorch[\w.]*\._ops\.)?([\w.]+)\]",  # torch.fx
-        r"OpOverload\(op='([\w.]+)'",  # torch.onnx
+        r"OpOverload\(op='([\w.]+)', overload='([\w.]+)'",  # torch.onnx
         r"EdgeOpOverload: ([\w.]+)",  # ExecuTorch
         r"Operator torch\._ops\.([\w.]+) is not",
         r"Missing out variants: \{'([\w:.]+)'",
@@ -30,7 +33,7 @@ def failed_operator(*texts: str) -> str:
     >>> failed_operator("Unsupported function types ['cumprod.default']", "converting 'x' op")
     'cumprod.default'
     """
-    return next((found[1] for text in texts for one in OPERATORS if (found := one.search(text))), "")
+    return next((".".join(found.groups()) for text in texts for one in OPERATORS if (found := one.search(text))), "")
 
 
 def failed_line(*texts: str) -> str:
@@ -46,3 +49,20 @@ def failed_line(*texts: str) -> str:
             file = re.split(r"[/\\]", last["file"])[-1]
             return f"{file}:{last['line']}, in {last['function']}: {last['code'].strip()}".removesuffix(": ")
     return ""
+
+
+def blamed_operator(failure: Any, specification: Any) -> Operator | None:
+    """Return the operator of a program that the error of a `Failure` is about: at the line that it quotes, if it does.
+
+    Where it quotes none, the first of those that it names in full: all of them are refused.
+    """
+    text = f"{failure.message}\n{failure.cause}"
+    operators = specification.operators
+    # TVM's importer names operators without their namespace: 'complex.default'
+    written = {one.op: (one.op, one.op.partition(".")[2]) for one in operators}
+    named = [
+        one for one in operators if one.op == failure.operator or any(f"'{word}'" in text for word in written[one.op])
+    ]
+    line = failure.line.partition(",")[0]
+    at_line = [one for one in operators if line and specification.source_line(one.name) == line]
+    return next((one for one in (*(one for one in at_line if one in named), *at_line, *named)), None)

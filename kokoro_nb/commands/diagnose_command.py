@@ -53,6 +53,7 @@ def add(commands: Any) -> None:
         "--method", default="auto", choices=("auto", "tracing", "bisection"), metavar="M", help="tracing or bisection"
     )
     diagnose.add_argument("--fault", action="append", default=[], metavar="SPEC", help="plant kind/seed@operator first")
+    diagnose.add_argument("--no-remedies", action="store_true", help="do not try what cures it, which exports again")
     diagnose.add_argument("--json", action="store_true", help="as JSON")
     diagnose.add_argument("--html", type=Path, metavar="FILE", help="write the diagnosis as an HTML page")
     diagnose.add_argument("--bundle", type=Path, metavar="DIR", help="write what reproduces the culprit alone")
@@ -82,10 +83,9 @@ def _diagnose(arguments: argparse.Namespace) -> int:
     else:
         patches = _patches(given.patches, EXPORT_PATCHES, EXPORT_PATCHES)
         target = kokoro_decoder(given.weights, given.seed, given.text, given.frames, given.fault, patches)
-    known = target.healthy if target.reference is None else target.reference
-    found = diagnose(
-        target.candidate, target.inputs, given.backend, known, given.method, given.precision, artefact=given.artefact
-    )
+    known = target.reference or (target.healthy if given.fault else None)
+    about: Any = {"method": given.method, "precision": given.precision, "artefact": given.artefact}
+    found = diagnose(target.candidate, target.inputs, given.backend, known, remedies=not given.no_remedies, **about)
     if given.html:
         found.page(given.html)
     unwritten = _bundled(found, given.bundle) if given.bundle else ""

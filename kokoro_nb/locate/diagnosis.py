@@ -103,6 +103,9 @@ class Diagnosis:
         """What to do next, where what is wrong is not localised; empty where it is."""
         if self.exit_status != 3:
             return ""
+        cure = next((one for one in self.remedies if one.verdict == "pass"), None)
+        if cure is not None:
+            return f"apply what cures it ({cure.name}), and diagnose again"
         if self.failure is not None:
             return "export the parts of the module one by one, or with patches, until the one that fails is found"
         if self.bisection is None:

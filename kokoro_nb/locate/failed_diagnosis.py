@@ -2,6 +2,7 @@
 
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.failed_operator import blamed_operator
 from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.diagnosis import Diagnosis
@@ -16,7 +17,7 @@ RANDOM = ("rand", "randn", "rand_like", "randn_like", "normal", "bernoulli", "dr
 def failed_diagnosis(failure: Failure, candidate: Exported | None = None, inputs: Arrays | None = None) -> Diagnosis:
     """Return the diagnosis of a failed export, with the first operator that the error names as the culprit."""
     why = f"the program fell from the rung '{failure.rung}', so that nothing could be measured"
-    operator = None if candidate is None else _named(failure, candidate)
+    operator = None if candidate is None else blamed_operator(failure, candidate.specification)
     culprits: tuple[Culprit, ...] = ()
     if operator is not None and candidate is not None and inputs is not None:
         culprit = Culprit(
@@ -32,18 +33,6 @@ def failed_diagnosis(failure: Failure, candidate: Exported | None = None, inputs
         )
         culprits = (with_known_defect(culprit, candidate),)
     return Diagnosis(failure.backend, "export", why, "fail", culprits, f"{failure}.", failure)
-
-
-def _named(failure: Failure, candidate: Exported) -> Operator | None:
-    text = f"{failure.message}\n{failure.cause}"
-    words = {failure.operator} if failure.operator else set()
-    operators = candidate.specification.operators
-    # TVM's importer names operators without their namespace: 'complex.default'
-    written = {one.op: (one.op, one.op.partition(".")[2]) for one in operators}
-    named = [one for one in operators if one.op in words or any(f"'{word}'" in text for word in written[one.op])]
-    line = failure.line.partition(",")[0]
-    at_line = [one for one in operators if line and candidate.specification.source_line(one.name) == line]
-    return next(iter([*named, *at_line]), None)
 
 
 def _mechanism(operator: Operator, failure: Failure) -> Mechanism:

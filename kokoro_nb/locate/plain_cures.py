@@ -1,4 +1,4 @@
-"""The plainest cures, measured: the program as its reference has it, a file exported anew, noise that is an input."""
+"""The plainest cures, measured: the reference's form, a file exported anew, noise as an input, all patches needed."""
 
 from kokoro_nb.backends.base import Backend, Failure
 from kokoro_nb.backends.exported import Exported, as_exported
@@ -7,7 +7,7 @@ from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.locate.noise_input import noise_as_input
 from kokoro_nb.locate.output_error import OutputError, worst_output
 from kokoro_nb.locate.remedy import Remedy, RemedyKind
-from kokoro_nb.patch_registry import with_patches
+from kokoro_nb.patch_registry import needed_patches, with_patches
 
 RIGHT = 1e-3  # of the peak: healthy float32 exports are nearer by far, and none of the faults that are cured so
 
@@ -37,6 +37,19 @@ def with_noise_as_input(runtime: Backend, candidate: Exported, inputs: Arrays, b
         module, given = noise_as_input(candidate.module, inputs)
         exported = as_exported(module, given, runtime.name)
     return _measured("other form", name, statement, runtime, exported, given, before)
+
+
+def with_needed_patches(runtime: Backend, candidate: Exported, inputs: Arrays) -> tuple[Remedy, ...]:
+    """Return what the patches do that the runtime is known to need, all of a catalogue at once, where there are any."""
+    found = []
+    with with_patches(candidate.patches):
+        for names, applied in needed_patches(candidate.module, runtime.name):
+            listed = ", ".join(names)
+            statement = f"The patch{'es' if len(names) > 1 else ''} {listed} that {runtime.name} needs."
+            with applied(candidate.module, names) as module:
+                exported = as_exported(module, inputs, runtime.name)
+                found.append(_measured("patch", listed, statement, runtime, exported, inputs, None))
+    return tuple(found)
 
 
 def _measured(

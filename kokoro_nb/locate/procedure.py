@@ -17,7 +17,12 @@ from kokoro_nb.locate.failed_diagnosis import failed_diagnosis
 from kokoro_nb.locate.file_mechanisms import with_facts
 from kokoro_nb.locate.investigation import investigate, reference_trace
 from kokoro_nb.locate.paired_programs import Parting, other_program, parting
-from kokoro_nb.locate.plain_cures import as_the_reference, exported_anew, with_noise_as_input
+from kokoro_nb.locate.plain_cures import (
+    as_the_reference,
+    exported_anew,
+    with_needed_patches,
+    with_noise_as_input,
+)
 from kokoro_nb.locate.subject import Subject
 from kokoro_nb.locate.traced_diagnosis import traced_diagnosis
 from kokoro_nb.traces.trace import Trace
@@ -108,6 +113,8 @@ def diagnose(
             found = _rewritten(found, parted, runtime, healthy, given)
             return _cured_as_well(found, runtime, healthy, given, folder) if remedies else found
     found = _examined(runtime, candidate, inputs, reference, method, precision, folder, limit, file)
+    if remedies and found.failure is not None and (known := with_needed_patches(runtime, candidate, inputs)):
+        return replace(found, remedies=known)
     if not remedies or not found.culprits:
         return found
     if file is not None:

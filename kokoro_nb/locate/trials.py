@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,12 @@ from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.backends.signature import as_array
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.culprit import Culprit
+from kokoro_nb.locate.investigation import reference_trace
+from kokoro_nb.locate.local_error import explained_errors
 from kokoro_nb.locate.other_forms import FORMS, float32_region, in_other_form, kept_in_float32
 from kokoro_nb.locate.output_error import OutputError, OutputLimit, worst_output
+from kokoro_nb.locate.output_limit import output_error
+from kokoro_nb.locate.precision.degradation import LOST
 from kokoro_nb.locate.remedy import Remedy, RemedyKind
 from kokoro_nb.locate.subject import Subject
 from kokoro_nb.patch_registry import cures, with_patches
@@ -41,6 +45,7 @@ def tried(subject: Subject, culprits: tuple[Culprit, ...], output: OutputError) 
     known: Any = subject.known
     right = known.meaning.run(known.inputs, double=True)
     limits = dict.fromkeys(right, OutputLimit(output.limit, output.basis))
+    explained = cache(lambda: explained_errors(reference_trace(subject.healthy, subject.inputs)))
     for kind, name, statement, outcome in _plans(subject, culprits):
         try:
             with quietly():
@@ -51,6 +56,10 @@ def tried(subject: Subject, culprits: tuple[Culprit, ...], output: OutputError) 
             found.append(Remedy(kind, name, statement, output.of_peak, float("nan"), "unknown", str(outputs)))
             continue
         after = worst_output(right, outputs, limits)
+        if after.verdict == "fail" and after.of_peak <= LOST and subject.limit is None:
+            # what was sick had the limit of PyTorch's own rounding; another order of sums may be further off
+            dtypes = [operator.dtype for operator in subject.candidate.specification.operators]
+            after, _ = output_error(known, outputs, dtypes, explained())
         reason = "" if after.verdict == "pass" else str(after)
         found.append(
             Remedy(kind, name, statement, output.of_peak, after.of_peak, after.verdict, reason, outputs=outputs)

@@ -320,4 +320,14 @@ def curing(model: nn.Module, operator: str) -> tuple[str, ...]:
     return tuple(name for name, patch in PATCHES.items() if operator in patch.cures and patch.finds(model))
 
 
-register(active, class_patches, curing, patched)  # a runtime that copies a module asks there which patches are on
+def needed(model: nn.Module, backend: str) -> tuple[str, ...]:
+    """Return the patches that `backend` needs, find something in `model` to change, and are not on."""
+    names = {name for name, patch in PATCHES.items() if patch.finds(model) and name not in active()}
+    wanted = {name for name in names if any(backend.startswith(one) for one in PATCHES[name].needed_by)}
+    wanted |= {one for name in wanted for one in PATCHES[name].requires if one in names}
+    return tuple(name for name in PATCHES if name in wanted)
+
+
+register(
+    active, class_patches, curing, needed, patched
+)  # a runtime that copies a module asks there which patches are on

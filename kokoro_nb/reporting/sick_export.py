@@ -176,8 +176,9 @@ def card(row: Row, page: str = "", name: str = "", bundle: str = "") -> Fragment
 def _culprit(row: Row) -> tuple[str, str]:
     failure, culprits = row.get("failure"), row.get("culprits") or []
     if failure:
-        named = failure.get("operator") or "the message names no operator"
-        return _operator(named, "", failure.get("line of the model", "")), f"{named} {failure.get('line of the model')}"
+        named, line = failure.get("operator") or "the message names no operator", failure.get("line of the model", "")
+        path, _, kind = named.partition(":")
+        return _operator(path or "(the module itself)", kind, line), f"{named} {line}"
     if not culprits:
         text = f"No single operator is named. {row.get('statement', '')}"
         return escape(text), text
@@ -238,7 +239,7 @@ def _cure(row: Row) -> tuple[str, str]:
         return escape(text), text
     best = remedies[0]
     before, after = (_figure(best.get(f"output {side} (of peak)")) for side in ("before", "after"))
-    figures = f"error of the output {_error(before)} → {_error(after)}"
+    figures = f"error of the output {'not exported' if row.get('failure') else _error(before)} → {_error(after)}"
     head = f"<strong>{escape(str(best['remedy']))}</strong> ({escape(str(best['kind']))}): {escape(figures)}"
     return head + f'<span class="knb-reason">{escape(str(best["what is changed"]))}</span>', (
         f"{best['remedy']} ({best['kind']}): {figures}"

@@ -32,7 +32,7 @@ The following call raised this error:
     [
         (FX, "aten._to_copy.default", "net.py:15, in head: return torch.nonzero(x).float()"),
         (GUARD, "", "net.py:7, in forward: if x.sum() > 0:"),
-        ("No ONNX function found for <OpOverload(op='prims.prod', overload='default')>.", "prims.prod", ""),
+        ("No ONNX function found for <OpOverload(op='prims.prod', overload='default')>.", "prims.prod.default", ""),
         ("Operator torch._ops.aten.cumprod.default is not in Core ATen opset", "aten.cumprod.default", ""),
         ("Operator: <EdgeOpOverload: aten.abs.default>: schema = aten::abs", "aten.abs.default", ""),
         ("Unsupported fx node alias, kind alias", "alias", ""),
@@ -63,3 +63,21 @@ def test_a_failed_export_is_a_row_with_the_line_of_the_model(tmp_path):
     line = Product.forward.__code__.co_firstlineno + 1
     assert row["line of the model"] == f"test_failed_operator.py:{line}, in forward: if x.sum() > 0:"
     assert "data-dependent" in row["error"]
+
+
+class Turned(torch.nn.Module):
+    def forward(self, x):
+        y = x * 2
+        return torch.view_as_real(y * torch.exp(y * 1j))
+
+
+def test_a_failed_export_is_about_the_operator_at_the_line_that_the_error_quotes(tmp_path):
+    found = backend("executorch-xnnpack").export(Turned().eval(), {"x": torch.ones(2, 3)}, tmp_path)
+    line = Turned.forward.__code__.co_firstlineno + 2
+    assert (found.place, found.source) == (":mul#2", f"test_failed_operator.py:{line}")
+    assert found.as_dict()["operator"] == ":mul#2"
+
+
+def test_an_operator_that_the_error_names_in_part_is_not_said_to_be_one_of_several(tmp_path):
+    found = backend("onnxruntime").export(Turned().eval(), {"x": torch.ones(2, 3)}, tmp_path)
+    assert (found.operator, found.place, found.source) == ("aten.mul.Scalar", "", "")

@@ -230,3 +230,13 @@ def test_a_delegate_is_bisected(capsys):
     assert (found["method"], found["verdict"]) == ("bisection", "fail")
     assert [one["tap"] for one in found["culprits"]] == ["decoder.decode.1.norm1:add"]
     assert found["searches"][0]["compilations"] <= found["searches"][0]["at most"]
+
+
+def test_what_cures_it_is_tried_unless_it_is_not_wanted(net, capsys, tmp_path):
+    sick = tmp_path / "sick.py"
+    sick.write_text(MODULE.replace("(x.sin() * 2).exp() + 1", "torch.atan2(0 * x, -x)"))
+    arguments = ["diagnose", f"{sick}:example", "--backend", "onnxruntime"]
+    assert main(arguments) == 1
+    assert "remedy: :atan2 is written in another form" in capsys.readouterr().out
+    assert main([*arguments, "--no-remedies"]) == 1
+    assert "remedy" not in capsys.readouterr().out

@@ -2,13 +2,16 @@
 
 import inspect
 
+import numpy as np
 import torch
+from kokoro.istftnet import TorchSTFT
 from torch import nn
 
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.locate import diagnose
 from kokoro_nb.locate.failed_diagnosis import failed_diagnosis
+from kokoro_nb.patch_registry import needed_patches
 
 
 class Noisy(nn.Module):
@@ -59,3 +62,23 @@ def test_an_error_that_names_none_is_not_localised():
     found = _found("out of memory")
     assert (found.verdict, found.exit_status, found.culprits) == ("fail", 3, ())
     assert "one by one" in found.next_step
+
+
+class Transformed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stft = TorchSTFT(20, 5, 20)
+
+    def forward(self, x):
+        magnitude, phase = self.stft.transform(x)
+        return self.stft.inverse(magnitude, phase)
+
+
+def test_the_patches_that_a_runtime_needs_are_tried_where_nothing_is_exported(tmp_path):
+    x = {"x": torch.randn(1, 200, generator=torch.Generator().manual_seed(0))}
+    found = diagnose(Transformed(), x, "onnxruntime", folder=tmp_path, remedies=True)
+    (remedy,) = found.remedies
+    assert (remedy.kind, remedy.name, remedy.verdict) == ("patch", "custom_stft, exact_istft", "pass")
+    assert np.isnan(remedy.error_before)
+    assert found.next_step == "apply what cures it (custom_stft, exact_istft), and diagnose again"
+    assert needed_patches(Transformed(), "eager") == ()

@@ -140,6 +140,29 @@ def test_what_is_float32_is_not_tried_in_float32():
     assert [*_in_float32(subject, [":cumsum"])] == []
 
 
+class Sung(nn.Module):
+    """A norm of a channel that hardly varies, and a phase that the order of a sum moves by more than PyTorch's own."""
+
+    def forward(self, x, f):
+        phase = torch.cumsum(f, -1) % 1
+        return F.instance_norm(x).mean(1, keepdim=True) + torch.sin(2 * torch.pi * 9 * phase)
+
+
+def test_a_cure_is_allowed_what_rounding_makes_of_the_output_on_a_runtime(tmp_path):
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(1, 8, 960, generator=generator)
+    x[:, :4] = 100 + 1e-3 * x[:, :4]
+    f = 0.03 + 0.05 * torch.rand(1, 1, 120, generator=generator)
+    inputs = {"x": x, "f": f.repeat_interleave(8, -1)}
+    found = diagnose(Sung(), inputs, "tvm-unfused", folder=tmp_path, remedies=True)
+    assert np.isnan(found.output.of_peak)
+    (remedy,) = found.remedies
+    assert remedy.verdict == "pass"
+    assert remedy.error_after > found.output.limit
+    strict = diagnose(Sung(), inputs, "tvm-unfused", folder=tmp_path, limit=found.output.limit, remedies=True)
+    assert {one.verdict for one in strict.remedies} == {"fail"}
+
+
 def test_there_is_nothing_to_cure_in_what_is_right():
     found = diagnose(Applied(torch.sin), {"x": X}, "onnxruntime", remedies=True)
     assert (found.verdict, found.remedies) == ("pass", ())
