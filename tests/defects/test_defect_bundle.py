@@ -51,7 +51,7 @@ def _imported(source):
 @pytest.mark.parametrize("known", DEFECTS, ids=lambda known: known.name)
 def test_it_needs_only_torch_numpy_safetensors_and_the_packages_of_the_case(known, tmp_path):
     folder = write_bundle(known, tmp_path / "bundle", DefectMeasurement(known, absent="Not measured."))
-    own = {"tvm": "apache-tvm", "sherpa_onnx": "sherpa-onnx"}
+    own = {"tvm": "apache-tvm", "sherpa_onnx": "sherpa-onnx", "espeakng_loader": "espeakng-loader"}
     needed = set().union(*(_imported(path.read_text(encoding="utf-8")) for path in folder.glob("*.py")))
     packages = {own.get(name, name) for name in needed - set(sys.stdlib_module_names)}
     assert packages <= {"torch", "numpy", "safetensors", *known.packages}

@@ -18,12 +18,12 @@ class SherpaOnnxDefect(Defect):
     """A file of one operator, with a vocabulary of three symbols, spoken in a process of its own."""
 
     tool = "sherpa-onnx"
-    packages = ("sherpa-onnx", "onnx")
+    packages: tuple[str, ...] = ("sherpa-onnx", "onnx")
     script = """
-import json, sys
+import json, os, sys
 import numpy as np, sherpa_onnx as s
 about, folder = json.loads(sys.argv[1]), sys.argv[2]
-files = {name: f"{folder}/{file}" for name, file in about["files"].items()}
+files = {name: os.path.join(folder, file) for name, file in about["files"].items()}
 kokoro = s.OfflineTtsKokoroModelConfig(**files)
 speaker = s.OfflineTts(s.OfflineTtsConfig(model=s.OfflineTtsModelConfig(kokoro=kokoro)))
 config = s.GenerationConfig()
@@ -32,6 +32,8 @@ for name, value in about["set"].items():
     setattr(config, name, value)
 np.save(f"{folder}/audio.npy", np.array(speaker.generate(about["text"], config).samples, np.float32))
 """
+
+    table, words, espeak = "a 1\nb 2\n. 4\n", "ab a b\n", ""
 
     def spoken(self, text: str = "", rows: int = 510, half: bool = False, **settings: Any) -> np.ndarray:
         import onnx
@@ -53,9 +55,10 @@ np.save(f"{folder}/audio.npy", np.array(speaker.generate(about["text"], config).
             helper.set_model_props(model, about)
             onnx.save(model, place / "model.onnx")
             np.zeros(rows * 256, np.float32).tofile(place / "voices.bin")
-            (place / "tokens.txt").write_text("a 1\nb 2\n. 4\n")
-            (place / "lexicon.txt").write_text("ab a b\n")
+            (place / "tokens.txt").write_text(self.table, encoding="utf-8")
+            (place / "lexicon.txt").write_text(self.words, encoding="utf-8")
             files = {"model": "model.onnx", "voices": "voices.bin", "tokens": "tokens.txt", "lexicon": "lexicon.txt"}
+            files |= {"data_dir": self.espeak} if self.espeak else {}
             job = json.dumps({"files": files, "text": text, "set": settings})
             done = subprocess.run([sys.executable, "-c", self.script, job, folder], capture_output=True, text=True)
             if done.returncode:
@@ -117,3 +120,28 @@ class SherpaOnnxHalfAudio(SherpaOnnxDefect):
 
     def mended(self, ids: Tensor) -> np.ndarray:
         return self.spoken(phoneme_codepoints=[[ord(symbol) for symbol in "ababab"]])
+
+
+class SherpaOnnxUnreadLexicon(SherpaOnnxDefect):
+    """sherpa-onnx 1.13.4 never reads an English lexicon that it was given.
+
+    The file has to name a voice of espeak-ng, en-us unless it names another, and every word goes to espeak-ng with it.
+    """
+
+    packages = ("sherpa-onnx", "onnx", "espeakng-loader")
+    where = "sherpa-onnx/csrc/offline-tts-kokoro-impl.h: the choice of the front end in 1.x, found by what it feeds"
+    mended_by = "symbols numbered so that espeak-ng's own pronunciation has these ids; or sherpa-onnx 2.0 and later"
+    varies = "Only 1.x has it: from 2.0 on there is no espeak-ng, and the lexicon is read."
+    inputs = {"ids": torch.tensor([0.0, 1, 2, 3, 0])}
+
+    def said(self, table: str, words: str) -> np.ndarray:
+        import espeakng_loader
+
+        self.table, self.words, self.espeak = table, words, espeakng_loader.get_data_path()
+        return self.spoken("ab")
+
+    def broken(self, ids: Tensor) -> np.ndarray:
+        return self.said("a 1\nc 2\nb 3\næ 5\nˈ 7\n", "ab a c b\n")
+
+    def mended(self, ids: Tensor) -> np.ndarray:
+        return self.said("ˈ 1\næ 2\nb 3\n", "ab ˈ æ b\n")

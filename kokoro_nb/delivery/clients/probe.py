@@ -15,6 +15,7 @@ from kokoro_nb.delivery.clients.client_contract import ClientContract, Dtype
 from kokoro_nb.delivery.clients.client_delivery import WORDS, require_free, write_client
 from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.delivery.clients.material import Material
+from kokoro_nb.delivery.clients.probe_pair import ProbePredictor, ProbeSynthesizer, probe_pair
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLE_RATE, full_config
 from kokoro_nb.storage import atomic, cache_dir
@@ -25,6 +26,7 @@ FLOOR, RANGE = 0.1, 0.4  # level of the number 0, and how much more 1 has
 WHOLE = 1024.0  # ids and rows are divided by it
 FASTEST = 8.0  # speeds are divided by it
 LAYOUT = 777  # stands in the last column of every row
+PADDING = 1023  # stands for a token that a mask hides
 BEGIN, END = (1.0, 0.0, 1.0, 0.0), (0.0, 1.0, 0.0, 1.0)
 LIMIT = 0.02  # levels below this share of full scale are silence
 
@@ -47,7 +49,7 @@ class ProbeReading:
     Attributes
     ----------
     ids : tuple of int
-        With the pads, as fed.
+        With the pads, as fed; what a mask hides is not among them.
     row, voice : int
         Row of the table, and number of the voice.
     layout : bool
@@ -58,6 +60,10 @@ class ProbeReading:
     lead, middle, tail : float, s
         What is left of the three silences of 0.5 s.
     sample_rate : int, Hz
+    hidden : int
+        Tokens behind the text that a mask hides.
+    dtype : str
+        Of the audio as it was saved: ``16 bit`` where every sample is a whole number of 2^-15, else ``float``.
     """
 
     ids: tuple[int, ...]
@@ -70,6 +76,8 @@ class ProbeReading:
     middle: float
     tail: float
     sample_rate: int
+    hidden: int = 0
+    dtype: str = "float"
 
     @property
     def count(self) -> int:
@@ -95,6 +103,7 @@ class ProbeVerdict:
         """Return a row for each thing that was read."""
         r = self.reading
         said = {"ids": " ".join(map(str, r.ids)), "row": r.row, "voice": r.voice, "speed": round(r.speed, 3)}
+        said |= {"hidden": r.hidden, "dtype": r.dtype}
         silences = {"lead (s)": round(r.lead, 3), "middle (s)": round(r.middle, 3), "tail (s)": round(r.tail, 3)}
         return [
             {"what": name, "as fed": value} for name, value in {**said, "gain": round(r.gain, 4), **silences}.items()
@@ -123,17 +132,26 @@ def write_probe(
         If the client is unknown or the folder is not empty.
     """
     rules = contract(client)
+    if rules.form == "Core ML":
+        raise InputError(f"There is no probe for {rules.label} yet; its seven programs give no room for one.")
     require_free(Path(folder), force)
     names = {f"probe_{number}": np.zeros((510, 256), np.float32) for number in range(voices)}
     with atomic(folder) as draft:
-        write_client(ProbeMaterial(_program(), {"vocab": full_config()["vocab"]}, names, dtype, WORDS), rules, draft)
+        write_client(
+            ProbeMaterial(_program(rules), {"vocab": full_config()["vocab"]}, names, dtype, WORDS), rules, draft
+        )
     return rules
 
 
-def _program() -> Path:
-    """Return the file of the probe, which is the same for every client."""
+def _program(rules: ClientContract) -> Path:
+    """Return the file of the probe, which is the same for every client that takes ONNX, or the folder of both."""
     import onnx
 
+    if rules.form == "ExecuTorch":
+        quiet = SILENCE // HOLD
+        markers, scales = (BEGIN, END), (WHOLE, FASTEST, FLOOR, RANGE)
+        frames = 3 * quiet + len(BEGIN) + len(END) + 5
+        return probe_pair(rules, ProbePredictor(frames), ProbeSynthesizer(*markers, *scales, quiet, PADDING))
     path = cache_dir() / "client_programs" / "probe_1.onnx"
     if not path.is_file():
         with atomic(path) as draft:
@@ -251,11 +269,12 @@ def read_probe(audio: np.ndarray, sample_rate: int = SAMPLE_RATE) -> ProbeReadin
     gain = levels[begin] / (FLOOR + RANGE)
     numbers = (np.abs(levels / gain) - FLOOR) / RANGE
     count = round(numbers[begin + 4] * WHOLE)
-    ids = tuple(round(number * WHOLE) for number in numbers[begin + 5 : end - 4])
+    every = [round(number * WHOLE) for number in numbers[begin + 5 : end - 4]]
+    ids = tuple(number for number in every if number != PADDING)
     if len(ids) != count:
         raise InputError(f"The audio holds {len(ids)} of {count} ids: the client has cut it, or joined several texts.")
     row, voice, layout = (round(number * WHOLE) for number in numbers[end - 4 : end - 1])
-    first, last = begin + 5 + count, end - 4
+    first, last = begin + 5 + len(every), end - 4
     return ProbeReading(
         ids,
         row,
@@ -267,6 +286,8 @@ def read_probe(audio: np.ndarray, sample_rate: int = SAMPLE_RATE) -> ProbeReadin
         (edges[last][0] - edges[first - 1][1]) / sample_rate,
         (len(audio) - edges[end + 3][1]) / sample_rate,
         sample_rate,
+        len(every) - len(ids),
+        "16 bit" if not (audio * 32768 % 1).any() else "float",
     )
 
 

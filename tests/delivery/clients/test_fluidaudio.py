@@ -173,7 +173,10 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("name", BROKEN)
+SLOW = ("mute", "16-bit scale", "an input called x", "audio called y", "samples cut")
+
+
+@pytest.mark.parametrize("name", [pytest.param(one, marks=pytest.mark.slow) if one in SLOW else one for one in BROKEN])
 def test_what_is_wrong_is_named(folder, name):
     change, rule = BROKEN[name]
     change(folder)

@@ -16,6 +16,7 @@ from kokoro_nb.delivery.clients.imitation import imitate
 from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.delivery.clients.mending import mend
 from kokoro_nb.delivery.clients.model_schema import METHOD
+from kokoro_nb.delivery.clients.probe import compare_reading, read_probe, write_probe
 from kokoro_nb.delivery.clients.pte_programs import lowered
 from kokoro_nb.delivery.clients.react_native_client import PREDICTOR, SYNTHESIZER
 from kokoro_nb.delivery.clients.react_native_host import PteProgram, ReactNativeHost, fitted
@@ -248,3 +249,34 @@ def test_the_schema_is_in_the_file_itself(good):
     told = PteProgram(good / PREDICTOR).told()
     assert json.dumps(told, sort_keys=True)
     assert told["forward"]["inputs"][0]["dtype"] == "int64"
+
+
+def test_the_probe_says_what_the_client_feeds(tmp_path):
+    write_probe(CLIENT, tmp_path / "probe")
+    host = ReactNativeHost(tmp_path / "probe", RULES)
+    known = vocabulary(tmp_path / "probe")
+    for symbols, speed, hidden in ((SYMBOLS, 0.8, 0), ("hˈ", 1.5, 4)):
+        ids = (0, *(known[symbol] for symbol in symbols), 0)
+        said = host.utter(Request(symbols, "probe_1", 1, speed))
+        for audio in (said.audio, said.played):
+            read = read_probe(audio)
+            assert (read.ids, read.row, read.voice, read.hidden, read.layout) == (
+                ids,
+                len(symbols) - 1,
+                1,
+                hidden,
+                True,
+            )
+            assert compare_reading(read, CLIENT, ids, speed).deviations == ()
+        assert (read_probe(said.audio).lead, read_probe(said.audio).tail) == (0.5, 0.5)
+        assert read_probe(said.played).lead < 0.051
+    assert read_probe(np.round(said.audio * 32767) / 32768).dtype == "16 bit"
+    assert read_probe(said.audio).dtype == "float"
+    told = [one.rule for one in check_delivery(tmp_path / "probe", CLIENT).deviations]
+    assert not [rule for rule in told if rule.startswith(("schema", "output", "does not"))]
+
+
+def test_there_is_no_probe_of_seven_programs(tmp_path):
+    with pytest.raises(InputError, match="There is no probe for fluidaudio"):
+        write_probe("fluidaudio", tmp_path / "probe")
+    assert list(tmp_path.iterdir()) == []
