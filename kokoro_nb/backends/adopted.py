@@ -230,11 +230,12 @@ def _other(path: Path, name: str, shape: tuple[int, ...], spec: TensorSpec) -> s
 
 
 def _require_weights(path: Path, model: Any, exported: Exported) -> None:
-    """Refuse a file in which less than half of the module's large weights are found."""
+    """Refuse a file in which less than half of the module's large weights are found; where it has none, of all."""
     from onnx import numpy_helper
 
     stored: Mapping[str, Any] = exported.program.state_dict
-    mine = [value.numpy() for value in stored.values() if value.numel() >= LARGE and value.is_floating_point()]
+    floats = [value.numpy() for value in stored.values() if value.numel() > 1 and value.is_floating_point()]
+    mine = [value for value in floats if value.size >= LARGE] or floats
     attributes = (one.t for node in model.graph.node for one in node.attribute if one.HasField("t"))
     theirs = [numpy_helper.to_array(tensor) for tensor in (*model.graph.initializer, *attributes)]
     there = sum(any(_holds(tensor, value) for tensor in theirs if tensor.size >= value.size) for value in mine)

@@ -63,6 +63,18 @@ def test_nothing_is_left_of_a_file_that_was_refused(module, tmp_path):
     assert not (tmp_path / "artefacts").exists()
 
 
+def test_a_small_module_is_told_from_another_by_its_small_weights(tmp_path):
+    inputs = {"input": torch.ones(2, 3)}
+    torch.manual_seed(0)
+    mine, other = nn.Linear(3, 4).eval(), nn.Linear(3, 4).eval()
+    runtime, exported = backend("onnxruntime"), export_program(mine, inputs)
+    file = sick_files.legacy_onnx(other, inputs, tmp_path / "other.onnx")
+    with pytest.raises(InputError, match="0 of the module's 2 larger weights"):
+        adopted(runtime, exported, file, inputs, tmp_path / "artefacts")
+    own = sick_files.legacy_onnx(mine, inputs, tmp_path / "own.onnx")
+    assert adopted(runtime, exported, own, inputs, tmp_path / "artefacts").folder.exists()
+
+
 class Scaled(Net):
     def __init__(self):
         super().__init__()
