@@ -9,9 +9,8 @@ from torch import Tensor
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import MAX_PHONEMES, STYLE
 from kokoro_nb.models.kokoro import Kokoro
-from kokoro_nb.models.weights import read_state, read_torch
+from kokoro_nb.models.voice_files import SEVERAL, SUFFIXES, read_voice
 
-SHAPE = (MAX_PHONEMES, 1, 2 * STYLE)
 SEEDED = re.compile(r"seeded(?::(\d+))?")
 SPREAD = 0.3  # standard deviation of the stand-in's style; an assumption, no published voice can be read offline
 
@@ -24,9 +23,10 @@ def load_voice(kokoro: Kokoro, voice: str = "") -> Tensor:
     kokoro : Kokoro
         The model, which knows where its voices lie.
     voice : str
-        A voice's name (``af_heart``), a file, ``seeded`` or ``seeded:3`` (seed 3) for a random stand-in, a blend of
-        these such as ``af_heart:0.6+am_adam:0.4`` or ``seeded:3:0.6+seeded:4:0.4`` (shares are divided by their sum;
-        none means one), or empty for the model's default.
+        A voice's name (``af_heart``), a file (see `voice_files`), one voice of a file of several
+        (``voices-v1.0.bin:af_heart``), ``seeded`` or ``seeded:3`` (seed 3) for a random stand-in, a blend of these such
+        as ``af_heart:0.6+am_adam:0.4`` or ``seeded:3:0.6,seeded:4:0.4`` (shares are divided by their sum; none means
+        one), or empty for the model's default.
 
     Returns
     -------
@@ -39,10 +39,12 @@ def load_voice(kokoro: Kokoro, voice: str = "") -> Tensor:
         If a voice is unknown, its table has another shape or holds NaN or infinity, or a share is no positive
         number.
     """
-    parts = [part.strip() for part in (voice or kokoro.default_voice).split("+")]
+    parts = [part.strip() for part in re.split(r"[+,]", voice or kokoro.default_voice)]
     names, shares = [], []
     for part in parts:
-        whole = len(parts) == 1 or ":" not in part or SEEDED.fullmatch(part)
+        head, _, last = part.rpartition(":")
+        inside = Path(head).suffix in SEVERAL and not re.fullmatch(r"[\d.]+", last)  # a voice of a file, not a share
+        whole = len(parts) == 1 or ":" not in part or SEEDED.fullmatch(part) or inside
         name, _, share = (part, "", "1") if whole else part.rpartition(":")
         try:
             shares.append(float(share))
@@ -74,23 +76,13 @@ def _table(kokoro: Kokoro, name: str) -> Tensor:
     if seeded:
         source = torch.Generator().manual_seed(int(seeded[1] or 0))
         return (SPREAD * torch.randn(1, 1, 2 * STYLE, generator=source)).repeat(MAX_PHONEMES, 1, 1)
-    if Path(name).suffix in (".pt", ".safetensors"):
-        return _read(Path(name))
+    file, _, inside = name.rpartition(":")
+    if Path(file).suffix in SEVERAL:
+        return read_voice(Path(file), inside)
+    if Path(name).suffix in SUFFIXES:
+        return read_voice(Path(name))
     if not re.fullmatch(r"\w+", name):
         raise InputError(f"'{name}' is no name of a voice; use letters, digits and _, or the path of a .pt file.")
     if kokoro.voice_file is None:
         raise InputError(f"The weights '{kokoro.weights.name}' have no voice '{name}'; use 'seeded' or 'seeded:1'.")
-    return _read(kokoro.voice_file(name))
-
-
-def _read(path: Path) -> Tensor:
-    table = read_state(path).get("voice") if path.suffix == ".safetensors" else read_torch(path)
-    if not isinstance(table, Tensor) or tuple(table.shape) != SHAPE or not table.is_floating_point():
-        form = f"{table.dtype} {tuple(table.shape)}" if isinstance(table, Tensor) else type(table).__name__
-        raise InputError(
-            f"The voice file {path.name} must hold one float tensor of shape {SHAPE}, in a .safetensors named 'voice', "
-            f"not {form}; use one of the model's own voices."
-        )
-    if not torch.isfinite(table).all():
-        raise InputError(f"The voice file {path.name} holds NaN or infinity; it is damaged, copy it again.")
-    return table.float()
+    return read_voice(kokoro.voice_file(name))

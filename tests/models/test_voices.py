@@ -3,7 +3,8 @@ import torch
 from safetensors.torch import save_file
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.voices import SHAPE, SPREAD, load_voice, style
+from kokoro_nb.models.voice_files import SHAPE
+from kokoro_nb.models.voices import SPREAD, load_voice, style
 
 
 @pytest.fixture
@@ -59,6 +60,7 @@ def test_a_half_precision_file_becomes_float32(narrow, voice_file, table):
         ("seeded:1:3+seeded:2:1", (0.75, 0.25)),  # 3 / (3 + 1), 1 / (3 + 1)
         ("seeded:1+seeded:2", (0.5, 0.5)),  # seeds, not shares
         ("seeded:1 + seeded:2:3", (0.25, 0.75)),
+        ("seeded:1:0.25,seeded:2:0.75", (0.25, 0.75)),
         ("seeded:1:1+seeded:2:0", (1.0, 0.0)),
     ],
 )

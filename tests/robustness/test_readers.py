@@ -31,7 +31,8 @@ from kokoro_nb.listening.waveform import read_wav, write_wav
 from kokoro_nb.models import case
 from kokoro_nb.models.architecture import HARMONICS, SAMPLES_PER_FRAME, STYLE
 from kokoro_nb.models.kokoro import load_model
-from kokoro_nb.models.voices import SHAPE, load_voice
+from kokoro_nb.models.voice_files import SHAPE
+from kokoro_nb.models.voices import load_voice
 from kokoro_nb.models.weights import Weights, read_config, read_state
 from kokoro_nb.reporting.fragments import board
 from kokoro_nb.reporting.html import read_body
