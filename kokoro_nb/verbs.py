@@ -216,7 +216,8 @@ def deliver(
     voices : sequence of str
         Names; the first is the default of the delivery.
     dtype : {"float32", "float16", "int8"}
-        How the weights are stored; the arithmetic stays float32. Not for ``say``.
+        How the weights are stored; the arithmetic stays float32, but for ``fluidaudio``, whose programs compute in it.
+        Not for ``say``.
     force : bool
         Replace what is in the folder, whole.
     **options

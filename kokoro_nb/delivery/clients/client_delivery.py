@@ -107,7 +107,8 @@ def deliver_to(
     voices : sequence of str
         See `voices.load_voice`; the model's default by default.
     dtype : str
-        How the weights are stored; inputs, outputs and arithmetic stay float32.
+        How the weights are stored; inputs, outputs and arithmetic stay as in float32, but for Core ML, whose programs
+        compute in it.
     force : bool
         Replace what is in the folder, whole.
     noise : NoiseChoice, optional

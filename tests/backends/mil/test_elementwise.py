@@ -88,6 +88,12 @@ def test_quotients_of_integers_are_refused(mil):
         mil.run("real_div", {"x": np.array([3], "int32"), "y": np.array([2], "int32")})
 
 
+def test_quotients_of_integers_without_a_remainder_are_given(mil):
+    (result,) = mil.run("real_div", {"x": np.array([6, -4], "int32"), "y": np.array([3, 2], "int32")})
+    assert result.tolist() == [2, -2]
+    assert result.dtype == np.int32
+
+
 def test_a_result_of_another_shape_than_the_program_declares_is_an_error(mil):
     # coremltools forgets the condition when it infers the shape: (4,) is declared, (3, 4) comes out.
     with pytest.raises(ValueError, match=r"declares \(4,\), it gives \(3, 4\)"):

@@ -4,7 +4,10 @@ import operator
 
 import numpy as np
 import pytest
+import torch
 
+from kokoro_nb.backends.mil.operators.gathering import gather
+from kokoro_nb.backends.mil.operators.registry import OperatorSite
 from kokoro_nb.errors import InputError
 
 X = np.random.default_rng(0).normal(size=(3, 4, 5)).astype("float32")
@@ -118,6 +121,17 @@ def test_an_index_out_of_range_is_an_error(mil, kind):
 def test_a_negative_index_is_out_of_range_from_ios_17_on(mil):
     with pytest.raises(InputError, match="index -1, out of range"):
         mil.run("gather", {"x": X, "indices": _ints([-1])})
+
+
+def test_one_number_is_taken_of_a_list(mil):
+    (result,) = mil.run("gather", {"x": X[0, 0], "indices": np.array(2, "int32")})
+    assert result.reshape(-1).tolist() == [X[0, 0, 2]]
+
+
+def test_sizes_are_taken_in_16_bits():
+    sizes = torch.tensor([1, 700, 22], dtype=torch.uint16)  # as a float16 file holds them
+    taken = gather(OperatorSite("gather", "size", 8, (torch.uint16,)), sizes, torch.tensor([1]), 0)
+    assert (taken.dtype, taken.tolist()) == (torch.uint16, [700])
 
 
 def test_integers_are_not_divided(mil):
