@@ -55,6 +55,7 @@ LONG = (
     "07_coreml_complete",
     "10_upstream_defects",
     "11_delegation",
+    "21_inspect_file",
 )  # minutes each, however small
 
 

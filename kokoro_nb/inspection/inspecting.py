@@ -15,7 +15,7 @@ from kokoro_nb.inspection.body_runs import body_findings, body_runs
 from kokoro_nb.inspection.compared_program import ComparedProgram, of_onnx
 from kokoro_nb.inspection.file_run import FileRun, examined
 from kokoro_nb.inspection.float16_foresight import float16_foresight, foreseen
-from kokoro_nb.inspection.float16_mend import float16_mend
+from kokoro_nb.inspection.float16_mend import Float16Mend, float16_mend
 from kokoro_nb.inspection.formats import FORMATS, read_program
 from kokoro_nb.inspection.formats.program_report import program_report, with_findings
 from kokoro_nb.inspection.formats.runnable_program import RunnableProgram
@@ -25,7 +25,7 @@ from kokoro_nb.inspection.node_judgement import judged_outputs
 from kokoro_nb.inspection.one_operator import one_operator, write_script
 from kokoro_nb.inspection.onnx_file import OnnxFile, read_onnx
 from kokoro_nb.inspection.onnx_nodes import nodes_of
-from kokoro_nb.inspection.quantised_mend import quantised_mend
+from kokoro_nb.inspection.quantised_mend import QuantisedMend, quantised_mend
 from kokoro_nb.inspection.references import Reference, varied
 from kokoro_nb.inspection.unrounded_layers import candidates
 from kokoro_nb.inspection.whole_file import AUDIBLE, constants_noted, has_halves, summaries, whole_findings
@@ -101,7 +101,8 @@ def inspect(
     if reference is not None:
         report = _compared(report, reference, of_onnx(read), made.arrays)
     if mend is not None:
-        report = replace(report, notes=(*report.notes, _mended(read, seen, Path(mend), level, tell)))
+        done = _mended(read, seen, Path(mend), level, tell)
+        report = replace(report, notes=(*report.notes, f"{Path(mend).name}: {done}"), mended=done)
     if folder is None:
         return report
     report = replace(report, scripts=write_scripts(seen, report.findings, Path(folder)))
@@ -191,13 +192,15 @@ def _report(file: OnnxFile, made: MadeInputs, seen: FileRun) -> InspectionReport
     )
 
 
-def _mended(file: OnnxFile, seen: FileRun, path: Path, level: float | None, tell: Callable[[str], object]) -> str:
-    """Write the mended file and return in sentences what stays, or goes back to, float32 in it."""
+def _mended(
+    file: OnnxFile, seen: FileRun, path: Path, level: float | None, tell: Callable[[str], object]
+) -> Float16Mend | QuantisedMend:
+    """Write the mended file and return what stays, or goes back to, float32 in it."""
     if candidates(seen.file, seen.budget):
-        return f"{path.name}: {quantised_mend(seen, path, level, tell)}"
+        return quantised_mend(seen, path, level, tell)
     if has_halves(seen):
         raise InputError(f"{file.path} holds floats of 16 bits already; give the float32 file it was made from.")
-    return f"{path.name}: {float16_mend(file, seen.inputs, path, level or AUDIBLE, tell)}"
+    return float16_mend(file, seen.inputs, path, level or AUDIBLE, tell)
 
 
 def _static(file: OnnxFile) -> InspectionReport:

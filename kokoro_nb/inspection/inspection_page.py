@@ -32,10 +32,20 @@ def write_page(report: "InspectionReport", path: Path) -> Path:
     return path
 
 
-def _parts(report: "InspectionReport") -> list[Fragment]:
+def answer(report: "InspectionReport") -> Fragment:
+    """Return what was found, and what was noticed besides."""
+    parts = _answer(report)
+    return Fragment("\n".join(part.html for part in parts), str(report), STYLE)
+
+
+def _answer(report: "InspectionReport") -> list[Fragment]:
     parts = [line(report.verdict, report.headline)]
     parts += [_finding(report, index) for index in range(len(report.findings))]
-    parts += [_list("Noticed", report.notes)] if report.notes else []
+    return parts + ([_list("Noticed", report.notes)] if report.notes else [])
+
+
+def _parts(report: "InspectionReport") -> list[Fragment]:
+    parts = _answer(report)
     parts.append(table([_output(one) for one in report.outputs], "Outputs"))
     parts.append(_list("Inputs", [f"{name}: {how}" for name, how in report.inputs.items()]))
     parts.append(table([one.row() for one in report.worst(SHOWN)], f"The {SHOWN} nodes furthest from their definition"))

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +15,10 @@ from kokoro_nb.inspection.node_judgement import NodeJudgement
 from kokoro_nb.inspection.quantisation_budget import QuantisationBudget
 from kokoro_nb.inspection.whole_file import OutputSummary
 from kokoro_nb.markup import Fragment, table
+
+if TYPE_CHECKING:
+    from kokoro_nb.inspection.float16_mend import Float16Mend
+    from kokoro_nb.inspection.quantised_mend import QuantisedMend
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,8 @@ class InspectionReport:
         What was found inside of its Loop and If nodes, each node in its worst pass.
     budget : QuantisationBudget
         The noise of the layers that are quantised, part by part.
+    mended : Float16Mend or QuantisedMend or None
+        What the mended file was made by, if one was written.
     """
 
     path: Path
@@ -63,6 +70,7 @@ class InspectionReport:
     foresight: tuple[HalfPrecisionNode, ...] = ()
     bodies: tuple[BodyRun, ...] = ()
     budget: QuantisationBudget = field(default_factory=QuantisationBudget)
+    mended: "Float16Mend | QuantisedMend | None" = None
 
     @property
     def verdict(self) -> Verdict:
@@ -95,6 +103,12 @@ class InspectionReport:
         from kokoro_nb.inspection.inspection_page import write_page
 
         return write_page(self, Path(path))
+
+    def _repr_html_(self) -> str:
+        """Return what was found, for a notebook to show."""
+        from kokoro_nb.inspection.inspection_page import answer
+
+        return answer(self)._repr_html_()
 
     def overlay(self, folder: str | Path) -> tuple[Path, ...]:
         """Write node data for Model Explorer and an attachment for Netron; return their paths."""

@@ -1,0 +1,120 @@
+"""Two files as people make them: the voice's source in float16, its decoder in int8, by ONNX Runtime's own tools.
+
+Neither tool is told anything: the source is converted whole, and every convolution and product is quantised, ranges
+taken from the very utterance that is spoken.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.backends.base import quietly
+from kokoro_nb.models import stages
+from kokoro_nb.models.case import Case
+from kokoro_nb.models.kokoro import Kokoro
+from kokoro_nb.models.patches import EXPORT_PATCHES, chosen_patches, patched
+from kokoro_nb.studies.diagnosis_corpus.sick_files import dynamo_onnx
+
+PRODUCTS = ["Conv", "ConvTranspose", "MatMul", "Gemm"]
+
+
+@dataclass(frozen=True)
+class ConvertedFile:
+    """A file that a converter made.
+
+    Attributes
+    ----------
+    path : pathlib.Path
+        The file.
+    original : pathlib.Path
+        The float32 file that it was made from.
+    inputs : dict of str to numpy.ndarray
+        What goes into both in the utterance.
+    """
+
+    path: Path
+    original: Path
+    inputs: Mapping[str, np.ndarray]
+
+
+def converted_files(kokoro: Kokoro, case: Case, frames: int, folder: str | Path) -> tuple[ConvertedFile, ConvertedFile]:
+    """Export the decoder as two files, and convert one to float16 and the other one to int8.
+
+    Parameters
+    ----------
+    kokoro : Kokoro
+        The voice.
+    case : Case
+        What it says.
+    frames : int
+        How much of that the decoder is given, 40 to the second; the source, whose phase runs on, is given all of it.
+    folder : path
+        Where the files are written.
+
+    Returns
+    -------
+    ConvertedFile
+        The harmonic source in float16: pitch and noise to a signal.
+    ConvertedFile
+        The decoder from `har` on in int8: features and the signal's transform to audio.
+
+    Raises
+    ------
+    InputError
+        If the utterance has no such frames.
+    """
+    decoder, inputs, whole = kokoro.model.decoder, case.decoder_inputs(frames), case.decoder_inputs()
+    pitch = {name: whole[name] for name in ("f0", "harmonic_noise")}
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    with patched(kokoro.model, chosen_patches(EXPORT_PATCHES)):
+        har = stages.from_har_inputs(decoder, inputs)
+        source = dynamo_onnx(stages.ExcitationStage(decoder), pitch, place / "source.onnx")
+        rest = dynamo_onnx(stages.FromHarStage(decoder), har, place / "decoder.onnx")
+    half, eight = place / "source_float16.onnx", place / "decoder_int8.onnx"
+    to_float16(source, half)
+    to_int8(rest, eight, _arrays(har))
+    return ConvertedFile(half, source, _arrays(pitch)), ConvertedFile(eight, rest, _arrays(har))
+
+
+def _arrays(tensors: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    return {name: tensor.numpy() for name, tensor in tensors.items()}
+
+
+def to_float16(plain: Path, path: Path) -> None:
+    """Convert a file by ONNX Runtime's `convert_float_to_float16`, inputs and outputs left as they are."""
+    with quietly():
+        import onnx
+        from onnxruntime.transformers.float16 import convert_float_to_float16
+
+        onnx.save(convert_float_to_float16(onnx.load(plain), keep_io_types=True), path)
+
+
+def to_int8(plain: Path, path: Path, inputs: Mapping[str, np.ndarray]) -> None:
+    """Quantise a file by ONNX Runtime's `quantize_static`, a scale for each channel of the weights."""
+    bare = path.with_name(f"{path.stem}_bare.onnx")
+    left = [dict(inputs)]
+    with quietly():
+        import onnx
+        from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+
+        class Spoken(CalibrationDataReader):
+            def get_next(self) -> Any:
+                return left.pop() if left else None
+
+        model = onnx.load(plain)
+        del model.graph.value_info[:]  # the exporter's own shapes stop the tool where nodes were folded
+        onnx.save(model, bare)
+        quantize_static(
+            bare,
+            path,
+            Spoken(),
+            quant_format=QuantFormat.QDQ,
+            op_types_to_quantize=PRODUCTS,
+            activation_type=QuantType.QInt8,
+            per_channel=True,
+        )
+    bare.unlink()

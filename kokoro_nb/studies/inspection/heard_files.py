@@ -1,0 +1,118 @@
+"""What files give, heard and measured against PyTorch, as it computes from the same inputs.
+
+That is an independent measurement: an inspection itself knows neither PyTorch nor the file that was converted.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from kokoro_nb.inspection.onnx_file import read_onnx
+from kokoro_nb.inspection.onnx_session import run_session, session_of
+from kokoro_nb.inspection.whole_file import signal_to_noise
+from kokoro_nb.models import frame_cuts, stages
+from kokoro_nb.models.architecture import SAMPLE_RATE
+from kokoro_nb.models.case import Case
+from kokoro_nb.models.kokoro import Kokoro
+from kokoro_nb.models.patches import EXPORT_PATCHES, chosen_patches, patched
+
+REFERENCE = "PyTorch"
+
+
+@dataclass(frozen=True, eq=False)
+class HeardFiles:
+    """What files give in one utterance.
+
+    Attributes
+    ----------
+    versions : dict of str to numpy.ndarray, shape (samples,), float32
+        ``PyTorch`` and each file -> audio, full scale 1.
+    levels : dict of str to float
+        Of each file: the level of what PyTorch gives over what the file's output differs by, dB; NaN if that is not
+        finite.
+    sizes : dict of str to float
+        Of each file, MB.
+    sample_rate : int, Hz
+    """
+
+    versions: Mapping[str, np.ndarray]
+    levels: Mapping[str, float]
+    sizes: Mapping[str, float]
+    sample_rate: int = SAMPLE_RATE
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each file."""
+        return [
+            {"file": name, "size (MB)": self.sizes[name], "over its difference to PyTorch (dB)": level}
+            for name, level in self.levels.items()
+        ]
+
+
+def heard_source(kokoro: Kokoro, case: Case, files: Mapping[str, Path]) -> HeardFiles:
+    """Have each file make the source's signal of the whole utterance, and PyTorch the audio of it.
+
+    Parameters
+    ----------
+    kokoro, case
+        As for `converted_files`.
+    files : mapping of str to path
+        Files of the source by a name.
+    """
+    decoder, inputs = kokoro.model.decoder, case.decoder_inputs()
+    given = {name: inputs[name] for name in ("f0", "harmonic_noise")}
+    rest = {name: inputs[name] for name in ("asr", "f0", "n", "s")}
+
+    def spoken(signal: torch.Tensor) -> np.ndarray:
+        magnitude, phase = decoder.generator.stft.transform(signal)
+        audio = stages.FromHarStage(decoder)(**rest, har=torch.cat([magnitude, phase], dim=1))
+        return audio.reshape(-1).numpy()
+
+    with torch.no_grad(), patched(kokoro.model, chosen_patches(EXPORT_PATCHES)):
+        right = stages.ExcitationStage(decoder)(**given)
+        signals = {name: _given(path, given) for name, path in files.items()}
+        versions = {REFERENCE: spoken(right)}
+        versions |= {name: spoken(torch.from_numpy(signal)) for name, signal in signals.items()}
+    return _heard(versions, signals, right.numpy(), files)
+
+
+def heard_decoder(kokoro: Kokoro, case: Case, frames: int, files: Mapping[str, Path]) -> HeardFiles:
+    """Have each file make the audio out of the same `har`; parameters as for `converted_files` and `heard_source`."""
+    decoder = kokoro.model.decoder
+    with torch.no_grad(), patched(kokoro.model, chosen_patches(EXPORT_PATCHES)):
+        inputs = stages.from_har_inputs(decoder, case.decoder_inputs(frames))
+        right = frame_cuts.from_har(decoder, *(inputs[name] for name in ("asr", "f0", "n", "s", "har"))).numpy()
+    signals = {name: _given(path, inputs) for name, path in files.items()}
+    versions = {name: signal.reshape(-1) for name, signal in {REFERENCE: right, **signals}.items()}
+    return _heard(versions, signals, right, files)
+
+
+def _given(path: Path, inputs: Mapping[str, torch.Tensor]) -> np.ndarray:
+    """Run a file as it ships, with all optimisations."""
+    arrays = {name: tensor.numpy() for name, tensor in inputs.items()}
+    (output,) = run_session(session_of(read_onnx(path).model, optimised=True), arrays).values()
+    return np.asarray(output)
+
+
+def _heard(
+    versions: Mapping[str, np.ndarray],
+    signals: Mapping[str, np.ndarray],
+    right: np.ndarray,
+    files: Mapping[str, Path],
+) -> HeardFiles:
+    found = {name: signal_to_noise(signal, right) for name, signal in signals.items()}
+    levels = {name: float("nan") if level is None else level for name, level in found.items()}
+    return HeardFiles(versions, levels, {name: path.stat().st_size / 1e6 for name, path in files.items()})
+
+
+def added(*levels: float) -> float:
+    """Return the level of a signal over several noises together, dB, of the level over each: powers add up.
+
+    >>> round(added(20.0, 20.0), 2), added(30.0, float("inf"))
+    (16.99, 30.0)
+    """
+    return -10 * float(np.log10(np.sum([10 ** (-level / 10) for level in levels])))
