@@ -74,11 +74,15 @@ def _dynamic_lstm(
 ) -> tuple[np.ndarray, ...]:
     """Run an LSTM whose weights are (directions, width, 4 hidden) integers.
 
-    The runtime quantises the rows and the state by their range before each product; that is rounding of its own, and
-    left out here.
+    The rows are quantised by the range of all of them, the state at each step by its own.
     """
+
+    def rounded(values: np.ndarray) -> np.ndarray:
+        integers, scale = _dynamically(values)
+        return integers * scale
+
     wide = [_directed(q, scale, zero) for q, scale, zero in ((w, w_scale, w_zero), (r, r_scale, r_zero))]
-    return lstm(call, x, *(each.swapaxes(1, 2) for each in wide), b, lengths, h0, c0, p)
+    return lstm(call, rounded(x), *(each.swapaxes(1, 2) for each in wide), b, lengths, h0, c0, p, rounded)
 
 
 def _directed(values: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> np.ndarray:

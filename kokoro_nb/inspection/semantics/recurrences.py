@@ -94,15 +94,19 @@ def lstm(
     h0: np.ndarray | None = None,
     c0: np.ndarray | None = None,
     p: np.ndarray | None = None,
+    rounded: Callable[[np.ndarray], np.ndarray] = np.asarray,
 ) -> tuple[np.ndarray, ...]:
-    """Return Y, Y_h and Y_c; weights as (directions, 4 hidden, width), gates in the order i, o, f, c."""
+    """Return Y, Y_h and Y_c; weights as (directions, 4 hidden, width), gates in the order i, o, f, c.
+
+    `rounded` is what the runtime does to the state before each product.
+    """
     hidden, directions = r.shape[-1], w.shape[0]
     functions = _activations(call, ("Sigmoid", "Tanh", "Tanh"), directions)
 
     def step(d: int, row: np.ndarray, state: list[np.ndarray]) -> list[np.ndarray]:
         h, c = state
         f, g, out = functions[3 * d : 3 * d + 3]
-        gates = row @ w[d].T + h @ r[d].T
+        gates = row @ w[d].T + rounded(h) @ r[d].T
         if b is not None:
             gates = gates + b[d, : 4 * hidden] + b[d, 4 * hidden :]
         i, o, forget, cell = np.split(gates, 4, axis=-1)

@@ -14,7 +14,7 @@ import torch
 from kokoro_nb.inspection.onnx_file import read_onnx
 from kokoro_nb.inspection.onnx_session import run_session, session_of
 from kokoro_nb.inspection.whole_file import signal_to_noise
-from kokoro_nb.models import frame_cuts, stages
+from kokoro_nb.models import stages
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.kokoro import Kokoro
@@ -85,7 +85,7 @@ def heard_decoder(kokoro: Kokoro, case: Case, frames: int, files: Mapping[str, P
     decoder = kokoro.model.decoder
     with torch.no_grad(), patched(kokoro.model, chosen_patches(EXPORT_PATCHES)):
         inputs = stages.from_har_inputs(decoder, case.decoder_inputs(frames))
-        right = frame_cuts.from_har(decoder, *(inputs[name] for name in ("asr", "f0", "n", "s", "har"))).numpy()
+        right = stages.FromHarStage(decoder)(**inputs).numpy()
     signals = {name: _given(path, inputs) for name, path in files.items()}
     versions = {name: signal.reshape(-1) for name, signal in {REFERENCE: right, **signals}.items()}
     return _heard(versions, signals, right, files)
