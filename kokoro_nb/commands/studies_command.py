@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kokoro_nb.commands import corpus_command
+from kokoro_nb.commands import corpus_command, inspection_corpus_command
 from kokoro_nb.commands.quiet import import_models
 from kokoro_nb.storage import cache_dir, json_ready
 
@@ -41,10 +41,10 @@ def add(commands: Any) -> None:
     study.add_argument(
         "which",
         nargs="?",
-        choices=("faults", "diagnosis", "checks"),
+        choices=("faults", "diagnosis", "checks", "inspection"),
         default="faults",
         help="faults: planted ones (default); diagnosis: exports that are really sick, and healthy ones; checks: which "
-        "fault in what a notebook measures turns each of its checks red",
+        "fault in what a notebook measures turns each of its checks red; inspection: model files",
     )
     study.add_argument("--notebooks", nargs="+", default=["01"], metavar="NN", help="of checks: which (default: 01)")
     study.add_argument("--backends", nargs="+", default=["eager"], metavar="B", help="which to look into")
@@ -54,6 +54,7 @@ def add(commands: Any) -> None:
     study.add_argument("--together", type=int, default=1, metavar="N", help="faults in one program (default: 1)")
     study.add_argument("--out", type=Path, metavar="DIR", help="where the rows are kept (default: in the cache)")
     corpus_command.add_options(study)
+    inspection_corpus_command.add_options(study)
     study.set_defaults(command=_study)
 
 
@@ -84,6 +85,8 @@ def _study(arguments: argparse.Namespace) -> int:
     import_models()
     if arguments.which == "diagnosis":
         return corpus_command.run(arguments)
+    if arguments.which == "inspection":
+        return inspection_corpus_command.run(arguments)
     if arguments.which == "checks":
         from kokoro_nb.reporting.check_faults import study_checks
 

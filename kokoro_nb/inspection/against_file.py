@@ -14,13 +14,19 @@ import numpy as np
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.blame import Blame, InspectionFinding
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram
+from kokoro_nb.inspection.differing_constants import (
+    changed_parameters,
+    differing_attributes,
+    differing_constants,
+    foreign_constants,
+)
 from kokoro_nb.inspection.value_sketch import ValueSketch, factor_of, nearest, scaled, sketches
 from kokoro_nb.markup import number
 
 APART = 0.01  # of its root mean square: what rounding of constants to 16 bits does to a value is below it
+OTHER = 0.05  # of its root mean square, element by element: what rounding of constants to 8 bits does is below it
 TIMES = 20.0  # how much further apart than what went into it a result must be
 SAME = 1e-6  # of the root mean square: two files in float64 that mean the same
-CHANGED = 2.0**-9  # of a constant: two roundings to float16
 _FORGETTING = "clip where max min relu sign floor ceil round cast greater less equal argmax"
 FORGETTING = frozenset(_FORGETTING.split())
 """Operators that give the same for different values."""
@@ -83,7 +89,11 @@ def first_that_parts(
     paired = _Paired(reference, candidate, known, own, nearest(own, known), nearest(known, own), first)
     count = sum(apart <= APART for _, apart in paired.pairs.values())
     told = f"{count:,} of {len(own):,} values of {candidate.label} are in {reference.label} too."
-    node = next(paired.parting(), None)
+    begun = (next(paired.parting(), None), next(paired.replaced(), None))
+    node = min((one for one in begun if one is not None), key=lambda one: one.index, default=None)
+    changed = next(changed_parameters(reference, candidate), None)
+    if changed is not None and (node is None or changed[0].index < node.index):
+        return paired.of_parameters(*changed), told
     return None if node is None else paired.finding(node), told
 
 
@@ -109,6 +119,28 @@ class _Paired:
             regrouped = _plain(node.operator) in REGROUPED
             if self._is_forgotten(node, ahead) or (not regrouped and self.counterparts(node, whole=True)):
                 yield node
+
+    def replaced(self) -> Iterator[ComparedNode]:
+        """Yield the nodes with other constants than their counterpart, which reads the same in the same layout.
+
+        A channel with the other sign has elements of the same sizes, so that in any order they look the same.
+        """
+        for node in self.candidate.nodes:
+            others = [one for one in self.counterparts(node, whole=True) if self._reads_alike(node, one)]
+            changed = [next(differing_constants(one, node), None) is not None for one in others]
+            if others and all(changed) and all(self._differs(node.outputs, one.outputs) > OTHER for one in others):
+                yield node
+
+    def _reads_alike(self, node: ComparedNode, other: ComparedNode) -> bool:
+        if dict(node.attributes) != dict(other.attributes) or len(node.reads) != len(other.reads):
+            return False
+        return self._differs(node.reads, other.reads) <= SAME
+
+    def _differs(self, names: Sequence[str], others: Sequence[str]) -> float:
+        """Return how far values are from others, element by element; infinite where one is not known."""
+        pairs = [(self.own.get(one), self.known.get(other)) for one, other in zip(names, others, strict=False)]
+        apart = [float("inf") if a is None or b is None else a.differs(b) for a, b in pairs]
+        return float(np.max(apart, initial=0.0))
 
     def _is_forgotten(self, node: ComparedNode, ahead: Mapping[str, set[str]]) -> bool:
         """Return whether what is different is forgotten by an operator that the reference has in the same place."""
@@ -162,9 +194,14 @@ class _Paired:
             proof.append(f"Its counterpart there is {_named(other)}.")
             right = self.known[next(one for one in other.outputs if one in self.known)]
             value = self.own[next(one for one in node.outputs if one in self.own)]
-            how = [*_constants(other, node), *_attributes(other, node), *scaled(value, right)]
+            how = [*differing_constants(other, node), *differing_attributes(other, node), *scaled(value, right)]
             return self._told(node, how, proof)
         return self._elsewhere(node, others, proof)
+
+    def of_parameters(self, node: ComparedNode, other: ComparedNode) -> InspectionFinding:
+        """Say how a node that reads constants alone differs from the one that reads most of the same."""
+        proof = [f"Its counterpart there, which reads the same constants but for this, is {_named(other)}."]
+        return self._told(node, list(differing_constants(other, node)), proof)
 
     def _told(self, node: ComparedNode, how: list[str], proof: list[str]) -> InspectionFinding:
         where = f"{node.key} ({node.operator}) is the first node whose result {self.reference.label} does not have"
@@ -185,7 +222,7 @@ class _Paired:
             return _at(node, "structure", "file", none, tuple(proof))
         proof.append(f"What reads the same there and gives something else is {_named(other)}.")
         for one in region:
-            how = list(_foreign_constants(other, one))
+            how = list(foreign_constants(other, one))
             if how:
                 part = f"{one.key} ({one.operator}) is where the file parts from {self.reference.label}"
                 return _at(one, "structure", "file", f"{part}: {'; '.join(how)}.", tuple(proof))
@@ -258,42 +295,3 @@ def _unpaired_ahead(program: ComparedProgram, pairs: Mapping[str, tuple[str, flo
             apart = pairs[name][1] > APART if name in pairs else False
             ahead[name] = {name}.union(*(ahead.get(one, set()) for one in readers.get(name, ()))) if apart else set()
     return ahead
-
-
-def _constants(other: ComparedNode, node: ComparedNode) -> Iterator[str]:
-    """Say which constants differ, argument by argument."""
-    for theirs, ours in zip(other.constants, node.constants, strict=False):
-        if theirs is None or ours is None:
-            continue
-        right, value = theirs[1].astype(np.float64), ours[1].astype(np.float64)
-        if right.shape != value.shape:
-            yield f"the constant '{ours[0]}' has the shape {value.shape}, there {right.shape}"
-            continue
-        apart = np.abs(value - right) > CHANGED * np.abs(right)
-        if apart.any():
-            place = np.unravel_index(int(np.argmax(np.abs(value - right))), right.shape)
-            values = f"{number(value[place])} in place of {number(right[place])}"
-            yield f"the constant '{ours[0]}' is {values} ({int(apart.sum()):,} of {apart.size:,} values differ)"
-
-
-def _foreign_constants(other: ComparedNode, node: ComparedNode) -> Iterator[str]:
-    """Say which constants of a node the other one has not in any order, though it has one of that size."""
-    theirs = [np.sort(one[1].astype(np.float64), axis=None) for one in other.constants if one is not None]
-    for ours in node.constants:
-        if ours is None or ours[1].dtype.kind != "f" or ours[1].size == 1:
-            continue  # a number may be written as two factors there
-        value = np.sort(ours[1].astype(np.float64), axis=None)
-        like = [one for one in theirs if one.size == value.size]
-        counts = np.array([(np.abs(value - one) > CHANGED * np.abs(one)).sum() for one in like])
-        if counts.all() and counts.size:
-            one = like[int(np.argmin(counts))]
-            place = int(np.argmax(np.abs(value - one)))
-            values = f"{number(value[place])} in place of {number(one[place])}, both in the order of size"
-            yield f"the constant '{ours[0]}' is {values} ({counts.min():,} of {value.size:,} values differ)"
-
-
-def _attributes(other: ComparedNode, node: ComparedNode) -> Iterator[str]:
-    theirs, ours = other.attributes, node.attributes
-    for name in sorted(set(theirs) | set(ours)):
-        if theirs.get(name) != ours.get(name):
-            yield f"the attribute {name} is {ours.get(name, 'not set')} in place of {theirs.get(name, 'not set')}"

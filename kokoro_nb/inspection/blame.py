@@ -86,6 +86,8 @@ def node_findings(
             began = began or finding is not None
             found += [finding] if finding else []
             notes += [note] if note else []
+    if not began and not all(is_finite(value) for value in seen.outputs.values()):
+        found += [one for one in (_of_constant(seen),) if one is not None]
     if kept_wide:
         notes.append(
             f"{kept_wide} nodes of 16 bits differ from their definition by less than half a unit of what goes into "
@@ -182,6 +184,20 @@ def _not_finite(
     other = "On other inputs it is not finite either." if again else "On other inputs it is finite."
     blame: Blame = "file" if again else "input"
     return _at(judgement, "nonfinite", blame, statement, (law, other)), ""
+
+
+def _of_constant(seen: FileRun) -> InspectionFinding | None:
+    """Return the first node that is given a constant which is not finite, and gives what is not; None without one."""
+    unsound = {name for name, value in seen.file.constants.items() if not is_finite(value)}
+    for node, judgement in zip(seen.nodes, seen.judgements, strict=False):
+        held = [name for name in node.reads if name in unsound]
+        if held and not judgement.finite:
+            statement = (
+                f"{judgement.key} ({judgement.operator}) is given the constant '{held[0]}', which is not finite."
+            )
+            proof = "Nothing before it is not finite, and an output of the file is not."
+            return _at(judgement, "nonfinite", "file", statement, (proof,))
+    return None
 
 
 def _again(

@@ -10,6 +10,9 @@ from kokoro_nb.backends.base import quietly
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.semantics.onnx_call import Value
 
+BFLOAT16 = "tensor(bfloat16)"
+BFLOAT16_NUMBER = 16  # of onnx.TensorProto.DataType
+
 
 def session_of(model: Any, optimised: bool = False, threads: int = 1) -> Any:
     """Open a session of an ``onnx.ModelProto`` on the CPU.
@@ -45,11 +48,37 @@ def run_session(session: Any, inputs: Mapping[str, np.ndarray], names: Iterable[
     """
     wanted = [output.name for output in session.get_outputs()] if names is None else list(names)
     fed = {one.name: inputs[one.name] for one in session.get_inputs() if one.name in inputs}
+    short = any(one.type == BFLOAT16 for one in (*session.get_inputs(), *session.get_outputs()))
     with quietly():
         try:
-            return dict(zip(wanted, session.run(wanted, fed), strict=True))
+            results = _run_short(session, wanted, fed) if short else session.run(wanted, fed)
+            return dict(zip(wanted, results, strict=True))
         except Exception as error:
             raise InputError(f"ONNX Runtime stops: {brief(error)}") from error
+
+
+def _run_short(session: Any, wanted: list[str], fed: Mapping[str, np.ndarray]) -> list[Value]:
+    """Run a session with values of bfloat16, which NumPy does not know and the runtime gives as bytes alone."""
+    import ctypes
+
+    import ml_dtypes
+    from onnxruntime import OrtValue
+
+    short = np.dtype(ml_dtypes.bfloat16)
+    given = {
+        name: OrtValue.ortvalue_from_numpy_with_onnx_type(value.view(np.uint16), BFLOAT16_NUMBER)
+        if value.dtype == short
+        else OrtValue.ortvalue_from_numpy(value)
+        for name, value in ((name, np.ascontiguousarray(value)) for name, value in fed.items())
+    }
+    results = []
+    for one in session.run_with_ort_values(wanted, given):
+        if one.data_type() == BFLOAT16:
+            held = ctypes.string_at(one.data_ptr(), one.tensor_size_in_bytes())
+            results.append(np.frombuffer(held, short).reshape(one.shape()))
+        else:
+            results.append(one.numpy())
+    return results
 
 
 def tapped(model: Any, values: Iterable[str]) -> Any:

@@ -53,6 +53,7 @@ class FunctionalOperator:
             self._function, names = own
             self._schema = Schema(tuple(map(Argument, names)))
             self.written: tuple[str, ...] = ("out",)
+            self._is_list = False
             return
         namespace, _, rest = name.partition("::")
         plain, _, overload = rest.partition(".")
@@ -64,7 +65,9 @@ class FunctionalOperator:
         except AttributeError as error:
             raise InputError(f"the operator {name} is not known here") from error
         arguments = self._operator._schema.arguments
-        self.written = tuple(one.name for one in arguments if one.is_out)
+        outs = [one for one in arguments if one.is_out]
+        self.written = tuple(one.name for one in outs)
+        self._is_list = bool(outs) and "List" in str(outs[0].type)
         self._schema = Schema(tuple(Argument(o.name, o.default_value) for o in arguments if not o.is_out))
 
     def __str__(self) -> str:
@@ -81,8 +84,11 @@ class FunctionalOperator:
         kind = torch.float64 if torch.float64 in floats else floats[0] if floats else torch.int64
         kinds = self.results or (kind,) * len(self.written)
         dtypes = [kind if one.is_floating_point and floats else one for one in kinds]
-        outs = {name: torch.empty(0, dtype=dtype) for name, dtype in zip(self.written, dtypes, strict=True)}
-        return self._operator(**named, **outs)
+        outs = [torch.empty(0, dtype=dtype) for dtype in dtypes]
+        if self._is_list:
+            self._operator(**named, **{self.written[0]: outs})
+            return tuple(outs)
+        return self._operator(**named, **dict(zip(self.written, outs, strict=True)))
 
 
 def _tensors(named: dict[str, Any]) -> list[Any]:

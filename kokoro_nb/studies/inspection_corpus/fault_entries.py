@@ -1,0 +1,151 @@
+"""Three hundred files with a fault in each, as data: what was planted, where, and how it has to be named.
+
+What the file itself does not tell, because another constant would be as lawful, is looked for against the file without
+the fault; the rest in the file alone.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.inspection import InspectionReport, inspect
+from kokoro_nb.studies.diagnosis_corpus import healthy_programs as programs
+from kokoro_nb.studies.inspection_corpus import file_writers as writers
+from kokoro_nb.studies.inspection_corpus import graph_faults as faults
+from kokoro_nb.studies.inspection_corpus.graph_faults import GraphFault
+from kokoro_nb.studies.inspection_corpus.zoo_entries import ZooFile
+
+Seen = Literal["against", "alone", "budget"]
+WANTED = 300
+BASES: dict[str, ZooFile] = {
+    one.name: one
+    for one in (
+        ZooFile(writers.dynamo_onnx, programs.hifigan_like),
+        ZooFile(writers.dynamo_onnx, programs.attention),
+        ZooFile(writers.dynamo_onnx, programs.whisper_encoder),
+        ZooFile(writers.legacy_onnx, programs.adaptive_block),
+        ZooFile(writers.legacy_onnx, programs.bidirectional_encoder),
+        ZooFile(writers.optimised_onnx, programs.whisper_encoder),
+        ZooFile(writers.float16_onnx, programs.hifigan_like),
+        ZooFile(writers.qdq_onnx, programs.hifigan_like),
+        ZooFile(writers.qdq_onnx, programs.conformer_convolution),
+        ZooFile(writers.qoperator_onnx, programs.hifigan_like),
+        ZooFile(writers.dynamic_onnx, programs.whisper_encoder),
+        ZooFile(writers.four_bit_onnx, programs.attention),
+    )
+}
+KINDS: dict[GraphFault, Seen] = {
+    faults.constant: "against",
+    faults.one_channel: "against",
+    faults.attribute: "against",
+    faults.axis: "against",
+    faults.permuted_scale: "against",
+    faults.zero_point: "against",
+    faults.overflowing_cast: "alone",
+    faults.infinity_less_infinity: "alone",
+    faults.masked: "alone",
+    faults.saturation: "budget",
+}
+SEEDS = 5
+
+
+@dataclass(frozen=True)
+class PlantedFault:
+    """A fault in a file.
+
+    Attributes
+    ----------
+    base : str
+        Name of the healthy file.
+    plant : callable
+        Plants it.
+    seed : int
+        Draws where.
+    """
+
+    base: str
+    plant: GraphFault
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """File, kind and seed."""
+        return f"{self.base}-{self.plant.__name__}-{self.seed}"
+
+    @property
+    def seen(self) -> Seen:
+        """Where it has to be named."""
+        return KINDS[self.plant]
+
+    def planted(self, path: Path) -> str:
+        """Write the file with the fault, and return the node that has to be named; empty if it has no such place."""
+        import onnx
+
+        model = onnx.load(self.healthy)
+        key = self.plant(model, np.random.default_rng(self.seed))
+        if key:
+            onnx.save(model, path)
+        return key
+
+    @property
+    def healthy(self) -> Path:
+        """The file without the fault."""
+        return _written(self.base)[0]
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """What goes into it."""
+        return _written(self.base)[1]
+
+    def inspected(self, path: Path) -> InspectionReport:
+        """Inspect the file with the fault."""
+        return inspect(path, self.inputs, against=self.healthy if self.seen == "against" else None)
+
+
+@lru_cache
+def _written(base: str) -> tuple[Path, dict[str, Any]]:
+    folder = Path(tempfile.mkdtemp(prefix="kokoro_nb_zoo_"))
+    path, inputs = BASES[base].written(folder)
+    assert inputs is not None
+    return path, inputs
+
+
+def named(fault: PlantedFault, report: InspectionReport) -> str:
+    """Return the node that an inspection names where this kind of fault has to be named; empty if it names none."""
+    if fault.seen == "budget":
+        cut = [one for one in report.budget.values if one.clipped > 0]
+        return max(cut, key=lambda one: one.clipped).key if cut else ""
+    kinds = ("structure",) if fault.seen == "against" else ("nonfinite",)
+    return next((one.key for one in report.findings if one.kind in kinds), "")
+
+
+def possible(folder: Path, wanted: int = WANTED) -> Iterator[PlantedFault]:
+    """Yield as many faults as are wanted, kind by kind and file by file, of those for which a file has a place.
+
+    Raises
+    ------
+    InputError
+        If there are fewer.
+    """
+    seen: set[tuple[str, str, bytes]] = set()
+    count = 0
+    for seed in range(SEEDS * 4):
+        for plant in KINDS:
+            for base in BASES:
+                fault = PlantedFault(base, plant, seed)
+                path = folder / "planted.onnx"
+                key = fault.planted(path)
+                if not key or (base, f"{plant.__name__} {key}", path.read_bytes()) in seen:
+                    continue
+                seen.add((base, f"{plant.__name__} {key}", path.read_bytes()))
+                yield fault
+                count += 1
+                if count == wanted:
+                    return
+    raise InputError(f"Only {count} different faults can be planted, {wanted} are wanted.")
