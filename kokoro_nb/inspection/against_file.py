@@ -171,7 +171,7 @@ class _Paired:
         read = {self.pairs[one][0] for one in node.reads if one in self.pairs}
         found = [one for one in self.reference.nodes if read & self._read(one) and set(one.outputs) & set(self.known)]
         if whole:
-            return [one for one in found if one.operator == node.operator and read == set(one.reads) & set(self.known)]
+            return [one for one in found if one.operator == node.operator and read == self._read(one)]
         return sorted(
             found,
             key=lambda one: (

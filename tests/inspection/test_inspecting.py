@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from onnx import TensorProto
 
 import kokoro_nb as nb
 from kokoro_nb.errors import InputError
@@ -90,6 +91,27 @@ def test_a_file_that_divides_nothing_by_nothing_is_to_blame_itself(save, node):
     nodes = [node("Mul", ["x", "zero"], ["z"], name="/mul"), node("Div", ["z", "z"], ["y"], name="/div")]
     report = nb.inspect(save(nodes, {"x": [4]}, ["y"], {"zero": np.float32(0)}))
     assert (report.first.key, report.first.blame) == ("/div", "file")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_constant_that_is_not_finite_is_the_fault_of_the_file(save, node, value):
+    nodes = [node("Tanh", ["x"], ["t"], name="/tanh"), node("Add", ["t", "k"], ["y"], name="/add")]
+    report = nb.inspect(save(nodes, {"x": [4]}, ["y"], {"k": np.array([0, value, 0, 0], np.float32)}))
+    assert (report.first.key, report.first.blame, report.first.kind) == ("/add", "file", "nonfinite")
+    assert "the constant 'k', which is not finite" in report.first.statement
+
+
+def test_values_of_bfloat16_are_judged_though_numpy_does_not_know_them(save, node):
+    nodes = [
+        node("Cast", ["x"], ["short"], name="/short", to=TensorProto.BFLOAT16),
+        node("Cast", ["short"], ["y"], name="/long", to=TensorProto.FLOAT),
+    ]
+    x = np.array([1 / 3, 1.0, 1e30], np.float32)
+    report = nb.inspect(save(nodes, {"x": [3]}, ["y"]), {"x": x})
+    assert report.verdict == "pass"
+    assert [one.worst.dtype for one in report.judgements] == ["bfloat16", "float32"]
+    given = save([node("Cast", ["x"], ["y"], to=TensorProto.BFLOAT16)], {"x": [3]}, ["y"], y=TensorProto.BFLOAT16)
+    assert nb.inspect(given, {"x": x}).outputs[0].dtype == "bfloat16"
 
 
 def test_an_input_that_the_file_cannot_take_is_to_blame(save, node):

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+import torch
 
 import kokoro_nb as nb
 from kokoro_nb.errors import InputError
@@ -20,6 +21,22 @@ def test_every_portable_kernel_is_judged(pte, voice):
     assert {one.operator for one in report.judgements} >= {"aten::convolution.out", "aten::addmm.out"}
     assert report.outputs[0].snr > 100
     assert any("are in the module Voice too" in note for note in report.notes)
+
+
+def test_a_kernel_that_gives_a_list_is_judged(tmp_path):
+    class Parts(torch.nn.Module):
+        def forward(self, x):
+            first, second = x.chunk(2, dim=1)
+            return first * second.sin()
+
+    from executorch.exir import to_edge_transform_and_lower
+
+    edge = to_edge_transform_and_lower(torch.export.export(Parts(), (torch.randn(2, 8),)))
+    path = tmp_path / "parts.pte"
+    path.write_bytes(edge.to_executorch().buffer)
+    report = nb.inspect(path)
+    assert report.verdict == "pass"
+    assert "aten::split_with_sizes_copy.out" in {one.operator for one in report.judgements}
 
 
 def test_a_delegate_is_named_with_its_reason_and_the_rest_is_judged(pte):
