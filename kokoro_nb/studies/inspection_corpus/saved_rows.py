@@ -12,7 +12,7 @@ from kokoro_nb.storage import cache_dir, digest, read_json, write_json
 _PACKAGE = Path(__file__).parents[2]
 
 
-class Entry(Protocol):
+class NamedEntry(Protocol):
     """What a row is made of."""
 
     @property
@@ -20,7 +20,7 @@ class Entry(Protocol):
         """By which the row is saved."""
 
 
-E = TypeVar("E", bound=Entry)
+E = TypeVar("E", bound=NamedEntry)
 R = TypeVar("R")
 
 

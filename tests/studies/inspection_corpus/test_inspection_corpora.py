@@ -6,7 +6,7 @@ import pytest
 
 from kokoro_nb.__main__ import main
 from kokoro_nb.errors import InputError
-from kokoro_nb.studies.inspection_corpus import corpus_rows as rows
+from kokoro_nb.studies.inspection_corpus import inspection_corpora as rows
 from kokoro_nb.studies.inspection_corpus import run_corpus, summed
 from kokoro_nb.studies.inspection_corpus.blame_entries import KNOWN
 from kokoro_nb.studies.inspection_corpus.zoo_entries import ZOO
