@@ -21,7 +21,6 @@ UNIMPORTED = {
     "jupyterlab": "make lab starts it",
     "onnxscript": "torch's ONNX exporter needs it",
     "phonemizer-fork": "misaki needs it for espeak",
-    "torchao": "executorch needs it",
 }
 OPTIONAL = {"qai_hub"}  # a service's client: who has an account with it installs it
 PROVIDERS = packages_distributions()

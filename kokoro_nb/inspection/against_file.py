@@ -90,7 +90,7 @@ def first_that_parts(
     count = sum(apart <= APART for _, apart in paired.pairs.values())
     told = f"{count:,} of {len(own):,} values of {candidate.label} are in {reference.label} too."
     begun = (next(paired.parting(), None), next(paired.replaced(), None))
-    node = min((one for one in begun if one is not None), key=lambda one: one.index, default=None)
+    node = next(iter(sorted((one for one in begun if one is not None), key=lambda one: one.index)), None)
     changed = next(changed_parameters(reference, candidate), None)
     if changed is not None and (node is None or changed[0].index < node.index):
         return paired.of_parameters(*changed), told

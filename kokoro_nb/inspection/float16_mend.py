@@ -56,6 +56,12 @@ class Float16Mend:
     mended: float | None
     limit: float
 
+    @property
+    def nearest_miss(self) -> float:
+        """The highest level with one of these nodes in float16, dB; minus infinity if there are none."""
+        levels = [float("-inf") if level is None else level for level in self.withdrawn.values()]
+        return float(np.max(levels, initial=float("-inf")))
+
     def __str__(self) -> str:
         if not self.kept:
             level = _decibels(self.plain)

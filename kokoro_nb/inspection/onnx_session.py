@@ -61,10 +61,10 @@ def _run_short(session: Any, wanted: list[str], fed: Mapping[str, np.ndarray]) -
     """Run a session with values of bfloat16, which NumPy does not know and the runtime gives as bytes alone."""
     import ctypes
 
-    import ml_dtypes
+    from onnx.helper import tensor_dtype_to_np_dtype
     from onnxruntime import OrtValue
 
-    short = np.dtype(ml_dtypes.bfloat16)
+    short = tensor_dtype_to_np_dtype(BFLOAT16_NUMBER)
     given = {
         name: OrtValue.ortvalue_from_numpy_with_onnx_type(value.view(np.uint16), BFLOAT16_NUMBER)
         if value.dtype == short

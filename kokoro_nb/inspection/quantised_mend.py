@@ -59,6 +59,11 @@ class QuantisedMend:
     limit: float
     layers: int
 
+    @property
+    def nearest_miss(self) -> float:
+        """The highest level with one of these layers rounded again, dB; minus infinity if there are none."""
+        return float(np.max(list(self.withdrawn.values()), initial=float("-inf")))
+
     def __str__(self) -> str:
         lost = "" if np.isinf(self.weights) else f"; rounding of weights alone makes {_decibels(self.weights)}"
         plain = f"Level of the outputs over the noise of integer activations: {_decibels(self.plain)}{lost}."

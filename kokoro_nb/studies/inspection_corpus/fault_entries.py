@@ -120,7 +120,7 @@ def named(fault: PlantedFault, report: InspectionReport) -> str:
     """Return the node that an inspection names where this kind of fault has to be named; empty if it names none."""
     if fault.seen == "budget":
         cut = [one for one in report.budget.values if one.clipped > 0]
-        return max(cut, key=lambda one: one.clipped).key if cut else ""
+        return cut[int(np.argmax([one.clipped for one in cut]))].key if cut else ""
     kinds = ("structure",) if fault.seen == "against" else ("nonfinite",)
     return next((one.key for one in report.findings if one.kind in kinds), "")
 
