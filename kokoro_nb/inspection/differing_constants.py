@@ -31,7 +31,7 @@ def changed_parameters(
 
 def _largest(node: ComparedNode) -> bytes:
     arrays = [one[1] for one in node.constants if one is not None]
-    return max(arrays, key=lambda array: array.size).tobytes()
+    return sorted(arrays, key=lambda array: array.size)[-1].tobytes()
 
 
 def differing_constants(other: ComparedNode, node: ComparedNode) -> Iterator[str]:

@@ -118,7 +118,7 @@ def test_inspect_mends_a_quantised_file_until_weights_are_the_louder_part(folder
     path = _spoilt(folder, tmp_path, "conv1", 24)
     report = nb.inspect(path, inputs, mend=tmp_path / "m.onnx")
     assert "rounding of weights alone makes" in report.notes[-1]
-    assert report.mended.kept == ("conv1",)
+    assert "conv1" in report.mended.kept
     html = report._repr_html_()
     assert report.headline.split(";")[0] in html
     assert "back in float" in html
