@@ -17,7 +17,13 @@ from kokoro_nb.markup import number
 
 FLOOR = 2.0**-20  # of the peak: two orders of summation in float32
 TIMES = 16.0  # how many times the error that rounding makes of the whole file another way to run it may be off
-AUDIBLE = 20.0  # dB; noise a tenth of the signal
+AUDIBLE = 20.0  # dB
+"""What an output's level over its error must be, or the error can be heard whatever its spectrum.
+
+At best the error lies where the signal does. There a tone hides noise that is 18 dB beneath it (tone masking noise in
+ISO/IEC 13818-7, annex B; noise hides noise from 6 dB on), and 2 dB are for what differs between listeners. That is the
+least: an error that is spread evenly is heard in pauses at far higher levels, which one figure cannot say.
+"""
 DRAWS = 4
 CLIPPED = {"float16": (1e4, 65504.0, 1e-7, 5.96e-8), "bfloat16": (1e4,)}
 """Where converters to 16 bits cut constants: onnxconverter-common at 10000 and 1e-7, that of ONNX Runtime at 65504."""
