@@ -153,7 +153,9 @@ def _rich(data: Mapping[str, Any], metadata: Mapping[str, Any], body: Body) -> s
 def _image(kind: str, encoded: str, about: Mapping[str, Any], data: Mapping[str, Any]) -> str:
     plain = str(data.get("text/plain", ""))
     alt = str(about.get("alt") or ("Figure" if plain.startswith("<") or not plain else plain))
-    size = "".join(f' {side}="{int(about[side])}"' for side in ("width", "height") if side in about)
+    sides = {side: about.get(side) for side in ("width", "height")}  # in a file that anybody may have written
+    known = {side: int(value) for side, value in sides.items() if isinstance(value, int | float) and 0 < value < 1e5}
+    size = "".join(f' {side}="{value}"' for side, value in known.items())
     return f'<img class="figure" src="data:image/{kind};base64,{encoded}" alt="{escape(alt)}"{size}>'
 
 

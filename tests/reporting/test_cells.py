@@ -1,5 +1,6 @@
 import base64
 
+import pytest
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
@@ -113,6 +114,14 @@ def test_the_richest_form_is_shown_alone():
     body = render(code(display(text_html="<b>rich</b>", text_plain="plain")))
     assert "<b>rich</b>" in body.html
     assert "plain" not in body.html
+
+
+@pytest.mark.parametrize("size", [float("inf"), float("nan"), 10**400, -1, "wide", None, [3]])
+def test_a_figure_whose_size_is_no_number_has_none(size):
+    about = {"image/png": {"width": size, "height": 100}}
+    (figure,) = BeautifulSoup(render(code(display(image_png="AAAA", metadata=about))).html, "html.parser")("img")
+    assert figure["height"] == "100"
+    assert not figure.has_attr("width")
 
 
 def test_pictures_are_embedded_with_their_description_and_size():
