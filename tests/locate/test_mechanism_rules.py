@@ -11,30 +11,13 @@ from kokoro_nb.locate.mechanism_rules import RULES, lowered_as_another, mechanis
 from kokoro_nb.locate.patterns import pattern
 from kokoro_nb.locate.rule_evidence import Evidence
 from kokoro_nb.traces.operators import Operator
-
-
-def _noise(shape=(1, 4, 32), seed=0):
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
-def _norm(x):
-    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
-
-
-def _with(channels, value):
-    def fault(result):
-        result = result.copy()
-        result[:, list(channels)] = value
-        return result
-
-    return fault
-
+from tests.locate.normed_signals import noise, normed, with_channels
 
 EXP = "an exponential that overflows"
 
 
 def test_an_exponential_that_overflows(causes):
-    x = _noise()
+    x = noise()
     x[0, 1, 3] = 100
     found = causes("exp.default", np.exp, lambda y: np.minimum(y, 3e38), x)[EXP]
     assert found.evidence == ("its largest argument is 100, the limit 88.72",)
@@ -44,7 +27,7 @@ def test_an_exponential_that_overflows(causes):
 
 
 def test_no_exponential_that_overflows(causes):
-    x = _noise()
+    x = noise()
     x[0, 1, 3] = 12
     assert EXP not in causes("exp.default", np.exp, lambda y: 2 * y, x)  # float32 goes to 88
     x[0, 1, 3] = 100
@@ -60,17 +43,17 @@ def test_the_branch_cut(causes):
     def fault(result):
         return np.where(result > 3, result - turn, result)
 
-    found = causes("atan2.default", angle, fault, _noise())["atan2 on the branch cut"]
+    found = causes("atan2.default", angle, fault, noise())["atan2 on the branch cut"]
     assert found.explained == 1
     assert found.evidence == ("100 % of the wrong elements are off by 2 pi",)
-    half = causes("atan2.default", angle, lambda r: _with([0], r[:, 0] + 1)(fault(r)), _noise())
+    half = causes("atan2.default", angle, lambda r: with_channels([0], r[:, 0] + 1)(fault(r)), noise())
     assert 0 < half["atan2 on the branch cut"].explained < 1
-    assert causes("atan2.default", angle, lambda r: r + 1, _noise())["atan2 on the branch cut"].explained == 0
-    assert "atan2 on the branch cut" not in causes("tanh.default", np.tanh, lambda r: r + turn, _noise())
+    assert causes("atan2.default", angle, lambda r: r + 1, noise())["atan2 on the branch cut"].explained == 0
+    assert "atan2 on the branch cut" not in causes("tanh.default", np.tanh, lambda r: r + turn, noise())
 
 
 def test_the_logarithm_of_zero(causes):
-    x = np.abs(_noise())
+    x = np.abs(noise())
     x[0, 1, 3:5] = 0
     found = causes("log.default", np.log, lambda y: np.where(np.isinf(y), np.nan, y), x)["log of zero"]
     assert found.evidence == ("at 2 of 2 elements that are not finite, input:x is 0",)
@@ -78,7 +61,7 @@ def test_the_logarithm_of_zero(causes):
 
 def test_division_by_a_zero_that_is_broadcast(toy, step):
     steps = {":div": step("div.Tensor", lambda x, y: x / y, "input:x", "input:y")}
-    inputs = {"x": 1 + np.abs(_noise()), "y": np.float32([1, 0, 2, 3]).reshape(1, 4, 1)}
+    inputs = {"x": 1 + np.abs(noise()), "y": np.float32([1, 0, 2, 3]).reshape(1, 4, 1)}
     program = toy(steps, inputs)
     (found,) = divergences(program.trace(), program.trace({":div": lambda y: np.where(np.isinf(y), 0, y)}))
     (mechanism,) = (one for one in found.mechanisms if one.statement == "div of zero")
@@ -86,11 +69,11 @@ def test_division_by_a_zero_that_is_broadcast(toy, step):
 
 
 def test_zeros_that_divide_nothing(causes, toy, step):
-    x = np.abs(_noise())
+    x = np.abs(noise())
     x[0, 1, 3:5] = 0
     assert "div of zero" not in causes("div.Tensor", lambda x: x / 3, lambda y: y * 2, x)  # zeros above the line
-    assert "log of zero" not in causes("log.default", np.log, _with([2], np.nan), x)  # wrong elsewhere
-    assert "neg of zero" not in causes("neg.default", lambda x: -x, _with([1], np.nan), x)
+    assert "log of zero" not in causes("log.default", np.log, with_channels([2], np.nan), x)  # wrong elsewhere
+    assert "neg of zero" not in causes("neg.default", lambda x: -x, with_channels([1], np.nan), x)
     # what was not captured lies between, and the shapes do not go together
     steps = {
         ":cat": step("cat.default", lambda x: np.concatenate([x, x], -1), "input:x"),
@@ -105,7 +88,7 @@ HALF = "the range of float16"
 
 
 def test_the_range_of_float16(causes):
-    x = _noise()
+    x = noise()
     x[0, 1] = 300
 
     def fault(y):
@@ -114,13 +97,13 @@ def test_the_range_of_float16(causes):
     found = causes("pow.Tensor_Scalar", lambda x: x**2, fault, x)[HALF]
     assert found.evidence == ("the largest right value is 9e+04, above 65504",)
     assert found.against == ()
-    found = causes("pow.Tensor_Scalar", lambda x: x**2, lambda y: _with([2], np.nan)(fault(y)), x)[HALF]
+    found = causes("pow.Tensor_Scalar", lambda x: x**2, lambda y: with_channels([2], np.nan)(fault(y)), x)[HALF]
     assert found.against == ("32 elements that are not finite should be within it",)
 
 
 def test_not_the_range_of_float16(causes):
-    x = _noise()
-    assert HALF not in causes("mul.Tensor", lambda x: x * 2, _with([1], np.inf), x)  # nothing large is right
+    x = noise()
+    assert HALF not in causes("mul.Tensor", lambda x: x * 2, with_channels([1], np.inf), x)  # nothing large is right
     assert HALF not in causes("mul.Tensor", lambda x: x * 1e6, lambda y: y * 2, x)  # and nothing is infinite
 
 
@@ -128,32 +111,30 @@ ROUNDED = "a result rounded to float16"
 
 
 def test_a_result_rounded_to_float16(causes):
-    found = causes("sin.default", np.sin, lambda y: y.astype(np.float16).astype(np.float32), _noise())
+    found = causes("sin.default", np.sin, lambda y: y.astype(np.float16).astype(np.float32), noise())
     assert ROUNDED in found
-    assert ROUNDED not in causes("sin.default", np.sin, lambda y: y * np.float32(1.001), _noise())
-    assert ROUNDED not in causes(
-        "sin.default", np.sin, lambda y: y > 0, _noise()
-    )  # a few round numbers are no rounding
+    assert ROUNDED not in causes("sin.default", np.sin, lambda y: y * np.float32(1.001), noise())
+    assert ROUNDED not in causes("sin.default", np.sin, lambda y: y > 0, noise())  # a few round numbers are no rounding
 
 
 def test_a_turned_sign_and_a_factor(causes):
-    found = causes("sin.default", np.sin, lambda y: -y, _noise())
+    found = causes("sin.default", np.sin, lambda y: -y, noise())
     assert list(found) == ["a turned sign"]
     assert found["a turned sign"].explained == pytest.approx(1, abs=1e-6)
     assert type(found["a turned sign"].explained) is float
-    found = causes("sin.default", np.sin, lambda y: y * np.float32(1.25), _noise())
+    found = causes("sin.default", np.sin, lambda y: y * np.float32(1.25), noise())
     assert list(found) == ["a factor"]
     assert found["a factor"].evidence == ("what was given is 1.25 times what is right, to 100 %",)
 
 
 def test_an_explanation_says_how_much_it_explains(causes):
     # -y and a rest whose root mean square is 1 / 200 of that of 2 y: 0.5 % of the error is left
-    y, rest = np.sin(_noise()), _noise(seed=1)
+    y, rest = np.sin(noise()), noise(seed=1)
     rest *= np.sqrt(np.mean((2 * y) ** 2) / np.mean(rest**2)) / 200
-    found = causes("sin.default", np.sin, lambda y: -y + rest, _noise())["a turned sign"]
+    found = causes("sin.default", np.sin, lambda y: -y + rest, noise())["a turned sign"]
     assert found.explained == pytest.approx(1 - 1 / 200, abs=2e-4)
     # with four times the rest, 2 %: that is no explanation any more
-    assert "a turned sign" not in causes("sin.default", np.sin, lambda y: -y + 4 * rest, _noise())
+    assert "a turned sign" not in causes("sin.default", np.sin, lambda y: -y + 4 * rest, noise())
 
 
 @pytest.mark.parametrize(("step_by", "word"), [(1, "+1"), (-1, "-1")])
@@ -163,15 +144,15 @@ def test_a_shift_whatever_comes_in_at_the_end(causes, step_by, word):
         y[..., 0 if step_by > 0 else -1] = 0
         return y
 
-    found = causes("slice.Tensor", np.copy, fault, _noise())["a shift by one, as of padding"]
+    found = causes("slice.Tensor", np.copy, fault, noise())["a shift by one, as of padding"]
     assert found.explained == pytest.approx(1)
     assert f"shifted by {word}" in found.evidence[0]
 
 
 def test_no_shift(causes):
     shift = "a shift by one, as of padding"
-    assert shift not in causes("slice.Tensor", np.copy, lambda y: np.roll(y, 2, axis=-1), _noise())
-    assert shift not in causes("slice.Tensor", np.copy, lambda y: np.roll(y, 1, axis=1), _noise())
+    assert shift not in causes("slice.Tensor", np.copy, lambda y: np.roll(y, 2, axis=-1), noise())
+    assert shift not in causes("slice.Tensor", np.copy, lambda y: np.roll(y, 1, axis=1), noise())
 
 
 BIAS = "a bias dropped, doubled or wrong"
@@ -179,11 +160,11 @@ BIAS = "a bias dropped, doubled or wrong"
 
 def test_a_bias(causes):
     bias = np.float32([1, -2, 0.5, 3]).reshape(1, 4, 1)
-    found = causes("conv1d.default", lambda x, b: x + b, lambda y: y - bias, _noise(), bias)
+    found = causes("conv1d.default", lambda x, b: x + b, lambda y: y - bias, noise(), bias)
     assert found[BIAS].explained == pytest.approx(1, abs=1e-5)
-    assert BIAS not in causes("conv1d.default", lambda x, b: x + b, lambda y: y * 2, _noise(), bias)
+    assert BIAS not in causes("conv1d.default", lambda x, b: x + b, lambda y: y * 2, noise(), bias)
     ramp = np.linspace(0, 1, 32, dtype=np.float32)
-    assert BIAS not in causes("conv1d.default", lambda x, b: x + b, lambda y: y + ramp, _noise(), bias)
+    assert BIAS not in causes("conv1d.default", lambda x, b: x + b, lambda y: y + ramp, noise(), bias)
 
 
 LEAK = "padding that leaks in"
@@ -196,7 +177,7 @@ def test_padding_that_leaks_in(causes, place, side):
         y[..., place] += 1
         return y
 
-    found = causes("conv1d.default", np.sin, fault, _noise())[LEAK]
+    found = causes("conv1d.default", np.sin, fault, noise())[LEAK]
     assert found.evidence == (f"wrong at the {side} alone: 2 of 32 positions",)
 
 
@@ -207,7 +188,7 @@ def test_no_padding_that_leaks_in(causes, place):
         y[..., place] += 1
         return y
 
-    assert LEAK not in causes("conv1d.default", np.sin, fault, _noise())
+    assert LEAK not in causes("conv1d.default", np.sin, fault, noise())
 
 
 def test_an_operator_that_is_computed_as_another(causes):
@@ -217,11 +198,11 @@ def test_an_operator_that_is_computed_as_another(causes):
     def tanh(x):
         return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
 
-    found = causes("gelu.default", tanh, lambda y: erf(_noise()).astype(np.float32), _noise())
+    found = causes("gelu.default", tanh, lambda y: erf(noise()).astype(np.float32), noise())
     assert found["gelu computed as GELU by erf"].name == "operator lowered as another"
-    found = causes("remainder.Scalar", lambda x: np.mod(x, 1), lambda y: 0 * y, _noise())
+    found = causes("remainder.Scalar", lambda x: np.mod(x, 1), lambda y: 0 * y, noise())
     assert found["remainder computed as 0"].explained == 1
-    found = causes("gelu.default", tanh, lambda y: y + 1, _noise())
+    found = causes("gelu.default", tanh, lambda y: y + 1, noise())
     assert not [one for one in found.values() if one.name == "operator lowered as another"]
 
 
@@ -241,26 +222,26 @@ def test_whole_numbers_are_not_rounded_to_float16(causes):
     def fault(y):
         return (y + 1).astype(np.float32)
 
-    assert ROUNDED not in causes("floor.default", np.floor, fault, 20 * _noise())
-    assert ROUNDED in causes("sin.default", np.sin, lambda y: y.astype(np.float16).astype(np.float32), _noise())
+    assert ROUNDED not in causes("floor.default", np.floor, fault, 20 * noise())
+    assert ROUNDED in causes("sin.default", np.sin, lambda y: y.astype(np.float16).astype(np.float32), noise())
 
 
 SQUARES = "squares beyond the range of float16"
 
 
 def test_squares_that_float16_cannot_hold(causes):
-    x = _noise()
+    x = noise()
     x[:, 1] *= 200
-    found = causes("instance_norm.default", _norm, _with([1], 0), x, dtype=np.float16)[SQUARES]
+    found = causes("instance_norm.default", normed, with_channels([1], 0), x, dtype=np.float16)[SQUARES]
     assert found.name == "overflow of the dtype"
     assert found.explained == 1
     assert found.evidence[1] == "1 of 4 channels are constant or not finite"
-    assert SQUARES not in causes("instance_norm.default", _norm, _with([1], 0), _noise(), dtype=np.float16)
-    assert SQUARES not in causes("instance_norm.default", _norm, _with([1], 0), x)  # float32 holds them
+    assert SQUARES not in causes("instance_norm.default", normed, with_channels([1], 0), noise(), dtype=np.float16)
+    assert SQUARES not in causes("instance_norm.default", normed, with_channels([1], 0), x)  # float32 holds them
 
 
 def test_nan_that_becomes_a_number(causes):
-    x = _noise()
+    x = noise()
     x[0, 1, 3:5] = np.nan
     found = causes("clamp.default", lambda x: np.clip(x, -1, 1), lambda y: np.where(np.isnan(y), 1, y), x)
     assert found["clamp passes over NaN"].evidence == ("2 elements are NaN in float64 and a number here",)
@@ -269,17 +250,17 @@ def test_nan_that_becomes_a_number(causes):
 
 
 def test_a_constant_that_is_another(causes):
-    cut = causes("div.Tensor", lambda x: x / 24000, lambda y: y * np.float32(2.4), _noise())["another constant"]
+    cut = causes("div.Tensor", lambda x: x / 24000, lambda y: y * np.float32(2.4), noise())["another constant"]
     assert cut.name == "changed constant"
     assert cut.evidence[0].startswith("what was given is 2.4 times what is right")
-    moved = causes("add.Tensor", lambda x: x + 1, lambda y: y - 3, _noise())["another constant"]
+    moved = causes("add.Tensor", lambda x: x + 1, lambda y: y - 3, noise())["another constant"]
     assert "-3 beside what is right" in moved.evidence[0]
-    assert "another constant" not in causes("sin.default", np.sin, lambda y: y * 2, _noise())
-    assert "another constant" not in causes("mul.Tensor", lambda x: x * 2, lambda y: y + _noise(seed=1), _noise())
+    assert "another constant" not in causes("sin.default", np.sin, lambda y: y * 2, noise())
+    assert "another constant" not in causes("mul.Tensor", lambda x: x * 2, lambda y: y + noise(seed=1), noise())
 
 
 def test_a_result_on_a_coarse_grid(causes):
-    x = _noise((1, 4, 512))
+    x = noise((1, 4, 512))
     found = causes("sin.default", np.sin, lambda y: (np.round(y * 20) / 20).astype(np.float32), x)
     assert found["a result quantised to 8 bits or fewer"].name == "quantisation range"
     assert "a result quantised to 8 bits or fewer" not in causes("sin.default", np.sin, lambda y: y + 1, x)
@@ -301,17 +282,17 @@ def test_the_best_explained_comes_first(causes):
     def fault(y):
         return (-y).astype(np.float16).astype(np.float32)
 
-    found = list(causes("sin.default", np.sin, fault, _noise()).values())
+    found = list(causes("sin.default", np.sin, fault, noise()).values())
     assert [one.statement for one in found] == ["a turned sign", ROUNDED]
     assert found[0].explained > 0.99
     assert np.isnan(found[1].explained)
 
 
 def test_no_rule_stumbles_over_what_is_no_float(causes):
-    assert isinstance(causes("gt.Scalar", lambda x: x > 0, np.logical_not, _noise()), dict)
-    assert isinstance(causes("argmax.default", lambda x: np.argmax(x, -1), lambda y: 31 - y, _noise()), dict)
-    assert causes("sum.default", lambda x: x.sum(), lambda y: y + 1, _noise()) == {}  # one number has some factor
-    assert isinstance(causes("sin.default", np.sin, lambda y: y * np.nan, _noise()), dict)
+    assert isinstance(causes("gt.Scalar", lambda x: x > 0, np.logical_not, noise()), dict)
+    assert isinstance(causes("argmax.default", lambda x: np.argmax(x, -1), lambda y: 31 - y, noise()), dict)
+    assert causes("sum.default", lambda x: x.sum(), lambda y: y + 1, noise()) == {}  # one number has some factor
+    assert isinstance(causes("sin.default", np.sin, lambda y: y * np.nan, noise()), dict)
 
 
 def test_a_rule_can_be_added(causes, monkeypatch):
@@ -326,5 +307,5 @@ def test_a_rule_can_be_added(causes, monkeypatch):
     def always(evidence):
         return Mechanism("unknown", "a fault of mine", (f"it is {evidence.op}",))
 
-    assert causes("sin.default", np.sin, lambda y: y + 1, _noise())["a fault of mine"].evidence == ("it is sin",)
+    assert causes("sin.default", np.sin, lambda y: y + 1, noise())["a fault of mine"].evidence == ("it is sin",)
     assert mechanisms is module.mechanisms

@@ -3,27 +3,12 @@
 import numpy as np
 import pytest
 
-
-def _noise(shape=(1, 4, 32), seed=0):
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
-def _norm(x):
-    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
-
-
-def _with(channels, value):
-    def fault(result):
-        result = result.copy()
-        result[:, list(channels)] = value
-        return result
-
-    return fault
+from tests.locate.normed_signals import noise, normed, with_channels
 
 
 def _steep(*channels):
     """Return noise, of which some channels lie at 1000 with a deviation of 1."""
-    x = _noise()
+    x = noise()
     x[:, list(channels)] += 1000
     return x
 
@@ -32,7 +17,7 @@ VARIANCE = "a variance in one pass, E[x²] - E[x]²"
 
 
 def test_a_variance_in_one_pass(causes):
-    found = causes("instance_norm.default", _norm, _with([0, 2], np.nan), _steep(0, 2))[VARIANCE]
+    found = causes("instance_norm.default", normed, with_channels([0, 2], np.nan), _steep(0, 2))[VARIANCE]
     assert found.against == ()
     assert "in the wrong channels" in found.evidence[0]
     x = _steep(0, 2).astype(float)
@@ -45,7 +30,7 @@ def test_a_variance_in_one_pass(causes):
 def test_a_steep_channel_that_is_right_speaks_against_it(causes):
     x = _steep(0, 2)
     x[:, 2] = 0.3 * (x[:, 2] - 1000) + 1000
-    assert causes("instance_norm.default", _norm, _with([0], np.nan), x)[VARIANCE].against
+    assert causes("instance_norm.default", normed, with_channels([0], np.nan), x)[VARIANCE].against
 
 
 @pytest.mark.parametrize(
@@ -57,7 +42,7 @@ def test_a_steep_channel_that_is_right_speaks_against_it(causes):
     ],
 )
 def test_no_variance_in_one_pass(causes, op, channels, x):
-    assert VARIANCE not in causes(op, _norm, _with(channels, np.nan), x)
+    assert VARIANCE not in causes(op, normed, with_channels(channels, np.nan), x)
 
 
 def _one_pass(x):
@@ -67,11 +52,11 @@ def _one_pass(x):
 
 
 def _lifted():
-    return _noise((1, 4, 256)) + np.float32(60)  # mean² / variance of 3600 costs some digits, not all
+    return noise((1, 4, 256)) + np.float32(60)  # mean² / variance of 3600 costs some digits, not all
 
 
 def test_a_few_digits_of_a_variance_in_one_pass(causes):
-    found = causes("instance_norm.default", _norm, lambda y: _one_pass(_lifted()), _lifted())[VARIANCE]
+    found = causes("instance_norm.default", normed, lambda y: _one_pass(_lifted()), _lifted())[VARIANCE]
     assert found.explained > 0.99
     assert found.evidence[0].startswith("what is wrong is the factor of the deviation, by ")
     assert found.evidence[1].startswith("mean² / variance of its input is 3")
@@ -86,8 +71,8 @@ def test_a_few_digits_of_a_variance_in_one_pass(causes):
     ],
 )
 def test_another_error_of_a_norm_is_no_variance_in_one_pass(causes, spoil):
-    assert VARIANCE not in causes("instance_norm.default", _norm, spoil, _lifted())
+    assert VARIANCE not in causes("instance_norm.default", normed, spoil, _lifted())
 
 
 def test_a_factor_of_data_around_zero_is_no_variance_in_one_pass(causes):
-    assert VARIANCE not in causes("instance_norm.default", _norm, lambda y: y * 1.0002, _noise())
+    assert VARIANCE not in causes("instance_norm.default", normed, lambda y: y * 1.0002, noise())
