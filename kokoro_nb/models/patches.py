@@ -328,6 +328,5 @@ def needed(model: nn.Module, backend: str) -> tuple[str, ...]:
     return tuple(name for name in PATCHES if name in wanted)
 
 
-register(
-    active, class_patches, curing, needed, patched
-)  # a runtime that copies a module asks there which patches are on
+# a runtime that copies a module asks there which patches are on
+register(active, class_patches, curing, needed, patched)

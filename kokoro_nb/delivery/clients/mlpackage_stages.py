@@ -11,14 +11,14 @@ from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.coreml.coreml_converters import own_converters
 from kokoro_nb.delivery.clients import fluidaudio_client as client
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Dtype, Programs, Signature, TensorRule
+from kokoro_nb.delivery.clients.program_cache import program_place
 from kokoro_nb.delivery.clients.speech_program import NoiseChoice
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import seven_stages
 from kokoro_nb.models.kokoro import Kokoro
-from kokoro_nb.models.patches import EXPORT_PATCHES, patched
-from kokoro_nb.storage import atomic, cache_dir, digest
+from kokoro_nb.models.patches import patched
+from kokoro_nb.storage import atomic
 
-SCHEMA = 2  # of the packages: another number makes the cache convert again
 # in float16 a duration near a half is rounded the other way, and the phases of noise and tail are not held
 PRECISE = (client.ALBERT, client.POST_ALBERT, client.NOISE, client.TAIL)
 EXAMPLE = {"tokens": 13, "frames": 31, "pitches": 62, "slow": 620, "fast": 3721}
@@ -47,8 +47,8 @@ def exported_packages(
     """
     if noise.origin != "bank":
         raise InputError(f"{contract.label} takes its noise from the file; deliver it with a bank.")
-    parts = (kokoro.weights.label, repr(noise), repr(EXPORT_PATCHES), dtype, str(shows_har), str(SCHEMA))
-    folder = cache_dir() / "client_programs" / digest(contract.client, *parts)[:16]
+    about = {"weights": kokoro.weights.label, "noise": repr(noise), "dtype": dtype, "har": shows_har}
+    folder = program_place(contract.client, ("coremltools",), **about)
     if not folder.is_dir():
         with atomic(folder) as draft, patched(kokoro.model):
             draft.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""What an ExecuTorch program tells of its sizes: the constant method ``get_model_schema`` of react-native-executorch.
+"""What an ExecuTorch program declares of its sizes: the method ``get_model_schema`` of react-native-executorch.
 
 A ``.pte`` file itself gives the largest size of each axis alone. The client compares this schema with its own when it
 loads the file: dtypes and ranks, one range for all axes that share a size, and the constraints, none too few and none
@@ -74,7 +74,7 @@ def schema_faults(schema: Any, signature: Signature, contract: ClientContract) -
     Parameters
     ----------
     schema : any
-        What the file told, read from JSON.
+        Of the file, read from JSON.
     signature : tuple
         What the client expects of the program.
     contract : ClientContract
@@ -90,12 +90,12 @@ def schema_faults(schema: Any, signature: Signature, contract: ClientContract) -
         if len(forward[side]) != len(rules):
             yield "schema form", f"{len(rules)} {side}", str(len(forward[side]))
             continue
-        for number, (told, rule) in enumerate(zip(forward[side], rules, strict=True)):
-            yield from _tensor_faults(told, rule, f"{side[:-1]} {number}", bound)
-    for axis, told in bound.items():
+        for number, (declared, rule) in enumerate(zip(forward[side], rules, strict=True)):
+            yield from _tensor_faults(declared, rule, f"{side[:-1]} {number}", bound)
+    for axis, declared in bound.items():
         least, most, _ = contract.ranges[axis]
-        if told.get("min", 0) > least or told.get("max", 0) < most:
-            yield "schema range", f"{axis} {least} to {most}", f"{told.get('min')} to {told.get('max')}"
+        if declared.get("min", 0) > least or declared.get("max", 0) < most:
+            yield "schema range", f"{axis} {least} to {most}", f"{declared.get('min')} to {declared.get('max')}"
     wanted, held = (
         [_canonical(one) for one in two] for two in (_constraints(signature), forward["runtimeConstraints"])
     )
@@ -107,15 +107,17 @@ def schema_faults(schema: Any, signature: Signature, contract: ClientContract) -
             yield "schema constraints", "none but its own", _said(one)
 
 
-def _tensor_faults(told: Any, rule: TensorRule, where: str, bound: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
-    if not isinstance(told, dict) or told.get("kind") != "Tensor" or told.get("dtype") != rule.dtype:
-        found = told.get("dtype", told.get("kind")) if isinstance(told, dict) else told
+def _tensor_faults(
+    declared: Any, rule: TensorRule, where: str, bound: dict[str, Any]
+) -> Iterator[tuple[str, str, str]]:
+    if not isinstance(declared, dict) or declared.get("kind") != "Tensor" or declared.get("dtype") != rule.dtype:
+        found = declared.get("dtype", declared.get("kind")) if isinstance(declared, dict) else declared
         yield "schema dtype", f"{where} {rule.dtype}", str(found)
         return
-    if len(told.get("shape", ())) != len(rule.shape):
-        yield "schema form", f"{where} of {len(rule.shape)} axes", str(len(told.get("shape", ())))
+    if len(declared.get("shape", ())) != len(rule.shape):
+        yield "schema form", f"{where} of {len(rule.shape)} axes", str(len(declared.get("shape", ())))
         return
-    for axis, size in zip(rule.shape, told["shape"], strict=True):
+    for axis, size in zip(rule.shape, declared["shape"], strict=True):
         value, kind = size.get("value"), size.get("kind")
         if isinstance(axis, int) and (kind, value) != ("constant", axis):
             yield "schema size", f"{where} {axis}", f"{kind} {value if kind == 'constant' else size.get('range')}"

@@ -16,9 +16,10 @@ from kokoro_nb.delivery.clients.client_delivery import WORDS, require_free, writ
 from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.delivery.clients.material import Material
 from kokoro_nb.delivery.clients.probe_pair import ProbePredictor, ProbeSynthesizer, probe_pair
+from kokoro_nb.delivery.clients.program_cache import program_place
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLE_RATE, full_config
-from kokoro_nb.storage import atomic, cache_dir
+from kokoro_nb.storage import atomic
 
 HOLD = 600  # samples of one number
 SILENCE = SAMPLE_RATE // 2  # samples of each of the three silences
@@ -152,7 +153,7 @@ def _program(rules: ClientContract) -> Path:
         markers, scales = (BEGIN, END), (WHOLE, FASTEST, FLOOR, RANGE)
         frames = 3 * quiet + len(BEGIN) + len(END) + 5
         return probe_pair(rules, ProbePredictor(frames), ProbeSynthesizer(*markers, *scales, quiet, PADDING))
-    path = cache_dir() / "client_programs" / "probe_1.onnx"
+    path = program_place("probe", ("onnx",)).with_suffix(".onnx")
     if not path.is_file():
         with atomic(path) as draft:
             onnx.save(probe_model(), draft)

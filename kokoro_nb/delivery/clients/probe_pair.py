@@ -7,13 +7,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from kokoro_nb.delivery.clients.client_contract import ClientContract
+from kokoro_nb.delivery.clients.program_cache import program_place
 from kokoro_nb.delivery.clients.pte_programs import lowered
 from kokoro_nb.delivery.clients.react_native_client import PREDICTOR, SYNTHESIZER
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
 from kokoro_nb.models.staged_speech import FEATURES
-from kokoro_nb.storage import atomic, cache_dir
-
-SCHEMA = 1  # of the written files: another number makes the cache lower them again
+from kokoro_nb.storage import atomic
 
 
 class ProbePredictor(nn.Module):
@@ -88,7 +87,7 @@ class ProbeSynthesizer(nn.Module):
 
 def probe_pair(contract: ClientContract, predictor: nn.Module, synthesizer: nn.Module) -> Path:
     """Return the folder of both programs, out of the cache or made now."""
-    folder = cache_dir() / "client_programs" / f"probe_{contract.client}_{SCHEMA}"
+    folder = program_place(f"probe of {contract.client}", ("executorch",))
     if not folder.is_dir():
         with atomic(folder) as draft:
             draft.mkdir(parents=True)

@@ -26,13 +26,13 @@ def check_pair(root: Path, rules: ClientContract) -> Iterator[ContractDeviation]
         except InputError as error:
             yield ContractDeviation("program unreadable", name, "an ExecuTorch program", _first(error))
             continue
-        told = loaded[name].told()
-        if told is None:
+        schema = loaded[name].schema()
+        if schema is None:
             yield ContractDeviation("schema missing", name, f"a constant method {METHOD}", "none")
-        elif isinstance(told, str):
-            yield ContractDeviation("schema form", f"{name} {METHOD}", "JSON", told[:60])
+        elif isinstance(schema, str):
+            yield ContractDeviation("schema form", f"{name} {METHOD}", "JSON", schema[:60])
         else:
-            for rule, expected, found in schema_faults(told, signature, rules):
+            for rule, expected, found in schema_faults(schema, signature, rules):
                 yield ContractDeviation(rule, f"{name} {METHOD}", expected, found)
     if len(loaded) == len(rules.programs):
         yield from _behaviour(loaded, rules)

@@ -12,15 +12,15 @@ from torch import Tensor, nn
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Signature
 from kokoro_nb.delivery.clients.model_schema import METHOD, model_schema
+from kokoro_nb.delivery.clients.program_cache import program_place
 from kokoro_nb.delivery.clients.react_native_client import PREDICTOR, SYNTHESIZER
 from kokoro_nb.delivery.clients.speech_program import NoiseChoice
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.kokoro import Kokoro
-from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.models.patches import patched
 from kokoro_nb.models.staged_speech import DurationProgram, SynthesizerProgram
-from kokoro_nb.storage import atomic, cache_dir, digest
+from kokoro_nb.storage import atomic
 
-SCHEMA = 1  # of the written files: another number makes the cache export again
 _log = logging.getLogger(__name__)
 
 
@@ -53,10 +53,7 @@ def exported_twin(kokoro: Kokoro, noise: NoiseChoice, contract: ClientContract) 
 
 
 def _folder(kokoro: Kokoro, noise: NoiseChoice, contract: ClientContract) -> Path:
-    key = digest(
-        kokoro.weights.label, repr(noise), repr(EXPORT_PATCHES), contract.client, torch.__version__, str(SCHEMA)
-    )
-    return cache_dir() / "client_programs" / key[:16]
+    return program_place(contract.client, ("executorch",), weights=kokoro.weights.label, noise=repr(noise))
 
 
 def _made(path: Path, kokoro: Kokoro, module: nn.Module, contract: ClientContract, signature: Signature) -> Path:

@@ -70,8 +70,8 @@ class PteProgram:
         if self._forward is None:
             raise InputError(f"{path.name} has no method forward.")
 
-    def told(self) -> Any:
-        """Return the schema that the file tells; None if it tells none that can be read."""
+    def schema(self) -> Any:
+        """Return the schema of the file, as text where that is no JSON; None if it has none."""
         if METHOD not in self._program.method_names:
             return None
         with quietly():

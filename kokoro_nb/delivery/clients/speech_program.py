@@ -13,15 +13,15 @@ import torch
 
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.delivery.clients.client_contract import Dtype, TensorRule
+from kokoro_nb.delivery.clients.program_cache import program_place
 from kokoro_nb.delivery.clients.stored_weights import store
 from kokoro_nb.models.architecture import SAMPLE_RATE, STYLE
 from kokoro_nb.models.kokoro import Kokoro
-from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.models.patches import patched
 from kokoro_nb.models.speaking import NoiseOrigin, TextToAudio
-from kokoro_nb.storage import atomic, cache_dir, digest
+from kokoro_nb.storage import atomic
 
 OPSET, IR_VERSION = 17, 8
-SCHEMA = 1  # of the exported file: another number makes the cache export again
 BANK = "bank"  # the initializer that holds the noise, (samples, 9) float32, for an inspector to replace
 
 
@@ -47,8 +47,7 @@ class NoiseChoice:
 
 def exported_program(kokoro: Kokoro, noise: NoiseChoice) -> Path:
     """Return the exported file, float32, out of the cache or made now."""
-    key = digest(kokoro.weights.label, repr(noise), repr(EXPORT_PATCHES), torch.__version__, str(SCHEMA))
-    path = cache_dir() / "client_programs" / f"{key[:16]}.onnx"
+    path = program_place("speech", ("onnx",), weights=kokoro.weights.label, noise=repr(noise)).with_suffix(".onnx")
     if not path.is_file():
         with atomic(path) as draft:
             _export(kokoro, noise, draft)

@@ -246,7 +246,7 @@ def test_a_delivery_says_what_pytorch_says(voiced, tmp_path, client):
 
 
 def test_the_schema_is_in_the_file_itself(good):
-    told = PteProgram(good / PREDICTOR).told()
+    told = PteProgram(good / PREDICTOR).schema()
     assert json.dumps(told, sort_keys=True)
     assert told["forward"]["inputs"][0]["dtype"] == "int64"
 
