@@ -87,7 +87,7 @@ def _diagnose(arguments: argparse.Namespace) -> int:
     about: Any = {"method": given.method, "precision": given.precision, "artefact": given.artefact}
     found = diagnose(target.candidate, target.inputs, given.backend, known, remedies=not given.no_remedies, **about)
     if given.html:
-        found.page(given.html)
+        found.save_html(given.html)
     unwritten = _bundled(found, given.bundle) if given.bundle else ""
     if given.json:
         print(json.dumps({"target": target.label, "planted": given.fault, **found.as_dict()}, indent=2))
@@ -114,7 +114,7 @@ def _bundled(found: Any, folder: Path) -> str:
     if found.verdict == "pass":
         return "nothing is wrong."
     try:
-        found.bundle(folder)
+        found.save_bundle(folder)
     except InputError as error:
         return str(error)
     return ""

@@ -167,11 +167,11 @@ class Diagnosis:
             found["searches"] = [search.as_dict() for search in self.bisection.searches]
         return json_ready(found)
 
-    def page(self, path: str | Path) -> Path:
+    def save_html(self, path: str | Path) -> Path:
         """Write the diagnosis as one HTML file that needs nothing else, and return its path."""
         return write_text(path, page(self))
 
-    def bundle(self, folder: str | Path) -> Path:
+    def save_bundle(self, folder: str | Path) -> Path:
         """Write the culprit of the largest effect as a folder that reproduces it without this package.
 
         See `culprit_bundle`: it is run both ways before it is there.

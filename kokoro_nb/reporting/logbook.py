@@ -203,7 +203,7 @@ class Logbook:
         note : str, optional
             What a reader has to know of it: that a fault was planted on purpose, for one.
         bundle : path, optional
-            The folder below `out_dir` that reproduces the culprit: what ``found.bundle(log.out_dir / ...)`` wrote.
+            The folder below `out_dir` that reproduces the culprit: what ``found.save_bundle(log.out_dir / ...)`` wrote.
 
         Raises
         ------

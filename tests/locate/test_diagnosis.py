@@ -75,7 +75,7 @@ def test_a_healthy_program_passes(runtime):
     found = diagnose(Net(), X, runtime)
     assert (found.verdict, found.first, found.worst(), found.table()) == ("pass", None, (), [])
     with pytest.raises(InputError, match="There is no operator to reproduce"):
-        found.bundle("nowhere")
+        found.save_bundle("nowhere")
 
 
 def test_bisection_compares_with_the_reference_that_was_given(healthy):
@@ -114,7 +114,7 @@ def test_an_export_that_fails_is_a_diagnosis():
 def test_it_is_written_as_json_and_as_a_page(tmp_path, healthy, faulty):
     found = diagnose(faulty, X, "eager", reference=healthy)
     assert json.loads(json.dumps(found.as_dict(), allow_nan=False))["culprits"][0]["tap"] == ":exp"
-    page = found.page(tmp_path / "found.html").read_text(encoding="utf-8")
+    page = found.save_html(tmp_path / "found.html").read_text(encoding="utf-8")
     assert page.startswith("<!doctype html>")
     assert ":exp is the first operator that is wrong" in page
     assert "http" not in page.replace("http-equiv", "")

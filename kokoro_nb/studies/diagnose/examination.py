@@ -113,7 +113,7 @@ def examine(subject: DiagnosedSubject, backend: str, folder: str | Path, artefac
     if cure is not None and cure.outputs:
         sounds |= {"the export, cured": np.asarray(next(iter(cure.outputs.values()))).reshape(-1)}
     try:
-        place = found.bundle(folder) if found.first is not None else None
+        place = found.save_bundle(folder) if found.first is not None else None
         why = "" if place else "no operator was named"
     except InputError as error:
         place, why = None, str(error)
