@@ -280,15 +280,21 @@ class Specification:
     def _operator(self, node: Any) -> Operator:
         # one of several results is computed from what all of them are computed from
         sources = (node.args[0] if is_element(node) else node).all_input_nodes
-        feeding = tuple(dict.fromkeys(self._label(source) for source in sources))
+        feeding = tuple(dict.fromkeys(self._labels(sources)))
         kind = _kind(node)
         assert kind is not None
         return Operator(self._names[node], _target(node), calling_module(node), feeding, *kind)
 
-    def _label(self, node: Any) -> str:
-        if node in self._constants:
-            return f"{CONSTANT}{self._constants[node]}"
-        return f"{INPUT}{self._inputs[node]}" if node in self._inputs else self._names[node]
+    def _labels(self, nodes: Iterable[Any]) -> Iterator[str]:
+        for node in nodes:
+            if node in self._constants:
+                yield f"{CONSTANT}{self._constants[node]}"
+            elif node in self._inputs:
+                yield f"{INPUT}{self._inputs[node]}"
+            elif node in self._names:
+                yield self._names[node]
+            else:  # a number that is read out of a tensor has no name
+                yield from self._labels(node.all_input_nodes)
 
 
 def _source(node: Any) -> Source:

@@ -91,6 +91,17 @@ def test_an_operator_says_what_it_is_computed_from(specification):
         assert {one for one in operator.inputs if not one.startswith(("input:", "constant:"))} <= earlier
 
 
+def test_a_number_that_is_read_out_of_a_tensor_stands_for_what_it_is_read_from():
+    class Scaled(nn.Module):
+        def forward(self, x):
+            return x * (x.abs().max() + 1).item()
+
+    operators = export_program(Scaled(), {"x": X}).specification.operators
+    assert [one.name for one in operators if one.name == ":item"] == []
+    (product,) = [one for one in operators if one.name == ":mul"]
+    assert product.inputs == ("input:x", ":add")
+
+
 def test_of_several_results_each_is_an_operator(specification):
     known = {operator.name: operator for operator in specification.operators}
     tail, value, place = (known[name] for name in (":split_with_sizes", ":max", ":max#2"))
