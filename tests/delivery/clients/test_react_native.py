@@ -200,7 +200,7 @@ def test_what_is_wrong_with_files_is_named(folder, name):
 
 
 def test_a_program_without_a_schema_is_named(folder, monkeypatch):
-    monkeypatch.setattr(PteProgram, "told", lambda self: None)
+    monkeypatch.setattr(PteProgram, "schema", lambda self: None)
     found = check_delivery(folder, CLIENT).deviations
     assert [one.rule for one in found] == ["schema missing"] * 2
     assert METHOD in str(found[0])
