@@ -182,8 +182,13 @@ class Diagnosis:
             If no operator was named by tracing, the backend has no script of its own, or `folder` holds something else.
         """
         subject = self.subject
-        if not self.culprits or subject is None or subject.reference is None:
+        if not self.culprits or subject is None:
             raise InputError(f"There is no operator to reproduce: {self.statement}")
+        if subject.reference is None:
+            raise InputError(
+                f"{self.backend} shows no operator, so that what went into the wrong one is not known; diagnose the "
+                "program on a backend that shows its operators."
+            )
         return write_finding_bundle(self.ranked[0], subject.candidate, subject.healthy, subject.reference, folder)
 
     def __str__(self) -> str:

@@ -57,6 +57,15 @@ def test_a_delegate_that_hides_its_operators_is_bisected(healthy, faulty):
     assert found.bisection.searches[0].compilations <= found.bisection.searches[0].limit
 
 
+def test_there_is_no_bundle_of_what_bisection_found(healthy, faulty, tmp_path):
+    found = diagnose(faulty, X, Delegated("delegated"), reference=healthy)
+    with pytest.raises(
+        InputError, match="delegated shows no operator, so that what went into the wrong one is not kno"
+    ):
+        found.save_bundle(tmp_path / "bundle")
+    assert not (tmp_path / "bundle").exists()
+
+
 @pytest.mark.parametrize("method", ["tracing", "bisection"])
 def test_an_element_that_is_not_finite_leaves_no_number_as_the_local_error(healthy, method):
     found = diagnose(plant(healthy, Fault("nan_channel", ":exp")), X, "eager", healthy, method)
