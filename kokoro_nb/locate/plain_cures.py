@@ -3,6 +3,7 @@
 from kokoro_nb.backends.base import Backend, Failure
 from kokoro_nb.backends.exported import Exported, as_exported
 from kokoro_nb.backends.signature import Arrays
+from kokoro_nb.errors import InputError
 from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.locate.noise_input import noise_as_input
 from kokoro_nb.locate.output_error import OutputError, worst_output
@@ -27,14 +28,15 @@ def exported_anew(runtime: Backend, candidate: Exported, inputs: Arrays, before:
 def with_noise_as_input(runtime: Backend, candidate: Exported, inputs: Arrays, before: OutputError | None) -> Remedy:
     """Return what it does to make inputs of the random numbers that the program draws, one draw for both runs.
 
-    Raises
-    ------
-    InputError
-        If the module calls no function that draws.
+    ``unknown`` where they are drawn by a function that `noise_as_input` does not know: a cure never ends a diagnosis.
     """
     name, statement = "noise as an input", "The noise becomes an input, which the caller draws."
     with with_patches(candidate.patches):
-        module, given = noise_as_input(candidate.module, inputs)
+        try:
+            module, given = noise_as_input(candidate.module, inputs)
+        except InputError as error:
+            size = float("nan") if before is None else before.of_peak
+            return Remedy("other form", name, statement, size, float("nan"), "unknown", str(error))
         exported = as_exported(module, given, runtime.name)
     return _measured("other form", name, statement, runtime, exported, given, before)
 

@@ -1,13 +1,18 @@
 """A module whose draws become inputs: the same numbers in PyTorch and on a runtime."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from kokoro_nb.backends import backend
+from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate import diagnose
 from kokoro_nb.locate.noise_input import noise_as_input
+from kokoro_nb.locate.plain_cures import with_noise_as_input
 
 X = {"x": torch.ones(1, 4)}
 
@@ -43,3 +48,14 @@ def test_what_a_runtime_cannot_draw_is_cured_and_measured(tmp_path):
     assert (found.culprits[0].mechanism.name, remedy.name) == ("baked-in random numbers", "noise as an input")
     assert remedy.verdict == "pass"
     assert remedy.error_after < 1e-6
+
+
+def test_noise_of_another_function_leaves_the_diagnosis_and_a_cure_that_is_unknown(tmp_path):
+    class Normal(nn.Module):
+        def forward(self, x):
+            return x + torch.randn_like(x).mul(0) + torch.randint(0, 9, (1, 4))
+
+    noisy = export_program(Normal(), X)
+    remedy = with_noise_as_input(backend("tvm-unfused"), replace(noisy, module=nn.Identity()), {"input": X["x"]}, None)
+    assert remedy.verdict == "unknown"
+    assert "no function that draws" in remedy.reason
