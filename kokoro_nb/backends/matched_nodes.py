@@ -39,7 +39,7 @@ def of_same_inputs(
         fitting = [
             node.output[0]
             for node in nodes
-            if node.op_type.lower() == _kind(operator)
+            if node.op_type.lower() == operator.kind
             and len(node.output) == 1
             and node.output[0] in values
             and values[node.output[0]].shape == operator.shape
@@ -49,7 +49,3 @@ def of_same_inputs(
         if len(fitting) == 1:
             known[operator.name] = found[operator.name] = fitting[0]
     return found
-
-
-def _kind(operator: Operator) -> str:
-    return operator.op.split(".")[1] if "." in operator.op else operator.op

@@ -117,7 +117,7 @@ def lossy_culprits(
 def _as_another(meaning: Any, candidate: Trace, operator: Operator, deviation: Deviation) -> Iterator[Mechanism]:
     """Yield the mechanism of an operator that gives what another does, near enough that rounding of its inputs may."""
     given, right = (np.asarray(one, np.float64) for one in (deviation.given, deviation.right))
-    if given.shape != right.shape or _kind(operator) not in ALTERNATIVES:
+    if given.shape != right.shape or operator.kind not in ALTERNATIVES:
         return
     arguments: dict[str, np.ndarray] = {}
 
@@ -161,8 +161,8 @@ def precision_mechanism(deviation: Deviation, operators: dict[str, Operator], na
     step = float(np.spacing(np.asarray(peak, dtype))) if peak <= float(info.max) else float("inf")
     text = f"its values reach {peak:.4g}, where numbers of {dtype} are {step:.3g} apart"
     after, before = _reached(operators, name, downstream=True), _reached(operators, name, downstream=False)
-    running = any(_kind(operators[one]) in SUMS for one in {name, *before, *after})
-    periodic = any(_kind(operators[one]) in PERIODIC for one in after)
+    running = any(operators[one].kind in SUMS for one in {name, *before, *after})
+    periodic = any(operators[one].kind in PERIODIC for one in after)
     if running and periodic:
         return Mechanism(
             "accumulated phase", f"a phase that grows, in {dtype}, before it is taken as an angle", (text,)
@@ -182,7 +182,3 @@ def _reached(operators: dict[str, Operator], name: str, downstream: bool) -> set
             found.add(one)
             pending.append(one)
     return found
-
-
-def _kind(operator: Operator) -> str:
-    return operator.op.split(".")[1] if "." in operator.op else operator.op

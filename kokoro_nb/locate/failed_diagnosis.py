@@ -36,8 +36,7 @@ def failed_diagnosis(failure: Failure, candidate: Exported | None = None, inputs
 
 
 def _mechanism(operator: Operator, failure: Failure) -> Mechanism:
-    kind = operator.op.split(".")[1] if "." in operator.op else operator.op
-    if kind not in RANDOM:
+    if operator.kind not in RANDOM:
         return UNKNOWN
     text = f"{failure.error}: {failure.message.splitlines()[0]}" if failure.message else failure.error
     return Mechanism("baked-in random numbers", "numbers are drawn inside the program", (text,))

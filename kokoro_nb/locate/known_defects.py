@@ -25,7 +25,7 @@ def with_known_defect(culprit: Culprit, exported: Exported) -> Culprit:
     """
     if culprit.tap is None or exported.named_by is not None:
         return culprit  # what was changed on purpose is no defect of the runtime
-    op = culprit.tap.op.split(".")[1] if "." in culprit.tap.op else culprit.tap.op
+    op = culprit.tap.operator.kind
     arguments = _arguments(exported, culprit.tap.name)
     known = [
         defect

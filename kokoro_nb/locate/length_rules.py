@@ -16,7 +16,7 @@ def padded_statistics(evidence: Evidence) -> Mechanism | None:
     the valid part they have to give what is right.
     """
     x, error = evidence.first, evidence.error
-    if evidence.op not in NORMS or x is None or error.right.ndim < 2 or x.ndim != error.right.ndim:
+    if evidence.kind not in NORMS or x is None or error.right.ndim < 2 or x.ndim != error.right.ndim:
         return None
     valid = error.right.shape[-1]
     if x.shape[:-1] != error.right.shape[:-1] or not SHORTEST <= valid < x.shape[-1]:

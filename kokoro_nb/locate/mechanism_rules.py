@@ -73,7 +73,7 @@ for _of_variances in (variance_rules.one_pass_variance, variance_rules.short_var
 def overflow_of_exponential(evidence: Evidence) -> Mechanism | None:
     """An exponential leaves the range of its dtype."""
     x = evidence.first
-    if evidence.op not in ("exp", "expm1", "softplus", "sinh", "cosh") or x is None:
+    if evidence.kind not in ("exp", "expm1", "softplus", "sinh", "cosh") or x is None:
         return None
     limit = float(np.log(np.finfo(evidence.error.given.dtype).max))
     top = float(x.max())
@@ -90,7 +90,7 @@ def overflow_of_exponential(evidence: Evidence) -> Mechanism | None:
 def branch_cut(evidence: Evidence) -> Mechanism | None:
     """atan2 of a negative x turns by 2 pi where y changes its sign, or is a zero of the other sign."""
     error = evidence.error
-    if evidence.op not in ("atan2", "angle") or not error.wrong.any():
+    if evidence.kind not in ("atan2", "angle") or not error.wrong.any():
         return None
     turns = (error.given.astype(np.float64) - error.right)[error.wrong] / (2 * np.pi)
     whole = float(np.mean(np.abs(np.abs(turns) - 1) < 1e-3))
@@ -102,7 +102,7 @@ def branch_cut(evidence: Evidence) -> Mechanism | None:
 def zero_quotient(evidence: Evidence) -> Mechanism | None:
     """atan2 of two zeros is 0, and NaN where it is written as the arctangent of their quotient."""
     error, given = evidence.error, [value for value in evidence.inputs.values() if value.dtype.kind == "f"]
-    if evidence.op != "atan2" or len(given) != 2 or any(one.shape != error.wrong.shape for one in given):
+    if evidence.kind != "atan2" or len(given) != 2 or any(one.shape != error.wrong.shape for one in given):
         return None
     lost = error.wrong & np.isnan(error.given)
     zeros = (given[0] == 0) & (given[1] == 0)
@@ -116,7 +116,7 @@ def zero_quotient(evidence: Evidence) -> Mechanism | None:
 @rule
 def zero_argument(evidence: Evidence) -> Mechanism | None:
     """Division by zero, or the logarithm or inverse root of zero."""
-    if evidence.op not in ("div", "reciprocal", "rsqrt", "log", "log2", "log10", "pow"):
+    if evidence.kind not in ("div", "reciprocal", "rsqrt", "log", "log2", "log10", "pow"):
         return None
     error = evidence.error
     bad = error.wrong & ~(np.isfinite(error.given) & np.isfinite(error.right))
@@ -125,7 +125,7 @@ def zero_argument(evidence: Evidence) -> Mechanism | None:
         if value.dtype.kind == "f" and broadcasts(value.shape, bad.shape):
             count = int((bad & (value == 0)).sum())
             found += [f"at {count} of {int(bad.sum())} elements that are not finite, {name} is 0"] if count else []
-    return Mechanism("division by zero", f"{evidence.op} of zero", tuple(found)) if found else None
+    return Mechanism("division by zero", f"{evidence.kind} of zero", tuple(found)) if found else None
 
 
 @rule
@@ -145,9 +145,9 @@ def squares_beyond_range(evidence: Evidence) -> Mechanism | None:
     """The squares in a norm, or their sum, leave the range of float16: the variance is infinite, and the result 0."""
     x, error = evidence.first, evidence.error
     norms = ("instance_norm", "group_norm", "layer_norm", "batch_norm")
-    if evidence.op not in norms or x is None or error.given.dtype != np.float16 or x.shape != error.given.shape:
+    if evidence.kind not in norms or x is None or error.given.dtype != np.float16 or x.shape != error.given.shape:
         return None
-    axes = tuple(range(2 if evidence.op == "instance_norm" else 1, x.ndim))
+    axes = tuple(range(2 if evidence.kind == "instance_norm" else 1, x.ndim))
     total = (np.square(x - x.mean(axes, keepdims=True))).sum(axes)
     lost = (~np.isfinite(error.given) | (np.ptp(error.given, axis=axes, keepdims=True) == 0)).all(axes)
     if not lost.any() or not (total[lost] > HALF).all():
@@ -183,18 +183,18 @@ def swallowed_nan(evidence: Evidence) -> Mechanism | None:
     if not lost.any() or (error.wrong & ~lost).any():
         return None
     text = f"{int(lost.sum())} elements are NaN in float64 and a number here"
-    return Mechanism("operator lowered as another", f"{evidence.op} passes over NaN", (text,))
+    return Mechanism("operator lowered as another", f"{evidence.kind} passes over NaN", (text,))
 
 
 @rule
 def lowered_as_another(evidence: Evidence) -> Mechanism | None:
     """What was given is what another operator makes of the same inputs."""
     inputs = [value.astype(np.float64) for value in evidence.inputs.values() if value.dtype.kind == "f"]
-    for count, words, other in ALTERNATIVES.get(evidence.op, ()):
+    for count, words, other in ALTERNATIVES.get(evidence.kind, ()):
         if len(inputs) >= count:
             instead = np.asarray(other(*inputs[:count]), np.float64)
             if instead.shape == evidence.error.right.shape:
-                statement = f"{evidence.op} computed as {words}"
+                statement = f"{evidence.kind} computed as {words}"
                 found = explained("operator lowered as another", statement, evidence, instead, words)
                 if found is not None:
                     return found
@@ -204,12 +204,12 @@ def lowered_as_another(evidence: Evidence) -> Mechanism | None:
 @rule
 def another_constant(evidence: Evidence) -> Mechanism | None:
     """What is multiplied, divided or added to is another constant."""
-    if evidence.op not in ("mul", "div", "add", "sub") or len(evidence.inputs) != 1:
+    if evidence.kind not in ("mul", "div", "add", "sub") or len(evidence.inputs) != 1:
         return None
     given, right = finite_pairs(evidence)
     if given.size < FEW:
         return None
-    if evidence.op in ("mul", "div"):
+    if evidence.kind in ("mul", "div"):
         energy = float(np.sum(right**2))
         factor = float(np.sum(given * right)) / energy if energy else 1.0
         words = f"{factor:.6g} times what is right"

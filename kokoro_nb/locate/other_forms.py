@@ -60,7 +60,7 @@ def float32_region(operators: Collection[Operator], names: Collection[str]) -> t
     for operator in operators:
         if passing.intersection(operator.inputs):
             kept.add(operator.name)
-            if operator.op.split(".")[1 if "." in operator.op else 0] in VIEWS:
+            if operator.kind in VIEWS:
                 passing.add(operator.name)
     after, before = set(kept), set(kept)
     for operator in operators:

@@ -32,9 +32,9 @@ class Evidence:
     inputs: dict[str, np.ndarray]
 
     @property
-    def op(self) -> str:
+    def kind(self) -> str:
         """The operator without namespace and overload: ``instance_norm``."""
-        return self.error.operator.op.split(".")[1] if "." in self.error.operator.op else self.error.operator.op
+        return self.error.operator.kind
 
     @property
     def first(self) -> np.ndarray | None:

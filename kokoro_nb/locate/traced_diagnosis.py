@@ -34,7 +34,7 @@ def traced_diagnosis(subject: Subject, found: Investigation, why: str = "") -> D
         errors = deviations(_meaning(found), found.candidate)
         culprits = with_effects(culprits, ErrorPropagation(_meaning(found), found.reference.inputs, errors, limits))
     every = (*culprits, *(placed(subject, one) for one in lossy))
-    draws = [one for one in _meaning(found).operators if _kind(one) in RANDOM]
+    draws = [one for one in _meaning(found).operators if one.kind in RANDOM]
     if draws and not every and output.verdict == "fail" and not found.history.depends:
         every = tuple(placed(subject, _baked(found.backend, one)) for one in draws)
     if found.history.depends and not draws:
@@ -84,10 +84,6 @@ def _baked(backend: str, operator: Operator) -> Culprit:
         reaches_output=True,
         mechanisms=(Mechanism("baked-in random numbers", "random numbers drawn at export", (text,)),),
     )
-
-
-def _kind(operator: Operator) -> str:
-    return operator.op.split(".")[1] if "." in operator.op else operator.op
 
 
 def placed(subject: Subject, culprit: Culprit) -> Culprit:

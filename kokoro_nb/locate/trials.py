@@ -22,7 +22,6 @@ from kokoro_nb.locate.precision.degradation import LOST
 from kokoro_nb.locate.remedy import Remedy, RemedyKind
 from kokoro_nb.locate.subject import Subject
 from kokoro_nb.patch_registry import cures, with_patches
-from kokoro_nb.traces.operators import Operator
 
 Outcome = Callable[[], Any]  # computes the outputs with the remedy, or returns a failure
 Plan = tuple[RemedyKind, str, str, Outcome]
@@ -79,13 +78,13 @@ def _plans(subject: Subject, culprits: tuple[Culprit, ...]) -> Iterator[Plan]:
         if any(one.mechanism.name == "overflow of the dtype" for one in losses):
             names += _beyond_float16(subject)
         yield from _in_float32(subject, names)
-    for kind in dict.fromkeys(map(_kind, operators.values())) if own else ():
+    for kind in dict.fromkeys(one.kind for one in operators.values()) if own else ():
         for name, applied in cures(candidate.module, kind):
             statement = f"The patch {name} writes {kind} in another form."
             yield "patch", name, statement, partial(_patched, subject, name, applied)
         if kind in FORMS:
-            form, names = FORMS[kind], [name for name, one in operators.items() if _kind(one) == kind]
-            every = [one.name for one in candidate.specification.operators if _kind(one) == kind]
+            form, names = FORMS[kind], [name for name, one in operators.items() if one.kind == kind]
+            every = [one.name for one in candidate.specification.operators if one.kind == kind]
             for chosen, words in ((names, _listed(names)), (every, f"every {kind}")):
                 if chosen is names or set(chosen) != set(names):
                     statement = f"{words} is written in another form: {form.statement}."
@@ -95,7 +94,7 @@ def _plans(subject: Subject, culprits: tuple[Culprit, ...]) -> Iterator[Plan]:
 def _in_float32(subject: Subject, names: list[str]) -> Iterator[Plan]:
     operators = subject.candidate.specification.operators
     kept = float32_region(operators, names)
-    sums = [one.name for one in operators if one.name in kept and _kind(one) == "cumsum"]
+    sums = [one.name for one in operators if one.name in kept and one.kind == "cumsum"]
     ways: list[tuple[bool, str]] = [(False, "stay float32.")]
     ways += [(True, "stay float32, and running sums are computed in blocks.")] if sums else []
     converter = getattr(subject.runtime, "converter", None)
@@ -172,10 +171,6 @@ def _form(subject: Subject, names: list[str], form: Any) -> Any:
     if changed is None:
         raise InputError(f"{form.name} does not apply to {_listed(names)}.")
     return subject.outputs(changed)
-
-
-def _kind(operator: Operator) -> str:
-    return operator.op.split(".")[1] if "." in operator.op else operator.op
 
 
 def _listed(names: Any) -> str:

@@ -13,7 +13,7 @@ ROUNDINGS = 4  # of E[x²] and E[x]² in a variance, and of a mean
 def one_pass_variance(evidence: Evidence) -> Mechanism | None:
     """E[x²] - E[x]² loses all digits where the mean is large beside the deviation."""
     x = evidence.first
-    if evidence.op not in ("instance_norm", "batch_norm", "group_norm", "layer_norm", "var", "rsqrt") or x is None:
+    if evidence.kind not in ("instance_norm", "batch_norm", "group_norm", "layer_norm", "var", "rsqrt") or x is None:
         return None
     if x.ndim < 3 or not evidence.pattern.channels or x.shape[1] != evidence.pattern.channels:
         return None
@@ -46,7 +46,7 @@ def short_variance(evidence: Evidence) -> Mechanism | None:
     error of another form, or a larger one, has another cause.
     """
     x, error = evidence.first, evidence.error
-    if evidence.op != "instance_norm" or x is None or x.shape != error.right.shape or x.ndim < 3:
+    if evidence.kind != "instance_norm" or x is None or x.shape != error.right.shape or x.ndim < 3:
         return None
     if error.given.dtype.kind != "f" or not np.isfinite(error.given).all() or not np.isfinite(x).all():
         return None

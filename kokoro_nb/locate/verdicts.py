@@ -234,7 +234,7 @@ def _uncovered(reference: Trace, candidate: Trace) -> tuple[str, ...]:
     for operator in reference.meaning.operators:
         if all(one.startswith(CONSTANT) or one in folded for one in operator.inputs):
             folded.add(operator.name)
-        elif operator.name not in captured and _kind(operator) not in VIEWS and _work(operator) not in twins:
+        elif operator.name not in captured and operator.kind not in VIEWS and _work(operator) not in twins:
             found.append(operator.name)
     return tuple(found)
 
@@ -244,17 +244,13 @@ def _work(operator: Operator) -> tuple[str, tuple[str, ...], tuple[int, ...]]:
     return operator.op, operator.inputs, operator.shape
 
 
-def _kind(operator: Operator) -> str:
-    return operator.op.split(".")[1] if "." in operator.op else operator.op
-
-
 def _finite(trace: Trace, name: str, state: Mapping[str, bool], known: Mapping[str, Operator]) -> bool:
     """Return whether what was read is known to be finite; a view that was not captured, if what it is a view of is."""
     if name.startswith(INPUT):
         return bool(np.isfinite(trace.inputs[name.removeprefix(INPUT)]).all())
     if name.startswith(CONSTANT) or name in state:
         return state.get(name, True)
-    if name not in known or _kind(known[name]) not in VIEWS:
+    if name not in known or known[name].kind not in VIEWS:
         return False
     return all(_finite(trace, one, state, known) for one in known[name].inputs)
 

@@ -38,6 +38,11 @@ class Operator:
     shape: tuple[int, ...]
     dtype: str
 
+    @property
+    def kind(self) -> str:
+        """The operator without namespace and overload: ``mean``."""
+        return self.op.split(".")[1] if "." in self.op else self.op
+
 
 Taps = str | Sequence[str] | Callable[[Operator], bool]
 

@@ -305,7 +305,7 @@ def test_a_rule_can_be_added(causes, monkeypatch):
 
     @module.rule
     def always(evidence):
-        return Mechanism("unknown", "a fault of mine", (f"it is {evidence.op}",))
+        return Mechanism("unknown", "a fault of mine", (f"it is {evidence.kind}",))
 
     assert causes("sin.default", np.sin, lambda y: y + 1, noise())["a fault of mine"].evidence == ("it is sin",)
     assert mechanisms is module.mechanisms
