@@ -22,12 +22,13 @@ def add(commands: Any) -> None:
         default="say",
         metavar="CLIENT",
         help="kokoro-onnx, kokoro-onnx==0.5, sherpa-onnx, sherpa-onnx==1, kokoro.js, react-native-executorch, "
-        "react-native-executorch-padded, fluidaudio, or say: the two stages that "
-        "`kokoro-nb say` speaks with, to which alone --backend to --seconds apply (default: say)",
+        "react-native-executorch-padded, fluidaudio, kokoro-coreml (in the sizes of --tokens and --seconds), or say: "
+        "the two stages that `kokoro-nb say` speaks with, to which alone the others of --backend to --seconds apply "
+        "(default: say)",
     )
     deliver.add_argument("--voices", nargs="+", metavar="V", help="of the weights (default: their first)")
     deliver.add_argument("--dtype", default="float32", help="of the stored weights: float32, float16 or int8")
-    deliver.add_argument("--noise", default="bank", help="bank: in the file, repeatable; drawn: at each call")
+    deliver.add_argument("--noise", help="bank: in the file, repeatable; drawn: at each call (default: bank)")
     deliver.add_argument("--words", type=Path, metavar="FILE", help="a text whose words the lexicon has")
     deliver.add_argument("--force", action="store_true", help="replace what is in the folder, whole")
     deliver.set_defaults(command=_deliver)
@@ -87,9 +88,15 @@ def _deliver(arguments: argparse.Namespace) -> int:
 
 
 def _client_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    from kokoro_nb.delivery.clients.known_clients import contract
+    from kokoro_nb.delivery.clients.sized_packages import Room
     from kokoro_nb.delivery.clients.speech_program import NoiseChoice
 
-    options: dict[str, Any] = {"noise": NoiseChoice(arguments.noise, arguments.seed)}
+    options: dict[str, Any] = {}
+    if arguments.noise or contract(arguments.client).noise:
+        options["noise"] = NoiseChoice(arguments.noise or "bank", arguments.seed)
+    if contract(arguments.client).client == "kokoro-coreml":
+        options["room"] = Room(arguments.tokens or Room.tokens, tuple(arguments.seconds or Room.seconds))
     if arguments.words:
         options["words"] = _words(arguments.words)
     return options

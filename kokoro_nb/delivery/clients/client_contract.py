@@ -32,6 +32,7 @@ class TensorRule:
 
 Signature = tuple[tuple[TensorRule, ...], tuple[TensorRule, ...]]  # inputs, outputs
 Programs = Mapping[str, Signature]  # by path in the folder
+Ranges = Mapping[str, tuple[int, int, int]]  # axis that the text decides -> least size, greatest size, step
 
 
 @dataclass(frozen=True)
@@ -107,9 +108,12 @@ class ClientContract:
     level : float
         The audio's level relative to PyTorch's `torch.istft`.
     ranges : mapping
-        Axis that the text decides -> least size, greatest size, step; where the program has to say so.
+        See `Ranges`; where the program has to say so.
     form : {"ONNX", "ExecuTorch", "Core ML"}
         Of the programs.
+    noise : tuple of str
+        Where the source's noise can come from: ``bank`` and ``drawn``, see `speech_program.NoiseChoice`; none where the
+        client makes it.
     """
 
     client: str
@@ -132,8 +136,9 @@ class ClientContract:
     alternatives: bool = False
     sample_rate: int = SAMPLE_RATE
     level: float = 1.0
-    ranges: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    ranges: Ranges = field(default_factory=dict)
     form: Form = "ONNX"
+    noise: tuple[str, ...] = ("bank", "drawn")
 
     @property
     def label(self) -> str:

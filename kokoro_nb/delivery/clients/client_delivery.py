@@ -9,6 +9,7 @@ from typing import Any
 
 from kokoro_nb.delivery.clients import (
     fluidaudio_client,
+    kokoro_coreml_client,
     kokoro_js_client,
     kokoro_onnx_client,
     react_native_client,
@@ -19,6 +20,7 @@ from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.delivery.clients.material import Material
 from kokoro_nb.delivery.clients.mlpackage_stages import exported_packages
 from kokoro_nb.delivery.clients.pte_programs import exported_pair
+from kokoro_nb.delivery.clients.sized_packages import Room, exported_sizes
 from kokoro_nb.delivery.clients.speech_program import NoiseChoice, exported_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import STYLE, full_config
@@ -37,6 +39,7 @@ _WRITERS: dict[str, Callable[[Material, ClientContract, Path], None]] = {
     "react-native-executorch": react_native_client.write,
     "react-native-executorch-padded": react_native_client.write,
     "fluidaudio": fluidaudio_client.write,
+    "kokoro-coreml": kokoro_coreml_client.write,
 }
 
 
@@ -93,6 +96,7 @@ def deliver_to(
     force: bool = False,
     noise: NoiseChoice | None = None,
     words: Sequence[str] = WORDS,
+    room: Room | None = None,
 ) -> ClientDelivery:
     """Write a folder that a program in the field loads and speaks with.
 
@@ -112,25 +116,28 @@ def deliver_to(
     force : bool
         Replace what is in the folder, whole.
     noise : NoiseChoice, optional
-        A bank of 1 s, seed 0, by default.
+        A bank of 1 s, seed 0, by default; none for a client that makes the noise.
     words : sequence of str
         Those of the lexicon, where the client reads one.
+    room : Room, optional
+        The sizes, where the client has programs of several; all by default.
 
     Raises
     ------
     InputError
-        If the client, a voice or the dtype is unknown, or the folder is not empty; nothing is written then.
+        If the client, a voice or the dtype is unknown, the client has no choice of noise or of sizes, or the folder is
+        not empty; nothing is written then.
     """
-    rules, path, chosen = contract(client), Path(folder), noise or NoiseChoice()
+    rules, path = contract(client), Path(folder)
     if dtype not in rules.stored:
         raise InputError(f"{rules.label} reads no weights stored as {dtype}; use one of {', '.join(rules.stored)}.")
+    said = _require_choices(rules, noise, room)
     require_free(path, force)
     tables = {
         _name(voice or kokoro.default_voice): load_voice(kokoro, voice)[:, 0].numpy() for voice in voices or ("",)
     }
-    material = Material(
-        _exported(kokoro, chosen, rules, dtype), model_config(kokoro), tables, dtype, tuple(dict.fromkeys(words))
-    )
+    source, programs = _exported(kokoro, noise or NoiseChoice(), rules, dtype, room or Room())
+    material = Material(source, model_config(kokoro), tables, dtype, tuple(dict.fromkeys(words)), programs)
     with atomic(path) as draft:
         write_client(material, rules, draft)
         about = ClientDelivery(
@@ -138,7 +145,7 @@ def deliver_to(
             rules.versions,
             kokoro.weights.label,
             dtype,
-            asdict(chosen),
+            said,
             tuple(tables),
             rules.row.words,
             rules.max_tokens,
@@ -153,14 +160,31 @@ def deliver_to(
     return about
 
 
-def _exported(kokoro: Kokoro, noise: NoiseChoice, rules: ClientContract, dtype: Dtype) -> Path:
-    """Return the file or the folder of what is delivered, out of the cache or made now; ONNX in float32 as yet."""
+def _exported(
+    kokoro: Kokoro, noise: NoiseChoice, rules: ClientContract, dtype: Dtype, room: Room
+) -> tuple[Path, tuple[str, ...]]:
+    """Return the file or the folder of what is delivered, ONNX in float32 as yet, and which programs, if not all."""
     if rules.form == "ONNX":
-        return exported_program(kokoro, noise)
+        return exported_program(kokoro, noise), ()
+    if rules.client == "kokoro-coreml":
+        return exported_sizes(kokoro, rules, dtype, room), room.programs
     if rules.form == "Core ML":
-        return exported_packages(kokoro, noise, rules, dtype)
+        return exported_packages(kokoro, noise, rules, dtype), ()
     _require_vocabulary(kokoro, rules)
-    return exported_pair(kokoro, noise, rules)
+    return exported_pair(kokoro, noise, rules), ()
+
+
+def _require_choices(rules: ClientContract, noise: NoiseChoice | None, room: Room | None) -> dict[str, Any]:
+    """Refuse a choice that a client does not leave, and return where the noise comes from, for the record."""
+    if room is not None and rules.client != "kokoro-coreml":
+        raise InputError(f"{rules.label} has programs of one size; deliver it without a choice of sizes.")
+    if not rules.noise:
+        if noise is not None:
+            raise InputError(f"{rules.label} makes the source's noise itself; deliver it without a choice of noise.")
+        return {"origin": "client", "seed": kokoro_coreml_client.SEED}
+    if noise is not None and noise.origin == "drawn" and "drawn" not in rules.noise:
+        raise InputError(f"{rules.label} takes its noise from the file; deliver it with a bank.")
+    return asdict(noise or NoiseChoice())
 
 
 def _require_vocabulary(kokoro: Kokoro, rules: ClientContract) -> None:
@@ -173,10 +197,12 @@ def _require_vocabulary(kokoro: Kokoro, rules: ClientContract) -> None:
 
 
 def model_config(kokoro: Kokoro) -> dict[str, Any]:
-    """Return what clients read of a ``config.json``: the vocabulary, and the sizes of the model."""
+    """Return what clients read of a ``config.json``: the vocabulary, the sizes of the model, the source's layer."""
     model = kokoro.model
     sizes = {"n_token": model.text_encoder.embedding.num_embeddings, "max_position": model.context_length}
-    return {"weights": kokoro.weights.label, "style_dim": STYLE, **sizes, "vocab": dict(model.vocab)}
+    linear = model.decoder.generator.m_source.l_linear
+    source = {"linear_weights": linear.weight[0].tolist(), "linear_bias": float(linear.bias[0])}
+    return {"weights": kokoro.weights.label, "style_dim": STYLE, **sizes, "source": source, "vocab": dict(model.vocab)}
 
 
 def write_client(material: Material, rules: ClientContract, folder: Path) -> None:
@@ -240,8 +266,10 @@ def vocabulary(folder: str | Path) -> dict[str, int]:
     if (root / "tokens.txt").is_file():
         lines = (root / "tokens.txt").read_text(encoding="utf-8").splitlines()
         return {line[0]: int(line[1:]) for line in lines}
-    if (root / "vocab.json").is_file():
-        return dict(read_json(root / "vocab.json", "table of symbols"))
+    if (root / fluidaudio_client.VOCAB).is_file():
+        return dict(read_json(root / fluidaudio_client.VOCAB, "table of symbols"))
+    if (root / kokoro_coreml_client.VOCAB).is_file():
+        return dict(read_json(root / kokoro_coreml_client.VOCAB, "table of symbols")["vocab"])
     if (root / "tokenizer.json").is_file():
         vocab = json.loads((root / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
         return {symbol: number for symbol, number in vocab.items() if number}

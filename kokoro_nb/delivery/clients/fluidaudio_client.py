@@ -13,7 +13,7 @@ ALBERT, POST_ALBERT, ALIGNMENT, PROSODY, NOISE, VOCODER, TAIL = (
     f"Kokoro{name}.mlpackage"
     for name in ("Albert", "PostAlbert", "Alignment", "Prosody", "Noise_v2", "Vocoder", "Tail_v2")
 )
-FIRST_VOICE = "af_heart.bin"  # the name that the client asks for
+VOCAB, FIRST_VOICE = "vocab.json", "af_heart.bin"  # the second is the name that the client asks for
 
 
 def programs(bert: int | str, hidden: int | str, wide: int | str, near: int | str) -> Programs:
@@ -70,7 +70,7 @@ FLUIDAUDIO = ClientContract(
     voices=VoicesRule("voices/{voice}.bin", "raw", 510),
     row=RowRule("characters - 1, at most the last", lambda ids, symbols, rows: int(np.clip(symbols, 1, rows)) - 1),
     metadata={},
-    files=("vocab.json", FIRST_VOICE),
+    files=(VOCAB, FIRST_VOICE),
     max_tokens=510,
     min_speed=0.5,
     max_speed=2.0,
@@ -87,16 +87,14 @@ FLUIDAUDIO = ClientContract(
         "fast": (121, 240_001, 120),
     },
     form="Core ML",
+    noise=("bank",),
 )
 
 
 def write(material: Material, contract: ClientContract, folder: Path) -> None:
     """Write the folder; `material.source` is the folder of the packages, which macOS compiles to ``.mlmodelc``."""
-    for name in contract.programs:
-        shutil.copytree(material.source / name, folder / name)
-    (folder / "voices").mkdir()
-    for voice in material.voices:
-        material.table(voice, contract).astype("<f4").tofile(folder / contract.voices.path.format(voice=voice))
+    material.copy_programs(contract, folder)
+    material.write_voices(contract, folder)
     first = contract.voices.path.format(voice=next(iter(material.voices)))
     shutil.copyfile(folder / first, folder / FIRST_VOICE)
-    (folder / "vocab.json").write_text(json.dumps(material.vocab, ensure_ascii=False, indent=1), encoding="utf-8")
+    (folder / VOCAB).write_text(json.dumps(material.vocab, ensure_ascii=False, indent=1), encoding="utf-8")

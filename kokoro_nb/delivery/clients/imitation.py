@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from kokoro_nb.delivery.clients.chained_hosts import chained_host
 from kokoro_nb.delivery.clients.client_programs import Request
 from kokoro_nb.delivery.clients.delivery_check import symbols_of, voice_tables
-from kokoro_nb.delivery.clients.fluidaudio_host import FluidAudioHost
 from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.delivery.clients.react_native_host import ReactNativeHost
 
@@ -29,7 +29,7 @@ def imitate(client: str, folder: str | Path, requests: Sequence[Request]) -> lis
         said = [(request, host.utter(request)) for request in requests]
         return [one.played if request.default else one.audio for request, one in said]
     if rules.form == "Core ML":
-        chain = FluidAudioHost(root, rules)
+        chain = chained_host(root, rules)
         return [chain.utter(request).audio for request in requests]
     path = next(root / path for path in rules.programs if (root / path).is_file())
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])

@@ -4,6 +4,7 @@ import difflib
 
 from kokoro_nb.delivery.clients.client_contract import ClientContract
 from kokoro_nb.delivery.clients.fluidaudio_client import FLUIDAUDIO
+from kokoro_nb.delivery.clients.kokoro_coreml_client import KOKORO_COREML
 from kokoro_nb.delivery.clients.kokoro_js_client import KOKORO_JS
 from kokoro_nb.delivery.clients.kokoro_onnx_client import KOKORO_ONNX, KOKORO_ONNX_0_5
 from kokoro_nb.delivery.clients.react_native_client import REACT_NATIVE, REACT_NATIVE_PADDED
@@ -19,6 +20,7 @@ CONTRACTS: tuple[ClientContract, ...] = (
     REACT_NATIVE,
     REACT_NATIVE_PADDED,
     FLUIDAUDIO,
+    KOKORO_COREML,
 )
 CLIENTS: tuple[str, ...] = tuple(dict.fromkeys(one.client for one in CONTRACTS))
 

@@ -35,9 +35,7 @@ def write(material: Material, contract: ClientContract, folder: Path) -> None:
     """Write the repository, with one program: kokoro.js asks for it by its dtype (fp32, fp16, q8)."""
     (folder / "onnx").mkdir()
     material.program(contract, folder / "onnx" / FILES[material.dtype])
-    (folder / "voices").mkdir()
-    for name in material.voices:
-        material.table(name, contract).astype("<f4").tofile(folder / contract.voices.path.format(voice=name))
+    material.write_voices(contract, folder)
     for file, content in (("config.json", {"model_type": "style_text_to_speech_2"}), *_tokenizer(material).items()):
         (folder / file).write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
 

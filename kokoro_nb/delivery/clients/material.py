@@ -28,6 +28,8 @@ class Material:
         How the weights are stored.
     words : tuple of str
         Those of the lexicon, where the client reads one.
+    programs : tuple of str
+        Of a folder of programs those that are delivered; all of the contract's by default.
     """
 
     source: Path
@@ -35,6 +37,7 @@ class Material:
     voices: Mapping[str, np.ndarray]
     dtype: Dtype
     words: tuple[str, ...]
+    programs: tuple[str, ...] = ()
 
     @property
     def vocab(self) -> dict[str, int]:
@@ -51,6 +54,20 @@ class Material:
         for count in range(1, len(own) + 1):
             placed[contract.row.of(count, count, rows)] = own[count - 1]
         return placed
+
+    def copy_programs(self, contract: ClientContract, folder: Path) -> None:
+        """Copy the programs out of `source`: files, or packages, which are folders."""
+        for name in self.programs or contract.programs:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            copy = shutil.copytree if (self.source / name).is_dir() else shutil.copyfile
+            copy(self.source / name, folder / name)
+
+    def write_voices(self, contract: ClientContract, folder: Path) -> None:
+        """Write a raw file for each voice: float32, little endian, row after row."""
+        for voice in self.voices:
+            path = folder / contract.voices.path.format(voice=voice)
+            path.parent.mkdir(exist_ok=True)
+            self.table(voice, contract).astype("<f4").tofile(path)
 
     def program(self, contract: ClientContract, path: Path) -> None:
         """Write the one ONNX file for a client that takes such a file."""

@@ -1,4 +1,4 @@
-"""The seven packages of a folder for FluidAudio, compared with what the client loads and feeds."""
+"""The Core ML packages of a folder, compared with what the client loads and feeds."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,17 +6,22 @@ from typing import Any
 
 import numpy as np
 
+from kokoro_nb.delivery.clients.chained_host import KINDS, ChainedUtterance, StageProgram
+from kokoro_nb.delivery.clients.chained_hosts import chained_host
 from kokoro_nb.delivery.clients.client_contract import ClientContract, TensorRule
 from kokoro_nb.delivery.clients.client_programs import Request
 from kokoro_nb.delivery.clients.contract_deviation import ContractDeviation
-from kokoro_nb.delivery.clients.fluidaudio_host import KINDS, ChainedUtterance, FluidAudioHost, StageProgram
+from kokoro_nb.delivery.clients.kokoro_coreml_client import SECONDS, TOKENS, durations, frame_stages
+from kokoro_nb.delivery.clients.staged_signal_check import check_signal
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
+
+_FATAL = ("program missing", "program unreadable", "input name", "output name", "input shape")
 
 
 def check_packages(root: Path, rules: ClientContract) -> Iterator[ContractDeviation]:
     """Yield what deviates in the packages of a folder: in what they declare, and in what they do, chained."""
-    found = []
+    found = list(_incomplete(root, rules))
     for name, (inputs, outputs) in rules.programs.items():
         if not (root / name).is_dir():
             continue  # named already
@@ -27,7 +32,10 @@ def check_packages(root: Path, rules: ClientContract) -> Iterator[ContractDeviat
             continue
         declared = {feature.name: feature.type.multiArrayType for feature in stage.description.input}
         given = {feature.name for feature in stage.description.output}
-        if set(declared) != {rule.name for rule in inputs}:
+        if "mask" in {rule.name for rule in inputs} and "mask" not in declared:
+            found.append(ContractDeviation("mask missing", name, "an input mask", ", ".join(declared)))
+            inputs = tuple(rule for rule in inputs if rule.name != "mask")
+        if set(declared) - {"mask"} != {rule.name for rule in inputs} - {"mask"}:  # one is optional over the prosody
             wanted = ", ".join(rule.name for rule in inputs)
             found.append(ContractDeviation("input name", name, wanted, ", ".join(declared)))
             continue
@@ -37,9 +45,23 @@ def check_packages(root: Path, rules: ClientContract) -> Iterator[ContractDeviat
         for rule in inputs:
             found += _input(name, rule, declared[rule.name], rules)
     yield from found
-    complete = all((root / name).is_dir() for name in rules.programs)
-    if complete and not any(one.rule in ("program unreadable", "input name", "output name") for one in found):
+    complete = rules.alternatives or all((root / name).is_dir() for name in rules.programs)
+    if complete and not any(one.rule in _FATAL for one in found):
         yield from _behaviour(root, rules)
+
+
+def _incomplete(root: Path, rules: ClientContract) -> Iterator[ContractDeviation]:
+    """Yield what a client of programs in several sizes lacks: a first stage, or a stage of a size that others have."""
+    if not rules.alternatives or not any((root / name).is_dir() for name in rules.programs):
+        return  # named already
+    if not any((root / durations(size)).is_dir() for size in TOKENS):
+        yield ContractDeviation("program missing", durations(TOKENS[0]), "a first stage of some size", "none")
+    sets = [[name for name in frame_stages(size) if not (root / name).is_dir()] for size in SECONDS]
+    for missing in sets:
+        if 0 < len(missing) < 3:
+            yield ContractDeviation("program missing", missing[0], "each stage of a size", "others of it alone")
+    if all(len(missing) == 3 for missing in sets):
+        yield ContractDeviation("program missing", sets[0][0], "the stages over frames of some size", "none")
 
 
 def _input(name: str, rule: TensorRule, declared: Any, rules: ClientContract) -> Iterator[ContractDeviation]:
@@ -66,14 +88,15 @@ def _behaviour(root: Path, rules: ClientContract) -> Iterator[ContractDeviation]
     if not voices:
         return  # named already
     try:
-        host = FluidAudioHost(root, rules)
+        host = chained_host(root, rules)
         text = "".join([symbol for symbol in host.vocab if symbol.isalpha()][:6])
         said, again = (host.utter(Request(text, voices[0])) for _ in range(2))
         slow, short = host.utter(Request(text, voices[0], speed=0.5)), host.utter(Request(text[:1], voices[0]))
     except (InputError, RuntimeError, ValueError, TypeError, KeyError) as error:
         yield ContractDeviation("does not run", str(root.name), "audio for texts of 1 and 6 ids", _first(error))
         return
-    yield from _audio(said, rules)
+    yield from _audio(said, [name for name in rules.programs if (root / name).is_dir()][-1])
+    yield from check_signal(host, said)
     if slow.durations.sum() == said.durations.sum():
         yield ContractDeviation("speed ignored", "the chain", "longer audio at half the speed", "the same length")
     if not np.array_equal(said.audio, again.audio):
@@ -84,8 +107,8 @@ def _behaviour(root: Path, rules: ClientContract) -> Iterator[ContractDeviation]
         )
 
 
-def _audio(said: ChainedUtterance, rules: ClientContract) -> Iterator[ContractDeviation]:
-    frames, last = int(said.durations.sum()), list(rules.programs)[-1]
+def _audio(said: ChainedUtterance, last: str) -> Iterator[ContractDeviation]:
+    frames = int(said.durations.sum())
     if len(said.audio) != SAMPLES_PER_FRAME * frames:
         yield ContractDeviation("length", last, "600 samples a frame", f"{len(said.audio)} for {frames} frames")
     if not np.isfinite(said.audio).all():

@@ -1,6 +1,5 @@
 """The seven stages as Core ML packages of any length, converted from a trace."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +9,9 @@ from torch import Tensor, nn
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.coreml.coreml_converters import own_converters
 from kokoro_nb.delivery.clients import fluidaudio_client as client
-from kokoro_nb.delivery.clients.client_contract import ClientContract, Dtype, Programs, Signature, TensorRule
+from kokoro_nb.delivery.clients.client_contract import ClientContract, Dtype, Programs, Ranges, Signature, TensorRule
 from kokoro_nb.delivery.clients.program_cache import program_place
 from kokoro_nb.delivery.clients.speech_program import NoiseChoice
-from kokoro_nb.errors import InputError
 from kokoro_nb.models import seven_stages
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import patched
@@ -39,14 +37,7 @@ def exported_packages(
         What the stages compute in and store; those of `PRECISE` stay float32.
     shows_har : bool
         Have the stage of the noise give `har` too, for a comparison number by number.
-
-    Raises
-    ------
-    InputError
-        If the noise is to be drawn.
     """
-    if noise.origin != "bank":
-        raise InputError(f"{contract.label} takes its noise from the file; deliver it with a bank.")
     about = {"weights": kokoro.weights.label, "noise": repr(noise), "dtype": dtype, "har": shows_har}
     folder = program_place(contract.client, ("coremltools",), **about)
     if not folder.is_dir():
@@ -83,19 +74,15 @@ def _stages(kokoro: Kokoro, noise: NoiseChoice, shows_har: bool) -> dict[str, tu
     return {name: (module, held[name]) for name, module in modules.items()}
 
 
-def package(
-    module: nn.Module, signature: Signature, ranges: Mapping[str, tuple[int, int, int]], precise: bool, path: Path
-) -> None:
+def package(module: nn.Module, signature: Signature, ranges: Ranges, precise: bool, path: Path) -> None:
     """Convert a module and save it as a ``.mlpackage``.
 
     Parameters
     ----------
     module : torch.nn.Module
         Its parameters are the inputs of `signature`, in that order.
-    signature : tuple
-        Inputs and outputs; a string is an axis that the text decides.
-    ranges : mapping
-        Axis -> least size, greatest size, step.
+    signature, ranges
+        See `client_contract`.
     precise : bool
         Whether it computes in float32, not float16.
     path : Path

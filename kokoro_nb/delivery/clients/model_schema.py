@@ -8,29 +8,27 @@ too many.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kokoro_nb.delivery.clients.client_contract import ClientContract, Signature, TensorRule
+from kokoro_nb.delivery.clients.client_contract import ClientContract, Ranges, Signature, TensorRule
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
 
 METHOD = "get_model_schema"
 Reference = tuple[str, int, int]  # input or output, number of the tensor, number of the axis
 
 
-def model_schema(signature: Signature, ranges: Mapping[str, tuple[int, int, int]]) -> dict[str, Any]:
+def model_schema(signature: Signature, ranges: Ranges) -> dict[str, Any]:
     """Return the schema of a program's method ``forward``.
 
     Parameters
     ----------
-    signature : tuple
-        Inputs and outputs; a string is an axis that the text decides.
-    ranges : mapping
-        Axis -> least size, greatest size, step.
+    signature, ranges
+        See `client_contract`.
     """
     inputs, outputs = signature
     tensors = {"inputs": [_tensor(one, ranges) for one in inputs], "outputs": [_tensor(one, ranges) for one in outputs]}
     return {"forward": {**tensors, "runtimeConstraints": _constraints(signature)}}
 
 
-def _tensor(rule: TensorRule, ranges: Mapping[str, tuple[int, int, int]]) -> dict[str, Any]:
+def _tensor(rule: TensorRule, ranges: Ranges) -> dict[str, Any]:
     shape: list[dict[str, Any]] = []
     for axis in rule.shape:
         if isinstance(axis, str):

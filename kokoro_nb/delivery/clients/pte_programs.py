@@ -2,7 +2,6 @@
 
 import json
 import logging
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from kokoro_nb.backends.base import quietly
-from kokoro_nb.delivery.clients.client_contract import ClientContract, Signature
+from kokoro_nb.delivery.clients.client_contract import ClientContract, Ranges, Signature
 from kokoro_nb.delivery.clients.model_schema import METHOD, model_schema
 from kokoro_nb.delivery.clients.program_cache import program_place
 from kokoro_nb.delivery.clients.react_native_client import PREDICTOR, SYNTHESIZER
@@ -25,15 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 def exported_pair(kokoro: Kokoro, noise: NoiseChoice, contract: ClientContract) -> Path:
-    """Return the folder of both programs, out of the cache or made now.
-
-    Raises
-    ------
-    InputError
-        If the noise is to be drawn, for which ExecuTorch has no operator.
-    """
-    if noise.origin != "bank":
-        raise InputError(f"{contract.label} has no operator that draws noise; deliver it with a bank.")
+    """Return the folder of both programs, out of the cache or made now; the noise is a bank."""
     folder = _folder(kokoro, noise, contract)
     for name, module in (
         (PREDICTOR, DurationProgram(kokoro.model)),
@@ -65,17 +56,15 @@ def _made(path: Path, kokoro: Kokoro, module: nn.Module, contract: ClientContrac
     return path
 
 
-def lowered(module: nn.Module, signature: Signature, ranges: Mapping[str, tuple[int, int, int]]) -> bytes:
+def lowered(module: nn.Module, signature: Signature, ranges: Ranges) -> bytes:
     """Return a module as a ``.pte`` file: XNNPACK's where its partitioner lowers it, else the portable kernels' alone.
 
     Parameters
     ----------
     module : torch.nn.Module
         Its parameters are the inputs of `signature`, in that order.
-    signature : tuple
-        Inputs and outputs; a string is an axis that the text decides.
-    ranges : mapping
-        Axis -> least size, greatest size, step.
+    signature, ranges
+        See `client_contract`.
 
     Raises
     ------
@@ -105,7 +94,7 @@ def lowered(module: nn.Module, signature: Signature, ranges: Mapping[str, tuple[
     return content
 
 
-def _most(axis: int | str, ranges: Mapping[str, tuple[int, int, int]]) -> int:
+def _most(axis: int | str, ranges: Ranges) -> int:
     return ranges[axis][1] if isinstance(axis, str) else axis
 
 

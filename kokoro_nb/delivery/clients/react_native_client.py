@@ -1,6 +1,5 @@
 """react-native-executorch: two ExecuTorch programs, and a raw file for each voice."""
 
-import shutil
 from pathlib import Path
 
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Programs, RowRule, TensorRule, VoicesRule
@@ -46,6 +45,7 @@ def _contract(client: str, known: tuple[str, ...], tokens: int | str) -> ClientC
         raw="nothing of it can be switched off",
         ranges={"tokens": TOKENS, "frames": FRAMES, "samples": SAMPLES},
         form="ExecuTorch",
+        noise=("bank",),
     )
 
 
@@ -55,8 +55,5 @@ REACT_NATIVE_PADDED = _contract("react-native-executorch-padded", ("0.10",), TOK
 
 def write(material: Material, contract: ClientContract, folder: Path) -> None:
     """Write the folder; `material.source` is the folder of both programs, as they are delivered."""
-    for name in contract.programs:
-        shutil.copyfile(material.source / name, folder / name)
-    (folder / "voices").mkdir()
-    for voice in material.voices:
-        material.table(voice, contract).astype("<f4").tofile(folder / contract.voices.path.format(voice=voice))
+    material.copy_programs(contract, folder)
+    material.write_voices(contract, folder)

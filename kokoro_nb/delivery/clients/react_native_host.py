@@ -6,7 +6,7 @@ folder can be spoken with on any machine; it shows that the folder keeps the con
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from kokoro_nb.delivery.clients.client_contract import ClientContract
 from kokoro_nb.delivery.clients.client_programs import Request
 from kokoro_nb.delivery.clients.model_schema import METHOD
 from kokoro_nb.delivery.clients.react_native_client import FRAMES, PREDICTOR, SYNTHESIZER, TOKENS
+from kokoro_nb.delivery.clients.utterance import Utterance, voice_row
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME, STYLE, full_config
 
@@ -24,24 +25,18 @@ SILENCE, KEPT = 0.005, 1200  # of full scale; samples, 50 ms
 
 
 @dataclass(frozen=True)
-class StagedUtterance:
+class StagedUtterance(Utterance):
     """What both programs were given and gave for one text.
 
     Attributes
     ----------
     given : tuple of numpy.ndarray
         Inputs of the second program, in order.
-    durations : numpy.ndarray, shape (tokens,), int64, frames
-        As predicted.
-    audio : numpy.ndarray, shape (600 * frames,), float32
-        As the second program gave it.
     played : numpy.ndarray, shape (samples,), float32
         Cut and stripped as the client does; without the pause that it adds.
     """
 
     given: tuple[np.ndarray, ...]
-    durations: np.ndarray
-    audio: np.ndarray
     played: np.ndarray
 
 
@@ -130,17 +125,13 @@ class ReactNativeHost:
         known = [self.vocab[symbol] for symbol in symbols if symbol in self.vocab][: count - 2]
         tokens[0, 1 : 1 + len(known)] = known
         mask[0, : len(symbols) + 2] = True
-        path = self.folder / self.contract.voices.path.format(voice=request.voice)
-        if not path.is_file():
-            raise InputError(f"There is no voice {path.name} in {self.folder}.")
-        rows = np.fromfile(path, "<f4").reshape(-1, 2 * STYLE)
-        voice = rows[max(0, min(len(symbols) - 1, count - 1, len(rows) - 1))][None]
+        voice = voice_row(self.folder, self.contract, replace(request, symbols="".join(symbols)), len(known))
         durations, d = self.predictor(tokens, mask, voice[:, STYLE:], np.array([request.speed], np.float32))
         lasting = fitted(durations, *FRAMES[:2])
         indices = np.repeat(np.arange(count), lasting)
         given = (tokens, mask, indices, d, voice)
         audio = self.synthesizer(*given)[0].reshape(-1)
-        return StagedUtterance(given, durations, audio, self._cut(audio, lasting, symbols, tokens[0]))
+        return StagedUtterance(durations, audio, given, self._cut(audio, lasting, symbols, tokens[0]))
 
     def _cut(self, audio: np.ndarray, lasting: np.ndarray, symbols: Sequence[str], tokens: np.ndarray) -> np.ndarray:
         pads = np.flatnonzero(tokens[1:] == 0)

@@ -214,7 +214,7 @@ def test_a_program_of_another_size_is_named(folder):
 
 
 def test_noise_that_is_drawn_is_refused_and_nothing_is_written(voiced, tmp_path):
-    with pytest.raises(InputError, match="no operator that draws noise"):
+    with pytest.raises(InputError, match="takes its noise from the file"):
         deliver_to(voiced, CLIENT, tmp_path / "folder", noise=NoiseChoice("drawn"))
     with pytest.raises(InputError, match="reads no weights stored as int8"):
         deliver_to(voiced, CLIENT, tmp_path / "folder", dtype="int8")
