@@ -14,7 +14,7 @@ import numpy as np
 
 from kokoro_nb.delivery.clients.client_contract import ClientContract
 from kokoro_nb.delivery.clients.client_programs import Request, require_speakable
-from kokoro_nb.delivery.clients.utterance import Utterance
+from kokoro_nb.delivery.clients.client_utterance import ClientUtterance
 from kokoro_nb.errors import InputError
 from kokoro_nb.storage import read_json
 
@@ -22,7 +22,7 @@ KINDS = {65568: "float32", 65552: "float16", 131104: "int32", 65600: "float64"} 
 
 
 @dataclass(frozen=True)
-class ChainedUtterance(Utterance):
+class ChainedUtterance(ClientUtterance):
     """What the chain was given and gave for one text.
 
     Attributes

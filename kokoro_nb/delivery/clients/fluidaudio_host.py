@@ -5,7 +5,7 @@ import numpy as np
 from kokoro_nb.delivery.clients import fluidaudio_client as client
 from kokoro_nb.delivery.clients.chained_host import ChainedHost, ChainedUtterance
 from kokoro_nb.delivery.clients.client_programs import Request
-from kokoro_nb.delivery.clients.utterance import voice_row
+from kokoro_nb.delivery.clients.client_utterance import voice_row
 from kokoro_nb.models.architecture import STYLE
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from kokoro_nb.delivery.clients import kokoro_coreml_client as client
 from kokoro_nb.delivery.clients.chained_host import ChainedHost, ChainedUtterance
 from kokoro_nb.delivery.clients.client_programs import Request
+from kokoro_nb.delivery.clients.client_utterance import voice_row
 from kokoro_nb.delivery.clients.hosted_source import hosted_har
-from kokoro_nb.delivery.clients.utterance import voice_row
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME, STYLE
 from kokoro_nb.storage import read_json

@@ -15,9 +15,9 @@ import numpy as np
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.delivery.clients.client_contract import ClientContract
 from kokoro_nb.delivery.clients.client_programs import Request
+from kokoro_nb.delivery.clients.client_utterance import ClientUtterance, voice_row
 from kokoro_nb.delivery.clients.model_schema import METHOD
 from kokoro_nb.delivery.clients.react_native_client import FRAMES, PREDICTOR, SYNTHESIZER, TOKENS
-from kokoro_nb.delivery.clients.utterance import Utterance, voice_row
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME, STYLE, full_config
 
@@ -25,7 +25,7 @@ SILENCE, KEPT = 0.005, 1200  # of full scale; samples, 50 ms
 
 
 @dataclass(frozen=True)
-class StagedUtterance(Utterance):
+class StagedUtterance(ClientUtterance):
     """What both programs were given and gave for one text.
 
     Attributes

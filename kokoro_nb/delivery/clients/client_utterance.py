@@ -12,7 +12,7 @@ from kokoro_nb.models.architecture import STYLE
 
 
 @dataclass(frozen=True)
-class Utterance:
+class ClientUtterance:
     """One text, spoken.
 
     Attributes
