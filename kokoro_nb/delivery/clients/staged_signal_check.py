@@ -102,9 +102,9 @@ def _padding(host: KokoroCoreMlHost, said: ChainedUtterance) -> Iterator[Contrac
         made, other = host.stage(name)({**given, **right}), host.stage(name)({**given, **right, **spoilt})
         for output, size in valid.items():
             first, second = (np.asarray(one[output], np.float64)[..., :size] for one in (made, other))
-            share = float(np.abs(first - second).max() / max(np.abs(first).max(), 1e-12))
-            if not share < 1e-3:
-                what = f"{output} changes by {share:.0%} of its peak"
+            change, peak = np.abs(first - second).max(), np.abs(first).max()
+            if not change <= 1e-3 * peak:
+                what = f"{output} changes by {change:.2g}, of a peak of {peak:.2g}"
                 yield ContractDeviation("padding leaks", name, "the same whatever stands behind the text", what)
 
 
