@@ -19,12 +19,14 @@ from kokoro_nb.inspection.differing_constants import (
     differing_attributes,
     differing_constants,
     foreign_constants,
+    largest_change,
 )
 from kokoro_nb.inspection.value_sketch import ValueSketch, factor_of, nearest, scaled, sketches
 from kokoro_nb.markup import number
 
 APART = 0.01  # of its root mean square: what rounding of constants to 16 bits does to a value is below it
 OTHER = 0.05  # of its root mean square, element by element: what rounding of constants to 8 bits does is below it
+REPLACED = 0.25  # of a constant's peak: what rounding to 4 bits does to it (1/14) is below it
 TIMES = 20.0  # how much further apart than what went into it a result must be
 SAME = 1e-6  # of the root mean square: two files in float64 that mean the same
 _FORGETTING = "clip where max min relu sign floor ceil round cast greater less equal argmax"
@@ -128,8 +130,16 @@ class _Paired:
         for node in self.candidate.nodes:
             others = [one for one in self.counterparts(node, whole=True) if self._reads_alike(node, one)]
             changed = [next(differing_constants(one, node), None) is not None for one in others]
-            if others and all(changed) and all(self._differs(node.outputs, one.outputs) > OTHER for one in others):
+            if others and all(changed) and all(self._is_another(node, one) for one in others):
                 yield node
+
+    def _is_another(self, node: ComparedNode, other: ComparedNode) -> bool:
+        """Return whether what a node gives is another thing: by itself, or because no rounding makes its constants.
+
+        A weight that meets an almost silent channel hardly moves the result.
+        """
+        apart = self._differs(node.outputs, other.outputs)
+        return apart > OTHER or (apart > SAME and largest_change(other, node) > REPLACED)
 
     def _reads_alike(self, node: ComparedNode, other: ComparedNode) -> bool:
         if dict(node.attributes) != dict(other.attributes) or len(node.reads) != len(other.reads):

@@ -50,6 +50,20 @@ def differing_constants(other: ComparedNode, node: ComparedNode) -> Iterator[str
             yield f"the constant '{ours[0]}' is {values} ({int(apart.sum()):,} of {apart.size:,} values differ)"
 
 
+def largest_change(other: ComparedNode, node: ComparedNode) -> float:
+    """Return by how much a constant differs at most, as a share of its peak; infinite where a shape differs."""
+    shares = [0.0]
+    for theirs, ours in zip(other.constants, node.constants, strict=False):
+        if theirs is None or ours is None:
+            continue
+        right, value = theirs[1].astype(np.float64), ours[1].astype(np.float64)
+        if right.shape != value.shape:
+            return float("inf")
+        apart, peak = np.abs(value - right).max(initial=0.0), np.abs(right).max(initial=0.0)
+        shares.append(0.0 if apart == 0 else float(apart / peak) if peak else float("inf"))
+    return float(np.max(shares))
+
+
 def foreign_constants(other: ComparedNode, node: ComparedNode) -> Iterator[str]:
     """Say which constants of a node the other one has not in any order, though it has one of that size."""
     theirs = [np.sort(one[1].astype(np.float64), axis=None) for one in other.constants if one is not None]

@@ -188,3 +188,20 @@ def test_what_no_file_can_be_compared_with_is_refused(exported_by_hand):
         nb.inspect(exported_by_hand(), against=3)
     with pytest.raises(InputError, match="takes 2 inputs"):
         nb.inspect(exported_by_hand(), against=torch.nn.Bilinear(2, 2, 2))
+
+
+def test_a_weight_that_meets_a_silent_channel_is_named_and_one_that_was_rounded_is_not(save, node):
+    weights = np.random.default_rng(0).standard_normal((8, 6)).astype(np.float32)
+    silent = np.array([0, 0, 0, 1, 0, 0, 0, 0], bool)
+
+    def quiet(name, factor):
+        nodes = [node("Mul", ["x", "g"], ["q"], name="/quiet"), node("MatMul", ["q", "w"], ["y"], name="/product")]
+        level = np.where(silent, 0.003, 1).astype(np.float32)
+        changed = (weights * np.where(silent, factor, 1)[:, None]).astype(np.float32)
+        return save(nodes, {"x": [20, 8]}, ["y"], {"g": level, "w": changed}, name=name)
+
+    right = quiet("a.onnx", 1)
+    turned = nb.inspect(quiet("b.onnx", -1), against=right)
+    assert (turned.first.key, turned.first.kind) == ("/product", "structure")
+    assert "6 of 48 values differ" in turned.first.statement
+    assert nb.inspect(quiet("c.onnx", 0.95), against=right).findings == ()
