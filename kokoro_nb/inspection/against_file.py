@@ -170,6 +170,8 @@ class _Paired:
         given = [name for name in node.outputs if name in self.pairs]
         if not given or not read or any(apart > APART for apart in read):
             return False  # of what is made of integers alone it is not known whether they are the same
+        if node.rounds and not any(one.rounds for one in self.reference.nodes):
+            return False  # a quantised file of one that is not
         apart = self.pairs[given[0]][1]
         return apart > APART and apart > TIMES * float(np.max(read, initial=SAME))
 

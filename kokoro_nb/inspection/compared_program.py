@@ -15,6 +15,7 @@ from kokoro_nb.inspection.whole_file import named_constants
 from kokoro_nb.traces.operators import CONSTANT, Operator
 
 Observe = Callable[[str, Value], object]
+ROUNDING = ("QuantizeLinear", "DynamicQuantizeLinear")
 PLAIN = (bool, int, float, str, list, tuple)
 
 
@@ -38,6 +39,8 @@ class ComparedNode:
         Numbers and texts that belong to it, by name.
     source : str
         File and line of the code that calls it; empty where the format does not say.
+    rounds : bool
+        Whether what it gives is rounded to integers of a few bits.
     """
 
     index: int
@@ -48,6 +51,7 @@ class ComparedNode:
     constants: tuple[tuple[str, np.ndarray] | None, ...] = ()
     attributes: Mapping[str, Any] = field(default_factory=dict)
     source: str = ""
+    rounds: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +112,8 @@ def _of_node(node: OnnxNode, known: Mapping[str, np.ndarray]) -> ComparedNode:
     attributes = {name: one for name, one in OnnxCall(node.proto, {}).attributes.items() if isinstance(one, PLAIN)}
     constants = tuple((name, known[name]) if name in known else None for name in node.proto.input)
     reads = tuple(name for name in node.reads if name not in known)
-    return ComparedNode(node.index, node.key, node.operator, reads, node.outputs, constants, attributes)
+    rounds = node.proto.op_type in ROUNDING
+    return ComparedNode(node.index, node.key, node.operator, reads, node.outputs, constants, attributes, rounds=rounds)
 
 
 def _given(file: OnnxFile, node: OnnxNode, values: Mapping[str, Value]) -> list[tuple[str, Value]]:

@@ -1,7 +1,7 @@
 """ExecuTorch programs: run with the event tracer on, each instruction outside a delegate computed again in float64."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from operator import getitem
 from pathlib import Path
@@ -12,9 +12,9 @@ import numpy as np
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.signature import TensorSpec
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram
+from kokoro_nb.inspection.compared_program import ComparedProgram
 from kokoro_nb.inspection.formats.pt2_file import drawn_inputs
-from kokoro_nb.inspection.formats.pte_instructions import DTYPES, PteInstructions
+from kokoro_nb.inspection.formats.pte_instructions import DTYPES, PteInstructions, Step
 from kokoro_nb.inspection.formats.runnable_program import Observe, ProgramFacts, ProgramRun
 from kokoro_nb.inspection.input_maker import MadeInputs
 from kokoro_nb.inspection.semantics.onnx_call import widened
@@ -33,10 +33,13 @@ class PteFile:
         The file.
     program : executorch.exir.schema.Program
         What is in it.
+    named : dict of str to bytes
+        Data that its delegates find by name.
     """
 
     path: Path
     program: Any
+    named: Mapping[str, bytes] = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path) -> "PteFile":
@@ -57,13 +60,15 @@ class PteFile:
             from executorch.exir._serialize._program import deserialize_pte_binary
 
             try:
-                program = deserialize_pte_binary(path.read_bytes()).program
+                whole = deserialize_pte_binary(path.read_bytes())
+                program, held = whole.program, whole.named_data
             except Exception as error:  # of any type, by what is damaged
                 text = " ".join(str(error).split())[:200]
                 raise InputError(f"{path} is cut off or damaged: {type(error).__name__}: {text}.") from error
         if not program.execution_plan or len(program.execution_plan[0].chains) != 1:
             raise InputError(f"{path} holds no method of one chain of instructions.")
-        found = cls(path, program)
+        entries = {} if held is None else held.pte_data
+        found = cls(path, program, {name: bytes(held.buffers[one.buffer_index]) for name, one in entries.items()})
         try:
             _ = found.operators
         except (IndexError, KeyError, ValueError, TypeError, AttributeError) as error:
@@ -71,13 +76,14 @@ class PteFile:
         return found
 
     @cached_property
-    def _instructions(self) -> PteInstructions:
-        return PteInstructions(self.program)
+    def instructions(self) -> PteInstructions:
+        """Its one chain of instructions."""
+        return PteInstructions(self.program, self.named)
 
     @property
     def operators(self) -> tuple[Operator, ...]:
         """All of them, in the order of execution; a delegate's results are its."""
-        return self._instructions.operators
+        return self.instructions.operators
 
     @cached_property
     def facts(self) -> ProgramFacts:
@@ -85,29 +91,30 @@ class PteFile:
         from importlib.metadata import version
 
         specs = []
-        for k, value in enumerate(self._instructions.plan.inputs):
-            tensor = self._instructions.tensor(value)
+        for k, value in enumerate(self.instructions.plan.inputs):
+            tensor = self.instructions.tensor(value)
             if tensor is None:
                 raise InputError(f"{self.path} takes a number, not a tensor, as its input {k}; that is not supported.")
             specs.append(TensorSpec(f"input_{k}", tuple(tensor.sizes), DTYPES[tensor.scalar_type.name]))
         ends = {
-            f"output_{k}": self._instructions.name_of(self._instructions.sources[-1, v])
-            for k, v in enumerate(self._instructions.plan.outputs)
+            f"output_{k}": self.instructions.name_of(self.instructions.sources[-1, v])
+            for k, v in enumerate(self.instructions.plan.outputs)
         }
         keys = {
-            name: f"{self._instructions.plan.name}_0_{step.number}"
-            for name, (step, _) in self._instructions.by_name.items()
+            name: f"{self.instructions.plan.name}_0_{step.number}"
+            for name, (step, _) in self.instructions.by_name.items()
         }
-        hidden = {name: step.reason for name, (step, _) in self._instructions.by_name.items() if step.reason}
-        delegates = [
-            step for step in self._instructions.steps if step.operator is None and step.reason.startswith("a delegate")
-        ]
-        count = len(self._instructions.steps)
-        note = f"{len(delegates)} of {count} instructions are delegates, whose inside no tracer shows."
+        hidden = {name: step.reason for name, (step, _) in self.instructions.by_name.items() if step.reason}
+        delegates = [step for step in self.instructions.steps if step.is_delegate]
+        known = sum(step.operator is not None for step in delegates)
+        note = (
+            f"{len(delegates)} of {len(self.instructions.steps)} instructions are delegates, whose inside no tracer "
+            f"shows: {known} of them are judged by what they give, against the graph that the file holds."
+        )
         return ProgramFacts(
             self.path,
             f"executorch {version('executorch')}",
-            self._instructions.plan.name,
+            self.instructions.plan.name,
             tuple(specs),
             ends,
             keys,
@@ -126,41 +133,49 @@ class PteFile:
         """Compute one operator on what went into it: see `kokoro_nb.traces.trace.Meaning.recompute`."""
         import torch
 
-        step, place = self._instructions.by_name[name]
+        step, place = self.instructions.by_name[name]
         if step.operator is None:
             raise InputError(f"{name}: {step.reason}.")
 
-        def tensor(value: int) -> Any:
-            stored = self._instructions.stored(value)
-            if stored is None:
-                source = self._instructions.name_of(self._instructions.sources[step.number, value])
-                known = inputs[source.removeprefix(INPUT)] if source.startswith(INPUT) else captured[source]
-                stored = np.asarray(known).reshape(self._instructions.tensor(value).sizes)
-            found = torch.from_numpy(np.array(stored))
-            if found.is_floating_point():
-                return found.double() if double else found.to(self._instructions.torch_dtype(value))
-            return found
-
-        named = {key: self._instructions.argument(value, tensor) for key, value in step.arguments.items()}
+        named = self.given(step, inputs, captured, double)
         with torch.no_grad():
-            result = step.operator(**named)
+            result: Any = step.operator(**named)
             several = isinstance(result, tuple | list)
             if substitute is not None:
                 result = substitute(step.operator, (), named, result)
             found = result[place] if several else result
             if substitute is not None and several:
                 found = substitute(getitem, (result, place), {}, found)
-        wanted = self._instructions.torch_dtype(step.results[place])
+        wanted = self.instructions.torch_dtype(step.results[place])
         return found if double and wanted.is_floating_point else found.to(wanted)
+
+    def given(
+        self, step: Step, inputs: Mapping[str, Any], captured: Mapping[str, Any], double: bool = True
+    ) -> dict[str, Any]:
+        """Return the arguments of an instruction by name, floats in float64 or in the file's own types."""
+        import torch
+
+        def tensor(value: int) -> Any:
+            stored = self.instructions.stored(value)
+            if stored is None:
+                source = self.instructions.name_of(self.instructions.sources[step.number, value])
+                known = inputs[source.removeprefix(INPUT)] if source.startswith(INPUT) else captured[source]
+                stored = np.asarray(known).reshape(self.instructions.tensor(value).sizes)
+            found = torch.from_numpy(np.array(stored))
+            if found.is_floating_point():
+                return found.double() if double else found.to(self.instructions.torch_dtype(value))
+            return found
+
+        return {key: self.instructions.argument(value, tensor) for key, value in step.arguments.items()}
 
     def made_inputs(self, seed: int = 0) -> MadeInputs:
         """Draw inputs; integers stay below what they look up."""
         bounds = {}
-        for step in self._instructions.steps:
+        for step in self.instructions.steps:
             if step.label.startswith("aten::embedding"):
                 table, indices = (step.arguments[one] for one in ("weight", "indices"))
-                source = self._instructions.name_of(self._instructions.sources[step.number, indices])
-                bounds[source.removeprefix(INPUT)] = int(self._instructions.tensor(table).sizes[0])
+                source = self.instructions.name_of(self.instructions.sources[step.number, indices])
+                bounds[source.removeprefix(INPUT)] = int(self.instructions.tensor(table).sizes[0])
         return drawn_inputs(self.facts.inputs, seed, bounds)
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> ProgramRun:
@@ -179,25 +194,25 @@ class PteFile:
             lines = [line for line in str(error).splitlines() if line.strip()]
             raise InputError(f"ExecuTorch does not run {self.path}: {lines[-1][:300] if lines else error}") from error
         captured = {}
-        for step in self._instructions.steps:
+        for step in self.instructions.steps:
             tensors = run.logged.get(step.number, [])
             if len(tensors) < len(step.results):
                 continue
             for place, value in enumerate(step.results):
                 found = tensors[place - len(step.results)]
-                if found.size == np.prod(self._instructions.tensor(value).sizes, dtype=int):
-                    captured[self._instructions.names[value]] = np.array(found).reshape(
-                        self._instructions.tensor(value).sizes
+                if found.size == np.prod(self.instructions.tensor(value).sizes, dtype=int):
+                    captured[self.instructions.names[value]] = np.array(found).reshape(
+                        self.instructions.tensor(value).sizes
                     )
         first, again = ({f"output_{k}": value for k, value in enumerate(one)} for one in (run.outputs, run.again))
         return ProgramRun(captured, first, again)
 
     def _room(self) -> int:
         """Return how many bytes the event tracer needs, with room to spare."""
-        values = [value for step in self._instructions.steps for value in (*step.results, *step.reads)]
+        values = [value for step in self.instructions.steps for value in (*step.results, *step.reads)]
         sizes = [
-            np.prod(self._instructions.tensor(one).sizes, dtype=int) * 8 + 256
-            for one in (*values, *self._instructions.plan.outputs)
+            np.prod(self.instructions.tensor(one).sizes, dtype=int) * 8 + 256
+            for one in (*values, *self.instructions.plan.outputs)
         ]
         return int(2**16 + np.sum(sizes))
 
@@ -206,33 +221,14 @@ class PteFile:
         known: dict[str, np.ndarray] = {}
         wide = {name: widened(value) for name, value in inputs.items()}
         for operator in self.operators:
-            step, _ = self._instructions.by_name[operator.name]
+            step, _ = self.instructions.by_name[operator.name]
             read = [one for one in operator.inputs if not one.startswith((INPUT, CONSTANT))]
             if step.operator is not None and all(one in known for one in read):
                 known[operator.name] = self.recompute(operator.name, wide, known).numpy()
                 observe(operator.name, known[operator.name])
 
     def compared(self) -> ComparedProgram:
-        """Return it for a comparison with another program."""
+        """Return it for a comparison with another program; a delegate's own nodes stand in its place."""
+        from kokoro_nb.inspection.formats.pte_comparison import compared_pte
 
-        def compute(inputs: Mapping[str, np.ndarray], observe: Observe) -> None:
-            for name, value in inputs.items():
-                observe(name, widened(value))
-            self.true(inputs, observe)
-
-        nodes = []
-        for index, operator in enumerate(self.operators):
-            step, _ = self._instructions.by_name[operator.name]
-            held = [(f"value_{v}", self._instructions.stored(v)) for v in step.reads]
-            constants = tuple((name, array) for name, array in held if array is not None)
-            reads = tuple(name.removeprefix(INPUT) for name in operator.inputs if not name.startswith(CONSTANT))
-            key = self.facts.keys[operator.name]
-            attributes = {
-                name: self._instructions.argument(value, lambda _: None)
-                for name, value in step.arguments.items()
-                if value not in step.reads
-            }
-            node = ComparedNode(index, key, operator.op, reads, (operator.name,), constants, attributes)
-            nodes.append(replace(node, attributes={k: v for k, v in attributes.items() if v is not None}))
-        names = tuple(spec.name for spec in self.facts.inputs)
-        return ComparedProgram(self.path.name, names, tuple(self.facts.outputs.values()), tuple(nodes), compute)
+        return compared_pte(self)

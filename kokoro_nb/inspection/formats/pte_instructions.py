@@ -1,7 +1,7 @@
 """The instructions of an ExecuTorch program: what each calls, which values it reads, and whose memory they share."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from kokoro_nb.backends.executorch.tracing import DTYPES as TRACED
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.formats.pte_operators import FunctionalOperator
+from kokoro_nb.inspection.formats.xnnpack_delegate import XnnDelegate
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
 
 DTYPES = {**TRACED, "UINT16": "uint16"}
@@ -24,8 +25,8 @@ class Step:
     ----------
     number : int
         Its place in the chain.
-    operator : FunctionalOperator or None
-        What it computes; None of a delegate, or of what is not known.
+    operator : FunctionalOperator, XnnDelegate or None
+        What it computes; None of what is not known.
     label : str
         What it calls.
     arguments : dict of str to int
@@ -39,12 +40,17 @@ class Step:
     """
 
     number: int
-    operator: FunctionalOperator | None
+    operator: FunctionalOperator | XnnDelegate | None
     label: str
     arguments: Mapping[str, int]
     results: tuple[int, ...]
     reads: tuple[int, ...]
     reason: str = ""
+
+    @property
+    def is_delegate(self) -> bool:
+        """Whether another runtime computes it."""
+        return isinstance(self.operator, XnnDelegate) or self.reason.startswith("a delegate")
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,9 +61,12 @@ class PteInstructions:
     ----------
     program : executorch.exir.schema.Program
         The program.
+    named : dict of str to bytes
+        Data that its delegates find by name.
     """
 
     program: Any
+    named: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def plan(self) -> Any:
@@ -73,10 +82,15 @@ class PteInstructions:
         kind = type(call).__name__
         if kind == "DelegateCall":
             delegate = self.plan.delegates[call.delegate_index].id
+            inside = self._inside[number]
+            if isinstance(inside, XnnDelegate):
+                arguments = {f"input_{k}": call.args[k] for k in inside.reads}
+                made = tuple(call.args[k] for k in inside.gives)
+                return Step(number, inside, delegate, arguments, made, tuple(arguments.values()))
             given = [one for one in call.args if self.tensor(one) is not None]
             made = tuple(one for one in given if one in self._made_by_delegates)
             reads = tuple(one for one in given if one not in made)
-            return Step(number, None, delegate, {}, made, reads, HIDDEN.format(delegate))
+            return Step(number, None, delegate, {}, made, reads, f"{HIDDEN.format(delegate)}{inside}")
         if kind != "KernelCall":
             return Step(number, None, kind, {}, (), (), "it is no call of a kernel")
         called = self.plan.operators[call.op_index]
@@ -94,15 +108,40 @@ class PteInstructions:
         return Step(number, operator, label, arguments, results, tuple(self._read(arguments.values())))
 
     @cached_property
+    def _inside(self) -> dict[int, XnnDelegate | str]:
+        """For each delegate's instruction what it computes; in words why that is not known, if it is not."""
+        calls = {k: one.instr_args for k, one in enumerate(self.plan.chains[0].instructions)}
+        return {k: self._delegate(call) for k, call in calls.items() if type(call).__name__ == "DelegateCall"}
+
+    def _delegate(self, call: Any) -> XnnDelegate | str:
+        delegate = self.plan.delegates[call.delegate_index]
+        if delegate.id != XnnDelegate.name:
+            return ""
+        payload = bytes(self.program.backend_delegate_data[delegate.processed.index].data)
+        try:
+            return XnnDelegate.read(payload, self.named, [self._sizes(one) for one in call.args])
+        except ValueError as error:
+            return f"; {error}"
+
+    def _sizes(self, value: int) -> tuple[int, ...] | None:
+        tensor = self.tensor(value)
+        return None if tensor is None else tuple(tensor.sizes)
+
+    @cached_property
     def _made_by_delegates(self) -> frozenset[int]:
         """What delegates give: the last tensors of a call that nothing before it has made."""
         known, made = set(self.plan.inputs), set()
-        for one in self.plan.chains[0].instructions:
+        for number, one in enumerate(self.plan.chains[0].instructions):
             call = one.instr_args
             if type(call).__name__ == "KernelCall":
                 last = self.plan.values[call.args[-1]].val
                 known |= set(last.items) if type(last).__name__ == "TensorList" else {call.args[-1]}
             elif type(call).__name__ == "DelegateCall":
+                inside = self._inside[number]
+                if isinstance(inside, XnnDelegate):
+                    made |= {call.args[k] for k in inside.gives}
+                    known |= made
+                    continue
                 tensors = [v for v in call.args if self.tensor(v) is not None and self.stored(v) is None]
                 fresh = {tensors[-1]}  # what it reads comes first, and it gives something
                 for value in reversed(tensors[:-1]):
@@ -224,6 +263,8 @@ class PteInstructions:
             return list(found.items)
         if kind == "Null":
             return None
+        if kind == "Double":
+            return float(found.double_val)  # of an infinity ExecuTorch's reader makes a text
         return next(iter(vars(found).values()))
 
     def torch_dtype(self, value: int) -> Any:

@@ -39,7 +39,18 @@ def test_a_kernel_that_gives_a_list_is_judged(tmp_path):
     assert "aten::split_with_sizes_copy.out" in {one.operator for one in report.judgements}
 
 
-def test_a_delegate_is_named_with_its_reason_and_the_rest_is_judged(pte):
+def test_a_delegate_is_judged_by_what_it_gives_and_its_nodes_are_compared(pte, voice):
+    report = nb.inspect(pte(delegate=True), against=voice)
+    assert (report.verdict, report.findings) == ("pass", ())
+    assert "XnnpackBackend" in {one.operator for one in report.judgements}
+    assert any("are delegates, whose inside no tracer shows" in note for note in report.notes)
+    nodes = read_program(pte(delegate=True)).compared().nodes
+    assert {"XNNConv2d", "aten::cumsum.out"} <= {one.operator for one in nodes}
+    assert any("/" in one.key for one in nodes)
+
+
+def test_a_delegate_without_a_graph_is_named_with_its_reason_and_the_rest_is_judged(pte, monkeypatch):
+    monkeypatch.setattr("kokoro_nb.inspection.formats.xnnpack_delegate.XnnDelegate.name", "AnotherBackend")
     report = nb.inspect(pte(delegate=True))
     assert report.findings == ()
     assert report.verdict == "unknown"

@@ -1,0 +1,146 @@
+"""What a delegate's payload says, computed here, against what XNNPACK itself gives; what cannot be read is named."""
+
+import functools
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import kokoro_nb as nb
+from kokoro_nb.inspection.formats import xnnpack_graph
+from kokoro_nb.inspection.formats.flatbuffer_tables import FlatSchema
+from kokoro_nb.inspection.formats.pte_file import PteFile
+from kokoro_nb.inspection.formats.xnnpack_semantics import KINDS
+from kokoro_nb.studies.diagnosis_corpus.healthy_programs import conformer_convolution
+from kokoro_nb.studies.inspection_corpus.file_writers import quantised_pte, xnnpack_pte
+
+pytest.importorskip("executorch")
+
+
+class Many(nn.Module):
+    """Most of what XNNPACK takes."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.deep = nn.Conv2d(4, 8, 3, padding=1), nn.Conv2d(8, 8, 3, padding=1, groups=8)
+        self.up = nn.ConvTranspose2d(8, 4, 4, 2, 1)
+        self.grouped = nn.ConvTranspose2d(8, 4, 4, 2, 1, groups=2)
+        self.linear, self.slope = nn.Linear(16, 8), nn.PReLU(4)
+
+    def forward(self, x):
+        y = F.relu(self.deep(self.conv(x)))
+        up = self.slope(self.up(y)) + F.elu(self.grouped(y))
+        small = F.max_pool2d(up, 2) - F.avg_pool2d(up, 2)
+        flat = self.linear(F.pad(small, (4, 4), value=0.5)[..., :16])
+        smooth = torch.cat([torch.tanh(flat), torch.sigmoid(flat), F.gelu(flat)], -1)
+        squares = torch.sqrt(torch.square(smooth) + 1.0) / torch.exp(torch.abs(smooth))
+        near = torch.rsqrt(squares + 1.0) + torch.log(squares + 2.0)
+        waves = torch.sin(near) * torch.cos(near)
+        steps = torch.maximum(torch.floor(4 * waves), torch.minimum(torch.ceil(4 * waves), -waves))
+        product = torch.bmm(F.softmax(steps[0], -1), waves[0].transpose(1, 2))
+        return F.hardswish(product) + F.leaky_relu(product, 0.2).clamp(-0.5, 0.5)
+
+
+@functools.cache
+def _program():
+    torch.manual_seed(0)
+    return Many().eval().requires_grad_(False), {"x": torch.randn(1, 4, 8, 8)}
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    return xnnpack_pte(*_program(), tmp_path_factory.mktemp("xnnpack"))
+
+
+def _kinds(path):
+    found = PteFile.read(path)
+    return {node.kind for step in found.instructions.steps if step.is_delegate for node in step.operator.graph.nodes}
+
+
+def test_what_the_payload_means_is_what_xnnpack_gives(many):
+    report = nb.inspect(many, against=_program())
+    assert report.verdict == "pass"
+    assert {one.operator for one in report.judgements} >= {"XnnpackBackend"}
+    assert max(one.worst.ratio for one in report.judgements) < 1
+    assert len(_kinds(many)) >= 25
+    assert report.outputs[0].snr > 100
+
+
+@pytest.mark.parametrize("kind", ["XNNDepthwiseConv2d", "XNNConvTranspose2d", "XNNPReLU", "XNNSoftmax", "XNNExp"])
+def test_a_wrong_meaning_of_one_node_would_be_seen(many, kind, monkeypatch):
+    real = KINDS[kind]
+    monkeypatch.setitem(KINDS, kind, lambda table, given: real(table, given) * 1.001)
+    assert nb.inspect(many).verdict == "fail"
+
+
+def test_a_quantised_delegate_passes_and_one_of_another_scale_does_not(tmp_path, monkeypatch):
+    module, inputs = conformer_convolution()
+    path = quantised_pte(module, inputs, tmp_path)
+    given = {"input_0": inputs["x"].numpy()}
+    assert "XNNConvert" in _kinds(path)
+    report = nb.inspect(path, given, against=(module, {"x": given["input_0"]}))
+    assert (report.verdict, report.findings) == ("pass", ())
+    real = PteFile.run
+
+    def louder(self, values):
+        run = real(self, values)
+        return replace(run, captured={name: one * 1.2 for name, one in run.captured.items()})
+
+    monkeypatch.setattr(PteFile, "run", louder)
+    wrong = {one.operator: one.verdict for one in nb.inspect(path, given).judgements}
+    assert wrong["XnnpackBackend"] == "fail"
+
+
+def test_what_is_not_known_inside_leaves_the_delegate_unjudged_with_its_reason(many, monkeypatch):
+    monkeypatch.setattr(xnnpack_graph, "KINDS", {key: one for key, one in KINDS.items() if key != "XNNPReLU"})
+    report = nb.inspect(many)
+    assert report.verdict == "unknown"
+    (reason,) = {one.reason for one in report.unjudged}
+    assert reason.endswith("shows what it gives alone; XNNPReLU is not known here")
+
+
+def test_numbers_of_a_flatbuffer_have_all_their_bits_and_damage_is_told():
+    flatbuffers = pytest.importorskip("flatbuffers")
+    schema = FlatSchema.read(
+        """
+        enum Kind : short { loud = 1, quiet = 2, }
+        table Part { scale: float; kind: Kind; }
+        table Old { gone: int (deprecated); }
+        union Any { Part, Named: Old }
+        table Root { parts: [Part]; name: string; any: Any; sizes: [uint64]; }  // a comment; here
+        root_type Root;
+        """
+    )
+    builder = flatbuffers.Builder(0)
+
+    def part(scale):
+        builder.StartObject(2)
+        builder.PrependFloat32Slot(0, scale, 0.0)
+        builder.PrependInt16Slot(1, 2, 0)
+        return builder.EndObject()
+
+    made = [part(0.1), part(3.0)]
+    builder.StartVector(4, 2, 4)
+    for one in reversed(made):
+        builder.PrependUOffsetTRelative(one)
+    parts, name = builder.EndVector(), builder.CreateString("voice")
+    inner = part(0.5)
+    builder.StartObject(5)
+    builder.PrependUOffsetTRelativeSlot(0, parts, 0)
+    builder.PrependUOffsetTRelativeSlot(1, name, 0)
+    builder.PrependUint8Slot(2, 1, 0)
+    builder.PrependUOffsetTRelativeSlot(3, inner, 0)
+    builder.Finish(builder.EndObject())
+    data = bytes(builder.Output())
+    root = schema.table(data)
+    assert [one.values for one in root.values["parts"]] == [
+        {"scale": pytest.approx(0.1, abs=1e-8), "kind": "quiet"},
+        {"scale": 3.0, "kind": "quiet"},
+    ]
+    assert root.values["parts"][0].values["scale"] == torch.tensor(0.1).item()
+    assert (root.values["name"], root.values["any"].kind, root.get("sizes", [])) == ("voice", "Part", [])
+    for end in (0, 3, len(data) // 2, len(data) - 6):
+        with pytest.raises(ValueError, match=r"no Root|longer than"):
+            schema.table(data[:end])
