@@ -1,6 +1,6 @@
 """Faults in measures and in results: each changes what it says, and leaves its argument and the limits."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +31,7 @@ class _Result:
     file: Path
     failure: str | None = None
     unknown: tuple[str, ...] = ()
+    levels: tuple[float, ...] = (1.0, 2.0)
 
     @property
     def twice(self):
@@ -55,6 +56,12 @@ def test_each_fault_changes_what_is_measured_and_leaves_its_argument(fault):
 def test_each_fault_changes_a_result_and_leaves_its_argument(fault):
     result = _result()
     assert changed_result(result, fault) != result == _result()
+
+
+def test_one_row_is_louder_than_the_others():
+    first, last = (f"the {place} row's figures eight times as large" for place in ("first", "last"))
+    assert changed_result(_result(), first) == replace(_result(), levels=(8.0, 2.0))
+    assert changed_result({"a": [_Part(1.0, 1.0)], "b": [_Part(2.0, 2.0)]}, last)["b"] == [_Part(16.0, 2.0)]
 
 
 def test_what_each_fault_changes():
