@@ -98,25 +98,25 @@ def _added(value: Any) -> Any:
     return type(value)(["an operator"]) if type(value) in (list, tuple) and not value else value
 
 
-def _row_louder(value: Any, place: int) -> Any:
-    """Return it with the figures of one row of several eight times as large: what compares rows must see it."""
-    louder = "figures eight times as large"
-    if isinstance(value, dict) and len(value) > 1:
-        key = list(value)[place]
-        return {**value, key: changed_result(value[key], louder)}
-    if type(value) in (list, tuple) and len(value) > 1:
-        rows = list(value)
-        rows[place] = changed_result(rows[place], louder)
-        return type(value)(rows)
+def _graded(value: Any, step: float) -> Any:
+    """Return it with each row's figures `step` times as large as they would be in the row before."""
+    if isinstance(value, dict):
+        return dict(zip(value, _graded(list(value.values()), step), strict=True))
+    if type(value) in (list, tuple):
+        return type(value)(_times(one, step**place) for place, one in enumerate(value))
     return value
+
+
+def _times(value: Any, factor: float) -> Any:
+    return _changed(value, lambda one: one * factor if _is_figure(one) else one, 0)
 
 
 RESULT_FAULTS: Mapping[str, Value] = {
     "figures eight times as large": lambda value: value * 8 if _is_figure(value) else value,
     "figures a hundredth": lambda value: value / 100 if _is_figure(value) else value,
     "figures of other sign": lambda value: -value if _is_figure(value) else value,
-    "the first row's figures eight times as large": lambda value: _row_louder(value, 0),
-    "the last row's figures eight times as large": lambda value: _row_louder(value, -1),
+    "each row eight times the last": lambda value: _graded(value, 8),
+    "each row an eighth of the last": lambda value: _graded(value, 1 / 8),
     "counts off by one": _count,
     "yes for no": lambda value: not value if isinstance(value, bool | np.bool_) else value,
     "another's name": _name,

@@ -58,10 +58,10 @@ def test_each_fault_changes_a_result_and_leaves_its_argument(fault):
     assert changed_result(result, fault) != result == _result()
 
 
-def test_one_row_is_louder_than_the_others():
-    first, last = (f"the {place} row's figures eight times as large" for place in ("first", "last"))
-    assert changed_result(_result(), first) == replace(_result(), levels=(8.0, 2.0))
-    assert changed_result({"a": [_Part(1.0, 1.0)], "b": [_Part(2.0, 2.0)]}, last)["b"] == [_Part(16.0, 2.0)]
+def test_rows_are_graded():
+    rising, falling = "each row eight times the last", "each row an eighth of the last"
+    assert changed_result(_result(), rising) == replace(_result(), levels=(1.0, 16.0))
+    assert changed_result({"a": _Part(1.0, 1.0), "b": _Part(2.0, 2.0)}, falling)["b"] == _Part(0.25, 2.0)
 
 
 def test_what_each_fault_changes():
