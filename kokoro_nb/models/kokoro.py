@@ -9,11 +9,14 @@ from kokoro.model import KModel
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import build, full_config, initialise, narrow_config
-from kokoro_nb.models.weights import MADE_HERE, Weights, digest_tensors, hub_file, load_state, read_config, read_state
+from kokoro_nb.models.loading import LoadingReport, build_from, load_state
+from kokoro_nb.models.onnx_weights import load_onnx
+from kokoro_nb.models.weights import MADE_HERE, Weights, digest_tensors, hub_file, read_state
 
 HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
-WEIGHT_FILES = (".pth", ".safetensors")
+CHECKPOINTS = (".pth", ".safetensors")
 PUBLISHED = "hexgrad/Kokoro-82M"
+DEFAULT_VOICES = {PUBLISHED: "af_heart", f"{PUBLISHED}-v1.1-zh": "zf_001"}
 GENERATED = {"seeded": full_config, "narrow": narrow_config}
 BUNDLED = {"mini": Path(__file__).parents[2] / "data" / "kokoro_mini"}
 
@@ -32,12 +35,15 @@ class Kokoro:
         Voice name -> path of its file; None where voices can only be seeded.
     default_voice : str
         The voice where none is named.
+    loading : LoadingReport or None
+        What became of every key of the checkpoint; None where the weights were made here.
     """
 
     model: KModel
     weights: Weights
     voice_file: Callable[[str], Path] | None
     default_voice: str
+    loading: LoadingReport | None = None
 
 
 def load_model(weights: str | Path = "seeded", seed: int = 0) -> Kokoro:
@@ -49,7 +55,8 @@ def load_model(weights: str | Path = "seeded", seed: int = 0) -> Kokoro:
         ``seeded``: the full architecture with random weights. ``narrow``: the same classes with fewer channels, random.
         ``mini``: a small voice trained here on espeak-ng's speech, in ``data/`` of the project.
         A hub id such as ``hexgrad/Kokoro-82M``. A folder with ``config.json``, one ``.pth`` or ``.safetensors`` and
-        ``voices/``. A ``.pth`` or ``.safetensors`` file with ``config.json`` beside it.
+        ``voices/``. A ``.pth`` or ``.safetensors`` file with ``config.json`` beside it. A float ``.onnx`` file that
+        torch exported of a Kokoro; without a ``config.json``, of the published sizes.
     seed : int
         Seed of the random weights; not used with others.
 
@@ -67,7 +74,7 @@ def load_model(weights: str | Path = "seeded", seed: int = 0) -> Kokoro:
         return _load_local(BUNDLED[name], name, "bundled, trained on espeak-ng's voice")
     if Path(name).exists():
         return _load_local(Path(name))
-    if HUB_ID.fullmatch(name) and Path(name).suffix not in WEIGHT_FILES:
+    if HUB_ID.fullmatch(name) and Path(name).suffix not in (*CHECKPOINTS, ".onnx"):
         return _load_hub(name)
     raise InputError(f"There are no weights '{name}': it is no file or folder; use {MADE_HERE}, a path or a hub id.")
 
@@ -86,39 +93,26 @@ def reachable_weights() -> dict[str, str | None]:
 
 
 def _load_hub(repo: str) -> Kokoro:
-    model = _built(hub_file(repo, "config.json"))
+    model = build_from(hub_file(repo, "config.json"))
     path = hub_file(repo, KModel.MODEL_NAMES.get(repo, KModel.MODEL_NAMES[PUBLISHED]))
-    load_state(model, read_state(path), repo)
+    loading = load_state(model, read_state(path), repo)
 
     def voice_file(voice: str) -> Path:
         return hub_file(repo, f"voices/{voice}.pt")
 
-    return Kokoro(model, _describe(model, repo, "published"), voice_file, "af_heart")
-
-
-def _built(config: Path) -> KModel:
-    content = read_config(config)
-    try:
-        return build(content)
-    except Exception as error:  # the constructors of three packages each refuse a wrong value in their own way
-        raise InputError(
-            f"No model can be built from {config} ({type(error).__name__}: {error}); use the one that belongs to the "
-            "weights."
-        ) from error
+    default = DEFAULT_VOICES.get(repo, DEFAULT_VOICES[PUBLISHED])
+    return Kokoro(model, _describe(model, repo, "published"), voice_file, default, loading)
 
 
 def _load_local(path: Path, name: str = "", origin: str = "local file") -> Kokoro:
     folder = path if path.is_dir() else path.parent
-    if path.is_dir():
-        found = sorted(p for suffix in WEIGHT_FILES for p in folder.glob(f"*{suffix}"))
-        if len(found) != 1:
-            raise InputError(
-                f"{folder} holds {len(found)} weight files ({', '.join(WEIGHT_FILES)}); "
-                "leave one there, or name the file itself."
-            )
-        path = found[0]
-    model = _built(folder / "config.json")
-    load_state(model, read_state(path), path.name)
+    path = _weight_file(folder) if path.is_dir() else path
+    if path.suffix == ".onnx":
+        model, loading, stored = load_onnx(path)
+        origin = f"recovered from ONNX in {stored}"
+    else:
+        model = build_from(folder / "config.json")
+        loading = load_state(model, read_state(path), path.name)
     voices = {p.stem: p for pattern in ("*.pt", "*.safetensors") for p in sorted((folder / "voices").glob(pattern))}
 
     def voice_file(voice: str) -> Path:
@@ -128,8 +122,22 @@ def _load_local(path: Path, name: str = "", origin: str = "local file") -> Kokor
             )
         return voices[voice]
 
-    default = "af_heart" if "af_heart" in voices else next(iter(voices), "seeded")
-    return Kokoro(model, _describe(model, name or path.stem, origin), voice_file, default)
+    default = next((one for one in DEFAULT_VOICES.values() if one in voices), next(iter(voices), "seeded"))
+    return Kokoro(model, _describe(model, name or path.stem, origin), voice_file, default, loading)
+
+
+def _weight_file(folder: Path) -> Path:
+    """Return the one checkpoint in a folder; an ONNX file only where nothing else is."""
+    for suffixes in (CHECKPOINTS, (".onnx",)):
+        found = sorted(p for suffix in suffixes for p in folder.glob(f"*{suffix}"))
+        if found:
+            break
+    if len(found) != 1:
+        raise InputError(
+            f"{folder} holds {len(found)} weight files ({', '.join(CHECKPOINTS)}); leave one there, or name the file "
+            "itself."
+        )
+    return found[0]
 
 
 def _describe(model: KModel, name: str, origin: str) -> Weights:

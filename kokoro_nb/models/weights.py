@@ -1,4 +1,4 @@
-"""Where weights come from: the hub's cache, a local folder or file, and an account of every key."""
+"""Where weights come from: the hub's cache, a local folder or file; read without executing anything."""
 
 import hashlib
 import json
@@ -9,14 +9,12 @@ from typing import Any
 from zipfile import BadZipFile, ZipFile, is_zipfile
 
 import torch
-from kokoro.model import KModel
-from torch import Tensor, nn
+from torch import Tensor
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import STYLE
 
 PARTS = ("bert", "bert_encoder", "predictor", "decoder", "text_encoder")
-POSITION_IDS = "bert.embeddings.position_ids"  # 0, 1, 2 ...: a constant that older transformers stored as a weight
 WIDEST, DEEPEST = 4096, 64  # the most that a config.json may have: Kokoro's widest layer has 2048 channels
 MADE_HERE = "'mini' (a small trained voice), 'seeded' (random, full size), 'narrow' (random, small)"
 
@@ -201,52 +199,6 @@ def _require_honest(path: Path) -> None:
         raise InputError(f"{path.name} holds a path that leads out of it; use the published file.")
     if entries and sum(entry.file_size for entry in entries) > path.stat().st_size:
         raise InputError(f"{path.name} claims to hold more than it has bytes; use the published file.")
-
-
-def load_state(model: KModel, state: Mapping[str, Tensor], source: str) -> None:
-    """Load `state` into `model`, with every key accounted for.
-
-    Only the affine parameters of InstanceNorm may be absent (the published checkpoint has none; they stay at one and
-    zero), and only BERT's table of position numbers may be superfluous.
-
-    Raises
-    ------
-    InputError
-        If any other key is missing or unexpected, or a shape or a value is not right.
-    """
-    expected = model.state_dict()
-    optional = {
-        f"{name}.{leaf}"
-        for name, module in model.named_modules()
-        if isinstance(module, nn.InstanceNorm1d)
-        for leaf in ("weight", "bias")
-    }
-    missing = sorted(set(expected) - set(state) - optional)
-    unexpected = sorted(set(state) - set(expected) - {POSITION_IDS})
-    if missing or unexpected:
-        raise InputError(
-            f"The weights in {source} do not fit the model: {_listed('missing', missing)}"
-            f"{'; ' if missing and unexpected else ''}{_listed('unexpected', unexpected)}; "
-            "use the weights and the config.json that belong together."
-        )
-    for key, tensor in state.items():
-        if key == POSITION_IDS:
-            continue
-        if tensor.shape != expected[key].shape:
-            raise InputError(
-                f"'{key}' in {source} has the shape {tuple(tensor.shape)}, the model needs "
-                f"{tuple(expected[key].shape)}; use the config.json that belongs to the weights."
-            )
-        if not torch.isfinite(tensor).all():
-            raise InputError(f"'{key}' in {source} holds NaN or infinity; the file is damaged, copy it again.")
-        expected[key].copy_(tensor)
-
-
-def _listed(word: str, keys: list[str]) -> str:
-    if not keys:
-        return ""
-    more = f" and {len(keys) - 3} more" if len(keys) > 3 else ""
-    return f"{word} {', '.join(keys[:3])}{more}"
 
 
 def _short(path: str) -> str:

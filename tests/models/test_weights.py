@@ -7,28 +7,15 @@ import torch
 from safetensors.torch import save_file
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.architecture import build, full_config, narrow_config
+from kokoro_nb.models.architecture import full_config
 from kokoro_nb.models.weights import (
-    POSITION_IDS,
     Weights,
     digest_tensors,
     hub_file,
-    load_state,
     read_config,
     read_state,
     read_torch,
 )
-
-
-@pytest.fixture
-def blank():
-    """Return the narrowest model, whose weights mean nothing."""
-    return build(narrow_config(36))
-
-
-@pytest.fixture
-def state(blank):
-    return {key: tensor.clone() + 1 for key, tensor in blank.state_dict().items()}
 
 
 def test_label_names_weights_origin_size_and_digest():
@@ -126,55 +113,6 @@ def test_a_folder_is_no_checkpoint(tmp_path):
         read_state(tmp_path / "w.safetensors")
     with pytest.raises(InputError, match="not a whole file of tensors"):
         read_torch(tmp_path)
-
-
-def test_load_state_sets_every_tensor(blank, state):
-    load_state(blank, state, "w.pth")
-    assert all(torch.equal(tensor, state[key]) for key, tensor in blank.state_dict().items())
-
-
-def test_only_instance_norm_may_be_absent_and_only_position_ids_superfluous(blank, state):
-    norms = [key for key in state if key.split(".")[-2] == "norm"]
-    assert len(norms) == 2 * 70
-    untouched = {key: blank.state_dict()[key].clone() for key in norms}
-    load_state(
-        blank, {key: tensor for key, tensor in state.items() if key not in norms} | {POSITION_IDS: None}, "w.pth"
-    )
-    loaded = blank.state_dict()
-    assert all(torch.equal(loaded[key], untouched[key]) for key in norms)
-    assert all(torch.equal(loaded[key], state[key]) for key in set(state) - set(norms))
-
-
-def test_missing_keys_are_listed(blank, state):
-    gone = [key for key in state if key.startswith("text_encoder.lstm")]
-    for key in gone:
-        del state[key]
-    with pytest.raises(
-        InputError, match=rf"missing text_encoder\.lstm\..* and {len(gone) - 3} more; use the weights and"
-    ):
-        load_state(blank, state, "w.pth")
-
-
-def test_unexpected_keys_are_listed(blank, state):
-    state["decoder.strange"] = torch.ones(1)
-    del state["bert_encoder.bias"]
-    with pytest.raises(InputError, match=r"missing bert_encoder\.bias; unexpected decoder\.strange; use"):
-        load_state(blank, state, "w.pth")
-
-
-def test_another_shape_is_refused(blank, state):
-    state["bert_encoder.bias"] = torch.ones(3)
-    with pytest.raises(
-        InputError, match=r"'bert_encoder\.bias' in w\.pth has the shape \(3,\), the model needs \(20,\)"
-    ):
-        load_state(blank, state, "w.pth")
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_values_that_are_not_finite_are_refused(blank, state, value):
-    state["bert_encoder.bias"][4] = value
-    with pytest.raises(InputError, match=r"'bert_encoder\.bias' in w\.pth holds NaN or infinity; the file is damaged"):
-        load_state(blank, state, "w.pth")
 
 
 def test_the_published_configuration_is_read(tmp_path):
