@@ -15,20 +15,27 @@ from kokoro_nb.delivery.clients.client_contract import ClientContract, Dtype
 from kokoro_nb.delivery.clients.client_delivery import WORDS, require_free, write_client
 from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.delivery.clients.material import Material
-from kokoro_nb.delivery.clients.probe_pair import ProbePredictor, ProbeSynthesizer, probe_pair
+from kokoro_nb.delivery.clients.probe_form import (
+    BEGIN,
+    END,
+    FASTEST,
+    FLOOR,
+    HOLD,
+    LAYOUT,
+    PADDING,
+    RANGE,
+    REST,
+    SILENCE,
+    WHOLE,
+)
+from kokoro_nb.delivery.clients.probe_packages import probe_seven, probe_sizes
+from kokoro_nb.delivery.clients.probe_pair import probe_pair
 from kokoro_nb.delivery.clients.program_cache import program_place
+from kokoro_nb.delivery.clients.sized_packages import Room
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.architecture import SAMPLE_RATE, full_config
+from kokoro_nb.models.architecture import HARMONICS, SAMPLE_RATE, full_config
 from kokoro_nb.storage import atomic
 
-HOLD = 600  # samples of one number
-SILENCE = SAMPLE_RATE // 2  # samples of each of the three silences
-FLOOR, RANGE = 0.1, 0.4  # level of the number 0, and how much more 1 has
-WHOLE = 1024.0  # ids and rows are divided by it
-FASTEST = 8.0  # speeds are divided by it
-LAYOUT = 777  # stands in the last column of every row
-PADDING = 1023  # stands for a token that a mask hides
-BEGIN, END = (1.0, 0.0, 1.0, 0.0), (0.0, 1.0, 0.0, 1.0)
 LIMIT = 0.02  # levels below this share of full scale are silence
 
 
@@ -112,7 +119,12 @@ class ProbeVerdict:
 
 
 def write_probe(
-    client: str, folder: str | Path, voices: int = 2, dtype: Dtype = "float32", force: bool = False
+    client: str,
+    folder: str | Path,
+    voices: int = 2,
+    dtype: Dtype = "float32",
+    force: bool = False,
+    room: Room | None = None,
 ) -> ClientContract:
     """Write the probe delivery of a client.
 
@@ -126,6 +138,8 @@ def write_probe(
         How many there are, named ``probe_0``, ``probe_1`` ...
     dtype : str
         Where the client has a file for each dtype, which of them is written.
+    room : Room, optional
+        The sizes, where the client has programs of several; all by default.
 
     Raises
     ------
@@ -133,26 +147,25 @@ def write_probe(
         If the client is unknown or the folder is not empty.
     """
     rules = contract(client)
-    if rules.form == "Core ML":
-        raise InputError(f"There is no probe for {rules.label} yet; its seven programs give no room for one.")
     require_free(Path(folder), force)
     names = {f"probe_{number}": np.zeros((510, 256), np.float32) for number in range(voices)}
+    sizes = room or Room()
+    config = {"vocab": full_config()["vocab"], "source": {"linear_weights": [0.0] * HARMONICS, "linear_bias": 0.0}}
+    programs = sizes.programs if rules.client == "kokoro-coreml" else ()
+    material = ProbeMaterial(_program(rules, sizes), config, names, dtype, WORDS, programs)
     with atomic(folder) as draft:
-        write_client(
-            ProbeMaterial(_program(rules), {"vocab": full_config()["vocab"]}, names, dtype, WORDS), rules, draft
-        )
+        write_client(material, rules, draft)
     return rules
 
 
-def _program(rules: ClientContract) -> Path:
-    """Return the file of the probe, which is the same for every client that takes ONNX, or the folder of both."""
+def _program(rules: ClientContract, room: Room) -> Path:
+    """Return the file of the probe, which is the same for every client that takes ONNX, or the folder of several."""
     import onnx
 
     if rules.form == "ExecuTorch":
-        quiet = SILENCE // HOLD
-        markers, scales = (BEGIN, END), (WHOLE, FASTEST, FLOOR, RANGE)
-        frames = 3 * quiet + len(BEGIN) + len(END) + 5
-        return probe_pair(rules, ProbePredictor(frames), ProbeSynthesizer(*markers, *scales, quiet, PADDING))
+        return probe_pair(rules)
+    if rules.form == "Core ML":
+        return probe_seven(rules) if rules.client == "fluidaudio" else probe_sizes(rules, room)
     path = program_place("probe", ("onnx",)).with_suffix(".onnx")
     if not path.is_file():
         with atomic(path) as draft:
@@ -181,7 +194,7 @@ def probe_model() -> Any:
         "range": np.array(RANGE, np.float32),
         "half": np.array(0.5, np.float32),
         "fourth": np.array(4.0, np.float32),
-        "rest": np.array([3 * SILENCE // HOLD + len(BEGIN) + len(END) + 5]),
+        "rest": np.array([REST]),
     }
     node = helper.make_node
     nodes = [

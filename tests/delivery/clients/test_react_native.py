@@ -274,9 +274,3 @@ def test_the_probe_says_what_the_client_feeds(tmp_path):
     assert read_probe(said.audio).dtype == "float"
     told = [one.rule for one in check_delivery(tmp_path / "probe", CLIENT).deviations]
     assert not [rule for rule in told if rule.startswith(("schema", "output", "does not"))]
-
-
-def test_there_is_no_probe_of_seven_programs(tmp_path):
-    with pytest.raises(InputError, match="There is no probe for fluidaudio"):
-        write_probe("fluidaudio", tmp_path / "probe")
-    assert list(tmp_path.iterdir()) == []
