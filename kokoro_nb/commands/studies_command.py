@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kokoro_nb.commands import corpus_command, inspection_corpus_command
+from kokoro_nb.commands import clients_table_command, corpus_command, inspection_corpus_command
 from kokoro_nb.commands.quiet import import_models
 from kokoro_nb.storage import cache_dir, json_ready
 
@@ -41,10 +41,11 @@ def add(commands: Any) -> None:
     study.add_argument(
         "which",
         nargs="?",
-        choices=("faults", "diagnosis", "checks", "inspection"),
+        choices=("faults", "diagnosis", "checks", "inspection", "clients"),
         default="faults",
         help="faults: planted ones (default); diagnosis: exports that are really sick, and healthy ones; checks: which "
-        "fault in what a notebook measures turns each of its checks red; inspection: model files",
+        "fault in what a notebook measures turns each of its checks red; inspection: model files; clients: which "
+        "program in the field speaks a delivery of each dtype as PyTorch does",
     )
     study.add_argument("--notebooks", nargs="+", default=["01"], metavar="NN", help="of checks: which (default: 01)")
     study.add_argument("--backends", nargs="+", default=["eager"], metavar="B", help="which to look into")
@@ -55,6 +56,7 @@ def add(commands: Any) -> None:
     study.add_argument("--out", type=Path, metavar="DIR", help="where the rows are kept (default: in the cache)")
     corpus_command.add_options(study)
     inspection_corpus_command.add_options(study)
+    clients_table_command.add_options(study)
     study.set_defaults(command=_study)
 
 
@@ -87,6 +89,8 @@ def _study(arguments: argparse.Namespace) -> int:
         return corpus_command.run(arguments)
     if arguments.which == "inspection":
         return inspection_corpus_command.run(arguments)
+    if arguments.which == "clients":
+        return clients_table_command.run(arguments)
     if arguments.which == "checks":
         from kokoro_nb.reporting.check_faults import study_checks
 

@@ -91,6 +91,8 @@ def _version(python: str, client: str) -> str | None:
 def absence(client: str) -> str | None:
     """Return why a client cannot speak here, in one sentence, or None."""
     rules, found = contract(client), installed(client)
+    if rules.form != "ONNX":
+        return f"{rules.client} runs on {'phones' if rules.form == 'ExecuTorch' else 'Macs and iPhones'} alone."
     if found is None and rules.client == "kokoro.js":
         return f"kokoro.js is not installed; `npm install kokoro-js`, and name its node_modules in ${NODE}."
     if found is None:

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from kokoro_nb.delivery.clients.acceptance import accept
+from kokoro_nb.delivery.clients.any_acceptance import accept_any, speaker
 from kokoro_nb.delivery.clients.client_delivery import deliver_to, vocabulary
-from kokoro_nb.delivery.clients.client_programs import Request, absence, installed, speak_in
+from kokoro_nb.delivery.clients.client_programs import Request, absence, speak_in
 from kokoro_nb.delivery.clients.imitation import imitate
 from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.delivery.clients.probe import compare_reading, read_probe, write_probe
+from kokoro_nb.delivery.clients.sized_packages import Room
 from kokoro_nb.models import noise
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.models.kokoro import Kokoro
@@ -22,6 +23,7 @@ from kokoro_nb.models.speech import encode
 from kokoro_nb.models.voices import load_voice, style
 
 CLIENTS = ("kokoro-onnx", "sherpa-onnx", "kokoro.js")
+SIZES = Room(128, (3, 7, 10))  # for a sentence
 
 
 @dataclass(frozen=True)
@@ -76,16 +78,16 @@ def spoken_by_clients(
     versions, rows, absent = {"PyTorch": in_pytorch(kokoro, symbols, speed)}, [], {}
     for client in clients:
         place, reason = Path(folder) / client, absence(client)
-        about = deliver_to(kokoro, client, place, force=True)
+        about = deliver_to(kokoro, client, place, force=True, room=sizes_for(client, SIZES))
         if reason:
             absent[client] = reason
         speak, request = imitate if reason else speak_in, Request(symbols, about.voices[0], 0, speed)
         (versions[client],) = speak(client, place, [request])
-        (row,) = accept(kokoro, client, place, [request], [load_voice(kokoro, voice)], speak)
+        (row,) = accept_any(kokoro, client, place, [request], [load_voice(kokoro, voice)])
         rows.append(
             {
                 "client": row.client,
-                "spoken by": "its contract, imitated" if reason else f"{client} {installed(client)}",
+                "spoken by": speaker(client),
                 "durations equal": row.durations_equal,
                 "dB from the same har": row.from_har,
                 "program (MB)": row.bytes / 1e6,
@@ -114,7 +116,9 @@ def in_pytorch(kokoro: Kokoro, symbols: str, speed: float) -> np.ndarray:
     return audio.reshape(-1).numpy()
 
 
-def probed(text: str, vocab: dict[str, int], folder: str | Path, speed: float = 0.8) -> list[dict[str, Any]]:
+def probed(
+    text: str, vocab: dict[str, int], folder: str | Path, speed: float = 0.8, clients: Sequence[str] = CLIENTS
+) -> list[dict[str, Any]]:
     """Return what each client fed to a probe, a row for each, and in what that deviates from its contract.
 
     Parameters
@@ -126,16 +130,25 @@ def probed(text: str, vocab: dict[str, int], folder: str | Path, speed: float = 
     folder : path
         Where the probes are written; what is there is replaced.
     speed : float
+    clients : sequence of str
     """
-    rows = []
-    for client in CLIENTS:
-        place, speak = Path(folder) / f"probe-{client}", imitate if absence(client) else speak_in
-        write_probe(client, place, force=True)
-        known, symbols = vocabulary(place), "".join(symbol for symbol in text if symbol in vocab)
-        (audio,) = speak(client, place, [Request(symbols, "probe_1", 1, speed)])
-        reading, ids = read_probe(audio), (0, *(known[symbol] for symbol in symbols), 0)
-        verdict, rule = compare_reading(reading, client, ids, speed), contract(client).row.words
-        said = {name: value for name, value in asdict(reading).items() if name in ("row", "voice", "speed", "gain")}
-        deviations = " ".join(verdict.deviations) or "none"
-        rows.append({"client": client, "ids": reading.count, "rule": rule, **said, "deviations": deviations})
-    return rows
+    symbols = "".join(symbol for symbol in text if symbol in vocab)
+    return [fed_to_probe(client, symbols, Path(folder) / f"probe-{client}", speed) for client in clients]
+
+
+def fed_to_probe(client: str, symbols: str, place: Path, speed: float = 0.8, room: Room = SIZES) -> dict[str, Any]:
+    """Return what a client, or what stands for it, fed to a probe in the folder `place`, and in what that deviates."""
+    speak = imitate if absence(client) else speak_in
+    write_probe(client, place, force=True, room=sizes_for(client, room))
+    known = vocabulary(place)
+    (audio,) = speak(client, place, [Request(symbols, "probe_1", 1, speed)])
+    reading, ids = read_probe(audio), (0, *(known[symbol] for symbol in symbols), 0)
+    verdict, rule = compare_reading(reading, client, ids, speed), contract(client).row.words
+    said = {name: value for name, value in asdict(reading).items() if name in ("row", "voice", "speed", "gain")}
+    deviations = " ".join(verdict.deviations) or "none"
+    return {"client": client, "ids": reading.count, "rule": rule, **said, "deviations": deviations}
+
+
+def sizes_for(client: str, room: Room) -> Room | None:
+    """Return `room` for a client with programs of several sizes, else None."""
+    return room if contract(client).client == "kokoro-coreml" else None

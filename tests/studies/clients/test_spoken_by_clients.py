@@ -26,7 +26,7 @@ def spoken(narrow, tmp_path_factory):
 def test_every_client_is_imitated_and_says_what_pytorch_says(spoken):
     speech, _ = spoken
     assert set(speech.absent) == {"kokoro-onnx", "sherpa-onnx", "kokoro.js"}
-    assert all(row["spoken by"] == "its contract, imitated" for row in speech.rows)
+    assert all(row["spoken by"] == "ONNX Runtime, after its contract" for row in speech.rows)
     assert speech.durations_equal
     assert speech.worst > 100
     assert len({len(audio) for audio in speech.versions.values()}) == 1

@@ -1,0 +1,43 @@
+"""The table of clients: a row for each client and dtype; what is not read is skipped, what does not speak is a fail."""
+
+import pytest
+
+from kokoro_nb.__main__ import main
+from kokoro_nb.delivery.clients import client_programs
+from kokoro_nb.delivery.clients.acceptance import Acceptance
+from kokoro_nb.errors import InputError
+from kokoro_nb.studies.clients import client_table as table_of
+from kokoro_nb.studies.clients import table
+
+ACCEPTED = Acceptance("kokoro-onnx", "float32", "seeded", 2, True, 110.0, 10**7, 1.0)
+
+
+@pytest.fixture(autouse=True)
+def without_clients(monkeypatch):
+    monkeypatch.setenv(client_programs.ENVIRONMENT, "/nowhere/python")
+
+
+def test_a_client_speaks_in_each_dtype_that_it_reads(narrow, tmp_path):
+    (row,) = table_of(narrow, tmp_path, ["kokoro-onnx"], ["float32"])
+    assert (row.verdict, row.durations, row.fed) == ("pass", "equal", "as the contract")
+    assert row.by == "ONNX Runtime, after its contract"
+    assert row.from_har > 100
+    assert row.megabytes > 1
+    (skipped,) = table_of(narrow, tmp_path, ["fluidaudio"], ["int8"])
+    assert skipped.as_dict()["reason"] == "it reads no weights stored as int8"
+    assert skipped.verdict == "skip"
+
+
+def test_what_does_not_speak_or_feeds_something_else_fails(narrow, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(table, "fed_to_probe", lambda *given, **room: {"deviations": "Row 3 was taken."})
+    monkeypatch.setattr(table, "accept_any", lambda *given: [ACCEPTED])
+    (row,) = table_of(narrow, tmp_path, ["kokoro-onnx"], ["float32"])
+    assert (row.verdict, row.fed) == ("fail", "Row 3 was taken.")
+
+    def ends(*given):
+        raise InputError("It ends.")
+
+    monkeypatch.setattr(table, "accept_any", ends)
+    out = ["--out", str(tmp_path), "--weights", "narrow", "--clients", "kokoro-onnx", "--dtypes", "float32"]
+    assert main(["study", "clients", *out]) == 1
+    assert "verdict fail; reason It ends." in capsys.readouterr().out
