@@ -24,6 +24,11 @@ exit status: 0 nothing wrong was found, 1 something is wrong, 2 bad input
 """
 
 
+SILENCE = 50.0  # seconds without a word of progress after which the process is taken for hung
+MEMORY = 4.0  # GB (10**9 bytes)
+LIBRARIES = 0.5  # GB that the runtimes' own code takes, which the system's limit of data does not count
+
+
 def add(commands: Any) -> None:
     """Add the subcommand to what `ArgumentParser.add_subparsers` returned."""
     inspect = commands.add_parser(
@@ -55,11 +60,11 @@ def add(commands: Any) -> None:
     inspect.add_argument(
         "--level", metavar="DB", type=float, help="the least level of the mended file's outputs over their error"
     )
+    inspect.add_argument(
+        "--memory", metavar="GB", type=float, default=MEMORY, help=f"most that it may take (default: {MEMORY:g} GB)"
+    )
     inspect.add_argument("--worst", metavar="N", type=int, default=0, help="print the N nodes furthest off as well")
     inspect.set_defaults(command=_inspect)
-
-
-SILENCE = 600.0  # seconds without a word of progress after which the process is taken for hung
 
 
 def _inspect(arguments: argparse.Namespace) -> int:
@@ -75,7 +80,9 @@ def _inspect(arguments: argparse.Namespace) -> int:
         "mend": arguments.mend,
         "level": arguments.level,
     }
-    report = apart(request)
+    if not arguments.memory > 2 * LIBRARIES:
+        raise InputError(f"With {arguments.memory:g} GB no runtime starts; give --memory more than {2 * LIBRARIES:g}.")
+    report = apart(request, memory=arguments.memory)
     print(report)
     if arguments.worst:
         print(table([judgement.row() for judgement in report.worst(arguments.worst)]).text)
@@ -84,7 +91,7 @@ def _inspect(arguments: argparse.Namespace) -> int:
     return 1 if report.findings else 0
 
 
-def apart(request: dict[str, Any], silence: float = SILENCE) -> Any:
+def apart(request: dict[str, Any], silence: float = SILENCE, memory: float = MEMORY) -> Any:
     """Inspect a file in a process of its own and return the report.
 
     Parameters
@@ -93,6 +100,8 @@ def apart(request: dict[str, Any], silence: float = SILENCE) -> Any:
         The arguments of `kokoro_nb.inspect` by name; ``against`` may be the name of a function that makes a module.
     silence : float
         Seconds without a word of progress after which the process is ended.
+    memory : float
+        GB (10**9 bytes) that it may take.
 
     Raises
     ------
@@ -102,9 +111,13 @@ def apart(request: dict[str, Any], silence: float = SILENCE) -> Any:
     with tempfile.TemporaryDirectory() as room:
         asked, answer = Path(room, "request"), Path(room, "answer")
         asked.write_bytes(pickle.dumps(request))
-        command = [sys.executable, "-m", __name__, str(asked), str(answer)]
+        command = [sys.executable, "-m", __name__, str(asked), str(answer), str(memory)]
         words: queue.Queue[str | None] = queue.Queue()
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        noise = Path(room, "noise")  # what the runtimes print beside the report
+        with (
+            noise.open("w") as errors,
+            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
+        ):
             assert process.stdout is not None
             threading.Thread(target=_listen, args=(process.stdout, words), daemon=True).start()
             last = "it was read"
@@ -121,7 +134,10 @@ def apart(request: dict[str, Any], silence: float = SILENCE) -> Any:
             code = process.wait()
         if not answer.exists():
             how = signal.Signals(-code).name if code < 0 else f"exit status {code}"
-            raise InputError(f"{request['file']} crashes what runs it ({how}) after {last}.")
+            said = noise.read_text(errors="replace").strip().splitlines()[-1:]
+            raise InputError(
+                f"{request['file']} crashes what runs it ({how}) after {last}{': ' if said else ''}{'; '.join(said)}."
+            )
         result = pickle.loads(answer.read_bytes())
     if isinstance(result, InputError):
         raise result
@@ -134,8 +150,12 @@ def _listen(stream: Any, words: "queue.Queue[str | None]") -> None:
     words.put(None)
 
 
-def _serve(asked: Path, answer: Path) -> None:
+def _serve(asked: Path, answer: Path, memory: float) -> None:
     """Answer a request: the process that `apart` starts."""
+    import resource
+
+    most = int((memory - LIBRARIES) * 1e9)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))  # what it allocates; inherited by what it starts
     from kokoro_nb.inspection import inspect
     from kokoro_nb.storage import atomic
 
@@ -145,6 +165,11 @@ def _serve(asked: Path, answer: Path) -> None:
         result: Any = inspect(**request, tell=lambda text: print(text, flush=True))
     except InputError as error:
         result = error
+    except MemoryError:
+        result = InputError(f"{request['file']} needs more than {memory:g} GB of memory; give --memory more.")
+    except Exception as error:  # of a library, on another's file: whatever comes is said in a sentence
+        text = " ".join(str(error).split())[:300]
+        result = InputError(f"{request['file']} cannot be inspected: {type(error).__name__}: {text}.")
     with atomic(answer) as draft:
         draft.write_bytes(pickle.dumps(result))
 
@@ -198,4 +223,4 @@ def read_inputs(path: Path) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    _serve(Path(sys.argv[1]), Path(sys.argv[2]))
+    _serve(Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3]))

@@ -13,11 +13,11 @@ def add_options(study: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--of",
         nargs="+",
-        choices=("zoo", "faults", "blame"),
-        default=("zoo", "faults", "blame"),
+        choices=("zoo", "faults", "blame", "corrupted"),
+        default=("zoo", "faults", "blame", "corrupted"),
         metavar="CORPUS",
         help="zoo: healthy files of every form; faults: planted ones; blame: files of which it is known who is "
-        "to blame (default: all three)",
+        "to blame; corrupted: damaged ones (default: all)",
     )
 
 

@@ -1,22 +1,20 @@
 """A file run on the runtime with everything that passes its nodes, and each node judged on what it was given there."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from kokoro_nb.findings import Verdict
+from kokoro_nb.inspection.node_groups import NodeGroups
 from kokoro_nb.inspection.node_judgement import NodeJudgement, is_float, judged_outputs, unrounded_inputs_explain
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers, nodes_of
-from kokoro_nb.inspection.onnx_session import brief, pinned, run_session, session_of, tapped
+from kokoro_nb.inspection.onnx_session import OtherRuns, brief, pinned, run_session, run_ways, session_of, tapped
 from kokoro_nb.inspection.quantisation_budget import BudgetWatch, QuantisationBudget
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value, dtypes_of
 from kokoro_nb.inspection.semantics.operator_semantics import NotDefined, computed
-
-AT_ONCE = 256 * 2**20  # bytes of tapped values of one run
-FIRST = 32  # nodes of the first run, before it is known how large their values are
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +41,8 @@ class FileRun:
         Whether every node was reached within the time.
     budget : QuantisationBudget
         The noise of its quantised layers.
+    others : OtherRuns or None
+        What it gives when it is run in other ways, if it was.
     """
 
     file: OnnxFile
@@ -54,6 +54,7 @@ class FileRun:
     drawn: Mapping[str, np.ndarray] = field(default_factory=dict)
     complete: bool = True
     budget: QuantisationBudget = field(default_factory=QuantisationBudget)
+    others: OtherRuns | None = None
 
     def captured(self, node: OnnxNode) -> dict[str, Value]:
         """Return what went into a node and came out of it on the runtime, run once more."""
@@ -73,6 +74,8 @@ def examined(
     inputs: Mapping[str, np.ndarray],
     seconds: float = float("inf"),
     tell: Callable[[str], object] = str,
+    *,
+    in_all_ways: bool = False,
 ) -> FileRun:
     """Run a file and judge its nodes.
 
@@ -86,6 +89,8 @@ def examined(
         After which no further nodes are begun.
     tell : callable
         Is given a line on how far it is.
+    in_all_ways : bool
+        Run it in the other ways as well.
 
     Raises
     ------
@@ -99,14 +104,19 @@ def examined(
     if chosen:
         drawn = {name: np.asarray(value) for name, value in _run(file, inputs, chosen).items()}
         file = replace(file, model=pinned(file.model, drawn))
-    outputs = run_session(session_of(file.model), inputs)
+    others = None
+    if in_all_ways:
+        outputs, others = run_ways(file.model, inputs)
+    else:
+        outputs = run_session(session_of(file.model), inputs)
+    tell("the file ran")
     ends = {output.name for output in file.model.graph.output}
     freed = last_readers(nodes, ends)
     truth: dict[str, Value] = {**inputs, **drawn}
     lost: set[str] = set()  # values whose true value is not known
     found: list[NodeJudgement] = []
     watch = BudgetWatch(file, nodes)
-    for group, values in _groups(file, nodes, inputs, drawn):
+    for group, values in NodeGroups(file, nodes, inputs):
         for node in group:
             found.append(_judged(file, node, values, truth, lost))
             watch.see(node, values)
@@ -116,7 +126,8 @@ def examined(
         if time.monotonic() > until:
             break
     true = {name: truth[name] for name in outputs if name in truth}
-    return FileRun(file, nodes, tuple(found), inputs, outputs, true, drawn, len(found) == len(nodes), watch.budget)
+    complete = len(found) == len(nodes)
+    return FileRun(file, nodes, tuple(found), inputs, outputs, true, drawn, complete, watch.budget, others)
 
 
 def _run(file: OnnxFile, inputs: Mapping[str, np.ndarray], names: list[str]) -> dict[str, Value]:
@@ -124,27 +135,6 @@ def _run(file: OnnxFile, inputs: Mapping[str, np.ndarray], names: list[str]) -> 
     asked = [name for name in names if name not in inputs]
     values = run_session(session_of(tapped(file.model, asked)), inputs) if asked else {}
     return {name: inputs[name] for name in names if name in inputs} | values
-
-
-def _groups(
-    file: OnnxFile, nodes: tuple[OnnxNode, ...], inputs: Mapping[str, np.ndarray], drawn: Mapping[str, np.ndarray]
-) -> Iterator[tuple[tuple[OnnxNode, ...], dict[str, Value]]]:
-    """Yield nodes that follow one another with all that they read and give, from one run each."""
-    start, count = 0, FIRST
-    while start < len(nodes):
-        group = nodes[start : start + count]
-        names = dict.fromkeys(name for node in group for name in (*node.reads, *node.outputs))
-        known = {name: file.constants[name] for name in names if name in file.constants}
-        known |= {name: drawn[name] for name in names if name in drawn}
-        values = _run(file, inputs, [name for name in names if name not in known]) | known
-        yield group, values
-        start += len(group)
-        size = sum(_bytes(values[name]) for name in names if name not in known) or 1
-        count = int(np.clip(count * np.clip(AT_ONCE / size, 0.25, 4.0), 1, 2000))
-
-
-def _bytes(value: Value) -> int:
-    return sum(map(_bytes, value)) if isinstance(value, list) else int(getattr(value, "nbytes", 0))
 
 
 def _judged(

@@ -96,7 +96,7 @@ def inspect(
     if static:
         return _static(read)
     made = given_inputs(read, inputs) if inputs is not None else _inputs(read, reference)
-    seen = examined(read, made.arrays, seconds, tell)
+    seen = examined(read, made.arrays, seconds, tell, in_all_ways=True)
     report = _report(read, made, seen)
     if reference is not None:
         report = _compared(report, reference, of_onnx(read), made.arrays)

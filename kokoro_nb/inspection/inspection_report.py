@@ -1,6 +1,6 @@
 """What an inspection found, and the forms in which it is handed on."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -122,6 +122,7 @@ class InspectionReport:
             lines.append(f"  [{finding.blame}] {finding.statement}")
             lines += [f"      {proof}" for proof in finding.proof]
         lines += [f"  note: {note}" for note in self.notes]
+        lines += [f"  not judged: {one}" for one in _grouped(self.unjudged)]
         lines += [f"  input {name}: {how}" for name, how in self.inputs.items()]
         return "\n".join(lines)
 
@@ -140,6 +141,17 @@ class InspectionReport:
         count = len(self.findings)
         more = f" {count - 1} more {'thing is' if count == 2 else 'things are'} wrong." if count > 1 else ""
         return f"{self.first.statement}{more} Blame: {self.first.blame}; {seen}."
+
+
+def _grouped(unjudged: Iterable[NodeJudgement]) -> list[str]:
+    """Return each reason once, with the nodes that it holds for."""
+    nodes: dict[str, list[str]] = {}
+    for one in unjudged:
+        nodes.setdefault(one.reason, []).append(f"{one.key} ({one.operator})")
+    return [
+        f"{', '.join(names[:3])}{f' and {len(names) - 3:,} more' if len(names) > 3 else ''}: {reason}"
+        for reason, names in nodes.items()
+    ]
 
 
 def _ratio(judgement: NodeJudgement) -> float:

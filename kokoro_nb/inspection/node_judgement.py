@@ -17,7 +17,7 @@ UNROUNDED = 4.0  # times the effect of the rounding that was drawn
 INTEGER_SLACK = 2.0**-20  # of a quotient: the scale, the quotient and the sum are each rounded in float32
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class NodeOutputError:
     """How far one output of a node is from right.
 
@@ -71,7 +71,7 @@ class NodeOutputError:
         return not self.ratio <= 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class NodeJudgement:
     """What was found of one node.
 

@@ -12,7 +12,7 @@ RANDOM = frozenset(
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class OnnxNode:
     """One node of the outer graph.
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,30 @@ def _run_short(session: Any, wanted: list[str], fed: Mapping[str, np.ndarray]) -
         else:
             results.append(one.numpy())
     return results
+
+
+@dataclass(frozen=True)
+class OtherRuns:
+    """The outputs of the same model, run in other ways: called again, optimised, and on two threads."""
+
+    again: Mapping[str, Value]
+    optimised: Mapping[str, Value]
+    threads: Mapping[str, Value]
+
+
+def run_ways(model: Any, inputs: Mapping[str, np.ndarray]) -> tuple[dict[str, Value], OtherRuns]:
+    """Run a model plainly and in the other ways, one session after the other: each holds the whole model.
+
+    Raises
+    ------
+    InputError
+        If the runtime does not load it or stops.
+    """
+    plain = session_of(model)
+    outputs, again = run_session(plain, inputs), run_session(plain, inputs)
+    del plain
+    optimised = run_session(session_of(model, optimised=True), inputs)
+    return outputs, OtherRuns(again, optimised, run_session(session_of(model, threads=2), inputs))
 
 
 def tapped(model: Any, values: Iterable[str]) -> Any:

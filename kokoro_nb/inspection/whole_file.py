@@ -11,7 +11,7 @@ from kokoro_nb.inspection.file_run import FileRun, relative_difference
 from kokoro_nb.inspection.node_judgement import NodeJudgement, is_float
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import nodes_of
-from kokoro_nb.inspection.onnx_session import run_session, session_of
+from kokoro_nb.inspection.onnx_session import run_session, run_ways, session_of
 from kokoro_nb.inspection.semantics.onnx_call import Value
 from kokoro_nb.markup import number
 
@@ -85,7 +85,7 @@ def signal_to_noise(value: np.ndarray, right: np.ndarray) -> float | None:
 
 
 def summaries(seen: FileRun, original: OnnxFile) -> tuple[OutputSummary, ...]:
-    """Run the file in the other ways and compare its outputs.
+    """Compare the outputs with those of the file run in other ways.
 
     Parameters
     ----------
@@ -94,12 +94,8 @@ def summaries(seen: FileRun, original: OnnxFile) -> tuple[OutputSummary, ...]:
     original : OnnxFile
         The file as it is.
     """
-    model, inputs = seen.file.model, seen.inputs
-    plain = session_of(model)
-    run_session(plain, inputs)
-    again = run_session(plain, inputs)
-    optimised = run_session(session_of(model, optimised=True), inputs)
-    threads = run_session(session_of(model, threads=2), inputs)
+    inputs = seen.inputs
+    others = seen.others or run_ways(seen.file.model, inputs)[1]
     shares = _drawn_shares(original, inputs) if seen.drawn else {}
     found = []
     for name, value in seen.outputs.items():
@@ -117,9 +113,9 @@ def summaries(seen: FileRun, original: OnnxFile) -> tuple[OutputSummary, ...]:
                 float(np.isfinite(array.astype(np.float64)).mean()) if array.size else float("nan"),
                 None if true is None else relative_difference(array, true),
                 None if true is None else signal_to_noise(array, true),
-                relative_difference(np.asarray(optimised[name]), array),
-                relative_difference(np.asarray(threads[name]), array),
-                np.asarray(again[name]).tobytes() == array.tobytes(),
+                relative_difference(np.asarray(others.optimised[name]), array),
+                relative_difference(np.asarray(others.threads[name]), array),
+                np.asarray(others.again[name]).tobytes() == array.tobytes(),
                 shares.get(name),
             )
         )

@@ -58,7 +58,7 @@ def test_a_wrong_node_of_a_body_is_named_in_its_worst_pass(loop, monkeypatch):
             results["double"] = results["double"] * (1 + 1e-3)
         return results
 
-    monkeypatch.setattr("kokoro_nb.inspection.file_run.run_session", spoilt)
+    monkeypatch.setattr("kokoro_nb.inspection.node_groups.run_session", spoilt)
     report = nb.inspect(loop)
     assert report.first.key == "/loop//double"
     assert report.first.statement.startswith("In /loop, pass 3 of 4: /double (Mul) is wrong by")

@@ -66,7 +66,7 @@ def _spoil(monkeypatch, name, change):
     def spoilt(session, inputs, names=None):
         return {key: change(value) if key == name else value for key, value in real(session, inputs, names).items()}
 
-    for module in ("file_run", "one_operator", "blame", "whole_file"):
+    for module in ("onnx_session", "node_groups", "file_run", "one_operator", "blame", "whole_file"):
         monkeypatch.setattr(f"kokoro_nb.inspection.{module}.run_session", spoilt)
 
 

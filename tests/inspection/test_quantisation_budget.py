@@ -123,7 +123,7 @@ def test_a_wrong_kernel_is_a_part_of_its_own(folder, inputs, monkeypatch):
     def spoilt(session, given, names=None):
         return {key: value * 1.5 if key == name else value for key, value in real(session, given, names).items()}
 
-    monkeypatch.setattr("kokoro_nb.inspection.file_run.run_session", spoilt)
+    monkeypatch.setattr("kokoro_nb.inspection.node_groups.run_session", spoilt)
     (layer,) = examined(read_onnx(folder / "bits.onnx"), inputs).budget.layers
     assert layer.kernel > layer.weights
 

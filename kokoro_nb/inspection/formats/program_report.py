@@ -50,13 +50,13 @@ def program_report(
     facts, inputs = program.facts, made.arrays
     run = program.run(inputs)
     tell(f"{facts.path.name} ran")
-    far, true = _inherited(program, inputs, run)
+    far, true, stopped = _inherited(program, inputs, run)
     known = {one.name: one for one in program.operators}
     taps = tuple(Tap(known[name], describe(value), value) for name, value in run.captured.items() if name in known)
     judge = Judge(program, Trace(facts.runtime, taps, inputs=inputs))
     judgements: list[NodeJudgement] = []
     findings: list[InspectionFinding] = []
-    notes = list(facts.notes)
+    notes = [*facts.notes, *stopped]
     for index, operator in enumerate(program.operators):
         if time.monotonic() > until:
             notes.append(f"The time was up after {len(judgements):,} of {len(program.operators):,} nodes.")
@@ -94,8 +94,8 @@ Far = Mapping[str, tuple[float, float, bool]]
 
 def _inherited(
     program: RunnableProgram, inputs: Mapping[str, np.ndarray], run: ProgramRun
-) -> tuple[Far, dict[str, np.ndarray]]:
-    """Return how far each captured result is from float64 from the start, and the true outputs."""
+) -> tuple[Far, dict[str, np.ndarray], tuple[str, ...]]:
+    """Return how far each captured result is from float64 from the start, the true outputs, and where that stopped."""
     far: dict[str, tuple[float, float, bool]] = {}
     true: dict[str, np.ndarray] = {}
     ends = {giver: name for name, giver in program.facts.outputs.items()}
@@ -107,8 +107,12 @@ def _inherited(
         if value is not None and (is_float(value.dtype) or value.dtype.kind in "iub"):
             far[name] = (relative_difference(value, right), relative_noise(value, right), is_finite(right))
 
-    program.true(inputs, observe)
-    return far, true
+    try:
+        program.true(inputs, observe)
+    except Exception as error:  # another's file on a third party's operators
+        text = " ".join(str(error).split())[:200]
+        return far, true, (f"From the start it could not be computed in float64: {type(error).__name__}: {text}.",)
+    return far, true, ()
 
 
 def _judged(

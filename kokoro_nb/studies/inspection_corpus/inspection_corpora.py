@@ -9,13 +9,15 @@ from typing import Any, Literal
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.studies.inspection_corpus.blame_entries import KNOWN, KnownBlame
+from kokoro_nb.studies.inspection_corpus.corrupted_entries import CORRUPTED
+from kokoro_nb.studies.inspection_corpus.corrupted_rows import CorruptedRow, corrupted_row, ends_of
 from kokoro_nb.studies.inspection_corpus.fault_entries import WANTED, PlantedFault, named, possible
 from kokoro_nb.studies.inspection_corpus.saved_rows import saved_rows
 from kokoro_nb.studies.inspection_corpus.zoo_entries import ZOO
 from kokoro_nb.studies.inspection_corpus.zoo_rows import ZooRow, zoo_row
 
-Corpus = Literal["zoo", "faults", "blame"]
-CORPORA: tuple[Corpus, ...] = ("zoo", "faults", "blame")
+Corpus = Literal["zoo", "faults", "blame", "corrupted"]
+CORPORA: tuple[Corpus, ...] = ("zoo", "faults", "blame", "corrupted")
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class BlameRow:
         return self.right == self.said
 
 
-Row = ZooRow | FaultRow | BlameRow
+Row = ZooRow | FaultRow | BlameRow | CorruptedRow
 
 
 def run_corpus(
@@ -63,7 +65,7 @@ def run_corpus(
     Parameters
     ----------
     corpus : str
-        ``zoo``, ``faults`` or ``blame``.
+        ``zoo``, ``faults``, ``blame`` or ``corrupted``.
     only, folder, watch
         As for `saved_rows`.
     wanted : int
@@ -78,6 +80,8 @@ def run_corpus(
         return saved_rows(corpus, ZOO, ZooRow, zoo_row, only, folder, watch)
     if corpus == "blame":
         return saved_rows(corpus, KNOWN, BlameRow, blame_row, only, folder, watch)
+    if corpus == "corrupted":
+        return saved_rows(corpus, CORRUPTED, CorruptedRow, corrupted_row, only, folder, watch)
     if corpus == "faults":
         with tempfile.TemporaryDirectory() as place:
             entries = list(possible(Path(place), wanted))
@@ -105,12 +109,15 @@ def blame_row(known: KnownBlame) -> BlameRow:
 def summed(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Return a row for each kind of fault or of blame, with how many there are and how many are as they have to be.
 
-    Of the zoo: how many nodes there are, how many were judged, and how many files were accused.
+    Of the zoo: how many nodes there are, how many were judged, and how many files were accused. Of damaged files: how
+    many of each kind ended in what.
     """
     if rows and isinstance(rows[0], ZooRow):
         zoo = [row for row in rows if isinstance(row, ZooRow)]
         nodes, judged = (sum(getattr(row, name) for row in zoo) for name in ("nodes", "judged"))
         return [{"files": len(zoo), "nodes": nodes, "judged": judged, "accused": sum(bool(row.alarms) for row in zoo)}]
+    if rows and isinstance(rows[0], CorruptedRow):
+        return ends_of([row for row in rows if isinstance(row, CorruptedRow)])
     kinds = Counter(row.kind for row in rows if not isinstance(row, ZooRow))
     sound = Counter(row.kind for row in rows if not isinstance(row, ZooRow) and row.sound)
     return [{"kind": kind, "right": sound[kind], "of": count} for kind, count in kinds.items()]

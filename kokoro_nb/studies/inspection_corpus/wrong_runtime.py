@@ -9,7 +9,7 @@ import numpy as np
 
 from kokoro_nb.inspection import onnx_session
 
-MODULES = ("file_run", "one_operator", "blame", "whole_file")
+MODULES = ("onnx_session", "node_groups", "file_run", "one_operator", "blame", "whole_file")
 
 
 @contextmanager

@@ -1,0 +1,113 @@
+"""A file run group by group, so that no more is held than what later nodes still read, whatever the number of nodes.
+
+A group is a model of its own, which is given what the runtime gave before it; each node runs once. Where what goes into
+a group cannot be given so (sequences, and floats of 16 bits, which a runtime without such kernels keeps in float32 from
+one node to the next), the whole file is run with the values of the group as its outputs.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.inspection.onnx_file import OnnxFile
+from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers
+from kokoro_nb.inspection.onnx_session import run_session, session_of, tapped
+from kokoro_nb.inspection.semantics.onnx_call import Value
+
+FIRST = 32  # nodes of the first group, before it is known how large their values are
+MOST = 250  # nodes of one group
+AT_ONCE = 32 * 2**20  # bytes of the values of one group that runs by itself
+OF_WHOLE = 256 * 2**20  # the same where the whole file is run for each group
+GIVEN = frozenset(
+    ["float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"]
+)
+
+
+@dataclass(eq=False)
+class NodeGroups:
+    """Groups of nodes that follow one another, each with what its nodes read and give on the runtime.
+
+    Attributes
+    ----------
+    file : OnnxFile
+        The file, its random nodes pinned.
+    nodes : tuple of OnnxNode
+        Its nodes in order.
+    inputs : dict of str to numpy.ndarray
+        What it is run on.
+    alive : dict of str to value
+        What nodes from `start` on read of what came before.
+    start, count : int
+        The next node, and how many the next group has.
+    """
+
+    file: OnnxFile
+    nodes: tuple[OnnxNode, ...]
+    inputs: Mapping[str, np.ndarray]
+    alive: dict[str, Value] = field(default_factory=dict)
+    start: int = 0
+    count: int = FIRST
+
+    def __iter__(self) -> Iterator[tuple[tuple[OnnxNode, ...], dict[str, Value]]]:
+        if not self.start:
+            self.alive |= self.inputs
+        constants = self.file.constants
+        while self.start < len(self.nodes):
+            group = self.nodes[self.start : self.start + self.count]
+            names = dict.fromkeys(name for node in group for name in (*node.reads, *node.outputs))
+            given = dict.fromkeys(name for node in group for name in node.outputs if name not in constants)
+            outer = {name: self.alive[name] for name in names if name not in given and name not in constants}
+            alone = all(isinstance(one, np.ndarray) and one.dtype.name in GIVEN for one in outer.values())
+            made = self._alone(group, outer, list(given)) if alone else self._of_whole(list(given))
+            values = outer | made | {name: constants[name] for name in names if name in constants}
+            self.alive |= made
+            for node in group:
+                for name in self._freed.get(node.index, ()):
+                    self.alive.pop(name, None)
+            self.start += len(group)
+            size = sum(map(bytes_of, made.values())) or 1
+            limit = AT_ONCE if alone else OF_WHOLE
+            self.count = int(np.clip(self.count * np.clip(limit / size, 0.25, 4.0), 1, MOST if alone else 8 * MOST))
+            yield group, values
+
+    @cached_property
+    def _freed(self) -> Mapping[int, list[str]]:
+        return last_readers(self.nodes, set())
+
+    @cached_property
+    def _tensors(self) -> dict[str, Any]:
+        graph = self.file.model.graph
+        dense = {tensor.name: tensor for tensor in graph.initializer}
+        return dense | {tensor.values.name: tensor for tensor in graph.sparse_initializer}
+
+    def _alone(self, group: tuple[OnnxNode, ...], outer: Mapping[str, Value], wanted: list[str]) -> dict[str, Value]:
+        """Run the nodes as a model of their own."""
+        import onnx
+        from onnx import helper
+
+        model = onnx.ModelProto(ir_version=self.file.model.ir_version)
+        model.opset_import.extend(self.file.model.opset_import)
+        model.graph.name = "group"
+        model.graph.node.extend(node.proto for node in group if not node.is_random)
+        model.graph.input.extend(
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), None)
+            for name, value in outer.items()
+        )
+        model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted)
+        for name in dict.fromkeys(name for node in group for name in node.reads):
+            tensor = self._tensors.get(name)
+            if tensor is not None:
+                several = model.graph.initializer if hasattr(tensor, "raw_data") else model.graph.sparse_initializer
+                several.append(tensor)
+        return run_session(session_of(model), outer)
+
+    def _of_whole(self, wanted: list[str]) -> dict[str, Value]:
+        return run_session(session_of(tapped(self.file.model, wanted)), self.inputs)
+
+
+def bytes_of(value: Value) -> int:
+    """Return how many bytes a value takes, a sequence's items together."""
+    return sum(map(bytes_of, value)) if isinstance(value, list) else int(getattr(value, "nbytes", 0))
