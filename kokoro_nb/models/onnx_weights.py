@@ -287,9 +287,9 @@ def _gates(path: str, graph: _Graph, values: list[Any]) -> Iterator[tuple[str, T
 
 def _lost(graph: Any, model: KModel, found: Mapping[str, Tensor]) -> dict[str, str]:
     integers = {node.op_type for node in graph.node} & INTEGER_OPERATORS
-    reason = (
-        f"the file is quantised ({', '.join(sorted(integers))})" if integers else "no operator of the file reads it"
-    )
+    reason = "the file has no such tensor under its name or its operator's"
+    if integers:
+        reason = f"the file is quantised ({', '.join(sorted(integers))})"
     norms = {path for path, module in model.named_modules() if isinstance(module, nn.InstanceNorm1d)}
     wanted = [name for name, _ in model.named_parameters() if name.rpartition(".")[0] not in norms]
     return {name: reason for name in wanted if name not in found}
