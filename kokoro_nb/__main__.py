@@ -18,6 +18,7 @@ from kokoro_nb.commands import (
     speech_command,
     studies_command,
     sweep_command,
+    weights_command,
 )
 from kokoro_nb.errors import InputError, Terminated
 from kokoro_nb.known_warnings import silence_known_warnings
@@ -94,6 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     inspect_command.add(commands)
     notebooks.add(commands)
     studies_command.add(commands)
+    weights_command.add(commands)
     speech_command.add(commands)
     client_commands.add(commands)
     bench_command.add(commands)

@@ -1,0 +1,33 @@
+import json
+
+import torch
+
+from kokoro_nb.__main__ import main
+
+
+def test_every_key_of_a_published_folder_is_accounted_for(published, capsys):
+    assert main(["weights", str(published)]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].startswith("kokoro-v1_0 (local file; 3.9 M parameters; sha256 ")
+    assert shown[1].endswith("voice where none is named: af_heart")
+    assert shown[2].startswith("used: 5")
+    assert any(line.startswith("absent, as in the published checkpoint: one and zero: 140") for line in shown)
+    assert shown[-1] == "stored as float32"
+
+
+def test_what_does_not_fit_is_listed_whole(published, checkpoint, tmp_path, capsys):
+    parts = {part: dict(state) for part, state in checkpoint.items()}
+    gone = list(parts["bert_encoder"])
+    for key in gone:
+        del parts["bert_encoder"][key]
+    (tmp_path / "config.json").write_bytes((published / "config.json").read_bytes())
+    torch.save(parts, tmp_path / "w.pth")
+    assert main(["weights", str(tmp_path), "--json"]) == 2
+    out, err = capsys.readouterr()
+    assert json.loads(out)["loading"]["missing"] == ["bert_encoder.bias", "bert_encoder.weight"]
+    assert err.startswith("kokoro-nb: The weights in w.pth do not fit the model: missing bert_encoder.bias, ")
+
+
+def test_weights_that_are_made_here_have_no_keys_to_account_for(capsys):
+    assert main(["weights", "narrow", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["loading"] is None
