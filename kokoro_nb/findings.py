@@ -3,7 +3,7 @@
 import math
 import operator
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -116,20 +116,13 @@ def read_findings(path: str | Path) -> tuple[tuple[Finding, ...], Mapping[str, A
     known = isinstance(about, dict) and about.get("schema") in (1, SCHEMA)
     if not known or not isinstance(about.get("findings"), list):
         raise InputError(f"{path} is no findings file of schema {SCHEMA}; run the notebook again to make one.")
-    names = {field.name for field in fields(Finding)}
     findings = []
     for row in about.pop("findings"):
-        if (
-            not isinstance(row, dict)
-            or not set(row) <= names
-            or not {"kind", "verdict", "statement", "weights"} <= set(row)
-        ):
-            raise InputError(f"{path} holds a row that is no finding; run the notebook again.")
         try:
             numbers = {key: float(row[key]) for key in ("value", "limit") if row.get(key) is not None}
             findings.append(Finding(**{**row, **numbers, "evidence": tuple(row.get("evidence", ()))}))
             _require_texts(findings[-1])
-        except (TypeError, ValueError, OverflowError) as error:
+        except (AttributeError, TypeError, ValueError, OverflowError) as error:
             why = str(error)[:200]
             raise InputError(f"{path} holds a row that is no finding ({why}); run the notebook again.") from error
     return tuple(findings), about

@@ -45,6 +45,8 @@ def test_a_finding_that_would_mislead_is_refused(change, match):
         '{"schema": 1}',
         '{"schema": 1, "findings": [1]}',
         '{"schema": 1, "findings": [{"kind": "x"}]}',
+        json.dumps({"schema": 2, "findings": [{**asdict(PASSED), "colour": "x"}]}),
+        json.dumps({"schema": 2, "findings": [asdict(PASSED), {**asdict(PASSED), "unit": 1}]}),
         json.dumps({"schema": 1, "findings": [{**asdict(PASSED), "value": "x"}]}),
         json.dumps({"schema": 2, "findings": [{**asdict(PASSED), "diagnosis": "x"}]}),
     ],
@@ -73,6 +75,8 @@ def test_an_absent_file(tmp_path):
 def test_a_finding_shows_itself_as_a_line_and_escapes_it():
     assert "knb-chip knb-pass" in PASSED._repr_html_()
     assert "1e-6 ≤ 1e-4 of peak" in Finding(**{**asdict(PASSED), "relation": "<="})._repr_html_()
+    unknown = Finding("parity", "unknown", "It agrees.", "w", value=1e-6, limit=1e-4, relation="<=", reason="no tap")
+    assert "1e-4" not in unknown._repr_html_(), "a limit stands behind a figure that was held to it"
     bad = "<script>alert(1)</script>"
     page = Finding("finite", "fail", bad, "narrow", bad, 1.0, unit=bad, reason=bad)._repr_html_()
     assert "<script" not in page

@@ -1,5 +1,7 @@
 """A delivered folder is used only as it was written."""
 
+from dataclasses import FrozenInstanceError
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from kokoro_nb.delivery import export
 from kokoro_nb.delivery.contract import Contract, Part, is_whole, read_contract, write_contract
 from kokoro_nb.delivery.export import Delivery, delivered
 from kokoro_nb.errors import InputError
+from kokoro_nb.storage import read_json
 
 SPEC = TensorSpec("x", (1, 2), "float32")
 PROGRAM, WEIGHTS, VOICE = "decoder_3s/kokoro_decoder_3s.onnx", "decoder_3s/weights.bin", "voice_0.npy"
@@ -30,10 +33,22 @@ def _made(folder):
 
 
 def test_what_was_written_is_whole(folder):
+    assert read_json(folder / "contract.json", "contract")["schema"] == 3, "folders of before are still read"
     contract = read_contract(folder)
     assert set(contract.files) == {PROGRAM, WEIGHTS, VOICE}
     assert contract.artifact("decoder_3s", folder).path == folder / PROGRAM
     assert is_whole(folder)
+
+
+def test_the_width_of_an_input_is_its_last_axis_whatever_other_names_there_are():
+    ids, mask = TensorSpec("ids", (1, 2, 7), "int64"), TensorSpec("mask", (1, 3, 9), "int64")
+    parts = {"one": Part("onnxruntime", "a", (ids,), ()), "two": Part("onnxruntime", "b", (mask, ids), ())}
+    contract = Contract("w", 8, {"3s": 120}, 24_000, 600, "espeak", {"a": 1}, {"v": VOICE}, parts)
+    assert (contract.width("ids"), contract.width("mask")) == (7, 9)
+    with pytest.raises(FrozenInstanceError):
+        contract.tokens = 9
+    with pytest.raises(FrozenInstanceError):
+        parts["one"].file = "c"
 
 
 @pytest.mark.parametrize("file", [PROGRAM, WEIGHTS])

@@ -304,3 +304,47 @@ def test_what_is_not_finite_in_the_reference_either_is_no_fault(toy, step):
     assert first_nonfinite(healthy, healthy).verdict == "pass"
     assert first_nonfinite(healthy, broken).tap.name == ":exp"
     assert first_nonfinite(healthy, broken).verdict == "fail"
+
+
+@pytest.mark.parametrize("share", [0.75, -0.75, 1.5, -1.5])
+def test_an_output_shows_what_is_above_a_hundred_thousandth_of_its_peak(toy, step, share):
+    x = np.float32([[4.0, 1.0, -2.0]])
+    steps = {":abs": step("abs.default", np.abs, "input:x"), ":add": step("add.Tensor", lambda a: a + 0, ":abs")}
+
+    def off(values):
+        values = values.copy()
+        values[0, 1] += np.float32(share * 4e-5)
+        return values
+
+    program = toy(steps, {"x": x})
+    found = first_divergence(program.trace(), program.trace({":abs": off}))
+    assert (found.tap.name, found.reaches_output) == (":abs", abs(share) > 1)
+
+
+def test_of_a_reference_of_zeros_no_inherited_error_is_a_share(toy, step):
+    x = np.zeros((1, 4), np.float32)
+    steps = {":abs": step("abs.default", np.abs, "input:x"), ":mul": step("mul.Tensor", lambda a: a * 1, ":abs")}
+    program = toy(steps, {"x": x})
+    first, second = divergences(program.trace(), program.trace({":abs": lambda a: a + 1, ":mul": lambda a: a + 1}))
+    assert (first.inherited_error, second.inherited_error) == (0.0, np.inf)
+
+
+def test_a_difference_that_is_even_is_told_from_a_ratio_or_remainder_that_is(program):
+    def one_channel(change):
+        def fault(values):
+            values = values.copy()
+            values[:, 1] = change(values[:, 1])
+            return values
+
+        return fault
+
+    (added,) = divergences(program.trace(), program.trace({":sin": one_channel(lambda x: x + np.float32(0.5))}))
+    (scaled,) = divergences(program.trace(), program.trace({":sin": one_channel(lambda x: x * np.float32(1.5))}))
+    assert added.channels == "1 of 4 channels wholly, by the same amount along time: a per-channel scalar"
+    assert scaled.channels == "1 of 4 channels wholly"
+
+
+def test_only_what_is_wrong_holds_its_tensors(program):
+    found = judged(program.trace(), program.trace({":sin": lambda x: -x}))
+    held = [error.operator.name for error in found if error.given.size]
+    assert held == [error.operator.name for error in found if error.ratio > 1] == [":sin"]

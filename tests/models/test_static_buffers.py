@@ -5,6 +5,7 @@ import torch
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.static_buffers import EXTENTS, Extent, static_inputs
+from tests.models.test_steps import run_chain
 
 
 def test_static_buffers_are_filled_with_zeros_or_cut(narrow_case):
@@ -18,6 +19,8 @@ def test_static_buffers_are_filled_with_zeros_or_cut(narrow_case):
     assert static_inputs(narrow_case, 4)["harmonic_noise"].shape == (1, 2400, 9)
     with pytest.raises(InputError, match="longer than 3 tokens"):
         static_inputs(narrow_case, 4, 3)
+    with pytest.raises(InputError, match=f"longer than {count - 1} tokens"):
+        static_inputs(narrow_case, 4, count - 1)
 
 
 def test_an_extent_counts_at_its_own_rate():
@@ -27,3 +30,17 @@ def test_an_extent_counts_at_its_own_rate():
     assert EXTENTS["har_phase"][0].length(valid) == 841  # 120 positions a frame, and the last one's end
     assert EXTENTS["audio"][0].length(valid) == 4200
     assert EXTENTS["s"] == ()
+
+
+def test_every_extent_is_how_the_pipelines_own_tensors_grow(narrow, narrow_case):
+    tokens = narrow_case.tensors["ids"].numel()
+    few, many = (run_chain(narrow.model, narrow_case, frames, tokens + more) for frames, more in ((4, 0), (7, 2)))
+    valid = {"tokens": tokens, "frames": 4}, {"tokens": tokens + 2, "frames": 7}
+    seen = set(EXTENTS) & set(few)
+    assert set(EXTENTS) - seen == {"length", "initial_phase", "har", "en"}  # of other ways to cut the pipeline
+    for name in seen:
+        lengths = [{extent.axis: extent.length(room) for extent in EXTENTS[name]} for room in valid]
+        for values, length in zip((few, many), lengths, strict=True):
+            assert {axis: values[name].shape[axis] for axis in length} == length, name
+        grown = [axis for axis, size in enumerate(few[name].shape) if many[name].shape[axis] != size]
+        assert set(grown) == set(lengths[0]), name

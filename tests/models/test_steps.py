@@ -14,7 +14,8 @@ CUT = {"t_en": "t_en", "d": "d", "pred_dur": "durations", "asr": "asr", "f0": "f
 
 
 @torch.no_grad()
-def _run(model, case, frames, tokens=None):
+def run_chain(model, case, frames, tokens=None):
+    """Return every tensor of the steps by name, inputs among them."""
     values = dict(static_inputs(case, frames, tokens))
     with patched(model, ("explicit_noise",)):
         for module in chain(model, frames).values():
@@ -27,7 +28,7 @@ def _run(model, case, frames, tokens=None):
 
 @pytest.fixture(scope="module")
 def values(narrow, narrow_case):
-    return _run(narrow.model, narrow_case, narrow_case.frames)
+    return run_chain(narrow.model, narrow_case, narrow_case.frames)
 
 
 @pytest.mark.parametrize("name", CUT)
