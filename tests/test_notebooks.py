@@ -24,6 +24,7 @@ SMALL = {
     "more_backends": [],
     "main_backends": ["onnxruntime"],
     "slow_backends": [],
+    "staged_clients": [],
     "float16_backends": [],
     "built_backends": [],
     "delegates": ["executorch-xnnpack"],

@@ -193,7 +193,6 @@ def probe_model() -> Any:
         "floor": np.array(FLOOR, np.float32),
         "range": np.array(RANGE, np.float32),
         "half": np.array(0.5, np.float32),
-        "fourth": np.array(4.0, np.float32),
         "rest": np.array([REST]),
     }
     node = helper.make_node

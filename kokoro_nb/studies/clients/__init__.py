@@ -1,7 +1,16 @@
 """20 asks whether the programs that people run speak our files as PyTorch speaks."""
 
 from kokoro_nb.studies.clients.contract_faults import contract_faults
-from kokoro_nb.studies.clients.spoken_by_clients import ClientSpeech, probed, spoken_by_clients
+from kokoro_nb.studies.clients.spoken_by_clients import CLIENTS, ClientSpeech, layouts, probed, spoken_by_clients
 from kokoro_nb.studies.clients.table import ClientTableRow, client_table
 
-__all__ = ["ClientSpeech", "ClientTableRow", "client_table", "contract_faults", "probed", "spoken_by_clients"]
+__all__ = [
+    "CLIENTS",
+    "ClientSpeech",
+    "ClientTableRow",
+    "client_table",
+    "contract_faults",
+    "layouts",
+    "probed",
+    "spoken_by_clients",
+]

@@ -23,7 +23,7 @@ from kokoro_nb.models.speech import encode
 from kokoro_nb.models.voices import load_voice, style
 
 CLIENTS = ("kokoro-onnx", "sherpa-onnx", "kokoro.js")
-SIZES = Room(128, (3, 7, 10))  # for a sentence
+SIZES = Room(64, (3, 7))  # for a sentence
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,21 @@ class ClientSpeech:
 
     @property
     def worst(self) -> float:
-        """The lowest of the figures from the same `har`, dB; NaN if one is."""
-        return float(np.min([row["dB from the same har"] for row in self.rows]))
+        """The lowest of the figures from the same `har`, dB, where no float16 is handed on; NaN if one is."""
+        return self._worst("float32")
+
+    @property
+    def worst_handed_on(self) -> float:
+        """The lowest of those where a client hands float16 from stage to stage, dB; NaN if one is."""
+        return self._worst("float16")
+
+    @property
+    def hands_on(self) -> bool:
+        """Whether there is such a client."""
+        return any(row["between stages"] == "float16" for row in self.rows)
+
+    def _worst(self, between: str) -> float:
+        return float(np.min([row["dB from the same har"] for row in self.rows if row["between stages"] == between]))
 
     @property
     def durations_equal(self) -> bool:
@@ -82,12 +95,14 @@ def spoken_by_clients(
         if reason:
             absent[client] = reason
         speak, request = imitate if reason else speak_in, Request(symbols, about.voices[0], 0, speed)
-        (versions[client],) = speak(client, place, [request])
+        name = client if contract(client).form == "ONNX" else f"{client}, {speaker(client)}"
+        (versions[name],) = speak(client, place, [request])
         (row,) = accept_any(kokoro, client, place, [request], [load_voice(kokoro, voice)])
         rows.append(
             {
                 "client": row.client,
                 "spoken by": speaker(client),
+                "between stages": between_stages(client),
                 "durations equal": row.durations_equal,
                 "dB from the same har": row.from_har,
                 "program (MB)": row.bytes / 1e6,
@@ -96,6 +111,34 @@ def spoken_by_clients(
             }
         )
     return ClientSpeech(versions, rows, absent)
+
+
+def between_stages(client: str) -> str:
+    """Return ``float16`` where a client hands such values to a program, rounded by 2^-11, else ``float32``."""
+    rules = [rule for inputs, _ in contract(client).programs.values() for rule in inputs]
+    return "float16" if any(rule.dtype == "float16" for rule in rules) else "float32"
+
+
+def layouts(folder: str | Path, clients: Sequence[str]) -> list[dict[str, Any]]:
+    """Return a row for each file of the deliveries in `folder`; a package, which is a folder, counts as one.
+
+    Parameters
+    ----------
+    folder : path
+        What `spoken_by_clients` was given.
+    clients : sequence of str
+    """
+    rows = []
+    for client in clients:
+        root = Path(folder) / client
+        packages = sorted(root.rglob("*.mlpackage"))
+        within = {path for package in packages for path in package.rglob("*")}
+        files = [path for path in sorted(root.rglob("*")) if path.is_file() and path not in within]
+        for path in (*packages, *files):
+            parts = path.rglob("*") if path.is_dir() else (path,)
+            size = sum(part.stat().st_size for part in parts if part.is_file())
+            rows.append({"client": client, "path": path.relative_to(root).as_posix(), "size (MB)": size / 1e6})
+    return rows
 
 
 def in_pytorch(kokoro: Kokoro, symbols: str, speed: float) -> np.ndarray:

@@ -20,7 +20,7 @@ NAMES = tuple(
     one.client if contract(one.client) is one else f"{one.client}=={one.known[0]}" for one in CONTRACTS
 )  # with the version where the name alone stands for another
 SYMBOLS = "hˈɛlO, wˈɜɹld."  # for what speaks, and for the probe
-SIZES = Room(32, (3, 7, 10))  # that they need in any model here
+SIZES = Room(32, (3,))  # that they need
 
 
 @dataclass(frozen=True)

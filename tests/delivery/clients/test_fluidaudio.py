@@ -17,12 +17,13 @@ from kokoro_nb.delivery.clients.delivery_check import check_delivery
 from kokoro_nb.delivery.clients.fluidaudio_host import FluidAudioHost
 from kokoro_nb.delivery.clients.imitation import imitate
 from kokoro_nb.delivery.clients.known_clients import contract
-from kokoro_nb.delivery.clients.mlpackage_stages import package
+from kokoro_nb.delivery.clients.mlpackage_stages import package, signatures
 from kokoro_nb.delivery.clients.speech_program import NoiseChoice
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import full_config
 from kokoro_nb.models.open_length import held
-from kokoro_nb.models.seven_stages import SpreadStage
+from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.models.seven_stages import SourcesStage, SpreadStage, TailStage
 from kokoro_nb.models.voices import load_voice
 
 RULES = contract("fluidaudio")
@@ -76,6 +77,21 @@ class TinyUnhurried(TinyPostAlbert):
         return super().forward(bert_dur, input_ids, style_s, speed * 0 + 1, attention_mask)
 
 
+class Turned(SourcesStage):
+    """Its atan2 gives 0 for pi."""
+
+    def __init__(self, generator):
+        super().__init__(generator)
+        transform, self.stft = generator.stft.transform, torch.nn.Module()
+
+        def turned(signal):
+            magnitude, phase = transform(signal)
+            return magnitude, phase * (torch.abs(phase) < 3.14).float()
+
+        self.stft.transform = turned
+
+
+QUIET = [one for one in EXPORT_PATCHES if one != "exact_istft"]
 MODULES = {
     client.ALBERT: TinyAlbert,
     client.POST_ALBERT: TinyPostAlbert,
@@ -202,3 +218,13 @@ def test_a_delivery_says_what_pytorch_says(voiced, tmp_path):
     assert all(row.from_har > 50 for row in rows)  # between the stages stands float16, 2^-12 of each value
     (other,) = accept_chain(voiced, "fluidaudio", tmp_path / "folder", requests[:1], [tables[0].roll(1, 0)])
     assert not (other.durations_equal and other.from_har > 50)
+    for name, module, patches, rule in (
+        (client.TAIL, TailStage, QUIET, "level"),
+        (client.NOISE, Turned, EXPORT_PATCHES, "phase"),
+    ):
+        broken = Path(shutil.copytree(tmp_path / "folder", tmp_path / rule))
+        shutil.rmtree(broken / name)
+        with patched(voiced.model, patches):
+            stage = module(voiced.model.decoder.generator).eval()  # whose STFT is another one outside
+            package(stage, signatures(voiced)[name], RULES.ranges, True, broken / name)
+        assert rule in [one.rule for one in check_delivery(broken, "fluidaudio").deviations]
