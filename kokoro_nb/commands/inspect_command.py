@@ -18,7 +18,7 @@ EPILOG = """\
 Each node is computed again in float64, as its definition says, on the values that it was given on the runtime.
 Without --inputs valid ones are made from the graph. DIR gets a page, node data for Model Explorer and Netron, and for
 each finding a script with a model of that node alone. The file is run in a process of its own, so that one that crashes
-its runtime is bad input.
+its runtime is bad input. The same command goes on where one was killed, or where its time was up.
 
 exit status: 0 nothing wrong was found, 1 something is wrong, 2 bad input
 """
@@ -108,10 +108,12 @@ def apart(request: dict[str, Any], silence: float = SILENCE, memory: float = MEM
     InputError
         What the process raised, or that it crashed, ran out of memory or hung.
     """
+    from tqdm import tqdm
+
     with tempfile.TemporaryDirectory() as room:
         asked, answer = Path(room, "request"), Path(room, "answer")
         asked.write_bytes(pickle.dumps(request))
-        command = [sys.executable, "-m", __name__, str(asked), str(answer), str(memory)]
+        command = [sys.executable, "-m", __name__, str(asked), str(answer), str(memory), str(request["file"])]
         words: queue.Queue[str | None] = queue.Queue()
         noise = Path(room, "noise")  # what the runtimes print beside the report
         with (
@@ -120,12 +122,12 @@ def apart(request: dict[str, Any], silence: float = SILENCE, memory: float = MEM
         ):
             assert process.stdout is not None
             threading.Thread(target=_listen, args=(process.stdout, words), daemon=True).start()
-            last = "it was read"
+            last = "it was begun"
             try:
-                while (line := words.get(timeout=silence)) is not None:
-                    last = line
-                    if sys.stderr.isatty():
-                        print(f"\r{line}", end="\r", file=sys.stderr)
+                with tqdm(unit="node", disable=None, leave=False) as bar:
+                    while (line := words.get(timeout=silence)) is not None:
+                        last = line
+                        show(bar, line)
             except queue.Empty:
                 raise InputError(f"{request['file']} hangs: nothing in {silence:.0f} s after {last}.") from None
             finally:
@@ -144,13 +146,21 @@ def apart(request: dict[str, Any], silence: float = SILENCE, memory: float = MEM
     return result
 
 
+def show(bar: Any, line: str) -> None:
+    """Show a word of progress: ``12 of 300 nodes`` moves a `tqdm.tqdm`, anything else is written before it."""
+    counted = re.match(r"(\d+) of (\d+) nodes(.*)", line)
+    if counted:
+        bar.n, bar.total = int(counted[1]), int(counted[2])
+    bar.set_description(counted[3].strip() if counted else line)
+
+
 def _listen(stream: Any, words: "queue.Queue[str | None]") -> None:
     for line in stream:
         words.put(line.strip())
     words.put(None)
 
 
-def _serve(asked: Path, answer: Path, memory: float) -> None:
+def _serve(asked: Path, answer: Path, memory: float, name: str) -> None:
     """Answer a request: the process that `apart` starts."""
     import resource
 
@@ -159,17 +169,17 @@ def _serve(asked: Path, answer: Path, memory: float) -> None:
     from kokoro_nb.inspection import inspect
     from kokoro_nb.storage import atomic
 
-    request = pickle.loads(asked.read_bytes())
     try:
+        request = pickle.loads(asked.read_bytes())
         request["against"] = _reference(request["against"])
         result: Any = inspect(**request, tell=lambda text: print(text, flush=True))
     except InputError as error:
         result = error
     except MemoryError:
-        result = InputError(f"{request['file']} needs more than {memory:g} GB of memory; give --memory more.")
+        result = InputError(f"{name} needs more than {memory:g} GB of memory; give --memory more.")
     except Exception as error:  # of a library, on another's file: whatever comes is said in a sentence
         text = " ".join(str(error).split())[:300]
-        result = InputError(f"{request['file']} cannot be inspected: {type(error).__name__}: {text}.")
+        result = InputError(f"{name} cannot be inspected: {type(error).__name__}: {text}.")
     with atomic(answer) as draft:
         draft.write_bytes(pickle.dumps(result))
 
@@ -223,4 +233,4 @@ def read_inputs(path: Path) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    _serve(Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3]))
+    _serve(Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3]), sys.argv[4])

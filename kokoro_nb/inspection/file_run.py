@@ -13,8 +13,11 @@ from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers, nodes_of
 from kokoro_nb.inspection.onnx_session import OtherRuns, brief, pinned, run_session, run_ways, session_of, tapped
 from kokoro_nb.inspection.quantisation_budget import BudgetWatch, QuantisationBudget
+from kokoro_nb.inspection.saved_progress import SavedProgress
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value, dtypes_of
 from kokoro_nb.inspection.semantics.operator_semantics import NotDefined, computed
+
+SAID = 0.5  # seconds between two words on how far it is
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +79,7 @@ def examined(
     tell: Callable[[str], object] = str,
     *,
     in_all_ways: bool = False,
+    progress: SavedProgress | None = None,
 ) -> FileRun:
     """Run a file and judge its nodes.
 
@@ -91,6 +95,8 @@ def examined(
         Is given a line on how far it is.
     in_all_ways : bool
         Run it in the other ways as well.
+    progress : SavedProgress, optional
+        Where it goes on from, if it was begun before, and where it saves how far it is.
 
     Raises
     ------
@@ -101,30 +107,42 @@ def examined(
     nodes = nodes_of(file.model.graph)
     drawn: dict[str, np.ndarray] = {}
     chosen = [name for node in nodes if node.is_random for name in node.outputs]
+    before = progress.load() if progress is not None else None
     if chosen:
-        drawn = {name: np.asarray(value) for name, value in _run(file, inputs, chosen).items()}
+        drawn = before["drawn"] if before else {k: np.asarray(one) for k, one in _run(file, inputs, chosen).items()}
         file = replace(file, model=pinned(file.model, drawn))
     others = None
     if in_all_ways:
-        outputs, others = run_ways(file.model, inputs)
+        outputs, others = run_ways(file.model, inputs, tell)
     else:
         outputs = run_session(session_of(file.model), inputs)
-    tell("the file ran")
     ends = {output.name for output in file.model.graph.output}
     freed = last_readers(nodes, ends)
     truth: dict[str, Value] = {**inputs, **drawn}
     lost: set[str] = set()  # values whose true value is not known
     found: list[NodeJudgement] = []
-    watch = BudgetWatch(file, nodes)
-    for group, values in NodeGroups(file, nodes, inputs):
+    watch, groups = BudgetWatch(file, nodes), NodeGroups(file, nodes, inputs)
+    if before is not None:
+        truth, lost, found = before["truth"], before["lost"], before["found"]
+        watch.restore(before["watch"])
+        groups.alive, groups.start, groups.count = before["groups"]
+    said = 0.0
+    for group, values in groups:
         for node in group:
             found.append(_judged(file, node, values, truth, lost))
             watch.see(node, values)
             for name in freed.get(node.index, ()):
                 truth.pop(name, None)
-        tell(f"{len(found)} of {len(nodes)} nodes")
+            if time.monotonic() - said > SAID:
+                tell(f"{len(found)} of {len(nodes)} nodes")
+                said = time.monotonic()
+        if progress is not None:
+            alive = (groups.alive, groups.start, groups.count)
+            state = {"truth": truth, "lost": lost, "found": found, "watch": watch.state, "groups": alive}
+            progress.save(state | {"drawn": drawn})
         if time.monotonic() > until:
             break
+    tell(f"{len(found)} of {len(nodes)} nodes")
     true = {name: truth[name] for name in outputs if name in truth}
     complete = len(found) == len(nodes)
     return FileRun(file, nodes, tuple(found), inputs, outputs, true, drawn, complete, watch.budget, others)

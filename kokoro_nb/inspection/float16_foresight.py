@@ -4,13 +4,14 @@ Each node is computed twice: in float64 from the start, and with every result ro
 compute inside a node in float32. What overflows only inside a node, where sums are held in float16 too, is told apart.
 """
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from kokoro_nb.inspection.file_run import relative_noise
+from kokoro_nb.inspection.file_run import SAID, relative_noise
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers, nodes_of
 from kokoro_nb.inspection.rounding_limits import PRODUCTS, SUMS
@@ -81,7 +82,9 @@ class HalfPrecisionNode:
         return not (self.headroom >= 0 and self.inside >= 0)
 
 
-def float16_foresight(file: OnnxFile, inputs: Mapping[str, np.ndarray]) -> tuple[HalfPrecisionNode, ...]:
+def float16_foresight(
+    file: OnnxFile, inputs: Mapping[str, np.ndarray], tell: Callable[[str], object] = str
+) -> tuple[HalfPrecisionNode, ...]:
     """Compute a file in float64 and in float16.
 
     Parameters
@@ -90,6 +93,8 @@ def float16_foresight(file: OnnxFile, inputs: Mapping[str, np.ndarray]) -> tuple
         A file without random nodes, or with them pinned.
     inputs : mapping of str to numpy.ndarray
         Its inputs.
+    tell : callable
+        Is given a line on how far it is.
 
     Returns
     -------
@@ -102,7 +107,11 @@ def float16_foresight(file: OnnxFile, inputs: Mapping[str, np.ndarray]) -> tuple
     half: dict[str, Value] = {name: _halved(value) for name, value in inputs.items()}
     noise: dict[str, float] = {}
     found = []
+    said = 0.0
     for node in nodes:
+        if time.monotonic() - said > SAID:
+            tell(f"{node.index} of {len(nodes)} nodes in float16")
+            said = time.monotonic()
         outcome = _both(file, node, true, half)
         if outcome is not None:
             call, given, exact, narrow = outcome

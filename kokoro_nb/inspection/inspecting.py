@@ -27,6 +27,7 @@ from kokoro_nb.inspection.onnx_file import OnnxFile, read_onnx
 from kokoro_nb.inspection.onnx_nodes import nodes_of
 from kokoro_nb.inspection.quantised_mend import QuantisedMend, quantised_mend
 from kokoro_nb.inspection.references import Reference, varied
+from kokoro_nb.inspection.saved_progress import SavedProgress
 from kokoro_nb.inspection.unrounded_layers import candidates
 from kokoro_nb.inspection.whole_file import AUDIBLE, constants_noted, has_halves, summaries, whole_findings
 
@@ -92,17 +93,22 @@ def inspect(
     if path.suffix in FORMATS:
         return _of_program(read_program(path), inputs, against, static, seconds, folder, tell)
     read = read_onnx(path)
+    tell("it was read")
     reference = None if against is None else Reference.of(against)
     if static:
         return _static(read)
     made = given_inputs(read, inputs) if inputs is not None else _inputs(read, reference)
-    seen = examined(read, made.arrays, seconds, tell, in_all_ways=True)
-    report = _report(read, made, seen)
+    progress = SavedProgress.of(read, made.arrays)
+    tell("its inputs are there")
+    seen = examined(read, made.arrays, seconds, tell, in_all_ways=True, progress=progress)
+    report = _report(read, made, seen, tell)
     if reference is not None:
         report = _compared(report, reference, of_onnx(read), made.arrays)
     if mend is not None:
         done = _mended(read, seen, Path(mend), level, tell)
         report = replace(report, notes=(*report.notes, f"{Path(mend).name}: {done}"), mended=done)
+    if seen.complete:
+        progress.clear()
     if folder is None:
         return report
     report = replace(report, scripts=write_scripts(seen, report.findings, Path(folder)))
@@ -162,7 +168,7 @@ def _given(inputs: Mapping[str, Any], specs: tuple[TensorSpec, ...]) -> MadeInpu
     return MadeInputs(checked(inputs, specs), dict.fromkeys((spec.name for spec in specs), "given"))
 
 
-def _report(file: OnnxFile, made: MadeInputs, seen: FileRun) -> InspectionReport:
+def _report(file: OnnxFile, made: MadeInputs, seen: FileRun, tell: Callable[[str], object]) -> InspectionReport:
     def others() -> Mapping[str, np.ndarray] | None:
         try:
             return made_inputs(file, seed=1).arrays
@@ -174,7 +180,7 @@ def _report(file: OnnxFile, made: MadeInputs, seen: FileRun) -> InspectionReport
     findings = (*findings, *body_findings(bodies, seen.nodes))
     outputs = summaries(seen, file)
     more, noted = whole_findings(seen, outputs, bool(findings))
-    ahead = float16_foresight(seen.file, seen.inputs) if seen.complete and not has_halves(seen) else ()
+    ahead = float16_foresight(seen.file, seen.inputs, tell) if seen.complete and not has_halves(seen) else ()
     late = () if seen.complete else (f"The time was up after {len(seen.judgements):,} of {len(seen.nodes):,} nodes.",)
     return InspectionReport(
         file.path,

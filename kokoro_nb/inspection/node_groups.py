@@ -67,7 +67,7 @@ class NodeGroups:
             for node in group:
                 for name in self._freed.get(node.index, ()):
                     self.alive.pop(name, None)
-            self.start += len(group)
+            self.start += len(group)  # before the group is handed out, so that what is saved after it goes on behind it
             size = sum(map(bytes_of, made.values())) or 1
             limit = AT_ONCE if alone else OF_WHOLE
             self.count = int(np.clip(self.count * np.clip(limit / size, 0.25, 4.0), 1, MOST if alone else 8 * MOST))

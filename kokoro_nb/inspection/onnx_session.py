@@ -1,7 +1,7 @@
 """A model of ONNX on ONNX Runtime, with any of its values as further outputs."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,8 +91,19 @@ class OtherRuns:
     threads: Mapping[str, Value]
 
 
-def run_ways(model: Any, inputs: Mapping[str, np.ndarray]) -> tuple[dict[str, Value], OtherRuns]:
+def run_ways(
+    model: Any, inputs: Mapping[str, np.ndarray], tell: Callable[[str], object] = str
+) -> tuple[dict[str, Value], OtherRuns]:
     """Run a model plainly and in the other ways, one session after the other: each holds the whole model.
+
+    Parameters
+    ----------
+    model : onnx.ModelProto
+        The model.
+    inputs : mapping of str to numpy.ndarray
+        What goes into it.
+    tell : callable
+        Is given a line after each run.
 
     Raises
     ------
@@ -100,10 +111,16 @@ def run_ways(model: Any, inputs: Mapping[str, np.ndarray]) -> tuple[dict[str, Va
         If the runtime does not load it or stops.
     """
     plain = session_of(model)
-    outputs, again = run_session(plain, inputs), run_session(plain, inputs)
+    outputs = run_session(plain, inputs)
+    tell("the file ran")
+    again = run_session(plain, inputs)
     del plain
+    tell("the file ran twice")
     optimised = run_session(session_of(model, optimised=True), inputs)
-    return outputs, OtherRuns(again, optimised, run_session(session_of(model, threads=2), inputs))
+    tell("the file ran optimised")
+    threads = run_session(session_of(model, threads=2), inputs)
+    tell("the file ran on two threads")
+    return outputs, OtherRuns(again, optimised, threads)
 
 
 def tapped(model: Any, values: Iterable[str]) -> Any:

@@ -184,6 +184,9 @@ class _Result:
     exact: np.ndarray
 
 
+GATHERED = ("layers", "values", "weights", "rounded", "results", "steps")
+
+
 class BudgetWatch:
     """Gathers the budget while nodes pass one after the other, and keeps no more than what later nodes read.
 
@@ -210,6 +213,16 @@ class BudgetWatch:
     def budget(self) -> QuantisationBudget:
         """What was found so far."""
         return QuantisationBudget(tuple(self.layers), tuple(self.values))
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What was gathered so far, for `restore`; the next node changes it."""
+        return {name: getattr(self, name) for name in GATHERED}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state of the same file."""
+        for name in GATHERED:
+            setattr(self, name, state[name])
 
     def see(self, node: OnnxNode, values: Mapping[str, Value]) -> None:
         """Take in one node with what it reads and gives on the runtime."""

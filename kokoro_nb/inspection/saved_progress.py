@@ -1,0 +1,61 @@
+"""How far an inspection is, saved while it runs, so that one that was killed goes on and finds the same."""
+
+import pickle
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.cache_keys import cache_key
+from kokoro_nb.inspection.onnx_file import OnnxFile
+from kokoro_nb.storage import atomic, cache_dir, digest, file_digest
+
+EVERY = 5.0  # seconds between two savings; what takes less is not saved at all
+PACKAGES = ("numpy", "onnx", "onnxruntime")
+
+
+@dataclass
+class SavedProgress:
+    """Where the progress of one file on one set of inputs is saved.
+
+    Attributes
+    ----------
+    path : pathlib.Path
+        In the cache, under a key of the file with its weights, of the inputs, of our code and of the runtime.
+    """
+
+    path: Path
+    _last: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def of(cls, file: OnnxFile, inputs: Mapping[str, np.ndarray]) -> "SavedProgress":
+        """Return the place of a file that was read and its inputs."""
+        arrays = {
+            kind: {name: digest(str(one.dtype), str(one.shape), one.tobytes()) for name, one in values.items()}
+            for kind, values in (("weights", file.constants), ("inputs", inputs))
+        }
+        key = cache_key({"file": file_digest(file.path), **arrays}, ("inspection",), PACKAGES)
+        return cls(cache_dir() / "inspect" / f"{key}.progress")
+
+    def load(self) -> dict[str, Any] | None:
+        """Return what was saved last; None if nothing was, or it is damaged."""
+        try:
+            return dict(pickle.loads(self.path.read_bytes()))  # written by `save`, in the user's own cache
+        except Exception:  # of any type, by what is damaged: it is judged anew
+            return None
+
+    def save(self, state: Mapping[str, Any]) -> None:
+        """Save a state in place of the one before, unless that was a moment ago or the disk is full."""
+        if time.monotonic() - self._last < EVERY:
+            return
+        with suppress(OSError, ValueError), atomic(self.path) as draft:
+            draft.write_bytes(pickle.dumps(dict(state), pickle.HIGHEST_PROTOCOL))
+        self._last = time.monotonic()
+
+    def clear(self) -> None:
+        """Remove what was saved: the inspection is done."""
+        self.path.unlink(missing_ok=True)
