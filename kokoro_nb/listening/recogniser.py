@@ -1,4 +1,4 @@
-"""openai-whisper's models, by name or from a file: whether they can be had, and loading them without trusting them."""
+"""Whisper's models, by name, file or folder: whether they can be had, and loading them without trusting them."""
 
 import hashlib
 import http.client
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kokoro_nb.errors import InputError
+from kokoro_nb.listening.whisper_folder import missing_files, read_folder
 
 NETWORK_SECONDS = 3.0
 BUNDLED = {"mini": Path(__file__).parents[2] / "data" / "whisper_mini" / "whisper_mini.pt"}
@@ -21,7 +22,8 @@ def whisper_available(model: str | Path) -> str | None:
     Parameters
     ----------
     model : str or Path
-        ``mini``, one of ``whisper.available_models()``, or the path of a checkpoint in openai-whisper's format.
+        ``mini``, one of ``whisper.available_models()``, the path of a checkpoint in openai-whisper's format, or of a
+        folder in Hugging Face's.
         ``mini`` comes with the workbook: trained on espeak-ng's speech over a small vocabulary, see its card. Whisper's
         own are looked for in whisper's cache first; the network is asked for them for 3 seconds at most.
     """
@@ -33,8 +35,10 @@ def whisper_available(model: str | Path) -> str | None:
     if str(model) not in whisper.available_models():
         if Path(model).is_file():
             return None
+        if Path(model).is_dir():
+            return missing_files(Path(model))
         known = ", ".join([*BUNDLED, *whisper.available_models()])
-        return f"'{model}' is neither a file nor one of whisper's models ({known})."
+        return f"'{model}' is neither a file or folder nor one of whisper's models ({known})."
     url = whisper._MODELS[str(model)]
     root = Path(os.getenv("XDG_CACHE_HOME") or Path.home() / ".cache") / "whisper"
     target = root / Path(url).name
@@ -102,13 +106,7 @@ def _load_checkpoint(path: Path) -> Any:
     import torch
     from whisper.model import ModelDimensions, Whisper
 
-    try:
-        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises unpickling, zip, runtime and end-of-file errors alike
-        first = str(error).strip().partition("\n")[0]
-        raise InputError(f"{path} cannot be read as a file of tensors ({first}); give a whisper checkpoint.") from error
-    if not isinstance(checkpoint, dict) or not {"dims", "model_state_dict"} <= set(checkpoint):
-        raise InputError(f"{path} is no whisper checkpoint: it has no 'dims' and 'model_state_dict'.")
+    checkpoint = read_folder(path) if path.is_dir() else _read_checkpoint(path)
     dims, state = checkpoint["dims"], checkpoint["model_state_dict"]
     _check_dims(path, dims, state)
     model = Whisper(ModelDimensions(**dims))
@@ -119,6 +117,19 @@ def _load_checkpoint(path: Path) -> Any:
     if not all(bool(torch.isfinite(tensor).all()) for tensor in model.parameters()):
         raise InputError(f"{path} holds weights that are not finite; get the checkpoint again.")
     return model.eval()
+
+
+def _read_checkpoint(path: Path) -> dict[str, Any]:
+    import torch
+
+    try:
+        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises unpickling, zip, runtime and end-of-file errors alike
+        first = str(error).strip().partition("\n")[0]
+        raise InputError(f"{path} cannot be read as a file of tensors ({first}); give a whisper checkpoint.") from error
+    if not isinstance(checkpoint, dict) or not {"dims", "model_state_dict"} <= set(checkpoint):
+        raise InputError(f"{path} is no whisper checkpoint: it has no 'dims' and 'model_state_dict'.")
+    return checkpoint
 
 
 def _check_dims(path: Path, dims: Any, state: Any) -> None:

@@ -62,8 +62,8 @@ def test_the_network_is_not_waited_for(monkeypatch):
 
 
 def test_an_unknown_name_is_refused():
-    assert "neither a file nor one of whisper's models" in whisper_available("gigantic.en")
-    with pytest.raises(InputError, match="neither a file"):
+    assert "neither a file or folder nor one of whisper's models" in whisper_available("gigantic.en")
+    with pytest.raises(InputError, match="neither a file or folder"):
         load_whisper("gigantic.en")
 
 
