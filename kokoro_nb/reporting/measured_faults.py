@@ -99,11 +99,11 @@ def _added(value: Any) -> Any:
 
 
 def _graded(value: Any, step: float) -> Any:
-    """Return it with each row's figures `step` times as large as they would be in the row before."""
+    """Return it with each row's figures `step` times as large as they would be in the row before, over four rows."""
     if isinstance(value, dict):
         return dict(zip(value, _graded(list(value.values()), step), strict=True))
     if type(value) in (list, tuple):
-        return type(value)(_times(one, step**place) for place, one in enumerate(value))
+        return type(value)(_times(one, step ** (place % 4)) for place, one in enumerate(value))
     return value
 
 
@@ -115,7 +115,7 @@ RESULT_FAULTS: Mapping[str, Value] = {
     "figures eight times as large": lambda value: value * 8 if _is_figure(value) else value,
     "figures a hundredth": lambda value: value / 100 if _is_figure(value) else value,
     "figures of other sign": lambda value: -value if _is_figure(value) else value,
-    "each row eight times the last": lambda value: _graded(value, 8),
+    "each row eight times the last": lambda value: _graded(value, 8.0),
     "each row an eighth of the last": lambda value: _graded(value, 1 / 8),
     "counts off by one": _count,
     "yes for no": lambda value: not value if isinstance(value, bool | np.bool_) else value,

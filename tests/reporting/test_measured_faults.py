@@ -61,6 +61,7 @@ def test_each_fault_changes_a_result_and_leaves_its_argument(fault):
 def test_rows_are_graded():
     rising, falling = "each row eight times the last", "each row an eighth of the last"
     assert changed_result(_result(), rising) == replace(_result(), levels=(1.0, 16.0))
+    assert changed_result([1.0] * 1000, rising)[-1] == 512
     assert changed_result({"a": _Part(1.0, 1.0), "b": _Part(2.0, 2.0)}, falling)["b"] == _Part(0.25, 2.0)
 
 
