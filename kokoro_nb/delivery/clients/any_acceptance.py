@@ -16,8 +16,8 @@ from kokoro_nb.models.kokoro import Kokoro
 
 STANDS_FOR: dict[Form, str] = {
     "ONNX": "ONNX Runtime, after its contract",
-    "ExecuTorch": "ExecuTorch's runtime, after its contract",
-    "Core ML": "the reference executor of Core ML files, after its contract",
+    "ExecuTorch": "ExecuTorch, after its contract",
+    "Core ML": "the reference executor, after its contract",
 }
 
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from kokoro_nb.backends.base import quietly
 from kokoro_nb.delivery.clients.client_contract import ClientContract
 from kokoro_nb.delivery.clients.client_programs import Request, require_speakable
 from kokoro_nb.delivery.clients.client_utterance import ClientUtterance
@@ -51,11 +52,12 @@ class StageProgram:
     """
 
     def __init__(self, path: Path):
-        from kokoro_nb.backends.mil.interpreter import Interpreter
-        from kokoro_nb.backends.mil.saved_program import load_program
+        with quietly():
+            from kokoro_nb.backends.mil.interpreter import Interpreter
+            from kokoro_nb.backends.mil.saved_program import load_program
 
-        saved = load_program(path)
-        self._interpreter = Interpreter(saved.program)
+            saved = load_program(path)
+            self._interpreter = Interpreter(saved.program)
         self.description = saved.spec.description
         kinds = ((one.name, one.type.multiArrayType.dataType) for one in self.description.input)
         self.dtypes = {name: KINDS.get(kind, "float32") for name, kind in kinds}

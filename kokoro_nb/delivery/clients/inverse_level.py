@@ -77,11 +77,14 @@ def inverse_part(model: Any) -> Any:
             continue
         (magnitude,) = [name for name in product.input if name != turned[0]]
         phase = cosines[turned[0]]
-        needed = _behind(made, graph.output[0].name, {magnitude, phase})
+        outside = _ahead(graph, {value.name for value in graph.input}) - _ahead(graph, {magnitude, phase})
+        needed = _behind(made, graph.output[0].name, {magnitude, phase}, outside)
         names = {name for node in needed for name in node.output}
         if product.output[0] not in names or names & {magnitude, phase}:
             continue
-        ordered = [node for node in graph.node if names & set(node.output)]
+        ordered = [
+            _of(node, magnitude) if _is_size(node, outside) else node for node in graph.node if names & set(node.output)
+        ]
         read, kind, last = {name for node in ordered for name in node.input}, TensorProto.FLOAT, graph.output[0]
         spectrum = [helper.make_tensor_value_info(name, kind, [1, BINS, "frames"]) for name in (magnitude, phase)]
         kept = [tensor for tensor in graph.initializer if tensor.name in read]
@@ -91,8 +94,29 @@ def inverse_part(model: Any) -> Any:
     return None
 
 
-def _behind(made: dict[str, Any], last: str, ends: set[str]) -> list[Any]:
-    """Return the nodes that a value is made by, up to the values `ends`."""
+def _ahead(graph: Any, values: set[str]) -> set[str]:
+    """Return `values` and all that is computed from them."""
+    found = set(values)
+    for node in graph.node:  # in the order in which they are computed
+        if found & set(node.input):
+            found |= set(node.output)
+    return found
+
+
+def _is_size(node: Any, outside: set[str]) -> bool:
+    """Say whether a node gives the size of a value from elsewhere, such as that of the batch, by which one reshapes."""
+    return node.op_type == "Shape" and node.input[0] in outside
+
+
+def _of(node: Any, value: str) -> Any:
+    """Return the same node on another value."""
+    changed = type(node).FromString(node.SerializeToString())
+    changed.input[0] = value
+    return changed
+
+
+def _behind(made: dict[str, Any], last: str, ends: set[str], outside: set[str]) -> list[Any]:
+    """Return the nodes that a value is made by, up to the values `ends` and to sizes of values from `outside`."""
     needed: dict[str, Any] = {}
     queue = [last]
     while queue:
@@ -101,5 +125,6 @@ def _behind(made: dict[str, Any], last: str, ends: set[str]) -> list[Any]:
         if name in ends or node is None or node.output[0] in needed:
             continue
         needed[node.output[0]] = node
-        queue += node.input
+        if not _is_size(node, outside):
+            queue += node.input
     return list(needed.values())

@@ -95,7 +95,7 @@ def spoken_by_clients(
         if reason:
             absent[client] = reason
         speak, request = imitate if reason else speak_in, Request(symbols, about.voices[0], 0, speed)
-        name = client if contract(client).form == "ONNX" else f"{client}, {speaker(client)}"
+        name = client if contract(client).form == "ONNX" else f"{client}, by {speaker(client)}"
         (versions[name],) = speak(client, place, [request])
         (row,) = accept_any(kokoro, client, place, [request], [load_voice(kokoro, voice)])
         rows.append(
@@ -137,7 +137,7 @@ def layouts(folder: str | Path, clients: Sequence[str]) -> list[dict[str, Any]]:
         for path in (*packages, *files):
             parts = path.rglob("*") if path.is_dir() else (path,)
             size = sum(part.stat().st_size for part in parts if part.is_file())
-            rows.append({"client": client, "path": path.relative_to(root).as_posix(), "size (MB)": size / 1e6})
+            rows.append({"client": client, "path": path.relative_to(root).as_posix(), "size (kB)": size / 1e3})
     return rows
 
 

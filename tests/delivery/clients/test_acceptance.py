@@ -7,6 +7,7 @@ from kokoro_nb.delivery.clients import client_programs
 from kokoro_nb.delivery.clients.acceptance import accept
 from kokoro_nb.delivery.clients.client_delivery import vocabulary
 from kokoro_nb.delivery.clients.client_programs import ClientEnded, Request, absence, speak_in
+from kokoro_nb.delivery.clients.delivery_check import check_delivery
 from kokoro_nb.delivery.clients.har_tap import read_tapped
 from kokoro_nb.delivery.clients.imitation import imitate
 from kokoro_nb.delivery.clients.probe import compare_reading, read_probe, write_probe
@@ -38,6 +39,10 @@ def test_the_file_says_what_pytorch_says_from_the_same_har(deliveries, voiced, d
     assert [row.ids for row in rows] == [len(SYMBOLS), 2]
     assert all(row.durations_equal for row in rows)
     assert all(row.from_har > least for row in rows)
+
+
+def test_the_file_keeps_the_contract(deliveries):
+    assert check_delivery(deliveries("kokoro-onnx"), "kokoro-onnx").deviations == ()
 
 
 @pytest.fixture(scope="module")

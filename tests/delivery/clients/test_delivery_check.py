@@ -44,7 +44,8 @@ class TinySpeaker(torch.nn.Module):
         magnitude = torch.exp(x[:, :11] - 3)
         if self.drawn:
             magnitude = magnitude * (1 + 0.1 * torch.randn_like(magnitude))
-        return self.stft.inverse(magnitude, torch.sin(x[:, 11:])).reshape(-1), lasting.reshape(-1)
+        audio = self.stft.inverse(magnitude, torch.sin(x[:, 11:]))
+        return audio.reshape(input_ids.shape[0], -1).reshape(-1), lasting.reshape(-1)  # a size from elsewhere
 
 
 def _export(path, patches, **settings):
