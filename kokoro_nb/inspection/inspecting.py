@@ -21,6 +21,7 @@ from kokoro_nb.inspection.formats.program_report import program_report, with_fin
 from kokoro_nb.inspection.formats.runnable_program import RunnableProgram
 from kokoro_nb.inspection.input_maker import MadeInputs, given_inputs, made_inputs
 from kokoro_nb.inspection.inspection_report import InspectionReport
+from kokoro_nb.inspection.kokoro_anatomy import kokoro_parts, spoken, stated_parts
 from kokoro_nb.inspection.node_judgement import judged_outputs
 from kokoro_nb.inspection.one_operator import one_operator, write_script
 from kokoro_nb.inspection.onnx_file import OnnxFile, read_onnx
@@ -29,8 +30,17 @@ from kokoro_nb.inspection.quantised_mend import QuantisedMend, quantised_mend
 from kokoro_nb.inspection.references import Reference, varied
 from kokoro_nb.inspection.saved_progress import SavedProgress
 from kokoro_nb.inspection.unrounded_layers import candidates
-from kokoro_nb.inspection.whole_file import AUDIBLE, constants_noted, has_halves, summaries, whole_findings
+from kokoro_nb.inspection.whole_file import (
+    AUDIBLE,
+    constants_noted,
+    has_halves,
+    named_constants,
+    summaries,
+    whole_findings,
+)
+from kokoro_nb.listening.speech_checks import speech_checks
 
+SAMPLE_RATE = 24_000  # Hz: of every Kokoro
 SCRIPTS = 10  # findings for which a script is written
 
 
@@ -104,6 +114,7 @@ def inspect(
     report = _report(read, made, seen, tell)
     if reference is not None:
         report = _compared(report, reference, of_onnx(read), made.arrays)
+        report = _heard(report, seen, reference.program(made.arrays))
     if mend is not None:
         done = _mended(read, seen, Path(mend), level, tell)
         report = replace(report, notes=(*report.notes, f"{Path(mend).name}: {done}"), mended=done)
@@ -135,6 +146,30 @@ def _compared(
     known = reference.program(inputs)
     found, told = first_that_parts(known, file, [inputs, *(varied(inputs, seed) for seed in (1, 2))])
     return with_findings(report, found, told)
+
+
+def _heard(report: InspectionReport, seen: FileRun, known: ComparedProgram | None = None) -> InspectionReport:
+    """Add the audible checks of a Kokoro: against another program, both in float64, or against its own float64."""
+    if not report.parts:
+        return report
+    right: dict[str, Any] = dict(seen.true)
+    given: Mapping[str, Any] = seen.outputs
+    if known is not None:
+        ends, values = set(known.outputs), {}
+        named = dict(zip(known.inputs, seen.inputs.values(), strict=False))
+        known.compute(named, lambda name, value: values.update({name: value}) if name in ends else None)
+        given, right = right, values
+    (audio, frames), (other, counts) = spoken(right), spoken(given)
+    if audio is None or other is None:
+        return report
+    lengths = None if frames is None or counts is None else (frames.tolist(), counts.tolist())
+    checks = speech_checks(audio, other, SAMPLE_RATE, lengths)
+    wrong = [one for one in checks if one.verdict == "fail"] if known is not None else []
+    found = [
+        InspectionFinding("audible", "file", f"Heard against what is right: {one}.", proof=("Both were in float64.",))
+        for one in wrong
+    ]
+    return replace(report, findings=(*report.findings, *found), checks=checks)
 
 
 def _of_program(
@@ -181,12 +216,14 @@ def _report(file: OnnxFile, made: MadeInputs, seen: FileRun, tell: Callable[[str
     outputs = summaries(seen, file)
     more, noted = whole_findings(seen, outputs, bool(findings))
     ahead = float16_foresight(seen.file, seen.inputs, tell) if seen.complete and not has_halves(seen) else ()
+    constants = {name: array.shape for name, array in named_constants(file).items()}
+    parts = kokoro_parts(seen.nodes, constants.get)
     late = () if seen.complete else (f"The time was up after {len(seen.judgements):,} of {len(seen.nodes):,} nodes.",)
-    return InspectionReport(
+    report = InspectionReport(
         file.path,
         _runtime(),
         (*findings, *more),
-        (*file.notes, *late, *notes, *unrun, *noted, *foreseen(ahead), *seen.budget.stated()),
+        (*file.notes, *stated_parts(parts), *late, *notes, *unrun, *noted, *foreseen(ahead), *seen.budget.stated()),
         seen.judgements,
         outputs,
         made.how,
@@ -195,7 +232,9 @@ def _report(file: OnnxFile, made: MadeInputs, seen: FileRun, tell: Callable[[str
         foresight=ahead,
         bodies=bodies,
         budget=seen.budget,
+        parts=parts,
     )
+    return _heard(report, seen)
 
 
 def _mended(

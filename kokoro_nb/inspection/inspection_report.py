@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from kokoro_nb.inspection.float16_foresight import HalfPrecisionNode
 from kokoro_nb.inspection.node_judgement import NodeJudgement
 from kokoro_nb.inspection.quantisation_budget import QuantisationBudget
 from kokoro_nb.inspection.whole_file import OutputSummary
+from kokoro_nb.listening.speech_checks import SpeechCheck
 from kokoro_nb.markup import Fragment, table
 
 if TYPE_CHECKING:
@@ -55,6 +56,11 @@ class InspectionReport:
         The noise of the layers that are quantised, part by part.
     mended : Float16Mend or QuantisedMend or None
         What the mended file was made by, if one was written.
+    parts : dict of str to str
+        Of a Kokoro the part that each node belongs to, by the node's key; empty of anything else.
+    checks : tuple of SpeechCheck
+        Of a Kokoro what is heard of its difference to what it is compared with; without that, to the same file in
+        float64 from the start.
     """
 
     path: Path
@@ -71,6 +77,8 @@ class InspectionReport:
     bodies: tuple[BodyRun, ...] = ()
     budget: QuantisationBudget = field(default_factory=QuantisationBudget)
     mended: "Float16Mend | QuantisedMend | None" = None
+    parts: Mapping[str, str] = field(default_factory=dict)
+    checks: tuple[SpeechCheck, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
@@ -96,7 +104,12 @@ class InspectionReport:
 
     def table(self) -> Fragment:
         """Return a row for each node."""
-        return table([judgement.row() for judgement in self.judgements], "Every node in the order of execution")
+        return table([self.row(judgement) for judgement in self.judgements], "Every node in the order of execution")
+
+    def row(self, judgement: NodeJudgement) -> dict[str, Any]:
+        """Return a node as a row of a table, with the part that it belongs to, if that is known."""
+        row = judgement.row()
+        return {"node": row.pop("node"), "part": self.parts.get(judgement.key, ""), **row} if self.parts else row
 
     def page(self, path: str | Path) -> Path:
         """Write the report as one HTML page that loads nothing from elsewhere; return its path."""
@@ -119,9 +132,11 @@ class InspectionReport:
     def __str__(self) -> str:
         lines = [f"{self.path.name}: {self.headline}"]
         for finding in self.findings:
-            lines.append(f"  [{finding.blame}] {finding.statement}")
+            part = f" (part: {self.parts[finding.key]})" if finding.key in self.parts else ""
+            lines.append(f"  [{finding.blame}] {finding.statement}{part}")
             lines += [f"      {proof}" for proof in finding.proof]
         lines += [f"  note: {note}" for note in self.notes]
+        lines += [f"  heard, {one.verdict}: {one}" for one in self.checks]
         lines += [f"  not judged: {one}" for one in _grouped(self.unjudged)]
         lines += [f"  input {name}: {how}" for name, how in self.inputs.items()]
         return "\n".join(lines)

@@ -100,6 +100,7 @@ def read_onnx(path: str | Path) -> OnnxFile:
         model = onnx.ModelProto.FromString(data)
     except (DecodeError, ValueError) as error:
         raise InputError(f"{path} is no ONNX file, or it is cut off or damaged.") from error
+    del data  # weights may be most of the memory, and stand in the model once more
     if not model.graph.node or not model.opset_import:
         raise InputError(f"{path} holds no graph of ONNX: {len(model.graph.node)} nodes.")
     newest = onnx.defs.onnx_opset_version()

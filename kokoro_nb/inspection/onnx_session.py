@@ -1,6 +1,7 @@
 """A model of ONNX on ONNX Runtime, with any of its values as further outputs."""
 
 import re
+import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.semantics.onnx_call import Value
 
 BFLOAT16 = "tensor(bfloat16)"
+LARGE = 64 * 2**20  # bytes of a model that goes through a file: a session holds on to the bytes that it is given
 BFLOAT16_NUMBER = 16  # of onnx.TensorProto.DataType
 
 
@@ -33,6 +35,11 @@ def session_of(model: Any, optimised: bool = False, threads: int = 1) -> Any:
         levels = onnxruntime.GraphOptimizationLevel
         options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimised else levels.ORT_DISABLE_ALL
         try:
+            if not isinstance(model, bytes) and model.ByteSize() > LARGE:
+                with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
+                    file.write(model.SerializeToString())
+                    file.flush()
+                    return onnxruntime.InferenceSession(file.name, options, providers=["CPUExecutionProvider"])
             data = model if isinstance(model, bytes) else model.SerializeToString()
             return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # its exceptions share no class

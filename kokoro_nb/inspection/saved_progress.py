@@ -14,7 +14,7 @@ from kokoro_nb.cache_keys import cache_key
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.storage import atomic, cache_dir, digest, file_digest
 
-EVERY = 5.0  # seconds between two savings; what takes less is not saved at all
+EVERY = 15.0  # seconds between two savings; what takes less is not saved at all
 PACKAGES = ("numpy", "onnx", "onnxruntime")
 
 

@@ -93,8 +93,8 @@ def speech_checks(
     beside = np.roll(second, -int(late))  # what lies in time is one fault, and not another one in each pause
     levels = short_time_level(first, sr), short_time_level(beside, sr)
     quiet, ends = levels[0] < levels[0].max() + PAUSE, np.zeros(levels[0].size, bool)
-    if durations is not None and sum(durations[0]):
-        ends[round(ends.size * sum(durations[0][:-1]) / sum(durations[0])) :] = True
+    if durations is not None and int(np.sum(durations[0])):
+        ends[round(ends.size * int(np.sum(durations[0][:-1])) / int(np.sum(durations[0]))) :] = True
     absent = "it is not known where the last phoneme ends" if durations is None else "speech does not end before it"
     found.append(_checked("level", rms_ratio_db(first, second), "dB", LEVEL))
     found.append(_checked("lag", late, "samples", 0.0))

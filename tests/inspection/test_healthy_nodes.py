@@ -8,6 +8,7 @@ import onnx
 import pytest
 from onnx import helper
 
+import kokoro_nb as nb
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.node_judgement import judged_outputs
 from kokoro_nb.inspection.onnx_session import run_session, session_of
@@ -98,3 +99,10 @@ def test_no_alarm_is_raised_on_any_node_test():
     judged, alarms = _alarms(name for name in oracle.module_names() if name not in ("ai_onnx_ml", "image_decoder"))
     assert len(judged) > 1000
     assert set(alarms) <= set(DIFFERS), alarms
+
+
+@pytest.mark.parametrize("kind", ["Tanh", "Sigmoid"])
+def test_a_function_that_is_clamped_is_off_by_its_range_where_it_is_small(save, node, kind):
+    path = save([node(kind, ["x"], ["y"], name="/f")], {"x": [40_000]}, ["y"])
+    x = np.linspace(-17, 17, 40_000, dtype=np.float32)
+    assert nb.inspect(path, {"x": x}).findings == ()
