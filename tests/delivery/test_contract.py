@@ -10,7 +10,7 @@ from kokoro_nb.delivery import export
 from kokoro_nb.delivery.contract import Contract, Part, is_whole, read_contract, write_contract
 from kokoro_nb.delivery.export import Delivery, delivered
 from kokoro_nb.errors import InputError
-from kokoro_nb.storage import read_json
+from kokoro_nb.storage import read_json, write_json
 
 SPEC = TensorSpec("x", (1, 2), "float32")
 PROGRAM, WEIGHTS, VOICE = "decoder_3s/kokoro_decoder_3s.onnx", "decoder_3s/weights.bin", "voice_0.npy"
@@ -81,3 +81,40 @@ def test_a_damaged_delivery_in_the_cache_is_made_anew(narrow, tmp_path, monkeypa
     (first / VOICE).write_bytes(b"")
     assert is_whole(delivered(narrow, Delivery("onnxruntime")))
     assert len(made) == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"tokens": -1},
+        {"tokens": 8.0},
+        {"sample_rate": True},
+        {"weights": 3},
+        {"weights": "a\0b"},
+        {"buckets": {}},
+        {"buckets": {"3s": "120"}},
+        {"voices": {}},
+        {"voices": {"v": None}},
+        {"vocab": {"a": -1}},
+        {"parts": {}},
+        {"parts": {"decoder_3s": {"backend": "onnxruntime", "file": 1, "inputs": [], "outputs": []}}},
+    ],
+)
+def test_a_contract_with_a_value_of_another_kind_is_refused(folder, change):
+    path = folder / "contract.json"
+    write_json(path, read_json(path, "contract") | change)
+    with pytest.raises(InputError, match=r"contract\.json"):
+        read_contract(folder)
+
+
+@pytest.mark.parametrize("number", [-1, 0])
+def test_sizes_of_a_contract_are_no_less_than_nothing(folder, number):
+    path = folder / "contract.json"
+    about = read_json(path, "contract")
+    about["vocab"] = {"a": number}
+    write_json(path, about)
+    if number < 0:
+        with pytest.raises(InputError):
+            read_contract(folder)
+    else:
+        assert read_contract(folder).vocab == {"a": 0}
