@@ -36,7 +36,7 @@ def _patch(narrow, *names):
 BAD = {
     "empty text": (lambda n, f, c: _speak(n, ""), "give at least one word"),
     "blank text": (lambda n, f, c: _speak(n, " \n\t"), "give at least one word"),
-    "nothing pronounceable": (lambda n, f, c: _speak(n, "... —"), "give at least one English word"),
+    "nothing pronounceable": (lambda n, f, c: _speak(n, "... —"), "give at least one word"),
     "over 510 phonemes": (lambda n, f, c: _speak(n, "hello " * 90), "split it into shorter sentences"),
     "unknown g2p": (lambda n, f, c: phonemes.phonemise("Hi.", "guess"), "use one of auto, espeak, misaki"),
     "unknown voice": (lambda n, f, c: _speak(n, voice="af_heart"), "use 'seeded' or 'seeded:1'"),

@@ -85,7 +85,7 @@ class TwoStages:
             raise InputError(f"The speed must be a number above 0, it is {speed}; 1 is normal, 2 is twice as fast.")
         known = self.symbols(text)
         if not any(symbol.isalpha() for symbol in known):
-            raise InputError(f"Nothing in the text {text!r} can be pronounced; give at least one English word.")
+            raise InputError(f"Nothing in the text {text!r} can be pronounced; give at least one word.")
         table, noise = self.table(voice), self.noise(seed)
         predicted: dict[str, dict[str, np.ndarray]] = {}
 

@@ -12,7 +12,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.models import noise, patches, speech, voices
 from kokoro_nb.models.architecture import HARMONICS, SAMPLE_RATE, SAMPLES_PER_FRAME, STYLE
 from kokoro_nb.models.kokoro import Kokoro
-from kokoro_nb.models.phonemes import G2P
+from kokoro_nb.models.phonemes import G2P, voice_language
 from kokoro_nb.models.weights import Weights
 from kokoro_nb.storage import atomic, read_json, require_own, write_json
 
@@ -133,7 +133,7 @@ def capture(
     kokoro : Kokoro
         Model and weights.
     text : str
-        English, up to 510 phonemes.
+        Up to 510 phonemes, in the language of the voice: by its published name, else English.
     voice : str
         See `voices.load_voice`.
     speed : float
@@ -152,7 +152,8 @@ def capture(
     """
     if not (isinstance(speed, int | float) and 0 < speed < float("inf")):
         raise InputError(f"The speed must be a number above 0, it is {speed}; 1 is normal, 2 is twice as fast.")
-    phonemes = speech.encode(kokoro.model.vocab, text, g2p)
+    language = kokoro.language or voice_language(voice or kokoro.default_voice)
+    phonemes = speech.encode(kokoro.model.vocab, text, g2p, language)
     ref_s = voices.style(voices.load_voice(kokoro, voice), phonemes.symbols)
     model, seen = kokoro.model, dict[str, Tensor]()
 

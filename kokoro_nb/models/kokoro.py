@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kokoro.model import KModel
@@ -37,6 +37,8 @@ class Kokoro:
         The voice where none is named.
     loading : LoadingReport or None
         What became of every key of the checkpoint; None where the weights were made here.
+    language : str
+        That all voices speak, as `phonemes.LANGUAGES` names it; ``""`` where a voice's name says it.
     """
 
     model: KModel
@@ -44,6 +46,7 @@ class Kokoro:
     voice_file: Callable[[str], Path] | None
     default_voice: str
     loading: LoadingReport | None = None
+    language: str = ""
 
 
 def load_model(weights: str | Path = "seeded", seed: int = 0) -> Kokoro:
@@ -71,7 +74,8 @@ def load_model(weights: str | Path = "seeded", seed: int = 0) -> Kokoro:
         initialise(model, seed)
         return Kokoro(model, _describe(model, name, f"random, seed {seed}"), None, "seeded")
     if name in BUNDLED and BUNDLED[name].is_dir():
-        return _load_local(BUNDLED[name], name, "bundled, trained on espeak-ng's voice")
+        kokoro = _load_local(BUNDLED[name], name, "bundled, trained on espeak-ng's voice")
+        return replace(kokoro, language="a")  # its voices' names are not the published ones
     if Path(name).exists():
         return _load_local(Path(name))
     if HUB_ID.fullmatch(name) and Path(name).suffix not in (*CHECKPOINTS, ".onnx"):

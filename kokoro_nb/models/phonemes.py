@@ -1,26 +1,53 @@
-"""Text to phonemes, without torch: espeak offline, misaki's English rules where its spaCy model is installed."""
+"""Text to phonemes, without torch: espeak offline, misaki's own rules where what they need is installed."""
 
 import logging
+import re
 from functools import cache
 from typing import Any, Literal, get_args
 
 from kokoro_nb.errors import InputError
 
 G2P = Literal["auto", "espeak", "misaki"]
+LANGUAGES = {  # first letter of a published voice's name -> espeak's name of the language
+    "a": "en-us",
+    "b": "en-gb",
+    "e": "es",
+    "f": "fr-fr",
+    "h": "hi",
+    "i": "it",
+    "j": "ja",
+    "p": "pt-br",
+    "z": "cmn",
+}
+OWN_RULES = {"j": ("Japanese", "misaki[ja]"), "z": ("Chinese", "misaki[zh]")}  # espeak's symbols are not Kokoro's there
+PUBLISHED_VOICE = re.compile(r"(?:^|:)([a-z])[fm]_\w+")
 SPACY_MODEL = "en_core_web_sm"
 SILENT = set(';:,.!?—…"()“” ')  # symbols that are in the table and that nobody can hear
 
 
-def phonemise(text: str, g2p: G2P = "auto") -> tuple[str, str]:
-    """Turn English text into phonemes.
+def voice_language(voice: str) -> str:
+    """Return the language of a voice by its published name: `LANGUAGES`' letter, ``a`` where the name says none.
+
+    >>> voice_language("ff_siwis:0.5,ff_other"), voice_language("voices.bin:bm_lewis"), voice_language("seeded")
+    ('f', 'b', 'a')
+    """
+    found = PUBLISHED_VOICE.search(voice)
+    return found[1] if found and found[1] in LANGUAGES else "a"
+
+
+def phonemise(text: str, g2p: G2P = "auto", language: str = "a") -> tuple[str, str]:
+    """Turn text into phonemes.
 
     Parameters
     ----------
     text : str
-        American English.
+        In that language.
     g2p : {"auto", "espeak", "misaki"}
-        ``misaki`` is the published model's own and needs spaCy's ``en_core_web_sm``; ``espeak`` works anywhere;
-        ``auto`` takes misaki where it can run.
+        ``misaki`` is the published model's own and needs spaCy's ``en_core_web_sm`` for English; ``espeak`` works
+        anywhere; ``auto`` takes misaki where it can run. Spanish, French, Hindi, Italian and Portuguese are espeak's in
+        misaki too; Japanese and Chinese are misaki's alone.
+    language : str
+        A letter of `LANGUAGES`, as the published voices' names begin with; American English by default.
 
     Returns
     -------
@@ -30,17 +57,34 @@ def phonemise(text: str, g2p: G2P = "auto") -> tuple[str, str]:
     Raises
     ------
     InputError
-        If the text is empty, or `g2p` is unknown or cannot run here.
+        If the text is empty, or `g2p` or `language` is unknown or cannot run here.
     """
     if not text.strip():
         raise InputError("The text is empty; give at least one word.")
     if g2p not in get_args(G2P):
         raise InputError(f"There is no g2p '{g2p}'; use one of {', '.join(get_args(G2P))}.")
-    if g2p == "auto":
+    if language not in LANGUAGES:
+        known = ", ".join(f"{letter} ({name})" for letter, name in LANGUAGES.items())
+        raise InputError(f"There is no language '{language}'; use one of {known}.")
+    if language in OWN_RULES:
+        name, extra = OWN_RULES[language]
+        if g2p == "espeak":
+            raise InputError(f"espeak's symbols for {name} are not Kokoro's; use g2p='misaki'.")
+        g2p = "misaki"
+    elif language not in "ab":
+        g2p = "espeak"
+    elif g2p == "auto":
         g2p = "misaki" if _has_spacy_model() else "espeak"
-    if g2p == "misaki" and not _has_spacy_model():
+    elif g2p == "misaki" and not _has_spacy_model():
         raise InputError(f"misaki's English rules need the spaCy model {SPACY_MODEL}; install it, or use g2p='espeak'.")
-    symbols, _ = _engine(g2p)(text)
+    try:
+        symbols, _ = _engine(g2p, language)(text)
+    except ImportError as error:
+        name, extra = OWN_RULES[language]
+        raise InputError(
+            f"misaki's rules for {name} need {error.name or error}; install {extra}, or take a voice of another "
+            "language."
+        ) from error
     return symbols.strip(), g2p
 
 
@@ -51,16 +95,25 @@ def _has_spacy_model() -> bool:
 
 
 @cache
-def _engine(g2p: str) -> Any:
-    if g2p == "misaki":
+def _engine(g2p: str, language: str) -> Any:
+    if g2p == "espeak":
+        from misaki.espeak import EspeakG2P
+
+        engine: Any = EspeakG2P(LANGUAGES[language])
+    elif language == "j":
+        from misaki import ja
+
+        engine = ja.JAG2P()
+    elif language == "z":
+        from misaki import zh
+
+        engine = zh.ZHG2P()
+    else:
         from misaki import en
         from misaki.espeak import EspeakFallback
 
-        engine = en.G2P(trf=False, british=False, fallback=EspeakFallback(british=False))
-    else:
-        from misaki.espeak import EspeakG2P
-
-        engine = EspeakG2P("en-us")
+        british = language == "b"
+        engine = en.G2P(trf=False, british=british, fallback=EspeakFallback(british=british))
     # phonemizer sets the level when it is built, and warns whenever espeak joins two words: in most sentences
     logging.getLogger("phonemizer").setLevel(logging.ERROR)
     return engine

@@ -35,7 +35,7 @@ class Phonemes:
     g2p: str
 
 
-def encode(vocab: Mapping[str, int], text: str, g2p: G2P = "auto") -> Phonemes:
+def encode(vocab: Mapping[str, int], text: str, g2p: G2P = "auto", language: str = "a") -> Phonemes:
     """Turn text into the ids that the model reads.
 
     Parameters
@@ -43,19 +43,21 @@ def encode(vocab: Mapping[str, int], text: str, g2p: G2P = "auto") -> Phonemes:
     vocab : mapping
         Symbol -> id, the model's own table.
     text : str
-        American English.
+        In that language.
     g2p : {"auto", "espeak", "misaki"}
         See `phonemes.phonemise`.
+    language : str
+        A letter of `phonemes.LANGUAGES`; American English by default.
 
     Raises
     ------
     InputError
         If the text is empty, if nothing in it can be pronounced, or if it is longer than 510 phonemes.
     """
-    symbols, engine = phonemise(text, g2p)
+    symbols, engine = phonemise(text, g2p, language)
     known = [symbol for symbol in symbols if symbol in vocab]
     if not any(symbol not in SILENT for symbol in known):
-        raise InputError(f"Nothing in the text {text!r} can be pronounced; give at least one English word.")
+        raise InputError(f"Nothing in the text {text!r} can be pronounced; give at least one word.")
     if len(symbols) > MAX_PHONEMES:
         raise InputError(
             f"The text has {len(symbols)} phonemes and the model takes {MAX_PHONEMES}; split it into shorter sentences."

@@ -160,3 +160,12 @@ def test_an_absent_bundled_voice_is_a_sentence(monkeypatch, tmp_path):
     with pytest.raises(InputError, match="no weights 'mini'"):
         load_model("mini")
     assert reachable_weights()["mini"] == "kokoro_mini is not in data/"
+
+
+def test_a_voice_is_given_text_in_its_own_language(published, copied):
+    shutil.copy(copied / "voices" / "am_adam.pt", copied / "voices" / "ff_siwis.pt")
+    kokoro = load_model(copied)
+    french, english = (capture(kokoro, "Une rue.", voice, g2p="espeak") for voice in ("ff_siwis", "am_adam"))
+    assert "yn" in french.phonemes
+    assert "yn" not in english.phonemes
+    assert capture(load_model("mini"), "Une rue.", g2p="espeak").phonemes == english.phonemes, "it speaks English alone"

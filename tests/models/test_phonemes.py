@@ -1,8 +1,11 @@
+import sys
+
 import pytest
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import phonemes
-from kokoro_nb.models.phonemes import phonemise
+from kokoro_nb.models.architecture import full_config
+from kokoro_nb.models.phonemes import LANGUAGES, SILENT, phonemise, voice_language
 
 
 def test_espeak_speaks_the_model_s_symbols():
@@ -12,7 +15,7 @@ def test_espeak_speaks_the_model_s_symbols():
 @pytest.mark.parametrize("installed", [True, False])
 def test_auto_takes_misaki_only_where_its_model_is_installed(monkeypatch, installed):
     monkeypatch.setattr(phonemes, "_has_spacy_model", lambda: installed)
-    monkeypatch.setattr(phonemes, "_engine", lambda name: lambda text: (f"{name}: {text}", None))
+    monkeypatch.setattr(phonemes, "_engine", lambda name, language: lambda text: (f"{name}: {text}", None))
     name = "misaki" if installed else "espeak"
     assert phonemise("Hi") == (f"{name}: Hi", name)
 
@@ -26,3 +29,44 @@ def test_misaki_without_its_model_says_what_to_install(monkeypatch):
 def test_an_unknown_g2p_is_refused():
     with pytest.raises(InputError, match="There is no g2p 'guess'; use one of auto, espeak, misaki"):
         phonemise("Hi", "guess")
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "sound"),
+    [
+        ("b", "dance", "dˈa"),
+        ("e", "gracias", "θ"),
+        ("f", "une rue", "yn"),
+        ("h", "धन्यवाद", "ʋ"),
+        ("i", "grazie", "ʦ"),
+        ("p", "não", "ʊ̃"),
+    ],
+)
+def test_languages_that_install_offline_are_spoken_in_the_models_symbols(language, text, sound):
+    symbols, engine = phonemise(text, "espeak", language)
+    assert (sound in symbols, engine) == (True, "espeak"), symbols
+    assert language == "h" or sound not in phonemise(text, "espeak")[0], "English says it otherwise"
+    vocab = full_config()["vocab"]
+    assert [one for one in symbols if one not in vocab and one not in SILENT] == []
+
+
+@pytest.mark.parametrize(("language", "name", "extra"), [("j", "Japanese", "ja"), ("z", "Chinese", "zh")])
+def test_a_language_whose_package_is_missing_says_what_to_install(monkeypatch, language, name, extra):
+    monkeypatch.setitem(sys.modules, f"misaki.{extra}", None)  # as if it were not there
+    phonemes._engine.cache_clear()
+    with pytest.raises(InputError, match=rf"rules for {name} need .*; install misaki\[{extra}\], or take a voice"):
+        phonemise("x", "auto", language)
+    with pytest.raises(InputError, match=f"espeak's symbols for {name} are not Kokoro's"):
+        phonemise("x", "espeak", language)
+
+
+def test_an_unknown_language_lists_those_there_are():
+    with pytest.raises(InputError, match=r"no language 'k'; use one of a \(en-us\), .*, z \(cmn\)"):
+        phonemise("x", "espeak", "k")
+
+
+def test_a_voices_name_says_its_language():
+    assert [voice_language(f"{letter}f_name") for letter in LANGUAGES] == list(LANGUAGES)
+    assert voice_language("voices-v1.0.bin:jm_kumo") == "j"
+    assert voice_language("bf_emma:0.5,af_heart:0.5") == "b"
+    assert {voice_language(name) for name in ("", "seeded:3", "kf_name", "folder/mine.pt")} == {"a"}
