@@ -86,6 +86,8 @@ def test_a_damaged_delivery_in_the_cache_is_made_anew(narrow, tmp_path, monkeypa
 @pytest.mark.parametrize(
     "change",
     [
+        {"schema": 2},
+        {"schema": 4},
         {"tokens": -1},
         {"tokens": 8.0},
         {"sample_rate": True},
