@@ -11,13 +11,15 @@ import numpy as np
 from kokoro_nb.delivery.clients.client_contract import ClientContract
 from kokoro_nb.delivery.clients.delivery_check import DRAWS, DeliveryCheck, check_delivery
 from kokoro_nb.delivery.clients.delivery_runs import LONG, ProgramRuns
-from kokoro_nb.delivery.clients.inverse_level import BINS, WINDOW, inverse_level
+from kokoro_nb.delivery.clients.inverse_level import BINS, WINDOW, InverseLevel, inverse_level
 from kokoro_nb.delivery.clients.known_clients import contract
+from kokoro_nb.delivery.clients.package_mending import rescale_packages
 from kokoro_nb.delivery.clients.speech_program import rename, set_metadata
 from kokoro_nb.errors import InputError
 from kokoro_nb.storage import atomic
 
 BANK = 24_000  # samples of noise, read cyclically
+LEVEL = "level of bins 1 to 9 and of the ends, relative to torch.istft"
 
 
 @dataclass(frozen=True)
@@ -80,14 +82,20 @@ def mend(check: DeliveryCheck, client: str, out: str | Path, seed: int = 0) -> M
 
     rules, place = contract(client), Path(out)
     wanted = [rule for rule in _MENDS if any(one.rule == rule for one in check.deviations)]
-    if not wanted or rules.form != "ONNX":
-        kinds = ", ".join(_MENDS)
+    if rules.form != "ONNX":
+        wanted = [rule for rule in wanted if rule == "level" and rules.form == "Core ML"]
+    if not wanted:
+        kinds = ", ".join(_MENDS) if rules.form == "ONNX" else "the level of Core ML packages"
         raise InputError(f"Nothing in {check.folder} can be mended by a change of the program; only {kinds} can.")
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise InputError(f"{place} is not empty; choose another folder.")
     rows = []
     with atomic(place) as draft:
         shutil.copytree(check.folder, draft)
+        if rules.form == "Core ML":
+            change, *levels = rescale_packages(draft, rules)
+            rows.append(MendedRow("level", change, LEVEL, *map(_level_shown, levels)))
+            wanted = []
         for path in rules.programs:
             if not (draft / path).is_file():
                 continue
@@ -104,13 +112,16 @@ def _measured(rule: str, model: Any, path: Path) -> tuple[str, str]:
     """Return what is measured for a rule, with its unit, and its value in a program now."""
     if rule == "level":
         level = inverse_level(model)
-        said = "none" if level is None else f"{level.middle:.4f} and {level.ends:.4f}"
-        return "level of bins 1 to 9 and of the ends, relative to torch.istft", said
+        return LEVEL, "none" if level is None else _level_shown(level)
     if rule == "draws":
         return "correlation of the audio of two runs", _two_runs(path)
     if rule == "IR version":
         return "version of the form", str(model.ir_version)
     return "inputs -> outputs", f"{_names(model.graph.input)} -> {_names(model.graph.output)}"
+
+
+def _level_shown(level: InverseLevel) -> str:
+    return f"{level.middle:.4f} and {level.ends:.4f}"
 
 
 def _names(values: Any) -> str:

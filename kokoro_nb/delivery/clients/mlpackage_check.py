@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.delivery.clients.chained_host import KINDS, ChainedUtterance, StageProgram
+from kokoro_nb.delivery.clients.chained_host import KINDS, ChainedHost, ChainedUtterance, StageProgram
 from kokoro_nb.delivery.clients.chained_hosts import chained_host
 from kokoro_nb.delivery.clients.client_contract import ClientContract, TensorRule
 from kokoro_nb.delivery.clients.client_programs import Request
@@ -83,14 +83,33 @@ def _input(name: str, rule: TensorRule, declared: Any, rules: ClientContract) ->
             yield ContractDeviation("length limits", where, f"{least} to {most}", f"{low} to {high}")
 
 
+def first_utterance(root: Path, rules: ClientContract) -> tuple[ChainedHost, ChainedUtterance]:
+    """Return the host of a folder, and what it says of six symbols in its first voice.
+
+    Raises
+    ------
+    InputError
+        If the folder has no voice, or a program refuses what it is given.
+    """
+    voices = sorted(path.stem for path in root.glob(rules.voices.path.format(voice="*")))
+    if not voices:
+        raise InputError(f"There is no voice in {root}.")
+    host = chained_host(root, rules)
+    return host, host.utter(Request(_text(host), voices[0]))
+
+
+def _text(host: ChainedHost) -> str:
+    return "".join([symbol for symbol in host.vocab if symbol.isalpha()][:6])
+
+
 def _behaviour(root: Path, rules: ClientContract) -> Iterator[ContractDeviation]:
     voices = sorted(path.stem for path in root.glob(rules.voices.path.format(voice="*")))
     if not voices:
         return  # named already
     try:
-        host = chained_host(root, rules)
-        text = "".join([symbol for symbol in host.vocab if symbol.isalpha()][:6])
-        said, again = (host.utter(Request(text, voices[0])) for _ in range(2))
+        host, said = first_utterance(root, rules)
+        text = _text(host)
+        again = host.utter(Request(text, voices[0]))
         slow, short = host.utter(Request(text, voices[0], speed=0.5)), host.utter(Request(text[:1], voices[0]))
     except (InputError, RuntimeError, ValueError, TypeError, KeyError) as error:
         yield ContractDeviation("does not run", str(root.name), "audio for texts of 1 and 6 ids", _first(error))

@@ -20,16 +20,19 @@ PI = 3.0  # phases above are taken for it
 
 def check_signal(host: ChainedHost, said: ChainedUtterance) -> Iterator[ContractDeviation]:
     """Yield what deviates, of an utterance of a folder's stages."""
-    if isinstance(host, KokoroCoreMlHost):
-        last = kokoro_coreml_client.frame_stages(host.size(said))[-1]
-        yield from _padding(host, said)
-    else:
-        last = fluidaudio_client.TAIL
-        yield from _phase(host, said)
+    last = last_stage(host, said)
+    yield from _padding(host, said) if isinstance(host, KokoroCoreMlHost) else _phase(host, said)
     level = stage_level(host, last, said)
     if level is not None and not level.exact:
         found = f"{level.middle:.2f} of it in bins 1 to 9, {level.ends:.2f} in the first and last"
         yield ContractDeviation("level", last, "the level of torch.istft", found)
+
+
+def last_stage(host: ChainedHost, said: ChainedUtterance) -> str:
+    """Return the program that the audio of an utterance came from."""
+    if isinstance(host, KokoroCoreMlHost):
+        return kokoro_coreml_client.frame_stages(host.size(said))[-1]
+    return fluidaudio_client.TAIL
 
 
 def stage_level(host: ChainedHost, name: str, said: ChainedUtterance) -> InverseLevel | None:
