@@ -18,7 +18,7 @@ from kokoro_nb.inspection.onnx_session import run_session, session_of, tapped
 from kokoro_nb.inspection.semantics.onnx_call import Value
 
 FIRST = 32  # nodes of the first group, before it is known how large their values are
-MOST = 250  # nodes of one group
+MOST = 60  # nodes of one group: the values of the next ones may be far larger than those before
 AT_ONCE = 32 * 2**20  # bytes of the values of one group that runs by itself
 OF_WHOLE = 256 * 2**20  # the same where the whole file is run for each group
 GIVEN = frozenset(
@@ -70,7 +70,7 @@ class NodeGroups:
             self.start += len(group)  # before the group is handed out, so that what is saved after it goes on behind it
             size = sum(map(bytes_of, made.values())) or 1
             limit = AT_ONCE if alone else OF_WHOLE
-            self.count = int(np.clip(self.count * np.clip(limit / size, 0.25, 4.0), 1, MOST if alone else 8 * MOST))
+            self.count = int(np.clip(self.count * np.clip(limit / size, 0.25, 4.0), 1, MOST if alone else 32 * MOST))
             yield group, values
 
     @cached_property
