@@ -69,7 +69,7 @@ class SizedPitch(PipelineStep):
     def forward(self, en: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
         """Return pitch (Hz) and energy, (1, 2 * frames) each, of (1, 640, frames) and (1, 128)."""
         length = (en.abs().amax(dim=1) > 0).to(torch.int32).sum(dim=1)
-        return frame_cuts.prosody(self, en[:, : self.width], s, length)
+        return frame_cuts.prosody(self, _first(en, self.width), s, length)
 
 
 class SizedTrunk(DecoderPart):
@@ -93,7 +93,7 @@ class SizedTrunk(DecoderPart):
             1 for each valid frame.
         """
         with within(of_frames(asr.shape[-1], _count(mask))) as valid:
-            asr, f0, n = (valid.zeroed(x) for x in (asr[:, : self.width], f0[:, 0], n_input[:, 0]))
+            asr, f0, n = (valid.zeroed(x) for x in (_first(asr, self.width), f0[:, 0], n_input[:, 0]))
             return valid.zeroed(frame_cuts.trunk(self.decoder, asr, f0, n, ref_s[:, :STYLE]))
 
 
@@ -118,6 +118,11 @@ class SizedGenerator(DecoderPart):
             x_pre, har = valid.zeroed(x_pre), valid.zeroed(har)
             x = frame_cuts.filtered(generator, x_pre, ref_s[:, :STYLE], har)
             return frame_cuts.waveform(generator, *frame_cuts.spectrum(generator, x), valid)
+
+
+def _first(x: Tensor, width: int) -> Tensor:
+    """Return the first channels; a slice of all of them is an alias, which coremltools does not convert."""
+    return x if x.shape[1] == width else x[:, :width]
 
 
 def _count(mask: Tensor) -> Tensor:
