@@ -13,11 +13,12 @@ def add_options(study: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--of",
         nargs="+",
-        choices=("zoo", "faults", "blame", "corrupted"),
+        choices=("zoo", "faults", "blame", "corrupted", "peers"),
         default=("zoo", "faults", "blame", "corrupted"),
         metavar="CORPUS",
         help="zoo: healthy files of every form; faults: planted ones; blame: files of which it is known who is "
-        "to blame; corrupted: damaged ones (default: all)",
+        "to blame; corrupted: damaged ones (default: these four); peers: one fault of each kind in each file for "
+        "other tools, too",
     )
 
 

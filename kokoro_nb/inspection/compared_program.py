@@ -129,8 +129,8 @@ def _given(file: OnnxFile, node: OnnxNode, values: Mapping[str, Value]) -> list[
     return [(name, value) for name, value in zip(node.proto.output, results, strict=False) if name]
 
 
-def of_exported(exported: Exported, label: str) -> ComparedProgram:
-    """Return a PyTorch program for a comparison; a node's key is the name of its operator."""
+def of_exported(exported: Exported, label: str, keys: Mapping[str, str] | None = None) -> ComparedProgram:
+    """Return a PyTorch program for a comparison; a node's key is its operator's name, or what `keys` has for that."""
     specification = exported.specification
     operators = specification.operators
     drawing = next((one.name for one in operators if "rand" in one.op or "dropout" in one.op), "")
@@ -147,7 +147,7 @@ def of_exported(exported: Exported, label: str) -> ComparedProgram:
     nodes = tuple(
         ComparedNode(
             index,
-            one.name,
+            (keys or {}).get(one.name, one.name),
             one.op,
             tuple(name.removeprefix("input:") for name in one.inputs if not name.startswith(CONSTANT)),
             (one.name,),

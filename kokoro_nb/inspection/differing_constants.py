@@ -17,21 +17,31 @@ def changed_parameters(
 
     Such as integer weights whose scale is another: what they give has no inputs by which it could be paired. The
     counterpart is of the same operator, and its largest constant is the same. Where there is one whose constants are
-    all the same, nothing is changed.
+    all the same, nothing is changed. Of nodes whose largest constant the other program does not have, and that are
+    left over on both sides, those of one operator and shape are counterparts in the order in which they stand.
     """
-    there: dict[tuple[str, bytes], list[ComparedNode]] = {}
-    for other in reference.nodes:
-        if not other.reads and any(other.constants):
-            there.setdefault((other.operator, _largest(other)), []).append(other)
-    for node in candidate.nodes:
-        others = there.get((node.operator, _largest(node)), []) if not node.reads and any(node.constants) else []
+    there = [one for one in reference.nodes if not one.reads and any(one.constants)]
+    here = [one for one in candidate.nodes if not one.reads and any(one.constants)]
+    alike: dict[tuple[str, bytes], list[ComparedNode]] = {}
+    for other in there:
+        alike.setdefault((other.operator, _largest(other).tobytes()), []).append(other)
+    left: dict[tuple[str, tuple[int, ...]], list[ComparedNode]] = {}
+    own = {(node.operator, _largest(node).tobytes()) for node in here}
+    for other in there:
+        if (other.operator, _largest(other).tobytes()) not in own:
+            left.setdefault((other.operator, _largest(other).shape), []).append(other)
+    for node in here:
+        others = alike.get((node.operator, _largest(node).tobytes()), [])
+        if not others:
+            others = left.get((node.operator, _largest(node).shape), [])[:1]
+            del left.get((node.operator, _largest(node).shape), [])[:1]
         if others and all(next(differing_constants(one, node), None) is not None for one in others):
             yield node, others[0]
 
 
-def _largest(node: ComparedNode) -> bytes:
+def _largest(node: ComparedNode) -> np.ndarray:
     arrays = [one[1] for one in node.constants if one is not None]
-    return sorted(arrays, key=lambda array: array.size)[-1].tobytes()
+    return sorted(arrays, key=lambda array: array.size)[-1]
 
 
 def differing_constants(other: ComparedNode, node: ComparedNode) -> Iterator[str]:

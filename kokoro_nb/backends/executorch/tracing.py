@@ -114,11 +114,15 @@ def _run(program: Path, size: int, folder: Path, again: bool) -> None:
 
 
 def _logged(path: Path) -> dict[int, list[Any]]:
-    """Return the tensors that each instruction of the outermost chain logged, in order."""
+    """Return the tensors that each instruction of the outermost chain logged, in order; none if they cannot be read."""
     from executorch.devtools.etdump.serialize import deserialize_from_etdump_flatcc
 
     found: dict[int, list[Any]] = {}
-    for run in deserialize_from_etdump_flatcc(path.read_bytes()).run_data:
+    try:
+        runs = deserialize_from_etdump_flatcc(path.read_bytes()).run_data
+    except subprocess.CalledProcessError:  # what ExecuTorch's tracer writes of a float16 tensor is damaged
+        return {}
+    for run in runs:
         for event in (event.debug_event for event in run.events or () if event.debug_event is not None):
             if event.chain_index == 0:
                 entry = event.debug_entry

@@ -215,7 +215,10 @@ class MilFile:
             operation, _ = self._places[one.name]
             reads = tuple(name.removeprefix(INPUT) for name in one.inputs if not name.startswith(CONSTANT))
             held = {key: each for key, each in operation.inputs.items() if getattr(each, "val", None) is not None}
-            constants = tuple((each.name, np.asarray(each.val)) for each in held.values() if _is_array(each.val))
+            whole = one.op.startswith("constexpr")  # integers and their scales, and nothing else
+            constants = tuple(
+                (each.name, np.asarray(each.val)) for each in held.values() if whole or _is_array(each.val)
+            )
             nodes.append(ComparedNode(index, one.name, one.op, reads, (one.name,), constants, _texts(held)))
         names = tuple(spec.name for spec in self.facts.inputs)
         ends = tuple(self.facts.outputs.values())

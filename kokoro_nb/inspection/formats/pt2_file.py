@@ -144,7 +144,7 @@ class Pt2File:
 
     def compared(self) -> ComparedProgram:
         """Return it for a comparison with another program."""
-        return of_exported(self.exported, self.path.name)
+        return of_exported(self.exported, self.path.name, self.facts.keys)
 
 
 def _spec(name: str, value: Any) -> TensorSpec:

@@ -111,6 +111,10 @@ class PteFile:
             f"{len(delegates)} of {len(self.instructions.steps)} instructions are delegates, whose inside no tracer "
             f"shows: {known} of them are judged by what they give, against the graph that the file holds."
         )
+        halves = (
+            "ExecuTorch's event tracer cannot show a program with float16 values: its instructions were computed by "
+            "PyTorch in the file's own types, and the outputs alone are ExecuTorch's."
+        )
         return ProgramFacts(
             self.path,
             f"executorch {version('executorch')}",
@@ -119,7 +123,7 @@ class PteFile:
             ends,
             keys,
             hidden,
-            (note,) if delegates else (),
+            (*([note] if delegates else []), *([halves] if self._has_halves else [])),
         )
 
     def recompute(
@@ -193,7 +197,11 @@ class PteFile:
         except RuntimeError as error:
             lines = [line for line in str(error).splitlines() if line.strip()]
             raise InputError(f"ExecuTorch does not run {self.path}: {lines[-1][:300] if lines else error}") from error
-        captured = {}
+        captured: dict[str, np.ndarray] = {}
+        if self._has_halves and not run.logged:
+            for operator in self.operators:
+                if all(one in captured for one in operator.inputs if not one.startswith((INPUT, CONSTANT))):
+                    captured[operator.name] = self.recompute(operator.name, inputs, captured, double=False).numpy()
         for step in self.instructions.steps:
             tensors = run.logged.get(step.number, [])
             if len(tensors) < len(step.results):
@@ -206,6 +214,11 @@ class PteFile:
                     )
         first, again = ({f"output_{k}": value for k, value in enumerate(one)} for one in (run.outputs, run.again))
         return ProgramRun(captured, first, again)
+
+    @property
+    def _has_halves(self) -> bool:
+        """Whether an instruction gives floats of 16 bits."""
+        return any("float16" in one.dtype for one in self.operators)
 
     def _room(self) -> int:
         """Return how many bytes the event tracer needs, with room to spare."""

@@ -4,6 +4,7 @@ What the file itself does not tell, because another constant would be as lawful,
 the fault; the rest in the file alone.
 """
 
+import hashlib
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,10 +16,13 @@ import numpy as np
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection import InspectionReport, inspect
+from kokoro_nb.storage import digest
 from kokoro_nb.studies.diagnosis_corpus import healthy_programs as programs
 from kokoro_nb.studies.inspection_corpus import file_writers as writers
-from kokoro_nb.studies.inspection_corpus import graph_faults as faults
-from kokoro_nb.studies.inspection_corpus.graph_faults import GraphFault
+from kokoro_nb.studies.inspection_corpus.graph_faults import plant_onnx
+from kokoro_nb.studies.inspection_corpus.mil_faults import plant_mil
+from kokoro_nb.studies.inspection_corpus.pt2_faults import plant_pt2
+from kokoro_nb.studies.inspection_corpus.pte_faults import plant_pte
 from kokoro_nb.studies.inspection_corpus.zoo_entries import ZooFile
 
 Seen = Literal["against", "alone", "budget"]
@@ -38,19 +42,32 @@ BASES: dict[str, ZooFile] = {
         ZooFile(writers.qoperator_onnx, programs.hifigan_like),
         ZooFile(writers.dynamic_onnx, programs.whisper_encoder),
         ZooFile(writers.four_bit_onnx, programs.attention),
+        ZooFile(writers.pt2, programs.attention),
+        ZooFile(writers.pt2, programs.hifigan_like),
+        ZooFile(writers.portable_pte, programs.attention),
+        ZooFile(writers.portable_pte, programs.adaptive_block),
+        ZooFile(writers.xnnpack_pte, programs.attention),
+        ZooFile(writers.xnnpack_pte, programs.hifigan_like),
+        ZooFile(writers.quantised_pte, programs.hifigan_like),
+        ZooFile(writers.quantised_pte, programs.conformer_convolution),
+        ZooFile(writers.float32_mlpackage, programs.attention),
+        ZooFile(writers.float16_mlpackage, programs.hifigan_like),
+        ZooFile(writers.quantised_mlpackage, programs.attention),
     )
 }
-KINDS: dict[GraphFault, Seen] = {
-    faults.constant: "against",
-    faults.one_channel: "against",
-    faults.attribute: "against",
-    faults.axis: "against",
-    faults.permuted_scale: "against",
-    faults.zero_point: "against",
-    faults.overflowing_cast: "alone",
-    faults.infinity_less_infinity: "alone",
-    faults.masked: "alone",
-    faults.saturation: "budget",
+PLANTERS = {".onnx": plant_onnx, ".pt2": plant_pt2, ".pte": plant_pte, ".mlpackage": plant_mil}
+"""What plants a fault in a file of each format: takes the healthy file, a path, the kind and a generator."""
+KINDS: dict[str, Seen] = {
+    "constant": "against",
+    "one_channel": "against",
+    "attribute": "against",
+    "axis": "against",
+    "permuted_scale": "against",
+    "zero_point": "against",
+    "overflowing_cast": "alone",
+    "infinity_less_infinity": "alone",
+    "masked": "alone",
+    "saturation": "budget",
 }
 SEEDS = 5
 
@@ -63,35 +80,34 @@ class PlantedFault:
     ----------
     base : str
         Name of the healthy file.
-    plant : callable
-        Plants it.
+    kind : str
+        What is wrong.
     seed : int
         Draws where.
     """
 
     base: str
-    plant: GraphFault
+    kind: str
     seed: int
 
     @property
     def name(self) -> str:
         """File, kind and seed."""
-        return f"{self.base}-{self.plant.__name__}-{self.seed}"
+        return f"{self.base}-{self.kind}-{self.seed}"
 
     @property
     def seen(self) -> Seen:
-        """Where it has to be named."""
-        return KINDS[self.plant]
+        """Where it has to be named: of integers that saturate there is a budget for ONNX alone."""
+        seen = KINDS[self.kind]
+        return "against" if seen == "budget" and self.healthy.suffix != ".onnx" else seen
 
     def planted(self, path: Path) -> str:
         """Write the file with the fault, and return the node that has to be named; empty if it has no such place."""
-        import onnx
+        return PLANTERS[self.healthy.suffix](self.healthy, path, self.kind, np.random.default_rng(self.seed))
 
-        model = onnx.load(self.healthy)
-        key = self.plant(model, np.random.default_rng(self.seed))
-        if key:
-            onnx.save(model, path)
-        return key
+    def path(self, folder: Path) -> Path:
+        """Return where it is written in a folder."""
+        return folder / f"planted{self.healthy.suffix}"
 
     @property
     def healthy(self) -> Path:
@@ -133,19 +149,25 @@ def possible(folder: Path, wanted: int = WANTED) -> Iterator[PlantedFault]:
     InputError
         If there are fewer.
     """
-    seen: set[tuple[str, str, bytes]] = set()
+    seen: set[tuple[str, str, str]] = set()
     count = 0
     for seed in range(SEEDS * 4):
-        for plant in KINDS:
+        for kind in KINDS:
             for base in BASES:
-                fault = PlantedFault(base, plant, seed)
-                path = folder / "planted.onnx"
+                fault = PlantedFault(base, kind, seed)
+                path = fault.path(folder)
                 key = fault.planted(path)
-                if not key or (base, f"{plant.__name__} {key}", path.read_bytes()) in seen:
+                about = (base, f"{kind} {key}", _contents(path) if key else "")
+                if not key or about in seen:
                     continue
-                seen.add((base, f"{plant.__name__} {key}", path.read_bytes()))
+                seen.add(about)
                 yield fault
                 count += 1
                 if count == wanted:
                     return
     raise InputError(f"Only {count} different faults can be planted, {wanted} are wanted.")
+
+
+def _contents(path: Path) -> str:
+    files = sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
+    return digest(*(hashlib.sha256(one.read_bytes()).hexdigest() for one in files))

@@ -8,6 +8,7 @@ import numpy as np
 
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.studies.diagnosis_corpus import sick_files
+from kokoro_nb.studies.inspection_corpus.mil_package import MilPackage
 
 Inputs = Mapping[str, Any]
 PRODUCTS = ["Conv", "ConvTranspose", "MatMul", "Gemm"]
@@ -118,6 +119,30 @@ def float32_mlpackage(module: Any, inputs: Inputs, folder: Path) -> Path:
 def float16_mlpackage(module: Any, inputs: Inputs, folder: Path) -> Path:
     """Write a program for Core ML in float16, as coremltools does unasked."""
     return _core_ml(module, inputs, folder, "FLOAT16")
+
+
+def quantised_mlpackage(module: Any, inputs: Inputs, folder: Path) -> Path:
+    """Write a program for Core ML with its weights in int8, each channel with a scale and a zero point."""
+    plain, path = float32_mlpackage(module, inputs, folder), folder / "quantised.mlpackage"
+    with quietly():
+        import coremltools as ct
+        from coremltools.optimize import coreml as tools
+
+        settings = tools.OpLinearQuantizerConfig(mode="linear", weight_threshold=0)
+        model = ct.models.MLModel(str(plain), skip_model_load=True)
+        tools.linear_quantize_weights(model, config=tools.OptimizationConfig(global_config=settings)).save(str(path))
+    return path
+
+
+def one_file_mlmodel(module: Any, inputs: Inputs, folder: Path) -> Path:
+    """Write a program for Core ML in one file, its weights among the instructions."""
+    package, path = MilPackage(float32_mlpackage(module, inputs, folder)), folder / "one_file.mlmodel"
+    for _, value in package.held():
+        array = package.array(value)
+        if array is not None:
+            value.immediateValue.tensor.floats.values.extend(array.reshape(-1).tolist())
+    path.write_bytes(package.spec.SerializeToString())
+    return path
 
 
 def _bare(path: Path) -> Path:

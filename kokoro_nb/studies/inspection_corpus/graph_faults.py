@@ -5,6 +5,7 @@ named; an empty string where the model has no such place.
 """
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,17 @@ GraphFault = Callable[[Any, np.random.Generator], str]
 LOUDER = 2.4  # what a converter that cuts 24000 at 10000 makes of a pitch
 EPSILONS = ("InstanceNormalization", "LayerNormalization", "BatchNormalization", "GroupNormalization")
 INTEGERS = ("uint8", "int8")
+
+
+def plant_onnx(healthy: Path, path: Path, kind: str, draw: np.random.Generator) -> str:
+    """Write the file with a fault of this kind; return the node that has to be named, or an empty text."""
+    import onnx
+
+    model = onnx.load(healthy)
+    key = KINDS[kind](model, draw)
+    if key:
+        onnx.save(model, path)
+    return key
 
 
 def constant(model: Any, draw: np.random.Generator) -> str:
@@ -261,3 +273,12 @@ def _shapes(model: Any) -> dict[str, tuple[int, ...]]:
     return {
         one.name: tuple(dimension.dim_value for dimension in one.type.tensor_type.shape.dim) for one in _known(model)
     }
+
+
+KINDS: dict[str, GraphFault] = {
+    one.__name__: one
+    for one in (
+        *(constant, one_channel, attribute, axis, permuted_scale, zero_point),
+        *(overflowing_cast, infinity_less_infinity, masked, saturation),
+    )
+}

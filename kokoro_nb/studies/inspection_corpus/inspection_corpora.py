@@ -12,12 +12,13 @@ from kokoro_nb.studies.inspection_corpus.blame_entries import KNOWN, KnownBlame
 from kokoro_nb.studies.inspection_corpus.corrupted_entries import CORRUPTED
 from kokoro_nb.studies.inspection_corpus.corrupted_rows import CorruptedRow, corrupted_row, ends_of
 from kokoro_nb.studies.inspection_corpus.fault_entries import WANTED, PlantedFault, named, possible
+from kokoro_nb.studies.inspection_corpus.peer_rows import PeerRow, peer_rows, peers_summed
 from kokoro_nb.studies.inspection_corpus.saved_rows import saved_rows
 from kokoro_nb.studies.inspection_corpus.zoo_entries import ZOO
 from kokoro_nb.studies.inspection_corpus.zoo_rows import ZooRow, zoo_row
 
-Corpus = Literal["zoo", "faults", "blame", "corrupted"]
-CORPORA: tuple[Corpus, ...] = ("zoo", "faults", "blame", "corrupted")
+Corpus = Literal["zoo", "faults", "blame", "corrupted", "peers"]
+CORPORA: tuple[Corpus, ...] = ("zoo", "faults", "blame", "corrupted", "peers")
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class BlameRow:
         return self.right == self.said
 
 
-Row = ZooRow | FaultRow | BlameRow | CorruptedRow
+Row = ZooRow | FaultRow | BlameRow | CorruptedRow | PeerRow
 
 
 def run_corpus(
@@ -65,7 +66,7 @@ def run_corpus(
     Parameters
     ----------
     corpus : str
-        ``zoo``, ``faults``, ``blame`` or ``corrupted``.
+        ``zoo``, ``faults``, ``blame``, ``corrupted`` or ``peers``.
     only, folder, watch
         As for `saved_rows`.
     wanted : int
@@ -82,6 +83,8 @@ def run_corpus(
         return saved_rows(corpus, KNOWN, BlameRow, blame_row, only, folder, watch)
     if corpus == "corrupted":
         return saved_rows(corpus, CORRUPTED, CorruptedRow, corrupted_row, only, folder, watch)
+    if corpus == "peers":
+        return peer_rows(only, folder, watch)
     if corpus == "faults":
         with tempfile.TemporaryDirectory() as place:
             entries = list(possible(Path(place), wanted))
@@ -92,9 +95,9 @@ def run_corpus(
 def fault_row(fault: PlantedFault) -> FaultRow:
     """Plant a fault, and inspect the file."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "planted.onnx"
+        path = fault.path(Path(folder))
         key = fault.planted(path)
-        return FaultRow(fault.name, fault.plant.__name__, key, named(fault, fault.inspected(path)))
+        return FaultRow(fault.name, fault.kind, key, named(fault, fault.inspected(path)))
 
 
 def blame_row(known: KnownBlame) -> BlameRow:
@@ -118,6 +121,9 @@ def summed(rows: Sequence[Row]) -> list[dict[str, Any]]:
         return [{"files": len(zoo), "nodes": nodes, "judged": judged, "accused": sum(bool(row.alarms) for row in zoo)}]
     if rows and isinstance(rows[0], CorruptedRow):
         return ends_of([row for row in rows if isinstance(row, CorruptedRow)])
+    peers = [row for row in rows if isinstance(row, PeerRow)]
+    if peers:
+        return peers_summed(peers)
     kinds = Counter(row.kind for row in rows if not isinstance(row, ZooRow))
     sound = Counter(row.kind for row in rows if not isinstance(row, ZooRow) and row.sound)
     return [{"kind": kind, "right": sound[kind], "of": count} for kind, count in kinds.items()]

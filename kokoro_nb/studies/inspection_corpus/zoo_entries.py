@@ -79,10 +79,15 @@ _PLACES: tuple[tuple[Writer, tuple[Callable[[int], tuple[Any, Any]], ...]], ...]
     (writers.four_bit_onnx, (programs.whisper_encoder, programs.attention)),
     (writers.pt2, (programs.attention, programs.hifigan_like, programs.adaptive_block)),
     (writers.portable_pte, (programs.hifigan_like, programs.adaptive_block)),
-    (writers.xnnpack_pte, (programs.hifigan_like, programs.conformer_convolution)),
-    (writers.quantised_pte, (programs.hifigan_like,)),
+    (
+        writers.xnnpack_pte,
+        (programs.hifigan_like, programs.conformer_convolution, programs.attention, programs.whisper_encoder),
+    ),
+    (writers.quantised_pte, (programs.hifigan_like, programs.conformer_convolution)),
     (writers.float32_mlpackage, (programs.hifigan_like, programs.whisper_encoder, programs.adaptive_block)),
     (writers.float16_mlpackage, (programs.hifigan_like, programs.adaptive_block)),
+    (writers.quantised_mlpackage, (programs.attention,)),
+    (writers.one_file_mlmodel, (programs.hifigan_like,)),
 )
 ZOO: tuple[ZooFile, ...] = (
     *(ZooFile(writer, program) for writer, all_of_them in _PLACES for program in all_of_them),
