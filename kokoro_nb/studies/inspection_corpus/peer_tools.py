@@ -30,9 +30,9 @@ def polygraphy(_base: str, planted: Path, healthy: Path, inputs: Mapping[str, An
 
     run = Comparator.run([runner(healthy, "healthy"), runner(planted, "planted")], data_loader=[dict(inputs)])
     compared = Comparator.compare_accuracy(run, compare_func=CompareFunc.simple())
-    (results,) = next(iter(compared.values()))
+    results = compared[0]["healthy", "planted"][0]
     wrong = {name for name, one in results.items() if not one}
-    ((_, (first,)),) = [pair for pair in run if pair[0] == "planted"]
+    first = run["planted"][0]
     for name, value in first.items():
         alone = RunResults([("planted", [type(first)({name: value}, runner_name="planted")])])
         if not Comparator.validate(alone, check_inf=True, check_nan=True):
