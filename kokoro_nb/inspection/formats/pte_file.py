@@ -151,7 +151,9 @@ class PteFile:
             if substitute is not None and several:
                 found = substitute(getitem, (result, place), {}, found)
         wanted = self.instructions.torch_dtype(step.results[place])
-        return found if double and wanted.is_floating_point else found.to(wanted)
+        if double and wanted.is_floating_point:
+            return found if found.is_floating_point() else found.double()  # a cast of integers
+        return found.to(wanted)
 
     def given(
         self, step: Step, inputs: Mapping[str, Any], captured: Mapping[str, Any], double: bool = True

@@ -1,14 +1,18 @@
 """The corpora of inspection: a sample of each here, the whole where it is slow; rows are saved and taken up again."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from kokoro_nb.__main__ import main
 from kokoro_nb.errors import InputError
+from kokoro_nb.inspection import inspect
 from kokoro_nb.studies.inspection_corpus import inspection_corpora as rows
 from kokoro_nb.studies.inspection_corpus import run_corpus, summed
 from kokoro_nb.studies.inspection_corpus.blame_entries import KNOWN
+from kokoro_nb.studies.inspection_corpus.fault_entries import PlantedFault, named
+from kokoro_nb.studies.inspection_corpus.peer_rows import PEERS, PeerCase, peer_row
 from kokoro_nb.studies.inspection_corpus.zoo_entries import ZOO
 
 FEW = ("loop_onnx", "branch_onnx", "function_onnx", "bfloat16_onnx", "attention-legacy_onnx")
@@ -46,6 +50,42 @@ def test_a_few_faults_are_named(one_base, tmp_path):
     found = run_corpus("faults", (), tmp_path, wanted=7)
     assert {row.kind for row in found} >= {"constant", "one_channel", "axis", "overflowing_cast", "masked"}
     assert [(row.case, row.planted, row.named) for row in found if not row.sound] == []
+
+
+@pytest.mark.parametrize(
+    ("base", "kinds"),
+    [
+        ("attention-pt2", ("constant", "axis", "masked")),
+        ("attention-float32_mlpackage", ("one_channel", "attribute", "overflowing_cast", "infinity_less_infinity")),
+        ("attention-quantised_mlpackage", ("permuted_scale", "zero_point")),
+        ("hifigan_like-quantised_pte", ("one_channel", "permuted_scale", "saturation")),
+    ],
+)
+def test_faults_of_every_format_are_named_and_the_healthy_file_is_not_accused(base, kinds, tmp_path):
+    for kind in kinds:
+        fault = PlantedFault(base, kind, 0)
+        path = fault.path(tmp_path)
+        key = fault.planted(path)
+        assert named(fault, fault.inspected(path)) == key != ""
+        assert inspect(fault.healthy, fault.inputs, against=fault.healthy).findings == ()
+
+
+def test_other_tools_are_asked_the_same_and_what_they_cannot_do_has_a_reason(tmp_path):
+    peers = {one.name: one for one in PEERS}
+
+    def row(peer, base, kind):
+        return peer_row(PeerCase(peers[peer], PlantedFault(base, kind, 0)))
+
+    asked = row("ort_debug", "attention-dynamo_onnx", "axis")
+    assert (asked.outcome, asked.named) == ("exact", asked.planted)
+    mac = row("coremltools", "attention-float32_mlpackage", "constant")
+    assert (mac.outcome, "macOS" in mac.words) == ("skip", True)
+    assert row("polygraphy", "attention-pt2", "constant").outcome == "format"
+    own = row("kokoro_nb", "attention-pt2", "axis")
+    assert (own.outcome, own.sound) == ("exact", True)
+    total = {one["peer"]: one for one in summed([asked, mac, own])}
+    assert (total["ort_debug"]["exact"], total["coremltools"]["skip"], total["kokoro_nb"]["of"]) == (1, 1, 1)
+    assert not replace(own, outcome="other node").sound
 
 
 def test_rows_are_taken_up_again_and_damaged_ones_made_anew(tmp_path, monkeypatch):
