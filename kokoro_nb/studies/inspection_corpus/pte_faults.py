@@ -21,7 +21,7 @@ NARROWER = 16.0
 ALIGNED = 16  # bytes of memory
 
 
-class PteProgram:
+class EditedProgram:
     """A program on its way to being changed.
 
     Parameters
@@ -122,7 +122,7 @@ class PteProgram:
 
 def plant_pte(healthy: Path, path: Path, kind: str, draw: np.random.Generator) -> str:
     """Write the file with a fault of this kind; return the node that has to be named, or an empty text."""
-    program = PteProgram(healthy)
+    program = EditedProgram(healthy)
     key = _KINDS[kind](program, draw) if kind in _KINDS else ""
     if key:
         program.save(path)
@@ -132,10 +132,10 @@ def plant_pte(healthy: Path, path: Path, kind: str, draw: np.random.Generator) -
 Change = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
 
-def _weights(change: Change) -> Callable[[PteProgram, np.random.Generator], str]:
+def _weights(change: Change) -> Callable[[EditedProgram, np.random.Generator], str]:
     """Return what changes float constants, or a filter inside of a delegate, that one node alone reads."""
 
-    def plant(program: PteProgram, draw: np.random.Generator) -> str:
+    def plant(program: EditedProgram, draw: np.random.Generator) -> str:
         places = [*_stored(program), *_filters(program)]
         if not places:
             return ""
@@ -149,7 +149,7 @@ def _weights(change: Change) -> Callable[[PteProgram, np.random.Generator], str]
 Place = tuple[str, np.ndarray, Callable[[np.ndarray], None]]
 
 
-def _stored(program: PteProgram) -> Iterator[Place]:
+def _stored(program: EditedProgram) -> Iterator[Place]:
     instructions, held = program.read.instructions, program.program.constant_buffer
     reads = [value for step in program.steps for value in step.reads]
     for step in program.steps:
@@ -172,7 +172,7 @@ def _stored(program: PteProgram) -> Iterator[Place]:
             yield program.key(step.number), array, put
 
 
-def _filters(program: PteProgram) -> Iterator[Place]:
+def _filters(program: EditedProgram) -> Iterator[Place]:
     for step, graph in program.graphs():
         _, values, _, constants = program.flat_values(step)
         read = [one for node in graph.nodes for one in node.reads]
@@ -204,7 +204,7 @@ def _turned(array: np.ndarray, draw: np.random.Generator) -> np.ndarray:
     return changed
 
 
-def _attribute(program: PteProgram, draw: np.random.Generator) -> str:
+def _attribute(program: EditedProgram, draw: np.random.Generator) -> str:
     from executorch.exir.schema import Double
 
     places: list[tuple[str, Callable[[], None]]] = []
@@ -239,7 +239,7 @@ def _attribute(program: PteProgram, draw: np.random.Generator) -> str:
     return key
 
 
-def _axis(program: PteProgram, draw: np.random.Generator) -> str:
+def _axis(program: EditedProgram, draw: np.random.Generator) -> str:
     from executorch.exir.schema import Int
 
     places = [
@@ -255,7 +255,7 @@ def _axis(program: PteProgram, draw: np.random.Generator) -> str:
     return program.key(step.number)
 
 
-def _permuted_scale(program: PteProgram, draw: np.random.Generator) -> str:
+def _permuted_scale(program: EditedProgram, draw: np.random.Generator) -> str:
     places = []
     for step, graph in program.graphs():
         _, values, _, constants = program.flat_values(step)
@@ -273,7 +273,7 @@ def _permuted_scale(program: PteProgram, draw: np.random.Generator) -> str:
     return key
 
 
-def _saturation(program: PteProgram, draw: np.random.Generator) -> str:
+def _saturation(program: EditedProgram, draw: np.random.Generator) -> str:
     """Make the range of one activation's integers sixteen times too narrow, wherever it is handed on."""
     places = []
     for step, graph in program.graphs():
@@ -300,10 +300,10 @@ def _handed_on(graph: XnnGraph, node: XnnNode) -> set[int]:
     return found
 
 
-def _inserted(kind: str) -> Callable[[PteProgram, np.random.Generator], str]:
+def _inserted(kind: str) -> Callable[[EditedProgram, np.random.Generator], str]:
     """Return what puts a few instructions behind a float32 value."""
 
-    def plant(program: PteProgram, draw: np.random.Generator) -> str:
+    def plant(program: EditedProgram, draw: np.random.Generator) -> str:
         from executorch.exir.schema import Bool, Double, Int, Null
 
         instructions = program.read.instructions
@@ -357,7 +357,7 @@ def _inserted(kind: str) -> Callable[[PteProgram, np.random.Generator], str]:
     return plant
 
 
-_KINDS: dict[str, Callable[[PteProgram, np.random.Generator], str]] = {
+_KINDS: dict[str, Callable[[EditedProgram, np.random.Generator], str]] = {
     "constant": _weights(_louder),
     "one_channel": _weights(_turned),
     "attribute": _attribute,
