@@ -80,7 +80,7 @@ def test_what_is_pinned_is_installed(requirement):
 
 def test_what_is_imported_is_declared():
     extras = PROJECT["optional-dependencies"]
-    requirements = [*PROJECT["dependencies"], *extras["qnn"], *extras["clients"]]
+    requirements = [*PROJECT["dependencies"], *extras["qnn"], *extras["clients"], *extras["peers"]]
     found = {path.relative_to(ROOT): _undeclared(source, requirements) for path, source in SOURCES.items()}
     assert {path: names for path, names in found.items() if names} == {}
 
