@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from kokoro_nb.backends.base import Failure
+
 Pair = Callable[[np.ndarray, np.ndarray], np.ndarray]
 Value = Callable[[Any], Any]
 
@@ -111,10 +113,23 @@ def _times(value: Any, factor: float) -> Any:
     return _changed(value, lambda one: one * factor if _is_figure(one) else one, 0)
 
 
+def _failed(value: Any) -> Any:
+    """Return a result with a field for a failure, which is empty, as one that failed."""
+    if not dataclasses.is_dataclass(value) or isinstance(value, type) or vars(value).get("failure", "") is not None:
+        return value
+    copy = object.__new__(type(value))
+    for name, part in (vars(value) | {"failure": Failure("this backend", "run", "RuntimeError", "it failed")}).items():
+        object.__setattr__(copy, name, part)
+    return copy
+
+
 RESULT_FAULTS: Mapping[str, Value] = {
     "figures eight times as large": lambda value: value * 8 if _is_figure(value) else value,
     "figures a hundredth": lambda value: value / 100 if _is_figure(value) else value,
     "figures of other sign": lambda value: -value if _is_figure(value) else value,
+    "figures that are NaN": lambda value: value * np.nan if _is_figure(value) else value,
+    "one name for all": lambda value: "the same" if isinstance(_name(value), str) else value,
+    "an export that fails": _failed,
     "each row eight times the last": lambda value: _graded(value, 8.0),
     "each row an eighth of the last": lambda value: _graded(value, 1 / 8),
     "counts off by one": _count,
@@ -172,7 +187,7 @@ def _changed(value: Any, fault: Value, depth: int) -> Any:
     if depth > DEPTH:
         return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type) and hasattr(value, "__dict__"):
-        whole = fault(value) if depth else value
+        whole = fault(value) if depth or fault is _failed else value
         if whole is not value:
             return whole
         copy = object.__new__(type(value))

@@ -83,6 +83,10 @@ def test_what_each_fault_changes():
     assert changed_result({"one": 1}, "nothing where something was") == {}
     assert changed("no result") is None
     assert changed("a failure").failure == "it failed"
+    assert changed("an export that fails").failure.error == "RuntimeError"
+    assert changed_result(_result(), "an export that fails").failure is not None, "the result itself, too"
+    assert changed("figures that are NaN").part.error != changed("figures that are NaN").part.error
+    assert changed("one name for all").culprits == ("the same", "the same")
     array = changed_result([np.ones(3)], "figures of other sign")[0]
     assert np.array_equal(array, -np.ones(3))
 
