@@ -37,7 +37,7 @@ def _dropped(y: np.ndarray) -> np.ndarray:
     return changed
 
 
-NAN = "NaN in one element"  # tried last: it turns nearly everything red
+NAN, NAN_FIGURES = "NaN in one element", "figures that are NaN"  # tried last: they turn nearly everything red
 MEASURE_FAULTS: Mapping[str, Pair] = {
     "eight times as loud": lambda reference, y: (y * 8).astype(y.dtype),
     "nothing differs": lambda reference, y: reference.astype(y.dtype),
@@ -127,7 +127,6 @@ RESULT_FAULTS: Mapping[str, Value] = {
     "figures eight times as large": lambda value: value * 8 if _is_figure(value) else value,
     "figures a hundredth": lambda value: value / 100 if _is_figure(value) else value,
     "figures of other sign": lambda value: -value if _is_figure(value) else value,
-    "figures that are NaN": lambda value: value * np.nan if _is_figure(value) else value,
     "one name for all": lambda value: "the same" if isinstance(_name(value), str) else value,
     "an export that fails": _failed,
     "each row eight times the last": lambda value: _graded(value, 8.0),
@@ -141,9 +140,10 @@ RESULT_FAULTS: Mapping[str, Value] = {
     "something where nothing was": _added,
     "nothing where something was": lambda value: type(value)() if type(value) in (list, tuple, dict) else value,
     "no result": lambda value: None if dataclasses.is_dataclass(value) and not isinstance(value, type) else value,
+    NAN_FIGURES: lambda value: value * np.nan if _is_figure(value) else value,
     "a failure": lambda value: "it failed" if value is None else value,
 }
-FAULTS = (*(fault for fault in MEASURE_FAULTS if fault != NAN), *RESULT_FAULTS, NAN)
+FAULTS = (*(fault for fault in (*MEASURE_FAULTS, *RESULT_FAULTS) if fault not in (NAN, NAN_FIGURES)), NAN, NAN_FIGURES)
 DEPTH = 7  # levels of a result that a fault goes down
 _ACTIVE: list[Pair] = []  # the fault that is planted, at most one
 _CALLS = [0]  # how often a measure was called

@@ -49,7 +49,7 @@ def test_a_check_that_can_fail_is_turned_red_and_one_that_cannot_is_seen(rows):
     assert {"NaN in one element", "nothing differs"} < set(rows["control", 1].killed_by)
     assert "eight times as loud" not in rows["control", 1].killed_by
     assert rows["blind", 2].killed_by == rows["frames", 1].killed_by == ()
-    assert rows["blind", 1].killed_by == ("NaN in one element",)
+    assert rows["blind", 1].killed_by == ("NaN in one element", "figures that are NaN")
     assert rows["parity", 1].stopped_by == ("one element short",), "shapes that differ are refused"
     assert rows["blind", 2].as_dict()["turned red by"] == "no fault"
 
