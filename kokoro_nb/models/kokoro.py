@@ -39,6 +39,8 @@ class Kokoro:
         What became of every key of the checkpoint; None where the weights were made here.
     language : str
         That all voices speak, as `phonemes.LANGUAGES` names it; ``""`` where a voice's name says it.
+    voices : tuple of str
+        Names of those beside the weights; empty where nobody can list them (a hub's) or there are none.
     """
 
     model: KModel
@@ -47,6 +49,7 @@ class Kokoro:
     default_voice: str
     loading: LoadingReport | None = None
     language: str = ""
+    voices: tuple[str, ...] = ()
 
 
 def load_model(weights: str | Path = "seeded", seed: int = 0) -> Kokoro:
@@ -127,7 +130,8 @@ def _load_local(path: Path, name: str = "", origin: str = "local file") -> Kokor
         return voices[voice]
 
     default = next((one for one in DEFAULT_VOICES.values() if one in voices), next(iter(voices), "seeded"))
-    return Kokoro(model, _describe(model, name or path.stem, origin), voice_file, default, loading)
+    about = _describe(model, name or path.stem, origin)
+    return Kokoro(model, about, voice_file, default, loading, voices=tuple(voices))
 
 
 def _weight_file(folder: Path) -> Path:

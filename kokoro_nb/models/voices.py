@@ -58,6 +58,16 @@ def load_voice(kokoro: Kokoro, voice: str = "") -> Tensor:
     return torch.stack(tables).sum(0)
 
 
+def own_voices(kokoro: Kokoro) -> list[str]:
+    """Return two voices that can be loaded with these weights, and their blend in equal shares.
+
+    The first is the default. Where the weights have no other that is known by name, the second is a seeded stand-in.
+    """
+    first = "seeded:0" if SEEDED.fullmatch(kokoro.default_voice) else kokoro.default_voice
+    second = next((name for name in kokoro.voices if name != first), "seeded:1")
+    return [first, second, f"{first}:0.5+{second}:0.5"]
+
+
 def style(table: Tensor, phonemes: str) -> Tensor:
     """Return the row of `table` for a phoneme string: ``ref_s``, shape (1, 256), as the package's pipeline picks it.
 

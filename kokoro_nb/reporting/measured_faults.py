@@ -139,6 +139,7 @@ RESULT_FAULTS: Mapping[str, Value] = {
     "a row twice": _doubled,
     "something where nothing was": _added,
     "nothing where something was": lambda value: type(value)() if type(value) in (list, tuple, dict) else value,
+    "lists without rows": lambda value: type(value)() if type(value) in (list, tuple) else value,
     "no result": lambda value: None if dataclasses.is_dataclass(value) and not isinstance(value, type) else value,
     NAN_FIGURES: lambda value: value * np.nan if _is_figure(value) else value,
     "a failure": lambda value: "it failed" if value is None else value,

@@ -1,10 +1,13 @@
+from dataclasses import replace
+
 import pytest
 import torch
 from safetensors.torch import save_file
 
 from kokoro_nb.errors import InputError
+from kokoro_nb.models.kokoro import load_model
 from kokoro_nb.models.voice_files import SHAPE
-from kokoro_nb.models.voices import SPREAD, load_voice, style
+from kokoro_nb.models.voices import SPREAD, load_voice, own_voices, style
 
 
 @pytest.fixture
@@ -143,3 +146,17 @@ def test_style_is_the_row_for_the_number_of_phonemes(table):
 def test_there_is_no_style_for_other_numbers(table, length):
     with pytest.raises(InputError, match=f"A style is for 1 to 510 phonemes, not {length}; split or mend the text"):
         style(table, "a" * length)
+
+
+def test_two_voices_and_their_blend_can_be_loaded_with_any_weights(narrow, published):
+    local, bundled = load_model(published), load_model("mini")
+    expected = {
+        "made": (narrow, ["seeded:0", "seeded:1", "seeded:0:0.5+seeded:1:0.5"]),
+        "a folder": (local, ["af_heart", "am_adam", "af_heart:0.5+am_adam:0.5"]),
+        "bundled": (bundled, ["ef_espeak", "em_espeak", "ef_espeak:0.5+em_espeak:0.5"]),
+        "a hub's": (replace(local, voices=()), ["af_heart", "seeded:1", "af_heart:0.5+seeded:1:0.5"]),
+    }
+    for kokoro, names in expected.values():
+        assert own_voices(kokoro) == names
+        first, second, both = (load_voice(kokoro, name) for name in names)
+        torch.testing.assert_close(both, (first + second) / 2)
