@@ -15,6 +15,7 @@ from kokoro_nb.delivery.export import Delivery, PartNotExportedError, delivered
 from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.listening.spectrum import log_spectral_distance
 from kokoro_nb.models.kokoro import Kokoro
+from kokoro_nb.models.voices import own_voices
 from kokoro_nb.studies.two_stage_npu.agreement import INPUTS_LIMIT, TextAgreement, against_model
 from kokoro_nb.studies.two_stage_npu.checklist import Check, checklist, from_har_error
 
@@ -141,9 +142,11 @@ def deliver(
 ) -> tuple[DeliveredModel | None, Failure | None]:
     """Export both stages into a folder of the cache, or take the one that is there: see `delivery.export.Delivery`.
 
-    Beside it stands None, or, where a program cannot be exported, the record of that beside no model.
+    Without `voices` it has two of the weights in use and their blend. Beside it stands None, or, where a program cannot be exported, the record of that beside no model.
     """
-    request = Delivery(backend, host, voices=tuple(voices), tokens=tokens, seconds=tuple(bucket_seconds))
+    request = Delivery(
+        backend, host, voices=tuple(voices or own_voices(kokoro)), tokens=tokens, seconds=tuple(bucket_seconds)
+    )
     try:
         return DeliveredModel(kokoro, request, delivered(kokoro, request), seed), None
     except PartNotExportedError as error:
