@@ -142,7 +142,8 @@ def deliver(
 ) -> tuple[DeliveredModel | None, Failure | None]:
     """Export both stages into a folder of the cache, or take the one that is there: see `delivery.export.Delivery`.
 
-    Without `voices` it has two of the weights in use and their blend. Beside it stands None, or, where a program cannot be exported, the record of that beside no model.
+    Without `voices` it has two of the weights in use and their blend. Beside the model stands None, or, where a program
+    cannot be exported, the record of that beside no model.
     """
     request = Delivery(
         backend, host, voices=tuple(voices or own_voices(kokoro)), tokens=tokens, seconds=tuple(bucket_seconds)
