@@ -16,6 +16,7 @@ JOBS ?= 2
 PARAMETERS := $(if $(WEIGHTS),-p weights $(WEIGHTS)) $(if $(WHISPER),-p whisper_model $(WHISPER))
 
 test test-all report: export KOKORO_NB_CLIENTS ?= $(abspath $(CLIENTS))/bin/python
+test test-all report: export KOKORO_NB_NODE ?= $(abspath $(CLIENTS))/node_modules
 
 .PHONY: report test test-all mutants any-processor replay lab lint doctor clean
 
@@ -67,6 +68,8 @@ $(VENV)/.installed-dev: pyproject.toml $(VENV)/.installed
 $(CLIENTS)/.tried: pyproject.toml
 	-$(PYTHON) -m venv $(CLIENTS) && $(CLIENTS)/bin/python $(INSTALL) \
 	  $(shell sed -n 's/^clients = \[\(.*\)\]/\1/p' pyproject.toml | tr -d ',')
+	-command -v npm > /dev/null && npm install --prefix $(CLIENTS) --ignore-scripts --no-audit --no-fund \
+	  --loglevel=error kokoro-js@1.2.1 @huggingface/transformers@4.3.1
 	@mkdir -p $(CLIENTS) && touch $@
 
 $(REPLAY)/bin/python:

@@ -90,7 +90,7 @@ def logged_run(program: Path, inputs: Mapping[str, np.ndarray], size: int, again
     with tempfile.TemporaryDirectory() as room:
         folder = Path(room)
         np.savez(folder / INPUTS, *inputs.values())
-        _run(program, size, folder, again)
+        run_logged(program, size, folder, again)
         buffer = np.fromfile(folder / TENSORS, np.uint8)
         events = _logged(folder / EVENTS)
         logged = {number: [_tensor(buffer, one) for one in tensors] for number, tensors in events.items()}
@@ -102,7 +102,25 @@ def _stored(path: Path) -> list[np.ndarray]:
         return [stored[name] for name in stored.files]
 
 
-def _run(program: Path, size: int, folder: Path, again: bool) -> None:
+def run_logged(program: Path, size: int, folder: Path, again: bool) -> None:
+    """Run a program on the ``inputs.npz`` of a folder in a process of its own, which writes there what it logs.
+
+    Parameters
+    ----------
+    program : Path
+        A ``.pte`` file.
+    size : int
+        Bytes that its tracer may take.
+    folder : Path
+        Where the tracer's files go.
+    again : bool
+        Run it once more without the tracer.
+
+    Raises
+    ------
+    RuntimeError
+        If the process fails; with what it printed.
+    """
     # -P: the script's own folder is no place to import from
     command = [sys.executable, "-P", str(_TRACER), str(program), str(size), str(folder), *(["again"] if again else [])]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)

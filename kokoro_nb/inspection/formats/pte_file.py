@@ -195,7 +195,7 @@ class PteFile:
         from kokoro_nb.backends.executorch.tracing import logged_run
 
         try:
-            run = logged_run(self.path.resolve(), inputs, self._room(), again=True)
+            run = logged_run(self.path.resolve(), inputs, self.room(), again=True)
         except RuntimeError as error:
             lines = [line for line in str(error).splitlines() if line.strip()]
             raise InputError(f"ExecuTorch does not run {self.path}: {lines[-1][:300] if lines else error}") from error
@@ -222,7 +222,7 @@ class PteFile:
         """Whether an instruction gives floats of 16 bits."""
         return any("float16" in one.dtype for one in self.operators)
 
-    def _room(self) -> int:
+    def room(self) -> int:
         """Return how many bytes the event tracer needs, with room to spare."""
         values = [value for step in self.instructions.steps for value in (*step.results, *step.reads)]
         sizes = [

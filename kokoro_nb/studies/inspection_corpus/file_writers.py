@@ -92,7 +92,7 @@ def portable_pte(module: Any, inputs: Inputs, folder: Path) -> Path:
 
 def xnnpack_pte(module: Any, inputs: Inputs, folder: Path) -> Path:
     """Write a program for ExecuTorch with what XNNPACK takes delegated."""
-    return _pte(_exported(module, inputs), [_xnnpack()], folder / "xnnpack.pte")
+    return _pte(_exported(module, inputs), [xnnpack_partitioner()], folder / "xnnpack.pte")
 
 
 def quantised_pte(module: Any, inputs: Inputs, folder: Path) -> Path:
@@ -108,7 +108,7 @@ def quantised_pte(module: Any, inputs: Inputs, folder: Path) -> Path:
         prepared = prepare_pt2e(_exported(module, inputs).module(), quantiser)
         prepared(*inputs.values())
         converted = convert_pt2e(prepared)
-    return _pte(_exported(converted, inputs), [_xnnpack()], folder / "quantised.pte")
+    return _pte(_exported(converted, inputs), [xnnpack_partitioner()], folder / "quantised.pte")
 
 
 def float32_mlpackage(module: Any, inputs: Inputs, folder: Path) -> Path:
@@ -177,7 +177,8 @@ def _exported(module: Any, inputs: Inputs) -> Any:
         return torch.export.export(module, tuple(inputs.values()))
 
 
-def _xnnpack() -> Any:
+def xnnpack_partitioner() -> Any:
+    """Return ExecuTorch's partitioner for XNNPACK, as it comes."""
     with quietly():
         from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 

@@ -93,13 +93,13 @@ def executorch_inspector(base: str, planted: Path, _healthy: Path, inputs: Mappi
     from executorch.exir import to_edge_transform_and_lower
     from executorch.runtime import Runtime  # noqa: F401  (registers the kernels)
 
-    from kokoro_nb.backends.executorch.tracing import EVENTS, TENSORS, _run
+    from kokoro_nb.backends.executorch.tracing import EVENTS, TENSORS, run_logged
     from kokoro_nb.inspection.formats.pte_file import PteFile
-    from kokoro_nb.studies.inspection_corpus.file_writers import _xnnpack
+    from kokoro_nb.studies.inspection_corpus.file_writers import xnnpack_partitioner
 
     module, given = _module(base)
     program = torch.export.export(module, tuple(given.values()))
-    partitioner = [_xnnpack()] if "xnnpack" in base else []
+    partitioner = [xnnpack_partitioner()] if "xnnpack" in base else []
     edge = to_edge_transform_and_lower(program, partitioner=partitioner, generate_etrecord=True)
     made = edge.to_executorch()
     with tempfile.TemporaryDirectory() as room:
@@ -109,7 +109,7 @@ def executorch_inspector(base: str, planted: Path, _healthy: Path, inputs: Mappi
         record.save(str(folder / "record.bin"))
         np.savez(folder / "inputs.npz", *inputs.values())
         file = PteFile.read(planted)
-        _run(planted.resolve(), file._room(), folder, again=False)
+        run_logged(planted.resolve(), file.room(), folder, again=False)
         inspector = Inspector(
             etdump_path=str(folder / EVENTS),
             etrecord=str(folder / "record.bin"),
