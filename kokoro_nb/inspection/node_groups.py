@@ -61,8 +61,13 @@ class NodeGroups:
             given = dict.fromkeys(name for node in group for name in node.outputs if name not in constants)
             outer = {name: self.alive[name] for name in names if name not in given and name not in constants}
             alone = all(isinstance(one, np.ndarray) and one.dtype.name in GIVEN for one in outer.values())
-            made = self._alone(group, outer, list(given)) if alone else self._of_whole(list(given))
-            values = outer | made | {name: constants[name] for name in names if name in constants}
+            if alone:
+                values = outer | self._alone(group, outer, list(given))
+            else:  # what the group reads comes from the same run: other outputs are rounded at other places
+                read = [name for name in outer if name not in self.inputs]
+                values = outer | self._of_whole([*read, *given])
+            made = {name: values[name] for name in given}
+            values |= {name: constants[name] for name in names if name in constants}
             self.alive |= made
             for node in group:
                 for name in self._freed.get(node.index, ()):
