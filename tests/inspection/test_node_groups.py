@@ -17,7 +17,11 @@ def test_floats_of_16_bits_are_read_from_the_run_that_gives_the_results(tmp_path
     nodes += [helper.make_node("Neg", [f"h{place}"], [f"h{place + 1}"]) for place in range(2 * FIRST)]
     infos = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])]
     infos.append(helper.make_tensor_value_info(f"h{2 * FIRST}", TensorProto.FLOAT16, [2]))
-    model = helper.make_model(helper.make_graph(nodes, "chain", infos[:1], infos[1:]), ir_version=10)
+    model = helper.make_model(
+        helper.make_graph(nodes, "chain", infos[:1], infos[1:]),
+        ir_version=10,
+        opset_imports=[helper.make_opsetid("", 18)],
+    )
     onnx.save(model, tmp_path / "chain.onnx")
     runs = itertools.count()
 
