@@ -1,5 +1,6 @@
 """Each damaged file inspected in a process of its own: whether it ends in a sentence or a report, and what it took."""
 
+import contextlib
 import os
 import re
 import signal
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 
 from kokoro_nb.studies.inspection_corpus.corrupted_entries import CorruptedFile
 
@@ -84,28 +86,38 @@ COMMAND = (sys.executable, "-m", "kokoro_nb", "inspect")
 def inspected(path: Path, command: Sequence[str] = COMMAND) -> tuple[str, float, float, str]:
     """Inspect a file by ``kokoro-nb inspect`` and return outcome, seconds, GB and what was said.
 
-    The memory is at least that of this process, of which the command begins as a copy.
+    The memory is sampled: the kernel's own highest mark of a process begins with that of the one that started it.
     """
     start = time.perf_counter()
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         process = subprocess.Popen([*command, str(path)], stdout=out, stderr=err, start_new_session=True)
-        ended = 0
+        memory, ended = 0.0, False
         while not ended and time.perf_counter() - start < SECONDS:
-            ended, status, usage = os.wait4(process.pid, os.WNOHANG)
+            memory = float(np.maximum(memory, _resident(process.pid) / 1e9))
             time.sleep(0.02)
+            ended = process.poll() is not None
         if not ended:
             os.killpg(process.pid, signal.SIGKILL)
-            _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
+        code = process.wait()
         texts = []
         for stream in (out, err):
             stream.seek(0)
             texts.append(stream.read())
-    seconds, memory = time.perf_counter() - start, usage.ru_maxrss * 1024 / 1e9
+    seconds = time.perf_counter() - start
     if not ended:
         return "hang", seconds, memory, f"nothing in {SECONDS:.0f} s"
-    outcome, said = _outcome(process.returncode, *texts)
+    outcome, said = _outcome(code, *texts)
     return outcome, seconds, memory, said
+
+
+def _resident(pid: int) -> int:
+    """Return how many bytes a process and those that it started have in memory now; 0 if it has ended."""
+    found = 0
+    with contextlib.suppress(psutil.Error):
+        for one in (psutil.Process(pid), *psutil.Process(pid).children(recursive=True)):
+            with contextlib.suppress(psutil.Error):
+                found += one.memory_info().rss
+    return found
 
 
 def _outcome(code: int, out: str, err: str) -> tuple[str, str]:

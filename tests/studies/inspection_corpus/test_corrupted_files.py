@@ -2,6 +2,7 @@
 
 import sys
 
+import numpy as np
 import pytest
 
 from kokoro_nb.studies.inspection_corpus import corrupted_rows, run_corpus, summed
@@ -41,6 +42,13 @@ def test_a_few_end_in_a_sentence_or_a_report(tmp_path):
 def test_what_ends_otherwise_is_red(program, outcome, tmp_path, monkeypatch):
     monkeypatch.setattr(corrupted_rows, "SECONDS", 1.0 if outcome == "hang" else 30.0)
     assert inspected(tmp_path / "m.onnx", [sys.executable, "-c", program])[0] == outcome
+
+
+def test_the_memory_is_the_commands_own_and_not_that_of_who_starts_it(tmp_path):
+    held = np.ones(90_000_000)  # 0.72 GB here
+    program = "import time; x = b'1' * 300_000_000; time.sleep(0.3)"
+    memory = inspected(tmp_path / "m.onnx", [sys.executable, "-c", program])[2]
+    assert 0.3 <= memory < held.nbytes / 1e9
 
 
 def test_what_takes_too_much_is_red():
