@@ -76,7 +76,7 @@ def _terminable() -> Iterator[None]:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """Tell what is wrong in one sentence, as every other bad input is told."""
+        """Say what is wrong in one sentence, as of every other bad input."""
         raise InputError(f"{message}; see {self.prog} --help.")
 
 

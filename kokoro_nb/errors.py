@@ -4,7 +4,7 @@ from signal import Signals
 
 
 class InputError(ValueError):
-    """Bad input, told in one sentence: what is wrong and how to mend it.
+    """Bad input, in one sentence: what is wrong and how to mend it.
 
     The command line prints the sentence alone and exits with status 2.
     """

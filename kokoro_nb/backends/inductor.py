@@ -16,13 +16,13 @@ from kokoro_nb.backends.base import Artifact, Failure, on_rung, quietly
 from kokoro_nb.backends.called_operators import require_own
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
-from kokoro_nb.backends.taps import Untraced
+from kokoro_nb.backends.taps import UntracedProgram
 from kokoro_nb.storage import cache_dir
 from kokoro_nb.time_spent import timed
 
 
 @dataclass(frozen=True)
-class AotInductorProgram(Untraced):
+class AotInductorProgram(UntracedProgram):
     """A loaded package."""
 
     model: Any  # torch.export.pt2_archive._package.AOTICompiledModel

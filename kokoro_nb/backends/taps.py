@@ -77,7 +77,7 @@ def _operator(name: str, op: str, module_path: str, inputs: list[str], shape: li
 HOW = "not at all: this runtime shows no results but the outputs; compile the program with further outputs"
 
 
-class Untraced(ABC):
+class UntracedProgram(ABC):
     """A program of such a runtime, loaded from `path`; the list of its operators is beside the model file."""
 
     backend: str

@@ -11,7 +11,7 @@ from kokoro_nb.backends.base import Artifact, Failure, import_failure, on_rung, 
 from kokoro_nb.backends.called_operators import calls, require_own
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, TensorSpec, call_arguments, checked, named_outputs
-from kokoro_nb.backends.taps import Untraced
+from kokoro_nb.backends.taps import UntracedProgram
 from kokoro_nb.patch_registry import with_patches
 from kokoro_nb.time_spent import timed
 
@@ -19,7 +19,7 @@ READS_A_NUMBER = ("aten.item.default", "aten._local_scalar_dense.default")
 
 
 @dataclass(frozen=True)
-class TorchScriptProgram(Untraced):
+class TorchScriptProgram(UntracedProgram):
     """A loaded trace."""
 
     module: Any  # torch.jit.ScriptModule, or torch.jit.mobile.LiteScriptModule

@@ -111,9 +111,9 @@ def apart(request: dict[str, Any], silence: float = SILENCE, memory: float = MEM
     from tqdm import tqdm
 
     with tempfile.TemporaryDirectory() as room:
-        asked, answer = Path(room, "request"), Path(room, "answer")
-        asked.write_bytes(pickle.dumps(request))
-        command = [sys.executable, "-m", __name__, str(asked), str(answer), str(memory), str(request["file"])]
+        order, answer = Path(room, "request"), Path(room, "answer")
+        order.write_bytes(pickle.dumps(request))
+        command = [sys.executable, "-m", __name__, str(order), str(answer), str(memory), str(request["file"])]
         words: queue.Queue[str | None] = queue.Queue()
         noise = Path(room, "noise")  # what the runtimes print beside the report
         with (
@@ -160,7 +160,7 @@ def _listen(stream: Any, words: "queue.Queue[str | None]") -> None:
     words.put(None)
 
 
-def _serve(asked: Path, answer: Path, memory: float, name: str) -> None:
+def _serve(order: Path, answer: Path, memory: float, name: str) -> None:
     """Answer a request: the process that `apart` starts."""
     import resource
 
@@ -170,7 +170,7 @@ def _serve(asked: Path, answer: Path, memory: float, name: str) -> None:
     from kokoro_nb.storage import atomic
 
     try:
-        request = pickle.loads(asked.read_bytes())
+        request = pickle.loads(order.read_bytes())
         request["against"] = _reference(request["against"])
         result: Any = inspect(**request, tell=lambda text: print(text, flush=True))
     except InputError as error:

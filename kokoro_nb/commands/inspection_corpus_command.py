@@ -35,8 +35,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     rows = {one: run_corpus(one, arguments.only, arguments.out, show) for one in arguments.of}
     if arguments.json:
-        told = {one: {"rows": list(map(table_row, found)), "sum": summed(found)} for one, found in rows.items()}
-        print(json.dumps(json_ready(told), indent=2))
+        answer = {one: {"rows": list(map(table_row, found)), "sum": summed(found)} for one, found in rows.items()}
+        print(json.dumps(json_ready(answer), indent=2))
     else:
         for one, found in rows.items():
             for total in summed(found):

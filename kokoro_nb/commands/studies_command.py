@@ -125,5 +125,5 @@ def _print(rows: Sequence[Mapping[str, Any]], whole: object | None = None) -> No
         print(json.dumps(json_ready(whole), indent=2))
         return
     for row in rows:
-        told = (f"{value:.3g}" if isinstance(value, float) else str(value) for value in row.values())
-        print("; ".join(f"{key} {value}" for key, value in zip(row, told, strict=True)))
+        values = (f"{value:.3g}" if isinstance(value, float) else str(value) for value in row.values())
+        print("; ".join(f"{key} {value}" for key, value in zip(row, values, strict=True)))

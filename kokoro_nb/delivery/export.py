@@ -87,14 +87,14 @@ class Delivery:
         return (*EXPORT_PATCHES, *(FAST_PATCHES if self.fast and part.startswith("decoder_") else ()))
 
 
-def deliver(kokoro: Kokoro, asked: Delivery, folder: str | Path) -> Contract:
+def deliver(kokoro: Kokoro, request: Delivery, folder: str | Path) -> Contract:
     """Export both stages into `folder`, whole or not at all.
 
     Parameters
     ----------
     kokoro : Kokoro
         Model and weights.
-    asked : Delivery
+    request : Delivery
         Backends, voices and sizes.
     folder : path
         Replaced, if it holds an earlier delivery.
@@ -107,15 +107,15 @@ def deliver(kokoro: Kokoro, asked: Delivery, folder: str | Path) -> Contract:
     """
     from tqdm.auto import tqdm
 
-    _check(asked)
+    _check(request)
     require_own(folder, FILE, "a delivery", "folder")
-    tables = {voice or kokoro.default_voice: load_voice(kokoro, voice)[:, 0].numpy() for voice in asked.voices}
+    tables = {voice or kokoro.default_voice: load_voice(kokoro, voice)[:, 0].numpy() for voice in request.voices}
     parts = {}
     with atomic(folder) as draft:
         draft.mkdir(parents=True)
-        for part, module, inputs in tqdm(list(_stages(kokoro.model, asked)), desc=asked.backend, unit="program"):
-            runtime = asked.runtime(part)
-            with patched(kokoro.model, asked.patches(part)):
+        for part, module, inputs in tqdm(list(_stages(kokoro.model, request)), desc=request.backend, unit="program"):
+            runtime = request.runtime(part)
+            with patched(kokoro.model, request.patches(part)):
                 exported = export_program(module, inputs)
             if isinstance(exported, Failure):
                 raise PartNotExportedError(part, exported)
@@ -126,48 +126,48 @@ def deliver(kokoro: Kokoro, asked: Delivery, folder: str | Path) -> Contract:
         files = {voice: f"voice_{number}.npy" for number, voice in enumerate(tables)}
         for voice, table in tables.items():
             np.save(draft / files[voice], table)
-        sizes = (asked.tokens, asked.buckets, SAMPLE_RATE, SAMPLES_PER_FRAME)
-        contract = Contract(kokoro.weights.label, *sizes, asked.g2p, dict(kokoro.model.vocab), files, parts)
+        sizes = (request.tokens, request.buckets, SAMPLE_RATE, SAMPLES_PER_FRAME)
+        contract = Contract(kokoro.weights.label, *sizes, request.g2p, dict(kokoro.model.vocab), files, parts)
         write_contract(draft, contract)
     return contract
 
 
-def delivered(kokoro: Kokoro, asked: Delivery) -> Path:
+def delivered(kokoro: Kokoro, request: Delivery) -> Path:
     """Return the folder in the cache with what `deliver` makes of this, made if it is not there yet, or not whole."""
-    folder = delivered_folder(kokoro, asked)
+    folder = delivered_folder(kokoro, request)
     if not is_whole(folder):
         shutil.rmtree(folder, ignore_errors=True)
-        deliver(kokoro, asked, folder)
+        deliver(kokoro, request, folder)
     return folder
 
 
-def delivered_folder(kokoro: Kokoro, asked: Delivery) -> Path:
+def delivered_folder(kokoro: Kokoro, request: Delivery) -> Path:
     """Return the folder in the cache for what `deliver` makes of this; its name changes with all of it."""
-    voices = tuple(voice or kokoro.default_voice for voice in asked.voices)
-    runtimes = [asked.runtime(part) for part in ("duration", "decoder_")]
+    voices = tuple(voice or kokoro.default_voice for voice in request.voices)
+    runtimes = [request.runtime(part) for part in ("duration", "decoder_")]
     packages = {"torch", *(package for one in runtimes for package in getattr(one, "packages", ()))}
     patches = (EXPORT_PATCHES, FAST_PATCHES)
-    about = {"weights": kokoro.weights.sha256, "request": repr(replace(asked, voices=voices)), "patches": patches}
+    about = {"weights": kokoro.weights.sha256, "request": repr(replace(request, voices=voices)), "patches": patches}
     key = cache_key({**about, "schema": SCHEMA}, ("models", "backends", "delivery"), sorted(packages))
     return cache_dir() / "delivered" / key[:16]
 
 
-def _check(asked: Delivery) -> None:
-    if not asked.seconds or not all(2 / FRAME_RATE <= each < float("inf") for each in asked.seconds):
-        raise InputError(f"Buckets of {list(asked.seconds)} s; give one or more, each of {2 / FRAME_RATE} s at least.")
-    if not 3 <= asked.tokens <= MAX_PHONEMES + 2:
-        raise InputError(f"Room for {asked.tokens} tokens; give 3 to {MAX_PHONEMES + 2}.")
-    absent = [reason for part in ("duration", "decoder_") if (reason := asked.runtime(part).available())]
+def _check(request: Delivery) -> None:
+    if not request.seconds or not all(2 / FRAME_RATE <= each < float("inf") for each in request.seconds):
+        raise InputError(f"Buckets of {list(request.seconds)} s; give one or more of at least {2 / FRAME_RATE} s each.")
+    if not 3 <= request.tokens <= MAX_PHONEMES + 2:
+        raise InputError(f"Room for {request.tokens} tokens; give 3 to {MAX_PHONEMES + 2}.")
+    absent = [reason for part in ("duration", "decoder_") if (reason := request.runtime(part).available())]
     if absent:
         raise InputError(absent[0])
 
 
-def _stages(model: Any, asked: Delivery) -> Iterator[tuple[str, torch.nn.Module, dict[str, Tensor]]]:
+def _stages(model: Any, request: Delivery) -> Iterator[tuple[str, torch.nn.Module, dict[str, Tensor]]]:
     """Yield name, module and example inputs of every program."""
     hidden, ref_s = model.predictor.text_encoder.d_model, torch.zeros(1, 2 * STYLE)
-    ids, some = torch.zeros(1, asked.tokens, dtype=torch.int64), torch.tensor([3])
+    ids, some = torch.zeros(1, request.tokens, dtype=torch.int64), torch.tensor([3])
     yield "duration", DurationStage(model), {"ids": ids, "length": some, "ref_s": ref_s, "speed": torch.ones(1)}
-    for name, frames in asked.buckets.items():
+    for name, frames in request.buckets.items():
         two = {"length": torch.tensor([2])}
         spread = torch.zeros(1, hidden + STYLE, frames)
         yield f"prosody_{name}", ProsodyStage(model), {"en": spread, "ref_s": ref_s, **two}
@@ -179,7 +179,7 @@ def _stages(model: Any, asked: Delivery) -> Iterator[tuple[str, torch.nn.Module,
             "n": torch.zeros(1, 2 * frames),
             "s": torch.zeros(1, STYLE),
         }
-        if asked.at_har:
+        if request.at_har:
             source = SourceStage(model.decoder)
             yield f"source_{name}", source, {**f0, **noise, **two}
             with torch.no_grad(), patched(model, EXPORT_PATCHES):

@@ -90,13 +90,13 @@ def first_that_parts(
     first = {name: near for name, (near, _) in nearest(known, known).items()}
     paired = _Paired(reference, candidate, known, own, nearest(own, known), nearest(known, own), first)
     count = sum(apart <= APART for _, apart in paired.pairs.values())
-    told = f"{count:,} of {len(own):,} values of {candidate.label} are in {reference.label} too."
+    note = f"{count:,} of {len(own):,} values of {candidate.label} are in {reference.label} too."
     begun = (next(paired.parting(), None), next(paired.replaced(), None))
     node = next(iter(sorted((one for one in begun if one is not None), key=lambda one: one.index)), None)
     changed = next(changed_parameters(reference, candidate), None)
     if changed is not None and (node is None or changed[0].index < node.index):
-        return paired.of_parameters(*changed), told
-    return None if node is None else paired.finding(node), told
+        return paired.of_parameters(*changed), note
+    return None if node is None else paired.finding(node), note
 
 
 @dataclass(frozen=True, eq=False)

@@ -150,8 +150,8 @@ def examined(
 
 def _run(file: OnnxFile, inputs: Mapping[str, np.ndarray], names: list[str]) -> dict[str, Value]:
     """Return the values of these names, some of which may be inputs."""
-    asked = [name for name in names if name not in inputs]
-    values = run_session(session_of(tapped(file.model, asked)), inputs) if asked else {}
+    inner = [name for name in names if name not in inputs]
+    values = run_session(session_of(tapped(file.model, inner)), inputs) if inner else {}
     return {name: inputs[name] for name in names if name in inputs} | values
 
 

@@ -144,8 +144,8 @@ def _compared(
 ) -> InspectionReport:
     """Add to a report where the file first parts from what is right."""
     known = reference.program(inputs)
-    found, told = first_that_parts(known, file, [inputs, *(varied(inputs, seed) for seed in (1, 2))])
-    return with_findings(report, found, told)
+    found, note = first_that_parts(known, file, [inputs, *(varied(inputs, seed) for seed in (1, 2))])
+    return with_findings(report, found, note)
 
 
 def _heard(report: InspectionReport, seen: FileRun, known: ComparedProgram | None = None) -> InspectionReport:

@@ -1,4 +1,4 @@
-"""ONNX files that others made, read with care: whatever is wrong with one is told in a sentence."""
+"""ONNX files that others made, read with care: whatever is wrong with one is said in a sentence."""
 
 from dataclasses import dataclass
 from functools import cached_property

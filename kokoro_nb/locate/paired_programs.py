@@ -33,7 +33,7 @@ PARTED = 1e-5  # of the peak of an output: what float32 could not show
 
 
 @dataclass(frozen=True)
-class Parting:
+class PartingPoint:
     """What the comparison found.
 
     Attributes
@@ -53,7 +53,7 @@ class Parting:
         return not (self.output.finite == 1 and self.output.of_peak <= PARTED)
 
 
-def parting(reference: Exported, given: Arrays, candidate: Exported, inputs: Arrays, backend: str) -> Parting:
+def parting(reference: Exported, given: Arrays, candidate: Exported, inputs: Arrays, backend: str) -> PartingPoint:
     """Compare a program with the one that it was rewritten from.
 
     Parameters
@@ -81,13 +81,13 @@ def parting(reference: Exported, given: Arrays, candidate: Exported, inputs: Arr
     seen = {name: _valid(np.asarray(own.outputs[name]), np.asarray(value)) for name, value in right.outputs.items()}
     known = {name: value for name, (_, value) in seen.items()}
     output = worst_output(known, {name: value for name, (value, _) in seen.items()})
-    if not Parting(None, output).matters:
-        return Parting(None, output)
+    if not PartingPoint(None, output).matters:
+        return PartingPoint(None, output)
     common = {tap.name for tap in own.taps if _occurs(tap, right)}
     parted = [tap for tap in own.taps if tap.name not in common and tap.name in _reaching(own, common)]
     if not parted:
-        return Parting(None, output)
-    return Parting(_culprit(parted, right, own, candidate, backend), output)
+        return PartingPoint(None, output)
+    return PartingPoint(_culprit(parted, right, own, candidate, backend), output)
 
 
 def _culprit(parted: list[Tap], right: Trace, own: Trace, candidate: Exported, backend: str) -> Culprit:

@@ -16,7 +16,7 @@ from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.failed_diagnosis import failed_diagnosis
 from kokoro_nb.locate.file_mechanisms import with_facts
 from kokoro_nb.locate.investigation import investigate, reference_trace
-from kokoro_nb.locate.paired_programs import Parting, other_program, parting
+from kokoro_nb.locate.paired_programs import PartingPoint, other_program, parting
 from kokoro_nb.locate.plain_cures import (
     as_the_reference,
     exported_anew,
@@ -183,7 +183,7 @@ def _reference_program(program: Any, given: Arrays) -> Exported:
     return healthy
 
 
-def _rewritten(alone: Diagnosis, found: Parting, runtime: Backend, healthy: Exported, given: Arrays) -> Diagnosis:
+def _rewritten(alone: Diagnosis, found: PartingPoint, runtime: Backend, healthy: Exported, given: Arrays) -> Diagnosis:
     """Return the diagnosis of a program beside what it was rewritten from, which it is further from than the runtime.
 
     What is wrong on the runtime itself comes after where the two part; its effect on the output is that on an output

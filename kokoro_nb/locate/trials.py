@@ -135,12 +135,12 @@ def _beyond_float16(subject: Subject) -> list[str]:
 
 def _mixed(subject: Subject, kept: tuple[str, ...], form: Exported | None) -> Any:
     """Return the outputs of a Core ML file in which these operators, by their names in eager, stay float32."""
-    from kokoro_nb.backends.coreml.precision import Mixed
+    from kokoro_nb.backends.coreml.precision import MixedPrecision
     from kokoro_nb.locate.precision.lens import converted
 
     runtime: Any = subject.runtime
     names = converted(form or subject.candidate, subject.inputs, subject.folder).names
-    mixed = Mixed(tuple(own for own, eager in names.items() if eager in kept))
+    mixed = MixedPrecision(tuple(own for own, eager in names.items() if eager in kept))
     return subject.outputs(form, replace(runtime, converter=replace(runtime.converter, precision=mixed)))
 
 

@@ -56,9 +56,9 @@ def _profiles(first: Investigation, results: Any, label: str, caption: str) -> A
     """Draw the local errors of all; the order is that of the program that was right."""
     named = results if isinstance(results, Mapping) else {one.backend: one for one in results}
     errors = {name: one.errors for name, one in named.items()}
-    asked = first.reference.requested or tuple(tap.operator for tap in first.reference.taps)
+    operators = first.reference.requested or tuple(tap.operator for tap in first.reference.taps)
     return local_error_profile(
-        errors, [one.name for one in asked], caption or "Error of each operator by itself", label
+        errors, [one.name for one in operators], caption or "Error of each operator by itself", label
     )
 
 

@@ -10,12 +10,12 @@ from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import on_rung
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.signature import checked
-from kokoro_nb.backends.taps import Untraced
+from kokoro_nb.backends.taps import UntracedProgram
 from kokoro_nb.locate import diagnose
 
 
 @dataclass(frozen=True)
-class Pt2Program(Untraced):  # it shows no results of its operators: its trace says so
+class Pt2Program(UntracedProgram):  # it shows no results of its operators: its trace says so
     module: Any
     inputs: tuple
     outputs: tuple

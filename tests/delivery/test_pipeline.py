@@ -138,7 +138,7 @@ def test_bad_input_is_one_sentence(speaker, asked, sentence):
     ("settings", "sentence"),
     [
         ({"seconds": ()}, "give one or more"),
-        ({"seconds": (0.01,)}, "0.05 s at least"),
+        ({"seconds": (0.01,)}, "at least 0.05 s"),
         ({"tokens": 2}, "give 3 to 512"),
         ({"voices": ("nobody",)}, "no voice 'nobody'"),
     ],

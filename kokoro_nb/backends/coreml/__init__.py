@@ -11,11 +11,11 @@ from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import Artifact, Failure, Program, Runnable, on_rung, quietly
 from kokoro_nb.backends.coreml.conversion import mil_program, model_of, places
 from kokoro_nb.backends.coreml.interface import Interface, interface, record
-from kokoro_nb.backends.coreml.precision import Mixed, Precision, compute_precision
+from kokoro_nb.backends.coreml.precision import MixedPrecision, Precision, compute_precision
 from kokoro_nb.backends.exported import Exported, output_specs
 from kokoro_nb.backends.mil.rounding import FLOAT32, Arithmetic
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
-from kokoro_nb.backends.taps import Untraced
+from kokoro_nb.backends.taps import UntracedProgram
 from kokoro_nb.time_spent import timed
 
 Route = Literal["export", "trace"]
@@ -23,7 +23,7 @@ Target = Literal["iOS17", "iOS18"]
 
 
 @dataclass(frozen=True)
-class CoreMlProgram(Untraced):
+class CoreMlProgram(UntracedProgram):
     """A model loaded by Core ML."""
 
     model: Any  # coremltools.models.MLModel
@@ -55,7 +55,7 @@ class CoreMl(FileBackend):
     ----------
     route : str
         ``export``: from the exported program; ``trace``: from `torch.jit.trace` of its module.
-    precision : str or Mixed
+    precision : str or MixedPrecision
         What the operators are typed to compute in: ``float32``, ``float16``, or float16 but for some. In a float16 file
         weights, constants and every result are stored as float16; what Core ML rounds inside an operator, the file does
         not say (see `mil.rounding.Arithmetic`). Inputs and outputs are float32 (or int32) in all three.
@@ -96,7 +96,7 @@ class CoreMl(FileBackend):
 
     def options(self) -> dict[str, Any]:
         """Return route, precision and target."""
-        precision = asdict(self.precision) if isinstance(self.precision, Mixed) else self.precision
+        precision = asdict(self.precision) if isinstance(self.precision, MixedPrecision) else self.precision
         return {"route": self.route, "precision": precision, "target": self.target}
 
     def graph(self, exported: Exported, arithmetic: Arithmetic = FLOAT32) -> Runnable:

@@ -8,7 +8,7 @@ from kokoro_nb.backends.coreml.naming import name_of
 
 
 @dataclass(frozen=True)
-class Mixed:
+class MixedPrecision:
     """float16, but for some operators.
 
     Attributes
@@ -36,13 +36,13 @@ class Mixed:
         )
 
 
-Precision = Literal["float32", "float16"] | Mixed
+Precision = Literal["float32", "float16"] | MixedPrecision
 
 
 def compute_precision(precision: Precision) -> Any:
     """Return the value for the ``compute_precision`` of `coremltools.convert`."""
     import coremltools as ct
 
-    if isinstance(precision, Mixed):
+    if isinstance(precision, MixedPrecision):
         return ct.transform.FP16ComputePrecision(op_selector=precision.op_selector)
     return {"float32": ct.precision.FLOAT32, "float16": ct.precision.FLOAT16}[precision]

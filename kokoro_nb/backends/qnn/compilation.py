@@ -10,14 +10,14 @@ from kokoro_nb.backends.qnn.target import require_taken
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledContext:
     """The result of a compilation."""
 
     nodes: tuple[tuple[str, str, str, str], ...]  # provider, name, domain, operator type of every node that was placed
     log: str  # of the session, verbose
 
 
-def compile_onnx(model: Path, context: Path, options: Mapping[str, str]) -> Compiled:
+def compile_onnx(model: Path, context: Path, options: Mapping[str, str]) -> CompiledContext:
     """Compile `model` and write `context`, an ONNX file, with the binary beside it; neither if the NPU takes no node.
 
     Parameters
@@ -37,10 +37,10 @@ def compile_onnx(model: Path, context: Path, options: Mapping[str, str]) -> Comp
     config = {"ep.context_enable": "1", "ep.context_file_path": str(context)}
     with Worker() as worker:
         answer = worker.ask("open", model=str(model), options=dict(options), config=config, verbose=True)
-        return Compiled(tuple(answer["nodes"]), worker.log())
+        return CompiledContext(tuple(answer["nodes"]), worker.log())
 
 
-def compile_checked(model: Path, context: Path, options: Mapping[str, str]) -> Compiled:
+def compile_checked(model: Path, context: Path, options: Mapping[str, str]) -> CompiledContext:
     """Compile `model` as `compile_onnx` does, and refuse an artefact that differs from what was requested.
 
     Raises

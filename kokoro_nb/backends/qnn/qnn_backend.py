@@ -20,14 +20,14 @@ from kokoro_nb.backends.qnn.compilation import compile_checked
 from kokoro_nb.backends.qnn.process import Worker
 from kokoro_nb.backends.qnn.target import checked_options
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
-from kokoro_nb.backends.taps import Untraced
+from kokoro_nb.backends.taps import UntracedProgram
 from kokoro_nb.time_spent import timed
 
 _ONNX = OnnxRuntime("onnxruntime")
 
 
 @dataclass(frozen=True)
-class QnnProgram(Untraced):
+class QnnProgram(UntracedProgram):
     """A context loaded by the provider, in a process of its own that lives as long as this object."""
 
     worker: Worker

@@ -44,7 +44,7 @@ class MendedRow:
 
 
 @dataclass(frozen=True)
-class Mended:
+class MendedDelivery:
     """A mended copy.
 
     Attributes
@@ -60,7 +60,7 @@ class Mended:
     left: DeliveryCheck
 
 
-def mend(check: DeliveryCheck, client: str, out: str | Path, seed: int = 0) -> Mended:
+def mend(check: DeliveryCheck, client: str, out: str | Path, seed: int = 0) -> MendedDelivery:
     """Write a copy of a checked folder in which what can be mended is.
 
     Parameters
@@ -105,7 +105,7 @@ def mend(check: DeliveryCheck, client: str, out: str | Path, seed: int = 0) -> M
                 change = _MENDS[rule](model, rules, path, seed)
                 onnx.save(model, draft / path)
                 rows.append(MendedRow(rule, change, measure, before, _measured(rule, model, draft / path)[1]))
-    return Mended(place, tuple(rows), check_delivery(place, client))
+    return MendedDelivery(place, tuple(rows), check_delivery(place, client))
 
 
 def _measured(rule: str, model: Any, path: Path) -> tuple[str, str]:

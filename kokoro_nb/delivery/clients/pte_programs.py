@@ -80,15 +80,15 @@ def lowered(module: nn.Module, signature: Signature, ranges: Ranges) -> bytes:
         {place: axes[axis] for place, axis in enumerate(rule.shape) if isinstance(axis, str)} or None for rule in inputs
     )
     example = tuple(_example(rule.dtype, [_most(axis, ranges) for axis in rule.shape]) for rule in inputs)
-    told = {METHOD: json.dumps(model_schema(signature, ranges))}
+    methods = {METHOD: json.dumps(model_schema(signature, ranges))}
     # MKL-DNN, where it is on, has shapes decide which kernel a convolution takes, and that narrows their ranges
     with torch.no_grad(), torch.backends.mkldnn.flags(enabled=False), quietly():
         program = torch.export.export(module, example, dynamic_shapes=shapes, strict=False)
         try:
-            edge = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()], constant_methods=told)
+            edge = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()], constant_methods=methods)
         except Exception as error:  # a partitioner's errors have no common class
             _log.warning("XNNPACK does not lower %s (%s); the portable kernels do.", type(module).__name__, error)
-            edge = to_edge_transform_and_lower(program, partitioner=[], constant_methods=told)
+            edge = to_edge_transform_and_lower(program, partitioner=[], constant_methods=methods)
         _require_room(edge.exported_program(), example)
         content: bytes = edge.to_executorch().buffer
     return content

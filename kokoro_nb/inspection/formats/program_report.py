@@ -269,7 +269,7 @@ def _whole(
     return found, notes
 
 
-def with_findings(report: InspectionReport, found: InspectionFinding | None, told: str) -> InspectionReport:
+def with_findings(report: InspectionReport, found: InspectionFinding | None, note: str) -> InspectionReport:
     """Return a report with what a comparison found added in its place."""
     findings = sorted([*report.findings, *([found] if found else [])], key=lambda one: (one.index < 0, one.index))
-    return replace(report, findings=tuple(findings), notes=(*report.notes, told))
+    return replace(report, findings=tuple(findings), notes=(*report.notes, note))

@@ -7,7 +7,7 @@ from typing import Any
 
 from kokoro_nb.backends.coreml.conversion import lowered_precision
 from kokoro_nb.backends.coreml.naming import name_of
-from kokoro_nb.backends.coreml.precision import Mixed, compute_precision
+from kokoro_nb.backends.coreml.precision import MixedPrecision, compute_precision
 from kokoro_nb.backends.mil.interpreter import Interpreter
 from kokoro_nb.backends.mil.rounding import FLOAT32, Arithmetic
 from kokoro_nb.backends.mil.saved_program import load_program
@@ -45,7 +45,7 @@ class PrecisionRepair:
 
     Attributes
     ----------
-    mixed : Mixed
+    mixed : MixedPrecision
         The operators that stay float32, in the order of execution: a precision for `CoreMl`, and code to paste.
     kept : tuple of str
         The same operators as eager has them: ``source.sine:sin``.
@@ -63,7 +63,7 @@ class PrecisionRepair:
         Whether every single operator was tried and cannot be left out. A smaller set of others may exist.
     """
 
-    mixed: Mixed
+    mixed: MixedPrecision
     kept: tuple[str, ...]
     operators: int
     tolerance: float
@@ -132,7 +132,7 @@ def repair(
     keep, rounds = _grown(bench, start)
     if shrink:
         keep = list(minimised(keep, lambda names: bench.good(bench.outcome(names))))
-    mixed = Mixed(tuple(keep))
+    mixed = MixedPrecision(tuple(keep))
     after = bench.compared(converted(full.exported, inputs, folder, mixed).program)
     kept = tuple(full.names[name] for name in keep)
     return PrecisionRepair(mixed, kept, len(bench.names), tolerance, before, after, tuple(rounds), bench.trials, shrink)
@@ -151,7 +151,7 @@ class _Bench:
         """Return the float16 program in which the operators `keep` are float32."""
         self.trials += 1
         program = load_program(self.full.path).program
-        lowered_precision(program, compute_precision(Mixed(tuple(keep))))
+        lowered_precision(program, compute_precision(MixedPrecision(tuple(keep))))
         return program
 
     def compared(self, program: Any) -> Parity:

@@ -44,7 +44,7 @@ def lens(
         Name of a parameter of its forward -> tensor. The findings hold for these values.
     folder : path, optional
         Where artefacts are kept.
-    precision : str or Mixed
+    precision : str or MixedPrecision
         ``float16``, or what `keep_float32.repair` found.
     arithmetic : Arithmetic
         Of the float16 file: float32 accumulation, or strict.

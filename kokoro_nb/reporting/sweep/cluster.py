@@ -37,8 +37,8 @@ def resources_here(wanted: Collection[str] | None = None) -> dict[str, int]:
         from kokoro_nb.backends import BACKENDS
 
         sought = {**{name: name for name in BACKENDS}, **ALIASES}
-        asked = sought if wanted is None else [name for name in sought if name in wanted]
-        found = [name for name in asked if not absence(BACKENDS[sought[name]])]
+        wished = sought if wanted is None else [name for name in sought if name in wanted]
+        found = [name for name in wished if not absence(BACKENDS[sought[name]])]
         if (wanted is None or "cuda" in wanted) and torch.cuda.is_available():
             found.append("cuda")
     return dict.fromkeys(found, 1)

@@ -14,7 +14,7 @@ import numpy as np
 from kokoro_nb.backends.base import Artifact, Failure
 from kokoro_nb.backends.exported import Exported, as_exported
 from kokoro_nb.backends.signature import Arrays, checked
-from kokoro_nb.studies.executorch_0_7.norm_kernel import Accumulating
+from kokoro_nb.studies.executorch_0_7.norm_kernel import AccumulatingNorm
 from kokoro_nb.traces.operators import Taps, chosen
 from kokoro_nb.traces.trace import Keep, Recorder, Trace
 
@@ -57,7 +57,7 @@ class StaleProgram:
     """A loaded program: every call finds the memory of its norms as the one before left it."""
 
     exported: Exported
-    kernels: dict[str, Accumulating] = field(default_factory=dict)
+    kernels: dict[str, AccumulatingNorm] = field(default_factory=dict)
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         """Run once: see `base.Program.run`."""
@@ -81,7 +81,7 @@ class StaleProgram:
             if "instance_norm" in operator.op:
                 read = operator.inputs[0]
                 x = values[read] if read in values else arrays[read.removeprefix("input:")]
-                kernel = self.kernels.setdefault(name, Accumulating(x.shape[1]))
+                kernel = self.kernels.setdefault(name, AccumulatingNorm(x.shape[1]))
                 result = made = torch.from_numpy(np.asarray(kernel(np.asarray(x)), np.float32))
             values[name] = result.numpy().copy()
             if recorder is not None and recorder.wants(name):

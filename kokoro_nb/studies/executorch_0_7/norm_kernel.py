@@ -5,7 +5,7 @@ import numpy as np
 EPSILON = 1e-5  # of `torch.nn.InstanceNorm1d`
 
 
-class Accumulating:
+class AccumulatingNorm:
     """`_native_batch_norm_legit.no_stats` as the portable kernel of ExecuTorch 0.7.0 computes it.
 
     It adds sums and sums of squares to the memory of its second and third output, the mean and the inverse deviation,

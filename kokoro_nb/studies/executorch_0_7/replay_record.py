@@ -120,7 +120,7 @@ class Replay:
     frames : int
         Length of the decoder, 40 to the second.
     predicted : tuple of dict
-        Of the norm alone, per call: its error against eager, and against `kernel.Accumulating`, of the peak.
+        Of the norm alone, per call: its error against eager, and against `kernel.AccumulatingNorm`, of the peak.
     search : dict
         Norms of the block of `plan.SYMPTOM`, and which is the first wrong one: see `search.search`.
     recorded : bool

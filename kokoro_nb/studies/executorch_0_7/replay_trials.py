@@ -21,7 +21,7 @@ from kokoro_nb.models import frame_cuts, stages
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import patched
 from kokoro_nb.studies.executorch_0_7.arena import norm_memory
-from kokoro_nb.studies.executorch_0_7.norm_kernel import Accumulating
+from kokoro_nb.studies.executorch_0_7.norm_kernel import AccumulatingNorm
 from kokoro_nb.studies.executorch_0_7.replay_plan import (
     AFTER,
     ALONE,
@@ -134,13 +134,13 @@ def execute(bench: ReplayBench, trial: ReplayTrial) -> tuple[ReplayOutcome, Outp
 
 
 def predicted(bench: ReplayBench) -> tuple[dict[str, float], ...]:
-    """Call the norm alone five times; compare each answer with eager and with `norm_kernel.Accumulating`."""
+    """Call the norm alone five times; compare each answer with eager and with `norm_kernel.AccumulatingNorm`."""
     exported, inputs = bench.exported(NORM)
     runtime = backend(NORM.backend)
     assert not isinstance(exported, Failure)
     double = _once("eager-float64", exported, inputs)
     program = runtime.load(runtime.export(exported, inputs, bench.folder))
-    suspect, x = Accumulating(CHANNELS), as_array("input", inputs["input"])
+    suspect, x = AccumulatingNorm(CHANNELS), as_array("input", inputs["input"])
     rows = []
     for number in range(CALLS):
         given = _only(program.run(inputs))

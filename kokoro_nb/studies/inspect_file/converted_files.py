@@ -1,6 +1,6 @@
 """Two files as people make them: the voice's source in float16, its decoder in int8, by ONNX Runtime's own tools.
 
-Neither tool is told anything: the source is converted whole, and every convolution and product is quantised, ranges
+Neither tool is given exceptions: the source is converted whole; every convolution and product is quantised, with ranges
 taken from the very utterance that is spoken.
 """
 

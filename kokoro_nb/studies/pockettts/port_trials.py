@@ -136,12 +136,12 @@ def _submodels(model: TTSModel, right: PackageReference, name: str, folder: str 
     calls = last_calls(right.calls)
     parts = {part: converted(name, right.modules[part].module, calls[part], folder) for part in ("text", "flow")}
     stateful = converted(name, PackageStep(model), calls["conditioning step"], folder)
-    told = "; ".join(f"{part}: {found}" for part, found in parts.items())
+    listed = "; ".join(f"{part}: {found}" for part, found in parts.items())
     return PortTrial(
         3,
         "text encoder, flow, Mimi and stop as models of their own",
         "parts convert; caches and order stay in PyTorch",
-        f"{told}; the package's own transformer with its state: {stateful}",
+        f"{listed}; the package's own transformer with its state: {stateful}",
         stateful.failure is not None and all(found.failure is None for found in parts.values()),
         "state as inputs and outputs, position as a tensor, the whole cache read under a mask",
     )

@@ -9,7 +9,7 @@ from torch import nn
 
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.coreml import conversion
-from kokoro_nb.backends.coreml.precision import Mixed
+from kokoro_nb.backends.coreml.precision import MixedPrecision
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.faults import Fault, plant
 
@@ -73,7 +73,7 @@ def test_float16_casts_every_operator_and_leaves_the_interface(coreml, run, spec
 
 def test_mixed_precision_keeps_what_it_names_in_float32(coreml, spec_of, tmp_path):
     module = Function(lambda x: torch.sin(x) * 2 + x)
-    made = replace(coreml, precision=Mixed(("sin", "mul"))).export(module, X, tmp_path)
+    made = replace(coreml, precision=MixedPrecision(("sin", "mul"))).export(module, X, tmp_path)
     kinds = _dtypes(spec_of(made))
     assert (kinds["sin"], kinds["mul"], kinds["add_cast_fp16"]) == ("FLOAT32", "FLOAT32", "FLOAT16")
     assert made.path != replace(coreml, precision="float16").export(module, X, tmp_path).path

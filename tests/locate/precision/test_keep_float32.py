@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from kokoro_nb.backends import BACKENDS
-from kokoro_nb.backends.coreml.precision import Mixed
+from kokoro_nb.backends.coreml.precision import MixedPrecision
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.precision.keep_float32 import repair
 from kokoro_nb.locate.precision.lens import lens
@@ -82,7 +82,7 @@ def test_leaving_any_of_them_out_is_not_good(found, folder):
     # the known-bad controls: each is really converted
     for name in found.mixed.keep:
         rest = tuple(other for other in found.mixed.keep if other != name)
-        assert lens(Source(), INPUTS, folder, precision=Mixed(rest)).worst.of_peak > TOLERANCE
+        assert lens(Source(), INPUTS, folder, precision=MixedPrecision(rest)).worst.of_peak > TOLERANCE
 
 
 def test_the_code_to_paste_does_the_same_in_a_plain_conversion(found, folder):

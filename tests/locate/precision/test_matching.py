@@ -6,7 +6,7 @@ from torch import nn
 
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.coreml import CoreMl
-from kokoro_nb.backends.coreml.precision import Mixed
+from kokoro_nb.backends.coreml.precision import MixedPrecision
 from kokoro_nb.backends.mil.saved_program import load_program
 from kokoro_nb.locate.precision.matching import matched, operations, read
 
@@ -79,7 +79,7 @@ def test_a_file_in_which_nothing_was_cast_is_matched_with_itself(program):
 
 def test_the_casts_around_kept_operators_are_inserted_ones(program):
     full = program("export", "float32")
-    half = program("export", Mixed(("conv1d", "linear")))
+    half = program("export", MixedPrecision(("conv1d", "linear")))
     found = matched(full, half)
     assert found.unmatched == ()
     # out of each of the two, into which x goes as it is; and behind a transposition that bears the output's name
