@@ -79,12 +79,20 @@ class TextToAudio(TextPart):
 
     def features(self, input_ids: Tensor, style: Tensor, speed: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return durations, (1, tokens) int64, and the decoder's asr, f0 and n."""
+        lasting, d, t_en = self.text_features(input_ids, style, speed)
+        return lasting, *self.frame_features(lasting, d, t_en, style)
+
+    def text_features(self, input_ids: Tensor, style: Tensor, speed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return durations, (1, tokens) int64, and both kinds of features of each token."""
         every = torch.ones_like(input_ids)
         with token_cuts.over_text(input_ids.shape[1], every) as (_, mask, padding):
-            lasting, d, t_en = token_cuts.predicted(self, input_ids, style[:, STYLE:], speed, mask, padding)
+            return token_cuts.predicted(self, input_ids, style[:, STYLE:], speed, mask, padding)
+
+    def frame_features(self, lasting: Tensor, d: Tensor, t_en: Tensor, style: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the decoder's asr, f0 and n for tokens that last so long."""
         token = spread(lasting)
         f0, n = frame_cuts.prosody(self.predictor, d[:, token].transpose(1, 2), style[:, STYLE:])
-        return lasting, t_en[:, :, token], f0, n
+        return t_en[:, :, token], f0, n
 
     def noise(self, f0: Tensor) -> Tensor:
         """Return the noise for a pitch of (1, 2 * frames): (1, 600 * frames, 9), standard deviations."""

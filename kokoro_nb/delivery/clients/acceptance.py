@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -21,6 +22,7 @@ from kokoro_nb.models.patches import class_patches
 from kokoro_nb.models.speaking import TextToAudio
 
 Speak = Callable[[str, Path, Sequence[Request]], list[np.ndarray]]
+Durations = Literal["equal", "equal after float16", "other"]
 
 
 @dataclass(frozen=True)
@@ -32,11 +34,12 @@ class Acceptance:
     client, dtype, voice : str
     ids : int
         Between the two pads.
-    durations_equal : bool
-        Whether each token lasts as long as in PyTorch.
+    durations : {"equal", "equal after float16", "other"}
+        Whether each token lasts as long as in PyTorch; where not, whether it does as soon as PyTorch's values are
+        rounded to float16 where the client's contract hands them from program to program.
     from_har : float, dB
-        PyTorch's audio over the difference from the client's, both computed from the client's own `har`; NaN if they
-        are of different lengths.
+        PyTorch's audio over the difference from the client's, both computed from the client's own `har` and at its own
+        durations; NaN if those are ``other``.
     bytes : int
         Size of the program.
     seconds : float
@@ -47,10 +50,15 @@ class Acceptance:
     dtype: str
     voice: str
     ids: int
-    durations_equal: bool
+    durations: Durations
     from_har: float
     bytes: int
     seconds: float
+
+    @property
+    def durations_right(self) -> bool:
+        """Whether the durations are PyTorch's, but for float16 that the contract asks for."""
+        return self.durations != "other"
 
 
 def accept(
@@ -97,38 +105,45 @@ def accept(
     for request, audio, table in zip(requests, spoken, tables, strict=True):
         said = read_tapped(audio)
         ids, count = [0, *(symbols[symbol] for symbol in request.symbols), 0], len(request.symbols)
-        equal, ratio = judged(kokoro, ids, table[count - 1], request.speed, said)
-        rows.append(Acceptance(rules.label, about.dtype, request.voice, count, equal, ratio, size, seconds))
+        durations, ratio = judged(kokoro, ids, table[count - 1], request.speed, said)
+        rows.append(Acceptance(rules.label, about.dtype, request.voice, count, durations, ratio, size, seconds))
     return rows
 
 
 def judged(
-    kokoro: Kokoro, ids: Sequence[int], style: torch.Tensor, speed: float, said: TappedAudio
-) -> tuple[bool, float]:
-    """Return whether the durations are PyTorch's, and PyTorch's audio over the difference from a client's, dB.
+    kokoro: Kokoro,
+    ids: Sequence[int],
+    style: torch.Tensor,
+    speed: float,
+    said: TappedAudio,
+    rounded: np.ndarray | None = None,
+) -> tuple[Durations, float]:
+    """Return how the durations compare with PyTorch's, and PyTorch's audio over the difference from a client's, dB.
 
-    Both are computed from the client's own `har`; the figure is NaN where the durations differ.
+    Both sides are computed from the client's own `har`; the figure is NaN where the durations are ``other``.
+
+    Parameters
+    ----------
+    kokoro : Kokoro
+    ids : sequence of int
+        With both pads.
+    style : torch.Tensor, shape (1, 256)
+    speed : float
+    said : TappedAudio
+    rounded : numpy.ndarray, shape (tokens,), int64, optional
+        PyTorch's durations if values are rounded where the client's contract hands on float16.
     """
-    ours, reference = from_their_har(kokoro, torch.tensor([list(ids)]), style, speed, said)
-    if not np.array_equal(ours, said.durations):
-        return False, float("nan")
-    error = np.sum((said.audio.astype(np.float64) - reference) ** 2)
-    return True, float(10 * np.log10(np.sum(reference**2) / error)) if error else float("inf")
-
-
-def from_their_har(
-    kokoro: Kokoro, ids: torch.Tensor, style: torch.Tensor, speed: float, said: TappedAudio
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return PyTorch's durations, (tokens,) int64, and its audio, (samples,) float64, from the `har` of a client.
-
-    The model is as published: no patch, torch's own istft.
-    """
-    with torch.no_grad(), class_patches(()):
+    with torch.no_grad(), class_patches(()):  # the model as published, with torch's own istft
         module = TextToAudio(kokoro.model).eval()
-        lasting, asr, f0, n = module.features(ids, style, torch.tensor([speed], dtype=torch.float32))
-        durations = lasting[0].numpy()
-        if not np.array_equal(durations, said.durations):
-            return durations, np.zeros(0)
+        own, d, t_en = module.text_features(torch.tensor([list(ids)]), style, torch.tensor([speed]))
+        durations: Durations = "equal"
+        if not np.array_equal(own[0].numpy(), said.durations):
+            if rounded is None or not np.array_equal(rounded, said.durations):
+                return "other", float("nan")
+            durations = "equal after float16"
+        asr, f0, n = module.frame_features(torch.tensor(said.durations)[None], d, t_en, style)
         har = torch.tensor(said.har)
         audio = frame_cuts.from_har(kokoro.model.decoder, asr, f0, n, style[:, :STYLE], har)
-    return durations, audio.reshape(-1).numpy().astype(np.float64)
+    reference = audio.reshape(-1).numpy().astype(np.float64)
+    error = np.sum((said.audio.astype(np.float64) - reference) ** 2)
+    return durations, float(10 * np.log10(np.sum(reference**2) / error)) if error else float("inf")

@@ -17,7 +17,10 @@ from kokoro_nb.delivery.clients.har_tap import TappedAudio
 from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.delivery.clients.mlpackage_stages import exported_packages
 from kokoro_nb.delivery.clients.speech_program import NoiseChoice
+from kokoro_nb.models import seven_stages
+from kokoro_nb.models.architecture import STYLE
 from kokoro_nb.models.kokoro import Kokoro
+from kokoro_nb.models.patches import class_patches
 
 
 def accept_chain(
@@ -53,10 +56,27 @@ def accept_chain(
         said = chained_host(folder, rules).utter(request)
         seconds = time.perf_counter() - begun
         style, (har, same) = table[len(said.ids) - 3], _har(said, twin)
-        equal, ratio = judged(kokoro, said.ids, style, request.speed, TappedAudio(said.durations, har, said.audio))
-        ratio = ratio if same else float("nan")
-        rows.append(Acceptance(rules.label, about.dtype, request.voice, len(said.ids) - 2, equal, ratio, size, seconds))
+        rounded = through_float16(kokoro, said.ids, style, request.speed) if twin else None
+        tapped = TappedAudio(said.durations, har, said.audio)
+        durations, ratio = judged(kokoro, said.ids, style, request.speed, tapped, rounded)
+        ratio, count = ratio if same else float("nan"), len(said.ids) - 2
+        rows.append(Acceptance(rules.label, about.dtype, request.voice, count, durations, ratio, size, seconds))
     return rows
+
+
+def through_float16(kokoro: Kokoro, ids: Sequence[int], style: torch.Tensor, speed: float) -> np.ndarray:
+    """Return PyTorch's durations, (tokens,) int64, for FluidAudio: BERT's values, style and speed become float16.
+
+    Its contract declares those inputs so; 1.2 is 1.2001953125 there, and a duration near a half is rounded otherwise.
+    """
+    tokens, style_s = torch.tensor([list(ids)]), style[:, STYLE:]
+    every = torch.ones_like(tokens)
+    with torch.no_grad(), class_patches(()):
+        handed = (seven_stages.AlbertStage(kokoro.model).eval()(tokens, every), style_s, torch.tensor([speed]))
+        bert_dur, style_s, rate = (value.half().float() for value in handed)
+        stage = seven_stages.PostAlbertStage(kokoro.model).eval()
+        lasting, _, _ = stage(bert_dur, tokens, style_s, rate, every)
+    return lasting[0].round().clamp(min=1).long().numpy()
 
 
 def _har(said: ChainedUtterance, twin: StageProgram | None) -> tuple[np.ndarray, bool]:

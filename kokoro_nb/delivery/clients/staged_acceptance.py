@@ -61,10 +61,11 @@ def accept_pair(
         audio, har = twin(*said.given)
         tokens, mask = (value[0] for value in said.given[:2])
         tapped = TappedAudio(said.durations[mask], har, said.audio)
-        equal, ratio = judged(kokoro, tokens[mask].tolist(), table[int(mask.sum()) - 3], request.speed, tapped)
+        durations, ratio = judged(kokoro, tokens[mask].tolist(), table[int(mask.sum()) - 3], request.speed, tapped)
         if not np.array_equal(audio.reshape(-1), said.audio):
             ratio = float("nan")
-        equal = equal and not said.durations[~mask].any()
+        if said.durations[~mask].any():
+            durations = "other"
         count = int(mask.sum()) - 2
-        rows.append(Acceptance(rules.label, about.dtype, request.voice, count, equal, ratio, size, seconds))
+        rows.append(Acceptance(rules.label, about.dtype, request.voice, count, durations, ratio, size, seconds))
     return rows

@@ -35,7 +35,7 @@ class ClientSpeech:
     versions : dict
         ``PyTorch`` and each client -> audio, (samples,) float32.
     rows : list of dict
-        For each client: who spoke, whether durations are PyTorch's, dB from its own `har`, size, seconds.
+        For each client: who spoke, how durations compare with PyTorch's, dB from its own `har`, size, seconds.
     absent : dict
         Client -> why it did not speak itself; what it would do was imitated then.
     sample_rate : int, Hz
@@ -66,8 +66,19 @@ class ClientSpeech:
 
     @property
     def durations_equal(self) -> bool:
-        """Whether all durations are PyTorch's."""
-        return all(row["durations equal"] for row in self.rows)
+        """Whether all durations are PyTorch's, where no float16 is handed on."""
+        return all(row["durations"] == "equal" for row in self.rows if row["between stages"] == "float32")
+
+    @property
+    def durations_explained(self) -> bool:
+        """Whether those of the others are PyTorch's, or are as soon as the same values are rounded there."""
+        return all(row["durations"] != "other" for row in self.rows if row["between stages"] == "float16")
+
+    @property
+    def of_one_length(self) -> list[dict[str, np.ndarray]]:
+        """The versions, those of one length together, in the order of their first."""
+        lengths = dict.fromkeys(map(len, self.versions.values()))
+        return [{name: y for name, y in self.versions.items() if len(y) == length} for length in lengths]
 
 
 def spoken_by_clients(
@@ -103,7 +114,7 @@ def spoken_by_clients(
                 "client": row.client,
                 "spoken by": speaker(client),
                 "between stages": between_stages(client),
-                "durations equal": row.durations_equal,
+                "durations": row.durations,
                 "dB from the same har": row.from_har,
                 "program (MB)": row.bytes / 1e6,
                 "load and speak (s)": row.seconds,

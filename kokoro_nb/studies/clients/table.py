@@ -35,7 +35,7 @@ class ClientTableRow:
     verdict : {"pass", "fail", "skip"}
         ``pass`` where it speaks with PyTorch's durations and feeds what its contract says.
     durations : str
-        ``equal`` or ``other``.
+        See `acceptance.Acceptance`.
     from_har : float, dB
         See `acceptance.Acceptance`; NaN where there is none.
     fed : str
@@ -96,11 +96,11 @@ def _spoken(kokoro: Kokoro, about: tuple[str, str, Dtype, str], folder: Path, fe
     made = deliver_to(kokoro, client, folder, dtype=dtype, force=True, room=sizes_for(client, SIZES))
     requests, table = [Request(SYMBOLS, made.voices[0])], load_voice(kokoro, kokoro.default_voice)
     (row,) = accept_any(kokoro, client, folder, requests, [table])
-    right = row.durations_equal and fed == "none"
+    right = row.durations_right and fed == "none"
     return ClientTableRow(
         *about,
         "pass" if right else "fail",
-        "equal" if row.durations_equal else "other",
+        row.durations,
         row.from_har,
         "as the contract" if fed == "none" else fed,
         row.bytes / 1e6,

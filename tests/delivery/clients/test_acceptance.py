@@ -2,16 +2,21 @@
 
 import numpy as np
 import pytest
+import torch
 
 from kokoro_nb.delivery.clients import client_programs
-from kokoro_nb.delivery.clients.acceptance import accept
+from kokoro_nb.delivery.clients.acceptance import accept, judged
+from kokoro_nb.delivery.clients.chained_acceptance import through_float16
 from kokoro_nb.delivery.clients.client_delivery import vocabulary
 from kokoro_nb.delivery.clients.client_programs import ClientEnded, Request, absence, speak_in
 from kokoro_nb.delivery.clients.delivery_check import check_delivery
-from kokoro_nb.delivery.clients.har_tap import read_tapped
+from kokoro_nb.delivery.clients.har_tap import TappedAudio, read_tapped
 from kokoro_nb.delivery.clients.imitation import imitate
 from kokoro_nb.delivery.clients.probe import compare_reading, read_probe, write_probe
 from kokoro_nb.errors import InputError
+from kokoro_nb.models.architecture import STYLE
+from kokoro_nb.models.seven_stages import AlbertStage, PostAlbertStage
+from kokoro_nb.models.speaking import TextToAudio
 from kokoro_nb.models.voices import load_voice
 
 CLIENTS = ("kokoro-onnx", "sherpa-onnx", "kokoro.js")
@@ -37,7 +42,7 @@ def test_the_file_says_what_pytorch_says_from_the_same_har(deliveries, voiced, d
     tables = [load_voice(voiced, request.voice) for request in _requests()]
     rows = accept(voiced, "kokoro-onnx", deliveries("kokoro-onnx", dtype), _requests(), tables, imitate)
     assert [row.ids for row in rows] == [len(SYMBOLS), 2]
-    assert all(row.durations_equal for row in rows)
+    assert all(row.durations == "equal" for row in rows)
     assert all(row.from_har > least for row in rows)
 
 
@@ -56,7 +61,7 @@ def said(deliveries, voiced):
 
     requests, table = _requests()[1:], load_voice(voiced, "alto")
     (row,) = accept(voiced, "kokoro-onnx", deliveries("kokoro-onnx"), requests, [table], recorded)
-    assert row.durations_equal
+    assert row.durations == "equal"
     assert row.from_har > 100
     return heard[0]
 
@@ -86,7 +91,49 @@ def test_audio_of_an_untapped_file_is_not_read():
 def test_the_wrong_row_of_the_table_is_not_accepted(deliveries, voiced, said):
     requests, table = _requests()[1:], load_voice(voiced, "alto").roll(1, 0)
     (row,) = accept(voiced, "kokoro-onnx", deliveries("kokoro-onnx"), requests, [table], lambda *_: [said])
-    assert not (row.durations_equal and row.from_har > 100)
+    assert not (row.durations_right and row.from_har > 100)
+
+
+def _unrounded(voiced, speed):
+    """Return ids, the voice's row and PyTorch's own durations at a speed."""
+    ids, row = [0, *(voiced.model.vocab[symbol] for symbol in SYMBOLS), 0], load_voice(voiced, "bass")[len(SYMBOLS) - 1]
+    with torch.no_grad():
+        lasting, _, _ = TextToAudio(voiced.model).eval().text_features(torch.tensor([ids]), row, torch.tensor([speed]))
+    return ids, row, lasting[0].numpy()
+
+
+def test_other_durations_are_accepted_only_where_float16_gives_them(voiced):
+    ids, row, own = _unrounded(voiced, 1.0)
+    other = own + np.eye(len(own), dtype=own.dtype)[3]
+    frames = int(other.sum())
+    said = TappedAudio(other, np.zeros((1, 22, 120 * frames + 1), np.float32), np.zeros(600 * frames, np.float32))
+    assert judged(voiced, ids, row, 1.0, said, other) == ("equal after float16", 0.0)
+    for rounded in (None, own, other + 1):
+        durations, from_har = judged(voiced, ids, row, 1.0, said, rounded)
+        assert durations == "other"
+        assert np.isnan(from_har)
+
+
+def test_float16_moves_durations_near_a_half_alone(voiced):
+    ids, _, _ = _unrounded(voiced, 1.0)
+    tokens, row = torch.tensor([ids]), load_voice(voiced, "bass")[len(SYMBOLS) - 1]
+    every = torch.ones_like(tokens)
+    with torch.no_grad():
+        bert_dur = AlbertStage(voiced.model).eval()(tokens, every)
+        raw, _, _ = PostAlbertStage(voiced.model).eval()(bert_dur, tokens, row[:, STYLE:], torch.ones(1), every)
+    longest = float(raw.max())
+    half = longest / (np.floor(longest) - 0.5)  # the speed at which it lasts a half more than a whole number
+    near = [_moved(voiced, half * (1 + off)) for off in np.linspace(-1e-3, 1e-3, 21)]
+    assert 0 < np.mean(near) < 1
+    assert not _moved(voiced, longest / np.floor(longest))
+
+
+def _moved(voiced, speed):
+    """Return whether the longest token lasts another time after float16."""
+    ids, row, own = _unrounded(voiced, speed)
+    rounded = through_float16(voiced, ids, row, speed)
+    assert np.abs(rounded - own).max() <= 1
+    return rounded[own.argmax()] != own.max()
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -94,7 +141,7 @@ def test_the_client_itself_says_what_pytorch_says(deliveries, voiced, client):
     _require(client)
     tables = [load_voice(voiced, request.voice) for request in _requests()]
     rows = accept(voiced, client, deliveries(client), _requests(), tables)
-    assert all(row.durations_equal for row in rows)
+    assert all(row.durations == "equal" for row in rows)
     assert all(row.from_har > 100 for row in rows)
 
 

@@ -237,10 +237,10 @@ def test_a_delivery_says_what_pytorch_says(voiced, tmp_path, client):
     tables = [load_voice(voiced, request.voice) for request in requests]
     rows = accept_pair(voiced, client, tmp_path / "folder", requests, tables)
     assert [row.ids for row in rows] == [len(SYMBOLS), 5]
-    assert all(row.durations_equal for row in rows)
+    assert all(row.durations == "equal" for row in rows)
     assert all(row.from_har > 95 for row in rows)
     other = accept_pair(voiced, client, tmp_path / "folder", requests[:1], [tables[0].roll(1, 0)])
-    assert not (other[0].durations_equal and other[0].from_har > 95)
+    assert not (other[0].durations_right and other[0].from_har > 95)
     with pytest.raises(InputError, match="which the client stretches"):
         accept_pair(voiced, client, tmp_path / "folder", [Request("h", "alto", speed=3.0)], tables[1:])
 

@@ -35,10 +35,30 @@ def test_every_client_is_imitated_and_says_what_pytorch_says(spoken):
 
 def test_one_wrong_client_makes_the_whole_wrong(spoken):
     speech, _ = spoken
-    rows = [*speech.rows[1:], {**speech.rows[0], "durations equal": False, "dB from the same har": float("nan")}]
+    rows = [*speech.rows[1:], {**speech.rows[0], "durations": "other", "dB from the same har": float("nan")}]
     wrong = type(speech)(speech.versions, rows, speech.absent)
     assert not wrong.durations_equal
     assert np.isnan(wrong.worst)
+
+
+def test_what_float16_explains_is_accepted_where_float16_is_handed_on_alone(spoken):
+    speech, _ = spoken
+    after = {**speech.rows[0], "durations": "equal after float16"}
+    for between, durations, equal, explained in (
+        ("float32", "equal after float16", False, True),
+        ("float16", "equal after float16", True, True),
+        ("float16", "other", True, False),
+    ):
+        row = {**after, "between stages": between, "durations": durations}
+        one = type(speech)(speech.versions, [*speech.rows[1:], row], speech.absent)
+        assert (one.durations_equal, one.durations_explained) == (equal, explained)
+
+
+def test_versions_of_another_length_stand_by_themselves(spoken):
+    speech, _ = spoken
+    versions = {"PyTorch": np.zeros(8), "short": np.zeros(6), "also": np.zeros(8)}
+    each = type(speech)(versions, speech.rows, {}).of_one_length
+    assert [list(group) for group in each] == [["PyTorch", "also"], ["short"]]
 
 
 def test_each_fault_is_heard_and_caught(spoken, narrow):
