@@ -64,12 +64,18 @@ MEASURES: Mapping[str, tuple[int, int]] = {
     "kokoro_nb.listening.spectral_agreement.spectral_agreement": (0, 2),
     "kokoro_nb.listening.joins.short_time_level": (0, 0),
 }
-LIMITS = frozenset(("limit", "tolerance", "floor", "bound", "expected", "limits", "distance_limit", "inputs_limit"))
-"""Fields of a result that say what is demanded, and not what was measured."""
+LIMITS = frozenset(
+    ("limit", "tolerance", "floor", "bound", "expected", "limits", "distance_limit", "inputs_limit", "given_length")
+)
+"""Fields of a result that say what is demanded or was set, and not what was measured."""
 
 
 def _count(value: Any) -> Any:
     return value + 1 if _is_count(value) else value
+
+
+def _no_count(value: Any) -> Any:
+    return value * 0 if _is_count(value) or (isinstance(value, np.ndarray) and value.dtype.kind in "iu") else value
 
 
 def _name(value: Any) -> Any:
@@ -126,12 +132,14 @@ def _failed(value: Any) -> Any:
 RESULT_FAULTS: Mapping[str, Value] = {
     "figures eight times as large": lambda value: value * 8 if _is_figure(value) else value,
     "figures a hundredth": lambda value: value / 100 if _is_figure(value) else value,
+    "figures one higher": lambda value: value + 1 if _is_figure(value) else value,
     "figures of other sign": lambda value: -value if _is_figure(value) else value,
     "one name for all": lambda value: "the same" if isinstance(_name(value), str) else value,
     "an export that fails": _failed,
     "each row eight times the last": lambda value: _graded(value, 8.0),
     "each row an eighth of the last": lambda value: _graded(value, 1 / 8),
     "counts off by one": _count,
+    "no counts": _no_count,
     "yes for no": lambda value: not value if isinstance(value, bool | np.bool_) else value,
     "another's name": _name,
     "rows exchanged": _exchanged,

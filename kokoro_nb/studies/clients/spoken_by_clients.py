@@ -66,13 +66,15 @@ class ClientSpeech:
 
     @property
     def durations_equal(self) -> bool:
-        """Whether all durations are PyTorch's, where no float16 is handed on."""
-        return all(row["durations"] == "equal" for row in self.rows if row["between stages"] == "float32")
+        """Whether all durations are PyTorch's, where no float16 is handed on; not where nobody spoke so."""
+        found = [row["durations"] == "equal" for row in self.rows if row["between stages"] == "float32"]
+        return bool(found) and all(found)
 
     @property
     def durations_explained(self) -> bool:
         """Whether those of the others are PyTorch's, or are as soon as the same values are rounded there."""
-        return all(row["durations"] != "other" for row in self.rows if row["between stages"] == "float16")
+        found = [row["durations"].startswith("equal") for row in self.rows if row["between stages"] == "float16"]
+        return bool(found) and all(found)
 
     @property
     def of_one_length(self) -> list[dict[str, np.ndarray]]:

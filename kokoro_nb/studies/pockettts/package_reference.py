@@ -39,9 +39,8 @@ class PackageReference:
     steps: Speech
     calls: tuple[StepCall, ...]
 
-    @property
     def apart(self) -> dict[str, float]:
-        """How far the steps are from the package's own code, by tensor: largest difference, of that tensor's peak.
+        """Return how far the steps are from the package's own code, by tensor: largest difference, of its peak.
 
         Of the language model's caches what is written.
         """

@@ -30,9 +30,8 @@ class WholeConversion:
     expected: tuple[int, ...] = ()
     found: tuple[int, ...] = ()
 
-    @property
     def wrong(self) -> int:
-        """Utterances of the wrong length; all of them where nothing was converted."""
+        """Return how many utterances are of the wrong length; all of them where nothing was converted."""
         if not self.found:
             return len(self.expected)
         return sum(one != other for one, other in zip(self.expected, self.found, strict=True))

@@ -43,9 +43,8 @@ class NpuFit:
     no_compiler: str
     disagreements: tuple[NpuDisagreement, ...]
 
-    @property
     def blocked(self) -> list[AuditedNode]:
-        """Nodes of the delivery that block the NPU, or that the table does not know."""
+        """Return the nodes of the delivery that block the NPU, or that the table does not know."""
         return [node for one in self.delivered.values() for node in (*one.of("blocking"), *one.of("unknown"))]
 
     @property

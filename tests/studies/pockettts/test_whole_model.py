@@ -19,7 +19,7 @@ def test_a_trace_keeps_the_loop_of_its_example(whole):
     assert traced.failure is None
     assert len(set(traced.expected)) > 1  # the package ends where the noise leads it
     assert set(traced.found) == {traced.expected[0]}
-    assert traced.wrong == sum(frames != traced.expected[0] for frames in traced.expected) > 0
+    assert traced.wrong() == sum(frames != traced.expected[0] for frames in traced.expected) > 0
     assert "where the package makes" in traced.outcome
 
 
@@ -27,4 +27,4 @@ def test_torch_export_refuses_it(whole):
     exported = whole[2]
     assert exported.failure.rung == "exported"
     assert "data-dependent" in exported.failure.message.lower()
-    assert exported.wrong == 0
+    assert exported.wrong() == 0
