@@ -65,7 +65,7 @@ def audit_delivery(model: DeliveredModel) -> NpuFit:
     reason = absence(qnn) or ""
     placed = {} if reason else {name: assignment(path, qnn) for name, path in model.files.items()}
     different = tuple(one for name, found in placed.items() for one in disagreements(audits[name], _whole(found)))
-    return NpuFit(audits, _uncut(model.kokoro, model.request.voices[0], model.seed), COMPILER, reason, different)
+    return NpuFit(audits, uncut_audit(model.kokoro, model.request.voices[0], model.seed), COMPILER, reason, different)
 
 
 def on_device(model: DeliveredModel, device: str) -> tuple[Any, str]:
@@ -76,7 +76,8 @@ def on_device(model: DeliveredModel, device: str) -> tuple[Any, str]:
     return submit(model.files[f"decoder_{next(iter(model.contract.buckets))}"], device), ""
 
 
-def _uncut(kokoro: Kokoro, voice: str, seed: int) -> NpuAudit:
+def uncut_audit(kokoro: Kokoro, voice: str, seed: int) -> NpuAudit:
+    """Audit the package's own model, exported whole by the tracing exporter."""
     from kokoro.model import KModelForONNX
 
     tensors = capture(kokoro, "Hello world.", voice, seed=seed).tensors

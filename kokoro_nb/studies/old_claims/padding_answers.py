@@ -1,0 +1,127 @@
+"""Claims that padding explains: what silence behind the valid frames does in PyTorch itself, on no other runtime."""
+
+from kokoro_nb.models.case import Case
+from kokoro_nb.models.kokoro import Kokoro
+from kokoro_nb.studies.old_claims.claim import Answer
+from kokoro_nb.studies.padding.padded_decoder import SIGNAL, PaddedRun, PaddedRuns, decoder_in_buffers
+from kokoro_nb.studies.padding.padded_text import text_in_buffer
+
+FRAMES, BUCKETS, GAUSSIAN = 24, (256, 1280), "gaussian"
+EXACT = 1e-3  # of the peak, -60 dB: below what is heard in speech
+SCALE = 10.0  # times full scale, or the peak without padding: no audio is so loud
+
+
+def padding_answers(kokoro: Kokoro, case: Case, seed: int, own_weights: bool) -> tuple[Answer, ...]:
+    """Answer A1, A6, B4, B5, D4 and E2.
+
+    Parameters
+    ----------
+    kokoro : Kokoro
+    case : Case
+        An utterance of 24 frames at least.
+    seed : int
+        Of the Gaussian noise.
+    own_weights : bool
+        Whether the weights are some that this project makes, of which no published figure can be expected.
+    """
+    runs = decoder_in_buffers(kokoro.model, case, FRAMES, BUCKETS, seed, (SIGNAL, GAUSSIAN))
+    return (
+        _range(runs, own_weights),
+        _replaced_noise(runs),
+        _magnitude(runs),
+        _correlation(runs),
+        _trimmed(runs),
+        _unpacked(kokoro, case),
+    )
+
+
+def _peak(run: PaddedRun) -> float:
+    return float(abs(run.naive).max())
+
+
+def _ratio(run: PaddedRun) -> float:
+    return _peak(run) / run.leaking.peak
+
+
+def _range(runs: PaddedRuns, own_weights: bool) -> Answer:
+    run = runs.run(SIGNAL, BUCKETS[-1])
+    peak, plain = _peak(run), run.leaking.peak
+    verdict, why = "refuted", "Padding does not bring these weights near such a range."
+    if own_weights:
+        verdict, why = (
+            "needs published weights",
+            "Full scale is 1, here as there; the figure itself is that of weights.",
+        )
+    elif peak > SCALE:
+        verdict, why = "another cause", "Full scale is 1: silence behind the valid frames makes it so loud."
+    return Answer(
+        "A1",
+        f"peak {plain:.3g} without padding; {peak:.3g} in a bucket of {run.bucket} frames, {run.frames} of them valid",
+        verdict,  # type: ignore[arg-type]
+        why,
+        {"plain": plain, "padded": peak},
+    )
+
+
+def _replaced_noise(runs: PaddedRuns) -> Answer:
+    signal, drawn = (runs.run(kind, BUCKETS[-1]) for kind in (SIGNAL, GAUSSIAN))
+    lost = float(drawn.leaking.correlation - signal.leaking.correlation)
+    louder = _ratio(signal) / _ratio(drawn)
+    worse = louder > 1.1 or lost > 0.05
+    return Answer(
+        "A6",
+        f"in {signal.bucket} frames {_ratio(signal):.3g} times too loud with it, {_ratio(drawn):.3g} with Gaussian "
+        f"noise; correlation {signal.leaking.correlation:.3f} and {drawn.leaking.correlation:.3f}",
+        "refuted" if worse else "needs published weights",
+        "It is silent where the signal is: the padding is constant and its variance collapses. Noise of its own keeps "
+        "some variance there.",
+        {"louder": louder, "lost": lost},
+    )
+
+
+def _magnitude(runs: PaddedRuns) -> Answer:
+    run = runs.run(SIGNAL, BUCKETS[-1])
+    return Answer(
+        "B4",
+        f"PyTorch on this CPU in {run.bucket} frames: finite, {_ratio(run):.3g} times the peak without padding, "
+        f"correlation {run.leaking.correlation:.3f}",
+        "another cause" if _ratio(run) > SCALE else "needs a device",
+        "No Metal is needed for such a magnitude: float32 on a CPU gives it, as the padding's variance collapses.",
+        {"ratio": _ratio(run)},
+    )
+
+
+def _correlation(runs: PaddedRuns) -> Answer:
+    short, long = (float(runs.run(SIGNAL, bucket).leaking.correlation) for bucket in BUCKETS)
+    return Answer(
+        "B5",
+        f"{short:.3f} in {BUCKETS[0]} frames and {long:.3f} in {BUCKETS[1]}, of which {FRAMES} are valid; PyTorch, CPU",
+        "another cause" if long < short else "needs a device",
+        "It falls with the share of padding, on no runtime but PyTorch.",
+        {"short": short, "long": long},
+    )
+
+
+def _trimmed(runs: PaddedRuns) -> Answer:
+    run = runs.run(GAUSSIAN, BUCKETS[-1])
+    leak, exact = float(run.leaking.of_peak), float(run.from_har.of_peak)
+    return Answer(
+        "D4",
+        f"trimmed, {leak:.2g} of the peak off; with the length as an input {exact:.2g}, from har",
+        "refuted" if leak > EXACT >= exact else "confirmed",
+        "What stands behind the valid frames has changed them before anything is trimmed.",
+        {"trimmed": leak, "exact": exact},
+    )
+
+
+def _unpacked(kokoro: Kokoro, case: Case) -> Answer:
+    tokens = case.tensors["ids"].shape[1]
+    known, unknown = (text_in_buffer(kokoro.model, case, 2 * tokens, given) for given in (True, False))
+    return Answer(
+        "E2",
+        f"{tokens} tokens in room for {2 * tokens}: {unknown.worst:.2g} of the peak off; "
+        f"given the length {known.worst:.1g}",
+        "confirmed" if unknown.worst <= EXACT else "refuted",
+        "The second direction begins in the padding; where there is none, or it is reversed by length, it is equal.",
+        {"not packed": unknown.worst, "given the length": known.worst},
+    )

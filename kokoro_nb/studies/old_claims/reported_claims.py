@@ -1,0 +1,72 @@
+"""The claims of the five notes that this project grew from, with the figures that they report."""
+
+from kokoro_nb.studies.old_claims.claim import Claim
+
+NOTES = {
+    "A": "Kokoro's decoder on ExecuTorch 0.7.0 with PyTorch 2.8.0",
+    "B": "Kokoro's decoder on TVM, for LLVM and Metal",
+    "C": "PocketTTS 1.0 to Core ML, in eleven trials",
+    "D": "Kokoro for the NPU of a phone, as two ONNX stages",
+    "E": "Kokoro complete in one Core ML graph, class by class",
+}
+PTE_MB, NODES, BLOCKING, HOP, PARAMETERS_M = 203.69, 4383, 6, 256, 110.0  # as reported
+PARTS_M = {"bert": 82.0, "text_encoder": 2.0, "predictor": 1.0, "decoder": 25.0}  # decoder and generator are 10 and 15
+DURATION_SHARE = (5.0, 10.0)  # percent of the compute, as reported
+BUCKETS = {512: 3.0, 1536: 10.0, 2048: 8.5}  # frames -> seconds, as reported
+FINITE_SHARE = 0.960938  # 246 of 256 channels, as reported
+
+
+def _claim(number: str, reported: str, *depends: str) -> Claim:
+    return Claim(number, NOTES[number[0]], reported, depends)  # type: ignore[arg-type]
+
+
+CLAIMS = (
+    _claim(
+        "A1",
+        "With deterministic noise PyTorch's output ranges from -52,000 to 46,000, which is reasonable for raw audio.",
+        "weights",
+    ),
+    _claim("A2", f"The decoder is a .pte of {PTE_MB} MB.", "architecture", "version"),
+    _claim(
+        "A3",
+        "With XNNPACK the whole decoder is NaN while its parts work alone: combinations of layers are to blame.",
+        "version",
+    ),
+    _claim("A4", "Without XNNPACK a convolution refuses the dim order of a tensor.", "version"),
+    _claim("A5", "Core ML fails on rand.", "version"),
+    _claim(
+        "A6",
+        "Noise may be replaced by sin(137 x) cos(211 x) of the sine wave x itself, without harm.",
+        "architecture",
+        "weights",
+    ),
+    _claim("B1", "With F0 and N padded by zeros all inputs are finite, and of the output nothing is.", "version"),
+    _claim("B2", f"At the first norm a share of {FINITE_SHARE} is finite: whole channels are lost.", "version"),
+    _claim("B3", "The lowering of InstanceNorm is the cause; with a variance in two passes all is finite.", "version"),
+    _claim("B4", "On Metal at 5120 frames: finite, a magnitude of 1e9. Suspected: exp, float16, reductions.", "device"),
+    _claim("B5", "The correlation is 0.77 at 256 frames and 0.008 at 5120.", "weights", "device"),
+    _claim("C1", "Tracing the whole model, or ONNX of it, is impossible: a loop with an end.", "version"),
+    _claim("C2", "A flexible length ends with an AssertionError in a scatter.", "version"),
+    _claim("C3", "A flow with s = 0 at each step speaks gibberish although the transformer is right.", "architecture"),
+    _claim(
+        "C4", "Text before voice is why the conditioning was wrong; neither attention nor masks are.", "architecture"
+    ),
+    _claim("C5", "The port says its sentence: 44 frames are 3.52 s.", "architecture", "weights"),
+    _claim("D1", f"Of {NODES} nodes {BLOCKING} block an NPU.", "architecture", "version"),
+    _claim("D2", "The duration stage is 5 to 10 % of the compute, the acoustic stage the rest.", "architecture"),
+    _claim("D3", "The hop is 256 samples: 2048 frames are 8.5 s.", "architecture"),
+    _claim(
+        "D4",
+        "In a static bucket the padded tail is trimmed by the predicted durations, and the speech is right.",
+        "architecture",
+        "weights",
+    ),
+    _claim(
+        "E1",
+        f"It has {PARAMETERS_M:.0f} M parameters: BERT 82, text encoder 2, predictor 1, decoder 10, generator 15.",
+        "architecture",
+    ),
+    _claim("E2", "An LSTM that reads the padding, not packed, equals the packed one.", "architecture"),
+    _claim("E3", "AdaIN, source, STFT and alignment can be written anew without a difference.", "architecture"),
+    _claim("E4", "After conversion duration, F0, N and decoder are PyTorch's, class by class.", "version"),
+)

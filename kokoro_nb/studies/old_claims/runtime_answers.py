@@ -1,0 +1,159 @@
+"""Claims about what runtimes refuse or turn to NaN: ExecuTorch 0.7.0 from its record, Core ML and TVM today."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from kokoro_nb.backends import backend
+from kokoro_nb.backends.base import Failure, quietly
+from kokoro_nb.backends.exported import export_program
+from kokoro_nb.backends.ladder import loaded, outputs_of
+from kokoro_nb.models.patches import class_patches
+from kokoro_nb.studies.executorch_0_7 import plan
+from kokoro_nb.studies.executorch_0_7.replay_record import recorded
+from kokoro_nb.studies.old_claims.claim import Answer
+
+TVM, COREML = "tvm-unfused", "coreml-reference"
+CHANNELS, STILL, LENGTH = 256, 10, 3840  # of the first norm of the generator's noise branch at 32 frames
+MEAN, DEVIATION = 20.0, 0.003  # of the channels that hardly vary
+
+
+def runtime_answers(seed: int) -> tuple[Answer, ...]:
+    """Answer A3, A4, A5, B1, B2 and B3; no weights are needed.
+
+    Parameters
+    ----------
+    seed : int
+        Of what TVM's norm is given.
+    """
+    return (*_executorch(), _random(), *_tvm(seed))
+
+
+def _executorch() -> tuple[Answer, Answer]:
+    """Read the record of ExecuTorch 0.7.0: notebook 12 replays it."""
+    record = recorded()
+    sick, mended = record.outcome(plan.SYMPTOM), record.outcome(plan.MENDED)
+    refused, copied = (record.outcome(one) for one in plan.LAYOUT[:2])
+    finite = sick.first.finite if sick.first else float("nan")
+    right, layout = mended.verdict == "right", "dim order" in refused.error and copied.verdict == "right"
+    return (
+        Answer(
+            "A3",
+            f"{plan.BLOCK} on {record.label}: {100 * finite:g} % finite; with the norm written out {mended.verdict}",
+            "another cause" if finite == 0 and right else "confirmed",
+            "XNNPACK takes no norm. The portable kernel adds its sums to memory that is not cleared, and it shows only "
+            "where that memory was used before.",
+            {"finite": finite, "mended": float(right)},
+        ),
+        Answer(
+            "A4",
+            f"{record.label}: the inverse STFT is refused; with its weights copied it is {copied.verdict}",
+            "confirmed" if layout else "refuted",
+            "CustomSTFT's weights are a transposed view; `.contiguous()` mends it, and no kernel is wrong.",
+            {"refused": float("dim order" in refused.error), "copied": float(copied.verdict == "right")},
+        ),
+    )
+
+
+class RandomPhase(nn.Module):
+    """An input plus what the source's phases begin with."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return `x` + U(0, 1)."""
+        return x + torch.rand(1, 9)
+
+
+def _random() -> Answer:
+    inputs = {"x": torch.zeros(1, 9)}
+    exported = export_program(RandomPhase(), inputs)
+    program = exported if isinstance(exported, Failure) else loaded(backend(COREML), exported, inputs)
+    refused, traced = isinstance(program, Failure), _traced(RandomPhase(), inputs["x"])
+    return Answer(
+        "A5",
+        f"from torch.export: {_short(program)}; from a trace: {_short(traced)}",
+        "confirmed" if refused else "refuted",
+        "It depends on the way in: of torch.export's form the converter expects more arguments than it is given."
+        if refused and not isinstance(traced, Failure)
+        else "Both ways end alike.",
+        {"exported": float(not refused), "traced": float(not isinstance(traced, Failure))},
+    )
+
+
+def _traced(module: nn.Module, x: torch.Tensor) -> Any:
+    """Return what coremltools makes of a trace, or the failure."""
+    with quietly():
+        import coremltools as ct
+
+        try:
+            traced = torch.jit.trace(module.eval(), x, check_trace=False)
+            given = [ct.TensorType(name="x", shape=tuple(x.shape))]
+            return ct.convert(traced, inputs=given, convert_to="mlprogram", skip_model_load=True)
+        except Exception as error:  # a converter raises whatever it likes
+            return Failure(COREML, "lowered", type(error).__name__, str(error))
+
+
+def _short(found: Any) -> str:
+    return f"{found.error}: {found.message[:80]}" if isinstance(found, Failure) else "converts"
+
+
+class NormAndConvolution(nn.Module):
+    """An instance norm, and the convolution behind it."""
+
+    def __init__(self, seed: int):
+        super().__init__()
+        with torch.random.fork_rng(devices=()):
+            torch.manual_seed(seed)
+            self.norm, self.convolution = nn.InstanceNorm1d(CHANNELS), nn.Conv1d(CHANNELS, CHANNELS, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return both results."""
+        y = self.norm(x)
+        return y, self.convolution(y)
+
+
+def _tvm(seed: int) -> tuple[Answer, Answer, Answer]:
+    draw = torch.Generator().manual_seed(seed)
+    x = torch.randn(1, CHANNELS, LENGTH, generator=draw)
+    x[:, :STILL] = MEAN + DEVIATION * x[:, :STILL]
+    module = NormAndConvolution(seed).eval()
+    with torch.no_grad():
+        eager = [bool(torch.isfinite(one).all()) for one in module(x)]
+    found = _run(module, x)
+    with class_patches(("two_pass_norm",)):
+        mended = _run(module, x)
+    shares = [float(np.isfinite(one).mean()) for one in found]
+    lost = int((~np.isfinite(found[0])).all(axis=-1).sum())
+    whole = int((~np.isfinite(found[0])).any(axis=-1).sum()) == lost > 0
+    cured = all(np.isfinite(one).all() for one in mended)
+    about = f"{CHANNELS} channels, {STILL} of which vary by {DEVIATION / MEAN:.2g} of their mean, {TVM}"
+    return (
+        Answer(
+            "B1",
+            f"a norm and a convolution: eager finite, on TVM {100 * shares[1]:.3g} % of the output; {about}",
+            "confirmed" if all(eager) and shares[1] == 0 else "refuted",
+            "Finite inputs are enough, if channels hardly vary beside their mean; zeros behind the text make such.",
+            {"finite": shares[1], "eager": float(all(eager))},
+        ),
+        Answer(
+            "B2",
+            f"{100 * shares[0]:.4g} % finite behind the norm: {lost} of {CHANNELS} channels wholly not; {about}",
+            "confirmed" if whole and shares[1] == 0 else "refuted",
+            "A variance belongs to a channel, and so does its NaN; the next convolution hands it to all.",
+            {"finite": shares[0], "channels": lost},
+        ),
+        Answer(
+            "B3",
+            f"with a variance in two passes {'all is finite' if cured else 'not all is finite'}; {about}",
+            "confirmed" if whole and cured else "refuted",
+            "E[x²] - E[x]² in float32 is below zero by more than the epsilon.",
+            {"cured": float(cured)},
+        ),
+    )
+
+
+def _run(module: nn.Module, x: torch.Tensor) -> list[np.ndarray]:
+    """Return what TVM makes of it; of a failure NaN."""
+    found = outputs_of(backend(TVM), loaded(backend(TVM), export_program(module, {"x": x}), {"x": x}), {"x": x.numpy()})
+    return [np.full(x.shape, np.nan)] * 2 if isinstance(found, Failure) else [*found.values()]

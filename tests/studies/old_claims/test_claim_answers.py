@@ -1,0 +1,115 @@
+"""Each claim of the old notes has one answer, its figures are measured, and a verdict follows from them."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.models.architecture import build, full_config
+from kokoro_nb.studies.old_claims import padding_answers as module
+from kokoro_nb.studies.old_claims import reported_claims as reported
+from kokoro_nb.studies.old_claims import runtime_answers
+from kokoro_nb.studies.old_claims.architecture_answers import _counted, _share, architecture_answers, flops
+from kokoro_nb.studies.old_claims.claim_answers import answer_claims, joined
+from kokoro_nb.studies.old_claims.conversion_answers import conversion_answers
+from kokoro_nb.studies.old_claims.padding_answers import BUCKETS, EXACT, FRAMES, GAUSSIAN, SCALE, padding_answers
+from kokoro_nb.studies.old_claims.pocket_answers import pocket_answers
+from kokoro_nb.studies.padding.padded_decoder import SIGNAL, decoder_in_buffers
+
+
+@pytest.fixture(scope="module")
+def padded(narrow, narrow_case):
+    """Return the answers by number, for weights that are made here and for published ones, from the same runs."""
+    runs = decoder_in_buffers(narrow.model, narrow_case, FRAMES, BUCKETS, 0, (SIGNAL, GAUSSIAN))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "decoder_in_buffers", lambda *given: runs)
+        return {own: {one.number: one for one in padding_answers(narrow, narrow_case, 0, own)} for own in (True, False)}
+
+
+def test_padding_alone_makes_absurd_levels_and_low_correlation(padded):
+    found = padded[True]
+    assert found["A1"].figures["plain"] < 2
+    assert found["B4"].figures["ratio"] > SCALE
+    assert found["B4"].verdict == found["B5"].verdict == "another cause"
+    assert found["D4"].figures["trimmed"] > EXACT >= found["D4"].figures["exact"]
+    assert found["E2"].figures["not packed"] > EXACT >= found["E2"].figures["given the length"]
+
+
+def test_what_depends_on_weights_gets_its_verdict_with_published_ones(padded):
+    assert padded[True]["A1"].verdict == "needs published weights"
+    assert padded[False]["A1"].verdict in ("another cause", "refuted")
+    assert padded[False]["A1"].figures == padded[True]["A1"].figures
+
+
+def test_the_full_architecture_settles_sizes_shares_and_counts(narrow, narrow_case):
+    found = {one.number: one for one in architecture_answers(narrow, narrow_case)}
+    assert found["A2"].figures["apart"] < 0.01
+    assert (found["D1"].figures["named"], found["D1"].verdict) == (reported.BLOCKING, "refuted")
+    assert found["D3"].figures["hop"] == 600
+    assert found["D3"].figures["2048 frames"] == pytest.approx(51.2)
+    assert round(found["E1"].figures["total"]) == 82
+    assert found["E1"].verdict == found["D3"].verdict == "refuted"
+
+
+def test_the_work_of_an_lstm_is_counted_and_grows_with_the_text():
+    with torch.device("meta"):
+        lstm, x = torch.nn.LSTM(8, 16, batch_first=True), torch.zeros(1, 5, 8)
+        assert _counted(lambda: lstm(x)) == 2 * 5 * 4 * 16 * (8 + 16)
+    full = build(full_config())
+    short, long = (flops(full, tokens, 48) for tokens in (10, 20))
+    assert long["duration"] > 1.8 * short["duration"]
+    assert long["acoustic"] == short["acoustic"]
+
+
+def test_the_verdict_on_the_share_follows_it(monkeypatch, narrow_case):
+    monkeypatch.setattr(reported, "DURATION_SHARE", (0.0, 100.0))
+    full = build(full_config())
+    assert _share(full, narrow_case).verdict == "confirmed"
+    monkeypatch.setattr(reported, "DURATION_SHARE", (90.0, 95.0))
+    assert _share(full, narrow_case).verdict == "refuted"
+
+
+def test_the_runtimes_fail_as_is_known():
+    found = {one.number: one for one in runtime_answers.runtime_answers(0)}
+    assert found["A3"].verdict == "another cause"
+    assert found["A4"].verdict == "confirmed"
+    assert found["A5"].figures["traced"] == 1
+    assert (found["B1"].verdict, found["B2"].verdict, found["B3"].verdict) == ("confirmed",) * 3
+    assert 0 < found["B2"].figures["channels"] <= runtime_answers.STILL
+
+
+def test_channels_that_vary_lose_nothing(monkeypatch):
+    monkeypatch.setattr(runtime_answers, "DEVIATION", 1.0)
+    found = {one.number: one for one in runtime_answers.runtime_answers(0)}
+    assert (found["B1"].verdict, found["B2"].verdict, found["B3"].verdict) == ("refuted",) * 3
+
+
+def test_classes_and_steps_are_the_packages(narrow, narrow_case):
+    classes, steps = conversion_answers(narrow, narrow_case)
+    assert classes.figures["worst"] <= EXACT
+    assert steps.figures["steps"] == 4
+    assert steps.figures["worst"] <= EXACT
+    assert classes.verdict == steps.verdict == "confirmed"
+
+
+def test_the_trials_of_pockettts_answer_its_note():
+    found = {one.number: one for one in pocket_answers("narrow", 0)}
+    assert found["C5"].figures["seconds"] == pytest.approx(found["C5"].figures["reported"])
+    assert [found[number].verdict for number in ("C1", "C2", "C3", "C4")] == ["another cause", *["confirmed"] * 3]
+
+
+def test_a_claim_without_an_answer_or_with_two_is_an_error(padded):
+    (one,) = (padded[True]["A1"],)
+    every = tuple(replace(one, number=claim.number) for claim in reported.CLAIMS)
+    assert [each.answer.number for each in joined(every)] == [claim.number for claim in reported.CLAIMS]
+    with pytest.raises(InputError, match=r"without one answer each: A2\."):
+        joined(tuple(each for each in every if each.number != "A2"))
+    with pytest.raises(InputError, match=r"without one answer each: B1\."):
+        joined((*every, replace(one, number="B1")))
+
+
+def test_a_text_that_is_too_short_is_refused(narrow, narrow_case):
+    tensors = {**narrow_case.tensors, "asr": narrow_case.tensors["asr"][..., :9]}
+    with pytest.raises(InputError, match=r"lasts 9 frames.*give a longer one"):
+        answer_claims(narrow, replace(narrow_case, tensors=tensors))
