@@ -1,8 +1,7 @@
 """22 takes the notes that this project grew from claim by claim, and measures what can be measured here."""
 
-from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
 from kokoro_nb.studies.old_claims.claim_answers import COUNT, answer_claims
 from kokoro_nb.studies.old_claims.padding_answers import EXACT
 from kokoro_nb.studies.old_claims.reported_claims import BLOCKING, DURATION_SHARE
 
-__all__ = ["BLOCKING", "COUNT", "DURATION_SHARE", "EXACT", "SAMPLES_PER_FRAME", "answer_claims"]
+__all__ = ["BLOCKING", "COUNT", "DURATION_SHARE", "EXACT", "answer_claims"]
