@@ -64,9 +64,8 @@ MEASURES: Mapping[str, tuple[int, int]] = {
     "kokoro_nb.listening.spectral_agreement.spectral_agreement": (0, 2),
     "kokoro_nb.listening.joins.short_time_level": (0, 0),
 }
-LIMITS = frozenset(
-    ("limit", "tolerance", "floor", "bound", "expected", "limits", "distance_limit", "inputs_limit", "given_length")
-)
+DEMANDED = ("limit", "tolerance", "floor", "bound", "expected", "limits", "distance_limit", "inputs_limit")
+LIMITS = frozenset((*DEMANDED, "given_length", "norms"))
 """Fields of a result that say what is demanded or was set, and not what was measured."""
 
 
@@ -140,6 +139,7 @@ RESULT_FAULTS: Mapping[str, Value] = {
     "each row an eighth of the last": lambda value: _graded(value, 1 / 8),
     "counts off by one": _count,
     "no counts": _no_count,
+    "counts a hundred times as large": lambda value: value * 100 if _is_count(value) else value,
     "yes for no": lambda value: not value if isinstance(value, bool | np.bool_) else value,
     "another's name": _name,
     "rows exchanged": _exchanged,

@@ -13,6 +13,10 @@ class Uses:
 
     repairs: tuple[PatchRepair, ...]
 
+    def works_unpatched(self) -> dict[str, bool]:
+        """Return, by backend, whether the export works without any patch."""
+        return {one.backend: one.unpatched is not None and one.unpatched.works for one in self.repairs}
+
     def rows(self) -> list[dict[str, str]]:
         """Return a row for each patch of the catalogue, with what it is for on each runtime."""
         return uses_table(self.repairs)
