@@ -190,7 +190,8 @@ def _of_program(
     if inputs is None and reference is not None and reference.inputs is not None:
         inputs = dict(zip([spec.name for spec in facts.inputs], reference.inputs.values(), strict=False))
     made = program.made_inputs() if inputs is None else _given(inputs, facts.inputs)
-    report = program_report(program, made, seconds, tell)
+    progress = SavedProgress.of_path(facts.path, facts.runtime, made.arrays)
+    report = program_report(program, made, seconds, tell, progress)
     if reference is not None:
         report = _compared(report, reference, program.compared(), made.arrays)
     if folder is not None:

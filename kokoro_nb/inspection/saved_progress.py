@@ -12,7 +12,7 @@ import numpy as np
 
 from kokoro_nb.cache_keys import cache_key
 from kokoro_nb.inspection.onnx_file import OnnxFile
-from kokoro_nb.storage import atomic, cache_dir, digest, file_digest
+from kokoro_nb.storage import atomic, cache_dir, checksums, digest, file_digest
 
 EVERY = 15.0  # seconds between two savings; what takes less is not saved at all
 PACKAGES = ("numpy", "onnx", "onnxruntime")
@@ -34,12 +34,18 @@ class SavedProgress:
     @classmethod
     def of(cls, file: OnnxFile, inputs: Mapping[str, np.ndarray]) -> "SavedProgress":
         """Return the place of a file that was read and its inputs."""
-        arrays = {
-            kind: {name: digest(str(one.dtype), str(one.shape), one.tobytes()) for name, one in values.items()}
-            for kind, values in (("weights", file.constants), ("inputs", inputs))
-        }
-        key = cache_key({"file": file_digest(file.path), **arrays}, ("inspection",), PACKAGES)
-        return cls(cache_dir() / "inspect" / f"{key}.progress")
+        about = {"file": file_digest(file.path), "weights": _digests(file.constants), "inputs": _digests(inputs)}
+        return cls._keyed(about, PACKAGES)
+
+    @classmethod
+    def of_path(cls, path: Path, runtime: str, inputs: Mapping[str, np.ndarray]) -> "SavedProgress":
+        """Return the place of a file, or a folder, of another format, of the runtime with its version, and inputs."""
+        held = checksums(path) if path.is_dir() else file_digest(path)
+        return cls._keyed({"file": held, "runtime": runtime, "inputs": _digests(inputs)}, ("numpy", "torch"))
+
+    @classmethod
+    def _keyed(cls, about: Mapping[str, Any], packages: tuple[str, ...]) -> "SavedProgress":
+        return cls(cache_dir() / "inspect" / f"{cache_key(about, ('inspection',), packages)}.progress")
 
     def load(self) -> dict[str, Any] | None:
         """Return what was saved last; None if nothing was, or it is damaged."""
@@ -59,3 +65,7 @@ class SavedProgress:
     def clear(self) -> None:
         """Remove what was saved: the inspection is done."""
         self.path.unlink(missing_ok=True)
+
+
+def _digests(arrays: Mapping[str, np.ndarray]) -> dict[str, str]:
+    return {name: digest(str(one.dtype), str(one.shape), one.tobytes()) for name, one in arrays.items()}

@@ -15,6 +15,7 @@ from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.node_judgement import NodeJudgement, NodeOutputError, channels_of, is_float
 from kokoro_nb.inspection.references import varied
 from kokoro_nb.inspection.rounding_limits import spacing
+from kokoro_nb.inspection.saved_progress import SavedProgress
 from kokoro_nb.inspection.whole_file import AUDIBLE, OutputSummary, amplifier, signal_to_noise
 from kokoro_nb.locate.local_error import Judge, LocalError
 from kokoro_nb.markup import number
@@ -26,7 +27,11 @@ NEARER = 0.1  # of the runtime's error: a second computation in float32 that sta
 
 
 def program_report(
-    program: RunnableProgram, made: MadeInputs, seconds: float = float("inf"), tell: Callable[[str], object] = str
+    program: RunnableProgram,
+    made: MadeInputs,
+    seconds: float = float("inf"),
+    tell: Callable[[str], object] = str,
+    progress: SavedProgress | None = None,
 ) -> InspectionReport:
     """Run a program and judge its operators.
 
@@ -40,6 +45,8 @@ def program_report(
         After which no further operators are judged.
     tell : callable
         Is given a line on how far it is.
+    progress : SavedProgress, optional
+        Where it is saved how far it is; what was saved there is not done again.
 
     Raises
     ------
@@ -54,12 +61,14 @@ def program_report(
     known = {one.name: one for one in program.operators}
     taps = tuple(Tap(known[name], describe(value), value) for name, value in run.captured.items() if name in known)
     judge = Judge(program, Trace(facts.runtime, taps, inputs=inputs))
-    judgements: list[NodeJudgement] = []
-    findings: list[InspectionFinding] = []
-    notes = [*facts.notes, *stopped]
-    for index, operator in enumerate(program.operators):
+    before = (progress.load() if progress is not None else None) or {}
+    judgements: list[NodeJudgement] = [*before.get("judgements", ())]
+    findings: list[InspectionFinding] = [*before.get("findings", ())]
+    noted_at_nodes: list[str] = [*before.get("notes", ())]
+    late = []
+    for index, operator in list(enumerate(program.operators))[len(judgements) :]:
         if time.monotonic() > until:
-            notes.append(f"The time was up after {len(judgements):,} of {len(program.operators):,} nodes.")
+            late.append(f"The time was up after {len(judgements):,} of {len(program.operators):,} nodes.")
             break
         judgement, error = _judged(program, judge, run, far, index)
         judgements.append(judgement)
@@ -68,11 +77,15 @@ def program_report(
         elif not judgement.finite and judgement.given_finite:
             finding, note = _not_finite(program, operator.name, judgement, inputs, run, bool(findings))
             findings += [finding] if finding else []
-            notes += [note] if note else []
+            noted_at_nodes += [note] if note else []
+        if progress is not None:
+            progress.save({"judgements": judgements, "findings": findings, "notes": noted_at_nodes})
         if index % 50 == 49:
             tell(f"{index + 1} of {len(program.operators)} nodes")
     outputs = _summaries(program, inputs, run, true)
     more, noted = _whole(program, tuple(judgements), outputs, bool(findings))
+    if progress is not None and not late:
+        progress.clear()
     unsound = [name for name, value in inputs.items() if not is_finite(value)]
     if unsound:
         findings.insert(0, InspectionFinding("nonfinite", "input", f"The input '{unsound[0]}' itself is not finite."))
@@ -80,7 +93,7 @@ def program_report(
         facts.path,
         facts.runtime,
         (*findings, *more),
-        (*notes, *noted),
+        (*facts.notes, *stopped, *noted_at_nodes, *late, *noted),
         tuple(judgements),
         outputs,
         made.how,
