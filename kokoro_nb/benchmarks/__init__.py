@@ -13,6 +13,7 @@ SUITES = MappingProxyType(
         "word-error-rate": "Whisper's word error rate in each of those precisions",
         "trace-overhead": "time and memory of recording every operator, against a plain run",
         "localisation-cost": "time to find one wrong operator, by the number of operators",
+        "inspection": "time and memory of inspecting a file, by its number of nodes and of the whole model",
         "notebooks": "where the time of each notebook went in its last run, by kind of work",
         "tests": "where the time of each test file went in the last run of make test, by kind of work",
         "startup": "time of imports, package by package, and of exports made and found again in the cache",

@@ -7,7 +7,15 @@ from types import MappingProxyType
 from typing import Any
 
 from kokoro_nb.backends.base import quietly
-from kokoro_nb.benchmarks import DEFAULT_SUITES, SUITES, decoders, graph_patches, omissions, quantisation
+from kokoro_nb.benchmarks import (
+    DEFAULT_SUITES,
+    SUITES,
+    decoders,
+    graph_patches,
+    inspection_cost,
+    omissions,
+    quantisation,
+)
 from kokoro_nb.benchmarks import text_to_audio as speech
 from kokoro_nb.benchmarks.interleaved import LIMIT
 from kokoro_nb.benchmarks.localisation_cost import measure as localisation_cost
@@ -25,6 +33,7 @@ from kokoro_nb.models.kokoro import Kokoro, load_model
 TRACED = ("eager", "onnxruntime", "coreml-reference")  # backends that show their operators
 QUICK = ("onnxruntime",)  # to compile
 SHOWN = 10  # layers
+INSPECTED = 64  # tokens
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -188,6 +197,14 @@ def _localisation_cost(_kokoro: Kokoro, options: BenchmarkOptions) -> Iterator[B
         )
 
 
+def _inspection(kokoro: Kokoro, options: BenchmarkOptions) -> Iterator[BenchmarkTable]:
+    yield BenchmarkTable(
+        "Inspection of chains of nodes, (256, 256) float32 between them", [*inspection_cost.by_nodes()]
+    )
+    whole = inspection_cost.of_model(kokoro, INSPECTED, options.seed)
+    yield BenchmarkTable("Inspection of the whole model, as kokoro-onnx gets it", [whole])
+
+
 def _notebooks(_kokoro: Kokoro, options: BenchmarkOptions) -> Iterator[BenchmarkTable]:
     rows = notebook_times(Path(options.recorded) / "run")
     yield BenchmarkTable("Seconds of each notebook in its last run, by kind of work", rows)
@@ -217,6 +234,7 @@ _RUNNERS: Mapping[str, Callable[[Kokoro, BenchmarkOptions], Iterator[BenchmarkTa
         "word-error-rate": _word_error_rate,
         "trace-overhead": _trace_overhead,
         "localisation-cost": _localisation_cost,
+        "inspection": _inspection,
         "notebooks": _notebooks,
         "tests": _tests,
         "startup": _startup,
