@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from kokoro_nb.backends.base import quietly
+from kokoro_nb.studies import onnx_converters
 
 
 def legacy_onnx(module: Any, inputs: Mapping[str, Any], path: Path) -> Path:
@@ -29,13 +30,7 @@ def dynamo_onnx(module: Any, inputs: Mapping[str, Any], path: Path, **options: A
 
 def float16_onnx(module: Any, inputs: Mapping[str, Any], path: Path) -> Path:
     """Write the module and convert it to float16 by the tool of ONNX Runtime, which cuts constants at 65504."""
-    with quietly():
-        import onnx
-        from onnxruntime.transformers.float16 import convert_float_to_float16
-
-        model = onnx.load(dynamo_onnx(module, inputs, path))
-        onnx.save(convert_float_to_float16(model, keep_io_types=True), str(path))
-    return path
+    return onnx_converters.to_float16(dynamo_onnx(module, inputs, path), path)
 
 
 def int8_onnx(module: Any, inputs: Mapping[str, Any], path: Path) -> Path:
@@ -51,16 +46,9 @@ def int8_onnx(module: Any, inputs: Mapping[str, Any], path: Path) -> Path:
 
 def calibrated_onnx(module: Any, inputs: Mapping[str, Any], path: Path) -> Path:
     """Write the module and quantise its Conv1d by ONNX Runtime's `quantize_static`, with ranges of quiet inputs."""
-    left = [{name: (value / 20).numpy() for name, value in inputs.items()}]
+    quiet = {name: (value / 20).numpy() for name, value in inputs.items()}
     plain = dynamo_onnx(module, inputs, path.with_name("float32.onnx"))
-    with quietly():
-        from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_static
-
-        class Quiet(CalibrationDataReader):
-            def get_next(self) -> Any:
-                return left.pop() if left else None
-
-        quantize_static(plain, path, Quiet(), quant_format=QuantFormat.QDQ, op_types_to_quantize=["Conv"])
+    onnx_converters.to_int8(plain, path, quiet, products=("Conv",))
     plain.unlink()
     return path
 

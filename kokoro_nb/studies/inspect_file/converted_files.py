@@ -11,14 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.backends.base import quietly
 from kokoro_nb.models import stages
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import EXPORT_PATCHES, chosen_patches, patched
+from kokoro_nb.studies import onnx_converters
 from kokoro_nb.studies.diagnosis_corpus.sick_files import dynamo_onnx
-
-PRODUCTS = ["Conv", "ConvTranspose", "MatMul", "Gemm"]
 
 
 @dataclass(frozen=True)
@@ -74,47 +72,13 @@ def converted_files(kokoro: Kokoro, case: Case, frames: int, folder: str | Path)
         har = stages.from_har_inputs(decoder, inputs)
         source = dynamo_onnx(stages.ExcitationStage(decoder), pitch, place / "source.onnx")
         rest = dynamo_onnx(stages.FromHarStage(decoder), har, place / "decoder.onnx")
+    from onnxruntime.quantization import QuantType
+
     half, eight = place / "source_float16.onnx", place / "decoder_int8.onnx"
-    to_float16(source, half)
-    to_int8(rest, eight, _arrays(har))
+    onnx_converters.to_float16(source, half)
+    onnx_converters.to_int8(rest, eight, _arrays(har), activation_type=QuantType.QInt8, per_channel=True)
     return ConvertedFile(half, source, _arrays(pitch)), ConvertedFile(eight, rest, _arrays(har))
 
 
 def _arrays(tensors: Mapping[str, Any]) -> dict[str, np.ndarray]:
     return {name: tensor.numpy() for name, tensor in tensors.items()}
-
-
-def to_float16(plain: Path, path: Path) -> None:
-    """Convert a file by ONNX Runtime's `convert_float_to_float16`, inputs and outputs left as they are."""
-    with quietly():
-        import onnx
-        from onnxruntime.transformers.float16 import convert_float_to_float16
-
-        onnx.save(convert_float_to_float16(onnx.load(plain), keep_io_types=True), path)
-
-
-def to_int8(plain: Path, path: Path, inputs: Mapping[str, np.ndarray]) -> None:
-    """Quantise a file by ONNX Runtime's `quantize_static`, a scale for each channel of the weights."""
-    bare = path.with_name(f"{path.stem}_bare.onnx")
-    left = [dict(inputs)]
-    with quietly():
-        import onnx
-        from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
-
-        class Spoken(CalibrationDataReader):
-            def get_next(self) -> Any:
-                return left.pop() if left else None
-
-        model = onnx.load(plain)
-        del model.graph.value_info[:]  # the exporter's own shapes stop the tool where nodes were folded
-        onnx.save(model, bare)
-        quantize_static(
-            bare,
-            path,
-            Spoken(),
-            quant_format=QuantFormat.QDQ,
-            op_types_to_quantize=PRODUCTS,
-            activation_type=QuantType.QInt8,
-            per_channel=True,
-        )
-    bare.unlink()

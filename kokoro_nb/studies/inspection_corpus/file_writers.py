@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.backends.base import quietly
+from kokoro_nb.studies import onnx_converters
 from kokoro_nb.studies.diagnosis_corpus import sick_files
 from kokoro_nb.studies.inspection_corpus.mil_package import MilPackage
 
 Inputs = Mapping[str, Any]
-PRODUCTS = ["Conv", "ConvTranspose", "MatMul", "Gemm"]
 
 
 def dynamo_onnx(module: Any, inputs: Inputs, folder: Path) -> Path:
@@ -44,7 +44,8 @@ def optimised_onnx(module: Any, inputs: Inputs, folder: Path) -> Path:
 
 def dynamic_onnx(module: Any, inputs: Inputs, folder: Path) -> Path:
     """Write ONNX with activations quantised while running, and LSTMs of integers."""
-    path, plain = folder / "dynamic.onnx", _bare(dynamo_onnx(module, inputs, folder))
+    path = folder / "dynamic.onnx"
+    plain = onnx_converters.bare(dynamo_onnx(module, inputs, folder), folder / "bare.onnx")
     with quietly():
         from onnxruntime.quantization import quantize_dynamic
 
@@ -145,29 +146,12 @@ def one_file_mlmodel(module: Any, inputs: Inputs, folder: Path) -> Path:
     return path
 
 
-def _bare(path: Path) -> Path:
-    """Take out the exporter's own shapes, on which the quantiser stops where nodes were folded."""
-    import onnx
-
-    model = onnx.load(path)
-    del model.graph.value_info[:]
-    onnx.save(model, path)
-    return path
-
-
 def _static(module: Any, inputs: Inputs, folder: Path, form: str) -> Path:
-    path, plain = folder / f"{form}.onnx", _bare(dynamo_onnx(module, inputs, folder))
-    left = [{name: np.asarray(value) for name, value in inputs.items()}]
-    with quietly():
-        from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+    from onnxruntime.quantization import QuantType
 
-        class Once(CalibrationDataReader):
-            def get_next(self) -> Any:
-                return left.pop() if left else None
-
-        options = {"quant_format": QuantFormat[form], "op_types_to_quantize": PRODUCTS, "per_channel": form == "QDQ"}
-        quantize_static(plain, path, Once(), weight_type=QuantType.QInt8, **options)
-    return path
+    given = {name: np.asarray(value) for name, value in inputs.items()}
+    options = {"per_channel": form == "QDQ", "weight_type": QuantType.QInt8}
+    return onnx_converters.to_int8(dynamo_onnx(module, inputs, folder), folder / f"{form}.onnx", given, form, **options)
 
 
 def _exported(module: Any, inputs: Inputs) -> Any:
