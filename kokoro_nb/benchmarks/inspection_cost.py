@@ -10,15 +10,14 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from kokoro_nb.benchmarks.memory import peak
-from kokoro_nb.delivery.clients.client_delivery import deliver_to
-from kokoro_nb.models.kokoro import Kokoro
-from kokoro_nb.models.voices import load_voice
+
+if TYPE_CHECKING:
+    from kokoro_nb.models.kokoro import Kokoro  # the process that inspects shall have loaded no model
 
 SIZES = (1000, 10_000)  # nodes
 WIDTH = 256  # rows and columns of what passes each node
@@ -49,17 +48,20 @@ def by_nodes(sizes: Sequence[int] = SIZES, width: int = WIDTH) -> Iterator[dict[
             yield {**row, FIRST: row["peak memory (MB)"] / first}
 
 
-def of_model(kokoro: Kokoro, tokens: int, seed: int = 0) -> dict[str, Any]:
+def of_model(kokoro: "Kokoro", tokens: int, seed: int = 0) -> dict[str, Any]:
     """Inspect the whole model as it is delivered to kokoro-onnx, on so many token ids, both pads among them."""
+    from kokoro_nb.delivery.clients.client_delivery import deliver_to
+    from kokoro_nb.models.voices import load_voice
+
     symbols = sorted({one for one in kokoro.model.vocab.values() if one})
     drawn = np.random.default_rng(seed).choice(symbols, tokens - 2)
-    ids = torch.tensor([[0, *(int(one) for one in drawn), 0]])
+    ids = np.array([[0, *drawn, 0]], np.int64)
     style = load_voice(kokoro, kokoro.default_voice)[tokens - 3]
     with TemporaryDirectory() as room:
         deliver_to(kokoro, "kokoro-onnx", Path(room) / "delivery")
         (file,) = (Path(room) / "delivery").glob("*.onnx")
         inputs = Path(room) / "inputs.npz"
-        np.savez(inputs, input_ids=ids.numpy(), style=style.numpy(), speed=np.ones(1, np.float32))
+        np.savez(inputs, input_ids=ids, style=style.numpy(), speed=np.ones(1, np.float32))
         return {"tokens": tokens, "file (MB)": file.stat().st_size / 1e6, **_inspected(file, inputs)}
 
 
