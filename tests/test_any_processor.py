@@ -12,7 +12,7 @@ def test_it():
 
 
 @pytest.mark.parametrize(("kind", "passes"), [("this processor", True), ("AVX2", False)])
-def test_a_test_that_is_red_on_one_kind_is_told(kind, passes, tmp_path, monkeypatch):
+def test_a_test_that_is_red_on_one_kind_is_reported(kind, passes, tmp_path, monkeypatch):
     monkeypatch.delenv("ATEN_CPU_CAPABILITY", raising=False)
     (tmp_path / "test_one.py").write_text(ONE)
     passed, last = run(kind, ["-c", "/dev/null", "--noconftest", str(tmp_path / "test_one.py")])

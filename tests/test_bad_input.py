@@ -96,7 +96,7 @@ def _faults(message):
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_input_is_told_in_one_sentence(narrow, narrow_case, tmp_path, hub_cache, name):
+def test_bad_input_is_reported_in_one_sentence(narrow, narrow_case, tmp_path, hub_cache, name):
     call, mend = BAD[name]
     with pytest.raises(InputError, match=re.escape(mend)) as caught:
         call(narrow, tmp_path, narrow_case)

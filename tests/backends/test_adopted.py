@@ -63,7 +63,7 @@ def test_nothing_is_left_of_a_file_that_was_refused(module, tmp_path):
     assert not (tmp_path / "artefacts").exists()
 
 
-def test_a_small_module_is_told_from_another_by_its_small_weights(tmp_path):
+def test_a_small_module_is_reported_from_another_by_its_small_weights(tmp_path):
     inputs = {"input": torch.ones(2, 3)}
     torch.manual_seed(0)
     mine, other = nn.Linear(3, 4).eval(), nn.Linear(3, 4).eval()

@@ -40,7 +40,7 @@ def test_on_rung_lets_an_interruption_pass():
         raise KeyboardInterrupt
 
 
-def test_a_failure_is_told_in_one_line():
+def test_a_failure_is_reported_in_one_line():
     assert str(Failure("tvm", "exported", "ValueError", "\nfirst\nsecond")) == (
         "tvm fell from the rung 'exported': ValueError: first"
     )

@@ -102,7 +102,7 @@ def test_what_another_system_runs_is_built_and_not_executed_here(name, tmp_path)
     assert BACKENDS["executorch-portable"].executes() is None
 
 
-def test_core_ml_is_told_float32():
+def test_core_ml_is_reported_float32():
     partitioner = _backend("executorch-coreml").partitioner()
     told = {spec.key: spec.value for spec in partitioner.delegation_spec.compile_specs}
     assert told["model_compute_precision"] == b"float32"

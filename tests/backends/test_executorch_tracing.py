@@ -107,7 +107,7 @@ def test_non_finite_values_come_through(traced):
     assert statistics.channels_partly == (0, 1, 2, 3)
 
 
-def test_too_small_a_buffer_is_told_and_does_no_harm(exported, tmp_path):
+def test_too_small_a_buffer_is_reported_and_does_no_harm(exported, tmp_path):
     backend = BACKENDS["executorch-portable"]
     if backend.available() is not None:
         pytest.skip(backend.available())

@@ -69,7 +69,7 @@ def test_a_process_that_never_saw_the_model_computes_the_same_bits(name, made):
     assert not any(module.startswith("tests") or "test_fresh_process" in module for module in found.modules)
 
 
-def test_what_is_imported_is_told(made):
+def test_what_is_imported_is_reported(made):
     artifact, _ = made("onnxruntime")
     found = run_fresh("onnxruntime", artifact, _inputs())
     assert found.imported("onnxruntime")

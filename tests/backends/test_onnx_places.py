@@ -76,7 +76,7 @@ class Recurrent(nn.Module):
         return self.lstm(x)[1][0] * 2
 
 
-def test_pieces_that_are_cut_out_one_by_one_are_told_apart(traced):
+def test_pieces_that_are_cut_out_one_by_one_are_reported_apart(traced):
     found = traced(Apart()).values
     for name, place in ((":unbind", 0), (":unbind#2", 1)):
         np.testing.assert_allclose(found[name], np.sin(INPUTS["x"].numpy())[:, place], rtol=1e-6)

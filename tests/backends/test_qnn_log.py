@@ -50,7 +50,7 @@ def test_each_node_has_its_first_verdict_and_the_reason():
         ("F", []),
     ],
 )
-def test_complaints_are_told_by_their_level_and_without_colour(levels, expected):
+def test_complaints_are_reported_by_their_level_and_without_colour(levels, expected):
     assert complaints(LOG, levels) == expected
 
 

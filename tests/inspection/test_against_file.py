@@ -70,7 +70,7 @@ def test_what_was_changed_is_named(write, change, key, words):
     assert words in found.statement
 
 
-def test_a_constant_that_is_too_small_by_a_factor_is_told_as_that(write):
+def test_a_constant_that_is_too_small_by_a_factor_is_reported_as_that(write):
     report = nb.inspect(write("b.onnx", rate=10000.0), against=write("a.onnx"))
     assert "exactly 0.4167 times" in report.first.statement
 

@@ -25,7 +25,7 @@ def _refused(path, sentence, capsys):
     assert len(told.strip().splitlines()) == 1
 
 
-def test_what_is_no_file_and_no_model_is_told(tmp_path, capsys):
+def test_what_is_no_file_and_no_model_is_reported(tmp_path, capsys):
     _refused(tmp_path / "none.onnx", "does not exist", capsys)
     _refused(tmp_path, "is a folder", capsys)
     for name, content, sentence in (
@@ -38,7 +38,7 @@ def test_what_is_no_file_and_no_model_is_told(tmp_path, capsys):
         _refused(tmp_path / name, sentence, capsys)
 
 
-def test_an_operator_that_nobody_knows_is_told(save, node, capsys):
+def test_an_operator_that_nobody_knows_is_reported(save, node, capsys):
     _refused(save([node("Frobnicate", ["x"], ["y"])], {"x": [1]}, ["y"]), "No Op registered for Frobnicate", capsys)
     path = save([node("Relu", ["x"], ["y"])], {"x": [1]}, ["y"], opset=9999)
     _refused(path, "wants version 9999 of ONNX's operators", capsys)
@@ -46,7 +46,7 @@ def test_an_operator_that_nobody_knows_is_told(save, node, capsys):
     _refused(own, "ONNX Runtime does not load it", capsys)
 
 
-def test_a_circle_is_told_and_a_wrong_order_is_mended(save, node, capsys):
+def test_a_circle_is_reported_and_a_wrong_order_is_mended(save, node, capsys):
     circle = [node("Add", ["x", "b"], ["a"], name="/a"), node("Neg", ["a"], ["b"], name="/b")]
     _refused(save(circle, {"x": [1]}, ["b"]), "its graph has a circle", capsys)
     swapped = [node("Neg", ["a"], ["y"], name="/b"), node("Abs", ["x"], ["a"], name="/a")]
@@ -72,7 +72,7 @@ def test_weights_beside_the_file_are_looked_at(healthy, tmp_path, capsys):
     _refused(path, "outside of its folder", capsys)
 
 
-def test_a_tensor_that_is_not_as_large_as_it_says_is_told(healthy, capsys):
+def test_a_tensor_that_is_not_as_large_as_it_says_is_reported(healthy, capsys):
     model = onnx.load(healthy)
     model.graph.initializer[0].dims[0] = 17
     healthy.write_bytes(model.SerializeToString())
@@ -107,7 +107,7 @@ def test_damaged_bytes_end_in_a_sentence_or_a_report(healthy, kind):
     assert refused > 0
 
 
-def test_the_time_given_is_kept_and_what_was_seen_is_told(save, node):
+def test_the_time_given_is_kept_and_what_was_seen_is_reported(save, node):
     nodes = [node("Neg", [f"v{k}"], [f"v{k + 1}"], name=f"/n{k}") for k in range(80)]
     path = save(nodes, {"v0": [3]}, ["v80"])
     report = nb.inspect(path, seconds=1e-9)
@@ -116,7 +116,7 @@ def test_the_time_given_is_kept_and_what_was_seen_is_told(save, node):
     assert any("time was up" in note for note in report.notes)
 
 
-def test_words_that_are_no_time_and_no_inputs_are_told(healthy, tmp_path, capsys):
+def test_words_that_are_no_time_and_no_inputs_are_reported(healthy, tmp_path, capsys):
     assert main(["inspect", str(healthy), "--budget", "soon"]) == 2
     (tmp_path / "x.npz").write_bytes(b"no")
     assert main(["inspect", str(healthy), "--inputs", str(tmp_path / "x.npz")]) == 2

@@ -60,7 +60,7 @@ def test_what_is_foreseen_is_what_float16_gives(save, node):
     assert relative_noise(given.astype(np.float64), right) == pytest.approx(foreseen_noise, rel=0.1)
 
 
-def test_an_overflow_inside_is_told_apart_from_one_at_the_border(save, node):
+def test_an_overflow_inside_is_reported_apart_from_one_at_the_border(save, node):
     nodes = [
         node("ReduceMean", ["x"], ["a"], name="/mean", axes=[1], keepdims=0),
         node("Exp", ["k"], ["e"], name="/exp"),

@@ -132,7 +132,7 @@ def test_a_mask_of_infinities_is_no_finding(save, node):
     assert nb.inspect(save(nodes, {"x": [2, 4]}, ["y"], constants)).findings == ()
 
 
-def test_random_nodes_are_pinned_and_their_share_is_told(save, node):
+def test_random_nodes_are_pinned_and_their_share_is_reported(save, node):
     nodes = [
         node("RandomNormalLike", ["x"], ["r"], name="/noise"),
         node("Mul", ["r", "third"], ["q"], name="/mul"),

@@ -82,7 +82,7 @@ def test_lag_is_positive_for_a_late_candidate(voice, shift):
     assert lag(voice, np.roll(voice, shift), 60) == shift
 
 
-def test_lag_looks_no_further_than_it_is_told(voice):
+def test_lag_looks_no_further_than_it_is_reported(voice):
     assert lag(voice, np.roll(voice, 40), 40) == 40
     assert abs(lag(voice, np.roll(voice, 40), 39)) <= 39
     with pytest.raises(InputError, match="A lag of 24000"):

@@ -209,7 +209,7 @@ class _Negating:
         return {name: -value for name, value in self.program.run(inputs).items()}
 
 
-def test_a_fault_that_vanishes_alone_is_unknown_and_the_smallest_wrong_part_is_told(exported):
+def test_a_fault_that_vanishes_alone_is_unknown_and_the_smallest_wrong_part_is_reported(exported):
     backend = Treacherous(together=("blocks.1:exp", "blocks.1:rsqrt"))
     found = bisect(exported, X, backend, most=3)
     assert (found.verdict, found.culprits) == ("unknown", ())

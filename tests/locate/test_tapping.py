@@ -94,14 +94,14 @@ def test_the_probe_effect_is_the_largest_difference():
     assert effect.statement == "Looking into b (taps) changed 'y' by up to 0.5, 0.12 of its peak."
 
 
-def test_no_effect_is_told_as_such():
+def test_no_effect_is_reported_as_such():
     effect = _effect([1.0, np.inf, np.nan], [1.0, np.inf, np.nan])
     assert (effect.difference, effect.changed) == (0.0, False)
     assert effect.statement == "Looking into b (taps) changed no bit of its outputs."
 
 
 @pytest.mark.parametrize("tapped", [[np.nan, 2.0], [np.inf, 2.0]])
-def test_a_fault_that_comes_or_goes_with_the_taps_is_told(tapped):
+def test_a_fault_that_comes_or_goes_with_the_taps_is_reported(tapped):
     for plain, other in (([1.0, 2.0], tapped), (tapped, [1.0, 2.0])):
         effect = _effect(plain, other)
         assert np.isnan(effect.difference)

@@ -330,7 +330,7 @@ def test_of_a_reference_of_zeros_no_inherited_error_is_a_share(toy, step):
     assert (first.inherited_error, second.inherited_error) == (0.0, np.inf)
 
 
-def test_a_difference_that_is_even_is_told_from_a_ratio_or_remainder_that_is(program):
+def test_a_difference_that_is_even_is_reported_from_a_ratio_or_remainder_that_is(program):
     def one_channel(change):
         def fault(values):
             values = values.copy()

@@ -150,7 +150,7 @@ def test_saving_again_replaces_the_case(narrow_case, saved, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["case"]
 
 
-def test_no_case_is_told(tmp_path):
+def test_no_case_is_reported(tmp_path):
     with pytest.raises(InputError, match=r"There is no case at .*; check the path"):
         load(tmp_path / "absent")
 

@@ -94,7 +94,7 @@ def test_the_kernel_is_this_interpreter_whatever_is_installed(project):
     assert output(root, "01_good").split() == [sys.executable, "ignore", "True"]
 
 
-def test_each_notebook_runs_in_its_own_folder_and_is_told_it(project):
+def test_each_notebook_runs_in_its_own_folder_and_is_reported_it(project):
     root, runs = project
     assert (root / "run" / "01_good" / "here.txt").read_text() == "narrow"
     assert list(runs["01_good"].files) == ["01_good.ipynb", "here.txt", "there.txt"]
@@ -110,7 +110,7 @@ def test_a_failed_notebook_is_complete_up_to_its_error(project):
     assert output(root, "02_bad") == "before\n"
 
 
-def test_a_dead_kernel_and_a_dead_worker_are_told(project):
+def test_a_dead_kernel_and_a_dead_worker_are_reported(project):
     _, runs = project
     assert "DeadKernelError" in runs["04_kernel_dies"].error
     assert "Fatal Python error: Aborted" in runs["04_kernel_dies"].error, "and why"
@@ -208,7 +208,7 @@ def test_an_interrupted_run_goes_on_where_it_was(project, executed):
     assert executed == ["03_plain", "03_plain"]
 
 
-def test_bad_input_is_told_before_anything_runs(project, executed, tmp_path):
+def test_bad_input_is_reported_before_anything_runs(project, executed, tmp_path):
     with pytest.raises(InputError, match="no notebook '09'"):
         again(project, ["09"])
     with pytest.raises(InputError, match="No selected notebook has a parameter 'weights'"):

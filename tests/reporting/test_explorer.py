@@ -105,7 +105,7 @@ def test_errors_give_verdicts_and_only_they_do(trace):
     assert "1 wrong by itself" in entries.summary
 
 
-def test_a_finding_is_told_and_one_of_another_program_is_refused(trace):
+def test_a_finding_is_reported_and_one_of_another_program_is_refused(trace):
     culprit = Culprit("nonfinite", "fail", "onnxruntime", trace["b:relu"], channels="1 of 6 channels")
     entries = collect(trace, [culprit])
     assert column(entries, "verdict") == ["", "fail", ""]

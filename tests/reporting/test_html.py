@@ -142,7 +142,7 @@ def test_a_failed_notebook_shows_where_it_stopped(report):
     assert page.find("nav").find(class_="knb-fail") is not None
 
 
-def test_an_interrupted_notebook_is_told_and_its_copy_is_not_opened(report):
+def test_an_interrupted_notebook_is_reported_and_its_copy_is_not_opened(report):
     page = parsed(report["05_stopped.html"])
     assert "interrupted" in page.find(class_="banner").text
     assert page.find(class_="verdict").span.text == "fail"

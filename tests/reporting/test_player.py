@@ -38,7 +38,7 @@ def test_audio_beyond_full_scale_is_turned_down_and_the_gain_is_stated():
     assert np.abs(y).max() == pytest.approx(1, abs=1e-3)
 
 
-def test_audio_that_is_not_finite_is_told_not_played():
+def test_audio_that_is_not_finite_is_reported_not_played():
     y = sine(0.5)
     y[:600] = np.nan
     html = player("portable", y, SR).html

@@ -77,7 +77,7 @@ def test_a_run_is_itself(runs):
     assert (found.changes, found.settings, found.same, found.regressed) == ((), (), 2, False)
 
 
-def test_settings_that_differ_are_told(runs):
+def test_settings_that_differ_are_reported(runs):
     before = runs("a", [_finding("same")])
     after = runs(
         "b", [_finding("same")], weights="seeded", parameters={"frames": 9}, versions={"torch": "3", "tvm": "1"}

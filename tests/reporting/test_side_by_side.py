@@ -52,7 +52,7 @@ def test_one_gain_for_all_keeps_their_ratio_and_is_stated(voice):
     assert "none is turned up or down" in figure({"quiet": loud / 8}).text
 
 
-def test_what_one_gain_leaves_nothing_of_is_told(voice):
+def test_what_one_gain_leaves_nothing_of_is_reported(voice):
     made = figure({"quiet": voice, "mad": 1e9 * voice})
     assert "plays as silence" in made.find(class_="knb-version").text
     assert "plays as silence" not in made(class_="knb-version")[1].text

@@ -225,7 +225,7 @@ def test_the_wheel_alone_scrolls_the_page(opened):
     assert visible(page) == [0, LENGTH]
 
 
-def test_it_is_told_to_a_screen_reader_and_axe_finds_nothing_serious(opened, violations):
+def test_it_is_reported_to_a_screen_reader_and_axe_finds_nothing_serious(opened, violations):
     page, trouble = opened
     assert violations(page) == []
     group = page.get_by_role("radiogroup", name="Version that is heard")

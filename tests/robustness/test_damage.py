@@ -89,7 +89,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-def test_damage_is_told_and_mended(workshop, observe, name):
+def test_damage_is_reported_and_mended(workshop, observe, name):
     fault, shop = DAMAGES[name], workshop("both")
     fault.do(shop)
     state, sentence = shop.report() if fault.state else ("not listed", "")

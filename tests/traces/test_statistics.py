@@ -95,7 +95,7 @@ def test_percentiles_of_more_are_those_of_every_kth_finite_element():
     np.testing.assert_allclose(describe(values).percentiles[1:4], [-0.674, 0, 0.674], atol=0.07)
 
 
-def test_what_is_not_finite_is_told_apart():
+def test_what_is_not_finite_is_reported_apart():
     found = describe(np.array([np.nan, np.inf, -np.inf, 2.0]))
     assert (found.nan, found.inf, found.finite) == (1, 2, 0.25)
     assert (found.minimum, found.maximum, found.peak, found.mean) == (2.0, 2.0, 2.0, 2.0)

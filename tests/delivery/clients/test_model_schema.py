@@ -32,7 +32,7 @@ def test_the_constraints_are_exactly_those_of_the_client():
     assert linear == {"kind": "linear", "dimLhs": _out(0, 2), "dimRhs": _in(2, 0), "coefficients": [600, 0]}
 
 
-def test_sizes_are_told_as_ranges_where_the_text_decides_and_as_constants_elsewhere():
+def test_sizes_are_reported_as_ranges_where_the_text_decides_and_as_constants_elsewhere():
     shape = _schema(SYNTHESIZER)["forward"]["inputs"][3]["shape"]
     assert shape[0] == {"kind": "constant", "value": 1}
     assert shape[1] == {"kind": "range", "range": {"min": 8, "max": 128, "step": 1}}

@@ -34,7 +34,7 @@ def test_an_overflow_is_named_and_the_number_type_blamed(loud):
     assert (report.first.operator, report.first.blame, report.first.kind) == ("exp", "precision", "nonfinite")
 
 
-def test_what_is_no_package_is_told_in_a_sentence(tmp_path):
+def test_what_is_no_package_is_reported_in_a_sentence(tmp_path):
     packed, neural = tmp_path / "packed.mlpackage", tmp_path / "neural.mlmodel"
     packed.write_bytes(b"PK\x03\x04 and so on")
     neural.write_bytes(b"\x08\x04\x12\x00")

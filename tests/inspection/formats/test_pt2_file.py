@@ -68,7 +68,7 @@ def test_another_file_parts_at_the_changed_constant(pt2, exported, tmp_path):
     assert torch.equal(exported.state_dict["linear.bias"], state["linear.bias"])
 
 
-def test_damaged_files_are_told_in_a_sentence(pt2, tmp_path):
+def test_damaged_files_are_reported_in_a_sentence(pt2, tmp_path):
     data = pt2.read_bytes()
     cut, text, bomb = (tmp_path / name for name in ("cut.pt2", "text.pt2", "bomb.pt2"))
     cut.write_bytes(data[: len(data) // 2])

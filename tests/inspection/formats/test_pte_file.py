@@ -73,7 +73,7 @@ def test_a_wrong_kernel_is_named(pte, monkeypatch):
     assert (report.first.key, report.first.operator, report.first.blame) == ("forward_0_4", "aten::sin.out", "runtime")
 
 
-def test_damaged_files_are_told_in_a_sentence(pte, pt2, tmp_path):
+def test_damaged_files_are_reported_in_a_sentence(pte, pt2, tmp_path):
     data = pte().read_bytes()
     for name, content, words in (
         ("cut.pte", data[: len(data) // 2], "cut off or damaged"),

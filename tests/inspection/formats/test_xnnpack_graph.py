@@ -101,7 +101,7 @@ def test_what_is_not_known_inside_leaves_the_delegate_unjudged_with_its_reason(m
     assert reason.endswith("shows what it gives alone; XNNPReLU is not known here")
 
 
-def test_numbers_of_a_flatbuffer_have_all_their_bits_and_damage_is_told():
+def test_numbers_of_a_flatbuffer_have_all_their_bits_and_damage_is_reported():
     flatbuffers = pytest.importorskip("flatbuffers")
     schema = FlatSchema.read(
         """

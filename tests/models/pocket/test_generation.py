@@ -97,7 +97,7 @@ def test_the_first_5_ms_are_faded_in(said, host, steps):
     assert np.array_equal(found.audio[120:], found.frames[0, 120:])
 
 
-def test_every_call_is_told_with_its_place(said, host, steps):
+def test_every_call_is_reported_with_its_place(said, host, steps):
     places = []
     speak(steps, host, replace(said, noise=said.noise[:1]), watch=lambda place, *_: places.append(place))
     expected = ["conditioning 0", "conditioning 1", "frame 0: language", "frame 0: flow 0", "frame 0: flow 1"]

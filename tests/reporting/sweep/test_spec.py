@@ -59,7 +59,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_sweep_is_told_in_one_sentence(spec_of, tmp_path, name):
+def test_a_bad_sweep_is_reported_in_one_sentence(spec_of, tmp_path, name):
     text, told = BAD[name]
     with pytest.raises(InputError) as caught:
         spec_of(tmp_path, text)
@@ -69,7 +69,7 @@ def test_a_bad_sweep_is_told_in_one_sentence(spec_of, tmp_path, name):
     assert "\n" not in message
 
 
-def test_an_absent_file_is_told(spec_of, tmp_path):
+def test_an_absent_file_is_reported(spec_of, tmp_path):
     from kokoro_nb.reporting.sweep.spec import read_spec
 
     with pytest.raises(InputError, match="There is no sweep at"):

@@ -140,7 +140,7 @@ def test_an_interrupt_keeps_what_is_done_and_says_what_is_open(monkeypatch, make
     assert [(row["number"], row["status"]) for row in rows] == [(1, "failed"), (2, "interrupted")]
 
 
-def test_bad_input_is_told_before_anything_runs(monkeypatch, make_notebook, spec_of, tmp_path):
+def test_bad_input_is_reported_before_anything_runs(monkeypatch, make_notebook, spec_of, tmp_path):
     monkeypatch.setattr(sweep_run, "connected", lambda *_: pytest.fail("it was begun"))
     folder = make_notebook(tmp_path)
     spec = spec_of(tmp_path, 'notebook = "01"\n[grid]\nnumber = [1]')

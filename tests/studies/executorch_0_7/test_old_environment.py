@@ -6,7 +6,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.studies.executorch_0_7.old_environment import VARIABLE, absent, old_python
 
 
-def test_an_interpreter_that_is_not_there_is_told_in_one_sentence(monkeypatch, tmp_path):
+def test_an_interpreter_that_is_not_there_is_reported_in_one_sentence(monkeypatch, tmp_path):
     monkeypatch.setenv(VARIABLE, str(tmp_path / "python"))
     reason = absent()
     assert reason is not None

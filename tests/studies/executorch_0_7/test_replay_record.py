@@ -71,7 +71,7 @@ def test_a_nan_is_the_largest_change_whatever_follows():
     assert _outcome(later[0], later[2]).history.changes["zeros"] == 0.2
 
 
-def test_a_trial_that_was_not_replayed_is_told():
+def test_a_trial_that_was_not_replayed_is_reported():
     with pytest.raises(InputError, match="'XNNPACK as it is' was not replayed"):
         _replay(_outcome(*RIGHT)).outcome(SYMPTOM)
 

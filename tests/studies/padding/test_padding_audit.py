@@ -97,7 +97,7 @@ def test_the_variance_of_a_norm_falls_with_the_share_of_padding(inputs):
         np.testing.assert_allclose(row.ratio, expected.numpy(), rtol=1e-6)
 
 
-def test_a_norm_is_told_by_the_spread_of_its_channels():
+def test_a_norm_is_reported_by_the_spread_of_its_channels():
     ratio = np.array([*np.linspace(0, 1, 21), np.nan])  # one that is constant without padding
     row = NormVariance("norm", 12, 0.5, ratio).as_dict()
     assert row == {"norm": "norm", "padding": 0.5, "5 % of channels": 0.05, "median": 0.5, "95 %": pytest.approx(0.95)}

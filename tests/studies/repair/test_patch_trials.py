@@ -62,7 +62,7 @@ def test_an_outcome_is_judged_by_the_first_thing_that_is_wrong(taken, kind, how)
     assert (outcome.kind, outcome.how) == (kind, how)
 
 
-def test_where_the_numbers_are_ill_conditioned_they_are_told_and_not_judged():
+def test_where_the_numbers_are_ill_conditioned_they_are_reported_and_not_judged():
     outcome = judged(_stage(floor=None), _climb(EXPECTED * 2), 1e-3)
     assert outcome.kind == WORKS
     assert outcome.of_peak == 1

@@ -166,7 +166,7 @@ class _Broken:
         return self.real.load(artifact)
 
 
-def test_a_step_that_falls_is_told_and_the_rest_still_checked_by_itself(narrow, narrow_case, exact, monkeypatch):
+def test_a_step_that_falls_is_reported_and_the_rest_still_checked_by_itself(narrow, narrow_case, exact, monkeypatch):
     real = module.backend
     monkeypatch.setattr(module, "backend", lambda name: _Broken("harmonic_noise") if name == "broken" else real(name))
     rows = {row.output: row for row in follow(narrow.model, exact, "broken")}
