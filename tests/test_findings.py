@@ -86,3 +86,18 @@ def test_a_finding_shows_itself_as_a_line_and_escapes_it():
     page = Finding("finite", "fail", bad, "narrow", bad, 1.0, unit=bad, reason=bad)._repr_html_()
     assert "<script" not in page
     assert page.count("&lt;script&gt;") == 4
+
+
+def test_nan_may_be_unknown_or_a_failure_and_is_no_pass_however_that_is_written():
+    for verdict in ("unknown", "fail"):
+        assert Finding("parity", verdict, "It agrees.", "w", value=float("nan"), reason="no tap").verdict == verdict
+    read = "".join(["pa", "ss"])  # as from a file: an object of its own
+    with pytest.raises(InputError, match="NaN is no pass"):
+        Finding("parity", read, "It agrees.", "w", value=float("nan"))
+
+
+def test_the_limit_of_a_check_that_failed_is_not_what_it_was_held_to():
+    failed = Finding("parity", "fail", "It agrees.", "w", value=2e-3, limit=1e-4, relation="<=")
+    assert "1e-4" not in failed._repr_html_()
+    passed = Finding("parity", "".join(["pa", "ss"]), "It agrees.", "w", value=2e-6, limit=1e-4, relation="<=")
+    assert "2e-6 ≤ 1e-4" in passed._repr_html_()

@@ -1,4 +1,7 @@
+import inspect
 import math
+import re
+from itertools import pairwise
 
 import librosa
 import numpy as np
@@ -7,6 +10,7 @@ import pytest
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.spectrum import (
     BANDS,
+    RESOLUTIONS,
     average_spectrum,
     band_energies,
     band_energy_ratio_db,
@@ -200,3 +204,70 @@ def test_spectral_flatness_of_noise_tone_and_silence():
 def test_average_spectrum_peaks_at_the_tone():
     frequencies, power = average_spectrum(sine(3000), SR)
     assert frequencies[np.argmax(power)] == pytest.approx(3000, abs=SR / 1024)
+
+
+def test_the_settings_are_the_published_ones():
+    assert RESOLUTIONS == ((1024, 120, 600), (2048, 240, 1200), (512, 50, 240))  # Yamamoto et al. (2020), table 1
+    assert tuple(pairwise([0, 150, 300, 600, 1200, 2400, 4800, 9600, 12000])) == BANDS
+    short, wide = {"n_fft": 1024, "hop_length": 256}, {"n_fft": 2048, "hop_length": 512}
+    warped = {"floor_db": -80.0, "n_coefficients": 24, "n_fft": 1024, "hop_length": 300, "n_mels": 80}
+    for function, settings in (
+        (power_spectrogram, {**short, "win_length": None}),
+        (average_spectrum, {"n_fft": 1024}),
+        (spectral_flatness, {"n_fft": 1024}),
+        (band_energies, {"bands": BANDS, **wide}),
+        (band_energy_ratio_db, {"bands": BANDS, **wide}),
+        (log_spectral_distance, {"floor_db": -80.0, **short}),
+        (multi_resolution_stft_distance, {"floor_db": -80.0, "resolutions": RESOLUTIONS}),
+        (mel_cepstral_distance, warped),
+    ):
+        given = inspect.signature(function).parameters.values()
+        assert {one.name: one.default for one in given if one.default is not one.empty} == settings
+
+
+def test_the_average_spectrum_is_the_mean_over_quarter_hops(voice):
+    frequencies, power = average_spectrum(voice, SR, 512)
+    assert np.allclose(power, (np.abs(librosa.stft(voice, n_fft=512, hop_length=128)) ** 2).mean(axis=1), rtol=1e-9)
+    assert np.array_equal(frequencies, librosa.fft_frequencies(sr=SR, n_fft=512))
+
+
+def test_spectral_flatness_is_scipys_means_without_both_ends(voice):
+    from scipy.stats import gmean
+
+    inner = average_spectrum(voice, SR, 64)[1][1:32]
+    assert spectral_flatness(voice, 64) == pytest.approx(gmean(inner) / inner.mean(), rel=1e-12)
+
+
+def test_a_tone_on_the_edge_is_of_the_upper_band_and_half_the_rate_of_the_last():
+    bands = ((0, 3000), (3000, 6000), (6000, 12_000))
+    below, above, _ = band_energies(sine(3000, seconds=4), SR, bands, 16, 8)
+    # a Hann window spreads a tone on a bin over three: 1/6 of its power in each neighbour, 2/3 in its own
+    assert below / above == pytest.approx(1 / 5, rel=0.01)
+    fastest = np.cos(np.pi * np.arange(4 * SR))
+    assert band_energies(fastest, SR, bands, 16, 8)[2] == pytest.approx(1, rel=0.01)
+    assert band_energies(fastest, SR, ((6000, 12_000 - 1),), 16, 8)[0] < 0.4
+    white = np.random.default_rng(0).standard_normal(SR)
+    two = band_energies(white, SR, ((0, 4500), (4500, 12_000)), 16, 8)
+    assert two.sum() == pytest.approx(band_energies(white, SR, ((0, 12_000),), 16, 8)[0])
+
+
+def test_a_band_that_cannot_be_measured_says_what_can():
+    message = (
+        "The band 5000-13000 Hz cannot be measured at 24000 Hz; give bands within 0-12000 Hz, at least 11.7 Hz wide."
+    )
+    with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
+        band_energies(sine(1000), SR, bands=((5000, 13_000),))
+
+
+def test_mel_cepstral_distance_is_of_24_coefficients_of_the_cosine_series(voice):
+    from scipy.fft import dct
+
+    other = voice + 0.02 * np.random.default_rng(0).standard_normal(len(voice))
+    cepstra = []
+    for y in (voice, other):
+        power = mel_spectrogram(y, SR, 1024, 300, 80)
+        floored = np.log(np.maximum(power, mel_spectrogram(voice, SR, 1024, 300, 80).max() * 1e-8))
+        cepstra.append(dct(floored, axis=0, type=2)[1:25] / (2 * 80))  # ln P = c_0 + 2 sum c_m cos
+    cost, path = librosa.sequence.dtw(X=cepstra[0], Y=cepstra[1], metric="euclidean")
+    expected = 10 * math.sqrt(2) / math.log(10) * cost[-1, -1] / len(path)
+    assert mel_cepstral_distance(voice, other, SR) == pytest.approx(expected, rel=1e-9)

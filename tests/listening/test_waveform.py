@@ -85,8 +85,10 @@ def test_lag_is_positive_for_a_late_candidate(voice, shift):
 def test_lag_looks_no_further_than_it_is_reported(voice):
     assert lag(voice, np.roll(voice, 40), 40) == 40
     assert abs(lag(voice, np.roll(voice, 40), 39)) <= 39
-    with pytest.raises(InputError, match="A lag of 24000"):
-        lag(voice, voice, len(voice))
+    for no in (-1, len(voice)):
+        message = f"^A lag of {no} samples cannot be looked for in 24000; give 0 to 23999\\.$"
+        with pytest.raises(InputError, match=message):
+            lag(voice, voice, no)
 
 
 def test_lag_against_a_direct_sum():
@@ -187,13 +189,18 @@ def test_wav_refuses_what_it_cannot_keep(tmp_path):
             write_wav(tmp_path / "y.wav", np.ones(3), sr)
 
 
-def test_read_wav_refuses(tmp_path):
+def test_read_wav_refuses(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="There is no sound file"):
         read_wav(tmp_path / "absent.wav")
     (tmp_path / "text.wav").write_text("no sound")
     with pytest.raises(InputError, match="cannot be read as a sound file"):
         read_wav(tmp_path / "text.wav")
     soundfile.write(tmp_path / "stereo.wav", np.zeros((10, 2)), 24_000)
+    assert waveform.LONGEST == 2**28
+    monkeypatch.setattr(waveform, "LONGEST", 19)  # 10 samples of 2 channels
+    with pytest.raises(InputError, match=r"claims to have 10 samples; give a sound of at most 19\."):
+        read_wav(tmp_path / "stereo.wav")
+    monkeypatch.setattr(waveform, "LONGEST", 20)
     with pytest.raises(InputError, match="has 2 channels"):
         read_wav(tmp_path / "stereo.wav")
 
