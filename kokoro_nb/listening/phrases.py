@@ -10,6 +10,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.listening.transcript import Transcript, is_speech, normalise, transcribe
 
 PHRASES = Path(__file__).parents[2] / "data" / "phrases.txt"
+NOTES = PHRASES.with_name("notes.txt")
 
 
 def phrases(count: int) -> tuple[str, ...]:
@@ -26,6 +27,21 @@ def phrases(count: int) -> tuple[str, ...]:
             f"{count} phrases are requested and {PHRASES.name} has {len(known)}; request 1 to {len(known)}."
         )
     return known[:count]
+
+
+def spoken_texts(text: str, count: int) -> tuple[str, ...]:
+    """Return what is to be spoken.
+
+    Parameters
+    ----------
+    text : str
+        A text of one's own; empty for the first `count` of `phrases`; ``notes`` for the sentences with which earlier
+        ports were tried, punctuation, numbers and long sentences, a minute of speech in all.
+    count : int
+    """
+    if text == "notes":
+        return tuple(NOTES.read_text(encoding="utf-8").splitlines())
+    return (text,) if text else phrases(count)
 
 
 def believed(transcript: Transcript | None) -> str:

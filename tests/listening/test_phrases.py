@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.listening.phrases import believed, heard_in, phrase_error_rate, phrases
+from kokoro_nb.listening.phrases import believed, heard_in, phrase_error_rate, phrases, spoken_texts
 from kokoro_nb.listening.transcript import Transcript
 from kokoro_nb.training.sentences import VOCABULARY, is_held_out
 
@@ -22,6 +22,15 @@ def test_the_list_is_distinct_held_out_and_of_the_vocabulary():
 def test_there_are_only_so_many(count):
     with pytest.raises(InputError, match="request 1 to 50"):
         phrases(count)
+
+
+def test_what_is_spoken_is_ones_own_text_or_a_list():
+    assert spoken_texts("My own.", 3) == ("My own.",)
+    assert spoken_texts("", 3) == phrases(3)
+    notes = spoken_texts("notes", 3)
+    assert notes[:2] == ("Hello world.", "Hello, this is a test of the text to speech system.")
+    assert any(any(letter.isdigit() for letter in text) for text in notes)
+    assert 120 < sum(len(text.split()) for text in notes) < 200  # a minute or so
 
 
 def test_errors_are_counted_over_all_words_and_a_doubted_transcript_is_nothing_heard():

@@ -1,9 +1,9 @@
 """05: whether a speech recogniser hears the same words in every version, and which faults it misses."""
 
-from kokoro_nb.listening.phrases import phrases
+from kokoro_nb.listening.phrases import spoken_texts
 from kokoro_nb.studies.whisper.known_faults import known_faults
 from kokoro_nb.studies.whisper.known_sentences import known_sentences
 from kokoro_nb.studies.whisper.phrase_versions import phrase_versions
 from kokoro_nb.studies.whisper.transcripts import listen
 
-__all__ = ["known_faults", "known_sentences", "listen", "phrase_versions", "phrases"]
+__all__ = ["known_faults", "known_sentences", "listen", "phrase_versions", "spoken_texts"]
