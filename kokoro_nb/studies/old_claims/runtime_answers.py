@@ -10,6 +10,7 @@ from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Failure, quietly
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.ladder import loaded, outputs_of
+from kokoro_nb.errors import InputError
 from kokoro_nb.models.patches import class_patches
 from kokoro_nb.studies.executorch_0_7 import plan
 from kokoro_nb.studies.executorch_0_7.replay_record import recorded
@@ -154,6 +155,8 @@ def _tvm(seed: int) -> tuple[Answer, Answer, Answer]:
 
 
 def _run(module: nn.Module, x: torch.Tensor) -> list[np.ndarray]:
-    """Return what TVM makes of it; of a failure NaN."""
+    """Return what TVM makes of it; a failure answers nothing."""
     found = outputs_of(backend(TVM), loaded(backend(TVM), export_program(module, {"x": x}), {"x": x}), {"x": x.numpy()})
-    return [np.full(x.shape, np.nan)] * 2 if isinstance(found, Failure) else [*found.values()]
+    if isinstance(found, Failure):
+        raise InputError(f"The claims about TVM cannot be answered: {found}")
+    return [*found.values()]

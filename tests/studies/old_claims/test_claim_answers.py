@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from kokoro_nb.backends.base import Failure
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import build, full_config
 from kokoro_nb.studies.old_claims import padding_answers as module
@@ -83,6 +84,13 @@ def test_channels_that_vary_lose_nothing(monkeypatch):
     monkeypatch.setattr(runtime_answers, "DEVIATION", 1.0)
     found = {one.number: one for one in runtime_answers.runtime_answers(0)}
     assert (found["B1"].verdict, found["B2"].verdict, found["B3"].verdict) == ("refuted",) * 3
+
+
+def test_an_export_that_fails_answers_nothing(monkeypatch):
+    failure = Failure(runtime_answers.TVM, "run", "RuntimeError", "it failed")
+    monkeypatch.setattr(runtime_answers, "outputs_of", lambda *given: failure)
+    with pytest.raises(InputError, match="about TVM cannot be answered: tvm-unfused fell"):
+        runtime_answers.runtime_answers(0)
 
 
 def test_classes_and_steps_are_the_packages(narrow, narrow_case):
