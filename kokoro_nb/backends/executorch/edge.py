@@ -4,11 +4,13 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+from kokoro_nb.backends.executorch.quick_lowering import quick_lowering
 from kokoro_nb.backends.exported import Exported
 
 Look = Callable[[Any, Any], None]
 
 
+@quick_lowering()
 def edge_program(exported: Exported, partitioner: Any | None, look: Look | None = None) -> Any:
     """Return the Edge program with nothing delegated.
 
