@@ -6,6 +6,7 @@ import torch
 from safetensors.torch import save_file
 
 from kokoro_nb.errors import InputError
+from kokoro_nb.models.architecture import full_config
 from kokoro_nb.models.case import capture
 from kokoro_nb.models.kokoro import BUNDLED, PUBLISHED, load_model, reachable_weights
 from kokoro_nb.models.voices import load_voice
@@ -188,3 +189,24 @@ def test_the_chinese_variant_has_its_own_vocabulary_and_voices(copied, cache_rep
         assert kokoro.weights.sha256 == narrow.weights.sha256
         case = capture(kokoro, "Hi there.", g2p="espeak")
         assert case.tensors["ids"][0, 1:-1].tolist() == [vocab[symbol] for symbol in case.phonemes]
+
+
+@pytest.mark.slow
+def test_every_form_of_the_full_size_is_loaded_bit_for_bit(seeded, tmp_path, cache_repo):
+    state = seeded.model.state_dict()
+    norms = {name for name, module in seeded.model.named_modules() if isinstance(module, torch.nn.InstanceNorm1d)}
+    parts = {key.partition(".")[0]: {} for key in state}
+    for key, tensor in state.items():
+        if key.rpartition(".")[0] not in norms:
+            parts[key.partition(".")[0]]["module." + key.partition(".")[2]] = tensor
+    forms = {name: tmp_path / name for name in ("pth", "safetensors")}
+    for folder in forms.values():
+        folder.mkdir()
+        (folder / "config.json").write_text(json.dumps(full_config()), encoding="utf-8")
+    torch.save(parts, forms["pth"] / "kokoro-v1_0.pth")
+    save_file({key: tensor.contiguous() for key, tensor in state.items()}, forms["safetensors"] / "kokoro.safetensors")
+    cache_repo(forms["pth"], PUBLISHED)
+    for weights in (*forms.values(), forms["pth"] / "kokoro-v1_0.pth", PUBLISHED):
+        kokoro = load_model(weights)
+        assert kokoro.weights.sha256 == seeded.weights.sha256, weights
+        assert all(torch.equal(tensor, state[key]) for key, tensor in kokoro.model.state_dict().items()), weights
