@@ -12,7 +12,7 @@ import torch
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.base import Failure, absence
 from kokoro_nb.delivery.contract import Contract
-from kokoro_nb.delivery.export import FRAME_RATE, Delivery, PartNotExportedError, delivered
+from kokoro_nb.delivery.export import FRAME_RATE, SECONDS, Delivery, PartNotExportedError, delivered
 from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.listening.spectrum import log_spectral_distance
 from kokoro_nb.models.complete import DurationStage
@@ -150,12 +150,12 @@ def deliver(
 ) -> tuple[DeliveredModel | None, Failure | None]:
     """Export both stages into a folder of the cache, or take the one that is there: see `delivery.export.Delivery`.
 
-    Without `voices` it has two of the weights in use and their blend; without `bucket_seconds` one bucket, in which
-    each of `texts` has room. Beside the model stands None, or, where a program cannot be exported, the record of that
-    beside no model.
+    Without `voices` it has two of the weights in use and their blend; without `bucket_seconds` one bucket, of 3 s or
+    more, in which each of `texts` has room. Beside the model stands None, or, where a program cannot be exported, the
+    record of that beside no model.
     """
     voices = tuple(voices or own_voices(kokoro))
-    seconds = tuple(bucket_seconds) or (longest(kokoro, texts, voices),)
+    seconds = tuple(bucket_seconds) or (float(np.max([SECONDS[0], longest(kokoro, texts, voices)])),)
     request = Delivery(backend, host, voices=voices, tokens=tokens, seconds=seconds)
     try:
         return DeliveredModel(kokoro, request, delivered(kokoro, request), seed), None
