@@ -1,4 +1,4 @@
-"""kokoro-nb doctor, run, report, compare: the machine and the notebooks."""
+"""kokoro-nb doctor, run, report, clean, compare: the machine and the notebooks."""
 
 import argparse
 import json
@@ -46,7 +46,7 @@ def add(commands: Any) -> None:
         command.add_argument("--memory", type=float, metavar="GB", help="stop a notebook that takes more memory")
         command.add_argument("--fresh", action="store_true", help="execute again what passed and has not changed")
 
-    clean = commands.add_parser("clean", help="remove the exports that are saved in the cache; what needs one makes it")
+    clean = commands.add_parser("clean", help="remove the exports that are saved in the cache")
     clean.set_defaults(command=_clean)
 
     compare = commands.add_parser("compare", help="what changed between two runs, regressions first")
@@ -95,11 +95,11 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def _clean(_: argparse.Namespace) -> int:
-    from kokoro_nb.reporting.exports_room import exports_bytes, trim_exports
+    from kokoro_nb.reporting.exports_room import trim_exports
     from kokoro_nb.reporting.readable import size_text
 
     removed = trim_exports(0.0, young=0.0)
-    print(f"Removed {size_text(removed)} of exports; {size_text(exports_bytes())} are left.")
+    print(f"Removed {size_text(removed)} of exports." if removed else "No exports are saved.")
     return 0
 
 

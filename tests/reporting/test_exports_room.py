@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from kokoro_nb.__main__ import main
 from kokoro_nb.reporting.exports_room import exports_bytes, trim_exports
 
 
@@ -45,3 +46,10 @@ def test_the_environment_sets_the_limit(exports, monkeypatch, value, left):
     monkeypatch.setenv("KOKORO_NB_CACHE_GB", value)
     trim_exports()
     assert _left(exports) == left
+
+
+def test_the_command_removes_them_all_and_says_how_much(exports, capsys):
+    assert main(["clean"]) == 0
+    assert _left(exports) == []
+    assert main(["clean"]) == 0
+    assert capsys.readouterr().out == "Removed 3 kB of exports.\nNo exports are saved.\n"
