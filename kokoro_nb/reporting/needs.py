@@ -49,7 +49,7 @@ class Needs:
         return self.notebooks * (DISK + DISK_OF_WEIGHTS * self.weights)
 
     def jobs(self, requested: int) -> int:
-        """Return how many notebooks run at once: as many as requested, if there is memory for so many.
+        """Return how many notebooks run at once: as many as requested, if there is memory for so many large ones.
 
         Raises
         ------
@@ -59,6 +59,8 @@ class Needs:
         import psutil
 
         free = psutil.virtual_memory().available
+        if not self.large:  # any machine has that, and what is free for a moment says little
+            return requested
         if free < self.memory:
             raise InputError(
                 f"With these weights a notebook takes up to {size_text(round(self.memory))} of memory, and "
