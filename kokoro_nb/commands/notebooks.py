@@ -1,4 +1,4 @@
-"""kokoro-nb doctor, run, report, compare: the machine and the notebooks."""
+"""kokoro-nb doctor, run, report, clean, compare: the machine and the notebooks."""
 
 import argparse
 import json
@@ -46,6 +46,9 @@ def add(commands: Any) -> None:
         command.add_argument("--memory", type=float, metavar="GB", help="stop a notebook that takes more memory")
         command.add_argument("--fresh", action="store_true", help="execute again what passed and has not changed")
 
+    clean = commands.add_parser("clean", help="remove the exports that are saved in the cache")
+    clean.set_defaults(command=_clean)
+
     compare = commands.add_parser("compare", help="what changed between two runs, regressions first")
     compare.add_argument("before", type=Path, metavar="RUN_A", help="folder of runs, such as a copy of outputs/run")
     compare.add_argument("after", type=Path, metavar="RUN_B", help="the other one")
@@ -89,6 +92,15 @@ def _report(arguments: argparse.Namespace) -> int:
     print(f"Report: {report.close()}")
     runs = [run for run in read_runs(out / "run") if run.notebook in names or run.source]
     return int(any(run.status != "passed" for run in runs))
+
+
+def _clean(_: argparse.Namespace) -> int:
+    from kokoro_nb.reporting.exports_room import trim_exports
+    from kokoro_nb.reporting.readable import size_text
+
+    removed = trim_exports(0.0, young=0.0)
+    print(f"Removed {size_text(removed)} of exports." if removed else "No exports are saved.")
+    return 0
 
 
 def _compare(arguments: argparse.Namespace) -> int:

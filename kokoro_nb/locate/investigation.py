@@ -17,7 +17,7 @@ from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.tapping import ProbeEffect, probe_effect, with_extra_outputs
 from kokoro_nb.locate.verdicts import divergences, first_nonfinite, first_of, judged
 from kokoro_nb.traces.parity import Parity, compare
-from kokoro_nb.traces.trace import Trace
+from kokoro_nb.traces.trace import Trace, sharing
 
 
 @dataclass(frozen=True)
@@ -149,6 +149,7 @@ def investigate(
     if not trace.taps and artefact is None:
         trace = with_extra_outputs(runtime, candidate, inputs, "all", "full", folder)
     reference = reference_trace(candidate, inputs) if reference is None else reference
+    trace = sharing(trace, reference)
     errors = judged(reference, trace)
     faults = divergences(reference, trace, errors)
     return Investigation(

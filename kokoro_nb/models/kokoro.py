@@ -11,12 +11,13 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import build, full_config, initialise, narrow_config
 from kokoro_nb.models.loading import LoadingReport, build_from, load_state
 from kokoro_nb.models.onnx_weights import load_onnx
-from kokoro_nb.models.weights import MADE_HERE, Weights, digest_tensors, hub_file, read_state
+from kokoro_nb.models.weights import MADE_HERE, Weights, digest_tensors, hub_file, nearest, read_state
 
 HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 CHECKPOINTS = (".pth", ".safetensors")
 PUBLISHED = "hexgrad/Kokoro-82M"
-DEFAULT_VOICES = {PUBLISHED: "af_heart", f"{PUBLISHED}-v1.1-zh": "zf_001"}
+# both speak English, as the notebooks' texts are
+DEFAULT_VOICES = {PUBLISHED: "af_heart", f"{PUBLISHED}-v1.1-zh": "af_maple"}
 GENERATED = {"seeded": full_config, "narrow": narrow_config}
 BUNDLED = {"mini": Path(__file__).parents[2] / "data" / "kokoro_mini"}
 
@@ -105,7 +106,11 @@ def _load_hub(repo: str) -> Kokoro:
     loading = load_state(model, read_state(path), repo)
 
     def voice_file(voice: str) -> Path:
-        return hub_file(repo, f"voices/{voice}.pt")
+        try:
+            return hub_file(repo, f"voices/{voice}.pt")
+        except InputError as error:
+            cached = [path.stem for path in hub_file(repo, "config.json").parent.glob("voices/*.pt")]
+            raise InputError(f"{error} Voices in the cache: {nearest(voice, cached)}.") from error
 
     default = DEFAULT_VOICES.get(repo, DEFAULT_VOICES[PUBLISHED])
     return Kokoro(model, _describe(model, repo, "published"), voice_file, default, loading)
@@ -124,9 +129,7 @@ def _load_local(path: Path, name: str = "", origin: str = "local file") -> Kokor
 
     def voice_file(voice: str) -> Path:
         if voice not in voices:
-            raise InputError(
-                f"There is no voice '{voice}' beside the weights; there are: {', '.join(voices) or 'none'}."
-            )
+            raise InputError(f"There is no voice '{voice}' beside the weights; there are: {nearest(voice, voices)}.")
         return voices[voice]
 
     default = next((one for one in DEFAULT_VOICES.values() if one in voices), next(iter(voices), "seeded"))

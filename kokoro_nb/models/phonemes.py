@@ -35,7 +35,7 @@ def voice_language(voice: str) -> str:
     return found[1] if found and found[1] in LANGUAGES else "a"
 
 
-def phonemise(text: str, g2p: G2P = "auto", language: str = "a") -> tuple[str, str]:
+def phonemise(text: str, g2p: G2P = "auto", language: str = "a", *, bopomofo: bool = False) -> tuple[str, str]:
     """Turn text into phonemes.
 
     Parameters
@@ -48,6 +48,8 @@ def phonemise(text: str, g2p: G2P = "auto", language: str = "a") -> tuple[str, s
         misaki too; Japanese and Chinese are misaki's alone.
     language : str
         A letter of `LANGUAGES`, as the published voices' names begin with; American English by default.
+    bopomofo : bool
+        Write Chinese in the symbols of the published v1.1, in which English words may stand; those of v1.0 by default.
 
     Returns
     -------
@@ -78,7 +80,7 @@ def phonemise(text: str, g2p: G2P = "auto", language: str = "a") -> tuple[str, s
     elif g2p == "misaki" and not _has_spacy_model():
         raise InputError(f"misaki's English rules need the spaCy model {SPACY_MODEL}; install it, or use g2p='espeak'.")
     try:
-        symbols, _ = _engine(g2p, language)(text)
+        symbols, _ = _engine(g2p, language, bopomofo)(text)
     except ImportError as error:
         name, extra = OWN_RULES[language]
         raise InputError(
@@ -95,7 +97,7 @@ def _has_spacy_model() -> bool:
 
 
 @cache
-def _engine(g2p: str, language: str) -> Any:
+def _engine(g2p: str, language: str, bopomofo: bool = False) -> Any:
     if g2p == "espeak":
         from misaki.espeak import EspeakG2P
 
@@ -107,7 +109,7 @@ def _engine(g2p: str, language: str) -> Any:
     elif language == "z":
         from misaki import zh
 
-        engine = zh.ZHG2P()
+        engine = zh.ZHG2P("1.1", en_callable=lambda word: phonemise(word)[0]) if bopomofo else zh.ZHG2P()
     else:
         from misaki import en
         from misaki.espeak import EspeakFallback

@@ -9,6 +9,8 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import MAX_PHONEMES
 from kokoro_nb.models.phonemes import G2P, SILENT, phonemise
 
+BOPOMOFO = "ㄅ"  # a symbol of v1.1-zh, which writes Chinese as it is spelled; v1.0 has it in phonemes
+
 
 @dataclass(frozen=True)
 class Phonemes:
@@ -54,7 +56,7 @@ def encode(vocab: Mapping[str, int], text: str, g2p: G2P = "auto", language: str
     InputError
         If the text is empty, if nothing in it can be pronounced, or if it is longer than 510 phonemes.
     """
-    symbols, engine = phonemise(text, g2p, language)
+    symbols, engine = phonemise(text, g2p, language, bopomofo=BOPOMOFO in vocab)
     known = [symbol for symbol in symbols if symbol in vocab]
     if not any(symbol not in SILENT for symbol in known):
         raise InputError(f"Nothing in the text {text!r} can be pronounced; give at least one word.")

@@ -2,8 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path, PurePosixPath
 from typing import Any
 from zipfile import BadZipFile, ZipFile, is_zipfile
@@ -199,6 +200,20 @@ def _require_honest(path: Path) -> None:
         raise InputError(f"{path.name} holds a path that leads out of it; use the published file.")
     if entries and sum(entry.file_size for entry in entries) > path.stat().st_size:
         raise InputError(f"{path.name} claims to hold more than it has bytes; use the published file.")
+
+
+def nearest(name: str, names: Collection[str]) -> str:
+    """Return the names like `name`, the likest first, and how many others there are; all where none is like it.
+
+    >>> nearest("af_hart", ["af_heart", "am_adam", "bf_emma", "zf_xiaobei"])
+    'af_heart, and 3 others'
+    >>> nearest("bf_emma", ["af_heart", "am_adam"]), nearest("x", [])
+    ('af_heart, am_adam', 'none')
+    """
+    like = get_close_matches(name, names, n=3, cutoff=0.6) or sorted(names)[:8]
+    others = len(names) - len(like)
+    more = [f"and {others} other{'s' if others > 1 else ''}"] if others else []
+    return ", ".join([*like, *more]) or "none"
 
 
 def _short(path: str) -> str:

@@ -13,10 +13,13 @@ from typing import Any
 
 from kokoro_nb.errors import InputError, Terminated
 from kokoro_nb.reporting.expected_times import expected_seconds, note_seconds
+from kokoro_nb.reporting.exports_room import exports_bytes, trim_exports
 from kokoro_nb.reporting.limits import NONE, Limits
 from kokoro_nb.reporting.logbook import now
+from kokoro_nb.reporting.needs import needs
 from kokoro_nb.reporting.notebook_process import RESERVE, FolderLock, Job, work, write_end
 from kokoro_nb.reporting.progress import Progress
+from kokoro_nb.reporting.readable import size_text
 from kokoro_nb.reporting.run_outcome import RunOutcome, Status, death_outcome, outcome
 from kokoro_nb.reporting.runs import FILE, RunRecord, content_key, read_run_or_damage, reusable, write_run
 from kokoro_nb.reporting.selection import (
@@ -72,7 +75,7 @@ def run_notebooks(
     parameters : mapping
         Passed to every notebook that declares them. ``out_dir`` is always the notebook's own folder.
     jobs : int
-        How many run at once.
+        How many run at once; fewer, where there is no memory for so many with these weights.
     out_dir : path
         The folder of all runs.
     fresh : bool
@@ -87,8 +90,8 @@ def run_notebooks(
     Raises
     ------
     InputError
-        If a notebook or a parameter is unknown, a notebook cannot be read, `jobs` is not positive, or `out_dir` cannot
-        be used.
+        If a notebook or a parameter is unknown, a notebook cannot be read, `jobs` is not positive, `out_dir` cannot be
+        used, or there is not the memory or the disk that these weights need.
     KeyboardInterrupt
         After the running notebooks were stopped and recorded as interrupted, or as terminated.
     """
@@ -105,7 +108,6 @@ def run_notebooks(
         require_kinds(notebook, given[name], name)
     sources = {path.stem: str(path.resolve()) for path in paths if places[path.stem] is not None}
     root = Path(out_dir).resolve()
-    threads = max(1, (os.cpu_count() or 1) // jobs) if jobs > 1 else None
     outcomes, waiting = {}, []
     with locked(root, "run") as lock:
         runs = {
@@ -115,12 +117,20 @@ def run_notebooks(
             )
             for name, notebook in notebooks.items()
         }
+        for name in notebooks:
+            clear_drafts(root / name)
+        found = {name: None if fresh else reusable(root / name, run.key) for name, run in runs.items()}
+        needed = needs({name: given[name] for name, kept in found.items() if kept is None})
+        if needed.notebooks:
+            needed.require_disk(root)
+            jobs = needed.jobs(jobs)
+        threads = max(1, (os.cpu_count() or 1) // jobs) if jobs > 1 else None
         progress = Progress({name: expected_seconds(run) for name, run in runs.items()}, jobs)
+        if needed.large:
+            progress.say(needed.statement(jobs))
         try:
             for name, notebook in notebooks.items():
-                clear_drafts(root / name)
-                key = runs[name].key
-                kept = None if fresh else reusable(root / name, key)
+                kept = found[name]
                 if kept is not None:
                     outcomes[name] = NotebookResult(kept, True)
                     progress.end(name, str(outcomes[name]))
@@ -133,6 +143,12 @@ def run_notebooks(
             on_change()
             for run in _run_all(waiting, jobs, progress, FolderLock(lock), on_change):
                 outcomes[run.notebook] = NotebookResult(run, False)
+            if removed := trim_exports():
+                progress.say(f"Removed the oldest exports from the cache: {size_text(removed)}.")
+            if needed.large:
+                progress.say(
+                    f"The exports in the cache take {size_text(exports_bytes())}; kokoro-nb clean removes them."
+                )
         finally:
             progress.close()
     return [outcomes[name] for name in notebooks]

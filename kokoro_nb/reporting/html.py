@@ -116,6 +116,11 @@ class Page:
         return "" if self.run.seconds is None else duration(self.run.seconds)
 
     @property
+    def memory(self) -> str:
+        """The most memory that it held, for reading."""
+        return size_text(round(self.run.memory * 1e9)) if self.run.memory else ""
+
+    @property
     def started(self) -> str:
         """When it was executed, UTC, to the minute."""
         return clock(self.run.started) if self.run.started else ""

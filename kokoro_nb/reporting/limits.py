@@ -1,11 +1,11 @@
-"""Limits of one execution, time and memory: what exceeds one is killed, and the record says which."""
+"""What one execution takes of memory and processor, and its limits: what exceeds one is killed."""
 
 import os
 import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from psutil import Process
 
 LOOK = 0.1  # seconds between two looks
+GLANCE = 0.5  # where there is no limit, and the looks are for the record alone
 
 
 @dataclass(frozen=True)
@@ -51,37 +52,61 @@ class Limits:
 NONE = Limits()
 
 
+@dataclass
+class Usage:
+    """What an execution has taken so far.
+
+    Attributes
+    ----------
+    passed : list of RunOutcome
+        Empty until a limit was exceeded, then with that outcome.
+    memory : float
+        Most resident memory at one look, GB (10**9 bytes), of all its processes together; what they share counts for
+        each of them.
+    """
+
+    passed: list[RunOutcome] = field(default_factory=list)
+    memory: float = 0.0
+
+
 @contextmanager
-def enforced(limits: Limits) -> Iterator[list[RunOutcome]]:
-    """Kill what this process starts meanwhile, the kernel and its children, once a limit is exceeded.
+def enforced(limits: Limits) -> Iterator[Usage]:
+    """Measure what this process starts meanwhile, the kernel and its children; kill it once a limit is exceeded.
 
     Yields
     ------
-    list of RunOutcome
-        Empty until a limit was exceeded, then with that outcome.
+    Usage
+        Measured ten times a second where there is a limit, else twice.
     """
     import psutil
 
-    done, passed = Event(), list[RunOutcome]()
+    done, usage = Event(), Usage()
     this, start = psutil.Process(), time.monotonic()
-    before = {child.pid for child in this.children()} if limits else set()
+    before = {child.pid for child in this.children()}
 
     def watch() -> None:
-        while not done.wait(LOOK):
+        while not done.wait(LOOK if limits else GLANCE):
             begun = [child for child in this.children(recursive=True) if not _within(child, before)]
-            if not passed:
-                passed.extend(_passed(limits, time.monotonic() - start, begun))
-            for child in begun if passed else ():  # again and again: the kernel may only just be starting
+            resident = sum(map(_resident, begun)) / 1e9
+            usage.memory = resident if resident > usage.memory else usage.memory
+            if not usage.passed:
+                usage.passed.extend(_passed(limits, time.monotonic() - start, resident))
+            for child in begun if usage.passed else ():  # again and again: the kernel may only just be starting
                 with suppress(psutil.NoSuchProcess, ProcessLookupError):
                     os.kill(child.pid, signal.SIGKILL)
 
     watcher = Thread(target=watch, daemon=True)
-    if limits:
-        watcher.start()
+    watcher.start()
     try:
-        yield passed
+        yield usage
     finally:
         done.set()
+
+
+def processor_seconds() -> float:
+    """Return the processor time, user and system, of all that this process has started and that has ended."""
+    spent = os.times()
+    return spent.children_user + spent.children_system
 
 
 def _within(process: "Process", others: set[int]) -> bool:
@@ -94,11 +119,11 @@ def _within(process: "Process", others: set[int]) -> bool:
         return True  # it has ended
 
 
-def _passed(limits: Limits, seconds: float, begun: "list[Process]") -> Iterator[RunOutcome]:
+def _passed(limits: Limits, seconds: float, resident: float) -> Iterator[RunOutcome]:
     if limits.seconds is not None and seconds > limits.seconds:
         reason = f"It was stopped after {limits.seconds:g} s, its limit of time; allow it more, and {AGAIN}."
         yield RunOutcome("timed out", reason)
-    elif limits.memory is not None and sum(map(_resident, begun)) > limits.memory * 1e9:
+    elif limits.memory is not None and resident > limits.memory:
         reason = f"It was stopped above {limits.memory:g} GB, its limit of memory; allow it more, and {AGAIN}."
         yield RunOutcome("out of memory", reason)
 

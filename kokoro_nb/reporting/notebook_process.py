@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Any
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import read_findings
 from kokoro_nb.quick_imports import import_jsonschema
-from kokoro_nb.reporting.limits import NONE, Limits, enforced
+from kokoro_nb.reporting.limits import NONE, Limits, enforced, processor_seconds
 from kokoro_nb.reporting.logbook import FINDINGS, OUT_DIR
 from kokoro_nb.reporting.run_outcome import RunOutcome, death_outcome, error_outcome, oom_kills, outcome
 from kokoro_nb.reporting.runs import FILE, SECONDS, RunRecord, read_profile, write_run
@@ -157,12 +157,12 @@ def work(job: Job, pipe: Connection, hold: FolderLock) -> None:
     Thread(target=_follow, args=(orphaned,), daemon=True).start()
     start = time.monotonic()
     try:
-        how = execute(job, pipe.send, hold)
+        run = execute(job, pipe.send, hold)
     except (KeyboardInterrupt, BrokenPipeError) as error:
         gone = orphaned.is_set() or isinstance(error, BrokenPipeError)
-        how = outcome("abandoned" if gone else "terminated")
-    took = round(time.monotonic() - start, 2)
-    run = replace(job.run.ended(how, took), profile=read_profile(job.folder, took))
+        took = round(time.monotonic() - start, 2)
+        run = job.run.ended(outcome("abandoned" if gone else "terminated"), took)
+        run = replace(run, profile=read_profile(job.folder, took))
     with suppress(OSError):
         (job.folder / SECONDS).unlink(missing_ok=True)
     if run.status not in ("abandoned", "terminated"):
@@ -189,8 +189,8 @@ def _follow(orphaned: Event) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def execute(job: Job, report: Callable[[int], None], hold: FolderLock | None = None) -> RunOutcome:
-    """Execute `job` through papermill and return how it ended.
+def execute(job: Job, report: Callable[[int], None], hold: FolderLock | None = None) -> RunRecord:
+    """Execute `job` through papermill and return its record, but for the files that it left.
 
     Parameters
     ----------
@@ -201,9 +201,18 @@ def execute(job: Job, report: Callable[[int], None], hold: FolderLock | None = N
     hold : Hold, optional
         What the kernel holds as long as it lives.
     """
-    with enforced(job.limits) as passed:
+    start, spent = time.monotonic(), processor_seconds()
+    with enforced(job.limits) as usage:
         how = _execute(job, report, hold)
-    return replace(passed[0], error=how.error) if passed and how.status != "passed" else how
+    if usage.passed and how.status != "passed":
+        how = replace(usage.passed[0], error=how.error)
+    took = round(time.monotonic() - start, 2)
+    return replace(
+        job.run.ended(how, took),
+        profile=read_profile(job.folder, took),
+        memory=round(usage.memory, 3),
+        processor=round(processor_seconds() - spent, 2),
+    )
 
 
 def _execute(job: Job, report: Callable[[int], None], hold: FolderLock | None) -> RunOutcome:

@@ -25,7 +25,9 @@ def duration(seconds: float) -> str:
 def size_text(count: int) -> str:
     """Return a number of bytes as one reads it.
 
-    >>> size_text(812), size_text(1_540_000)
-    ('1 kB', '1.5 MB')
+    >>> size_text(812), size_text(1_540_000), size_text(5_230_000_000)
+    ('1 kB', '1.5 MB', '5.2 GB')
     """
-    return f"{max(1, round(count / 1e3))} kB" if count < 1e6 else f"{count / 1e6:.1f} MB"
+    if count < 1e6:
+        return f"{max(1, round(count / 1e3))} kB"
+    return f"{count / 1e6:.1f} MB" if count < 1e9 else f"{count / 1e9:.1f} GB"

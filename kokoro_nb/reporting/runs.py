@@ -47,6 +47,10 @@ class RunRecord:
     profile : dict
         Seconds by kind of work, which add up to `seconds`: those of `time_spent.KINDS`, ``other`` for what the cells
         did besides, ``kernel`` for starting and stopping it. Empty where it was not measured.
+    memory : float
+        Most memory that all its processes held together, GB, as `limits.Usage` says; 0 where it was not measured.
+    processor : float
+        Processor seconds of all its processes; 0 where they were not measured.
     """
 
     notebook: str
@@ -60,6 +64,8 @@ class RunRecord:
     files: Mapping[str, str] = field(default_factory=dict)
     source: str = ""
     profile: Mapping[str, float] = field(default_factory=dict)
+    memory: float = 0.0
+    processor: float = 0.0
 
     @property
     def executed(self) -> str | None:
@@ -107,7 +113,7 @@ def read_run(folder: str | Path) -> RunRecord | None:
         return None
     row = read_json(path, "record of a run")
     names = {item.name for item in fields(RunRecord)}
-    if not isinstance(row, dict) or set(row) | {"source", "profile"} != names or not _sound(row):
+    if not isinstance(row, dict) or set(row) | {"source", "profile", "memory", "processor"} != names or not _sound(row):
         raise InputError(f"{path} is no record of a run; delete its folder and run the notebook again.")
     return RunRecord(**row)
 
@@ -120,12 +126,16 @@ def _sound(row: Mapping[str, Any]) -> bool:
         plain
         and row["status"] in get_args(Status)
         and isinstance(row["parameters"], dict)
-        and (seconds is None or (isinstance(seconds, int | float) and not isinstance(seconds, bool)))
+        and (seconds is None or _is_number(seconds))
         and isinstance(files, dict)
         and all(isinstance(checksum, str) for checksum in files.values())
         and isinstance(profile, dict)
-        and all(isinstance(spent, int | float) for spent in profile.values())
+        and all(_is_number(spent) for spent in (*profile.values(), row.get("memory", 0.0), row.get("processor", 0.0)))
     )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def read_run_or_damage(folder: str | Path) -> RunRecord | None:

@@ -11,7 +11,7 @@ from kokoro_nb.backends.base import Failure, quietly
 from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.errors import InputError
-from kokoro_nb.faults import Fault, generate
+from kokoro_nb.faults import Fault, generate, plant
 from kokoro_nb.locate import reference_trace
 from kokoro_nb.models import stages
 from kokoro_nb.models.case import Case, capture
@@ -39,6 +39,13 @@ class DecoderProgram:
     def reference(self) -> Trace:
         """What every operator gives in eager PyTorch in float32."""
         return reference_trace(self.program, self.inputs)
+
+    def planted(self, faults: Sequence[str]) -> Exported:
+        """Return the program with every one of `faults` in it."""
+        program = self.program
+        for fault in faults:
+            program = plant(program, fault)
+        return program
 
     def faults(self, number: int, seed: int, kinds: Sequence[str] | None = None) -> list[Fault]:
         """Draw faults to be planted in it: see `kokoro_nb.faults.generate`."""

@@ -1,7 +1,7 @@
 """A trace: the captured results of a program's operators, in the order of execution, and what is missing."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -134,6 +134,24 @@ class Trace:
         shown = bad[:SHOWN] or self.taps[-SHOWN:]
         caption += f"; {which}{f'. {self.how}' if self.how else ''}"
         return table([_row(tap) for tap in shown], caption)._repr_html_()
+
+
+def sharing(trace: Trace, other: Trace) -> Trace:
+    """Return `trace` with the tensors of `other` wherever its own are the same bit for bit: they lie in memory once."""
+    known = other.values
+    taps = (
+        replace(tap, value=known[tap.name]) if tap.name in known and _same_bits(tap.value, known[tap.name]) else tap
+        for tap in trace.taps
+    )
+    return replace(trace, taps=tuple(taps))
+
+
+def _same_bits(one: np.ndarray | None, other: np.ndarray) -> bool:
+    if one is None or one.dtype != other.dtype or one.shape != other.shape:
+        return False
+    if not (one.flags.c_contiguous and other.flags.c_contiguous):
+        return False  # to compare the bits both would be copied
+    return np.array_equal(one.reshape(-1).view(np.uint8), other.reshape(-1).view(np.uint8))
 
 
 def _row(tap: Tap) -> dict[str, Any]:

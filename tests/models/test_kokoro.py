@@ -1,3 +1,4 @@
+import json
 import shutil
 
 import pytest
@@ -5,6 +6,7 @@ import torch
 from safetensors.torch import save_file
 
 from kokoro_nb.errors import InputError
+from kokoro_nb.models.architecture import full_config
 from kokoro_nb.models.case import capture
 from kokoro_nb.models.kokoro import BUNDLED, PUBLISHED, load_model, reachable_weights
 from kokoro_nb.models.voices import load_voice
@@ -71,13 +73,16 @@ def test_the_hub_cache_computes_the_same_without_a_network(published, cache_repo
     assert kokoro.weights.label.startswith("test/narrow (published; 3.9 M parameters; sha256 ")
     assert torch.equal(_audio(kokoro), expected)
     assert torch.equal(_audio(kokoro, "af_heart"), expected)
-    with pytest.raises(InputError, match=r"voices/bf_emma\.pt of 'test/narrow' is neither in the hub cache"):
-        load_voice(kokoro, "bf_emma")
+    absent = r"voices/am_adm\.pt of 'test/narrow' is neither in the hub cache .* in the cache: am_adam, and 1 other\."
+    with pytest.raises(InputError, match=absent):
+        load_voice(kokoro, "am_adm")
 
 
 def test_the_voices_beside_local_weights_are_listed(published):
     kokoro = load_model(published)
     assert load_voice(kokoro, "am_adam").shape == (510, 1, 256)
+    with pytest.raises(InputError, match=r"no voice 'af_hart' beside the weights; there are: af_heart, and 1 other\."):
+        load_voice(kokoro, "af_hart")
     with pytest.raises(InputError, match=r"no voice 'bf_emma' beside the weights; there are: af_heart, am_adam\."):
         load_voice(kokoro, "bf_emma")
 
@@ -169,3 +174,39 @@ def test_a_voice_is_given_text_in_its_own_language(published, copied):
     assert "yn" in french.phonemes
     assert "yn" not in english.phonemes
     assert capture(load_model("mini"), "Une rue.", g2p="espeak").phonemes == english.phonemes, "it speaks English alone"
+
+
+def test_the_chinese_variant_has_its_own_vocabulary_and_voices(copied, cache_repo, narrow):
+    vocab = {symbol: number for number, symbol in enumerate(narrow.model.vocab, 3)} | {"ㄅ": 2}
+    config = json.loads((copied / "config.json").read_text(encoding="utf-8")) | {"vocab": vocab}
+    (copied / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    (copied / "kokoro-v1_0.pth").rename(copied / "kokoro-v1_1-zh.pth")
+    (copied / "voices" / "af_heart.pt").rename(copied / "voices" / "af_maple.pt")
+    (copied / "voices" / "am_adam.pt").rename(copied / "voices" / "zf_001.pt")
+    cache_repo(copied, f"{PUBLISHED}-v1.1-zh")
+    for kokoro in (load_model(copied), load_model(f"{PUBLISHED}-v1.1-zh")):
+        assert (kokoro.model.vocab, kokoro.default_voice) == (vocab, "af_maple")
+        assert kokoro.weights.sha256 == narrow.weights.sha256
+        case = capture(kokoro, "Hi there.", g2p="espeak")
+        assert case.tensors["ids"][0, 1:-1].tolist() == [vocab[symbol] for symbol in case.phonemes]
+
+
+@pytest.mark.slow
+def test_every_form_of_the_full_size_is_loaded_bit_for_bit(seeded, tmp_path, cache_repo):
+    state = seeded.model.state_dict()
+    norms = {name for name, module in seeded.model.named_modules() if isinstance(module, torch.nn.InstanceNorm1d)}
+    parts = {key.partition(".")[0]: {} for key in state}
+    for key, tensor in state.items():
+        if key.rpartition(".")[0] not in norms:
+            parts[key.partition(".")[0]]["module." + key.partition(".")[2]] = tensor
+    forms = {name: tmp_path / name for name in ("pth", "safetensors")}
+    for folder in forms.values():
+        folder.mkdir()
+        (folder / "config.json").write_text(json.dumps(full_config()), encoding="utf-8")
+    torch.save(parts, forms["pth"] / "kokoro-v1_0.pth")
+    save_file({key: tensor.contiguous() for key, tensor in state.items()}, forms["safetensors"] / "kokoro.safetensors")
+    cache_repo(forms["pth"], PUBLISHED)
+    for weights in (*forms.values(), forms["pth"] / "kokoro-v1_0.pth", PUBLISHED):
+        kokoro = load_model(weights)
+        assert kokoro.weights.sha256 == seeded.weights.sha256, weights
+        assert all(torch.equal(tensor, state[key]) for key, tensor in kokoro.model.state_dict().items()), weights

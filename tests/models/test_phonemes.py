@@ -6,6 +6,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.models import phonemes
 from kokoro_nb.models.architecture import full_config
 from kokoro_nb.models.phonemes import LANGUAGES, SILENT, phonemise, voice_language
+from kokoro_nb.models.speech import encode
 
 
 def test_espeak_speaks_the_model_s_symbols():
@@ -15,7 +16,7 @@ def test_espeak_speaks_the_model_s_symbols():
 @pytest.mark.parametrize("installed", [True, False])
 def test_auto_takes_misaki_only_where_its_model_is_installed(monkeypatch, installed):
     monkeypatch.setattr(phonemes, "_has_spacy_model", lambda: installed)
-    monkeypatch.setattr(phonemes, "_engine", lambda name, language: lambda text: (f"{name}: {text}", None))
+    monkeypatch.setattr(phonemes, "_engine", lambda name, language, bopomofo: lambda text: (f"{name}: {text}", None))
     name = "misaki" if installed else "espeak"
     assert phonemise("Hi") == (f"{name}: Hi", name)
 
@@ -58,6 +59,25 @@ def test_a_language_whose_package_is_missing_says_what_to_install(monkeypatch, l
         phonemise("x", "auto", language)
     with pytest.raises(InputError, match=f"espeak's symbols for {name} are not Kokoro's"):
         phonemise("x", "espeak", language)
+
+
+def test_chinese_is_written_as_the_vocabulary_in_use_spells_it():
+    pytest.importorskip("misaki.zh", reason="misaki[zh] is not installed")
+    assert phonemise("你好", "auto", "z") == ("ni↓xau↓", "misaki")
+    spelled, _ = phonemise("你好 hello", "auto", "z", bopomofo=True)
+    assert spelled.startswith("ㄋㄧ")
+    assert phonemise("hello")[0] in spelled, "English words stay"
+    vocab = full_config()["vocab"]
+    assert encode(vocab, "你好", language="z").symbols == "ni↓xau↓"
+    assert encode({**vocab, "ㄅ": 1, "ㄋ": 2}, "你好", language="z").symbols.startswith("ㄋㄧ")
+
+
+def test_the_vocabulary_chooses_the_spelling(monkeypatch):
+    asked = []
+    monkeypatch.setattr(phonemes, "_engine", lambda *wanted: asked.append(wanted) or (lambda text: ("x", None)))
+    for vocab in ({"x": 1}, {"x": 1, "ㄅ": 2}):
+        encode(vocab, "你好", language="z")
+    assert asked == [("misaki", "z", False), ("misaki", "z", True)]
 
 
 def test_an_unknown_language_lists_those_there_are():

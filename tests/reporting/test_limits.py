@@ -1,10 +1,12 @@
 import subprocess
 import sys
+import time
 
+import psutil
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.reporting.limits import Limits, enforced
+from kokoro_nb.reporting.limits import Limits, enforced, processor_seconds
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 GROW = [sys.executable, "-c", "import time; taken = b'x' * 200_000_000; time.sleep(60)"]
@@ -20,26 +22,47 @@ def before():
 
 
 def test_only_what_was_started_meanwhile_is_killed(before):
-    with enforced(Limits(seconds=0.1)) as passed:
+    with enforced(Limits(seconds=0.1)) as usage:
         assert subprocess.Popen(SLEEP).wait(20) == -9
-    assert [ending.status for ending in passed] == ["timed out"]
+    assert [ending.status for ending in usage.passed] == ["timed out"]
     assert before.poll() is None
-    with enforced(Limits(seconds=60)) as passed:
+    with enforced(Limits(seconds=60)) as usage:
         pass
-    assert passed == []
+    assert usage.passed == []
 
 
 def test_what_takes_too_much_memory_is_killed_and_what_takes_less_is_not(before):
-    with enforced(Limits(memory=0.1)) as passed:
+    with enforced(Limits(memory=0.1)) as usage:
         small = subprocess.Popen(SLEEP)
         assert subprocess.Popen([sys.executable, "-c", f"import subprocess; subprocess.run({GROW!r})"]).wait(20) == -9
         assert small.wait(20) == -9, "they are counted together"
-    assert [ending.status for ending in passed] == ["out of memory"]
-    assert "its limit of memory" in passed[0].reason
+    assert [ending.status for ending in usage.passed] == ["out of memory"]
+    assert "its limit of memory" in usage.passed[0].reason
     assert before.poll() is None
-    with enforced(Limits(memory=4)) as passed:
+    with enforced(Limits(memory=4)) as usage:
         subprocess.run([sys.executable, "-c", "taken = b'x' * 200_000_000"], check=True)
-    assert passed == []
+    assert usage.passed == []
+
+
+def test_the_memory_of_all_processes_together_is_measured_without_a_limit(before):
+    with enforced(Limits()) as usage:
+        first = subprocess.Popen(GROW)
+        second = subprocess.Popen([sys.executable, "-c", f"import subprocess; subprocess.run({GROW!r})"])
+        give_up = time.monotonic() + 20
+        while usage.memory < 0.4 and time.monotonic() < give_up:
+            time.sleep(0.1)
+        for one in (*psutil.Process(second.pid).children(), first, second):
+            one.kill()
+        first.wait()
+        second.wait()
+    assert 0.4 < usage.memory < 0.6, "twice 0.2 GB, and the interpreters"
+
+
+def test_the_processor_time_of_what_has_ended_is_counted():
+    spent = processor_seconds()
+    busy = "import time; [0 for _ in iter(lambda: time.process_time() < 0.5, False)]"
+    subprocess.run([sys.executable, "-c", busy], check=True)
+    assert 0.5 <= processor_seconds() - spent < 1.5
 
 
 @pytest.mark.parametrize("limits", [{"seconds": 0}, {"memory": -1.0}, {"seconds": float("nan")}])

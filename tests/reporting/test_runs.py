@@ -56,9 +56,10 @@ def test_a_profile_adds_up_to_the_whole_and_is_kept(folder, passed):
     assert read_profile(folder / "f", 3.5) == {}  # the kernel died before a cell had ended
 
 
-def test_a_record_from_before_there_were_profiles_is_read(folder, passed):
+def test_a_record_from_before_there_were_measurements_is_read(folder, passed):
     row = json.loads((folder / "run.json").read_text())
-    del row["profile"]
+    for name in ("profile", "memory", "processor"):
+        del row[name]
     (folder / "run.json").write_text(json.dumps(row))
     assert read_run(folder) == passed
 
@@ -120,6 +121,8 @@ def test_a_foreign_record_is_an_input_error_and_told_as_damaged(folder, passed, 
         ("reason", None),
         ("profile", {"run": "1"}),
         ("profile", []),
+        ("memory", "1"),
+        ("processor", True),
     ],
 )
 def test_a_record_with_a_value_of_another_kind_is_none(folder, passed, name, value):

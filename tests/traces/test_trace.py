@@ -4,7 +4,7 @@ import pytest
 from kokoro_nb.errors import InputError
 from kokoro_nb.traces.operators import Operator
 from kokoro_nb.traces.statistics import describe
-from kokoro_nb.traces.trace import Recorder
+from kokoro_nb.traces.trace import Recorder, sharing
 
 
 def _operator(name, shape=(2, 3)):
@@ -93,3 +93,13 @@ def test_a_trace_escapes_every_name():
     page = recorder.trace(bad, {}, {}, bad)._repr_html_()
     assert "<script" not in page
     assert page.count("&lt;script&gt;") == 4
+
+
+def test_equal_tensors_of_two_traces_lie_in_memory_once_and_others_stay():
+    first, second = _recorded("full", "one", "two", "three"), _recorded("full", "one", "two", "three")
+    second["two"].value[0, 0] = 5
+    second["one"].value[0, 0] = -0.0  # another bit, though it equals 0
+    shared = sharing(second, first)
+    assert [shared.values[name] is first.values[name] for name in ("one", "two", "three")] == [False, False, True]
+    assert [shared.values[name] is second.values[name] for name in ("one", "two")] == [True, True]
+    assert sharing(_recorded("stats", "one"), first).values == {}

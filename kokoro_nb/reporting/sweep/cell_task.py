@@ -2,7 +2,6 @@
 
 import logging
 import signal
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -74,9 +73,7 @@ def run_cell(task: CellTask) -> RunRecord:
         run = RunRecord(cell.name, "running", cell.key, cell.parameters, now())
         given, limits = {**cell.parameters, **folder}, Limits(task.timeout)
         job = Job(run, cell.source, draft, given, cell.steps, task.threads, limits)
-        start = time.monotonic()
-        how = execute(job, lambda step: worker.log_event(task.topic, {"cell": cell.name, "step": step}))
-        run = run.ended(how, round(time.monotonic() - start, 2))
+        run = execute(job, lambda step: worker.log_event(task.topic, {"cell": cell.name, "step": step}))
         run = replace(run, files=files_of(draft, run.notebook))
         write_run(draft, run)
     return run

@@ -7,15 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.base import Failure, absence
 from kokoro_nb.delivery.contract import Contract
-from kokoro_nb.delivery.export import Delivery, PartNotExportedError, delivered
+from kokoro_nb.delivery.export import FRAME_RATE, SECONDS, Delivery, PartNotExportedError, delivered
 from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.listening.spectrum import log_spectral_distance
+from kokoro_nb.models.complete import DurationStage
 from kokoro_nb.models.kokoro import Kokoro
-from kokoro_nb.models.voices import own_voices
+from kokoro_nb.models.phonemes import voice_language
+from kokoro_nb.models.speech import encode
+from kokoro_nb.models.voices import load_voice, own_voices, style
 from kokoro_nb.studies.two_stage_npu.agreement import INPUTS_LIMIT, TextAgreement, against_model
 from kokoro_nb.studies.two_stage_npu.checklist import Check, checklist, from_har_error
 
@@ -52,8 +56,11 @@ class Agreement:
 
     @property
     def inputs_limit(self) -> float:
-        """What the inputs may be off by, of the peak: see `agreement.INPUTS_LIMIT`."""
-        return INPUTS_LIMIT
+        """What the inputs may be off by, of the peak: twice the most that float32 does to them with these weights.
+
+        At least `agreement.INPUTS_LIMIT`, which is that of more texts.
+        """
+        return float(np.max([INPUTS_LIMIT, *(2 * one.rounding for one in self.texts)]))
 
     @property
     def worst_audio(self) -> TextAgreement:
@@ -139,16 +146,33 @@ def deliver(
     tokens: int,
     bucket_seconds: Sequence[float],
     seed: int = 0,
+    texts: Sequence[str] = (),
 ) -> tuple[DeliveredModel | None, Failure | None]:
     """Export both stages into a folder of the cache, or take the one that is there: see `delivery.export.Delivery`.
 
-    Without `voices` it has two of the weights in use and their blend. Beside the model stands None, or, where a program
-    cannot be exported, the record of that beside no model.
+    Without `voices` it has two of the weights in use and their blend; without `bucket_seconds` one bucket, of 3 s or
+    more, in which each of `texts` has room. Beside the model stands None, or, where a program cannot be exported, the
+    record of that beside no model.
     """
-    request = Delivery(
-        backend, host, voices=tuple(voices or own_voices(kokoro)), tokens=tokens, seconds=tuple(bucket_seconds)
-    )
+    voices = tuple(voices or own_voices(kokoro))
+    seconds = tuple(bucket_seconds) or (float(np.max([SECONDS[0], longest(kokoro, texts, voices)])),)
+    request = Delivery(backend, host, voices=voices, tokens=tokens, seconds=seconds)
     try:
         return DeliveredModel(kokoro, request, delivered(kokoro, request), seed), None
     except PartNotExportedError as error:
         return None, error.failure
+
+
+def longest(kokoro: Kokoro, texts: Sequence[str], voices: Sequence[str]) -> float:
+    """Return the whole number of seconds in which these weights say each of `texts` in each voice."""
+    stage, speed = DurationStage(kokoro.model), torch.ones(1)
+    lasting = []
+    for voice in voices:
+        table, language = load_voice(kokoro, voice), kokoro.language or voice_language(voice)
+        for text in texts:
+            phonemes = encode(kokoro.model.vocab, text, "espeak", language)
+            count = torch.tensor([phonemes.ids.shape[1]])
+            with torch.no_grad():
+                durations, *_ = stage(phonemes.ids, count, style(table, phonemes.symbols), speed)
+            lasting.append(int(durations.sum()))
+    return float(np.ceil(np.max(lasting) / FRAME_RATE))

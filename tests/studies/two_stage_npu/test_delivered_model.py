@@ -1,11 +1,14 @@
 """A delivery of which a program cannot be exported is a record of that, and no error."""
 
+import numpy as np
 import pytest
 
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.delivery import export
+from kokoro_nb.models.case import capture
 from kokoro_nb.studies.two_stage_npu import deliver
-from kokoro_nb.studies.two_stage_npu.delivered_model import DeliveredModel
+from kokoro_nb.studies.two_stage_npu.agreement import TextAgreement
+from kokoro_nb.studies.two_stage_npu.delivered_model import Agreement, DeliveredModel, longest
 
 FAILURE = Failure("onnxruntime", "lowered", "ValueError", "no kernel")
 
@@ -26,3 +29,15 @@ def test_an_accelerator_whose_export_fell_has_its_record_and_an_absent_one_its_r
     found = model.from_har(["onnxruntime", "coreml"], "Hi.")
     assert found["onnxruntime"] == FAILURE
     assert isinstance(found["coreml"], str)
+
+
+def test_the_bucket_has_room_for_the_longest_text_of_these_weights_and_for_less_than_a_second_more(narrow):
+    texts, voices = ("Hi.", "A longer text than that."), ("seeded:1", "seeded:2")
+    seconds = [capture(narrow, text, voice, g2p="espeak").seconds for text in texts for voice in voices]
+    assert longest(narrow, texts, voices) - 1 < np.max(seconds) <= longest(narrow, texts, voices)
+
+
+@pytest.mark.parametrize(("rounding", "limit"), [(1e-6, 2e-5), (3e-5, 6e-5)])
+def test_what_the_inputs_may_be_off_by_follows_the_weights(rounding, limit):
+    one = TextAgreement("Hi.", "", 9, True, 0.0, 0.0, 0.0, rounding, 0.0, 0.0)
+    assert Agreement((one,), np.zeros(1), 0.0).inputs_limit == pytest.approx(limit)
