@@ -91,8 +91,10 @@ def package(module: nn.Module, signature: Signature, ranges: Ranges, precise: bo
         Whether it computes in float32, not float16.
     path : Path
     """
-    import coremltools as ct
     import numpy as np
+
+    with quietly():
+        import coremltools as ct
 
     inputs, outputs = signature
     axes = {name: ct.RangeDim(least, most, EXAMPLE[name]) for name, (least, most, _) in ranges.items()}

@@ -12,11 +12,11 @@ def quantise(package: Path) -> None:
 
     Weights of less than 2048 elements stay as they are: among them those of the inverse STFT, and with them its level.
     """
-    import coremltools as ct
-    import coremltools.optimize.coreml as compression
-
-    how = compression.OpLinearQuantizerConfig(mode="linear_symmetric", dtype="int8")
     with quietly():
+        import coremltools as ct
+        import coremltools.optimize.coreml as compression
+
+        how = compression.OpLinearQuantizerConfig(mode="linear_symmetric", dtype="int8")
         model: Any = ct.models.MLModel(str(package), skip_model_load=True)
         smaller = compression.linear_quantize_weights(model, compression.OptimizationConfig(global_config=how))
         with atomic(package) as draft:
