@@ -93,7 +93,7 @@ def _client_options(arguments: argparse.Namespace) -> dict[str, Any]:
     from kokoro_nb.delivery.clients.speech_program import NoiseChoice
 
     options: dict[str, Any] = {}
-    if arguments.noise or contract(arguments.client).noise:
+    if arguments.noise or not contract(arguments.client).makes_noise:
         options["noise"] = NoiseChoice(arguments.noise or "bank", arguments.seed)
     if contract(arguments.client).client == "kokoro-coreml":
         options["room"] = Room(arguments.tokens or Room.tokens, tuple(arguments.seconds or Room.seconds))

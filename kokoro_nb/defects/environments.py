@@ -34,7 +34,7 @@ class Environment:
     version, system : str
         Of Python, and of the machine.
     packages : mapping
-        Distribution in lower case -> version.
+        Distribution, as `normal_name` writes it -> version.
     """
 
     python: str
@@ -44,7 +44,7 @@ class Environment:
 
     def versions(self, names: Sequence[str]) -> dict[str, str]:
         """Return the versions of those of `names` that are installed."""
-        return {name: self.packages[name.lower()] for name in names if name.lower() in self.packages}
+        return {name: self.packages[normal_name(name)] for name in names if normal_name(name) in self.packages}
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,15 @@ class ComparedDefect:
         return {"defect": self.defect.name, "title": self.defect.title, "environments": found, "advice": self.advice}
 
 
+def normal_name(distribution: str) -> str:
+    """Return the one name that package tools know a distribution by, however it writes its own (PEP 503).
+
+    >>> normal_name("sherpa_onnx")
+    'sherpa-onnx'
+    """
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
 def environment(python: str | Path = sys.executable) -> Environment:
     """Return what an interpreter has installed.
 
@@ -126,7 +135,7 @@ def environment(python: str | Path = sys.executable) -> Environment:
     try:
         done = _started(str(python), [], 60)
         (about,) = _said(done)
-        packages = {name.lower(): version for name, version in about["packages"].items() if name}
+        packages = {normal_name(name): version for name, version in about["packages"].items() if name}
         return Environment(str(python), about["python"], about["system"], packages)
     except (OSError, ValueError, KeyError, subprocess.TimeoutExpired) as error:
         raise InputError(

@@ -14,7 +14,7 @@ from torch import Tensor
 from kokoro_nb.models import frame_cuts, noise, token_cuts
 from kokoro_nb.models.architecture import HARMONICS, SAMPLE_RATE, SAMPLES_PER_FRAME
 from kokoro_nb.models.open_length import open_length
-from kokoro_nb.models.speaking import spread
+from kokoro_nb.models.speaking import NoiseOrigin, spread
 from kokoro_nb.models.steps import PipelineStep
 
 
@@ -83,10 +83,12 @@ class PitchStage(PipelineStep):
 
 
 class SourcesStage(PipelineStep):
-    """Pitch to what the generator adds at each of its two rates; the noise is a bank, read cyclically.
+    """Pitch to what the generator adds at each of its two rates.
 
     Attributes
     ----------
+    origin, seed, samples
+        Of the noise: see `speaking.TextToAudio`.
     shows_har : bool
         Return `har` as well, for a comparison number by number.
     """
@@ -94,18 +96,28 @@ class SourcesStage(PipelineStep):
     output_names: tuple[str, ...] = ("x_source_0", "x_source_1")  # type: ignore[misc]
     bank: Tensor
 
-    def __init__(self, generator: Generator, seed: int = 0, samples: int = SAMPLE_RATE, shows_har: bool = False):
+    def __init__(
+        self,
+        generator: Generator,
+        origin: NoiseOrigin = "bank",
+        seed: int = 0,
+        samples: int = SAMPLE_RATE,
+        shows_har: bool = False,
+    ):
         super().__init__(generator, ("f0_upsamp", "m_source", "stft", "noise_convs", "noise_res"))
         source = torch.Generator().manual_seed(seed)
         self.register_buffer("bank", torch.randn(samples, HARMONICS, generator=source))
-        self.shows_har = shows_har
+        self.origin, self.shows_har = origin, shows_har
         if shows_har:
             self.output_names = (*self.output_names, "har")
 
     def forward(self, F0_curve: Tensor, style_timbre: Tensor) -> tuple[Tensor, ...]:
         """Return (1, channels, 20 * frames) and (1, channels, 120 * frames + 1)."""
         samples = F0_curve.shape[1] * (SAMPLES_PER_FRAME // 2)
-        drawn = self.bank[torch.arange(samples) % self.bank.shape[0]][None]
+        if self.origin == "drawn":
+            drawn = torch.randn_like(torch.zeros(1, samples, HARMONICS))  # coremltools refuses randn of an open length
+        else:
+            drawn = self.bank[torch.arange(samples) % self.bank.shape[0]][None]
         with open_length(), noise.explicit(noise.of_harmonics(drawn)):
             har = frame_cuts.harmonics(self, F0_curve)
         pairs = zip(self.noise_convs, self.noise_res, strict=True)

@@ -53,6 +53,18 @@ def test_it_is_short_and_needs_the_packages_of_the_defect_alone(known):
     _whole(known, report_script(known))
 
 
+@pytest.mark.parametrize("name", LONG)  # sherpa-onnx is not beside the tests, so that nothing runs these
+def test_what_a_case_reads_of_itself_is_in_its_script(name):
+    classes = [node for node in ast.walk(ast.parse(report_script(defect(name)))) if isinstance(node, ast.ClassDef)]
+    (case,) = classes
+    attributes = [node for node in ast.walk(case) if isinstance(node, ast.Attribute)]
+    read = {node.attr for node in attributes if isinstance(node.value, ast.Name) and node.value.id == "self"}
+    held = {node.name for node in case.body if isinstance(node, ast.FunctionDef)}
+    held |= {node.targets[0].id for node in case.body if isinstance(node, ast.Assign)}
+    held |= {node.attr for node in attributes if isinstance(node.ctx, ast.Store)}
+    assert {"spoken"} <= read <= held
+
+
 def test_a_converted_program_brings_its_own_operators_alone():
     known = defect("coremltools_tanh_gelu")
     text = report_script(known)

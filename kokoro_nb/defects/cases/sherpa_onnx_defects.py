@@ -33,7 +33,9 @@ for name, value in about["set"].items():
 np.save(f"{folder}/audio.npy", np.array(speaker.generate(about["text"], config).samples, np.float32))
 """
 
-    table, words, espeak = "a 1\nb 2\n. 4\n", "ab a b\n", ""
+    table = "a 1\nb 2\n. 4\n"
+    words = "ab a b\n"
+    espeak = ""
 
     def spoken(self, text: str = "", rows: int = 510, half: bool = False, **settings: Any) -> np.ndarray:
         import onnx

@@ -111,9 +111,8 @@ class ClientContract:
         See `Ranges`; where the program has to say so.
     form : {"ONNX", "ExecuTorch", "Core ML"}
         Of the programs.
-    noise : tuple of str
-        Where the source's noise can come from: ``bank`` and ``drawn``, see `speech_program.NoiseChoice`; none where the
-        client makes it.
+    makes_noise : bool
+        Whether the client makes the source's noise itself, so that the file leaves no choice of it.
     """
 
     client: str
@@ -138,7 +137,7 @@ class ClientContract:
     level: float = 1.0
     ranges: Ranges = field(default_factory=dict)
     form: Form = "ONNX"
-    noise: tuple[str, ...] = ("bank", "drawn")
+    makes_noise: bool = False
 
     @property
     def label(self) -> str:

@@ -178,12 +178,10 @@ def _require_choices(rules: ClientContract, noise: NoiseChoice | None, room: Roo
     """Refuse a choice that a client does not leave, and return where the noise comes from, for the record."""
     if room is not None and rules.client != "kokoro-coreml":
         raise InputError(f"{rules.label} has programs of one size; deliver it without a choice of sizes.")
-    if not rules.noise:
+    if rules.makes_noise:
         if noise is not None:
             raise InputError(f"{rules.label} makes the source's noise itself; deliver it without a choice of noise.")
         return {"origin": "client", "seed": kokoro_coreml_client.SEED}
-    if noise is not None and noise.origin == "drawn" and "drawn" not in rules.noise:
-        raise InputError(f"{rules.label} takes its noise from the file; deliver it with a bank.")
     return asdict(noise or NoiseChoice())
 
 

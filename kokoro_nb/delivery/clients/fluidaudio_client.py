@@ -76,7 +76,7 @@ FLUIDAUDIO = ClientContract(
     max_speed=2.0,
     opset=0,
     ir_version=0,
-    stored=("float32", "float16"),
+    stored=("float32", "float16", "int8"),
     audio="nothing that is known",
     raw="as it is",
     ranges={
@@ -87,7 +87,6 @@ FLUIDAUDIO = ClientContract(
         "fast": (121, 240_001, 120),
     },
     form="Core ML",
-    noise=("bank",),
 )
 
 

@@ -68,12 +68,12 @@ KOKORO_COREML = ClientContract(
     max_speed=2.0,
     opset=0,
     ir_version=0,
-    stored=("float32", "float16"),
+    stored=("float32", "float16", "int8"),
     audio=f"fades what belongs to marks into silence; the source's noise is the client's own, drawn from seed {SEED}",
     raw="no marks in the text",
     alternatives=True,
     form="Core ML",
-    noise=(),
+    makes_noise=True,
 )
 
 

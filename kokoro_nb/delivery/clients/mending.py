@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from kokoro_nb.delivery.clients import pte_mending
 from kokoro_nb.delivery.clients.client_contract import ClientContract
 from kokoro_nb.delivery.clients.delivery_check import DRAWS, DeliveryCheck, check_delivery
 from kokoro_nb.delivery.clients.delivery_runs import LONG, ProgramRuns
@@ -81,11 +82,10 @@ def mend(check: DeliveryCheck, client: str, out: str | Path, seed: int = 0) -> M
     import onnx
 
     rules, place = contract(client), Path(out)
-    wanted = [rule for rule in _MENDS if any(one.rule == rule for one in check.deviations)]
-    if rules.form != "ONNX":
-        wanted = [rule for rule in wanted if rule == "level" and rules.form == "Core ML"]
+    mendable = {"ONNX": tuple(_MENDS), "ExecuTorch": pte_mending.RULES, "Core ML": ("level",)}[rules.form]
+    wanted = [rule for rule in mendable if any(one.rule == rule for one in check.deviations)]
     if not wanted:
-        kinds = ", ".join(_MENDS) if rules.form == "ONNX" else "the level of Core ML packages"
+        kinds = ", ".join(mendable)
         raise InputError(f"Nothing in {check.folder} can be mended by a change of the program; only {kinds} can.")
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise InputError(f"{place} is not empty; choose another folder.")
@@ -95,8 +95,10 @@ def mend(check: DeliveryCheck, client: str, out: str | Path, seed: int = 0) -> M
         if rules.form == "Core ML":
             change, *levels = rescale_packages(draft, rules)
             rows.append(MendedRow("level", change, LEVEL, *map(_level_shown, levels)))
-            wanted = []
-        for path in rules.programs:
+        if rules.form == "ExecuTorch":
+            change, *refused = pte_mending.tell_schemas(draft, rules)
+            rows.append(MendedRow(wanted[0], change, "what the client refuses in the schemas", *refused))
+        for path in rules.programs if rules.form == "ONNX" else ():
             if not (draft / path).is_file():
                 continue
             for rule in wanted:

@@ -10,6 +10,7 @@ from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.coreml.coreml_converters import own_converters
 from kokoro_nb.delivery.clients import fluidaudio_client as client
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Dtype, Programs, Ranges, Signature, TensorRule
+from kokoro_nb.delivery.clients.package_weights import quantise
 from kokoro_nb.delivery.clients.program_cache import program_place
 from kokoro_nb.delivery.clients.speech_program import NoiseChoice
 from kokoro_nb.models import seven_stages
@@ -31,10 +32,11 @@ def exported_packages(
     ----------
     kokoro : Kokoro
     noise : NoiseChoice
-        A bank: Core ML's random operators have seeds of their own.
+        Drawn, it is another in each call of Core ML's, whose operator has no seed then.
     contract : ClientContract
     dtype : str
-        What the stages compute in and store; those of `PRECISE` stay float32.
+        What the stages compute in and store, but for int8, which is stored alone: they compute in float16 then. Those
+        of `PRECISE` stay float32.
     shows_har : bool
         Have the stage of the noise give `har` too, for a comparison number by number.
     """
@@ -46,6 +48,8 @@ def exported_packages(
             for name, (module, signature) in _stages(kokoro, noise, shows_har).items():
                 precise = dtype == "float32" or name in PRECISE
                 package(module.eval(), signature, contract.ranges, precise, draft / name)
+                if dtype == "int8" and not precise:
+                    quantise(draft / name)
     return folder
 
 
@@ -63,7 +67,7 @@ def _stages(kokoro: Kokoro, noise: NoiseChoice, shows_har: bool) -> dict[str, tu
         client.POST_ALBERT: seven_stages.PostAlbertStage(model),
         client.ALIGNMENT: seven_stages.SpreadStage(),
         client.PROSODY: seven_stages.PitchStage(model),
-        client.NOISE: seven_stages.SourcesStage(generator, noise.seed, noise.samples, shows_har),
+        client.NOISE: seven_stages.SourcesStage(generator, noise.origin, noise.seed, noise.samples, shows_har),
         client.VOCODER: seven_stages.VocoderStage(model),
         client.TAIL: seven_stages.TailStage(generator),
     }
@@ -87,8 +91,10 @@ def package(module: nn.Module, signature: Signature, ranges: Ranges, precise: bo
         Whether it computes in float32, not float16.
     path : Path
     """
-    import coremltools as ct
     import numpy as np
+
+    with quietly():
+        import coremltools as ct
 
     inputs, outputs = signature
     axes = {name: ct.RangeDim(least, most, EXAMPLE[name]) for name, (least, most, _) in ranges.items()}

@@ -24,11 +24,11 @@ _log = logging.getLogger(__name__)
 
 
 def exported_pair(kokoro: Kokoro, noise: NoiseChoice, contract: ClientContract) -> Path:
-    """Return the folder of both programs, out of the cache or made now; the noise is a bank."""
+    """Return the folder of both programs, out of the cache or made now."""
     folder = _folder(kokoro, noise, contract)
     for name, module in (
         (PREDICTOR, DurationProgram(kokoro.model)),
-        (SYNTHESIZER, SynthesizerProgram(kokoro.model, "bank", noise.seed, noise.samples)),
+        (SYNTHESIZER, SynthesizerProgram(kokoro.model, noise.origin, noise.seed, noise.samples)),
     ):
         _made(folder / name, kokoro, module, contract, contract.programs[name])
     return folder
@@ -36,7 +36,7 @@ def exported_pair(kokoro: Kokoro, noise: NoiseChoice, contract: ClientContract) 
 
 def exported_twin(kokoro: Kokoro, noise: NoiseChoice, contract: ClientContract) -> Path:
     """Return the second program with `har` as one more output, by which its audio can be held to PyTorch's numbers."""
-    module = SynthesizerProgram(kokoro.model, "bank", noise.seed, noise.samples)
+    module = SynthesizerProgram(kokoro.model, noise.origin, noise.seed, noise.samples)
     module.shows_har, module.output_names = True, ("audio", "har")
     return _made(
         _folder(kokoro, noise, contract) / "twin.pte", kokoro, module, contract, contract.programs[SYNTHESIZER]

@@ -45,7 +45,6 @@ def _contract(client: str, known: tuple[str, ...], tokens: int | str) -> ClientC
         raw="nothing of it can be switched off",
         ranges={"tokens": TOKENS, "frames": FRAMES, "samples": SAMPLES},
         form="ExecuTorch",
-        noise=("bank",),
     )
 
 

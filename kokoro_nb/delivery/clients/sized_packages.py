@@ -13,6 +13,7 @@ from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.coreml import CoreMl
 from kokoro_nb.delivery.clients import kokoro_coreml_client as client
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Dtype, TensorRule
+from kokoro_nb.delivery.clients.package_weights import quantise
 from kokoro_nb.delivery.clients.program_cache import program_place
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import sized_stages
@@ -78,7 +79,10 @@ def exported_sizes(kokoro: Kokoro, contract: ClientContract, dtype: Dtype, room:
             if not (folder / name).is_dir():
                 # in float16 a duration near a half is rounded the other way
                 precise = dtype == "float32" or "duration" in name
-                package(_stage(kokoro, name), client.programs(channels)[name][0], precise, folder / name)
+                with atomic(folder / name) as draft:
+                    package(_stage(kokoro, name), client.programs(channels)[name][0], precise, draft)
+                    if dtype == "int8" and not precise:
+                        quantise(draft)
     return folder
 
 

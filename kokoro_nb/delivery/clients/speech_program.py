@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.delivery.clients.client_contract import Dtype, TensorRule
 from kokoro_nb.delivery.clients.program_cache import program_place
 from kokoro_nb.delivery.clients.stored_weights import store
+from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLE_RATE, STYLE
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import patched
@@ -29,7 +31,9 @@ BANK = "bank"  # the initializer that holds the noise, (samples, 9) float32, for
 class NoiseChoice:
     """Where the source's noise comes from: see `speaking.TextToAudio`.
 
-    A bank is the initializer ``bank`` of the file, and stays float32 however the weights are stored.
+    A bank is the initializer ``bank`` of an ONNX file, and stays float32 however the weights are stored. `with_bank`
+    overrides it; as an input with a default, which could be overridden too, it would have onnxruntime warn in each
+    client.
 
     Attributes
     ----------
@@ -55,6 +59,8 @@ def exported_program(kokoro: Kokoro, noise: NoiseChoice) -> Path:
 
 
 def _export(kokoro: Kokoro, noise: NoiseChoice, path: Path) -> None:
+    import onnx
+
     module = TextToAudio(kokoro.model, noise.origin, noise.seed, noise.samples).eval()
     # the shortest text of which no axis has the size of another
     example = (torch.tensor([[0, 16, 43, 44, 0]]), torch.zeros(1, 2 * STYLE), torch.ones(1))
@@ -69,6 +75,64 @@ def _export(kokoro: Kokoro, noise: NoiseChoice, path: Path) -> None:
             output_names=list(module.output_names),
             dynamic_axes={"input_ids": {1: "tokens"}, "waveform": {0: "samples"}, "duration": {0: "tokens"}},
         )
+    model = onnx.load(path)
+    _define_phases(model)
+    onnx.save(model, path)
+
+
+def _define_phases(model: Any) -> None:
+    """Have an arctangent of two arguments be 0 where both are: torch.onnx divides them, and gives NaN.
+
+    One such bin makes a whole utterance NaN. A divisor of 0 becomes the smallest normal number, which leaves the angle
+    of anything else over it at a quarter of a turn.
+    """
+    from onnx import helper, numpy_helper
+
+    graph, kept, names = model.graph, [], ("phase_zero", "phase_tiny")
+    arguments = {node.input[0] for node in graph.node if node.op_type == "Atan"}
+    for node in list(graph.node):
+        if node.op_type == "Div" and node.output[0] in arguments:
+            divisor, empty, defined = node.input[1], f"{node.output[0]}_empty", f"{node.output[0]}_divisor"
+            kept.append(helper.make_node("Equal", [divisor, names[0]], [empty]))
+            kept.append(helper.make_node("Where", [empty, names[1], divisor], [defined]))
+            node.input[1] = defined
+        kept.append(node)
+    del graph.node[:]
+    graph.node.extend(kept)
+    values = np.array([0, np.finfo(np.float32).tiny], np.float32)
+    graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in zip(names, values, strict=True))
+
+
+def with_bank(program: Path, bank: np.ndarray) -> Any:
+    """Load a delivered ONNX file with other noise in place of its own; the file stays as it is.
+
+    Parameters
+    ----------
+    program : Path
+    bank : numpy.ndarray, shape (samples, 9), float32
+        As long as the one in the file; standard deviations.
+
+    Returns
+    -------
+    onnxruntime.InferenceSession
+
+    Raises
+    ------
+    InputError
+        If the file has no bank of this shape.
+    """
+    import onnx
+    import onnxruntime
+
+    held = [one for one in onnx.load(program, load_external_data=False).graph.initializer if one.name == BANK]
+    if not held or tuple(held[0].dims) != bank.shape:
+        own = f"one of {tuple(held[0].dims)}" if held else "none"
+        raise InputError(f"{program.name} has {own}, and cannot take a bank of {bank.shape}; give one of its shape.")
+    options, value = onnxruntime.SessionOptions(), onnxruntime.OrtValue.ortvalue_from_numpy(bank.astype(np.float32))
+    options.add_initializer(BANK, value)
+    session = onnxruntime.InferenceSession(program, options, providers=["CPUExecutionProvider"])
+    session.overridden = value  # which onnxruntime reads for as long as it runs, and does not hold
+    return session
 
 
 def finish(

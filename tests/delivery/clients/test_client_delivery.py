@@ -7,6 +7,7 @@ import onnx
 import onnxruntime
 import pytest
 import torch
+from onnx import numpy_helper
 
 import kokoro_nb as nb
 from kokoro_nb.__main__ import main
@@ -14,6 +15,7 @@ from kokoro_nb.delivery.clients import client_delivery
 from kokoro_nb.delivery.clients.client_delivery import FILE, deliver_to, read_delivery, vocabulary
 from kokoro_nb.delivery.clients.known_clients import CONTRACTS, contract
 from kokoro_nb.delivery.clients.kokoro_js_client import FILES
+from kokoro_nb.delivery.clients.speech_program import NoiseChoice, with_bank
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.voices import load_voice
 
@@ -90,6 +92,21 @@ def test_it_computes_what_pytorch_computes(deliveries, voiced, dtype):
             assert np.corrcoef(theirs[0], ours[0])[0, 1] > 0.8  # the phase of the source is ill-conditioned
 
 
+def test_the_bank_can_be_overridden_while_the_file_is_loaded(deliveries):
+    path = _program(deliveries("kokoro-onnx"))
+    given = {"input_ids": np.array([[0, 50, 83, 54, 0]]), "style": np.zeros((1, 256), np.float32)}
+    given["speed"] = np.ones(1, np.float32)
+    (held,) = [numpy_helper.to_array(one) for one in onnx.load(path).graph.initializer if one.name == "bank"]
+    own = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, given)
+    same, other, silent = (with_bank(path, bank).run(None, given) for bank in (held, held[::-1], 0 * held))
+    assert np.array_equal(same[0], own[0])
+    assert not np.array_equal(other[0], own[0])
+    assert np.isfinite(silent[0]).all()  # bins of which both parts are 0 have a phase
+    assert all(np.array_equal(one[1], own[1]) for one in (other, silent))
+    with pytest.raises(InputError, match=r"has one of \(24000, 9\), and cannot take a bank of \(100, 9\)"):
+        with_bank(path, held[:100])
+
+
 def test_fewer_bytes_are_fewer_bytes(deliveries):
     sizes = [_program(deliveries("kokoro-onnx", dtype)).stat().st_size for dtype in ("float32", "float16", "int8")]
     assert sizes[1] < 0.6 * sizes[0]
@@ -98,8 +115,6 @@ def test_fewer_bytes_are_fewer_bytes(deliveries):
 
 @pytest.mark.slow  # another export
 def test_drawn_noise_is_another_at_each_call(voiced, tmp_path):
-    from kokoro_nb.delivery.clients.speech_program import NoiseChoice
-
     deliver_to(voiced, "kokoro-onnx", tmp_path / "drawn", noise=NoiseChoice("drawn"))
     session = onnxruntime.InferenceSession(_program(tmp_path / "drawn"), providers=["CPUExecutionProvider"])
     given = {"input_ids": np.array([[0, 50, 83, 54, 0]]), "style": np.zeros((1, 256), np.float32)}

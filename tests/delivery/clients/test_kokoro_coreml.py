@@ -290,7 +290,7 @@ def test_the_level_of_packages_is_mended_and_measured(folder, tmp_path):
 def test_what_the_client_leaves_no_choice_of_is_refused_and_nothing_is_written(voiced, tmp_path, capsys):
     for options, said in (
         ({"noise": NoiseChoice()}, "makes the source's noise itself"),
-        ({"dtype": "int8"}, "reads no weights stored as int8"),
+        ({"dtype": "int4"}, "reads no weights stored as int4"),
         ({"voices": ("soprano",)}, "soprano"),
     ):
         with pytest.raises((InputError, OSError), match=said):
