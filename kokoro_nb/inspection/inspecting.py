@@ -1,6 +1,6 @@
 """The one verb of this room: a file in, a report out."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,14 @@ from kokoro_nb.inspection.float16_mend import Float16Mend, float16_mend
 from kokoro_nb.inspection.formats import FORMATS, read_program
 from kokoro_nb.inspection.formats.program_report import program_report, with_findings
 from kokoro_nb.inspection.formats.runnable_program import RunnableProgram
+from kokoro_nb.inspection.idle_channels import idle_notes
 from kokoro_nb.inspection.input_maker import MadeInputs, given_inputs, made_inputs
 from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.kokoro_anatomy import kokoro_parts, spoken, stated_parts
 from kokoro_nb.inspection.node_judgement import judged_outputs
 from kokoro_nb.inspection.one_operator import one_operator, write_script
 from kokoro_nb.inspection.onnx_file import OnnxFile, read_onnx
-from kokoro_nb.inspection.onnx_nodes import nodes_of
+from kokoro_nb.inspection.onnx_nodes import OnnxNode, nodes_of
 from kokoro_nb.inspection.quantised_mend import QuantisedMend, quantised_mend
 from kokoro_nb.inspection.references import Reference, varied
 from kokoro_nb.inspection.saved_progress import SavedProgress
@@ -220,11 +221,12 @@ def _report(file: OnnxFile, made: MadeInputs, seen: FileRun, tell: Callable[[str
     constants = {name: array.shape for name, array in named_constants(file).items()}
     parts = kokoro_parts(seen.nodes, constants.get)
     late = () if seen.complete else (f"The time was up after {len(seen.judgements):,} of {len(seen.nodes):,} nodes.",)
+    said = (*late, *notes, *unrun, *noted, *_drawing(seen.nodes), *idle_notes(seen.idle))
     report = InspectionReport(
         file.path,
         _runtime(),
         (*findings, *more),
-        (*file.notes, *stated_parts(parts), *late, *notes, *unrun, *noted, *foreseen(ahead), *seen.budget.stated()),
+        (*file.notes, *stated_parts(parts), *said, *foreseen(ahead), *seen.budget.stated()),
         seen.judgements,
         outputs,
         made.how,
@@ -234,8 +236,15 @@ def _report(file: OnnxFile, made: MadeInputs, seen: FileRun, tell: Callable[[str
         bodies=bodies,
         budget=seen.budget,
         parts=parts,
+        idle=seen.idle,
     )
     return _heard(report, seen)
+
+
+def _drawing(nodes: Sequence[OnnxNode]) -> tuple[str, ...]:
+    """Return in a sentence which nodes draw at random."""
+    drawing = [node.key for node in nodes if node.is_random]
+    return (f"{len(drawing)} nodes draw at random: {', '.join(drawing[:5])}.",) if drawing else ()
 
 
 def _mended(
@@ -252,9 +261,7 @@ def _mended(
 def _static(file: OnnxFile) -> InspectionReport:
     """Return what the file says without being run."""
     nodes = nodes_of(file.model.graph)
-    drawing = [node.key for node in nodes if node.is_random]
-    notes = [*file.notes, *constants_noted(file)]
-    notes += [f"{len(drawing)} nodes draw at random: {', '.join(drawing[:5])}."] if drawing else []
+    notes = [*file.notes, *constants_noted(file), *_drawing(nodes)]
     findings = [
         InspectionFinding("constant", "file", f"The constant '{name}' holds NaN.")
         for name, array in file.constants.items()
