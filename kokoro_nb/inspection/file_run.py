@@ -154,7 +154,9 @@ def examined(
     tell(f"{len(found)} of {len(nodes)} nodes")
     true = {name: truth[name] for name in outputs if name in truth}
     complete = len(found) == len(nodes)
-    return FileRun(file, nodes, tuple(found), inputs, outputs, true, drawn, complete, watch.budget, others, tuple(channels.found))
+    return FileRun(
+        file, nodes, tuple(found), inputs, outputs, true, drawn, complete, watch.budget, others, tuple(channels.found)
+    )
 
 
 def _run(file: OnnxFile, inputs: Mapping[str, np.ndarray], names: list[str]) -> dict[str, Value]:

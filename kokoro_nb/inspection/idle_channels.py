@@ -6,6 +6,7 @@ named where it falls silent first. It is no fault by itself: pruning leaves such
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -158,14 +159,14 @@ class ChannelWatch:
         self.known[node.outputs[0]] = (axis, dead, doubled)
         new = dead.difference(*(one[0] for one in before)), doubled.difference(*(one[1] for one in before))
         if new[0] or new[1]:
-            count = int(np.shape(value)[axis])
+            count = int(np.asarray(value).shape[axis])
             cause = weights_say(weights.values(), count, axis, *new)
             both = tuple(sorted(new[0])), tuple(sorted(new[1]))
             self.found.append(IdleChannels(node.key, node.operator, count, *both, cause))
 
     def _axis(self, kind: str, reads: Iterable[str], value: Any, constants: Mapping[str, np.ndarray]) -> int | None:
         """Return the axis of the channels of a result; None if it has none that are known."""
-        if not isinstance(value, np.ndarray) or value.dtype.kind not in "fiu" and not is_float(value.dtype):
+        if not isinstance(value, np.ndarray) or (value.dtype.kind not in "fiu" and not is_float(value.dtype)):
             return None
         if kind in MAKERS and value.ndim > 1:
             return MAKERS[kind] if MAKERS[kind] == 1 or constants else None
@@ -197,7 +198,7 @@ def idle(value: np.ndarray, axis: int) -> tuple[frozenset[int], frozenset[tuple[
     marks = rows @ np.random.default_rng(rows.shape[1]).standard_normal(rows.shape[1])
     order = [int(k) for k in np.argsort(marks, kind="stable") if not still[k]]
     doubled = set()
-    for one, other in zip(order, order[1:], strict=False):
+    for one, other in pairwise(order):
         if np.abs(rows[one] - rows[other]).max() <= UNITS * eps * peaks[one]:
             first, again = sorted((one, other))
             doubled.add((first, again))

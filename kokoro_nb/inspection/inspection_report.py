@@ -13,6 +13,7 @@ from kokoro_nb.inspection.body_runs import BodyRun
 from kokoro_nb.inspection.float16_foresight import HalfPrecisionNode
 from kokoro_nb.inspection.idle_channels import IdleChannels
 from kokoro_nb.inspection.node_judgement import NodeJudgement
+from kokoro_nb.inspection.open_lengths import OpenLength
 from kokoro_nb.inspection.quantisation_budget import QuantisationBudget
 from kokoro_nb.inspection.whole_file import OutputSummary
 from kokoro_nb.listening.speech_checks import SpeechCheck
@@ -64,6 +65,8 @@ class InspectionReport:
         float64 from the start.
     idle : tuple of IdleChannels
         Channels that never vary or repeat another one.
+    lengths : tuple of OpenLength
+        Where each length comes from that is not fixed.
     """
 
     path: Path
@@ -83,6 +86,7 @@ class InspectionReport:
     parts: Mapping[str, str] = field(default_factory=dict)
     checks: tuple[SpeechCheck, ...] = ()
     idle: tuple[IdleChannels, ...] = ()
+    lengths: tuple[OpenLength, ...] = ()
 
     @property
     def verdict(self) -> Verdict:

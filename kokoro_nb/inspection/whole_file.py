@@ -9,7 +9,7 @@ import numpy as np
 from kokoro_nb.inspection.blame import InspectionFinding
 from kokoro_nb.inspection.file_run import FileRun, relative_difference
 from kokoro_nb.inspection.node_judgement import NodeJudgement, is_float
-from kokoro_nb.inspection.onnx_file import OnnxFile
+from kokoro_nb.inspection.onnx_file import OnnxFile, TensorArrays, initialisers
 from kokoro_nb.inspection.onnx_nodes import nodes_of
 from kokoro_nb.inspection.onnx_session import run_session, run_ways, session_of
 from kokoro_nb.inspection.semantics.onnx_call import Value
@@ -231,14 +231,11 @@ def constants_noted(file: OnnxFile) -> tuple[str, ...]:
     return tuple(found)
 
 
-def named_constants(file: OnnxFile) -> dict[str, np.ndarray]:
+def named_constants(file: OnnxFile) -> Mapping[str, np.ndarray]:
     """Return the initialisers, and what nodes of the kind Constant give, by name."""
-    from onnx import numpy_helper
-
-    found = dict(file.constants)
+    found = initialisers(file.model.graph)
     for node in nodes_of(file.model.graph):
         if node.proto.op_type == "Constant":
-            for attribute in node.proto.attribute:
-                if attribute.HasField("t"):
-                    found[node.proto.output[0]] = numpy_helper.to_array(attribute.t)
-    return found
+            held = [one.t for one in node.proto.attribute if one.HasField("t")]
+            found |= dict(zip(node.outputs, held, strict=False))
+    return TensorArrays(found)
