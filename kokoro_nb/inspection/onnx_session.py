@@ -18,8 +18,8 @@ LARGE = 64 * 2**20  # bytes of a model that goes through a file: a session holds
 BFLOAT16_NUMBER = 16  # of onnx.TensorProto.DataType
 
 
-def session_of(model: Any, optimised: bool = False, threads: int = 1) -> Any:
-    """Open a session of an ``onnx.ModelProto`` on the CPU.
+def session_of(model: Any, optimised: bool = False, threads: int = 1, *, shapes_early: bool = False) -> Any:
+    """Open a session of an ``onnx.ModelProto`` on the CPU; with `shapes_early` a shape is read as soon as it is known.
 
     Raises
     ------
@@ -33,6 +33,8 @@ def session_of(model: Any, optimised: bool = False, threads: int = 1) -> Any:
         options.log_severity_level = 4
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
+        if shapes_early:  # or every value of which the shape is read stays until the end
+            options.execution_order = onnxruntime.ExecutionOrder.PRIORITY_BASED
         levels = onnxruntime.GraphOptimizationLevel
         options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimised else levels.ORT_DISABLE_ALL
         try:

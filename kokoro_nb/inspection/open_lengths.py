@@ -89,7 +89,7 @@ def open_lengths(
     tuple of str
         Which lengths could not be tried, in sentences.
     """
-    session = session_of(_with_shapes(file.model, names))
+    session = session_of(_with_shapes(file.model, names), shapes_early=True)
     runs = [_shapes(session, inputs)]
     refused: list[str] = []
     for seed in SEEDS:
