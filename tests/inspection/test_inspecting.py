@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -164,6 +165,16 @@ def test_the_page_says_the_answer_first_and_loads_nothing(save, node, tmp_path):
     assert text.index("nothing wrong was found") < text.index("/conv")
     assert "http" not in text
     assert "/norm" in report.table().text
+
+
+def test_the_page_of_five_thousand_nodes_is_small(save, node, tmp_path):
+    report = nb.inspect(_chain(save, node))
+    name = "/decoder/generator/resblocks.3/adain1.2/norm/InstanceNormalization"
+    many = [replace(report.judgements[1], index=k, key=f"{name}_{k}") for k in range(5000)]
+    large = replace(report, judgements=tuple(many), nodes=5000, parts={one.key: "generator" for one in many})
+    path = large.page(tmp_path / "report.html")
+    assert path.stat().st_size < 5e6
+    assert path.read_text().count(name) >= 5000
 
 
 def test_the_overlay_is_strict_json_with_every_node(save, node, tmp_path):
