@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 import kokoro_nb as nb
 from kokoro_nb.errors import InputError
@@ -144,6 +144,21 @@ def test_random_nodes_are_pinned_and_their_share_is_reported(save, node):
     assert report.findings == ()
     assert abs(report.outputs[0].drawn - 0.1) < 0.02  # 1/9 of 1 + 1/9
     assert report.outputs[0].again
+
+
+def test_the_node_at_which_two_calls_begin_to_differ_is_named(save, node):
+    """What a branch draws is not pinned, so that each call gives another output."""
+    drawn = helper.make_tensor_value_info("drawn", TensorProto.FLOAT, [4])
+    branch = helper.make_graph([node("RandomNormal", [], ["drawn"], shape=[4])], "branch", [], [drawn])
+    nodes = [
+        node("Neg", ["x"], ["a"], name="/neg"),
+        node("If", ["yes"], ["b"], name="/if", then_branch=branch, else_branch=branch),
+        node("Add", ["a", "b"], ["y"], name="/add"),
+    ]
+    report = nb.inspect(save(nodes, {"x": [4]}, ["y"], {"yes": np.bool_(True)}))
+    (found,) = [one for one in report.findings if one.kind == "unstable"]
+    assert (found.key, found.blame) == ("/if", "file")
+    assert found.proof[1].endswith("/if (If) gives, and its body draws at random.")
 
 
 def test_each_finding_has_a_script_that_shows_its_error_in_a_fresh_process(save, node, tmp_path, monkeypatch):
