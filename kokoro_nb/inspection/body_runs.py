@@ -31,11 +31,14 @@ class BodyRun:
         How many were judged.
     worst : tuple of (int, NodeJudgement)
         Each node of the body in the pass in which it is furthest off, with the number of that pass.
+    attribute : str
+        The attribute that holds the body: ``body``, ``then_branch`` or ``else_branch``.
     """
 
     key: str
     passes: int
     worst: tuple[tuple[int, NodeJudgement], ...]
+    attribute: str = "body"
 
 
 def body_runs(seen: FileRun) -> tuple[tuple[BodyRun, ...], tuple[str, ...]]:
@@ -45,9 +48,10 @@ def body_runs(seen: FileRun) -> tuple[tuple[BodyRun, ...], tuple[str, ...]]:
         if node.proto.op_type not in ("If", "Loop") or node.proto.domain not in ("", "ai.onnx"):
             continue
         worst: dict[str, tuple[int, NodeJudgement]] = {}
-        count = 0
+        count, attribute = 0, "body"
         try:
-            for file, inputs in _passes(seen, node):
+            for held, file, inputs in _passes(seen, node):
+                attribute = held
                 for one in examined(file, inputs).judgements:
                     before = worst.get(one.key)
                     if before is None or _size(one) > _size(before[1]):
@@ -56,7 +60,7 @@ def body_runs(seen: FileRun) -> tuple[tuple[BodyRun, ...], tuple[str, ...]]:
         except InputError as error:
             notes.append(f"The body of {node.key} ({node.operator}) could not be run by itself: {error}")
         if count:
-            found.append(BodyRun(node.key, count, tuple(worst.values())))
+            found.append(BodyRun(node.key, count, tuple(worst.values()), attribute))
     return tuple(found), tuple(notes)
 
 
@@ -79,13 +83,16 @@ def _size(one: NodeJudgement) -> float:
     return float("inf") if np.isnan(ratio) else ratio
 
 
-def _passes(seen: FileRun, node: OnnxNode) -> Iterator[tuple[OnnxFile, dict[str, np.ndarray]]]:
-    """Yield each pass of a body as a file, with what goes into it; a loop goes on with what the runtime gives."""
+def _passes(seen: FileRun, node: OnnxNode) -> Iterator[tuple[str, OnnxFile, dict[str, np.ndarray]]]:
+    """Yield the attribute of a body, and each pass of it as a file with what goes into it.
+
+    A loop goes on with what the runtime gives.
+    """
     values = seen.captured(node)
     call, inputs = seen.call(node, values)
     if node.proto.op_type == "If":
-        chosen = call.get("then_branch" if bool(np.asarray(inputs[0]).reshape(())) else "else_branch")
-        yield _as_file(seen.file, chosen, {}, values)
+        chosen = "then_branch" if bool(np.asarray(inputs[0]).reshape(())) else "else_branch"
+        yield chosen, *_as_file(seen.file, call.get(chosen), {}, values)
         return
     body = call.get("body")
     limit = PASSES if inputs[0] is None else int(np.asarray(inputs[0]).reshape(()))
@@ -97,7 +104,7 @@ def _passes(seen: FileRun, node: OnnxNode) -> Iterator[tuple[OnnxFile, dict[str,
         given = [np.asarray(number, np.int64), np.asarray(going), *state]
         named = dict(zip((value.name for value in body.input), given, strict=True))
         file, fed = _as_file(seen.file, body, named, values)
-        yield file, fed
+        yield "body", file, fed
         results = run_session(session_of(file.model), fed)
         outputs = [results[output.name] for output in body.output]
         going, state = bool(np.asarray(outputs[0]).reshape(())), outputs[1 : 1 + len(state)]

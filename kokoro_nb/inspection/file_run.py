@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from kokoro_nb.findings import Verdict
+from kokoro_nb.inspection.idle_channels import ChannelWatch, IdleChannels
 from kokoro_nb.inspection.node_groups import NodeGroups
 from kokoro_nb.inspection.node_judgement import NodeJudgement, is_float, judged_outputs, unrounded_inputs_explain
 from kokoro_nb.inspection.onnx_file import OnnxFile
@@ -46,6 +47,8 @@ class FileRun:
         The noise of its quantised layers.
     others : OtherRuns or None
         What it gives when it is run in other ways, if it was.
+    idle : tuple of IdleChannels
+        Channels that carry nothing.
     """
 
     file: OnnxFile
@@ -58,6 +61,7 @@ class FileRun:
     complete: bool = True
     budget: QuantisationBudget = field(default_factory=QuantisationBudget)
     others: OtherRuns | None = None
+    idle: tuple[IdleChannels, ...] = ()
 
     def captured(self, node: OnnxNode) -> dict[str, Value]:
         """Return what went into a node and came out of it on the runtime, run once more."""
@@ -122,8 +126,10 @@ def examined(
     lost: set[str] = set()  # values whose true value is not known
     found: list[NodeJudgement] = []
     watch, groups = BudgetWatch(file, nodes), NodeGroups(file, nodes, inputs)
+    channels = ChannelWatch(file.constants)
     if before is not None:
         truth, lost, found = before["truth"], before["lost"], before["found"]
+        channels.restore(before["channels"])
         watch.restore(before["watch"])
         groups.alive, groups.start, groups.count = before["groups"]
     said = 0.0
@@ -131,21 +137,26 @@ def examined(
         for node in group:
             found.append(_judged(file, node, values, truth, lost))
             watch.see(node, values)
+            channels.see(node, values)
             for name in freed.get(node.index, ()):
                 truth.pop(name, None)
+            channels.forget(freed.get(node.index, ()))
             if time.monotonic() - said > SAID:
                 tell(f"{len(found)} of {len(nodes)} nodes")
                 said = time.monotonic()
         if progress is not None:
             alive = (groups.alive, groups.start, groups.count)
             state = {"truth": truth, "lost": lost, "found": found, "watch": watch.state, "groups": alive}
+            state |= {"channels": channels.state}
             progress.save(state | {"drawn": drawn})
         if time.monotonic() > until:
             break
     tell(f"{len(found)} of {len(nodes)} nodes")
     true = {name: truth[name] for name in outputs if name in truth}
     complete = len(found) == len(nodes)
-    return FileRun(file, nodes, tuple(found), inputs, outputs, true, drawn, complete, watch.budget, others)
+    return FileRun(
+        file, nodes, tuple(found), inputs, outputs, true, drawn, complete, watch.budget, others, tuple(channels.found)
+    )
 
 
 def _run(file: OnnxFile, inputs: Mapping[str, np.ndarray], names: list[str]) -> dict[str, Value]:

@@ -2,11 +2,13 @@
 
 Each node is computed twice: in float64 from the start, and with every result rounded to float16, as runtimes do that
 compute inside a node in float32. What overflows only inside a node, where sums are held in float16 too, is told apart.
+What overflows goes on with the precision of float16 and its true size, so that what precision does behind it is seen as
+well: Kokoro's running phase is beyond 65504 after a second, and its sine would be noise before that.
 """
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,11 @@ from kokoro_nb.inspection.semantics.operator_semantics import NotDefined, comput
 
 LARGEST = 65504.0
 SMALLEST_NORMAL = 2.0**-14
+BITS = 11  # of a float16
+BACK = 16  # nodes before the noisiest one among which a running sum is looked for
+EXPONENTIALS = frozenset(("ReduceLogSumExp", "Softplus", "Mish"))
+"""Operators that take an exponential inside, and are written so, unless a kernel takes care."""
+FURTHEST = 2.0**1000  # of an exponential
 NORMS = frozenset(
     (
         "InstanceNormalization",
@@ -49,10 +56,12 @@ class HalfPrecisionNode:
     subnormal : float
         Share of its values, other than 0, that have less than the full precision of float16, from 0 to 1.
     noise : float
-        Root mean square of the error with every node up to here in float16, over that of what is right; NaN if anything
-        is not finite, 0 of no error.
+        Root mean square of the error with every node up to here in float16, over that of what is right; NaN where it
+        overflows itself, 0 of no error.
     before : float
-        The largest such noise of what goes into it.
+        The largest such noise of what goes into it; of what overflowed that of its precision alone.
+    runs_from : str
+        Id of a running sum from which its input grows; empty where there is none nearby.
     """
 
     index: int
@@ -63,6 +72,7 @@ class HalfPrecisionNode:
     subnormal: float
     noise: float
     before: float
+    runs_from: str = ""
 
     def row(self) -> dict[str, Any]:
         """Return it as a row of a table."""
@@ -83,7 +93,10 @@ class HalfPrecisionNode:
 
 
 def float16_foresight(
-    file: OnnxFile, inputs: Mapping[str, np.ndarray], tell: Callable[[str], object] = str
+    file: OnnxFile,
+    inputs: Mapping[str, np.ndarray],
+    tell: Callable[[str], object] = str,
+    others: Sequence[Mapping[str, np.ndarray]] = (),
 ) -> tuple[HalfPrecisionNode, ...]:
     """Compute a file in float64 and in float16.
 
@@ -95,6 +108,8 @@ def float16_foresight(
         Its inputs.
     tell : callable
         Is given a line on how far it is.
+    others : sequence of mapping
+        Other inputs, over which room and loss are the worst of all; the noise is that on `inputs`.
 
     Returns
     -------
@@ -120,30 +135,83 @@ def float16_foresight(
                 if name:
                     true[name], half[name], noise[name] = right, value, relative_noise(value, right)
             if _is_float(exact[0]):
-                found.append(_node(node, call, given, exact, noise[node.proto.output[0]], before))
+                loud = bool((np.isfinite(exact[0]) & (np.abs(narrow[0]) > LARGEST)).any())
+                own = float("nan") if loud else noise[node.proto.output[0]]
+                found.append(_node(node, call, given, exact, own, before, _running(nodes, node)))
         for name in freed.get(node.index, ()):
             true.pop(name, None)
             half.pop(name, None)
+    for k, one in enumerate(others, 2):
+        tell(f"{len(nodes)} nodes in float16, inputs {k} of {len(others) + 1}")
+        found = _worst(found, _ranges(file, nodes, one))
     return tuple(found)
+
+
+Range = tuple[float, float, float]
+
+
+def _ranges(file: OnnxFile, nodes: Sequence[OnnxNode], inputs: Mapping[str, np.ndarray]) -> dict[int, Range]:
+    """Return headroom, that inside, and what is below full precision, by the index of the node, on other inputs."""
+    freed = last_readers(tuple(nodes), set())
+    true: dict[str, Value] = {name: widened(value) for name, value in inputs.items()}
+    found = {}
+    for node in nodes:
+        outcome = _one(file, node, true, widened)
+        if outcome is not None:
+            call, given, exact = outcome
+            true |= {name: value for name, value in zip(node.proto.output, exact, strict=False) if name}
+            if _is_float(exact[0]):
+                found[node.index] = _range(call, given, exact)
+        for name in freed.get(node.index, ()):
+            true.pop(name, None)
+    return found
+
+
+def _worst(nodes: Sequence[HalfPrecisionNode], ranges: Mapping[int, Range]) -> list[HalfPrecisionNode]:
+    """Return the nodes with the worse of their own room and loss and of others."""
+    found = []
+    for one in nodes:
+        room, inside, lost = ranges.get(one.index, (one.headroom, one.inside, one.subnormal))
+        pairs = np.minimum(one.headroom, room), np.minimum(one.inside, inside), np.maximum(one.subnormal, lost)
+        headroom, within, subnormal = map(float, pairs)
+        found.append(replace(one, headroom=headroom, inside=within, subnormal=subnormal))
+    return found
+
+
+def _running(nodes: Sequence[OnnxNode], node: OnnxNode) -> str:
+    """Return the nearest running sum before a node, a few nodes back; empty if there is none."""
+    wanted = set(node.reads)
+    for one in reversed(nodes[np.maximum(0, node.index - BACK) : node.index]):
+        if wanted & set(one.outputs):
+            if one.proto.op_type == "CumSum":
+                return one.key
+            wanted |= set(one.reads)
+    return ""
 
 
 def _both(
     file: OnnxFile, node: OnnxNode, true: Mapping[str, Value], half: Mapping[str, Value]
 ) -> tuple[OnnxCall, list[Value], list[Value], list[Value]] | None:
     """Return a node with its inputs, and what it gives in float64 and in float16; None where that is not known."""
-    results = []
-    given: list[Value] = []
-    for values, change in ((half, _halved), (true, widened)):
-        if any(name not in values and name not in file.constants for name in node.reads):
-            return None
-        outer = {name: values[name] if name in values else change(file.constants[name]) for name in node.reads}
-        given = [outer[name] if name else None for name in node.proto.input]
-        call = OnnxCall(node.proto, file.opsets, dtypes_of(given), outer)
-        try:
-            results.append(computed(call, given))
-        except NotDefined:
-            return None
-    return call, given, results[1], [_halved(value) for value in results[0]]
+    narrow, wide = _one(file, node, half, _halved), _one(file, node, true, widened)
+    if narrow is None or wide is None:
+        return None
+    return *wide, [_halved(value) for value in narrow[2]]
+
+
+def _one(
+    file: OnnxFile, node: OnnxNode, values: Mapping[str, Value], change: Callable[[Value], Value]
+) -> tuple[OnnxCall, list[Value], list[Value]] | None:
+    """Return a node with its inputs and what it gives on these values; None where that is not known."""
+    if any(name not in values and name not in file.constants for name in node.reads):
+        return None
+    outer = {name: values[name] if name in values else change(file.constants[name]) for name in node.reads}
+    given = [outer[name] if name else None for name in node.proto.input]
+    call = OnnxCall(node.proto, file.opsets, dtypes_of(given), outer)
+    try:
+        return call, given, computed(call, given)
+    except NotDefined:
+        return None
 
 
 def _is_float(value: Value) -> bool:
@@ -151,25 +219,33 @@ def _is_float(value: Value) -> bool:
 
 
 def _halved(value: Value) -> Value:
-    """Return floats rounded to float16, in float64; everything else as it is."""
+    """Return floats rounded to float16 in float64, those beyond its range to its 11 bits; everything else as it is."""
     if isinstance(value, list):
         return [_halved(one) for one in value]
     wide = widened(value)
     if not isinstance(wide, np.ndarray) or wide.dtype.kind != "f":
         return wide
     with np.errstate(over="ignore"):
-        return wide.astype(np.float16).astype(np.float64)
+        half = wide.astype(np.float16).astype(np.float64)
+    loud = np.isinf(half) & np.isfinite(wide)
+    if loud.any():
+        shares, exponents = np.frexp(wide[loud])
+        half[loud] = np.ldexp(np.rint(np.ldexp(shares, BITS)), exponents - BITS)
+    return half
 
 
 def _node(
-    node: OnnxNode, call: OnnxCall, inputs: list[Value], exact: list[Value], noise: float, before: float
+    node: OnnxNode, call: OnnxCall, inputs: list[Value], exact: list[Value], noise: float, before: float, runs: str
 ) -> HalfPrecisionNode:
+    ranges = _range(call, inputs, exact)
+    return HalfPrecisionNode(node.index, node.key, node.operator, *ranges, noise, before, runs)
+
+
+def _range(call: OnnxCall, inputs: list[Value], exact: list[Value]) -> Range:
     size = np.abs(exact[0])
     present = size[size > 0]
     lost = float((present < SMALLEST_NORMAL).mean()) if present.size else 0.0
-    return HalfPrecisionNode(
-        node.index, node.key, node.operator, bits(size), bits(_sums(call, inputs, exact)), lost, noise, before
-    )
+    return bits(size), bits(_sums(call, inputs, exact)), lost
 
 
 def bits(size: np.ndarray) -> float:
@@ -190,6 +266,12 @@ def _sums(call: OnnxCall, inputs: list[Value], exact: list[Value]) -> np.ndarray
     if kind in NORMS:
         axes = tuple(range(1 if inputs[0].ndim < 3 else 2, inputs[0].ndim)) or None
         return np.square(inputs[0]).sum(axis=axes)
+    if kind in EXPONENTIALS:
+        with np.errstate(over="ignore"):
+            return np.minimum(np.exp(inputs[0]), FURTHEST)
+    if kind in ("Softmax", "LogSoftmax"):  # exponentials less the largest, added
+        shifted = np.exp(inputs[0] - inputs[0].max(axis=call.get("axis", -1), keepdims=True))
+        return np.asarray(shifted.sum(axis=call.get("axis", -1)))
     return np.abs(exact[0])
 
 
@@ -209,10 +291,11 @@ def foreseen(nodes: tuple[HalfPrecisionNode, ...]) -> tuple[str, ...]:
         )
     worst = noisiest(nodes)
     if worst is not None:
-        noise = "it is no longer finite" if np.isnan(worst.noise) else f"{worst.noise:.2%} of its result"
+        noise = f"{worst.noise:.2%} of its result"
+        running = f", which grows from the running sum {worst.runs_from}" if worst.runs_from else ""
         found.append(
             f"In float16 most noise would enter at {worst.key} ({worst.operator}): {noise}, after "
-            f"{worst.before:.2%} of what goes into it."
+            f"{worst.before:.2%} of what goes into it{running}."
         )
     return tuple(found)
 
@@ -237,12 +320,6 @@ def in_danger(nodes: tuple[HalfPrecisionNode, ...], n: int) -> tuple[HalfPrecisi
 
 
 def noisiest(nodes: tuple[HalfPrecisionNode, ...]) -> HalfPrecisionNode | None:
-    """Return the node at which the noise of float16 grows most; None if it stays below 1 %.
-
-    If the last node is not finite, it is the first that is not so; what is not finite in between may be masked.
-    """
-    unsound = next((one for one in nodes if np.isnan(one.noise) and not np.isnan(one.before)), None)
-    if unsound is not None and np.isnan(nodes[-1].noise):
-        return unsound
+    """Return the node at which the noise of float16 grows most; None if it stays below 1 %."""
     grown = [one for one in nodes if one.noise > 0.01 and np.isfinite(one.noise) and np.isfinite(one.before)]
     return max(grown, key=lambda one: one.noise - one.before, default=None)

@@ -1,6 +1,6 @@
 """The one verb of this room: a file in, a report out."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,18 +14,21 @@ from kokoro_nb.inspection.blame import InspectionFinding, node_findings
 from kokoro_nb.inspection.body_runs import body_findings, body_runs
 from kokoro_nb.inspection.compared_program import ComparedProgram, of_onnx
 from kokoro_nb.inspection.file_run import FileRun, examined
-from kokoro_nb.inspection.float16_foresight import float16_foresight, foreseen
+from kokoro_nb.inspection.float16_foresight import HalfPrecisionNode, float16_foresight, foreseen
 from kokoro_nb.inspection.float16_mend import Float16Mend, float16_mend
 from kokoro_nb.inspection.formats import FORMATS, read_program
 from kokoro_nb.inspection.formats.program_report import program_report, with_findings
 from kokoro_nb.inspection.formats.runnable_program import RunnableProgram
+from kokoro_nb.inspection.idle_channels import idle_notes
 from kokoro_nb.inspection.input_maker import MadeInputs, given_inputs, made_inputs
 from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.kokoro_anatomy import kokoro_parts, spoken, stated_parts
 from kokoro_nb.inspection.node_judgement import judged_outputs
 from kokoro_nb.inspection.one_operator import one_operator, write_script
 from kokoro_nb.inspection.onnx_file import OnnxFile, read_onnx
-from kokoro_nb.inspection.onnx_nodes import nodes_of
+from kokoro_nb.inspection.onnx_nodes import OnnxNode, nodes_of
+from kokoro_nb.inspection.onnx_session import give_back
+from kokoro_nb.inspection.open_lengths import OpenLength, lengths_noted, may_differ, open_lengths
 from kokoro_nb.inspection.quantised_mend import QuantisedMend, quantised_mend
 from kokoro_nb.inspection.references import Reference, varied
 from kokoro_nb.inspection.saved_progress import SavedProgress
@@ -41,6 +44,7 @@ from kokoro_nb.inspection.whole_file import (
 from kokoro_nb.listening.speech_checks import speech_checks
 
 SAMPLE_RATE = 24_000  # Hz: of every Kokoro
+HEAVY = 128 * 2**20  # bytes of a file of which float16 is foreseen on two inputs alone
 SCRIPTS = 10  # findings for which a script is written
 
 
@@ -103,6 +107,7 @@ def inspect(
     if path.suffix in FORMATS:
         return _of_program(read_program(path), inputs, against, static, seconds, folder, tell)
     read = read_onnx(path)
+    give_back()
     tell("it was read")
     reference = None if against is None else Reference.of(against)
     if static:
@@ -216,15 +221,17 @@ def _report(file: OnnxFile, made: MadeInputs, seen: FileRun, tell: Callable[[str
     findings = (*findings, *body_findings(bodies, seen.nodes))
     outputs = summaries(seen, file)
     more, noted = whole_findings(seen, outputs, bool(findings))
-    ahead = float16_foresight(seen.file, seen.inputs, tell) if seen.complete and not has_halves(seen) else ()
+    lengths, traced = _lengths(file, seen, tell)
+    ahead = _foresight(seen, others, tell)
     constants = {name: array.shape for name, array in named_constants(file).items()}
     parts = kokoro_parts(seen.nodes, constants.get)
     late = () if seen.complete else (f"The time was up after {len(seen.judgements):,} of {len(seen.nodes):,} nodes.",)
+    said = (*late, *notes, *unrun, *noted, *_drawing(seen.nodes), *idle_notes(seen.idle), *traced)
     report = InspectionReport(
         file.path,
         _runtime(),
         (*findings, *more),
-        (*file.notes, *stated_parts(parts), *late, *notes, *unrun, *noted, *foreseen(ahead), *seen.budget.stated()),
+        (*file.notes, *stated_parts(parts), *said, *foreseen(ahead), *seen.budget.stated()),
         seen.judgements,
         outputs,
         made.how,
@@ -234,8 +241,43 @@ def _report(file: OnnxFile, made: MadeInputs, seen: FileRun, tell: Callable[[str
         bodies=bodies,
         budget=seen.budget,
         parts=parts,
+        idle=seen.idle,
+        lengths=lengths,
     )
     return _heard(report, seen)
+
+
+def _lengths(
+    file: OnnxFile, seen: FileRun, tell: Callable[[str], object]
+) -> tuple[tuple[OpenLength, ...], tuple[str, ...]]:
+    """Return where each open length comes from, and that in sentences; nothing if the time was up."""
+    if not seen.complete or not may_differ(file):
+        return (), ()
+    tensors = {one.name for judgement in seen.judgements for one in judgement.outputs}
+    names = [name for node in seen.nodes for name in node.outputs if name in tensors or name in seen.drawn]
+    try:
+        found, refused = open_lengths(file, seen.inputs, names)
+    except InputError as error:
+        return (), (f"Where its open lengths come from is not known: {error}",)
+    tell("its lengths were traced")
+    return found, (*lengths_noted(found, list(seen.outputs)), *refused)
+
+
+def _foresight(
+    seen: FileRun, others: Callable[[], Mapping[str, np.ndarray] | None], tell: Callable[[str], object]
+) -> tuple[HalfPrecisionNode, ...]:
+    """Return what float16 would do, over three inputs: given, varied and other valid ones; of heavy files two."""
+    if not seen.complete or has_halves(seen):
+        return ()
+    heavy = seen.file.model.ByteSize() > HEAVY
+    more = [one for one in (varied(seen.inputs, 1), None if heavy else others()) if one is not None]
+    return float16_foresight(seen.file, seen.inputs, tell, more)
+
+
+def _drawing(nodes: Sequence[OnnxNode]) -> tuple[str, ...]:
+    """Return in a sentence which nodes draw at random."""
+    drawing = [node.key for node in nodes if node.is_random]
+    return (f"{len(drawing)} nodes draw at random: {', '.join(drawing[:5])}.",) if drawing else ()
 
 
 def _mended(
@@ -252,9 +294,7 @@ def _mended(
 def _static(file: OnnxFile) -> InspectionReport:
     """Return what the file says without being run."""
     nodes = nodes_of(file.model.graph)
-    drawing = [node.key for node in nodes if node.is_random]
-    notes = [*file.notes, *constants_noted(file)]
-    notes += [f"{len(drawing)} nodes draw at random: {', '.join(drawing[:5])}."] if drawing else []
+    notes = [*file.notes, *constants_noted(file), *_drawing(nodes)]
     findings = [
         InspectionFinding("constant", "file", f"The constant '{name}' holds NaN.")
         for name, array in file.constants.items()

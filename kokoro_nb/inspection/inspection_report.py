@@ -11,7 +11,9 @@ from kokoro_nb.findings import Verdict
 from kokoro_nb.inspection.blame import InspectionFinding
 from kokoro_nb.inspection.body_runs import BodyRun
 from kokoro_nb.inspection.float16_foresight import HalfPrecisionNode
+from kokoro_nb.inspection.idle_channels import IdleChannels
 from kokoro_nb.inspection.node_judgement import NodeJudgement
+from kokoro_nb.inspection.open_lengths import OpenLength
 from kokoro_nb.inspection.quantisation_budget import QuantisationBudget
 from kokoro_nb.inspection.whole_file import OutputSummary
 from kokoro_nb.listening.speech_checks import SpeechCheck
@@ -61,6 +63,10 @@ class InspectionReport:
     checks : tuple of SpeechCheck
         Of a Kokoro what is heard of its difference to what it is compared with; without that, to the same file in
         float64 from the start.
+    idle : tuple of IdleChannels
+        Channels that never vary or repeat another one.
+    lengths : tuple of OpenLength
+        Where each length comes from that is not fixed.
     """
 
     path: Path
@@ -79,6 +85,8 @@ class InspectionReport:
     mended: "Float16Mend | QuantisedMend | None" = None
     parts: Mapping[str, str] = field(default_factory=dict)
     checks: tuple[SpeechCheck, ...] = ()
+    idle: tuple[IdleChannels, ...] = ()
+    lengths: tuple[OpenLength, ...] = ()
 
     @property
     def verdict(self) -> Verdict:

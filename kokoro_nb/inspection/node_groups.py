@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.inspection.onnx_file import OnnxFile
+from kokoro_nb.inspection.onnx_file import OnnxFile, initialisers
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers
 from kokoro_nb.inspection.onnx_session import run_session, session_of, tapped
 from kokoro_nb.inspection.semantics.onnx_call import Value
@@ -56,7 +56,7 @@ class NodeGroups:
             self.alive |= self.inputs
         constants = self.file.constants
         while self.start < len(self.nodes):
-            group = self.nodes[self.start : self.start + self.count]
+            group = self._light(self.nodes[self.start : self.start + self.count])
             names = dict.fromkeys(name for node in group for name in (*node.reads, *node.outputs))
             given = dict.fromkeys(name for node in group for name in node.outputs if name not in constants)
             outer = {name: self.alive[name] for name in names if name not in given and name not in constants}
@@ -78,15 +78,25 @@ class NodeGroups:
             self.count = int(np.clip(self.count * np.clip(limit / size, 0.25, 4.0), 1, MOST if alone else 32 * MOST))
             yield group, values
 
+    def _light(self, group: tuple[OnnxNode, ...]) -> tuple[OnnxNode, ...]:
+        """Return the first nodes of a group, as many as read no more weights together than a group may give."""
+        read: set[str] = set()
+        total = 0
+        for k, node in enumerate(group):
+            new = {name for name in node.reads if name in self._tensors} - read
+            read |= new
+            total += sum(self._tensors[name].ByteSize() for name in new)
+            if k and total > AT_ONCE:
+                return group[:k]
+        return group
+
     @cached_property
     def _freed(self) -> Mapping[int, list[str]]:
         return last_readers(self.nodes, set())
 
     @cached_property
     def _tensors(self) -> dict[str, Any]:
-        graph = self.file.model.graph
-        dense = {tensor.name: tensor for tensor in graph.initializer}
-        return dense | {tensor.values.name: tensor for tensor in graph.sparse_initializer}
+        return initialisers(self.file.model.graph)
 
     def _alone(self, group: tuple[OnnxNode, ...], outer: Mapping[str, Value], wanted: list[str]) -> dict[str, Value]:
         """Run the nodes as a model of their own."""

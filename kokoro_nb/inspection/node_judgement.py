@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.findings import Verdict
-from kokoro_nb.inspection.rounding_limits import by_channel, rounding_limits, spacing
+from kokoro_nb.inspection.rounding_limits import rounding_limits, spacing
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value, widened
 from kokoro_nb.inspection.semantics.operator_semantics import NotDefined, computed
 from kokoro_nb.inspection.semantics.quantised import BEFORE_ROUNDING
+from kokoro_nb.locate.rounding_families import by_channel
 
 WIDE = "right if float32 was kept before it"
 UNROUNDED = 4.0  # times the effect of the rounding that was drawn

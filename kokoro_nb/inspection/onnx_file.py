@@ -1,5 +1,6 @@
 """ONNX files that others made, read with care: whatever is wrong with one is said in a sentence."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -13,6 +14,7 @@ from kokoro_nb.inspection.semantics.control_flow import bodies_of, captured_name
 
 LARGEST = 2 * 2**30 - 1  # bytes of a protocol buffer
 HEAVIEST = 4 * 2**30  # bytes of weights beside it
+SMALL = 2**20  # bytes of a weight that is kept as an array, too
 NEWEST_IR = 13  # that the runtime reads
 OTHERS = {
     b"PK\x03\x04": "a zip archive (.pt2, .mlpackage, .npz or .pt)",
@@ -46,19 +48,48 @@ class OnnxFile:
         return {"" if o.domain == "ai.onnx" else o.domain: o.version for o in self.model.opset_import}
 
     @cached_property
-    def constants(self) -> dict[str, np.ndarray]:
+    def constants(self) -> Mapping[str, np.ndarray]:
         """The initialisers by name, in the types of the file."""
-        from onnx import numpy_helper
-
-        found = {tensor.name: numpy_helper.to_array(tensor) for tensor in self.model.graph.initializer}
-        for sparse in self.model.graph.sparse_initializer:
-            found[sparse.values.name] = _dense(sparse)
-        return found
+        return TensorArrays(initialisers(self.model.graph))
 
     @cached_property
     def inputs(self) -> tuple[Any, ...]:
         """The inputs that a caller must give, as ``onnx.ValueInfoProto``."""
         return tuple(value for value in self.model.graph.input if value.name not in self.constants)
+
+
+def initialisers(graph: Any) -> dict[str, Any]:
+    """Return the tensors of a graph by name, sparse ones as ``onnx.SparseTensorProto``."""
+    found = {tensor.name: tensor for tensor in graph.initializer}
+    return found | {sparse.values.name: sparse for sparse in graph.sparse_initializer}
+
+
+class TensorArrays(Mapping[str, np.ndarray]):
+    """Tensors of a file as arrays by name; large ones are made anew each time, so that they are not held twice."""
+
+    def __init__(self, tensors: Mapping[str, Any]) -> None:
+        self._tensors = dict(tensors)
+        self._small: dict[str, np.ndarray] = {}
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        found = self._small.get(name)
+        if found is None:
+            from onnx import numpy_helper
+
+            tensor = self._tensors[name]
+            found = _dense(tensor) if hasattr(tensor, "values") else numpy_helper.to_array(tensor)
+            if found.nbytes <= SMALL:
+                self._small[name] = found
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tensors
 
 
 def _dense(sparse: Any) -> np.ndarray:
@@ -118,9 +149,9 @@ def read_onnx(path: str | Path) -> OnnxFile:
     if model.functions:
         notes.append(f"{len(model.functions)} functions of its own were written out in place")
         model = _inlined(model, path)
-    file = OnnxFile(path, model, tuple(notes))
-    _ = file.constants
-    return file
+    for sparse in model.graph.sparse_initializer:
+        _dense(sparse)  # here, if it is damaged
+    return OnnxFile(path, model, tuple(notes))
 
 
 def _tensors(graph: Any) -> list[Any]:

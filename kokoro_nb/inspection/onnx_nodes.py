@@ -63,6 +63,12 @@ def nodes_of(graph: Any) -> tuple[OnnxNode, ...]:
     return tuple(found)
 
 
+def draws_inside(node: Any) -> bool:
+    """Return whether a body of an ``onnx.NodeProto`` draws at random, however deep."""
+    inner = [one for body in bodies_of(node) for one in body.node]
+    return any((one.op_type in RANDOM and one.domain in ("", "ai.onnx")) or draws_inside(one) for one in inner)
+
+
 def last_readers(nodes: tuple[OnnxNode, ...], outputs: set[str]) -> Mapping[int, list[str]]:
     """Return the values that no later node reads, by the index of the last node that does; outputs stay."""
     last = {}

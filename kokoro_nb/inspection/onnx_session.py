@@ -1,5 +1,6 @@
 """A model of ONNX on ONNX Runtime, with any of its values as further outputs."""
 
+import ctypes
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
@@ -17,8 +18,8 @@ LARGE = 64 * 2**20  # bytes of a model that goes through a file: a session holds
 BFLOAT16_NUMBER = 16  # of onnx.TensorProto.DataType
 
 
-def session_of(model: Any, optimised: bool = False, threads: int = 1) -> Any:
-    """Open a session of an ``onnx.ModelProto`` on the CPU.
+def session_of(model: Any, optimised: bool = False, threads: int = 1, *, shapes_early: bool = False) -> Any:
+    """Open a session of an ``onnx.ModelProto`` on the CPU; with `shapes_early` a shape is read as soon as it is known.
 
     Raises
     ------
@@ -32,6 +33,8 @@ def session_of(model: Any, optimised: bool = False, threads: int = 1) -> Any:
         options.log_severity_level = 4
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
+        if shapes_early:  # or every value of which the shape is read stays until the end
+            options.execution_order = onnxruntime.ExecutionOrder.PRIORITY_BASED
         levels = onnxruntime.GraphOptimizationLevel
         options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimised else levels.ORT_DISABLE_ALL
         try:
@@ -67,8 +70,6 @@ def run_session(session: Any, inputs: Mapping[str, np.ndarray], names: Iterable[
 
 def _run_short(session: Any, wanted: list[str], fed: Mapping[str, np.ndarray]) -> list[Value]:
     """Run a session with values of bfloat16, which NumPy does not know and the runtime gives as bytes alone."""
-    import ctypes
-
     from onnx.helper import tensor_dtype_to_np_dtype
     from onnxruntime import OrtValue
 
@@ -122,11 +123,14 @@ def run_ways(
     tell("the file ran")
     again = run_session(plain, inputs)
     del plain
+    give_back()
     tell("the file ran twice")
     optimised = run_session(session_of(model, optimised=True), inputs)
+    give_back()
     tell("the file ran optimised")
     threads = run_session(session_of(model, threads=2), inputs)
     tell("the file ran on two threads")
+    give_back()
     return outputs, OtherRuns(again, optimised, threads)
 
 
@@ -153,6 +157,13 @@ def pinned(model: Any, values: Mapping[str, np.ndarray]) -> Any:
     copy.graph.node.extend(kept)
     copy.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in values.items())
     return copy
+
+
+def give_back() -> None:
+    """Have the C library give freed memory back to the system, where it can: models and sessions leave much of it."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def brief(error: Exception) -> str:

@@ -311,7 +311,7 @@ class BudgetWatch:
     def _shifted(self, call: OnnxCall, names: list[str], inputs: list[Value], given: str) -> bool:
         """Add a constant to a layer's result: it is still that layer's."""
         for name, other in (names, names[::-1]):
-            if name in self.results and other in {**self.file.constants, **self.weights}:
+            if name in self.results and (other in self.file.constants or other in self.weights):
                 pairs = zip(names, inputs, strict=True)
                 exact = [self.results[one].exact if one == name else value for one, value in pairs]
                 self.results[given] = replace(self.results[name], exact=np.asarray(computed(call, exact)[0]))

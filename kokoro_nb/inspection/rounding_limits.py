@@ -12,6 +12,7 @@ import numpy as np
 
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value
 from kokoro_nb.inspection.semantics.operator_semantics import computed
+from kokoro_nb.locate.rounding_families import by_channel
 
 ROUNDINGS = 16  # how many times the measured effect of rounding is allowed: one draw of it may be a small one
 UNITS = 4  # units in the last place that a library's function may be off
@@ -198,11 +199,3 @@ def _measured(
     largest = int(np.max([np.size(x) for x in inputs if x is not None and not isinstance(x, list)], initial=1))
     sums = gamma(largest // int(np.maximum(right.size, 1)), unit(dtype))  # as many terms at least, if it sums
     return (2 * UNITS * unit(dtype) + sums) * peaks + ROUNDINGS * by_channel(apart) + spacing(right, dtype)
-
-
-def by_channel(values: np.ndarray) -> np.ndarray:
-    """Return the largest value of each channel (axis 1), in a shape that broadcasts; of few elements, of the whole."""
-    channels = values.shape[1] if values.ndim > 1 else 1
-    small = values.size < 8 * channels
-    axes = tuple(axis for axis in range(values.ndim) if axis != 1 or small)
-    return values.max(axis=axes, keepdims=True, initial=0.0)

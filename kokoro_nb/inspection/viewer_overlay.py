@@ -1,7 +1,7 @@
 """Node data for Model Explorer and an attachment for Netron, under the ids that both know the nodes by."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,10 +27,25 @@ def write_overlay(report: "InspectionReport", folder: Path) -> tuple[Path, ...]:
     paths = []
     folder.mkdir(parents=True, exist_ok=True)
     for name, (title, figure) in columns.items():
-        paths.append(_write(folder / f"{name}.json", {report.graph: node_data(report, title, figure)}))
+        graphs = _graphs(report)
+        data = {graph: node_data(judgements, title, figure) for graph, judgements in graphs.items()}
+        paths.append(_write(folder / f"{name}.json", data))
     paths.append(_write(folder / "blame.json", {report.graph: _blame(report)}))
     paths.append(_write(folder / "netron.json", netron(report)))
     return tuple(paths)
+
+
+def _graphs(report: "InspectionReport") -> dict[str, dict[str, NodeJudgement]]:
+    """Return the nodes by their ids in each graph: the body of a loop is a graph of its own, a branch is not."""
+    main = {one.key: one for one in report.judgements}
+    found = {report.graph: main}
+    for run in report.bodies:
+        place = f"{run.key}/{run.attribute}"
+        if run.attribute == "body":
+            found[place] = {one.key: one for _, one in run.worst}
+        else:
+            main |= {f"{place}/{one.key}": one for _, one in run.worst}
+    return found
 
 
 def _write(path: Path, content: Any) -> Path:
@@ -44,18 +59,18 @@ def _ratio(judgement: NodeJudgement) -> float | None:
 
 
 def node_data(
-    report: "InspectionReport", title: str, figure: Callable[[NodeJudgement], float | None]
+    judgements: Mapping[str, NodeJudgement], title: str, figure: Callable[[NodeJudgement], float | None]
 ) -> dict[str, Any]:
     """Return one column of Model Explorer: a figure for each node, or in words why there is none."""
     results: dict[str, Any] = {}
-    for judgement in report.judgements:
+    for key, judgement in judgements.items():
         value = figure(judgement)
         if value is None:
-            results[judgement.key] = {"value": judgement.reason or "not known", "bgColor": GREY}
+            results[key] = {"value": judgement.reason or "not known", "bgColor": GREY}
         elif not np.isfinite(value):
-            results[judgement.key] = {"value": "finite and not finite differ", "bgColor": PURPLE}
+            results[key] = {"value": "finite and not finite differ", "bgColor": PURPLE}
         else:
-            results[judgement.key] = {"value": float(value)}
+            results[key] = {"value": float(value)}
     limit = 1.0 if figure is _ratio else 1e-3
     return {
         "name": title,

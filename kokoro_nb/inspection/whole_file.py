@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.inspection.blame import InspectionFinding
+from kokoro_nb.inspection.blame import Blame, InspectionFinding
 from kokoro_nb.inspection.file_run import FileRun, relative_difference
 from kokoro_nb.inspection.node_judgement import NodeJudgement, is_float
-from kokoro_nb.inspection.onnx_file import OnnxFile
-from kokoro_nb.inspection.onnx_nodes import nodes_of
-from kokoro_nb.inspection.onnx_session import run_session, run_ways, session_of
+from kokoro_nb.inspection.onnx_file import OnnxFile, TensorArrays, initialisers
+from kokoro_nb.inspection.onnx_nodes import OnnxNode, draws_inside, nodes_of
+from kokoro_nb.inspection.onnx_session import run_session, run_ways, session_of, tapped
 from kokoro_nb.inspection.semantics.onnx_call import Value
 from kokoro_nb.markup import number
 
@@ -25,6 +25,7 @@ ISO/IEC 13818-7, annex B; noise hides noise from 6 dB on), and 2 dB are for what
 least: an error that is spread evenly is heard in pauses at far higher levels, which one figure cannot say.
 """
 DRAWS = 4
+TOGETHER = 200  # nodes whose values are compared in one run
 CLIPPED = {"float16": (1e4, 65504.0, 1e-7, 5.96e-8), "bfloat16": (1e4,)}
 """Where converters to 16 bits cut constants: onnxconverter-common at 10000 and 1e-7, that of ONNX Runtime at 65504."""
 
@@ -162,10 +163,11 @@ def whole_findings(
             if share is not None and not share <= TIMES * rounding:
                 statement = f"{what} changes the output '{one.name}' by {number(share)} of its peak."
                 proof = f"Rounding of the whole file accounts for {number(rounding)} of the peak."
-                found.append(InspectionFinding("optimisation", "runtime", statement, proof=(proof,)))
+                node = first_unlike(seen, threads=2) if share is one.threads else None
+                found.append(_at(node, "optimisation", statement, proof))
         if one.again is False:
             statement = f"A second call on the same session gives another output '{one.name}'."
-            found.append(InspectionFinding("unstable", "runtime", statement, proof=("The inputs are the same bits.",)))
+            found.append(_at(first_unlike(seen), "unstable", statement, "The inputs are the same bits."))
         if one.snr is not None and one.snr < AUDIBLE:
             where = amplifier(seen.nodes, seen.judgements)
             words = (
@@ -180,6 +182,33 @@ def whole_findings(
             drawn = "lengths are drawn" if np.isnan(one.drawn) else f"{one.drawn:.1%} of its variance is drawn"
             notes.append(f"The output '{one.name}' differs from run to run: {drawn}.")
     return tuple(found), tuple(notes)
+
+
+def _at(node: OnnxNode | None, kind: str, statement: str, proof: str) -> InspectionFinding:
+    """Return a finding of the whole file, with the node at which it begins, if that is known."""
+    if node is None:
+        return InspectionFinding(kind, "runtime", statement, proof=(proof,))
+    drawn = draws_inside(node.proto)
+    words = f"The first value that differs is what {node.key} ({node.operator}) gives"
+    blame: Blame = "file" if drawn else "runtime"
+    proofs = (proof, f"{words}, and its body draws at random." if drawn else f"{words}.")
+    return InspectionFinding(kind, blame, statement, node.key, node.operator, proof=proofs)
+
+
+def first_unlike(seen: FileRun, threads: int = 1) -> OnnxNode | None:
+    """Return the first node that gives other bits in a second call, or on so many threads; None if none does."""
+    for start in range(0, len(seen.nodes), TOGETHER):
+        nodes = seen.nodes[start : start + TOGETHER]
+        tensors = {one.name for judgement in seen.judgements for one in judgement.outputs}
+        model = tapped(seen.file.model, [name for node in nodes for name in node.outputs if name in tensors])
+        session = session_of(model)
+        first = run_session(session, seen.inputs)
+        again = run_session(session if threads == 1 else session_of(model, threads=threads), seen.inputs)
+        for node in nodes:
+            pairs = [(np.asarray(first[name]), np.asarray(again[name])) for name in node.outputs if name in first]
+            if any(one.tobytes() != other.tobytes() for one, other in pairs):
+                return node
+    return None
 
 
 def has_halves(seen: FileRun) -> bool:
@@ -231,14 +260,11 @@ def constants_noted(file: OnnxFile) -> tuple[str, ...]:
     return tuple(found)
 
 
-def named_constants(file: OnnxFile) -> dict[str, np.ndarray]:
+def named_constants(file: OnnxFile) -> Mapping[str, np.ndarray]:
     """Return the initialisers, and what nodes of the kind Constant give, by name."""
-    from onnx import numpy_helper
-
-    found = dict(file.constants)
+    found = initialisers(file.model.graph)
     for node in nodes_of(file.model.graph):
         if node.proto.op_type == "Constant":
-            for attribute in node.proto.attribute:
-                if attribute.HasField("t"):
-                    found[node.proto.output[0]] = numpy_helper.to_array(attribute.t)
-    return found
+            held = [one.t for one in node.proto.attribute if one.HasField("t")]
+            found |= dict(zip(node.outputs, held, strict=False))
+    return TensorArrays(found)

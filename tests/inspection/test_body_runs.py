@@ -1,5 +1,7 @@
 """Bodies of Loop and If by themselves: every node of every pass is judged, and the worst pass is named."""
 
+import json
+
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
@@ -62,3 +64,12 @@ def test_a_wrong_node_of_a_body_is_named_in_its_worst_pass(loop, monkeypatch):
     report = nb.inspect(loop)
     assert report.first.key == "/loop//double"
     assert report.first.statement.startswith("In /loop, pass 3 of 4: /double (Mul) is wrong by")
+
+
+def test_bodies_are_in_the_overlay_under_the_ids_of_the_viewer(loop, tmp_path):
+    path = next(one for one in nb.inspect(loop).overlay(tmp_path) if one.name == "local_error.json")
+    graphs = json.loads(path.read_text())
+    assert {name: set(one["results"]) for name, one in graphs.items()} == {
+        "main_graph": {"/loop", "/if", "/if/then_branch//exp"},
+        "/loop/body": {"/keep", "/double", "/sin"},
+    }

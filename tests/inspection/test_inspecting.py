@@ -3,10 +3,11 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 import kokoro_nb as nb
 from kokoro_nb.errors import InputError
@@ -145,6 +146,21 @@ def test_random_nodes_are_pinned_and_their_share_is_reported(save, node):
     assert report.outputs[0].again
 
 
+def test_the_node_at_which_two_calls_begin_to_differ_is_named(save, node):
+    """What a branch draws is not pinned, so that each call gives another output."""
+    drawn = helper.make_tensor_value_info("drawn", TensorProto.FLOAT, [4])
+    branch = helper.make_graph([node("RandomNormal", [], ["drawn"], shape=[4])], "branch", [], [drawn])
+    nodes = [
+        node("Neg", ["x"], ["a"], name="/neg"),
+        node("If", ["yes"], ["b"], name="/if", then_branch=branch, else_branch=branch),
+        node("Add", ["a", "b"], ["y"], name="/add"),
+    ]
+    report = nb.inspect(save(nodes, {"x": [4]}, ["y"], {"yes": np.bool_(True)}))
+    (found,) = [one for one in report.findings if one.kind == "unstable"]
+    assert (found.key, found.blame) == ("/if", "file")
+    assert found.proof[1].endswith("/if (If) gives, and its body draws at random.")
+
+
 def test_each_finding_has_a_script_that_shows_its_error_in_a_fresh_process(save, node, tmp_path, monkeypatch):
     nodes = [node("Mul", ["x", "k"], ["p"], name="/scale"), node("Exp", ["p"], ["y"], name="/exp")]
     path = save(nodes, {"x": [2, 8]}, ["y"], {"k": np.float16(30)}, dtype="float16")
@@ -164,6 +180,16 @@ def test_the_page_says_the_answer_first_and_loads_nothing(save, node, tmp_path):
     assert text.index("nothing wrong was found") < text.index("/conv")
     assert "http" not in text
     assert "/norm" in report.table().text
+
+
+def test_the_page_of_five_thousand_nodes_is_small(save, node, tmp_path):
+    report = nb.inspect(_chain(save, node))
+    name = "/decoder/generator/resblocks.3/adain1.2/norm/InstanceNormalization"
+    many = [replace(report.judgements[1], index=k, key=f"{name}_{k}") for k in range(5000)]
+    large = replace(report, judgements=tuple(many), nodes=5000, parts={one.key: "generator" for one in many})
+    path = large.page(tmp_path / "report.html")
+    assert path.stat().st_size < 5e6
+    assert path.read_text().count(name) >= 5000
 
 
 def test_the_overlay_is_strict_json_with_every_node(save, node, tmp_path):

@@ -10,6 +10,7 @@ from kokoro_nb.findings import Verdict
 from kokoro_nb.inspection.blame import Blame, InspectionFinding, stated
 from kokoro_nb.inspection.file_run import is_finite, relative_difference, relative_noise
 from kokoro_nb.inspection.formats.runnable_program import ProgramRun, RunnableProgram
+from kokoro_nb.inspection.idle_channels import ChannelWatch, idle_notes
 from kokoro_nb.inspection.input_maker import MadeInputs
 from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.node_judgement import NodeJudgement, NodeOutputError, channels_of, is_float
@@ -89,16 +90,20 @@ def program_report(
     unsound = [name for name, value in inputs.items() if not is_finite(value)]
     if unsound:
         findings.insert(0, InspectionFinding("nonfinite", "input", f"The input '{unsound[0]}' itself is not finite."))
+    watch = ChannelWatch()
+    for node in program.compared().nodes:
+        watch.see(node, run.captured, dict(one for one in node.constants if one is not None))
     return InspectionReport(
         facts.path,
         facts.runtime,
         (*findings, *more),
-        (*facts.notes, *stopped, *noted_at_nodes, *late, *noted),
+        (*facts.notes, *stopped, *noted_at_nodes, *late, *noted, *idle_notes(watch.found)),
         tuple(judgements),
         outputs,
         made.how,
         len(program.operators),
         graph=facts.graph,
+        idle=tuple(watch.found),
     )
 
 
