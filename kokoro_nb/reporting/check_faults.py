@@ -67,6 +67,7 @@ GIVEN: Mapping[str, Mapping[str, Any]] = {
     "18": {"weights": "mini", "seed": 0},
 }
 SLICED = ("log", "nb", "study", "np", "display")
+SHOWN = ("log.show", "log.table", "log.side_by_side", "log.audio", "log.figure")  # nothing is checked by them
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,7 @@ class _Cell:
 
     def __post_init__(self) -> None:
         self.tree = ast.parse(self.source)
+        self.tree.body = [one for one in self.tree.body if not _shows(one)]
         found = [node for node in ast.walk(self.tree) if isinstance(node, ast.Name)]
         self.makes = {node.id for node in found if isinstance(node.ctx, ast.Store)}
         self.makes |= {node.name for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef)}
@@ -302,6 +304,11 @@ class _Run:
             place = counts[finding.kind] = counts.get(finding.kind, 0) + 1
             found[cell.number, finding.kind, place] = finding
         return found
+
+
+def _shows(statement: ast.stmt) -> bool:
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(value, ast.Call) and ast.unparse(value.func) in SHOWN
 
 
 def _stored(target: ast.expr) -> list[str]:
