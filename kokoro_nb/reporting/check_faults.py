@@ -2,7 +2,8 @@
 
 A notebook's cells are executed in this process, once as they are. Then, for one fault of `measured_faults` after the
 other, until every check has been red, those cells are executed again that a check which is still green depends on. A
-cell in which nothing was measured, and that uses nothing that was, is not: its names are still there.
+cell in which nothing was measured, and that uses nothing that was, is not: its names are still there. For a fault in a
+result nothing is measured again: what a study returned in the first run is changed, and what follows from it evaluated.
 """
 
 import ast
@@ -25,6 +26,7 @@ from kokoro_nb.reporting.measured_faults import (
     measured_calls,
     planted,
 )
+from kokoro_nb.reporting.runs import content_key
 from kokoro_nb.reporting.selection import declared_parameters, find_notebooks, read_notebook
 from kokoro_nb.storage import read_json, write_json
 
@@ -82,7 +84,7 @@ class CheckedBy:
     verdict : str
         Without a fault.
     killed_by : tuple of str
-        Names of the faults that turn it red; the study stops at the first one.
+        Names of the faults that turn it red; the study stops at the first one, or at the first of each kind.
     stopped_by : tuple of str
         Names of the faults with which the notebook stops before it is reached, with an error: nothing passes then.
     """
@@ -101,6 +103,13 @@ class CheckedBy:
     def alive(self) -> bool:
         """Return whether it passes whatever was planted so far."""
         return self.verdict == "pass" and not self.killed_by
+
+    def wants(self, fault: str, kinds: str) -> bool:
+        """Return whether a fault is still to be tried on it; `kinds` as for `check_faults`."""
+        if self.verdict != "pass" or kinds == "every":
+            return self.verdict == "pass"
+        same = [one for one in self.killed_by if (one in MEASURE_FAULTS) == (fault in MEASURE_FAULTS)]
+        return not (same if kinds == "both" else self.killed_by)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row of a table."""
@@ -140,7 +149,7 @@ class _Cell:
 
 
 def check_faults(
-    notebook: str, faults: Sequence[str] = FAULTS, folder: str | Path | None = None, *, every: bool = False
+    notebook: str, faults: Sequence[str] = FAULTS, folder: str | Path | None = None, kinds: str = "one"
 ) -> list[CheckedBy]:
     """Execute a notebook as it is and with `faults`, at the parameters of `SMALL` and its own of `GIVEN`.
 
@@ -152,8 +161,9 @@ def check_faults(
         Some of `FAULTS`, in the order in which they are tried.
     folder : path, optional
         Where the notebooks are.
-    every : bool
-        Try each fault on each check, also on those that have been red.
+    kinds : str
+        ``one``: a check that has been red is left alone. ``both``: a fault in a result and one in a measure are looked
+        for, which has every notebook executed several times. ``every``: each fault is tried on each check.
 
     Raises
     ------
@@ -164,9 +174,9 @@ def check_faults(
     run = _Run(path)
     found = run.clean()
     for fault in faults:
-        wanted = {key for key, each in found.items() if each.alive or (every and each.verdict == "pass")}
+        wanted = {key for key, each in found.items() if each.wants(fault, kinds)}
         if not wanted:
-            break
+            continue
         for key, verdict in run.with_fault(fault, wanted).items():
             each = found[key]
             if verdict is None:
@@ -176,21 +186,30 @@ def check_faults(
     return list(found.values())
 
 
-def study_checks(notebooks: Sequence[str], folder: Path) -> list[CheckedBy]:
+def study_checks(notebooks: Sequence[str], folder: Path, kinds: str = "one") -> list[CheckedBy]:
     """Return the rows of all checks of `notebooks`, from ``<notebook>.json`` in `folder` where they were studied.
 
-    Each notebook's rows are written there as soon as they are known, and all of them as ``index.html``; remove a file
-    to study its notebook again.
+    Each notebook's rows are written there as soon as they are known, and all of them as ``index.html``. A notebook is
+    studied again once it, the package, ``data/`` or the version of any package is no longer what it was then.
     """
     rows = []
     for path in find_notebooks(notebooks):
         saved = folder / f"{path.stem}.json"
-        if not saved.exists():
-            write_json(saved, [asdict(row) for row in check_faults(path.stem)])
-        rows += [CheckedBy(**_tuples(each)) for each in read_json(saved, "the checks of a notebook")]
+        key = content_key(read_notebook(path), {**_given(path), "kinds": kinds})
+        known = read_json(saved, "the checks of a notebook") if saved.exists() else {}
+        if not isinstance(known, dict) or known.get("key") != key:
+            known = {"key": key, "rows": [asdict(row) for row in check_faults(path.stem, kinds=kinds)]}
+            write_json(saved, known)
+        rows += [CheckedBy(**_tuples(each)) for each in known["rows"]]
         shown = table([row.as_dict() for row in rows], "The first fault that turns each check red")
         (folder / "index.html").write_text(page("Check against fault", [shown]), encoding="utf-8")
     return rows
+
+
+def _given(path: Path) -> dict[str, Any]:
+    """Return the parameters that a notebook is executed with."""
+    given = {**SMALL, **GIVEN.get(path.stem[:2], {})}
+    return {name: value for name, value in given.items() if name in declared_parameters(read_notebook(path))}
 
 
 def _tuples(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -203,8 +222,7 @@ class _Run:
     def __init__(self, path: Path):
         notebook = read_notebook(path)
         self.name = path.stem
-        given = {**SMALL, **GIVEN.get(path.stem[:2], {})}
-        self.given = {name: value for name, value in given.items() if name in declared_parameters(notebook)}
+        self.given = _given(path)
         self.cells = [
             _Cell(number, each.source, "parameters" in each.get("metadata", {}).get("tags", ()))
             for number, each in enumerate(notebook.cells)
