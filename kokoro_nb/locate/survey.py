@@ -141,7 +141,7 @@ def _measure(name: str, taken: Climb, single: Climb, double: Climb) -> SurveyRow
     if taken.outputs is None or single.outputs is None or double.outputs is None:
         return SurveyRow(name, climb=taken, eager_seconds=fast)
     outputs = (taken.outputs, single.outputs, double.outputs)
-    found = {name: compare(right, taken.outputs[name]) for name, right in single.outputs.items()}
+    found = {output: compare(right, taken.outputs[output]) for output, right in single.outputs.items()}
     furthest = [*found][int(np.argmax([one.of_peak for one in found.values()]))]  # a NaN is
     given, reference, exact = (each[furthest] for each in outputs)
     return SurveyRow(
