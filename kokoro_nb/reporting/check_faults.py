@@ -27,47 +27,10 @@ from kokoro_nb.reporting.measured_faults import (
     planted,
 )
 from kokoro_nb.reporting.runs import content_key
-from kokoro_nb.reporting.selection import declared_parameters, find_notebooks, read_notebook
+from kokoro_nb.reporting.selection import find_notebooks, read_notebook
+from kokoro_nb.reporting.small_parameters import given_parameters
 from kokoro_nb.storage import read_json, write_json
 
-SMALL: Mapping[str, Any] = {  # the least that each notebook can be executed with
-    "weights": "narrow",
-    "small_weights": "narrow",
-    "frames": 8,
-    "backends": ["onnxruntime"],
-    "more_backends": [],
-    "main_backends": ["onnxruntime"],
-    "slow_backends": [],
-    "float16_backends": [],
-    "built_backends": [],
-    "trace_backends": ["onnxruntime"],
-    "part_backends": ["onnxruntime"],
-    "fault_backends": ["eager"],
-    "padding_backends": ["onnxruntime"],
-    "padded_buckets": [16],
-    "audit_buckets": [12],
-    "accelerators": ["executorch-xnnpack"],
-    "delegates": ["executorch-xnnpack"],
-    "defects": ["onnx_atan2_nan", "xnnpack_tanh_gelu"],
-    "shrink": False,
-    "large": False,
-    "text": "A short one.",
-    "text_count": 1,
-    "phrase_count": 3,
-    "fault_phrases": 1,
-    "bucket_seconds": [6.0],
-    "tokens_buckets": [32],
-    "long_count": 3,
-    "fault_count": 1,
-    "bench_rounds": 3,
-    "bench_tokens": 32,
-    "seed": 3,
-}
-# where the least would leave checks out, or make some red
-GIVEN: Mapping[str, Mapping[str, Any]] = {
-    "05": {"weights": "mini", "text": "", "seed": 0},
-    "18": {"weights": "mini", "seed": 0},
-}
 SLICED = ("log", "nb", "study", "np", "display")
 SHOWN = ("log.show", "log.table", "log.side_by_side", "log.audio", "log.figure")  # nothing is checked by them
 
@@ -151,7 +114,7 @@ class _Cell:
 def check_faults(
     notebook: str, faults: Sequence[str] = FAULTS, folder: str | Path | None = None, kinds: str = "one"
 ) -> list[CheckedBy]:
-    """Execute a notebook as it is and with `faults`, at the parameters of `SMALL` and its own of `GIVEN`.
+    """Execute a notebook as it is and with `faults`, at the parameters of `given_parameters`.
 
     Parameters
     ----------
@@ -195,7 +158,7 @@ def study_checks(notebooks: Sequence[str], folder: Path, kinds: str = "one") -> 
     rows = []
     for path in find_notebooks(notebooks):
         saved = folder / f"{path.stem}.json"
-        key = content_key(read_notebook(path), {**_given(path), "kinds": kinds})
+        key = content_key(read_notebook(path), {**given_parameters(path), "kinds": kinds})
         known = read_json(saved, "the checks of a notebook") if saved.exists() else {}
         if not isinstance(known, dict) or known.get("key") != key:
             known = {"key": key, "rows": [asdict(row) for row in check_faults(path.stem, kinds=kinds)]}
@@ -204,12 +167,6 @@ def study_checks(notebooks: Sequence[str], folder: Path, kinds: str = "one") -> 
         shown = table([row.as_dict() for row in rows], "The first fault that turns each check red")
         (folder / "index.html").write_text(page("Check against fault", [shown]), encoding="utf-8")
     return rows
-
-
-def _given(path: Path) -> dict[str, Any]:
-    """Return the parameters that a notebook is executed with."""
-    given = {**SMALL, **GIVEN.get(path.stem[:2], {})}
-    return {name: value for name, value in given.items() if name in declared_parameters(read_notebook(path))}
 
 
 def _tuples(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -222,7 +179,7 @@ class _Run:
     def __init__(self, path: Path):
         notebook = read_notebook(path)
         self.name = path.stem
-        self.given = _given(path)
+        self.given = given_parameters(path)
         self.cells = [
             _Cell(number, each.source, "parameters" in each.get("metadata", {}).get("tags", ()))
             for number, each in enumerate(notebook.cells)
