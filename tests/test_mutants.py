@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants import ROOMS, Mutant, places, survives
+from tests import mutants
+from tests.mutants import ROOMS, Mutant, _code, places, survives
 
 PARITY = "tests/traces/test_parity.py"
 MODULE = "kokoro_nb.traces.parity"
@@ -43,3 +44,11 @@ def test_every_room_has_modules_and_tests():
         for module, tests in modules.items():
             assert Path(__file__).parents[1].joinpath(*module.split(".")).with_suffix(".py").exists()
             assert all((Path(__file__).parents[1] / test).exists() for test in tests)
+
+
+def test_tests_that_fail_without_a_mutant_notice_nothing(monkeypatch):
+    monkeypatch.setattr(mutants, "survives", lambda mutant: mutant.source != _code(MODULE))
+    with pytest.raises(SystemExit, match=f"The tests of {MODULE} fail without a mutant: {PARITY}"):
+        mutants.patience(MODULE, (PARITY,))
+    monkeypatch.setattr(mutants, "survives", lambda mutant: mutant.source == _code(MODULE))
+    assert mutants.patience(MODULE, (PARITY,)) == mutants.PATIENCE

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
+
 from kokoro_nb.benchmarks.interleaved import Call, spread
 
 SIZES = (256, 512, 1024, 1536)  # of square matrices: the smallest fit a core's own cache, the largest do not
@@ -34,7 +36,7 @@ class Ceilings:
 
     def seconds(self, flops: float, moved: float) -> float:
         """Return the time that no program can beat: of the two, whichever takes longer."""
-        return max(flops / (1e9 * self.gflops), moved / (1e9 * self.gbytes))
+        return float(np.maximum(flops / (1e9 * self.gflops), moved / (1e9 * self.gbytes)))
 
 
 def ceiling_calls(
@@ -69,7 +71,7 @@ def ceiling_calls(
     def read(times: Mapping[str, Sequence[float]]) -> Ceilings:
         by_size = {size: 2 * size**3 / spread(times[f"product of {size}"]).median / 1e9 for size in sizes}
         moved = 2 * megabytes / 1e3
-        return Ceilings(max(by_size.values()), moved / spread(times["copy"]).median, number, by_size)
+        return Ceilings(float(np.max([*by_size.values()])), moved / spread(times["copy"]).median, number, by_size)
 
     return calls, read
 

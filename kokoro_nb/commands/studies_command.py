@@ -48,6 +48,12 @@ def add(commands: Any) -> None:
         "program in the field speaks a delivery of each dtype as PyTorch does",
     )
     study.add_argument("--notebooks", nargs="+", default=["01"], metavar="NN", help="of checks: which (default: 01)")
+    study.add_argument(
+        "--kinds",
+        choices=("one", "both", "every"),
+        default="one",
+        help="of checks: the first fault of either kind; one in a result and one in a measure; every one",
+    )
     study.add_argument("--backends", nargs="+", default=["eager"], metavar="B", help="which to look into")
     study.add_argument("--weights", default="narrow", metavar="W", help="as in the notebooks (default: narrow)")
     study.add_argument("--faults", type=int, default=200, metavar="N", help="how many (default: 200)")
@@ -94,8 +100,11 @@ def _study(arguments: argparse.Namespace) -> int:
     if arguments.which == "checks":
         from kokoro_nb.reporting.check_faults import study_checks
 
-        checked = study_checks(arguments.notebooks, arguments.out or cache_dir() / "checks")
+        folder = arguments.out or cache_dir() / "checks"
+        checked = study_checks(arguments.notebooks, folder, arguments.kinds)
         _print([row.as_dict() for row in checked])
+        red = sum(bool(row.killed_by) for row in checked)
+        print(f"{red} of {len(checked)} checks are turned red by a fault; the table: {folder / 'index.html'}")
         return int(any(row.verdict == "fail" or not row.killed_by for row in checked))
     from kokoro_nb.faults import generate
     from kokoro_nb.studies.decoder import spoken_decoder

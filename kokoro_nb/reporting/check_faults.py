@@ -2,7 +2,8 @@
 
 A notebook's cells are executed in this process, once as they are. Then, for one fault of `measured_faults` after the
 other, until every check has been red, those cells are executed again that a check which is still green depends on. A
-cell in which nothing was measured, and that uses nothing that was, is not: its names are still there.
+cell in which nothing was measured, and that uses nothing that was, is not: its names are still there. For a fault in a
+result nothing is measured again: what a study returned in the first run is changed, and what follows from it evaluated.
 """
 
 import ast
@@ -25,48 +26,13 @@ from kokoro_nb.reporting.measured_faults import (
     measured_calls,
     planted,
 )
-from kokoro_nb.reporting.selection import declared_parameters, find_notebooks, read_notebook
+from kokoro_nb.reporting.runs import content_key
+from kokoro_nb.reporting.selection import find_notebooks, read_notebook
+from kokoro_nb.reporting.small_parameters import given_parameters
 from kokoro_nb.storage import read_json, write_json
 
-SMALL: Mapping[str, Any] = {  # the least that each notebook can be executed with
-    "weights": "narrow",
-    "small_weights": "narrow",
-    "frames": 8,
-    "backends": ["onnxruntime"],
-    "more_backends": [],
-    "main_backends": ["onnxruntime"],
-    "slow_backends": [],
-    "float16_backends": [],
-    "built_backends": [],
-    "trace_backends": ["onnxruntime"],
-    "part_backends": ["onnxruntime"],
-    "fault_backends": ["eager"],
-    "padding_backends": ["onnxruntime"],
-    "padded_buckets": [16],
-    "audit_buckets": [12],
-    "accelerators": ["executorch-xnnpack"],
-    "delegates": ["executorch-xnnpack"],
-    "defects": ["onnx_atan2_nan", "xnnpack_tanh_gelu"],
-    "shrink": False,
-    "large": False,
-    "text": "A short one.",
-    "text_count": 1,
-    "phrase_count": 3,
-    "fault_phrases": 1,
-    "bucket_seconds": [6.0],
-    "tokens_buckets": [32],
-    "long_count": 3,
-    "fault_count": 1,
-    "bench_rounds": 3,
-    "bench_tokens": 32,
-    "seed": 3,
-}
-# where the least would leave checks out, or make some red
-GIVEN: Mapping[str, Mapping[str, Any]] = {
-    "05": {"weights": "mini", "text": "", "seed": 0},
-    "18": {"weights": "mini", "seed": 0},
-}
 SLICED = ("log", "nb", "study", "np", "display")
+SHOWN = ("log.show", "log.table", "log.side_by_side", "log.audio", "log.figure")  # nothing is checked by them
 
 
 @dataclass(frozen=True)
@@ -81,7 +47,7 @@ class CheckedBy:
     verdict : str
         Without a fault.
     killed_by : tuple of str
-        Names of the faults that turn it red; the study stops at the first one.
+        Names of the faults that turn it red; the study stops at the first one, or at the first of each kind.
     stopped_by : tuple of str
         Names of the faults with which the notebook stops before it is reached, with an error: nothing passes then.
     """
@@ -100,6 +66,13 @@ class CheckedBy:
     def alive(self) -> bool:
         """Return whether it passes whatever was planted so far."""
         return self.verdict == "pass" and not self.killed_by
+
+    def wants(self, fault: str, kinds: str) -> bool:
+        """Return whether a fault is still to be tried on it; `kinds` as for `check_faults`."""
+        if self.verdict != "pass" or kinds == "every":
+            return self.verdict == "pass"
+        same = [one for one in self.killed_by if (one in MEASURE_FAULTS) == (fault in MEASURE_FAULTS)]
+        return not (same if kinds == "both" else self.killed_by)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row of a table."""
@@ -131,6 +104,7 @@ class _Cell:
 
     def __post_init__(self) -> None:
         self.tree = ast.parse(self.source)
+        self.tree.body = [one for one in self.tree.body if not _shows(one)]
         found = [node for node in ast.walk(self.tree) if isinstance(node, ast.Name)]
         self.makes = {node.id for node in found if isinstance(node.ctx, ast.Store)}
         self.makes |= {node.name for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef)}
@@ -138,9 +112,9 @@ class _Cell:
 
 
 def check_faults(
-    notebook: str, faults: Sequence[str] = FAULTS, folder: str | Path | None = None, *, every: bool = False
+    notebook: str, faults: Sequence[str] = FAULTS, folder: str | Path | None = None, kinds: str = "one"
 ) -> list[CheckedBy]:
-    """Execute a notebook as it is and with `faults`, at the parameters of `SMALL` and its own of `GIVEN`.
+    """Execute a notebook as it is and with `faults`, at the parameters of `given_parameters`.
 
     Parameters
     ----------
@@ -150,8 +124,9 @@ def check_faults(
         Some of `FAULTS`, in the order in which they are tried.
     folder : path, optional
         Where the notebooks are.
-    every : bool
-        Try each fault on each check, also on those that have been red.
+    kinds : str
+        ``one``: a check that has been red is left alone. ``both``: a fault in a result and one in a measure are looked
+        for, which has every notebook executed several times. ``every``: each fault is tried on each check.
 
     Raises
     ------
@@ -162,9 +137,9 @@ def check_faults(
     run = _Run(path)
     found = run.clean()
     for fault in faults:
-        wanted = {key for key, each in found.items() if each.alive or (every and each.verdict == "pass")}
+        wanted = {key for key, each in found.items() if each.wants(fault, kinds)}
         if not wanted:
-            break
+            continue
         for key, verdict in run.with_fault(fault, wanted).items():
             each = found[key]
             if verdict is None:
@@ -174,18 +149,21 @@ def check_faults(
     return list(found.values())
 
 
-def study_checks(notebooks: Sequence[str], folder: Path) -> list[CheckedBy]:
+def study_checks(notebooks: Sequence[str], folder: Path, kinds: str = "one") -> list[CheckedBy]:
     """Return the rows of all checks of `notebooks`, from ``<notebook>.json`` in `folder` where they were studied.
 
-    Each notebook's rows are written there as soon as they are known, and all of them as ``index.html``; remove a file
-    to study its notebook again.
+    Each notebook's rows are written there as soon as they are known, and all of them as ``index.html``. A notebook is
+    studied again once it, the package, ``data/`` or the version of any package is no longer what it was then.
     """
     rows = []
     for path in find_notebooks(notebooks):
         saved = folder / f"{path.stem}.json"
-        if not saved.exists():
-            write_json(saved, [asdict(row) for row in check_faults(path.stem)])
-        rows += [CheckedBy(**_tuples(each)) for each in read_json(saved, "the checks of a notebook")]
+        key = content_key(read_notebook(path), {**given_parameters(path), "kinds": kinds})
+        known = read_json(saved, "the checks of a notebook") if saved.exists() else {}
+        if not isinstance(known, dict) or known.get("key") != key:
+            known = {"key": key, "rows": [asdict(row) for row in check_faults(path.stem, kinds=kinds)]}
+            write_json(saved, known)
+        rows += [CheckedBy(**_tuples(each)) for each in known["rows"]]
         shown = table([row.as_dict() for row in rows], "The first fault that turns each check red")
         (folder / "index.html").write_text(page("Check against fault", [shown]), encoding="utf-8")
     return rows
@@ -201,8 +179,7 @@ class _Run:
     def __init__(self, path: Path):
         notebook = read_notebook(path)
         self.name = path.stem
-        given = {**SMALL, **GIVEN.get(path.stem[:2], {})}
-        self.given = {name: value for name, value in given.items() if name in declared_parameters(notebook)}
+        self.given = given_parameters(path)
         self.cells = [
             _Cell(number, each.source, "parameters" in each.get("metadata", {}).get("tags", ()))
             for number, each in enumerate(notebook.cells)
@@ -302,6 +279,11 @@ class _Run:
             place = counts[finding.kind] = counts.get(finding.kind, 0) + 1
             found[cell.number, finding.kind, place] = finding
         return found
+
+
+def _shows(statement: ast.stmt) -> bool:
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(value, ast.Call) and ast.unparse(value.func) in SHOWN
 
 
 def _stored(target: ast.expr) -> list[str]:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate.local_error import Judge
+from kokoro_nb.locate.local_error import Judge, _step_shares
 
 EPS = float(np.finfo(np.float32).eps)
 
@@ -213,3 +213,8 @@ def test_integers_have_no_bound_but_zero(toy, step):
     program = toy({":argmax": step("argmax.default", lambda x: np.argmax(x, axis=-1), "input:x")})
     error = _errors(program, program.trace())[":argmax"]
     assert (error.bound, error.bound_of_peak, error.dtype) == (0, 0, "int64")
+
+
+def test_of_a_running_sum_each_step_is_judged_by_how_far_the_error_grows_there():
+    shares = _step_shares(np.array([[1.0, 3.0, 2.0, -2.5, np.inf]]), np.full((1, 5), 2.0), 1)
+    assert shares.tolist() == [[0.5, 1.0, 0.0, 2.25, 0.0]]

@@ -1,5 +1,7 @@
 """What rounding explains of a whole output is allowed, and no more: each control is an output that is wrong."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -53,3 +55,15 @@ def test_a_requested_limit_stands_in_place_of_what_is_derived(reference):
     output = reference.outputs["output"] + np.float32(1e-3)
     assert found(reference, output, limit=1e-4) == ("fail", 1e-4)
     assert found(reference, output, limit=1e-2) == ("pass", 1e-2)
+
+
+def test_bounds_of_operators_raise_the_limit_of_an_output_that_is_wrong_and_never_lower_it(reference):
+    errors, wrong = explained_errors(reference), 1.1 * reference.outputs["output"]
+
+    def limit(output, errors):
+        return output_error(reference, {"output": output}, ["float32"], errors)[1]["output"].value
+
+    floor = limit(wrong, ())
+    assert limit(wrong, errors) > floor
+    assert limit(wrong, [replace(one, bound=1e-12) for one in errors]) == floor
+    assert limit(reference.outputs["output"], errors) == floor, "one that is right needs no more"

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -72,3 +74,27 @@ def test_what_is_built_for_another_machine_is_a_skip_with_its_size(inputs, tmp_p
     assert row.eager32 is None
     assert set(row.as_dict()) == {"backend", "outcome", "size (MB)", "export (s)"}
     assert row.as_dict()["size (MB)"] > 0
+
+
+class Pair(nn.Module):
+    def forward(self, x):
+        return x + 1, 2 * x
+
+
+@pytest.mark.parametrize(("wrong", "of_peak"), [(lambda y: 1.05 * y, 0.05), (lambda y: y * np.nan, np.nan)])
+def test_an_output_after_the_first_that_is_wrong_is_the_one_that_is_shown(wrong, of_peak, monkeypatch):
+    def climbed(backend, *given, **options):
+        taken = real(backend, *given, **options)
+        if backend.name == "onnxruntime":
+            (first, right), (second, other) = taken.outputs.items()
+            taken = replace(taken, outputs={first: right, second: wrong(np.asarray(other))})
+        return taken
+
+    real, inputs = module.climb, {"x": torch.linspace(-1, 1, 12)}
+    (sound,) = survey(Pair(), inputs, ["onnxruntime"])
+    assert sound.eager32.of_peak < 1e-6
+    monkeypatch.setattr(module, "climb", climbed)
+    (row,) = survey(Pair(), inputs, ["onnxruntime"])
+    assert row.eager32.of_peak == pytest.approx(of_peak, rel=1e-4, nan_ok=True)
+    assert row.eager64.of_peak == pytest.approx(of_peak, rel=1e-4, nan_ok=True)
+    assert row.floor.of_peak < 1e-6

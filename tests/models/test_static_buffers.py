@@ -29,6 +29,7 @@ def test_an_extent_counts_at_its_own_rate():
     assert EXTENTS["f0"][0].length(valid) == 14
     assert EXTENTS["har_phase"][0].length(valid) == 841  # 120 positions a frame, and the last one's end
     assert EXTENTS["audio"][0].length(valid) == 4200
+    assert Extent(1, "frames", 1, 1).length(valid) == 8
     assert EXTENTS["s"] == ()
 
 

@@ -8,6 +8,7 @@ from kokoro_nb.commands import studies_command
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting import check_faults as subject
 from kokoro_nb.reporting.check_faults import CheckedBy, check_faults
+from kokoro_nb.reporting.measured_faults import MEASURE_FAULTS
 
 CELLS = (
     "frames = 80\nout_dir = None",
@@ -39,7 +40,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def rows(folder):
-    return {(row.kind, row.place): row for row in check_faults("01", folder=folder, every=True)}
+    return {(row.kind, row.place): row for row in check_faults("01", folder=folder, kinds="every")}
 
 
 def test_a_check_that_can_fail_is_turned_red_and_one_that_cannot_is_seen(rows):
@@ -68,21 +69,35 @@ def test_a_cell_in_which_nothing_is_measured_is_not_executed_again(folder):
 def test_the_study_stops_when_every_check_has_been_red(folder):
     rows = {(row.kind, row.place): row for row in check_faults("01", folder=folder)}
     assert len(rows["parity", 1].killed_by) == len(rows["control", 1].killed_by) == 1
+    assert not {*rows["parity", 1].killed_by} & {*MEASURE_FAULTS}
     assert rows["blind", 2].alive
     assert not rows["parity", 1].alive
 
 
+def test_a_fault_of_each_kind_is_looked_for_on_demand(folder):
+    rows = {(row.kind, row.place): row for row in check_faults("01", folder=folder, kinds="both")}
+    in_result, in_measure = rows["parity", 1].killed_by
+    assert in_result not in MEASURE_FAULTS
+    assert in_measure in MEASURE_FAULTS
+
+
 def test_what_is_known_is_read_from_its_file(monkeypatch, tmp_path, capsys):
     asked = []
+    (tmp_path / "01_patching.json").write_text("[]")  # of an earlier form
     row = CheckedBy("01_patching", 3, "kind", 1, "It is.", "", "pass", ("no phase",))
-    monkeypatch.setattr(subject, "check_faults", lambda name: asked.append(name) or [row])
+    monkeypatch.setattr(subject, "check_faults", lambda name, kinds: asked.append((name, kinds)) or [row])
     for _ in range(2):
         assert subject.study_checks(["01"], tmp_path) == [row]
-    assert asked == ["01_patching"]
+    assert asked == [("01_patching", "one")]
     assert "no phase" in (tmp_path / "index.html").read_text(encoding="utf-8")
+    monkeypatch.setattr(subject, "content_key", lambda *about: "of changed code")
+    subject.study_checks(["01"], tmp_path)
+    assert len(asked) == 2
     monkeypatch.setattr(studies_command, "import_models", lambda: None)
     assert main(["study", "checks", "--notebooks", "01", "--out", str(tmp_path)]) == 0
-    assert "turned red by no phase" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "turned red by no phase" in told
+    assert f"1 of 1 checks are turned red by a fault; the table: {tmp_path / 'index.html'}" in told
 
 
 def test_a_notebook_that_stops_without_a_fault_is_refused(tmp_path):

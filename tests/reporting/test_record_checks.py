@@ -1,4 +1,5 @@
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,12 +9,14 @@ from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.ladder import Climb
 from kokoro_nb.errors import InputError
+from kokoro_nb.findings import Finding
 from kokoro_nb.locate import diagnose, investigate
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.halving import Bisection
 from kokoro_nb.locate.history import History
 from kokoro_nb.locate.survey import SurveyRow
 from kokoro_nb.reporting.logbook import Logbook
+from kokoro_nb.reporting.record_checks import _culprits
 from kokoro_nb.traces.parity import compare
 
 
@@ -34,6 +37,8 @@ def verdicts(log):
 def test_all_checks_of_a_faithful_program(log):
     log.record(row([1, 1, 1, 1]), "The decoder", 1e-4)
     assert verdicts(log) == [("runs", "pass"), ("finite", "pass"), ("repeat", "pass"), ("parity", "pass")]
+    log.record(row([1, 1, 1, 1 + 2**-13]), "At the limit the decoder", 2**-13)
+    assert len(verdicts(log)) == len(log.findings) == 8, "none is a sick export"
 
 
 @pytest.mark.parametrize(
@@ -105,6 +110,26 @@ def test_a_diagnosis_by_bisection_that_names_an_operator_fails(tmp_path):
     log.record(found, "The net")
     with pytest.raises(AssertionError, match=":exp is wrong"):
         log.close()
+
+
+def test_the_operator_that_is_first_and_the_one_with_the_largest_effect_are_both_recorded(log):
+    first, largest = (
+        SimpleNamespace(
+            tap=SimpleNamespace(name=name),
+            mechanism=SimpleNamespace(name="another constant"),
+            inherited_error=None,
+            effect=effect,
+            source="",
+            reason="",
+            finding=lambda weights, name=name: Finding("divergence", "fail", f"{name} is wrong", weights),
+        )
+        for name, effect in (("a:mul", 0.1), ("b:add", 0.9))
+    )
+    _culprits(SimpleNamespace(culprits=(first, largest), ranked=(largest, first)), log)
+    assert [one.statement for one in log.findings] == ["a:mul is wrong", "b:add is wrong"]
+    assert log.findings[1].reason == "mechanism: another constant; 90 % of the output's error"
+    _culprits(SimpleNamespace(culprits=(first,), ranked=(first,)), log)
+    assert len(log.findings) == 3, "one that is both is recorded once"
 
 
 class Norm(torch.nn.Module):

@@ -75,7 +75,7 @@ def test_what_did_not_pass_is_never_reused(folder, passed, status):
 
 
 def test_another_key_or_a_missing_file_is_not_reused(folder, passed):
-    assert reusable(folder, "other") is None
+    assert reusable(folder, "other") is reusable(folder, "another") is None
     (folder / "f" / "x.png").unlink()
     assert reusable(folder, "key") is None
 

@@ -65,8 +65,8 @@ class NormVariance:
     padding : float
         Share of it that is padding.
     ratio : numpy.ndarray, shape (channels,), float64
-        Variance over the whole buffer, over the variance without padding: the valid part is divided by its root. NaN
-        for a channel that is constant without padding.
+        Variance over the whole buffer, over the variance without padding: the valid part is divided by its root. Of
+        those channels that are not constant without padding.
     """
 
     norm: str
@@ -76,14 +76,16 @@ class NormVariance:
 
     @property
     def low(self) -> float:
-        """What the ratio of one channel in twenty is below, of those that vary."""
-        return float(np.nanquantile(self.ratio, 0.05))
+        """What the ratio of one channel in twenty is below, of those that vary; NaN if there is one."""
+        return self._of(0.05)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row of a table: the spread over the channels that vary."""
-        middle, high = np.nanquantile(self.ratio, (0.5, 0.95)).tolist()
         row = {"norm": self.norm, "padding": self.padding, "5 % of channels": self.low}
-        return {**row, "median": middle, "95 %": high}
+        return {**row, "median": self._of(0.5), "95 %": self._of(0.95)}
+
+    def _of(self, share: float) -> float:
+        return float(np.quantile(self.ratio, share)) if self.ratio.size else float("nan")
 
 
 def where_it_begins(
@@ -179,8 +181,9 @@ def norm_variances(
     rows = []
     for bucket in buckets:
         for name, variance in _variances(module, widen(inputs, bucket)).items():
-            with np.errstate(invalid="ignore", divide="ignore"):
-                rows.append(NormVariance(name, bucket, 1 - valid / bucket, variance / plain[name]))
+            varies = plain[name] != 0
+            ratio = variance[varies] / plain[name][varies]
+            rows.append(NormVariance(name, bucket, 1 - valid / bucket, ratio))
     return tuple(rows)
 
 

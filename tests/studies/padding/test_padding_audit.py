@@ -98,6 +98,16 @@ def test_the_variance_of_a_norm_falls_with_the_share_of_padding(inputs):
 
 
 def test_a_norm_is_reported_by_the_spread_of_its_channels():
-    ratio = np.array([*np.linspace(0, 1, 21), np.nan])  # one that is constant without padding
-    row = NormVariance("norm", 12, 0.5, ratio).as_dict()
+    row = NormVariance("norm", 12, 0.5, np.linspace(0, 1, 21)).as_dict()
     assert row == {"norm": "norm", "padding": 0.5, "5 % of channels": 0.05, "median": 0.5, "95 %": pytest.approx(0.95)}
+    assert np.isnan(NormVariance("norm", 12, 0.5, np.empty(0)).low)
+
+
+@pytest.mark.parametrize(("value", "told"), [(1.0, False), (np.nan, True)])
+def test_a_channel_that_is_constant_is_left_out_and_one_that_is_nan_is_not(value, told, inputs):
+    block = Block().eval()
+    with torch.no_grad():
+        block.first.weight[0], block.first.bias[0] = 0, value
+    (row,) = norm_variances(block, inputs, VALID, (12,), widen=_widen)
+    assert len(row.ratio) == block.first.out_channels - (not told)
+    assert np.isnan(row.low) == told
