@@ -41,7 +41,7 @@ SMALL: Mapping[str, Any] = {  # the least that each notebook can be executed wit
 }
 # where the least would leave checks out, or make some red
 GIVEN: Mapping[str, Mapping[str, Any]] = {
-    "04": {"weights": "mini", "seed": 0, "frames": 80},  # the judges need two seconds of speech
+    "04": {"weights": "mini", "seed": 0, "frames": 80},  # the judges need more than a word
     "05": {"weights": "mini", "text": "", "seed": 0},
     "18": {"weights": "mini", "seed": 0},
 }

@@ -218,3 +218,8 @@ def test_integers_have_no_bound_but_zero(toy, step):
 def test_of_a_running_sum_each_step_is_judged_by_how_far_the_error_grows_there():
     shares = _step_shares(np.array([[1.0, 3.0, 2.0, -2.5, np.inf]]), np.full((1, 5), 2.0), 1)
     assert shares.tolist() == [[0.5, 1.0, 0.0, 2.25, 0.0]]
+
+
+def test_of_an_integer_no_rounding_is_explained(toy, step):
+    program = toy({":above": step("gt.Scalar", lambda x: x > 0, "input:x")})
+    assert Judge(program, program.trace()).explained(":above") == 0

@@ -67,3 +67,10 @@ def test_bounds_of_operators_raise_the_limit_of_an_output_that_is_wrong_and_neve
     assert limit(wrong, errors) > floor
     assert limit(wrong, [replace(one, bound=1e-12) for one in errors]) == floor
     assert limit(reference.outputs["output"], errors) == floor, "one that is right needs no more"
+
+
+def test_an_output_is_moved_by_as_much_as_its_own_bound_to_either_side(reference):
+    sine = explained_errors(reference)[-1]
+    wrong = 1.1 * reference.outputs["output"]
+    limit = output_error(reference, {"output": wrong}, ["float32"], [replace(sine, bound=0.01)])[1]["output"].value
+    assert 0.0099 < limit * np.abs(reference.outputs["output"]).max() < 0.01 * (1 - 1e-6)

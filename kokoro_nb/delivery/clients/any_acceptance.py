@@ -8,7 +8,7 @@ import torch
 from kokoro_nb.delivery.clients.acceptance import Acceptance, accept
 from kokoro_nb.delivery.clients.chained_acceptance import accept_chain
 from kokoro_nb.delivery.clients.client_contract import Form
-from kokoro_nb.delivery.clients.client_programs import Request, absence, installed, speak_in
+from kokoro_nb.delivery.clients.client_programs import Request, installed, muteness, speak_in
 from kokoro_nb.delivery.clients.imitation import imitate
 from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.delivery.clients.staged_acceptance import accept_pair
@@ -23,7 +23,8 @@ STANDS_FOR: dict[Form, str] = {
 
 def speaker(client: str) -> str:
     """Say what speaks from a delivery here: the client with its version, or what stands for it."""
-    return STANDS_FOR[contract(client).form] if absence(client) else f"{client} {installed(client)}"
+    rules = contract(client)
+    return STANDS_FOR[rules.form] if muteness(client) else f"{rules.client} {installed(client)}"
 
 
 def accept_any(
@@ -35,4 +36,4 @@ def accept_any(
         return accept_pair(kokoro, client, folder, requests, tables)
     if rules.form == "Core ML":
         return accept_chain(kokoro, client, folder, requests, tables)
-    return accept(kokoro, client, folder, requests, tables, imitate if absence(client) else speak_in)
+    return accept(kokoro, client, folder, requests, tables, imitate if muteness(client) else speak_in)

@@ -111,6 +111,8 @@ class ClientContract:
         See `Ranges`; where the program has to say so.
     form : {"ONNX", "ExecuTorch", "Core ML"}
         Of the programs.
+    phonemes : bool
+        Whether the program can be given phonemes, and not text alone.
     makes_noise : bool
         Whether the client makes the source's noise itself, so that the file leaves no choice of it.
     """
@@ -138,6 +140,7 @@ class ClientContract:
     ranges: Ranges = field(default_factory=dict)
     form: Form = "ONNX"
     makes_noise: bool = False
+    phonemes: bool = True
 
     @property
     def label(self) -> str:

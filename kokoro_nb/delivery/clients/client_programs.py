@@ -102,6 +102,12 @@ def absence(client: str) -> str | None:
     return None
 
 
+def muteness(client: str) -> str | None:
+    """Return why a client cannot be given phonemes here, in one sentence, or None."""
+    rules = contract(client)
+    return absence(client) or (None if rules.phonemes else f"{rules.label} takes text alone, and no phonemes.")
+
+
 def require_speakable(rules: ClientContract, folder: Path, request: Request) -> None:
     """Refuse what a client would cut, skip or end with.
 
@@ -149,7 +155,8 @@ def speak_in(client: str, folder: str | Path, requests: Sequence[Request]) -> li
     ClientEnded
         If its process ends with an error.
     """
-    reason = absence(client)
+    text = all(request.route == "text" for request in requests)
+    reason = absence(client) if text else muteness(client)
     if reason:
         raise InputError(reason)
     for request in requests:

@@ -58,6 +58,7 @@ SHERPA_ONNX_1 = ClientContract(
     stored=STORED,
     audio="shortens pauses to a fifth",
     raw="GenerationConfig.silence_scale = 1",
+    phonemes=False,
 )
 
 

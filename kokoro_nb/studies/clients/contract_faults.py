@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.delivery.clients.client_programs import Request, absence, speak_in
+from kokoro_nb.delivery.clients.client_programs import Request, muteness, speak_in
 from kokoro_nb.delivery.clients.delivery_check import check_delivery
 from kokoro_nb.delivery.clients.imitation import imitate
 from kokoro_nb.delivery.clients.probe import compare_reading, read_probe, write_probe
@@ -115,7 +115,7 @@ def _voice(folder: Path) -> str:
 
 
 def _speak(client: str, folder: Path, requests: list[Request]) -> list[np.ndarray]:
-    return (imitate if absence(client) else speak_in)(client, folder, requests)
+    return (imitate if muteness(client) else speak_in)(client, folder, requests)
 
 
 def _copy(good: Path, faulty: Path, change: Any) -> Path:

@@ -10,7 +10,7 @@ import torch
 
 from kokoro_nb.delivery.clients.any_acceptance import accept_any, speaker
 from kokoro_nb.delivery.clients.client_delivery import deliver_to, vocabulary
-from kokoro_nb.delivery.clients.client_programs import Request, absence, speak_in
+from kokoro_nb.delivery.clients.client_programs import Request, muteness, speak_in
 from kokoro_nb.delivery.clients.imitation import imitate
 from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.delivery.clients.probe import compare_reading, read_probe, write_probe
@@ -103,7 +103,7 @@ def spoken_by_clients(
     voice = kokoro.default_voice
     versions, rows, absent = {"PyTorch": in_pytorch(kokoro, symbols, speed)}, [], {}
     for client in clients:
-        place, reason = Path(folder) / client, absence(client)
+        place, reason = Path(folder) / client, muteness(client)
         about = deliver_to(kokoro, client, place, force=True, room=sizes_for(client, SIZES))
         if reason:
             absent[client] = reason
@@ -194,7 +194,7 @@ def probed(
 
 def fed_to_probe(client: str, symbols: str, place: Path, speed: float = 0.8, room: Room = SIZES) -> dict[str, Any]:
     """Return what a client, or what stands for it, fed to a probe in the folder `place`, and in what that deviates."""
-    speak = imitate if absence(client) else speak_in
+    speak = imitate if muteness(client) else speak_in
     write_probe(client, place, force=True, room=sizes_for(client, room))
     known = vocabulary(place)
     (audio,) = speak(client, place, [Request(symbols, "probe_1", 1, speed)])

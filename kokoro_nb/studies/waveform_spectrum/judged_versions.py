@@ -38,9 +38,17 @@ class JudgedVersions:
 
     @property
     def limits(self) -> dict[str, float]:
-        """By how much a version may be below the best figure of each judge: `LEAST`, or twice what rounding costs."""
-        lost = self.lost(self.floor)
-        return {judge: float(np.maximum(least, 2 * lost[judge])) for judge, least in LEAST.items()}
+        """By how much a version may be below the best figure of each judge: `LEAST`, or twice what rounding costs.
+
+        Never more than half of what the better of the controls loses: a fault that spoils the version that differs by
+        rounding alone as well must not raise its own limit.
+        """
+        rounding, bad = self.lost(self.floor), [self.lost(name) for name in self.controls]
+        most = {judge: np.min([one[judge] for one in bad]) / 2 for judge in LEAST}
+        return {
+            judge: float(np.maximum(least, np.minimum(2 * rounding[judge], most[judge])))
+            for judge, least in LEAST.items()
+        }
 
     def lost(self, name: str) -> dict[str, float]:
         """Return by how much a version or control is below the best figure of each judge; NaN where there is none."""

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kokoro_nb.delivery.clients import client_programs
 from kokoro_nb.delivery.clients.client_programs import Request, require_speakable
 from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.errors import InputError
@@ -19,6 +20,13 @@ def test_what_a_client_cannot_speak_is_one_sentence(tmp_path, client, request_, 
     (tmp_path / "lexicon.txt").write_text("hello h ə\nworld w\n", encoding="utf-8")
     with pytest.raises(InputError, match=said):
         require_speakable(contract(client), tmp_path, request_)
+
+
+def test_a_client_that_takes_text_alone_is_given_no_phonemes(tmp_path, monkeypatch):
+    monkeypatch.setattr(client_programs, "absence", lambda client: None)
+    assert client_programs.muteness("sherpa-onnx") is None
+    with pytest.raises(InputError, match=r"sherpa-onnx 1\.13 takes text alone, and no phonemes"):
+        client_programs.speak_in("sherpa-onnx==1.13", tmp_path, [Request("h", "")])
 
 
 @pytest.mark.parametrize("request_", [Request("h" * 510, ""), Request("Hello, WORLD!", "", route="text")])

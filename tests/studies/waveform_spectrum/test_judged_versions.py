@@ -30,5 +30,11 @@ def test_what_is_heard_is_beyond_the_limit(own, fault):
     assert len(judged.rows()) == 4
 
 
+def test_a_fault_of_every_version_does_not_raise_its_own_limit(own):
+    spoilt = own[::-1].copy()
+    judged = Versions({PATCHED: own, FLOOR: spoilt, "onnxruntime": spoilt}, {}).judged(PATCHED)
+    assert [bool(judged.lost("onnxruntime")[judge] <= limit) for judge, limit in judged.limits.items()] == [False] * 2
+
+
 def test_what_is_too_short_is_no_figure(own):
     assert _judged(own[:6000], own[:6000]).reason == "it is shorter than 0.5 s"
