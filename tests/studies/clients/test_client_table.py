@@ -23,7 +23,7 @@ def test_a_client_speaks_in_each_dtype_that_it_reads(narrow, tmp_path):
     assert row.by == "ONNX Runtime, after its contract"
     assert row.from_har > 100
     assert row.megabytes > 1
-    (skipped,) = table_of(narrow, tmp_path, ["fluidaudio"], ["int8"])
+    (skipped,) = table_of(narrow, tmp_path, ["react-native-executorch"], ["int8"])
     assert skipped.as_dict()["reason"] == "it reads no weights stored as int8"
     assert skipped.verdict == "skip"
 
