@@ -29,6 +29,7 @@ from kokoro_nb.inspection.onnx_file import OnnxFile, read_onnx
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, nodes_of
 from kokoro_nb.inspection.onnx_session import give_back
 from kokoro_nb.inspection.open_lengths import OpenLength, lengths_noted, may_differ, open_lengths
+from kokoro_nb.inspection.other_version import OtherVersion, second_opinion
 from kokoro_nb.inspection.quantised_mend import QuantisedMend, quantised_mend
 from kokoro_nb.inspection.references import Reference, varied
 from kokoro_nb.inspection.saved_progress import SavedProgress
@@ -58,6 +59,7 @@ def inspect(
     folder: str | Path | None = None,
     mend: str | Path | None = None,
     level: float | None = None,
+    other_python: str | Path | None = None,
     tell: Callable[[str], object] = str,
 ) -> InspectionReport:
     """Find out which node of a model file is wrong, and whether the file, the runtime or its number type is to blame.
@@ -86,6 +88,9 @@ def inspect(
     level : float, optional
         The least level of the mended file's outputs over their error, dB. By default 20 dB in float16, and of a
         quantised file that over the noise of its rounded weights.
+    other_python : path, optional
+        Interpreter of an environment with another version of ONNX Runtime: the file is run there as well, and where
+        that gives what float64 does, the version here is to blame.
     tell : callable
         Is given a line on how far it is.
 
@@ -104,6 +109,9 @@ def inspect(
         raise InputError("Only an .onnx file that is run can be mended; give one, and leave --static out.")
     if level is not None and not 0 < level < float("inf"):
         raise InputError(f"The level of a mended file must be above 0 dB and finite; it is {level}.")
+    if other_python is not None and (static or path.suffix in FORMATS):
+        raise InputError("Only an .onnx file that is run can be run on another version; leave --other-python out.")
+    other = None if other_python is None else OtherVersion.of(other_python)
     if path.suffix in FORMATS:
         return _of_program(read_program(path), inputs, against, static, seconds, folder, tell)
     read = read_onnx(path)
@@ -117,6 +125,10 @@ def inspect(
     tell("its inputs are there")
     seen = examined(read, made.arrays, seconds, tell, in_all_ways=True, progress=progress)
     report = _report(read, made, seen, tell)
+    if other is not None:
+        found, notes = second_opinion(seen, report.findings, other, report.runtime)
+        report = replace(report, findings=found, notes=(*report.notes, *notes))
+        tell(f"the file ran on {other.label}")
     if reference is not None:
         report = _compared(report, reference, of_onnx(read), made.arrays)
         report = _heard(report, seen, reference.program(made.arrays))
