@@ -14,17 +14,17 @@ from kokoro_nb.inspection.blame import InspectionFinding, node_findings
 from kokoro_nb.inspection.body_runs import body_findings, body_runs
 from kokoro_nb.inspection.compared_program import ComparedProgram, of_onnx
 from kokoro_nb.inspection.file_run import FileRun, examined
+from kokoro_nb.inspection.finding_scripts import Written, write_scripts
 from kokoro_nb.inspection.float16_foresight import HalfPrecisionNode, float16_foresight, foreseen
 from kokoro_nb.inspection.float16_mend import Float16Mend, float16_mend
 from kokoro_nb.inspection.formats import FORMATS, read_program
 from kokoro_nb.inspection.formats.program_report import program_report, with_findings
+from kokoro_nb.inspection.formats.program_scripts import program_scripts
 from kokoro_nb.inspection.formats.runnable_program import RunnableProgram
 from kokoro_nb.inspection.idle_channels import idle_notes
 from kokoro_nb.inspection.input_maker import MadeInputs, given_inputs, made_inputs
 from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.kokoro_anatomy import kokoro_parts, spoken, stated_parts
-from kokoro_nb.inspection.node_judgement import judged_outputs
-from kokoro_nb.inspection.one_operator import one_operator, write_script
 from kokoro_nb.inspection.onnx_file import OnnxFile, read_onnx
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, nodes_of
 from kokoro_nb.inspection.onnx_session import give_back
@@ -46,7 +46,6 @@ from kokoro_nb.listening.speech_checks import speech_checks
 
 SAMPLE_RATE = 24_000  # Hz: of every Kokoro
 HEAVY = 128 * 2**20  # bytes of a file of which float16 is foreseen on two inputs alone
-SCRIPTS = 10  # findings for which a script is written
 
 
 def inspect(
@@ -139,10 +138,15 @@ def inspect(
         progress.clear()
     if folder is None:
         return report
-    report = replace(report, scripts=write_scripts(seen, report.findings, Path(folder)))
+    report = _with_scripts(report, write_scripts(seen, report.bodies, report.findings, Path(folder)))
     report.page(Path(folder) / "report.html")
     report.overlay(Path(folder) / "overlay")
     return report
+
+
+def _with_scripts(report: InspectionReport, written: Written) -> InspectionReport:
+    scripts, notes = written
+    return replace(report, scripts=scripts, notes=(*report.notes, *notes))
 
 
 def _inputs(file: OnnxFile, reference: Reference | None) -> MadeInputs:
@@ -212,6 +216,7 @@ def _of_program(
     if reference is not None:
         report = _compared(report, reference, program.compared(), made.arrays)
     if folder is not None:
+        report = _with_scripts(report, program_scripts(program, made.arrays, report, Path(folder)))
         report.page(Path(folder) / "report.html")
         report.overlay(Path(folder) / "overlay")
     return report
@@ -322,24 +327,3 @@ def _runtime() -> str:
     import onnxruntime
 
     return f"onnxruntime {onnxruntime.__version__}"
-
-
-def write_scripts(seen: FileRun, findings: tuple[InspectionFinding, ...], folder: Path) -> tuple[Path, ...]:
-    """Write for each finding at a node a model of that node alone, its values, and a script that shows its error."""
-    paths = []
-    keys = {node.index: node.key for node in seen.nodes}  # a node inside of a body has no model of its own
-    for number, finding in enumerate([one for one in findings if keys.get(one.index) == one.key][:SCRIPTS], 1):
-        node = next(one for one in seen.nodes if one.index == finding.index)
-        worst = next(one for one in seen.judgements if one.index == finding.index).worst
-        values = seen.captured(node)
-        call, inputs = seen.call(node, values)
-        try:
-            one = one_operator(seen.file, node, values)
-        except InputError:
-            continue
-        _, exact = judged_outputs(call, inputs, [None] * len(node.proto.output))
-        assert worst is not None
-        right = exact[list(node.proto.output).index(worst.name)]
-        place = folder / f"finding_{number}"
-        paths.append(write_script(place, one, finding.statement, worst.name, np.asarray(right), worst.error))
-    return tuple(paths)
