@@ -260,6 +260,7 @@ def _report(file: OnnxFile, made: MadeInputs, seen: FileRun, tell: Callable[[str
         parts=parts,
         idle=seen.idle,
         lengths=lengths,
+        places=dict(zip((node.key for node in seen.nodes), file.places, strict=False)),
     )
     return _heard(report, seen)
 
