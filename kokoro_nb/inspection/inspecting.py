@@ -243,7 +243,16 @@ def _report(file: OnnxFile, made: MadeInputs, seen: FileRun, tell: Callable[[str
     constants = {name: array.shape for name, array in named_constants(file).items()}
     parts = kokoro_parts(seen.nodes, constants.get)
     late = () if seen.complete else (f"The time was up after {len(seen.judgements):,} of {len(seen.nodes):,} nodes.",)
-    said = (*late, *notes, *unrun, *noted, *_drawing(seen.nodes), *idle_notes(seen.idle), *traced)
+    said = (
+        *late,
+        *notes,
+        *unrun,
+        *noted,
+        *_drawing(seen.nodes),
+        *_unlike(seen.unlike),
+        *idle_notes(seen.idle),
+        *traced,
+    )
     report = InspectionReport(
         file.path,
         _runtime(),
@@ -296,6 +305,16 @@ def _drawing(nodes: Sequence[OnnxNode]) -> tuple[str, ...]:
     """Return in a sentence which nodes draw at random."""
     drawing = [node.key for node in nodes if node.is_random]
     return (f"{len(drawing)} nodes draw at random: {', '.join(drawing[:5])}.",) if drawing else ()
+
+
+def _unlike(nodes: Mapping[str, str]) -> tuple[str, ...]:
+    """Return in a sentence for each other run which nodes differ there though they are given the same."""
+    found = []
+    for run in dict.fromkeys(nodes.values()):
+        keys = [key for key, one in nodes.items() if one == run]
+        more = f" and {len(keys) - 5:,} more" if len(keys) > 5 else ""
+        found.append(f"Given the same, these nodes give something else in {run}: {', '.join(keys[:5])}{more}.")
+    return tuple(found)
 
 
 def _mended(
