@@ -61,6 +61,12 @@ def add(commands: Any) -> None:
         "--level", metavar="DB", type=float, help="the least level of the mended file's outputs over their error"
     )
     inspect.add_argument(
+        "--other-python",
+        metavar="PYTHON",
+        type=Path,
+        help="interpreter of an environment with another version of onnxruntime, on which the file is run as well",
+    )
+    inspect.add_argument(
         "--memory", metavar="GB", type=float, default=MEMORY, help=f"most that it may take (default: {MEMORY:g} GB)"
     )
     inspect.add_argument("--worst", metavar="N", type=int, default=0, help="print the N nodes furthest off as well")
@@ -79,6 +85,7 @@ def _inspect(arguments: argparse.Namespace) -> int:
         "folder": arguments.out,
         "mend": arguments.mend,
         "level": arguments.level,
+        "other_python": arguments.other_python,
     }
     if not arguments.memory > 2 * LIBRARIES:
         raise InputError(f"With {arguments.memory:g} GB no runtime starts; give --memory more than {2 * LIBRARIES:g}.")

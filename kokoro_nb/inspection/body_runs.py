@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,13 @@ def body_runs(seen: FileRun) -> tuple[tuple[BodyRun, ...], tuple[str, ...]]:
         if count:
             found.append(BodyRun(node.key, count, tuple(worst.values()), attribute))
     return tuple(found), tuple(notes)
+
+
+def pass_of(seen: FileRun, key: str, number: int) -> FileRun:
+    """Run one pass of a body once more, as a file of its own."""
+    node = next(one for one in seen.nodes if one.key == key)
+    _, file, inputs = next(islice(_passes(seen, node), number, None))
+    return examined(file, inputs)
 
 
 def body_findings(runs: tuple[BodyRun, ...], nodes: tuple[OnnxNode, ...]) -> tuple[InspectionFinding, ...]:

@@ -49,6 +49,8 @@ class FileRun:
         What it gives when it is run in other ways, if it was.
     idle : tuple of IdleChannels
         Channels that carry nothing.
+    unlike : dict of str to str
+        Nodes that give something else in another run, whether or not an output shows it.
     """
 
     file: OnnxFile
@@ -62,6 +64,7 @@ class FileRun:
     budget: QuantisationBudget = field(default_factory=QuantisationBudget)
     others: OtherRuns | None = None
     idle: tuple[IdleChannels, ...] = ()
+    unlike: Mapping[str, str] = field(default_factory=dict)
 
     def captured(self, node: OnnxNode) -> dict[str, Value]:
         """Return what went into a node and came out of it on the runtime, run once more."""
@@ -125,13 +128,14 @@ def examined(
     truth: dict[str, Value] = {**inputs, **drawn}
     lost: set[str] = set()  # values whose true value is not known
     found: list[NodeJudgement] = []
-    watch, groups = BudgetWatch(file, nodes), NodeGroups(file, nodes, inputs)
+    watch, groups = BudgetWatch(file, nodes), NodeGroups(file, nodes, inputs, in_all_ways=in_all_ways)
     channels = ChannelWatch(file.constants)
     if before is not None:
         truth, lost, found = before["truth"], before["lost"], before["found"]
         channels.restore(before["channels"])
         watch.restore(before["watch"])
         groups.alive, groups.start, groups.count = before["groups"]
+        groups.unlike = before["unlike"]
     said = 0.0
     for group, values in groups:
         for node in group:
@@ -147,15 +151,16 @@ def examined(
         if progress is not None:
             alive = (groups.alive, groups.start, groups.count)
             state = {"truth": truth, "lost": lost, "found": found, "watch": watch.state, "groups": alive}
-            state |= {"channels": channels.state}
+            state |= {"channels": channels.state, "unlike": groups.unlike}
             progress.save(state | {"drawn": drawn})
         if time.monotonic() > until:
             break
     tell(f"{len(found)} of {len(nodes)} nodes")
     true = {name: truth[name] for name in outputs if name in truth}
     complete = len(found) == len(nodes)
+    idle = tuple(channels.found)
     return FileRun(
-        file, nodes, tuple(found), inputs, outputs, true, drawn, complete, watch.budget, others, tuple(channels.found)
+        file, nodes, tuple(found), inputs, outputs, true, drawn, complete, watch.budget, others, idle, groups.unlike
     )
 
 

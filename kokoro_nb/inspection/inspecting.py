@@ -14,21 +14,22 @@ from kokoro_nb.inspection.blame import InspectionFinding, node_findings
 from kokoro_nb.inspection.body_runs import body_findings, body_runs
 from kokoro_nb.inspection.compared_program import ComparedProgram, of_onnx
 from kokoro_nb.inspection.file_run import FileRun, examined
+from kokoro_nb.inspection.finding_scripts import Written, write_scripts
 from kokoro_nb.inspection.float16_foresight import HalfPrecisionNode, float16_foresight, foreseen
 from kokoro_nb.inspection.float16_mend import Float16Mend, float16_mend
 from kokoro_nb.inspection.formats import FORMATS, read_program
 from kokoro_nb.inspection.formats.program_report import program_report, with_findings
+from kokoro_nb.inspection.formats.program_scripts import program_scripts
 from kokoro_nb.inspection.formats.runnable_program import RunnableProgram
 from kokoro_nb.inspection.idle_channels import idle_notes
 from kokoro_nb.inspection.input_maker import MadeInputs, given_inputs, made_inputs
 from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.kokoro_anatomy import kokoro_parts, spoken, stated_parts
-from kokoro_nb.inspection.node_judgement import judged_outputs
-from kokoro_nb.inspection.one_operator import one_operator, write_script
 from kokoro_nb.inspection.onnx_file import OnnxFile, read_onnx
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, nodes_of
 from kokoro_nb.inspection.onnx_session import give_back
 from kokoro_nb.inspection.open_lengths import OpenLength, lengths_noted, may_differ, open_lengths
+from kokoro_nb.inspection.other_version import OtherVersion, second_opinion
 from kokoro_nb.inspection.quantised_mend import QuantisedMend, quantised_mend
 from kokoro_nb.inspection.references import Reference, varied
 from kokoro_nb.inspection.saved_progress import SavedProgress
@@ -45,7 +46,6 @@ from kokoro_nb.listening.speech_checks import speech_checks
 
 SAMPLE_RATE = 24_000  # Hz: of every Kokoro
 HEAVY = 128 * 2**20  # bytes of a file of which float16 is foreseen on two inputs alone
-SCRIPTS = 10  # findings for which a script is written
 
 
 def inspect(
@@ -58,6 +58,7 @@ def inspect(
     folder: str | Path | None = None,
     mend: str | Path | None = None,
     level: float | None = None,
+    other_python: str | Path | None = None,
     tell: Callable[[str], object] = str,
 ) -> InspectionReport:
     """Find out which node of a model file is wrong, and whether the file, the runtime or its number type is to blame.
@@ -86,6 +87,9 @@ def inspect(
     level : float, optional
         The least level of the mended file's outputs over their error, dB. By default 20 dB in float16, and of a
         quantised file that over the noise of its rounded weights.
+    other_python : path, optional
+        Interpreter of an environment with another version of ONNX Runtime: the file is run there as well, and where
+        that gives what float64 does, the version here is to blame.
     tell : callable
         Is given a line on how far it is.
 
@@ -104,6 +108,9 @@ def inspect(
         raise InputError("Only an .onnx file that is run can be mended; give one, and leave --static out.")
     if level is not None and not 0 < level < float("inf"):
         raise InputError(f"The level of a mended file must be above 0 dB and finite; it is {level}.")
+    if other_python is not None and (static or path.suffix in FORMATS):
+        raise InputError("Only an .onnx file that is run can be run on another version; leave --other-python out.")
+    other = None if other_python is None else OtherVersion.of(other_python)
     if path.suffix in FORMATS:
         return _of_program(read_program(path), inputs, against, static, seconds, folder, tell)
     read = read_onnx(path)
@@ -117,6 +124,10 @@ def inspect(
     tell("its inputs are there")
     seen = examined(read, made.arrays, seconds, tell, in_all_ways=True, progress=progress)
     report = _report(read, made, seen, tell)
+    if other is not None:
+        found, notes = second_opinion(seen, report.findings, other, report.runtime)
+        report = replace(report, findings=found, notes=(*report.notes, *notes))
+        tell(f"the file ran on {other.label}")
     if reference is not None:
         report = _compared(report, reference, of_onnx(read), made.arrays)
         report = _heard(report, seen, reference.program(made.arrays))
@@ -127,10 +138,15 @@ def inspect(
         progress.clear()
     if folder is None:
         return report
-    report = replace(report, scripts=write_scripts(seen, report.findings, Path(folder)))
+    report = _with_scripts(report, write_scripts(seen, report.bodies, report.findings, Path(folder)))
     report.page(Path(folder) / "report.html")
     report.overlay(Path(folder) / "overlay")
     return report
+
+
+def _with_scripts(report: InspectionReport, written: Written) -> InspectionReport:
+    scripts, notes = written
+    return replace(report, scripts=scripts, notes=(*report.notes, *notes))
 
 
 def _inputs(file: OnnxFile, reference: Reference | None) -> MadeInputs:
@@ -200,6 +216,7 @@ def _of_program(
     if reference is not None:
         report = _compared(report, reference, program.compared(), made.arrays)
     if folder is not None:
+        report = _with_scripts(report, program_scripts(program, made.arrays, report, Path(folder)))
         report.page(Path(folder) / "report.html")
         report.overlay(Path(folder) / "overlay")
     return report
@@ -226,7 +243,16 @@ def _report(file: OnnxFile, made: MadeInputs, seen: FileRun, tell: Callable[[str
     constants = {name: array.shape for name, array in named_constants(file).items()}
     parts = kokoro_parts(seen.nodes, constants.get)
     late = () if seen.complete else (f"The time was up after {len(seen.judgements):,} of {len(seen.nodes):,} nodes.",)
-    said = (*late, *notes, *unrun, *noted, *_drawing(seen.nodes), *idle_notes(seen.idle), *traced)
+    said = (
+        *late,
+        *notes,
+        *unrun,
+        *noted,
+        *_drawing(seen.nodes),
+        *_unlike(seen.unlike),
+        *idle_notes(seen.idle),
+        *traced,
+    )
     report = InspectionReport(
         file.path,
         _runtime(),
@@ -243,6 +269,7 @@ def _report(file: OnnxFile, made: MadeInputs, seen: FileRun, tell: Callable[[str
         parts=parts,
         idle=seen.idle,
         lengths=lengths,
+        places=dict(zip((node.key for node in seen.nodes), file.places, strict=False)),
     )
     return _heard(report, seen)
 
@@ -280,6 +307,16 @@ def _drawing(nodes: Sequence[OnnxNode]) -> tuple[str, ...]:
     return (f"{len(drawing)} nodes draw at random: {', '.join(drawing[:5])}.",) if drawing else ()
 
 
+def _unlike(nodes: Mapping[str, str]) -> tuple[str, ...]:
+    """Return in a sentence for each other run which nodes differ there though they are given the same."""
+    found = []
+    for run in dict.fromkeys(nodes.values()):
+        keys = [key for key, one in nodes.items() if one == run]
+        more = f" and {len(keys) - 5:,} more" if len(keys) > 5 else ""
+        found.append(f"Given the same, these nodes give something else in {run}: {', '.join(keys[:5])}{more}.")
+    return tuple(found)
+
+
 def _mended(
     file: OnnxFile, seen: FileRun, path: Path, level: float | None, tell: Callable[[str], object]
 ) -> Float16Mend | QuantisedMend:
@@ -310,24 +347,3 @@ def _runtime() -> str:
     import onnxruntime
 
     return f"onnxruntime {onnxruntime.__version__}"
-
-
-def write_scripts(seen: FileRun, findings: tuple[InspectionFinding, ...], folder: Path) -> tuple[Path, ...]:
-    """Write for each finding at a node a model of that node alone, its values, and a script that shows its error."""
-    paths = []
-    keys = {node.index: node.key for node in seen.nodes}  # a node inside of a body has no model of its own
-    for number, finding in enumerate([one for one in findings if keys.get(one.index) == one.key][:SCRIPTS], 1):
-        node = next(one for one in seen.nodes if one.index == finding.index)
-        worst = next(one for one in seen.judgements if one.index == finding.index).worst
-        values = seen.captured(node)
-        call, inputs = seen.call(node, values)
-        try:
-            one = one_operator(seen.file, node, values)
-        except InputError:
-            continue
-        _, exact = judged_outputs(call, inputs, [None] * len(node.proto.output))
-        assert worst is not None
-        right = exact[list(node.proto.output).index(worst.name)]
-        place = folder / f"finding_{number}"
-        paths.append(write_script(place, one, finding.statement, worst.name, np.asarray(right), worst.error))
-    return tuple(paths)

@@ -67,6 +67,9 @@ class InspectionReport:
         Channels that never vary or repeat another one.
     lengths : tuple of OpenLength
         Where each length comes from that is not fixed.
+    places : dict of str to tuple of (str, str)
+        Of an ONNX file with functions of its own for each node's key the graphs and ids that viewers know it by: those
+        of the calls that it came from, and its own.
     """
 
     path: Path
@@ -87,6 +90,7 @@ class InspectionReport:
     checks: tuple[SpeechCheck, ...] = ()
     idle: tuple[IdleChannels, ...] = ()
     lengths: tuple[OpenLength, ...] = ()
+    places: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
 
     @property
     def verdict(self) -> Verdict:

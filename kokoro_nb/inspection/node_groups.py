@@ -21,6 +21,8 @@ FIRST = 32  # nodes of the first group, before it is known how large their value
 MOST = 60  # nodes of one group: the values of the next ones may be far larger than those before
 AT_ONCE = 32 * 2**20  # bytes of the values of one group that runs by itself
 OF_WHOLE = 256 * 2**20  # the same where the whole file is run for each group
+HEAVY = 128 * 2**20  # bytes of a file whose groups are not run on two threads: each would be loaded once more
+APART = 2.0**-16  # of the peak: what orders of summation make of it on several threads is less
 GIVEN = frozenset(
     ["float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"]
 )
@@ -42,6 +44,10 @@ class NodeGroups:
         What nodes from `start` on read of what came before.
     start, count : int
         The next node, and how many the next group has.
+    in_all_ways : bool
+        Run each group a second time, and on two threads unless the file is heavy, and compare.
+    unlike : dict of str to str
+        The nodes that give something else then although they are given the same: key -> in which run.
     """
 
     file: OnnxFile
@@ -50,6 +56,8 @@ class NodeGroups:
     alive: dict[str, Value] = field(default_factory=dict)
     start: int = 0
     count: int = FIRST
+    in_all_ways: bool = False
+    unlike: dict[str, str] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[tuple[tuple[OnnxNode, ...], dict[str, Value]]]:
         if not self.start:
@@ -95,6 +103,10 @@ class NodeGroups:
         return last_readers(self.nodes, set())
 
     @cached_property
+    def _heavy(self) -> bool:
+        return bool(self.file.model.ByteSize() > HEAVY)
+
+    @cached_property
     def _tensors(self) -> dict[str, Any]:
         return initialisers(self.file.model.graph)
 
@@ -117,10 +129,50 @@ class NodeGroups:
             if tensor is not None:
                 several = model.graph.initializer if hasattr(tensor, "raw_data") else model.graph.sparse_initializer
                 several.append(tensor)
-        return run_session(session_of(model), outer)
+        session = session_of(model)
+        values = run_session(session, outer)
+        if self.in_all_ways:
+            self._compare(group, values, run_session(session, outer), "a second call", 0.0)
+            del session  # it holds the weights of the group, as the next one does
+        if self.in_all_ways and not self._heavy:
+            self._compare(group, values, run_session(session_of(model, threads=2), outer), "two threads", APART)
+        return values
 
     def _of_whole(self, wanted: list[str]) -> dict[str, Value]:
         return run_session(session_of(tapped(self.file.model, wanted)), self.inputs)
+
+    def _compare(
+        self,
+        group: tuple[OnnxNode, ...],
+        values: Mapping[str, Value],
+        other: Mapping[str, Value],
+        run: str,
+        apart: float,
+    ) -> None:
+        """Note the nodes of a group that give something else in another run, and are given nothing else there."""
+        changed: set[str] = set()
+        for node in group:
+            new = {name for name in node.outputs if name in values and differ(values[name], other[name], apart)}
+            if new and not changed & set(node.reads):
+                self.unlike.setdefault(f"{node.key} ({node.operator})", run)
+            changed |= new
+
+
+def differ(value: Value, other: Value, apart: float) -> bool:
+    """Return whether two tensors are further apart than this share of the peak; at 0, whether their bits differ."""
+    if not isinstance(value, np.ndarray) or not isinstance(other, np.ndarray):
+        return False
+    if value.dtype == other.dtype and value.shape == other.shape:
+        if value.dtype.kind not in "fiub":
+            return False
+        if np.array_equal(np.atleast_1d(value).view(np.uint8), np.atleast_1d(other).view(np.uint8)):
+            return False
+    if not apart or value.shape != other.shape or value.dtype.kind != "f":
+        return True
+    with np.errstate(invalid="ignore"):
+        furthest = float(np.abs(value - other)[np.isfinite(value)].max(initial=0.0))
+    peak = float(np.abs(value[np.isfinite(value)]).max(initial=0.0))
+    return not furthest <= apart * peak
 
 
 def bytes_of(value: Value) -> int:

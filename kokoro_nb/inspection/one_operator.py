@@ -11,32 +11,21 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode
 from kokoro_nb.inspection.onnx_session import run_session, session_of
+from kokoro_nb.inspection.script_text import script
 from kokoro_nb.inspection.semantics.onnx_call import Value
 
-SCRIPT = '''\
-"""{statement}
-
-Needs numpy, onnx and onnxruntime. One node, the values that went into it, and what it gives in float64.
-"""
-from pathlib import Path
-
-import numpy as np
+LINES = """\
 import onnx
 import onnxruntime
 
 here = Path(__file__).parent
-model = onnx.load(here / "one_node.onnx")
 saved = np.load(here / "values.npz")
+model = onnx.load(here / "one_node.onnx")
 options = onnxruntime.SessionOptions()
 options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
 session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 given = session.run(None, {{one.name: saved["in." + one.name] for one in session.get_inputs()}})[{output}]
-given, right = given.astype(np.float64), saved["right"]
-both = np.isfinite(given) & np.isfinite(right)
-error = np.abs(given - right)[both].max(initial=0.0)
-print(f"finite {{np.isfinite(given).mean():.4%}}, should be {{np.isfinite(right).mean():.4%}}")
-print(f"largest error {{error:.6g}}, in the file {error:.6g}")
-'''
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,8 +119,5 @@ def write_script(folder: Path, one: OneOperator, statement: str, output: str, ri
     np.savez_compressed(folder / "values.npz", right=np.asarray(right, np.float64), **values)
     index = [value.name for value in one.model.graph.output].index(output)
     path = folder / "show.py"
-    path.write_text(
-        SCRIPT.format(statement=statement.replace("\\", "/").replace('"""', "'''"), output=index, error=error),
-        encoding="utf-8",
-    )
+    path.write_text(script(statement, "onnx and onnxruntime", LINES.format(output=index), error), encoding="utf-8")
     return path

@@ -30,22 +30,42 @@ def write_overlay(report: "InspectionReport", folder: Path) -> tuple[Path, ...]:
         graphs = _graphs(report)
         data = {graph: node_data(judgements, title, figure) for graph, judgements in graphs.items()}
         paths.append(_write(folder / f"{name}.json", data))
-    paths.append(_write(folder / "blame.json", {report.graph: _blame(report)}))
+    paths.append(_write(folder / "blame.json", _blame(report)))
     paths.append(_write(folder / "netron.json", netron(report)))
     return tuple(paths)
 
 
 def _graphs(report: "InspectionReport") -> dict[str, dict[str, NodeJudgement]]:
-    """Return the nodes by their ids in each graph: the body of a loop is a graph of its own, a branch is not."""
-    main = {one.key: one for one in report.judgements}
-    found = {report.graph: main}
+    """Return the nodes by their ids in each graph: the body of a loop is a graph of its own, a branch is not.
+
+    A function is a graph of its own, too: its nodes, and the calls of it, show what is worst in any call.
+    """
+    found: dict[str, dict[str, NodeJudgement]] = {report.graph: {}}
+    for judgement in report.judgements:
+        for graph, key in _places(report, judgement.key):
+            held = found.setdefault(graph, {})
+            if key not in held or _size(judgement) > _size(held[key]):
+                held[key] = judgement
     for run in report.bodies:
-        place = f"{run.key}/{run.attribute}"
+        places = _places(report, run.key)
+        if len(places) > 1:
+            continue  # inside of a function, of whose bodies viewers show nothing
+        ((graph, key),) = places
+        place = f"{key}/{run.attribute}"
         if run.attribute == "body":
             found[place] = {one.key: one for _, one in run.worst}
         else:
-            main |= {f"{place}/{one.key}": one for _, one in run.worst}
+            found[graph] |= {f"{place}/{one.key}": one for _, one in run.worst}
     return found
+
+
+def _places(report: "InspectionReport", key: str) -> tuple[tuple[str, str], ...]:
+    return report.places.get(key, ((report.graph, key),))
+
+
+def _size(judgement: NodeJudgement) -> float:
+    ratio = _ratio(judgement)
+    return -1.0 if ratio is None else float("inf") if np.isnan(ratio) else ratio
 
 
 def _write(path: Path, content: Any) -> Path:
@@ -80,8 +100,12 @@ def node_data(
 
 
 def _blame(report: "InspectionReport") -> dict[str, Any]:
-    results = {f.key: {"value": f"{f.blame}: {f.statement}", "bgColor": RED} for f in report.findings if f.key}
-    return {"name": "blame", "results": results}
+    results: dict[str, dict[str, Any]] = {report.graph: {}}
+    for one in report.findings:
+        for graph, key in _places(report, one.key) if one.key else ():
+            held = results.setdefault(graph, {})
+            held.setdefault(key, {"value": f"{one.blame}: {one.statement}", "bgColor": RED})
+    return {graph: {"name": "blame", "results": held} for graph, held in results.items()}
 
 
 def netron(report: "InspectionReport") -> dict[str, Any]:

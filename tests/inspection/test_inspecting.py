@@ -161,6 +161,23 @@ def test_the_node_at_which_two_calls_begin_to_differ_is_named(save, node):
     assert found.proof[1].endswith("/if (If) gives, and its body draws at random.")
 
 
+def test_a_node_that_differs_from_call_to_call_is_noted_though_no_output_shows_it(save, node):
+    drawn = helper.make_tensor_value_info("drawn", TensorProto.FLOAT, [4])
+    branch = helper.make_graph([node("RandomNormal", [], ["drawn"], shape=[4])], "branch", [], [drawn])
+    nodes = [
+        node("If", ["yes"], ["b"], name="/if", then_branch=branch, else_branch=branch),
+        node("Neg", ["b"], ["n"], name="/neg"),
+        node("Mul", ["n", "zero"], ["m"], name="/mask"),
+        node("Abs", ["m"], ["k"], name="/abs"),
+        node("Add", ["x", "k"], ["y"], name="/add"),
+    ]
+    report = nb.inspect(save(nodes, {"x": [4]}, ["y"], {"yes": np.bool_(True), "zero": np.float32(0)}))
+    assert report.outputs[0].again
+    assert not [one for one in report.findings if one.kind == "unstable"]
+    said = [note for note in report.notes if note.startswith("Given the same")]
+    assert said == ["Given the same, these nodes give something else in a second call: /if (If)."]
+
+
 def test_each_finding_has_a_script_that_shows_its_error_in_a_fresh_process(save, node, tmp_path, monkeypatch):
     nodes = [node("Mul", ["x", "k"], ["p"], name="/scale"), node("Exp", ["p"], ["y"], name="/exp")]
     path = save(nodes, {"x": [2, 8]}, ["y"], {"k": np.float16(30)}, dtype="float16")

@@ -4,8 +4,10 @@ import itertools
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper
 
+from kokoro_nb.inspection import node_groups, onnx_session
 from kokoro_nb.inspection.node_groups import FIRST, NodeGroups
 from kokoro_nb.inspection.onnx_file import read_onnx
 from kokoro_nb.inspection.onnx_nodes import nodes_of
@@ -36,3 +38,25 @@ def test_floats_of_16_bits_are_read_from_the_run_that_gives_the_results(tmp_path
     assert later, "there is one group alone"
     for group, values in later:
         assert len({float(values[name][0]) for node in group for name in (*node.reads, *node.outputs)}) == 1
+
+
+@pytest.mark.parametrize(("factor", "named"), [(1 + 1e-6, []), (1 + 1e-3, ["/neg (Neg)"])])
+def test_a_difference_on_two_threads_beyond_rounding_is_named_where_it_begins(save, node, monkeypatch, factor, named):
+    nodes = [node("Neg", ["x"], ["a"], name="/neg"), node("Exp", ["a"], ["y"], name="/exp")]
+    file = read_onnx(save(nodes, {"x": [8]}, ["y"]))
+    real, sessions = node_groups.session_of, []
+
+    def opened(model, threads=1):
+        sessions.append((real(model), threads))
+        return sessions[-1][0]
+
+    def run(session, inputs):
+        threads = next(count for one, count in sessions if one is session)
+        results = onnx_session.run_session(session, inputs)
+        return {name: value * np.float32(factor) for name, value in results.items()} if threads == 2 else results
+
+    monkeypatch.setattr(node_groups, "session_of", opened)
+    monkeypatch.setattr(node_groups, "run_session", run)
+    groups = node_groups.NodeGroups(file, nodes_of(file.model.graph), {"x": np.ones(8, np.float32)}, in_all_ways=True)
+    assert [len(group) for group, _ in groups] == [2]
+    assert list(groups.unlike) == named

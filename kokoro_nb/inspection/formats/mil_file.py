@@ -21,11 +21,21 @@ from kokoro_nb.backends.signature import TensorSpec, dtype_name
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram
 from kokoro_nb.inspection.formats.pt2_file import OPEN, drawn_inputs
-from kokoro_nb.inspection.formats.runnable_program import Observe, ProgramFacts, ProgramRun
+from kokoro_nb.inspection.formats.runnable_program import Observe, OperatorAlone, ProgramFacts, ProgramRun
 from kokoro_nb.inspection.input_maker import MadeInputs
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
 
 BODY = "it has a program of its own inside, or draws, or holds a state"
+
+LINES = """\
+import coremltools as ct
+from coremltools.converters.mil.mil import Builder, Function
+
+with Function({{}}, opset_version=ct.target.iOS17):
+    named = {{name[3:]: saved[name] for name in saved.files if name.startswith("in.")}}
+    plain = {{name: one.item() if one.ndim == 0 and one.dtype.kind != "f" else one for name, one in named.items()}}
+    given = np.asarray(Builder.{operator}(**plain){part}.val)  # coremltools computes what follows from constants
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,6 +211,28 @@ class MilFile:
             where = getattr(error, "__notes__", [""])[0]
             text = " ".join(str(error).split())[:200]
             raise InputError(f"{self.path} cannot be executed: {text} {where}.") from error
+
+    def alone(
+        self, name: str, inputs: Mapping[str, np.ndarray], captured: Mapping[str, np.ndarray], folder: Path
+    ) -> OperatorAlone:
+        """Return what goes into one operator, for a program of MIL that holds it alone.
+
+        Raises
+        ------
+        InputError
+            If it takes a list of values.
+        """
+        operation, place = self._places[name]
+        values = {}
+        for key, variable in operation.inputs.items():
+            if isinstance(variable, list | tuple):
+                raise InputError("it takes a list of values.")
+            if variable is not None and not key.startswith("_"):
+                known = captured.get(variable.name, inputs.get(variable.name, variable.val))
+                if known is not None:
+                    values[f"in.{key}"] = np.asarray(known)
+        part = f"[{place}]" if len(operation.outputs) > 1 else ""
+        return OperatorAlone("coremltools", LINES.format(operator=operation.op_type, part=part), values)
 
     def compared(self) -> ComparedProgram:
         """Return it for a comparison with another program."""

@@ -4,6 +4,7 @@ import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,19 @@ from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import TensorSpec, dtype_name
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.compared_program import ComparedProgram, of_exported
-from kokoro_nb.inspection.formats.runnable_program import Observe, ProgramFacts, ProgramRun
+from kokoro_nb.inspection.formats.runnable_program import Observe, OperatorAlone, ProgramFacts, ProgramRun
 from kokoro_nb.inspection.input_maker import MadeInputs
 from kokoro_nb.traces.operators import Operator
 
 HEAVIEST = 4 * 2**30  # bytes when unpacked
 OPEN = 16  # length of an axis that the file leaves open, where it has no example
+LINES = """\
+import torch
+
+values = torch.load(here / "values.pt")
+with torch.no_grad():
+    given = torch.ops.{operator}(*values["args"], **values["kwargs"]){part}.double().numpy()
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,9 +150,47 @@ class Pt2File:
 
         self.exported.specification.run(inputs, seen, double=True)
 
+    def alone(
+        self, name: str, inputs: Mapping[str, np.ndarray], captured: Mapping[str, np.ndarray], folder: Path
+    ) -> OperatorAlone:
+        """Write the arguments of one operator, in the types of the file.
+
+        Raises
+        ------
+        InputError
+            If it is no operator that PyTorch knows by name.
+        """
+        import torch
+
+        calls: list[tuple[Any, Any, Any]] = []
+
+        def keep(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
+            calls.append((target, args, kwargs))
+            return result
+
+        self.recompute(name, inputs, captured, double=False, substitute=keep)
+        target, args, kwargs = calls[-1]
+        part = ""
+        if target is getitem:
+            part = f"[{args[1]}]"
+            target, args, kwargs = calls[-2]
+        if not isinstance(target, torch._ops.OpOverload):
+            raise InputError(f"{target} is no operator of PyTorch by name.")
+        torch.save({"args": _plain(args), "kwargs": _plain(kwargs)}, folder / "values.pt")
+        return OperatorAlone("torch", LINES.format(operator=target, part=part))
+
     def compared(self) -> ComparedProgram:
         """Return it for a comparison with another program."""
         return of_exported(self.exported, self.path.name, self.facts.keys)
+
+
+def _plain(value: Any) -> Any:
+    """Return arguments with lists of PyTorch's own as lists."""
+    if isinstance(value, tuple | list):
+        return [_plain(one) for one in value]
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    return value.detach().clone() if hasattr(value, "detach") else value
 
 
 def _spec(name: str, value: Any) -> TensorSpec:

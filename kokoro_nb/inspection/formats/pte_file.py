@@ -15,7 +15,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.compared_program import ComparedProgram
 from kokoro_nb.inspection.formats.pt2_file import drawn_inputs
 from kokoro_nb.inspection.formats.pte_instructions import DTYPES, PteInstructions, Step
-from kokoro_nb.inspection.formats.runnable_program import Observe, ProgramFacts, ProgramRun
+from kokoro_nb.inspection.formats.runnable_program import Observe, OperatorAlone, ProgramFacts, ProgramRun
 from kokoro_nb.inspection.input_maker import MadeInputs
 from kokoro_nb.inspection.semantics.onnx_call import widened
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
@@ -241,6 +241,14 @@ class PteFile:
             if step.operator is not None and all(one in known for one in read):
                 known[operator.name] = self.recompute(operator.name, wide, known).numpy()
                 observe(operator.name, known[operator.name])
+
+    def alone(
+        self, name: str, inputs: Mapping[str, np.ndarray], captured: Mapping[str, np.ndarray], folder: Path
+    ) -> OperatorAlone:
+        """Write one instruction as a program of its own."""
+        from kokoro_nb.inspection.formats.one_instruction import alone_in_pte
+
+        return alone_in_pte(self, name, inputs, captured, folder)
 
     def compared(self) -> ComparedProgram:
         """Return it for a comparison with another program; a delegate's own nodes stand in its place."""

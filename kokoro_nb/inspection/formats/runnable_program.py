@@ -68,6 +68,25 @@ class ProgramFacts:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, eq=False)
+class OperatorAlone:
+    """How one operator is run by itself.
+
+    Attributes
+    ----------
+    needs : str
+        The packages it needs, in words.
+    lines : str
+        Python that computes ``given`` from ``saved`` and what lies in ``here``, its imports first.
+    values : dict of str to numpy.ndarray
+        What ``saved`` holds.
+    """
+
+    needs: str
+    lines: str
+    values: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
 class RunnableProgram(Meaning, Protocol):
     """A file that was read, which knows what its operators compute."""
 
@@ -83,6 +102,11 @@ class RunnableProgram(Meaning, Protocol):
 
     def true(self, inputs: Mapping[str, np.ndarray], observe: Observe) -> None:
         """Compute it in float64 from the start; `observe` is called with each operator that can be computed so."""
+
+    def alone(
+        self, name: str, inputs: Mapping[str, np.ndarray], captured: Mapping[str, np.ndarray], folder: Path
+    ) -> OperatorAlone:
+        """Write one operator into a folder, to be run without this package; InputError says why it cannot be."""
 
     def compared(self) -> ComparedProgram:
         """Return it for a comparison with another program."""

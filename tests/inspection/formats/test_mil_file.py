@@ -29,9 +29,12 @@ def test_a_healthy_package_passes_and_says_what_executed_it(mlpackage, voice):
     assert {one.worst.dtype for one in report.judgements} == {"float16"}
 
 
-def test_an_overflow_is_named_and_the_number_type_blamed(loud):
-    report = nb.inspect(loud)
+def test_an_overflow_is_named_and_the_number_type_blamed_and_coremltools_shows_it(loud, tmp_path):
+    report = nb.inspect(loud, folder=tmp_path)
     assert (report.first.operator, report.first.blame, report.first.kind) == ("exp", "precision", "nonfinite")
+    (script,) = report.scripts  # it was run, and printed that what should be finite is not
+    assert len(script.read_text().splitlines()) <= 30
+    assert "kokoro_nb" not in script.read_text()
 
 
 def test_what_is_no_package_is_reported_in_a_sentence(tmp_path):

@@ -1,0 +1,94 @@
+"""For each finding the operator alone, its values, and a script that shows its error; or why there is none."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.inspection.blame import InspectionFinding
+from kokoro_nb.inspection.body_runs import BodyRun, pass_of
+from kokoro_nb.inspection.file_run import FileRun
+from kokoro_nb.inspection.node_judgement import NodeJudgement, judged_outputs
+from kokoro_nb.inspection.one_operator import one_operator, write_script
+from kokoro_nb.inspection.script_text import tried
+
+SCRIPTS = 10  # findings for which a script is written
+Written = tuple[tuple[Path, ...], tuple[str, ...]]
+
+
+def write_each(
+    findings: tuple[InspectionFinding, ...],
+    folder: Path,
+    write: Callable[[InspectionFinding, Path], Path],
+) -> Written:
+    """Write a script for each finding and run it; return the paths of those that show the error, and why others do not.
+
+    Parameters
+    ----------
+    findings : tuple of InspectionFinding
+        What was found.
+    folder : path
+        Where a folder for each is made.
+    write : callable
+        Writes one into a folder and returns the script's path; raises InputError with the reason if it cannot.
+    """
+    paths: list[Path] = []
+    notes: list[str] = []
+    for number, finding in enumerate(findings, 1):
+        place = folder / f"finding_{number}"
+        try:
+            if number > SCRIPTS:
+                raise InputError(f"scripts are written for the first {SCRIPTS} findings.")
+            path = write(finding, place)
+            tried(path, finding.kind)
+            paths.append(path)
+        except InputError as error:
+            shutil.rmtree(place, ignore_errors=True)
+            named = finding.key or "the file as a whole"
+            notes.append(f"No script for finding {number} ({named}): {error}")
+    return tuple(paths), tuple(notes)
+
+
+def of_one_node(finding: InspectionFinding, judgement: NodeJudgement | None) -> NodeJudgement:
+    """Return the judgement of a finding's node.
+
+    Raises
+    ------
+    InputError
+        If it is not the node by itself that is wrong.
+    """
+    if judgement is None or judgement.worst is None:
+        raise InputError("it is not found at one operator.")
+    if judgement.verdict != "fail" and (finding.kind != "nonfinite" or judgement.finite):
+        raise InputError("the operator does what its definition says; it is the comparison that parts here.")
+    return judgement
+
+
+def write_scripts(
+    seen: FileRun, bodies: tuple[BodyRun, ...], findings: tuple[InspectionFinding, ...], folder: Path
+) -> Written:
+    """Write the scripts of an ONNX file, for nodes inside of a Loop or If as well."""
+    known = {one.key: one for one in seen.judgements}
+    inside = {f"{run.key}/{one.key}": (run, number, one) for run in bodies for number, one in run.worst}
+
+    def write(finding: InspectionFinding, place: Path) -> Path:
+        if finding.key in inside and finding.key not in known:
+            run, number, judgement = inside[finding.key]
+            return _written(pass_of(seen, run.key, number), of_one_node(finding, judgement), finding, place)
+        return _written(seen, of_one_node(finding, known.get(finding.key)), finding, place)
+
+    return write_each(findings, folder, write)
+
+
+def _written(run: FileRun, judgement: NodeJudgement, finding: InspectionFinding, place: Path) -> Path:
+    node = run.nodes[judgement.index]
+    values = run.captured(node)
+    call, inputs = run.call(node, values)
+    one = one_operator(run.file, node, values)
+    _, exact = judged_outputs(call, inputs, [None] * len(node.proto.output))
+    worst = judgement.worst
+    assert worst is not None
+    right = exact[list(node.proto.output).index(worst.name)]
+    return write_script(place, one, finding.statement, worst.name, np.asarray(right), worst.error)

@@ -1,0 +1,74 @@
+"""Scripts for findings: nodes in bodies, structural findings without one, and the reason where there is none."""
+
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+import kokoro_nb as nb
+from kokoro_nb.inspection import onnx_session
+from kokoro_nb.inspection.script_text import SHOWN
+from kokoro_nb.inspection.semantics.onnx_call import MEANINGS
+
+
+def _shown(path):
+    """Run a script in a fresh process; return the error it shows, and that in the file."""
+    text = path.read_text()
+    assert len(text.splitlines()) <= 30
+    assert "kokoro" not in text
+    done = subprocess.run([sys.executable, "-I", str(path)], capture_output=True, text=True, check=True, cwd="/")
+    words = done.stdout.replace(",", " ").split()
+    return float(words[words.index("error") + 1]), float(words[-1])
+
+
+def test_a_node_of_a_loop_has_a_script_of_its_worst_pass(save, node, tmp_path, monkeypatch):
+    value = helper.make_tensor_value_info
+    nodes = [
+        node("Identity", ["go"], ["goes"], name="/keep"),
+        node("Add", ["state", "one"], ["more"], name="/add"),
+        node("Exp", ["more"], ["next"], name="/exp"),
+    ]
+    ins = [value("k", TensorProto.INT64, []), value("go", TensorProto.BOOL, []), value("state", TensorProto.FLOAT, [2])]
+    body = helper.make_graph(
+        nodes, "body", ins, [value("goes", TensorProto.BOOL, []), value("next", TensorProto.FLOAT, [2])]
+    )
+    loop = node("Loop", ["count", "yes", "x"], ["y"], name="/loop", body=body)
+    path = save([loop], {"x": [2]}, ["y"], {"count": np.int64(2), "yes": np.bool_(True), "one": np.float32(1)})
+    monkeypatch.setitem(MEANINGS, ("", "Exp"), lambda call, x: np.exp(x) * 1.001)
+    report = nb.inspect(path, {"x": np.zeros(2, np.float32)}, folder=tmp_path / "out")
+    keys = [one.key for one in report.findings]
+    assert "/loop//exp" in keys
+    script = next(one for one in report.scripts if one.parent.name == f"finding_{keys.index('/loop//exp') + 1}")
+    error, stated = _shown(script)
+    assert error >= SHOWN * stated > 0
+
+
+def test_an_error_that_a_fresh_process_does_not_show_gets_no_script(save, node, tmp_path, monkeypatch):
+    real = onnx_session.run_session
+
+    def spoilt(session, inputs, names=None):
+        return {k: v * (1 + 1e-3) if k == "y" else v for k, v in real(session, inputs, names).items()}
+
+    for module in ("onnx_session", "node_groups", "file_run", "one_operator", "whole_file"):
+        monkeypatch.setattr(f"kokoro_nb.inspection.{module}.run_session", spoilt)
+    report = nb.inspect(save([node("Exp", ["x"], ["y"], name="/exp")], {"x": [4]}, ["y"]), folder=tmp_path / "out")
+    assert report.first.key == "/exp"
+    assert report.scripts == ()
+    assert not list((tmp_path / "out").glob("finding_*"))
+    reason = "No script for finding 1 (/exp): in a process of its own, on the same values, it is right."
+    assert reason in report.notes
+    assert "No script for finding 1" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_a_structural_finding_gets_no_script_that_shows_nothing(save, node, tmp_path):
+    nodes = [node("Mul", ["x", "k"], ["p"], name="/mul"), node("Tanh", ["p"], ["y"], name="/tanh")]
+    path = save(nodes, {"x": [8]}, ["y"], {"k": np.float32(2)}, name="right.onnx")
+    changed = onnx.load(path)
+    changed.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.float32(3), "k"))
+    onnx.save(changed, tmp_path / "changed.onnx")
+    report = nb.inspect(tmp_path / "changed.onnx", against=path, folder=tmp_path / "out")
+    assert report.first.key == "/mul"
+    assert report.scripts == ()
+    assert any("it is the comparison that parts here" in note for note in report.notes)
