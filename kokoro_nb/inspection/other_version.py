@@ -133,15 +133,15 @@ def second_opinion(
         return findings, (f"{other.label} does not run the file: {stopped}",)
     values = {**seen.inputs, **inside}
     places = {node.key: node for node in wrong}
-    told = []
+    judged = []
     for finding in findings:
         if finding.key in places:
-            told.append(_at_node(seen, places[finding.key], finding, values, other.label, mine))
+            judged.append(_at_node(seen, places[finding.key], finding, values, other.label, mine))
         elif finding.kind == "optimisation" and not isinstance(optimised, InputError):
-            told.append(_optimised(finding, plain, optimised, other.label))
+            judged.append(_optimised(finding, plain, optimised, other.label))
         else:
-            told.append(finding)
-    return tuple(told), _apart(seen, plain, other.label, mine)
+            judged.append(finding)
+    return tuple(judged), _apart(seen, plain, other.label, mine)
 
 
 def _wrong_nodes(seen: FileRun, findings: tuple[InspectionFinding, ...]) -> list[OnnxNode]:

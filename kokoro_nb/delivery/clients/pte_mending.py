@@ -58,7 +58,7 @@ def _told(path: Path, signature: Signature, rules: ClientContract) -> bytes:
         (forward,) = [plan for plan in plans if plan.name == "forward"]
         _require_sizes(path.name, forward.values, zip(forward.inputs, signature[0], strict=True), rules)
         text = json.dumps(model_schema(signature, rules.ranges))
-        told = ExecutionPlan(
+        wanted = ExecutionPlan(
             name=METHOD,
             container_meta_type=ContainerMetadata("", forward.container_meta_type.encoded_out_str),
             values=[EValue(String(text))],
@@ -69,7 +69,7 @@ def _told(path: Path, signature: Signature, rules: ClientContract) -> bytes:
             delegates=[],
             non_const_buffer_sizes=[0],
         )
-        file.program.execution_plan = [*(plan for plan in plans if plan.name != METHOD), told]
+        file.program.execution_plan = [*(plan for plan in plans if plan.name != METHOD), wanted]
         return bytes(serialize_pte_binary(file))
 
 
@@ -77,6 +77,6 @@ def _require_sizes(name: str, values: Any, inputs: Iterable[tuple[int, Any]], ru
     """Refuse a program that does not take the sizes that the schema tells: the file itself has the largest of each."""
     for number, rule in inputs:
         own = list(getattr(values[number].val, "sizes", ()))
-        told = [rules.ranges[axis][1] if isinstance(axis, str) else axis for axis in rule.shape]
-        if own != told:
-            raise InputError(f"{name} takes {rule.name} of {own}, and the client wants {told}; export it anew.")
+        wanted = [rules.ranges[axis][1] if isinstance(axis, str) else axis for axis in rule.shape]
+        if own != wanted:
+            raise InputError(f"{name} takes {rule.name} of {own}, and the client wants {wanted}; export it anew.")
