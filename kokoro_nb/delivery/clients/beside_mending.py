@@ -19,7 +19,7 @@ from kokoro_nb.storage import checksum, write_json
 
 MEASURE = "deviations of this kind"
 LARGEST = 1e3  # of a style's numbers; above it they are something else
-_KINDS = ("<f2", "<f4", "<f8")
+_KINDS = ("<f8", "<f4", "<f2")  # the widest first: what is narrower reads as tiny numbers there
 _USUAL = (1e-3, 10.0)  # between which half the numbers of a style lie, or their middle: it is about 0.3
 
 
@@ -53,15 +53,14 @@ def _mend_archive(path: Path) -> str:
 
 
 def stored_as(path: Path, rules: ClientContract) -> str | None:
-    """Return as which floats a raw file of voices is stored: the one kind of which its size and numbers are."""
+    """Return as which floats a raw file of voices is stored: the widest that its size and its numbers fit."""
     raw = path.read_bytes() if path.is_file() else b""
-    found = []
     for kind in _KINDS:
         voice = rules.voices.rows * 256 * np.dtype(kind).itemsize
         whole = len(raw) == voice or (rules.voices.form == "raw of all" and len(raw) % voice == 0)
         if raw and whole and _usual(np.frombuffer(raw, kind)):
-            found.append(kind)
-    return found[0] if len(found) == 1 else None
+            return kind
+    return None
 
 
 def _usual(values: np.ndarray) -> bool:

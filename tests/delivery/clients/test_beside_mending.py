@@ -8,8 +8,10 @@ import onnx
 import pytest
 
 from kokoro_nb.__main__ import main
+from kokoro_nb.delivery.clients.beside_mending import stored_as
 from kokoro_nb.delivery.clients.client_delivery import FILE, SCHEMA, ClientDelivery, read_delivery
 from kokoro_nb.delivery.clients.delivery_check import check_delivery
+from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.delivery.clients.mending import mend
 from kokoro_nb.delivery.clients.speech_program import set_metadata
 from kokoro_nb.errors import InputError
@@ -129,6 +131,13 @@ def test_what_the_folder_tells_is_mended_and_is_gone_by_the_same_check(made, tmp
         else:  # as near as float16 is
             said, wanted = (np.frombuffer(each[path], "<f4") for each in (mine, good))
             assert np.abs(said - wanted).max() < 2**-11 * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize("kind", ["<f2", "<f4", "<f8"])
+def test_how_a_voice_is_stored_is_told_of_numbers_that_float16_holds_too(tmp_path, kind):
+    values = (0.3 * np.random.default_rng(0).standard_normal(2 * 511 * 256)).astype(np.float16)
+    values.astype(kind).tofile(tmp_path / "voices.bin")
+    assert stored_as(tmp_path / "voices.bin", contract(S)) == kind
 
 
 def test_what_the_folder_does_not_tell_stays(made, tmp_path):
