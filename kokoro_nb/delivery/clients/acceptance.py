@@ -68,6 +68,7 @@ def accept(
     requests: Sequence[Request],
     tables: Sequence[torch.Tensor],
     speak: Speak = speak_in,
+    fed: Sequence[Sequence[int]] = (),
 ) -> list[Acceptance]:
     """Have a client speak a delivery, and compare with PyTorch.
 
@@ -84,6 +85,8 @@ def accept(
         PyTorch's own table of the voice of each request, from which row n - 1 is taken.
     speak : callable, optional
         What speaks in the client's place.
+    fed : sequence of sequence of int
+        With both pads, what the client makes of each request; by default the ids of its symbols.
 
     Raises
     ------
@@ -102,9 +105,9 @@ def accept(
         spoken = speak(client, copy, requests)
         seconds = time.perf_counter() - begun
     rows = []
-    for request, audio, table in zip(requests, spoken, tables, strict=True):
-        said = read_tapped(audio)
-        ids, count = [0, *(symbols[symbol] for symbol in request.symbols), 0], len(request.symbols)
+    every = fed or [[0, *(symbols[symbol] for symbol in request.symbols), 0] for request in requests]
+    for request, audio, table, ids in zip(requests, spoken, tables, every, strict=True):
+        said, count = read_tapped(audio), len(ids) - 2
         durations, ratio = judged(kokoro, ids, table[count - 1], request.speed, said)
         rows.append(Acceptance(rules.label, about.dtype, request.voice, count, durations, ratio, size, seconds))
     return rows

@@ -237,7 +237,7 @@ def read_delivery(folder: str | Path) -> ClientDelivery:
         raise InputError(f"{path} is no delivery of schema {SCHEMA}; deliver the folder again.")
     try:
         made = ClientDelivery(**{**about, "voices": tuple(about["voices"])})
-        changed = [name for name, said in made.files.items() if not _same(Path(folder), name, said)]
+        changed = [name for name, said in made.files.items() if not as_delivered(Path(folder), name, said)]
     except (TypeError, KeyError, AttributeError) as error:
         raise InputError(f"{path} is no delivery ({error}); deliver the folder again.") from error
     if changed:
@@ -245,7 +245,8 @@ def read_delivery(folder: str | Path) -> ClientDelivery:
     return made
 
 
-def _same(folder: Path, name: str, said: dict[str, Any]) -> bool:
+def as_delivered(folder: Path, name: str, said: dict[str, Any]) -> bool:
+    """Say whether a file of a folder has the size and the SHA-256 that are told of it."""
     path = (folder / name).resolve()
     return path.is_relative_to(folder.resolve()) and path.is_file() and checksum(path) == said
 

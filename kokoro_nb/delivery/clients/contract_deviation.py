@@ -31,6 +31,7 @@ CONSEQUENCES: Mapping[str, str] = {
     "voices count": "The client ends while it loads, or reads one voice as the end of another.",
     "voices not finite": "Speech is silent or not a number.",
     "file missing": "The client does not start.",
+    "checksum": "The file is not the one that was delivered: it was cut on its way, or changed since.",
     "symbols": "Other sounds are spoken than were asked for, or the client ends with an error.",
     "pad": "The id 0 is a symbol's: it is spoken before and after each text.",
     "id out of range": "The client ends with an error at the first text that has this symbol.",

@@ -1,13 +1,13 @@
 """Somebody's folder compared with the contract of a client: what deviates, and what one would hear of it."""
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from kokoro_nb.delivery.clients.beside_check import check_files, check_told, voice_tables
 from kokoro_nb.delivery.clients.client_contract import ClientContract, TensorRule
 from kokoro_nb.delivery.clients.contract_deviation import ContractDeviation
 from kokoro_nb.delivery.clients.delivery_runs import behaviour
@@ -63,7 +63,7 @@ def check_delivery(folder: str | Path, client: str) -> DeliveryCheck:
     root, rules = Path(folder), contract(client)
     if not root.is_dir():
         raise InputError(f"There is no folder {root}; give one that holds a delivery for {rules.label}.")
-    found = [*_files(root, rules), *_voices(root, rules)]
+    found = list(check_files(root, rules))
     present = {path: signature for path, signature in rules.programs.items() if (root / path).exists()}
     if not present or (len(present) < len(rules.programs) and not rules.alternatives):
         found.append(ContractDeviation("program missing", next(iter(rules.programs)), "a program", "none"))
@@ -87,88 +87,6 @@ def _notes(root: Path, rules: ClientContract) -> Iterator[str]:
             yield f"The voice {name} has one row, repeated: a client that takes a wrong row sounds right with it."
 
 
-def _files(root: Path, rules: ClientContract) -> Iterator[ContractDeviation]:
-    for file in rules.files:
-        if not (root / file).exists():
-            yield ContractDeviation("file missing", file, "a file", "none")
-
-
-def symbols_of(root: Path, rules: ClientContract, metadata: Mapping[str, str]) -> dict[str, list[int]]:
-    """Return symbol -> its ids, as the client reads them out of the folder; none where it has no table.
-
-    Raises
-    ------
-    ValueError
-        If a line of the table is none.
-    """
-    found: dict[str, list[int]] = {}
-    if (root / "tokens.txt").is_file():
-        for line in (root / "tokens.txt").read_text(encoding="utf-8").splitlines():
-            parts = line.split()
-            found.setdefault(" " if len(parts) == 1 else parts[0], []).append(int(parts[-1]))
-        return found
-    if (root / "tokenizer.json").is_file():
-        vocab = json.loads((root / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
-        return {symbol: [number] for symbol, number in vocab.items() if symbol != "$"}
-    config = metadata.get("kokoro_config") or "{}"
-    return {symbol: [number] for symbol, number in json.loads(config).get("vocab", {}).items()}
-
-
-def voice_tables(root: Path, rules: ClientContract) -> dict[str, np.ndarray]:
-    """Return the voices of a folder, (rows, 256) float32 each, as the client reads them.
-
-    Raises
-    ------
-    ValueError
-        If a file has another form.
-    """
-    if rules.voices.form == "npz":
-        with np.load(root / rules.voices.path, allow_pickle=False) as read:
-            tables = {name: np.asarray(read[name]) for name in read.files}
-        wrong = [name for name, table in tables.items() if table.ndim != 3 or table.shape[1:] != (1, 256)]
-        if wrong:
-            raise ValueError(f"{wrong[0]} has the shape {tables[wrong[0]].shape}")
-        return {name: table[:, 0] for name, table in tables.items()}
-    pattern = rules.voices.path.format(voice="*")
-    files = {path.stem: path.read_bytes() for path in sorted(root.glob(pattern))}
-    whole = rules.voices.rows * 1024
-    if rules.voices.form == "raw of all":
-        (raw,) = files.values()
-        if len(raw) % whole:
-            raise ValueError(f"{len(raw)} bytes, which is no multiple of {whole}")
-        return {str(at): _rows(raw[at * whole :][:whole]) for at in range(len(raw) // whole)}
-    wrong = [name for name, raw in files.items() if len(raw) % 1024]
-    if wrong:
-        raise ValueError(f"{wrong[0]} has {len(files[wrong[0]])} bytes, which is no multiple of 1024")
-    return {name: _rows(raw) for name, raw in files.items()}
-
-
-def _rows(raw: bytes) -> np.ndarray:
-    return np.frombuffer(raw, "<f4").reshape(-1, 256)
-
-
-def _voices(root: Path, rules: ClientContract) -> Iterator[ContractDeviation]:
-    place, form = rules.voices.path, f"{rules.voices.form}, ({rules.voices.rows}, 256)"
-    if not any(root.glob(place.format(voice="*"))):
-        yield ContractDeviation("voices missing", place, form, "none")
-        return
-    try:
-        tables = voice_tables(root, rules)
-    except (ValueError, OSError, EOFError, KeyError) as error:
-        yield ContractDeviation("voices form", place, form, str(error).splitlines()[0])
-        return
-    for name, table in tables.items():
-        where = f"{place} {name}"
-        if len(table) < rules.voices.rows:
-            yield ContractDeviation("voices rows", where, f"{rules.voices.rows} rows", f"{len(table)}")
-        if not np.isfinite(table.astype(np.float64)).all():
-            yield ContractDeviation("voices not finite", where, "finite numbers", "NaN or infinity")
-        elif np.abs(table).max() > 1e3 or not np.abs(table).max() > 1e-6:
-            yield ContractDeviation(
-                "voices form", where, "styles of about 0.3", f"a largest value of {np.abs(table).max():.3g}"
-            )
-
-
 def _program(
     root: Path, path: str, signature: tuple[tuple[TensorRule, ...], tuple[TensorRule, ...]], rules: ClientContract
 ) -> Iterator[ContractDeviation]:
@@ -187,9 +105,7 @@ def _program(
         yield ContractDeviation("weights missing", path, "files beside it", f"no {missing[0]}")
         return
     found = [*_form(model, path, rules), *_signature(model, path, signature, rules)]
-    metadata = {entry.key: entry.value for entry in model.metadata_props}
-    found += _metadata(metadata, path, rules, root)
-    found += _symbols(model, metadata, path, rules, root)
+    found += check_told(model, path, rules, root)
     found += _draws_and_level(model, path)
     yield from found
     if not any(one.rule in ("input name", "input order", "number of inputs", "input dtype", "opset") for one in found):
@@ -276,57 +192,6 @@ def _suits(shape: tuple[int | str, ...], rule: tuple[int | str, ...]) -> bool:
 
 def _shown(shape: tuple[int | str, ...]) -> str:
     return f"({', '.join(map(str, shape))})"
-
-
-def _metadata(metadata: Mapping[str, str], path: str, rules: ClientContract, root: Path) -> Iterator[ContractDeviation]:
-    for key, value in rules.metadata.items():
-        if key not in metadata:
-            yield ContractDeviation("metadata missing", f"{path} {key}", value or "a value", "none")
-        elif key == "style_dim":
-            parts = metadata[key].split(",")
-            if parts[1:] != ["1", "256"] or not parts[0].isdigit() or int(parts[0]) < 510:
-                yield ContractDeviation("metadata value", f"{path} {key}", value, metadata[key])
-        elif value and metadata[key] != value and key in ("sample_rate", "version"):
-            yield ContractDeviation("metadata value", f"{path} {key}", value, metadata[key])
-    if "n_speakers" in rules.metadata and "n_speakers" in metadata:
-        size = (root / rules.voices.path).stat().st_size if (root / rules.voices.path).is_file() else 0
-        rows = metadata.get("style_dim", "").partition(",")[0]
-        wanted = int(rows) * 1024 * int(metadata["n_speakers"]) if rows.isdigit() else -1
-        if size and wanted >= 0 and size != wanted:
-            yield ContractDeviation("voices count", rules.voices.path, f"{wanted} bytes as the metadata say", str(size))
-
-
-def _symbols(
-    model: Any, metadata: Mapping[str, str], path: str, rules: ClientContract, root: Path
-) -> Iterator[ContractDeviation]:
-    try:
-        table = symbols_of(root, rules, metadata)
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-        yield ContractDeviation("symbols", "the table of symbols", "a symbol and an id a line", str(error)[:80])
-        return
-    twice = [symbol for symbol, numbers in table.items() if len(numbers) > 1]
-    if twice:
-        yield ContractDeviation(
-            "symbols", "the table of symbols", "each symbol once", f"'{twice[0]}' {len(table[twice[0]])} times"
-        )
-    numbers = [number for each in table.values() for number in each]
-    if 0 in numbers:
-        yield ContractDeviation("pad", "the table of symbols", "0 for the pad alone", "0 for a symbol")
-    if "kokoro_config" in metadata and (root / "tokens.txt").is_file():
-        try:
-            own = json.loads(metadata["kokoro_config"]).get("vocab", {})
-        except ValueError:
-            own = {}
-        other = [symbol for symbol, number in own.items() if table.get(symbol) != [number]]
-        if other:
-            yield ContractDeviation(
-                "symbols", "tokens.txt", f"{len(own)} symbols as in the model's own table", f"not '{other[0]}'"
-            )
-    read = {name for node in model.graph.node if node.op_type == "Gather" for name in node.input[:1]}
-    rooms = [one.dims[0] for one in model.graph.initializer if one.name in read and len(one.dims) == 2]
-    embedded = [room for room in rooms if 100 < room < 512]
-    if numbers and embedded and max(numbers) >= min(embedded):
-        yield ContractDeviation("id out of range", "the table of symbols", f"below {min(embedded)}", str(max(numbers)))
 
 
 def _draws_and_level(model: Any, path: str) -> Iterator[ContractDeviation]:

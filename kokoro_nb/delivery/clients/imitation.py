@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from kokoro_nb.delivery.clients.beside_check import symbols_of, voice_tables
 from kokoro_nb.delivery.clients.chained_hosts import chained_host
 from kokoro_nb.delivery.clients.client_programs import Request
-from kokoro_nb.delivery.clients.delivery_check import symbols_of, voice_tables
 from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.delivery.clients.react_native_host import ReactNativeHost
 

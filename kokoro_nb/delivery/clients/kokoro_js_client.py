@@ -1,6 +1,7 @@
 """kokoro.js: a repository in the layout of transformers.js."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +37,19 @@ def write(material: Material, contract: ClientContract, folder: Path) -> None:
     (folder / "onnx").mkdir()
     material.program(contract, folder / "onnx" / FILES[material.dtype])
     material.write_voices(contract, folder)
-    for file, content in (("config.json", {"model_type": "style_text_to_speech_2"}), *_tokenizer(material).items()):
-        (folder / file).write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
+    for file, text in texts(material.vocab).items():
+        (folder / file).write_text(text, encoding="utf-8")
 
 
-def _tokenizer(material: Material) -> dict[str, dict[str, Any]]:
+def texts(vocab: Mapping[str, int]) -> dict[str, str]:
+    """Return what stands in each of the repository's files of text, by path."""
+    contents = {"config.json": {"model_type": "style_text_to_speech_2"}, **_tokenizer(vocab)}
+    return {file: json.dumps(content, ensure_ascii=False, indent=1) for file, content in contents.items()}
+
+
+def _tokenizer(symbols: Mapping[str, int]) -> dict[str, dict[str, Any]]:
     """Return the tokenizer: each character an id, what the vocabulary lacks removed, a pad at both ends."""
-    vocab = {"$": 0, **material.vocab}
+    vocab = {"$": 0, **symbols}
     inside = "".join(f"\\{symbol}" if symbol in "\\]^-" else symbol for symbol in vocab)
     pad = {"SpecialToken": {"id": "$", "type_id": 0}}
     post = {

@@ -1,6 +1,7 @@
 """sherpa-onnx, the C++ library with its many bindings: an ONNX file, all voices in one raw file, tokens, lexicon."""
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -67,14 +68,18 @@ def write(material: Material, contract: ClientContract, folder: Path) -> None:
     material.program(contract, folder / _PROGRAM)
     every = np.stack([material.table(name, contract) for name in material.voices])
     every.astype("<f4").tofile(folder / contract.voices.path)
-    tokens = "".join(f"{symbol} {number}\n" for symbol, number in material.vocab.items())
-    (folder / "tokens.txt").write_text(tokens, encoding="utf-8")
+    (folder / "tokens.txt").write_text(tokens(material.vocab), encoding="utf-8")
     if "lexicon.txt" in contract.files:
         (folder / "lexicon.txt").write_text(lexicon(material), encoding="utf-8")
     if "espeak-ng-data" in contract.files:
         import espeakng_loader
 
         shutil.copytree(espeakng_loader.get_data_path(), folder / "espeak-ng-data")
+
+
+def tokens(vocab: Mapping[str, int]) -> str:
+    """Return a line for each symbol: the symbol and its id."""
+    return "".join(f"{symbol} {number}\n" for symbol, number in vocab.items())
 
 
 def lexicon(material: Material) -> str:

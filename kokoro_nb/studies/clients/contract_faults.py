@@ -131,4 +131,5 @@ def _copy(good: Path, faulty: Path, change: Any) -> Path:
 
 
 def _deviations(folder: Path, client: str) -> tuple[str, ...]:
-    return tuple(str(one) for one in check_delivery(folder, client).deviations)
+    found = check_delivery(folder, client).deviations
+    return tuple(str(one) for one in found if one.rule != "checksum")  # which any change of a delivery fails

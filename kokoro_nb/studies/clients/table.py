@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from kokoro_nb.delivery.clients.any_acceptance import accept_any, speaker
+from kokoro_nb.delivery.clients.any_acceptance import accept_any, speaker, takes_text
 from kokoro_nb.delivery.clients.client_contract import STORED, Dtype
 from kokoro_nb.delivery.clients.client_delivery import deliver_to
 from kokoro_nb.delivery.clients.client_programs import ClientEnded, Request
@@ -20,6 +20,7 @@ NAMES = tuple(
     one.client if contract(one.client) is one else f"{one.client}=={one.known[0]}" for one in CONTRACTS
 )  # with the version where the name alone stands for another
 SYMBOLS = "hˈɛlO, wˈɜɹld."  # for what speaks, and for the probe
+TEXT = "Hello, world."  # for a client that takes no phonemes
 SIZES = Room(32, (3,))  # that they need
 
 
@@ -80,12 +81,12 @@ def client_table(
     for client in clients:
         rules, fed = contract(client), ""
         for dtype in dtypes:
-            about = (client, weights, dtype, speaker(client))
+            about = (client, weights, dtype, speaker(client, not rules.phonemes))
             if dtype not in rules.stored:
                 yield ClientTableRow(*about, "skip", reason=f"it reads no weights stored as {dtype}")
                 continue
             try:
-                fed = fed or fed_to_probe(client, SYMBOLS, Path(folder) / "probe", room=SIZES)["deviations"]
+                fed = fed or fed_to_probe(client, SYMBOLS, Path(folder) / "probe", room=SIZES, text=TEXT)["deviations"]
                 yield _spoken(kokoro, about, Path(folder) / "delivery", fed)
             except (InputError, ClientEnded) as error:
                 yield ClientTableRow(*about, "fail", reason=str(error))
@@ -94,7 +95,8 @@ def client_table(
 def _spoken(kokoro: Kokoro, about: tuple[str, str, Dtype, str], folder: Path, fed: str) -> ClientTableRow:
     client, _, dtype, _ = about
     made = deliver_to(kokoro, client, folder, dtype=dtype, force=True, room=sizes_for(client, SIZES))
-    requests, table = [Request(SYMBOLS, made.voices[0])], load_voice(kokoro, kokoro.default_voice)
+    said, route = (TEXT, "text") if takes_text(client) else (SYMBOLS, "codepoints")
+    requests, table = [Request(said, made.voices[0], route=route)], load_voice(kokoro, kokoro.default_voice)
     (row,) = accept_any(kokoro, client, folder, requests, [table])
     right = row.durations_right and fed == "none"
     return ClientTableRow(

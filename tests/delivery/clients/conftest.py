@@ -2,11 +2,18 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
+from kokoro.custom_stft import CustomSTFT
 
-from kokoro_nb.delivery.clients.client_delivery import deliver_to
+from kokoro_nb.delivery.clients.client_delivery import deliver_to, write_client
+from kokoro_nb.delivery.clients.known_clients import contract
+from kokoro_nb.delivery.clients.material import Material
+from kokoro_nb.models.architecture import full_config
 from kokoro_nb.models.kokoro import load_model
+from kokoro_nb.models.patches import class_patches
+from kokoro_nb.models.speaking import spread
 
 
 @pytest.fixture(scope="session")
@@ -31,3 +38,60 @@ def deliveries(voiced, tmp_path_factory):
         return made[key]
 
     return delivered
+
+
+class TinySpeaker(torch.nn.Module):
+    """Three inputs, durations, an inverse STFT: all that the rules look at, in a thousandth of Kokoro's time."""
+
+    def __init__(self, drawn=False):
+        super().__init__()
+        torch.manual_seed(0)
+        self.embedding = torch.nn.Embedding(178, 22)
+        self.stft, self.drawn = CustomSTFT(20, 5, 20), drawn
+
+    def forward(self, input_ids, style, speed):
+        lasting = torch.round((2 + (input_ids % 3).float()) / speed).clamp(min=1).long()
+        x = self.embedding(input_ids)[0, spread(lasting)] + style[:, :22]
+        x = x[:, None].expand(-1, 120, -1).reshape(-1, 22)
+        x = torch.cat([x, x[-1:]]).transpose(0, 1)[None]
+        magnitude = torch.exp(x[:, :11] - 3)
+        if self.drawn:
+            magnitude = magnitude * (1 + 0.1 * torch.randn_like(magnitude))
+        audio = self.stft.inverse(magnitude, torch.sin(x[:, 11:]))
+        return audio.reshape(input_ids.shape[0], -1).reshape(-1), lasting.reshape(-1)  # a size from elsewhere
+
+
+def _export(path, patches, **settings):
+    example = (torch.tensor([[0, 16, 43, 44, 0]]), torch.zeros(1, 256), torch.ones(1))
+    axes = {"input_ids": {1: "tokens"}, "waveform": {0: "samples"}, "duration": {0: "tokens"}}
+    names = {"input_names": ["input_ids", "style", "speed"], "output_names": ["waveform", "duration"]}
+    with class_patches(patches), torch.no_grad():
+        module = TinySpeaker(**settings).eval()
+        torch.onnx.export(module, example, str(path), dynamo=False, opset_version=17, dynamic_axes=axes, **names)
+
+
+@pytest.fixture(scope="session")
+def tiny_programs(tmp_path_factory):
+    """Return the folder of a speaker that keeps the contracts, one that is too quiet and one that draws."""
+    place = tmp_path_factory.mktemp("tiny")
+    _export(place / "good.onnx", ("exact_istft",))
+    _export(place / "quiet.onnx", ())
+    _export(place / "drawn.onnx", ("exact_istft",), drawn=True)
+    return place
+
+
+@pytest.fixture
+def made(tiny_programs, tmp_path):
+    """Return a function: client and source -> a folder of its own."""
+
+    def make(client, source="good"):
+        draw = np.random.default_rng(0)
+        voices = {name: 0.3 * draw.standard_normal((510, 256)).astype(np.float32) for name in ("alto", "bass")}
+        material = Material(
+            tiny_programs / f"{source}.onnx", {"vocab": full_config()["vocab"]}, voices, "float32", ("hello",)
+        )
+        folder = tmp_path / client.replace("=", "")
+        write_client(material, contract(client), folder)
+        return folder
+
+    return make
