@@ -121,7 +121,7 @@ def run_notebooks(
             clear_drafts(root / name)
         found = {name: None if fresh else reusable(root / name, run.key) for name, run in runs.items()}
         needed = needs({name: given[name] for name, kept in found.items() if kept is None})
-        if needed.notebooks:
+        if needed.large:
             needed.require_disk(root)
             jobs = needed.jobs(jobs)
         threads = max(1, (os.cpu_count() or 1) // jobs) if jobs > 1 else None

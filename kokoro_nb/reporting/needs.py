@@ -82,7 +82,7 @@ class Needs:
             free = shutil.disk_usage(_existing(folder)).free
             if free < more:
                 raise InputError(
-                    f"With these weights {self.notebooks} notebooks write up to {size_text(round(more))}, and "
+                    f"With these weights {_counted(self.notebooks)} up to {size_text(round(more))}, and "
                     f"{folder} has room for {size_text(free)}; make room, or choose another folder {option}."
                 )
 
@@ -109,6 +109,10 @@ def _bytes(weights: str) -> float:
     if path.is_dir():
         return sorted([SMALL_BYTES, *(each.stat().st_size for each in path.glob("*.*") if each.is_file())])[-1]
     return path.stat().st_size if path.is_file() else FULL_BYTES
+
+
+def _counted(notebooks: int) -> str:
+    return "1 notebook writes" if notebooks == 1 else f"{notebooks} notebooks write"
 
 
 def _existing(folder: Path) -> Path:

@@ -59,6 +59,6 @@ def test_a_disk_without_room_is_refused_before_anything_is_written(tmp_path, mon
     nbformat.write(notebook, tmp_path / "notebooks" / "01_a.ipynb")
     usage = shutil.disk_usage(tmp_path)._replace(free=10**6)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
-    with pytest.raises(InputError, match=r"1 notebooks write up to .*, and .* has room for 1\.0 MB; make room"):
+    with pytest.raises(InputError, match=r"1 notebook writes up to .*, and .* has room for 1\.0 MB; make room"):
         run_notebooks([], {"weights": "seeded"}, 1, tmp_path / "out", folder=tmp_path / "notebooks")
     assert [path.name for path in (tmp_path / "out").iterdir() if not path.name.startswith(".")] == []
