@@ -121,9 +121,8 @@ def run_notebooks(
             clear_drafts(root / name)
         found = {name: None if fresh else reusable(root / name, run.key) for name, run in runs.items()}
         needed = needs({name: given[name] for name, kept in found.items() if kept is None})
-        if needed.large:
-            needed.require_disk(root)
-            jobs = needed.jobs(jobs)
+        needed.require_disk(root)
+        jobs = needed.jobs(jobs)
         threads = max(1, (os.cpu_count() or 1) // jobs) if jobs > 1 else None
         progress = Progress({name: expected_seconds(run) for name, run in runs.items()}, jobs)
         if needed.large:

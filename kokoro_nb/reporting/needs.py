@@ -59,9 +59,9 @@ class Needs:
         """
         import psutil
 
-        free = psutil.virtual_memory().available
         if not self.large:  # any machine has that, and what is free for a moment says little
             return requested
+        free = psutil.virtual_memory().available
         if free < self.memory:
             raise InputError(
                 f"With these weights a notebook takes up to {size_text(round(self.memory))} of memory, and "
@@ -77,6 +77,8 @@ class Needs:
         InputError
             If one of them has less.
         """
+        if not self.large:  # a notebook for which the disk is too full then says so in its record
+            return
         more = self.disk - exports_bytes()  # what is there need not be written again
         for folder, option in ((cache_dir(), "with KOKORO_NB_CACHE"), (out_dir, "with --out")):
             free = shutil.disk_usage(_existing(folder)).free
