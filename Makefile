@@ -18,6 +18,8 @@ PARAMETERS := $(if $(WEIGHTS),-p weights $(WEIGHTS)) $(if $(WHISPER),-p whisper_
 test test-all report: export KOKORO_NB_CLIENTS ?= $(abspath $(CLIENTS))/bin/python
 test test-all report: export KOKORO_NB_NODE ?= $(abspath $(CLIENTS))/node_modules
 
+unexport PYTHONDONTWRITEBYTECODE  # else each of hundred processes compiles the package anew
+
 .PHONY: report test test-all mutants any-processor replay lab lint doctor clean
 
 report: $(VENV)/.installed ## run every notebook and render outputs/report/index.html

@@ -5,8 +5,10 @@ import sys
 
 import pytest
 
+FIRST = ["kokoro_nb.models.kokoro", "kokoro_nb.studies.decoder", "kokoro_nb.reporting.notebook_process"]
 
-@pytest.mark.parametrize("first", ["kokoro_nb.models.kokoro", "kokoro_nb.reporting.notebook_process"])
+
+@pytest.mark.parametrize("first", FIRST)
 def test_the_grammar_of_addresses_is_not_built(first):
     code = (
         f"import {first}, sys; from kokoro_nb.quick_imports import import_jsonschema; import_jsonschema();"
