@@ -261,7 +261,8 @@ class BudgetWatch:
             given = values[node.proto.output[0]] if node.proto.output[0] else None
             product = self.products.get(node.index)
             constant = self.file.constants.get(product.scale) if product else None
-            steps = self.steps.get(names[0] if names else ""), constant
+            left, right = ([*(self.steps.get(name) for name in names[:2]), None, None])[:2]
+            steps = left, right if constant is None else constant
             layer = layer_of(call, inputs, given, self.weights, self.rounded, steps)
             if layer is not None:
                 self._layer(layer, node)
