@@ -16,25 +16,25 @@
 | coremltools, AI Hub Models | 1e-5 above, 1e-10 below | test_a_silent_reference_is_not_forgiven |
 | coremltools | divides by the first axis | test_shape_does_not_matter |
 | AI Hub Models | epsilon in the place of the peak | test_no_epsilon_stands_where_the_peak_should |
-| ONNX Runtime's debugger | equal silence is 0 dB, equal sound 319 dB | test_what_is_equal_is_without_noise |
-| ONNX Runtime's debugger | an infinity raises or gives NaN | test_one_infinity_does_not_end_the_report |
-| ONNX Runtime's debugger | uint8 less its zero point wraps | test_unsigned_weights_do_not_wrap |
-| ONNX Runtime's debugger | KeyError without the float model | test_no_float_model_is_needed |
-| ONNX Runtime's debugger | pairs by endings of names | test_pairs_are_not_made_by_names |
+| ORT's debugger | equal silence is 0 dB, equal sound 319 dB | test_tool_traps.test_what_is_equal_is_without_noise |
+| ORT's debugger | an infinity raises or gives NaN | test_tool_traps.test_one_infinity_does_not_end_the_report |
+| ORT's debugger | uint8 less its zero point wraps | test_tool_traps.test_unsigned_weights_do_not_wrap |
+| ORT's debugger | KeyError without the float model | test_tool_traps.test_no_float_model_is_needed |
+| ORT's debugger | pairs by endings of names | test_tool_traps.test_pairs_are_not_made_by_names |
 | Neural Insights | each side scaled to 0 to 1 | test_scale_and_offset_matter |
-| Neural Insights | operators with NaN vanish | test_a_node_of_nan_does_not_vanish |
+| Neural Insights | operators with NaN vanish | test_tool_traps.test_a_node_of_nan_does_not_vanish |
 | Neural Insights | the first item of the batch | test_every_item_of_a_batch_counts |
 | AIMET | mean square error unscaled | test_width_does_not_matter |
-| AIMET | output 0 alone | test_every_output_of_a_node_counts |
+| AIMET | output 0 alone | test_tool_traps.test_every_output_of_a_node_counts |
 | PPQ | signal + 1e-7 | test_a_quiet_signal_is_not_drowned_in_an_epsilon |
 | PPQ | 4096 drawn elements | test_one_bad_channel_is_seen_among_many |
 | Polygraphy | wrong only beyond both tolerances | test_both_tolerances_are_not_needed |
 | Polygraphy | 2e-16 added to a right value of 0 | test_nothing_is_near_where_zero_is_right |
-| Polygraphy | validates no infinity unless asked | test_infinity_is_found_unasked |
+| Polygraphy | validates no infinity unless asked | test_tool_traps.test_infinity_is_found_unasked |
 | Polygraphy | means in float32 | test_squares_do_not_overflow |
 | Polygraphy | the peak is the largest, not the largest size | test_the_peak_of_a_negative_signal_is_a_size |
 | AutoCast | NaN is not above 512 | test_nan_is_never_below_a_threshold |
-| AutoCast | and so goes to float16 | test_nan_is_never_foreseen_to_fit_into_float16 |
+| AutoCast | and so goes to float16 | test_tool_traps.test_nan_is_never_foreseen_to_fit_into_float16 |
 | AutoCast | borders alone | test_float16_foresight.test_an_overflow_inside_is_reported_apart_from_one_at_the_border |
 | AutoCast | its result is never run | test_float16_mend.test_the_running_phase_stays_float32_by_itself |
 | onnx-diagnostic | NaN is made 1e10 | test_equal_nans_are_equal_and_told_as_such |
@@ -43,34 +43,17 @@
 | ONNX Runtime's float16 | constants cut | test_float16_mend.test_constants_are_not_cut |
 """
 
-import importlib.util
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
-from onnxruntime.quantization import qdq_loss_debug as debugger
 
-import kokoro_nb as nb
-from kokoro_nb.inspection.file_run import examined, relative_difference, relative_noise
-from kokoro_nb.inspection.float16_foresight import float16_foresight
+from kokoro_nb.inspection.file_run import relative_difference, relative_noise
 from kokoro_nb.inspection.idle_channels import idle
-from kokoro_nb.inspection.node_judgement import compared, judged_outputs
-from kokoro_nb.inspection.onnx_file import read_onnx
+from kokoro_nb.inspection.node_judgement import compared
 from kokoro_nb.inspection.rounding_limits import spacing
-from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, dtypes_of
 from kokoro_nb.inspection.whole_file import signal_to_noise
-
-_SPEC = importlib.util.spec_from_file_location("quantised_files", Path(__file__).with_name("quantised_files.py"))
-files = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(files)
-
-
-@pytest.fixture(scope="module")
-def quantised(tmp_path_factory):
-    return files.write(tmp_path_factory.mktemp("quantised"))
 
 
 def _compared(value, right, limit=1e-6):
@@ -220,16 +203,6 @@ def test_nan_is_never_below_a_threshold():
     assert value.is_wrong
 
 
-def test_unsigned_weights_do_not_wrap():
-    """ORT's debugger subtracts a zero point from uint8 in uint8: 5 - 128 is 133."""
-    assert np.uint8(5) - np.uint8(128) == 133
-    node = _node("DequantizeLinear", 3)
-    inputs = [np.array([5], np.uint8), np.float32(0.5), np.uint8(128)]
-    errors, exact = judged_outputs(OnnxCall(node, {"": 18}, dtypes_of(inputs)), inputs, [np.array([-61.5], np.float32)])
-    assert exact[0] == -61.5
-    assert not errors[0].is_wrong
-
-
 def test_a_cosine_is_no_distance():
     """ExecuTorch's compare_results also rounds the cosine: 5.7 degrees are 1.0, and so is any scale."""
     right = np.random.default_rng(0).standard_normal(1000)
@@ -283,69 +256,6 @@ def test_no_epsilon_stands_where_the_peak_should():
     assert signal_to_noise(bad, right) < 1
 
 
-def test_what_is_equal_is_without_noise():
-    """ORT's debugger holds norms above 2e-16: silence equal to silence is 0 dB, the worst of a list."""
-    theirs = debugger.compute_signal_to_quantization_noice_ratio
-    silence, sound = np.zeros(4), np.ones(4)
-    assert theirs(silence, silence) == 0.0 < theirs(sound, sound + 0.5)
-    assert theirs(sound, sound) == pytest.approx(319, abs=1)
-    assert signal_to_noise(silence, silence) == signal_to_noise(sound, sound) == np.inf
-
-
-@pytest.mark.filterwarnings("ignore:invalid value")
-def test_one_infinity_does_not_end_the_report(save, node):
-    """ORT's debugger takes the logarithm of what an infinity leaves: it raises, and no other activation has a row."""
-    sound, spoilt = np.ones(4), np.array([np.inf, 1, 1, 1])
-    with pytest.raises(ValueError, match="math domain"):
-        debugger.compute_signal_to_quantization_noice_ratio(sound, spoilt)
-    assert np.isnan(debugger.compute_signal_to_quantization_noice_ratio(spoilt, sound))
-    assert signal_to_noise(spoilt, sound) is None
-    nodes = [node("Exp", ["x"], ["e"], name="/exp"), node("Neg", ["x"], ["y"], name="/neg")]
-    report = nb.inspect(save(nodes, {"x": [2]}, ["e", "y"]), {"x": np.array([1000, 1], np.float32)})
-    assert [one.key for one in report.judgements] == ["/exp", "/neg"]
-    assert report.judgements[0].outputs[0].finite == 0.5
-
-
-def test_no_float_model_is_needed(quantised, tmp_path):
-    """ORT's debugger asks for activations of the float model."""
-    inputs = files.drawn_inputs(7)
-    debugger.modify_model_output_intermediate_tensors(quantised / "qdq.onnx", tmp_path / "tapped.onnx")
-    collected = debugger.collect_activations(str(tmp_path / "tapped.onnx"), [inputs])
-    with pytest.raises(KeyError, match="float"):
-        debugger.compute_activation_error(debugger.create_activation_matching(collected))
-    assert len(examined(read_onnx(quantised / "qdq.onnx"), inputs).budget.layers) == 4
-
-
-def test_pairs_are_not_made_by_names(quantised, tmp_path):
-    """Under other names of the same values ORT's debugger finds no activation; the budget is the same."""
-    model = onnx.load(quantised / "qdq.onnx")
-    kept = {one.name for one in (*model.graph.input, *model.graph.output)}
-    for one in model.graph.node:
-        for names in (one.input, one.output):
-            names[:] = [f"v{name}v" if name and name not in kept else name for name in names]
-    for one in model.graph.initializer:
-        one.name = f"v{one.name}v"
-    del model.graph.value_info[:]
-    path, inputs = tmp_path / "renamed.onnx", files.drawn_inputs(7)
-    onnx.save(model, path)
-    debugger.modify_model_output_intermediate_tensors(path, tmp_path / "tapped.onnx")
-    matched = debugger.create_activation_matching(debugger.collect_activations(str(tmp_path / "tapped.onnx"), [inputs]))
-    assert set(matched) <= kept
-    before, after = (examined(read_onnx(one), inputs).budget for one in (quantised / "qdq.onnx", path))
-    assert after.layers == before.layers
-    assert [one.level for one in after.values] == [one.level for one in before.values]
-
-
-def test_a_node_of_nan_does_not_vanish(save, node):
-    """Neural Insights leaves operators out whose error is NaN, so that the one that is worst is not in its list."""
-    errors = {"/log": float("nan"), "/neg": 1e-9}
-    assert [key for key, error in errors.items() if error == error] == ["/neg"]
-    nodes = [node("Log", ["x"], ["l"], name="/log"), node("Neg", ["x"], ["y"], name="/neg")]
-    report = nb.inspect(save(nodes, {"x": [2]}, ["l", "y"]), {"x": np.array([-1, 1], np.float32)})
-    assert report.first.key == "/log"
-    assert {one.key for one in report.worst()} == {"/log", "/neg"}
-
-
 def test_every_item_of_a_batch_counts():
     """Neural Insights compares the first item."""
     right = np.random.default_rng(0).standard_normal((3, 4))
@@ -354,16 +264,6 @@ def test_every_item_of_a_batch_counts():
     assert np.abs(value[0] - right[0]).max() == 0
     found = _compared(value, right)
     assert (found.is_wrong, found.worst) == (True, (2, 1))
-
-
-def test_every_output_of_a_node_counts():
-    """AIMET compares the first output."""
-    split = onnx.helper.make_node("Split", ["x"], ["a", "b"], axis=0, num_outputs=2)
-    inputs = [np.arange(4, dtype=np.float32)]
-    given = [inputs[0][:2], inputs[0][2:] + 1]
-    errors, exact = judged_outputs(OnnxCall(split, {"": 18}, dtypes_of(inputs)), inputs, given)
-    assert np.array_equal(given[0], exact[0])
-    assert [one.is_wrong for one in errors] == [False, True]
 
 
 def test_a_quiet_signal_is_not_drowned_in_an_epsilon():
@@ -380,19 +280,6 @@ def test_nothing_is_near_where_zero_is_right():
     assert (np.abs(value - right) / (np.abs(right) + 2.2e-16) < 1e-5).all()
     assert relative_difference(value, right) == np.inf
     assert relative_noise(value, right) == np.inf
-
-
-def test_infinity_is_found_unasked(save, node):
-    """Polygraphy's `validate` looks for NaN alone unless `check_inf` is set."""
-    from polygraphy.comparator import Comparator, IterationResult, RunResults
-
-    value = np.array([1, np.inf], np.float32)
-    run = RunResults([("a", [IterationResult({"y": value}, runner_name="a")])])
-    assert Comparator.validate(run)
-    assert not Comparator.validate(run, check_inf=True)
-    assert _compared(value, [1, 2]).is_wrong
-    path = save([node("Div", ["x", "k"], ["y"], name="/div")], {"x": [2]}, ["y"], {"k": np.array([1, 0], np.float32)})
-    assert nb.inspect(path, {"x": np.ones(2, np.float32)}).first.key == "/div"
 
 
 def test_squares_do_not_overflow():
@@ -416,14 +303,6 @@ def test_the_peak_of_a_negative_signal_is_a_size():
     assert relative_difference(value, right) == pytest.approx(1e-3)
 
 
-def test_nan_is_never_foreseen_to_fit_into_float16(save, node):
-    """AutoCast gives a node to float16 where its largest value is not above 512: that of NaN is not."""
-    nodes = [node("Log", ["x"], ["l"], name="/log"), node("Neg", ["l"], ["y"], name="/neg")]
-    found = float16_foresight(read_onnx(save(nodes, {"x": [2]}, ["y"])), {"x": np.array([2, 1], np.float32)})
-    assert not found[0].overflows
-    assert replace(found[0], headroom=float("nan")).overflows
-
-
 def test_small_values_are_not_near_by_themselves():
     """onnx-diagnostic divides by the right value + 1e-3: twice 1e-5 is off by 1 %."""
     right = np.full(4, 1e-5)
@@ -432,7 +311,3 @@ def test_small_values_are_not_near_by_themselves():
     assert relative_difference(value, right) == pytest.approx(1)
     limit = float(spacing(np.array(1e-5), np.dtype("float32")))
     assert _compared(value, right, limit).is_wrong
-
-
-def _node(kind, inputs):
-    return onnx.helper.make_node(kind, [f"i{k}" for k in range(inputs)], ["y"])
