@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Any
 
-TAIL = 4000  # bytes of what a process printed, in which the reason is looked for
-
 
 class PeerProcess:
     """At most one such process: another tool ends the one before, as does leaving the context.
@@ -88,7 +86,6 @@ class PeerProcess:
         assert self._process is not None
         assert self._printed is not None
         status = self._process.wait()
-        self._printed.seek(0, 2)
-        self._printed.seek(-min(TAIL, self._printed.tell()), 2)
+        self._printed.seek(0)
         lines = [line for line in self._printed.read().decode(errors="replace").splitlines() if line.strip()]
         return f"its process ended with {status}" + (f": {lines[-1][:200]}" if lines else "")

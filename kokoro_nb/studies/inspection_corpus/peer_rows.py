@@ -16,6 +16,7 @@ from kokoro_nb.studies.inspection_corpus.peer_process import PeerProcess
 from kokoro_nb.studies.inspection_corpus.saved_rows import saved_rows
 
 LIMIT = 180.0  # seconds for one tool on one file
+RENAMED = "_other_names"
 DELEGATE = "DELEGATE_CALL"  # how ExecuTorch's Inspector calls all that is in a delegate
 Outcome = Literal["exact", "other node", "false alarm", "nothing", "false number", "fails", "format", "skip"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
@@ -23,18 +24,33 @@ OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 @dataclass(frozen=True)
 class Peer:
-    """Another tool: its name, the module that has to be there, and the ends of the files that it takes."""
+    """Another tool: its name, the module that has to be there, and the ends of the files that it takes.
+
+    Where values are renamed, those of the healthy file have other names, as another exporter would give them.
+    """
 
     name: str
     module: str
     takes: tuple[str, ...]
     reason: str = ""
+    renamed: bool = False
+
+    @property
+    def tool(self) -> str:
+        """Its name in `peer_tools`."""
+        return self.name.removesuffix(RENAMED)
+
+    def healthy(self, fault: PlantedFault, folder: Path) -> Path:
+        """Return the file that it may compare with."""
+        return renamed(fault.healthy, folder / "renamed.onnx") if self.renamed else fault.healthy
 
 
 PEERS: tuple[Peer, ...] = (
     Peer("kokoro_nb", "kokoro_nb", (".onnx", ".pt2", ".pte", ".mlpackage")),
     Peer("ort_debug", "onnxruntime", (".onnx",)),
     Peer("polygraphy", "polygraphy", (".onnx",)),
+    Peer(f"polygraphy{RENAMED}", "polygraphy", (".onnx",), renamed=True),
+    Peer(f"kokoro_nb{RENAMED}", "kokoro_nb", (".onnx",), renamed=True),
     Peer("onnx_diagnostic", "onnx_diagnostic", (".onnx",)),
     Peer("executorch_inspector", "executorch", (".pte",)),
     Peer(
@@ -88,7 +104,7 @@ class PeerRow:
     @property
     def sound(self) -> bool:
         """Whether nothing is wrong with this package's own answer; another tool's is only recorded."""
-        return self.peer != "kokoro_nb" or self.outcome in ("exact", "format")
+        return not self.peer.startswith("kokoro_nb") or self.outcome in ("exact", "format")
 
 
 def peer_cases() -> tuple[PeerCase, ...]:
@@ -122,12 +138,13 @@ def peer_row(case: PeerCase, process: PeerProcess) -> PeerRow:
     with tempfile.TemporaryDirectory() as folder:
         path = fault.path(Path(folder))
         planted = fault.planted(path)
-        if peer.name == "kokoro_nb":
-            found = named(fault, fault.inspected(path))
+        healthy = peer.healthy(fault, Path(folder))
+        if peer.tool == "kokoro_nb":
+            found = named(fault, fault.inspected(path, healthy))
             return PeerRow(*about, planted, found, _outcome(found, planted), "")
-        answer, words = _asked(peer.name, fault, path, process)
+        answer, words = _asked(peer.tool, fault, path, healthy, process)
         right = _operator(path, planted) if path.suffix == ".pte" else planted
-    before, _ = _of_healthy(peer.name, fault.base, process)
+        before, _ = _of_healthy(peer, fault.base, process)
     if answer is None:
         return PeerRow(*about, planted, "", "fails", words + ("; of the healthy file, too" if before is None else ""))
     return PeerRow(*about, planted, *_judged(fault, right, answer, before))
@@ -153,20 +170,39 @@ def _outcome(found: str, right: str) -> Outcome:
     return "exact" if found == right else "other node" if found else "nothing"
 
 
-def _asked(tool: str, fault: PlantedFault, path: Path, process: PeerProcess) -> tuple[Any, str]:
+def _asked(tool: str, fault: PlantedFault, path: Path, healthy: Path, process: PeerProcess) -> tuple[Any, str]:
     """Return the answer of a tool for one file, and why there is none."""
     with tempfile.TemporaryDirectory() as folder:
         values = Path(folder) / "values.npz"
         np.savez(values, **fault.inputs)
-        told = {"base": fault.base, "planted": str(path), "healthy": str(fault.healthy), "values": str(values)}
+        told = {"base": fault.base, "planted": str(path), "healthy": str(healthy), "values": str(values)}
         return process.ask(tool, told, LIMIT)
 
 
 @lru_cache
-def _of_healthy(tool: str, base: str, process: PeerProcess) -> tuple[Any, str]:
+def _of_healthy(peer: Peer, base: str, process: PeerProcess) -> tuple[Any, str]:
     """Return what it answers for the file without a fault: the control."""
     fault = PlantedFault(base, next(iter(KINDS)), 0)
-    return _asked(tool, fault, fault.healthy, process)
+    with tempfile.TemporaryDirectory() as folder:
+        return _asked(peer.tool, fault, fault.healthy, peer.healthy(fault, Path(folder)), process)
+
+
+def renamed(path: Path, copy: Path) -> Path:
+    """Write an ONNX file with other names for all values but inputs and outputs, and return where."""
+    import onnx
+
+    model = onnx.load(path)
+    kept = {one.name for one in (*model.graph.input, *model.graph.output)}
+    known = {name for one in model.graph.node for name in one.output} | {one.name for one in model.graph.initializer}
+    other = {name: f"value_{k}" for k, name in enumerate(sorted(known - kept - {""}))}
+    for one in model.graph.initializer:
+        one.name = other.get(one.name, one.name)
+    for node in model.graph.node:
+        for names in (node.input, node.output):
+            names[:] = [other.get(name, name) for name in names]
+    del model.graph.value_info[:]
+    onnx.save(model, copy)
+    return copy
 
 
 def _operator(path: Path, key: str) -> str:

@@ -90,6 +90,8 @@ def test_other_tools_are_asked_the_same_and_what_they_cannot_do_has_a_reason(tmp
     process.close()
     own = row("kokoro_nb", "attention-pt2", "axis")
     assert (own.outcome, own.sound) == ("exact", True)
+    other = row("kokoro_nb_other_names", "attention-dynamo_onnx", "axis")
+    assert (other.outcome, other.named) == ("exact", asked.planted)
     total = {one["peer"]: one for one in summed([asked, mac, own])}
     assert (total["ort_debug"]["exact"], total["coremltools"]["skip"], total["kokoro_nb"]["of"]) == (1, 1, 1)
     assert not replace(own, outcome="other node").sound
