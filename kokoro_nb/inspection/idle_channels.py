@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from kokoro_nb.inspection.node_judgement import is_float
+from kokoro_nb.inspection.saved_progress import Gathering
 from kokoro_nb.markup import number
 
 LEAST = 16  # elements of a channel; a few may well be alike by chance
@@ -95,10 +96,7 @@ class ViewedNode(Protocol):
         """What it gives."""
 
 
-GATHERED = ("found", "known", "fixed")
-
-
-class ChannelWatch:
+class ChannelWatch(Gathering):
     """Looks at the channels while nodes pass one after the other.
 
     Parameters
@@ -116,21 +114,13 @@ class ChannelWatch:
         What is made of constants alone, such as weights that were integers.
     """
 
+    gathered = ("found", "known", "fixed")
+
     def __init__(self, constants: Container[str] = ()) -> None:
         self.constants = constants
         self.found: list[IdleChannels] = []
         self.known: dict[str, tuple[int, frozenset[int], frozenset[tuple[int, int]]]] = {}
         self.fixed: set[str] = set()
-
-    @property
-    def state(self) -> dict[str, Any]:
-        """What was gathered so far, for `restore`; the next node changes it."""
-        return {name: getattr(self, name) for name in GATHERED}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state of the same file."""
-        for name in GATHERED:
-            setattr(self, name, state[name])
 
     def see(self, node: ViewedNode, values: Mapping[str, Any], own: Mapping[str, np.ndarray] | None = None) -> None:
         """Take in one node.

@@ -16,6 +16,7 @@ from kokoro_nb.inspection.integer_products import integer_products
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers
 from kokoro_nb.inspection.quantised_layers import Operand, QuantisedLayer, layer_of
+from kokoro_nb.inspection.saved_progress import Gathering
 from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, Value, dtypes_of, widened
 from kokoro_nb.inspection.semantics.operator_semantics import NotDefined, computed
 from kokoro_nb.inspection.semantics.quantised import BEFORE_ROUNDING, RANGES, scales_spread
@@ -184,10 +185,7 @@ class _Result:
     exact: np.ndarray
 
 
-GATHERED = ("layers", "values", "weights", "rounded", "results", "steps")
-
-
-class BudgetWatch:
+class BudgetWatch(Gathering):
     """Gathers the budget while nodes pass one after the other, and keeps no more than what later nodes read.
 
     Parameters
@@ -197,6 +195,8 @@ class BudgetWatch:
     nodes : tuple of OnnxNode
         Its nodes in order.
     """
+
+    gathered = ("layers", "values", "weights", "rounded", "results", "steps")
 
     def __init__(self, file: OnnxFile, nodes: tuple[OnnxNode, ...]) -> None:
         self.file = file
@@ -213,16 +213,6 @@ class BudgetWatch:
     def budget(self) -> QuantisationBudget:
         """What was found so far."""
         return QuantisationBudget(tuple(self.layers), tuple(self.values))
-
-    @property
-    def state(self) -> dict[str, Any]:
-        """What was gathered so far, for `restore`; the next node changes it."""
-        return {name: getattr(self, name) for name in GATHERED}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state of the same file."""
-        for name in GATHERED:
-            setattr(self, name, state[name])
 
     def see(self, node: OnnxNode, values: Mapping[str, Value]) -> None:
         """Take in one node with what it reads and gives on the runtime."""
@@ -261,7 +251,8 @@ class BudgetWatch:
             given = values[node.proto.output[0]] if node.proto.output[0] else None
             product = self.products.get(node.index)
             constant = self.file.constants.get(product.scale) if product else None
-            steps = self.steps.get(names[0] if names else ""), constant
+            left, right = ([*(self.steps.get(name) for name in names[:2]), None, None])[:2]
+            steps = left, right if constant is None else constant
             layer = layer_of(call, inputs, given, self.weights, self.rounded, steps)
             if layer is not None:
                 self._layer(layer, node)

@@ -116,6 +116,7 @@ def layer_of(
         return QuantisedLayer(
             "QDQ", left, right, product, bias, np.asarray(widened(given)), gain=call.get("alpha", 1.0)
         )
+    names = [name if k == 0 or name in rounded else "" for k, name in enumerate(names)]  # of activations alone
     maker = _MAKERS.get((call.domain, call.node.op_type))
     return None if maker is None else maker(call, names, [*inputs, *[None] * 8], np.asarray(given), steps)
 
@@ -141,7 +142,7 @@ def _qlinear_conv(call: OnnxCall, names: list[str], given: list[Value], y: np.nd
 
 def _qlinear_matmul(call: OnnxCall, names: list[str], given: list[Value], y: np.ndarray, _: Any) -> QuantisedLayer:
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = given[:8]
-    left, right = _integers(a, a_scale, a_zero, -2, names[0]), _integers(b, b_scale, b_zero, -1)
+    left, right = _integers(a, a_scale, a_zero, -2, names[0]), _integers(b, b_scale, b_zero, -1, names[3])
     step = (np.asarray(y_scale, np.float64), y_zero, y.dtype)
     return QuantisedLayer("QOperator", left, right, np.matmul, 0.0, y.astype(np.float64), step)
 
@@ -171,7 +172,8 @@ def _integer_product(
     conv = call.node.op_type == "ConvInteger"
     x_scale, w_scale = (np.asarray(1.0 if one is None else one, np.float64) for one in scales)
     steps = w_scale.reshape(-1) if w_scale.size > 1 else w_scale.reshape(())
-    left, right = _integers(x, x_scale, x_zero, -2, names[0]), _integers(w, steps, w_zero, 0 if conv else -1)
+    left = _integers(x, x_scale, x_zero, -2, names[0])
+    right = _integers(w, steps, w_zero, 0 if conv else -1, names[1])
     unit = x_scale * (steps.reshape(1, -1, *[1] * (x.ndim - 2)) if conv and steps.ndim else steps)
     return QuantisedLayer(
         "dynamic", left, right, (lambda a, b: convolved(call, a, b)) if conv else np.matmul, 0.0, y * unit
@@ -180,7 +182,8 @@ def _integer_product(
 
 def _to_float(call: OnnxCall, names: list[str], given: list[Value], y: np.ndarray, _: Any) -> QuantisedLayer:
     a, b, a_scale, b_scale, a_zero, b_zero, bias = given[:7]
-    left, right = _integers(a, a_scale, a_zero, -2, names[0]), _integers(b, b_scale, b_zero, -1)
+    left = _integers(a, a_scale, a_zero, -2, names[0])
+    right = _integers(b, b_scale, b_zero, -1, names[1])
     return QuantisedLayer("dynamic", left, right, np.matmul, 0.0 if bias is None else bias, y.astype(np.float64))
 
 

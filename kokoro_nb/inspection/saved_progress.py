@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,6 +16,28 @@ from kokoro_nb.storage import atomic, cache_dir, checksums, digest, file_digest
 
 EVERY = 15.0  # seconds between two savings; what takes less is not saved at all
 PACKAGES = ("numpy", "onnx", "onnxruntime")
+
+
+class Gathering:
+    """What gathers something while nodes pass one after the other, and can be saved on the way.
+
+    Attributes
+    ----------
+    gathered : tuple of str
+        Names of the attributes that the next node changes.
+    """
+
+    gathered: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What was gathered so far, for `restore`; the next node changes it."""
+        return {name: getattr(self, name) for name in self.gathered}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state of the same file."""
+        for name in self.gathered:
+            setattr(self, name, state[name])
 
 
 @dataclass

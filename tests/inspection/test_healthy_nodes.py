@@ -1,8 +1,5 @@
 """Every node test of onnx that ONNX Runtime runs: no alarm is raised on it, but for what is known to differ."""
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import onnx
 import pytest
@@ -14,10 +11,7 @@ from kokoro_nb.inspection.node_judgement import judged_outputs
 from kokoro_nb.inspection.onnx_session import run_session, session_of
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, dtypes_of
 from kokoro_nb.inspection.semantics.operator_semantics import NotDefined
-
-_SPEC = importlib.util.spec_from_file_location("backend_node_cases", Path(__file__).with_name("backend_node_cases.py"))
-oracle = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(oracle)
+from kokoro_nb.studies.inspection_corpus.node_tests import cases_of, module_names
 
 QUICK = (
     *("batch_normalization", "clip", "conv", "convtranspose", "cumsum", "dynamicquantizelinear", "exp", "gelu", "gemm"),
@@ -57,7 +51,7 @@ def _alarms(modules, newest=24):
     """Return the cases that were judged, and those of them in which something is called wrong."""
     judged, alarms = set(), {}
     for module in modules:
-        for case in oracle.cases_of(module, original=True)[0]:
+        for case in cases_of(module, original=True)[0]:
             given = iter(case.inputs)
             values = [next(given) if name else None for name in case.node.input]
             if any(isinstance(value, list) for value in values):
@@ -96,7 +90,7 @@ def test_no_alarm_is_raised_on_what_a_runtime_does_right():
 
 @pytest.mark.slow
 def test_no_alarm_is_raised_on_any_node_test():
-    judged, alarms = _alarms(name for name in oracle.module_names() if name not in ("ai_onnx_ml", "image_decoder"))
+    judged, alarms = _alarms(name for name in module_names() if name not in ("ai_onnx_ml", "image_decoder"))
     assert len(judged) > 1000
     assert set(alarms) <= set(DIFFERS), alarms
 

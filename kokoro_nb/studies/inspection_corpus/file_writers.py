@@ -98,6 +98,11 @@ def xnnpack_pte(module: Any, inputs: Inputs, folder: Path) -> Path:
 
 def quantised_pte(module: Any, inputs: Inputs, folder: Path) -> Path:
     """Write a program for ExecuTorch with int8 weights and activations on XNNPACK."""
+    return _pte(quantised_program(module, inputs), [xnnpack_partitioner()], folder / "quantised.pte")
+
+
+def quantised_program(module: Any, inputs: Inputs) -> Any:
+    """Return an exported program in the form from which XNNPACK takes int8, calibrated on its inputs."""
     with quietly():
         from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
             XNNPACKQuantizer,
@@ -109,7 +114,7 @@ def quantised_pte(module: Any, inputs: Inputs, folder: Path) -> Path:
         prepared = prepare_pt2e(_exported(module, inputs).module(), quantiser)
         prepared(*inputs.values())
         converted = convert_pt2e(prepared)
-    return _pte(_exported(converted, inputs), [xnnpack_partitioner()], folder / "quantised.pte")
+    return _exported(converted, inputs)
 
 
 def float32_mlpackage(module: Any, inputs: Inputs, folder: Path) -> Path:

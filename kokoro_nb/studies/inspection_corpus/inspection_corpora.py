@@ -1,24 +1,27 @@
-"""The corpora of inspection: healthy files of every form, planted faults, and files of which the blame is known."""
+"""The corpora of inspection: healthy files of every form, planted faults, known blame, and what it is held against."""
 
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.studies.inspection_corpus.blame_entries import KNOWN, KnownBlame
+from kokoro_nb.studies.inspection_corpus.budget_rows import QUANTISERS, BudgetRow, budget_row
 from kokoro_nb.studies.inspection_corpus.corrupted_entries import CORRUPTED
 from kokoro_nb.studies.inspection_corpus.corrupted_rows import CorruptedRow, corrupted_row, ends_of
 from kokoro_nb.studies.inspection_corpus.fault_entries import WANTED, PlantedFault, named, possible
+from kokoro_nb.studies.inspection_corpus.foresight_rows import FORESEEN, ForesightRow, foresight_row
+from kokoro_nb.studies.inspection_corpus.oracle_rows import OracleRow, oracle_entries, oracle_row
 from kokoro_nb.studies.inspection_corpus.peer_rows import PeerRow, peer_rows, peers_summed
 from kokoro_nb.studies.inspection_corpus.saved_rows import saved_rows
 from kokoro_nb.studies.inspection_corpus.zoo_entries import ZOO
 from kokoro_nb.studies.inspection_corpus.zoo_rows import ZooRow, zoo_row
 
-Corpus = Literal["zoo", "faults", "blame", "corrupted", "peers"]
-CORPORA: tuple[Corpus, ...] = ("zoo", "faults", "blame", "corrupted", "peers")
+Corpus = Literal["zoo", "faults", "blame", "corrupted", "peers", "oracle", "budget", "foresight"]
+CORPORA: tuple[Corpus, ...] = get_args(Corpus)
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class BlameRow:
         return self.right == self.said
 
 
-Row = ZooRow | FaultRow | BlameRow | CorruptedRow | PeerRow
+Row = ZooRow | FaultRow | BlameRow | CorruptedRow | PeerRow | OracleRow | BudgetRow | ForesightRow
 
 
 def run_corpus(
@@ -66,7 +69,7 @@ def run_corpus(
     Parameters
     ----------
     corpus : str
-        ``zoo``, ``faults``, ``blame``, ``corrupted`` or ``peers``.
+        ``zoo``, ``faults``, ``blame``, ``corrupted``, ``peers``, ``oracle``, ``budget`` or ``foresight``.
     only, folder, watch
         As for `saved_rows`.
     wanted : int
@@ -83,6 +86,12 @@ def run_corpus(
         return saved_rows(corpus, KNOWN, BlameRow, blame_row, only, folder, watch)
     if corpus == "corrupted":
         return saved_rows(corpus, CORRUPTED, CorruptedRow, corrupted_row, only, folder, watch)
+    if corpus == "oracle":
+        return saved_rows(corpus, oracle_entries(), OracleRow, oracle_row, only, folder, watch)
+    if corpus == "budget":
+        return saved_rows(corpus, QUANTISERS, BudgetRow, budget_row, only, folder, watch)
+    if corpus == "foresight":
+        return saved_rows(corpus, FORESEEN, ForesightRow, foresight_row, only, folder, watch)
     if corpus == "peers":
         return peer_rows(only, folder, watch)
     if corpus == "faults":
@@ -113,20 +122,27 @@ def summed(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Return a row for each kind of fault or of blame, with how many there are and how many are as they have to be.
 
     Of the zoo: how many nodes there are, how many were judged, and how many files were accused. Of damaged files: how
-    many of each kind ended in what.
+    many of each kind ended in what. Of what is held against something else: how many there are, and how many agree.
     """
     if rows and isinstance(rows[0], ZooRow):
-        zoo = [row for row in rows if isinstance(row, ZooRow)]
-        nodes, judged = (sum(getattr(row, name) for row in zoo) for name in ("nodes", "judged"))
-        return [{"files": len(zoo), "nodes": nodes, "judged": judged, "accused": sum(bool(row.alarms) for row in zoo)}]
+        accused = sum(bool(row.alarms) for row in rows if isinstance(row, ZooRow))
+        return [{"files": len(rows), **_added(rows, ("nodes", "judged")), "accused": accused}]
+    if rows and isinstance(rows[0], OracleRow | BudgetRow | ForesightRow):
+        of = {OracleRow: "cases", BudgetRow: "layers", ForesightRow: "nodes"}[type(rows[0])]
+        total = _added(rows, (of, "within"))
+        return [total | {"share": f"{total['within'] / total[of]:.1%}"}]
     if rows and isinstance(rows[0], CorruptedRow):
         return ends_of([row for row in rows if isinstance(row, CorruptedRow)])
     peers = [row for row in rows if isinstance(row, PeerRow)]
     if peers:
         return peers_summed(peers)
-    kinds = Counter(row.kind for row in rows if not isinstance(row, ZooRow))
-    sound = Counter(row.kind for row in rows if not isinstance(row, ZooRow) and row.sound)
+    of_kinds = [row for row in rows if isinstance(row, FaultRow | BlameRow)]
+    kinds, sound = Counter(row.kind for row in of_kinds), Counter(row.kind for row in of_kinds if row.sound)
     return [{"kind": kind, "right": sound[kind], "of": count} for kind, count in kinds.items()]
+
+
+def _added(rows: Sequence[Row], names: Sequence[str]) -> dict[str, int]:
+    return {name: sum(getattr(row, name) for row in rows) for name in names}
 
 
 def table_row(row: Row) -> dict[str, Any]:

@@ -1,40 +1,56 @@
 """The same planted faults for other tools: what each names, beside what an inspection names."""
 
-import json
-import subprocess
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from kokoro_nb.studies.inspection_corpus.fault_entries import BASES, KINDS, PlantedFault, named
+from kokoro_nb.studies.inspection_corpus.peer_process import PeerProcess
 from kokoro_nb.studies.inspection_corpus.saved_rows import saved_rows
 
 LIMIT = 180.0  # seconds for one tool on one file
-Outcome = Literal["exact", "other node", "nothing", "false number", "fails", "format", "skip"]
-OUTCOMES: tuple[Outcome, ...] = ("exact", "other node", "nothing", "false number", "fails", "format", "skip")
+RENAMED = "_other_names"
+DELEGATE = "DELEGATE_CALL"  # how ExecuTorch's Inspector calls all that is in a delegate
+Outcome = Literal["exact", "other node", "false alarm", "nothing", "false number", "fails", "format", "skip"]
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
 @dataclass(frozen=True)
 class Peer:
-    """Another tool: its name, the module that has to be there, and the ends of the files that it takes."""
+    """Another tool: its name, the module that has to be there, and the ends of the files that it takes.
+
+    Where values are renamed, those of the healthy file have other names, as another exporter would give them.
+    """
 
     name: str
     module: str
     takes: tuple[str, ...]
     reason: str = ""
+    renamed: bool = False
+
+    @property
+    def tool(self) -> str:
+        """Its name in `peer_tools`."""
+        return self.name.removesuffix(RENAMED)
+
+    def healthy(self, fault: PlantedFault, folder: Path) -> Path:
+        """Return the file that it may compare with."""
+        return renamed(fault.healthy, folder / "renamed.onnx") if self.renamed else fault.healthy
 
 
 PEERS: tuple[Peer, ...] = (
     Peer("kokoro_nb", "kokoro_nb", (".onnx", ".pt2", ".pte", ".mlpackage")),
     Peer("ort_debug", "onnxruntime", (".onnx",)),
     Peer("polygraphy", "polygraphy", (".onnx",)),
+    Peer(f"polygraphy{RENAMED}", "polygraphy", (".onnx",), renamed=True),
+    Peer(f"kokoro_nb{RENAMED}", "kokoro_nb", (".onnx",), renamed=True),
     Peer("onnx_diagnostic", "onnx_diagnostic", (".onnx",)),
     Peer("executorch_inspector", "executorch", (".pte",)),
     Peer(
@@ -72,8 +88,9 @@ class PeerRow:
     Attributes
     ----------
     outcome : str
-        ``exact``; ``other node``; ``nothing``; ``false number``: a figure or a pass for a node that gives what is not
-        finite; ``fails``; ``format``: it does not take the file; ``skip``: it is not installed, or cannot run here.
+        ``exact``; ``other node``; ``false alarm``: what it names, it names in the file without the fault, too;
+        ``nothing``; ``false number``: a figure or a pass for a node that gives what is not finite; ``fails``;
+        ``format``: it does not take the file; ``skip``: it is not installed, or cannot run here.
     """
 
     case: str
@@ -87,13 +104,14 @@ class PeerRow:
     @property
     def sound(self) -> bool:
         """Whether nothing is wrong with this package's own answer; another tool's is only recorded."""
-        return self.peer != "kokoro_nb" or self.outcome in ("exact", "format")
+        return not self.peer.startswith("kokoro_nb") or self.outcome in ("exact", "format")
 
 
 def peer_cases() -> tuple[PeerCase, ...]:
     """Return one fault of each kind in each file, for each tool."""
-    faults = [PlantedFault(base, kind, 0) for kind in KINDS for base in BASES]
-    return tuple(PeerCase(peer, fault) for peer in PEERS for fault in faults if _has_place(fault))
+    faults = [PlantedFault(base, kind, 0) for base in BASES for kind in KINDS]
+    planted = [fault for fault in faults if _has_place(fault)]
+    return tuple(PeerCase(peer, fault) for peer in PEERS for fault in planted)
 
 
 def _has_place(fault: PlantedFault) -> bool:
@@ -105,10 +123,11 @@ def peer_rows(
     only: Sequence[str] = (), folder: str | Path | None = None, watch: Callable[[Any], object] = lambda row: None
 ) -> tuple[PeerRow, ...]:
     """Run the tools, or take the rows that were made by the same code before; see `saved_rows`."""
-    return saved_rows("peers", peer_cases(), PeerRow, peer_row, only, folder, watch)
+    with PeerProcess() as process:
+        return saved_rows("peers", peer_cases(), PeerRow, lambda case: peer_row(case, process), only, folder, watch)
 
 
-def peer_row(case: PeerCase) -> PeerRow:
+def peer_row(case: PeerCase, process: PeerProcess) -> PeerRow:
     """Plant a fault and give the file to a tool."""
     fault, peer = case.fault, case.peer
     about = (case.name, peer.name, fault.kind)
@@ -119,26 +138,71 @@ def peer_row(case: PeerCase) -> PeerRow:
     with tempfile.TemporaryDirectory() as folder:
         path = fault.path(Path(folder))
         planted = fault.planted(path)
-        if peer.name == "kokoro_nb":
-            found = named(fault, fault.inspected(path))
+        healthy = peer.healthy(fault, Path(folder))
+        if peer.tool == "kokoro_nb":
+            found = named(fault, fault.inspected(path, healthy))
             return PeerRow(*about, planted, found, _outcome(found, planted), "")
+        answer, words = _asked(peer.tool, fault, path, healthy, process)
+        right = _operator(path, planted) if path.suffix == ".pte" else planted
+        before, _ = _of_healthy(peer, fault.base, process)
+    if answer is None:
+        return PeerRow(*about, planted, "", "fails", words + ("; of the healthy file, too" if before is None else ""))
+    return PeerRow(*about, planted, *_judged(fault, right, answer, before))
+
+
+def _judged(fault: PlantedFault, right: str, answer: Any, before: Any) -> tuple[str, Outcome, str]:
+    """Return what a tool names, what that is, and in words what else there is to say of it."""
+    named_here = str(answer["named"])
+    keys = [named_here, *answer["figures"]]
+    if fault.healthy.suffix == ".pte":  # the Inspector has one figure for instructions that it takes for one
+        keys = [right if right in key else key for key in keys]
+    found, *told = keys
+    if found and before is not None and named_here == before["named"]:
+        return found, "false alarm", "named in the healthy file, too"
+    outcome = _outcome(found, right)
+    figures = [one for key, one in zip(told, answer["figures"].values(), strict=True) if key == right]
+    if outcome != "exact" and fault.kind in ("overflowing_cast", "infinity_less_infinity", "masked") and figures:
+        return found, "false number", f"{figures[0]} for a result that is not finite"
+    return found, outcome, "the delegate as a whole" if DELEGATE in found else ""
+
+
+def _outcome(found: str, right: str) -> Outcome:
+    return "exact" if found == right else "other node" if found else "nothing"
+
+
+def _asked(tool: str, fault: PlantedFault, path: Path, healthy: Path, process: PeerProcess) -> tuple[Any, str]:
+    """Return the answer of a tool for one file, and why there is none."""
+    with tempfile.TemporaryDirectory() as folder:
         values = Path(folder) / "values.npz"
         np.savez(values, **fault.inputs)
-        answer, words = _asked(peer.name, fault, path, values)
-        if answer is None:
-            return PeerRow(*about, planted, "", "fails", words)
-        found = str(answer["named"])
-        right = _operator(path, planted) if path.suffix == ".pte" else planted
-        outcome = _outcome(right if right and right in found else found, right)
-        figures = {key: one for key, one in answer["figures"].items() if right in key}
-        if outcome != "exact" and fault.kind in ("overflowing_cast", "infinity_less_infinity", "masked") and figures:
-            outcome = "false number"
-            words = f"{next(iter(figures.values()))} for a result that is not finite"
-        return PeerRow(*about, planted, found, outcome, words)
+        told = {"base": fault.base, "planted": str(path), "healthy": str(healthy), "values": str(values)}
+        return process.ask(tool, told, LIMIT)
 
 
-def _outcome(found: str, planted: str) -> Outcome:
-    return "exact" if found == planted else "other node" if found else "nothing"
+@lru_cache
+def _of_healthy(peer: Peer, base: str, process: PeerProcess) -> tuple[Any, str]:
+    """Return what it answers for the file without a fault: the control."""
+    fault = PlantedFault(base, next(iter(KINDS)), 0)
+    with tempfile.TemporaryDirectory() as folder:
+        return _asked(peer.tool, fault, fault.healthy, peer.healthy(fault, Path(folder)), process)
+
+
+def renamed(path: Path, copy: Path) -> Path:
+    """Write an ONNX file with other names for all values but inputs and outputs, and return where."""
+    import onnx
+
+    model = onnx.load(path)
+    kept = {one.name for one in (*model.graph.input, *model.graph.output)}
+    known = {name for one in model.graph.node for name in one.output} | {one.name for one in model.graph.initializer}
+    other = {name: f"value_{k}" for k, name in enumerate(sorted(known - kept - {""}))}
+    for one in model.graph.initializer:
+        one.name = other.get(one.name, one.name)
+    for node in model.graph.node:
+        for names in (node.input, node.output):
+            names[:] = [other.get(name, name) for name in names]
+    del model.graph.value_info[:]
+    onnx.save(model, copy)
+    return copy
 
 
 def _operator(path: Path, key: str) -> str:
@@ -148,20 +212,6 @@ def _operator(path: Path, key: str) -> str:
     file = PteFile.read(path)
     number = int(key.split("/")[0].rsplit("_", 1)[1])
     return file.instructions.steps[number].label.split("::")[-1]
-
-
-def _asked(tool: str, fault: PlantedFault, path: Path, values: Path) -> tuple[Any, str]:
-    """Return the answer of a tool, and why there is none."""
-    module = f"{__package__}.peer_tools"
-    command = [sys.executable, "-m", module, tool, fault.base, str(path), str(fault.healthy), str(values)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=LIMIT, check=False)
-    except subprocess.TimeoutExpired:
-        return None, f"no answer in {LIMIT:.0f} s"
-    if done.returncode != 0:
-        lines = [line for line in done.stderr.splitlines() if line.strip()]
-        return None, (lines[-1] if lines else f"ended with {done.returncode}")[:200]
-    return json.loads(done.stdout.splitlines()[-1]), ""
 
 
 def peers_summed(rows: Sequence[PeerRow]) -> list[dict[str, Any]]:

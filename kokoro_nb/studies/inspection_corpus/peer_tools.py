@@ -1,13 +1,16 @@
-"""Other tools on one planted fault, each run as its own documentation says, in a process of its own.
+"""Other tools on planted faults, each run as its own documentation says, in a process of its own.
 
-Run as ``python -m kokoro_nb.studies.inspection_corpus.peer_tools TOOL BASE PLANTED HEALTHY INPUTS``, it prints as JSON
-what the tool names and the figure that it gives for the node that is wrong.
+Run as ``python -m kokoro_nb.studies.inspection_corpus.peer_tools TOOL``, it reads cases as lines of JSON (``base``,
+``planted``, ``healthy``, ``values``), and answers each by a line: what the tool names and the figures that it gives by
+node (``answer``), or why it failed (``error``).
 """
 
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -69,13 +72,11 @@ def ort_debug(_base: str, planted: Path, healthy: Path, inputs: Mapping[str, Any
 def onnx_diagnostic(base: str, planted: Path, _healthy: Path, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Run the exported program and the planted file side by side."""
     import onnx
-    import torch
     from onnx_diagnostic.reference import OnnxruntimeEvaluator
     from onnx_diagnostic.torch_onnx.sbs import run_aligned
 
-    module, given = _module(base)
-    program = torch.export.export(module, tuple(given.values()))
-    tensors = tuple(torch.from_numpy(np.asarray(one)) for one in inputs.values())
+    program = _program(base)
+    tensors = tuple(map(_tensor, inputs.values()))
     records = run_aligned(program, onnx.load(planted), OnnxruntimeEvaluator, args=tensors, exc=False, use_tensor=True)
     figures, wrong = {}, set()
     for one in records:
@@ -88,25 +89,15 @@ def onnx_diagnostic(base: str, planted: Path, _healthy: Path, inputs: Mapping[st
 
 def executorch_inspector(base: str, planted: Path, _healthy: Path, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Hold what the instructions of the planted file log against the exported program, by the gap that it takes."""
-    import torch
     from executorch.devtools import Inspector
-    from executorch.exir import to_edge_transform_and_lower
     from executorch.runtime import Runtime  # noqa: F401  (registers the kernels)
 
     from kokoro_nb.backends.executorch.tracing import EVENTS, TENSORS, run_logged
     from kokoro_nb.inspection.formats.pte_file import PteFile
-    from kokoro_nb.studies.inspection_corpus.file_writers import xnnpack_partitioner
 
-    module, given = _module(base)
-    program = torch.export.export(module, tuple(given.values()))
-    partitioner = [xnnpack_partitioner()] if "xnnpack" in base else []
-    edge = to_edge_transform_and_lower(program, partitioner=partitioner, generate_etrecord=True)
-    made = edge.to_executorch()
     with tempfile.TemporaryDirectory() as room:
         folder = Path(room)
-        record = made.get_etrecord()
-        record.update_representative_inputs([tuple(given.values())])
-        record.save(str(folder / "record.bin"))
+        (folder / "record.bin").write_bytes(_record(base))
         np.savez(folder / "inputs.npz", *inputs.values())
         file = PteFile.read(planted)
         run_logged(planted.resolve(), file.room(), folder, again=False)
@@ -121,12 +112,46 @@ def executorch_inspector(base: str, planted: Path, _healthy: Path, inputs: Mappi
     return {"named": named, "figures": {names: gap for gap, names in gaps}}
 
 
-def _module(base: str) -> tuple[Any, Any]:
+@cache
+def _program(base: str) -> Any:
+    """Return the exported program that a healthy file was made of."""
+    import torch
+
+    module, given = _module(base)
+    return torch.export.export(module, tuple(given.values()))
+
+
+def _module(base: str) -> Any:
     from kokoro_nb.studies.inspection_corpus.fault_entries import BASES
 
-    program = BASES[base].program
-    assert program is not None
-    return program(0)
+    made = BASES[base].program
+    assert made is not None
+    return made(0)
+
+
+@cache
+def _record(base: str) -> bytes:
+    """Return ExecuTorch's record of how the healthy program became a file."""
+    from executorch.exir import to_edge_transform_and_lower
+
+    from kokoro_nb.studies.inspection_corpus.file_writers import quantised_program, xnnpack_partitioner
+
+    module, given = _module(base)
+    program = quantised_program(module, given) if "quantised" in base else _program(base)
+    partitioner = [] if "portable" in base else [xnnpack_partitioner()]
+    made = to_edge_transform_and_lower(program, partitioner=partitioner, generate_etrecord=True).to_executorch()
+    record = made.get_etrecord()
+    record.update_representative_inputs([tuple(given.values())])
+    with tempfile.TemporaryDirectory() as room:
+        path = Path(room) / "record.bin"
+        record.save(str(path))
+        return path.read_bytes()
+
+
+def _tensor(value: Any) -> Any:
+    import torch
+
+    return torch.from_numpy(np.asarray(value))
 
 
 def _first(planted: Path, wrong: Iterable[str], figures: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,8 +175,18 @@ TOOLS: dict[str, Callable[[str, Path, Path, Mapping[str, Any]], dict[str, Any]]]
 }
 
 
+def _answered(tool: str, line: str) -> dict[str, Any]:
+    case = json.loads(line)
+    try:
+        with np.load(case["values"]) as stored:
+            values = dict(stored)
+        return {"answer": TOOLS[tool](case["base"], Path(case["planted"]), Path(case["healthy"]), values)}
+    except Exception as error:  # of whatever kind: that it failed on this file is what is recorded
+        return {"error": f"{type(error).__name__}: {error}"[:200]}
+
+
 if __name__ == "__main__":
-    tool, base, planted, healthy, values = sys.argv[1:]
-    with np.load(values) as stored:
-        answer = TOOLS[tool](base, Path(planted), Path(healthy), dict(stored))
-    print("\n" + json.dumps(answer, default=float))
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
+        os.dup2(2, 1)  # the tools print, too
+        for line in sys.stdin:
+            print(json.dumps(_answered(sys.argv[1], line), default=float), file=answers, flush=True)

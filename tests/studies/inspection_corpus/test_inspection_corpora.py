@@ -1,6 +1,7 @@
 """The corpora of inspection: a sample of each here, the whole where it is slow; rows are saved and taken up again."""
 
 import json
+import sys
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,10 @@ from kokoro_nb.inspection import inspect
 from kokoro_nb.studies.inspection_corpus import inspection_corpora as rows
 from kokoro_nb.studies.inspection_corpus import run_corpus, summed
 from kokoro_nb.studies.inspection_corpus.blame_entries import KNOWN
+from kokoro_nb.studies.inspection_corpus.budget_rows import QUANTISERS, budget_row
 from kokoro_nb.studies.inspection_corpus.fault_entries import PlantedFault, named
+from kokoro_nb.studies.inspection_corpus.foresight_rows import FORESEEN, foresight_row
+from kokoro_nb.studies.inspection_corpus.peer_process import PeerProcess
 from kokoro_nb.studies.inspection_corpus.peer_rows import PEERS, PeerCase, peer_row
 from kokoro_nb.studies.inspection_corpus.zoo_entries import ZOO
 
@@ -73,19 +77,73 @@ def test_faults_of_every_format_are_named_and_the_healthy_file_is_not_accused(ba
 def test_other_tools_are_asked_the_same_and_what_they_cannot_do_has_a_reason(tmp_path):
     peers = {one.name: one for one in PEERS}
 
+    process = PeerProcess()
+
     def row(peer, base, kind):
-        return peer_row(PeerCase(peers[peer], PlantedFault(base, kind, 0)))
+        return peer_row(PeerCase(peers[peer], PlantedFault(base, kind, 0)), process)
 
     asked = row("ort_debug", "attention-dynamo_onnx", "axis")
     assert (asked.outcome, asked.named) == ("exact", asked.planted)
     mac = row("coremltools", "attention-float32_mlpackage", "constant")
     assert (mac.outcome, "macOS" in mac.words) == ("skip", True)
     assert row("polygraphy", "attention-pt2", "constant").outcome == "format"
+    process.close()
     own = row("kokoro_nb", "attention-pt2", "axis")
     assert (own.outcome, own.sound) == ("exact", True)
+    other = row("kokoro_nb_other_names", "attention-dynamo_onnx", "axis")
+    assert (other.outcome, other.named) == ("exact", asked.planted)
     total = {one["peer"]: one for one in summed([asked, mac, own])}
     assert (total["ort_debug"]["exact"], total["coremltools"]["skip"], total["kokoro_nb"]["of"]) == (1, 1, 1)
     assert not replace(own, outcome="other node").sound
+
+
+ANSWERS = """
+import json, os, sys, time
+print("spoken", file=sys.stderr)
+for line in sys.stdin:
+    case = json.loads(line)
+    if case["do"] == "die":
+        print("bad kernel", file=sys.stderr, flush=True)
+        os._exit(3)
+    time.sleep(60 if case["do"] == "hang" else 0)
+    print(json.dumps({"answer": [os.getpid(), sys.argv[1]]}), flush=True)
+"""
+
+
+def test_a_tool_that_dies_or_hangs_costs_one_row_and_answers_the_next():
+    with PeerProcess((sys.executable, "-c", ANSWERS)) as process:
+
+        def ask(do, tool="a", limit=20.0):
+            return process.ask(tool, {"do": do}, limit)
+
+        (first, _), (again, _) = ask("answer")[0], ask("answer")[0]
+        assert first == again  # one process for many
+        assert ask("die") == (None, "its process ended with 3: bad kernel")
+        second, _ = ask("answer")[0]
+        assert ask("hang", limit=0.2) == (None, "no answer in 0 s")
+        third, _ = ask("answer")[0]
+        other, tool = ask("answer", "b")[0]
+        assert (len({first, second, third, other}), tool) == (4, "b")
+
+
+def test_layers_and_nodes_are_held_against_what_is_true(monkeypatch):
+    from kokoro_nb.studies.inspection_corpus import foresight_rows
+
+    qoperator = next(one for one in QUANTISERS if one.name == "qoperator_onnx")
+    few = replace(qoperator, files=tuple(one for one in qoperator.files if one.name.startswith("attention")))
+    row = budget_row(few)  # of which two layers multiply activations by activations
+    assert (row.layers, row.within, row.unpaired, row.sound) == (4, 4, 0, True)
+    (attention,) = (one for one in FORESEEN if one.name.startswith("attention"))
+    foreseen = foresight_row(attention)
+    assert (foreseen.within, foreseen.sound) == (foreseen.nodes, True)
+    assert foreseen.nodes > 15
+    real = foresight_rows.float16_foresight
+
+    def doubled(*given):
+        return tuple(replace(one, noise=2 * one.noise) for one in real(*given))
+
+    monkeypatch.setattr(foresight_rows, "float16_foresight", doubled)
+    assert foresight_row(attention).within == 0
 
 
 def test_rows_are_taken_up_again_and_damaged_ones_made_anew(tmp_path, monkeypatch):

@@ -10,62 +10,92 @@ import copy
 import inspect
 import pkgutil
 import types
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+ROOM = "onnx.backend.test.case.node"
 
-@dataclass
+
+@dataclass(frozen=True, eq=False)
 class NodeCase:
+    """One node with what goes in and what has to come out.
+
+    Attributes
+    ----------
+    module, name : str
+        Where it stands, and what it is called there.
+    node : onnx.NodeProto
+        The node.
+    opsets : dict of str to int
+        Which version of each domain it is of.
+    inputs, outputs : list
+        Arrays; lists for sequences, None for what is absent.
+    """
+
     module: str
     name: str
-    node: object
-    opsets: dict
-    inputs: list
-    outputs: list
+    node: Any
+    opsets: dict[str, int]
+    inputs: list[Any]
+    outputs: list[Any]
 
 
 class _Doubled(ast.NodeTransformer):
-    def __init__(self, rounded, original):
+    def __init__(self, rounded: bool, original: bool) -> None:
         self.rounded, self.original = rounded, original
 
-    def visit_Attribute(self, node):
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         self.generic_visit(node)
         if isinstance(node.value, ast.Name) and node.value.id == "np" and not self.original:
             node.attr = {"float32": "float64", "complex64": "complex128"}.get(node.attr, node.attr)
         return node
 
-    def visit_ClassDef(self, node):
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         self.generic_visit(node)
         node.bases = []  # their metaclass would register the case once more
         return node
 
-    def visit_Constant(self, node):
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
         if self.rounded and isinstance(node.value, float):
             node.value = float(np.float32(node.value))
         return node
 
 
-def module_names():
+def module_names() -> list[str]:
+    """Return the names of all modules of cases."""
     import onnx.backend.test.case.node as room
 
     return [info.name for info in pkgutil.iter_modules(room.__path__) if not info.name.startswith("_")]
 
 
-def cases_of(module, rounded=False, original=False):
-    """Return the cases of one module, and why some of its functions cannot be read so; `original`: in float32."""
+def cases_of(module: str, *, rounded: bool = False, original: bool = False) -> tuple[list[NodeCase], dict[str, str]]:
+    """Return the cases of one module, and why some of its functions cannot be read so.
+
+    Parameters
+    ----------
+    module : str
+        Of `module_names`.
+    rounded : bool
+        Round numbers in the source to float32.
+    original : bool
+        Leave everything in float32.
+    """
     import onnx
     import onnx.backend.test.case.node as room
 
-    path = f"{room.__path__[0]}/{module}.py"
+    path = f"{next(iter(room.__path__))}/{module}.py"
     with open(path, encoding="utf-8") as file:
         tree = _Doubled(rounded, original).visit(ast.parse(file.read()))
-    space = types.ModuleType(f"onnx.backend.test.case.node.{module}")
-    space.__package__ = "onnx.backend.test.case.node"
+    space = types.ModuleType(f"{ROOM}.{module}")
+    space.__package__ = ROOM
     exec(compile(tree, path, "exec"), space.__dict__)
-    found, broken = [], {}
+    found: list[NodeCase] = []
+    broken: dict[str, str] = {}
 
-    def expect(node, inputs, outputs, name, **more):
+    def expect(node: Any, inputs: Any, outputs: Any, name: str, **more: Any) -> None:
         if not isinstance(node, onnx.NodeProto):
             return
         imports = more.get("opset_imports")
@@ -75,7 +105,7 @@ def cases_of(module, rounded=False, original=False):
         given, right = (_arrays(copy.deepcopy(list(values))) for values in (inputs, outputs))
         found.append(NodeCase(module, name, node, opsets, given, right))
 
-    space.expect = expect
+    space.expect = expect  # type: ignore[attr-defined]
     for group in vars(space).copy().values():
         if not inspect.isclass(group) or group.__module__ != space.__name__:
             continue
@@ -89,19 +119,19 @@ def cases_of(module, rounded=False, original=False):
     return found, broken
 
 
-def _arrays(values):
+def _arrays(values: Iterable[Any]) -> list[Any]:
     """Return tensors of ONNX as arrays."""
     import onnx
 
     return [onnx.numpy_helper.to_array(one) if isinstance(one, onnx.TensorProto) else one for one in values]
 
 
-def distance(given, right):
+def distance(given: Any, right: Any) -> float:
     """Return the largest difference as a share of the largest right value: infinite where kind or shape differ."""
     if isinstance(right, list | tuple):
         if len(given) != len(right):
             return np.inf
-        return max((distance(g, r) for g, r in zip(given, right, strict=True)), default=0.0)
+        return float(np.max([distance(g, r) for g, r in zip(given, right, strict=True)], initial=0.0))
     if given is None or right is None:
         return 0.0 if given is right else np.inf
     given, right = np.asarray(given), np.asarray(right)
