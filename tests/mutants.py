@@ -5,7 +5,7 @@ place of the module by a process of its own, which runs the tests that mirror th
 Before that they have to pass with the module as it is: where they do not, every mutant would count as noticed. What no
 test notices is printed with its place, and counts against its room unless `EQUIVALENT` says why it is none.
 
-    python tests/mutants.py [--minutes 10] [--seed 0] [--rooms metrics verdicts] [--all]
+    python tests/mutants.py [--minutes 10] [--seed 0] [--rooms metrics verdicts] [--each 40] [--all]
 """
 
 import argparse
@@ -41,6 +41,7 @@ ROOMS: dict[str, dict[str, tuple[str, ...]]] = {  # room -> module -> its tests
         ),
         "kokoro_nb.locate.output_limit": ("tests/locate/test_output_limit.py",),
         "kokoro_nb.locate.patterns": ("tests/locate/test_patterns.py",),
+        "kokoro_nb.locate.rounding_families": ("tests/locate/test_rounding_families.py",),
     },
     "padding": {
         "kokoro_nb.models.static_buffers": ("tests/models/test_static_buffers.py",),
@@ -49,6 +50,7 @@ ROOMS: dict[str, dict[str, tuple[str, ...]]] = {  # room -> module -> its tests
     "delivery": {
         "kokoro_nb.delivery.chunks": ("tests/delivery/test_chunks.py",),
         "kokoro_nb.delivery.contract": ("tests/delivery/test_contract.py",),
+        "kokoro_nb.delivery.export": ("tests/delivery/test_export.py",),
     },
     "verdicts": {
         "kokoro_nb.findings": ("tests/test_findings.py",),
@@ -57,8 +59,12 @@ ROOMS: dict[str, dict[str, tuple[str, ...]]] = {  # room -> module -> its tests
     },
     "cache keys": {
         "kokoro_nb.cache_keys": ("tests/test_cache_keys.py",),
+        "kokoro_nb.backends.artefacts": ("tests/backends/test_artefact_cache.py",),
         "kokoro_nb.reporting.runs": ("tests/reporting/test_runs.py",),
     },
+}
+ONLY = {  # modules of which some functions alone belong to a room: the rest exports programs
+    "kokoro_nb.delivery.export": ("buckets", "runtime", "patches", "delivered", "delivered_folder", "_check"),
 }
 SKIPPED = ("core/RemoveDecorator", "core/ExceptionReplacer", "core/AddNot")  # not of what is measured, or of types
 VERDICTS, CONTRACT = "kokoro_nb.locate.verdicts", "kokoro_nb.delivery.contract"
@@ -144,12 +150,14 @@ class Place:
 
 
 def places(module: str, tests: tuple[str, ...]) -> Iterator[Place]:
-    """Yield every place of a module, but those of its annotations and imports."""
+    """Yield every place of a module, or of its functions in `ONLY`, but those of its annotations and imports."""
     from cosmic_ray.ast import ast_nodes, get_ast
     from cosmic_ray.plugins import get_operator, operator_names
 
     code = _code(module)
     nodes, lines = list(ast_nodes(get_ast(code))), code.splitlines()
+    some = [one for one in ast.walk(ast.parse(code)) if getattr(one, "name", None) in ONLY.get(module, ())]
+    wanted = {line for one in some for line in range(one.lineno, one.end_lineno + 1)} or range(len(lines) + 1)
     for name in operator_names():
         if name.startswith(SKIPPED):
             continue
@@ -160,7 +168,8 @@ def places(module: str, tests: tuple[str, ...]) -> Iterator[Place]:
         found = [start[0] for node in nodes for start, _ in operator.mutation_positions(node)]
         for occurrence, line in enumerate(found):
             text = lines[line - 1].strip()
-            if not text.startswith(("from ", "import ", "def ", ")")) and "| None" not in text:
+            skipped = text.startswith(("from ", "import ", "def ", ")")) or "| None" in text
+            if line in wanted and not skipped:
                 yield Place(module, tests, name, occurrence, line)
 
 
@@ -259,6 +268,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0, help="how long it may take (default: 10)")
     parser.add_argument("--seed", type=int, default=0, help="draws the sample (default: 0)")
     parser.add_argument("--rooms", nargs="+", choices=ROOMS, default=list(ROOMS), help="which (default: all)")
+    parser.add_argument("--each", type=int, default=sys.maxsize, metavar="N", help="at most so many of each room")
     parser.add_argument("--all", action="store_true", help="every mutant, however long it takes")
     arguments = parser.parse_args()
     _load_once()
@@ -276,6 +286,8 @@ def main() -> int:
             if mutant is None:
                 continue
             scores[room][1] += 1
+            if scores[room][1] >= arguments.each:
+                pools[room].clear()
             if not survives(mutant, seconds[mutant.module]):
                 scores[room][2] += 1
                 continue

@@ -18,6 +18,7 @@ from typing import Any
 
 from kokoro_nb.errors import ChecksError, InputError
 from kokoro_nb.markup import page, table
+from kokoro_nb.reporting.fault_table import record_checks
 from kokoro_nb.reporting.measured_faults import (
     FAULTS,
     MEASURE_FAULTS,
@@ -29,6 +30,7 @@ from kokoro_nb.reporting.measured_faults import (
 from kokoro_nb.reporting.runs import content_key
 from kokoro_nb.reporting.selection import find_notebooks, read_notebook
 from kokoro_nb.reporting.small_parameters import given_parameters
+from kokoro_nb.reporting.versions import commit, versions
 from kokoro_nb.storage import read_json, write_json
 
 SLICED = ("log", "nb", "study", "np", "display")
@@ -149,11 +151,14 @@ def check_faults(
     return list(found.values())
 
 
-def study_checks(notebooks: Sequence[str], folder: Path, kinds: str = "one") -> list[CheckedBy]:
+def study_checks(
+    notebooks: Sequence[str], folder: Path, kinds: str = "one", *, record: bool = False
+) -> list[CheckedBy]:
     """Return the rows of all checks of `notebooks`, from ``<notebook>.json`` in `folder` where they were studied.
 
     Each notebook's rows are written there as soon as they are known, and all of them as ``index.html``. A notebook is
-    studied again once it, the package, ``data/`` or the version of any package is no longer what it was then.
+    studied again once it, the package, ``data/`` or the version of any package is no longer what it was then. With
+    `record` they become part of the table that a report shows: see `fault_table`.
     """
     rows = []
     for path in find_notebooks(notebooks):
@@ -161,8 +166,14 @@ def study_checks(notebooks: Sequence[str], folder: Path, kinds: str = "one") -> 
         key = content_key(read_notebook(path), {**given_parameters(path), "kinds": kinds})
         known = read_json(saved, "the checks of a notebook") if saved.exists() else {}
         if not isinstance(known, dict) or known.get("key") != key:
-            known = {"key": key, "rows": [asdict(row) for row in check_faults(path.stem, kinds=kinds)]}
+            begun = time.process_time()
+            found = [asdict(row) for row in check_faults(path.stem, kinds=kinds)]
+            about = {"commit": commit(), "versions": versions(), "parameters": given_parameters(path)}
+            known = {"key": key, **about, "seconds": round(time.process_time() - begun), "rows": found}
             write_json(saved, known)
+        if record:
+            about = {name: value for name, value in known.items() if name != "key"}
+            record_checks({path.stem: about}, [one.stem for one in find_notebooks()])
         rows += [CheckedBy(**_tuples(each)) for each in known["rows"]]
         shown = table([row.as_dict() for row in rows], "The first fault that turns each check red")
         (folder / "index.html").write_text(page("Check against fault", [shown]), encoding="utf-8")
