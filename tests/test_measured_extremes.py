@@ -33,7 +33,7 @@ OTHER: dict[str, str] = {  # the rest of what is no measurement -> why NaN canno
     "min(a, b)": "lengths of axes",
     "max(before, after)": "how many elements are padded",
     "min(end, frame + utterance.after_stop)": "numbers of frames",
-    "min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())": "bytes",
+    "min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())": "sizes in bytes",
     "max((axis for axis in range(1, weight.ndim) if weight.shape[axis] > 1))": "numbers of axes",
     "max(map(len, turned))": "lengths of lists",
     "min(rows, key=len, default=[])": "the shortest list",

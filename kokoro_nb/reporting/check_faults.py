@@ -250,7 +250,7 @@ class _Run:
             made = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and node.id in cell.names}
             if isinstance(statement, ast.Assign) and self._measures(statement.value):
                 stored = {name for target in statement.targets for name in _stored(target)}
-                names |= {name: changed_result(cell.names[name], fault) for name in stored & made}
+                names |= _changed_together({name: cell.names[name] for name in stored if name in made}, fault)
             else:
                 body.append(statement)
         changed = replace(cell)
@@ -295,6 +295,15 @@ class _Run:
 def _shows(statement: ast.stmt) -> bool:
     value = statement.value if isinstance(statement, ast.Expr) else None
     return isinstance(value, ast.Call) and ast.unparse(value.func) in SHOWN
+
+
+def _changed_together(made: dict[str, Any], fault: str) -> dict[str, Any]:
+    """Return what one statement made with a fault: several figures as rows of a table, so that one may change alone."""
+    if len(made) > 1 and all(isinstance(value, float) for value in made.values()):
+        changed = changed_result(made, fault)
+        if isinstance(changed, dict) and changed.keys() == made.keys():
+            return changed
+    return {name: changed_result(value, fault) for name, value in made.items()}
 
 
 def _stored(target: ast.expr) -> list[str]:

@@ -13,7 +13,7 @@ from kokoro_nb.reporting.measured_faults import MEASURE_FAULTS
 CELLS = (
     "frames = 80\nout_dir = None",
     "import numpy as np\nimport kokoro_nb as nb\nfrom kokoro_nb.traces import parity\n"
-    "from types import SimpleNamespace\nstudy = SimpleNamespace(texts=lambda: ['a', 'b'])\n"
+    "from types import SimpleNamespace\nstudy = SimpleNamespace(texts=lambda: ['a', 'b'], heard=lambda: 3.52)\n"
     "log = nb.Logbook('01_toy', 'none', dict(frames=frames), out_dir)\nruns = []",
     "runs.append('before')\ny = np.linspace(-0.1, 0.1, 16)",
     "runs.append('after')\nsame, other = parity.compare(y, y.copy()), parity.compare(y, y[::-1].copy())",
@@ -25,7 +25,8 @@ CELLS = (
     "cost = nb.compare(y, y)\nnames = dict(cost=[name for name in vars(cost)])",
     "log.check('fields', 'It has its fields.', len(vars(cost)), len(names['cost']), '==')",
     "texts = study.texts()",
-    "log.check('texts', 'There are two.', len(texts), 2, '==')",
+    "log.check('texts', 'There are two.', len(texts), 2, '==')\nheard, said = study.heard(), study.heard()",
+    "log.check('apart', 'It is as long as was said.', abs(heard - said), 0.005)",
 )
 
 
@@ -57,6 +58,11 @@ def test_a_check_that_can_fail_is_turned_red_and_one_that_cannot_is_seen(rows):
 
 def test_a_result_that_no_measure_has_seen_is_changed_itself(rows):
     assert {"nothing where something was", "a row twice"} <= set(rows["texts", 1].killed_by)
+
+
+def test_of_two_figures_that_one_statement_made_one_may_change_alone(rows):
+    assert {"each row eight times the last", "each row an eighth of the last"} <= set(rows["apart", 1].killed_by)
+    assert "figures eight times as large" not in rows["apart", 1].killed_by
 
 
 def test_a_cell_in_which_nothing_is_measured_is_not_executed_again(folder):
