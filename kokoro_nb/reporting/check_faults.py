@@ -64,11 +64,6 @@ class CheckedBy:
     killed_by: tuple[str, ...] = ()
     stopped_by: tuple[str, ...] = ()
 
-    @property
-    def alive(self) -> bool:
-        """Return whether it passes whatever was planted so far."""
-        return self.verdict == "pass" and not self.killed_by
-
     def wants(self, fault: str, kinds: str) -> bool:
         """Return whether a fault is still to be tried on it; `kinds` as for `check_faults`."""
         if self.verdict != "pass" or kinds == "every":
@@ -102,7 +97,6 @@ class _Cell:
     is_parameters: bool
     names: dict[str, Any] = field(default_factory=dict)  # after the clean run
     measured: bool = False
-    seconds: float = 0.0
 
     def __post_init__(self) -> None:
         self.tree = ast.parse(self.source)
@@ -205,11 +199,10 @@ class _Run:
         names, late = self.names, {"log"}  # names that depend on what was measured
         for cell in self.cells:
             install()
-            before, begun = measured_calls(), time.perf_counter()
+            before = measured_calls()
             for key, each in self._findings(cell, names, strict=True).items():
                 about = (each.statement, each.backend or "", each.verdict)
                 found[key] = CheckedBy(self.name, *key, *about)
-            cell.seconds = time.perf_counter() - begun
             cell.measured = measured_calls() > before or bool(cell.uses & late)
             late |= cell.makes if cell.measured else set()
             cell.names = {name: names[name] for name in cell.makes if name in names}

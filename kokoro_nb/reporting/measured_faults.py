@@ -118,6 +118,10 @@ def _times(value: Any, factor: float) -> Any:
     return _changed(value, lambda one: one * factor if _is_figure(one) else one, 0)
 
 
+def _infinite(value: Any) -> Any:
+    return _one(value, np.inf) if isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.size else value
+
+
 def _failed(value: Any) -> Any:
     """Return a result with a field for a failure, which is empty, as one that failed."""
     if not dataclasses.is_dataclass(value) or isinstance(value, type) or vars(value).get("failure", "") is not None:
@@ -148,6 +152,7 @@ RESULT_FAULTS: Mapping[str, Value] = {
     "something where nothing was": _added,
     "nothing where something was": lambda value: type(value)() if type(value) in (list, tuple, dict) else value,
     "lists without rows": lambda value: type(value)() if type(value) in (list, tuple) else value,
+    "infinity in one element": _infinite,
     "no result": lambda value: None if dataclasses.is_dataclass(value) and not isinstance(value, type) else value,
     NAN_FIGURES: lambda value: value * np.nan if _is_figure(value) else value,
     "a failure": lambda value: "it failed" if value is None else value,

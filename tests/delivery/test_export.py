@@ -101,14 +101,15 @@ def test_a_runtime_that_is_absent_is_named_first(absent, monkeypatch, tmp_path):
         deliver(KOKORO, replace(REQUEST, **{"host": "onnxruntime", absent: "eager"}), tmp_path / "new")
 
 
-@pytest.mark.parametrize("whole", [True, False])
-def test_what_is_whole_in_the_cache_is_not_made_again(whole, monkeypatch, tmp_path):
+@pytest.mark.parametrize("state", ["whole", "damaged", "absent"])
+def test_what_is_whole_in_the_cache_is_not_made_again(state, monkeypatch, tmp_path):
     monkeypatch.setenv("KOKORO_NB_CACHE", str(tmp_path))
     place = folder()
-    place.mkdir(parents=True)
-    (place / "old").write_text("")
+    if state != "absent":
+        place.mkdir(parents=True)
+        (place / "old").write_text("")
     made = []
-    monkeypatch.setattr(export, "is_whole", lambda path: whole and path == place)
+    monkeypatch.setattr(export, "is_whole", lambda path: state == "whole" and path == place)
     monkeypatch.setattr(export, "deliver", lambda kokoro, request, path: made.append((request, path, place.exists())))
     assert export.delivered(KOKORO, REQUEST) == place
-    assert made == ([] if whole else [(REQUEST, place, False)])
+    assert made == ([] if state == "whole" else [(REQUEST, place, False)])

@@ -97,9 +97,8 @@ def test_an_investigation_says_that_tapping_and_history_change_nothing(log):
 @pytest.mark.parametrize(("verdict", "recorded"), [("pass", "pass"), ("unknown", "unknown")])
 def test_a_diagnosis_by_bisection_is_one_finding(tmp_path, verdict, recorded):
     log = Logbook("01_x", "mini", {}, tmp_path)
-    found = Diagnosis(
-        "tvm", "bisection", "a delegate", verdict, (), "what was found", bisection=Bisection("tvm", 2, ())
-    )
+    given = ("tvm", "bisection", "a delegate", verdict, (), "what was found")
+    found = Diagnosis(*given, bisection=Bisection("tvm", 2, ()), output=SimpleNamespace(verdict=verdict))
     log.record(found, "The net")
     assert [(one.kind, one.verdict) for one in log.findings] == [("bisection", recorded)]
 

@@ -8,7 +8,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from kokoro_nb import cache_keys
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting import runs
-from kokoro_nb.reporting.run_outcome import Status, outcome
+from kokoro_nb.reporting.run_outcome import RunOutcome, Status, outcome
 from kokoro_nb.reporting.runs import (
     SECONDS,
     RunRecord,
@@ -144,6 +144,18 @@ def test_what_still_runs_where_nobody_is_at_work_was_abandoned(tmp_path, folder,
         assert [run.status for run in read_runs(tmp_path)] == ["running"]
     (run,) = read_runs(tmp_path)
     assert (run.status, run.reason) == ("abandoned", outcome("abandoned").reason)
+
+
+def test_a_run_that_has_ended_takes_as_long_as_is_said_or_as_it_did(passed):
+    how = RunOutcome("failed", "it stopped", "NameError")
+    assert passed.ended(how, 2.5).seconds == 2.5
+    assert passed.ended(how, 0.0).seconds == 0.0
+    found = passed.ended(how)
+    assert (found.seconds, found.status, found.reason, found.error) == (
+        passed.seconds,
+        *("failed", "it stopped"),
+        "NameError",
+    )
 
 
 def test_records_are_listed_by_name(tmp_path, passed):
