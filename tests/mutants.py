@@ -124,6 +124,10 @@ EQUIVALENT: dict[tuple[str, str], str] = {  # (module, changed line) -> why noth
     ): "the slow way gives the same",
     (
         "kokoro_nb.traces.statistics",
+        'return float(20 * (np.log10(limit) - np.log10(peak))) if peak >= 0 else float("inf")',
+    ): "less than the logarithm of 0 is the same infinity",
+    (
+        "kokoro_nb.traces.statistics",
         "if not (np.isfinite(least) and np.isfinite(most) and _COMMON[0] < max(-least, most) is _COMMON[1]):",
     ): "the slow way gives the same",
     (

@@ -58,6 +58,12 @@ def test_each_check_can_fail(log, bad, kind):
         log.close()
 
 
+def test_what_is_not_finite_is_a_sick_export_without_a_limit_too(log):
+    log.record(row([1, 1, 1, np.nan]), "The decoder")
+    assert [one.verdict for one in log.findings if one.diagnosis is not None] != []
+    assert ("finite", "fail") in verdicts(log)
+
+
 def test_an_absent_runtime_is_one_skip(log):
     log.record(SurveyRow("tvm", absent="not installed."), "The decoder", 1e-4)
     assert verdicts(log) == [("runs", "skip")]

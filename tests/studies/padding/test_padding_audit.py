@@ -80,6 +80,23 @@ def test_what_rounding_may_change_is_no_leak(step, names, inputs):
     assert all(leak.change == pytest.approx(step, rel=0.01) for leak in leaks)
 
 
+def test_the_share_that_changed_is_of_what_is_beyond_the_limit_of_the_peak(inputs):
+    class Stepped(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("plain", torch.full((1, 2, 1), 10.0))
+            self.register_buffer("padded", 10 * torch.tensor([[[1 + 3e-3], [1 + 2e-4]]]))
+
+        def forward(self, x):
+            return x * (self.padded if x.shape[-1] > VALID else self.plain)
+
+    (leak,) = padding_audit(Stepped(), inputs, VALID, (7,), limit=1e-4, widen=_widen)
+    moved = inputs["x"].abs() * torch.tensor([[[3e-3], [2e-4]]])
+    share = float((moved > 1e-4 * inputs["x"].abs().max()).float().mean())
+    assert 0 < share < 1
+    assert leak.changed == pytest.approx(share)
+
+
 def test_nan_in_the_valid_part_is_a_leak(inputs):
     def poisoned(given, room):
         wide = _widen(given, room)
