@@ -73,10 +73,21 @@ def _without(line: str, lacks: Sequence[str]) -> str:
 def run(kind: str, tests: Sequence[str]) -> tuple[bool, str]:
     """Run `tests` as `kind` would; return whether all passed, and pytest's last lines."""
     given = {**os.environ, "OMP_NUM_THREADS": "1", **KINDS[kind]}
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", "--tb=line"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-m",
+        "not slow",
+        "-p",
+        "no:cacheprovider",
+        "--tb=line",
+        "--durations=4",
+    ]
     command += ["-p", "tests.any_processor", *tests]
     done = subprocess.run(command, cwd=ROOT, env=given, capture_output=True, text=True, check=False)
-    return done.returncode == 0, "\n".join(done.stdout.strip().splitlines()[-8:])
+    return done.returncode == 0, "\n".join(done.stdout.strip().splitlines()[-12:])
 
 
 def main(tests: Sequence[str]) -> int:

@@ -96,6 +96,15 @@ EQUIVALENT: dict[tuple[str, str], str] = {  # (module, changed line) -> why noth
         "kokoro_nb.reporting.record_checks",
         'if found.verdict == "fail" or (found.output is not None and found.output.verdict is "fail"):',
     ): "names of verdicts are interned",
+    ("kokoro_nb.delivery.chunks", "if len(parts) != 1:"): "of what is split there is one part at least",
+    (
+        "kokoro_nb.reporting.check_faults",
+        "if isinstance(changed, dict) and changed.keys() >= made.keys():",
+    ): "no fault adds a name",
+    (
+        "kokoro_nb.traces.statistics",
+        "if array.dtype != np.float32 or not array.flags.c_contiguous or array.size < 4 / _ROW:",
+    ): "the quick way gives the same",
     (
         "kokoro_nb.reporting.record_checks",
         'elif found.verdict is "fail" or found.bisection is not None:',

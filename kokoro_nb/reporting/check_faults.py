@@ -202,7 +202,8 @@ class _Run:
             before = measured_calls()
             for key, each in self._findings(cell, names, strict=True).items():
                 about = (each.statement, each.backend or "", each.verdict)
-                found[key] = CheckedBy(self.name, *key, *about)
+                if each.diagnosis is None:  # the card of a sick export is no check
+                    found[key] = CheckedBy(self.name, *key, *about)
             cell.measured = measured_calls() > before or bool(cell.uses & late)
             late |= cell.makes if cell.measured else set()
             cell.names = {name: names[name] for name in cell.makes if name in names}

@@ -121,6 +121,7 @@ def test_a_comparison_with_a_number_that_float32_does_not_have(toy, step):
     assert program.recompute(":gt", program.inputs, {}).numpy().all()
     assert not trace.values[":gt"].any()
     assert _errors(program, trace)[":gt"].ratio == 0
+    assert _errors(program, program.trace({":gt": np.logical_not}))[":gt"].ratio == 0, "what float64 says is right, too"
 
 
 def test_the_parts_of_complex_numbers_are_judged(toy, step, at):

@@ -27,6 +27,7 @@ CELLS = (
     "texts = study.texts()",
     "log.check('texts', 'There are two.', len(texts), 2, '==')\nheard, said = study.heard(), study.heard()",
     "log.check('apart', 'It is as long as was said.', abs(heard - said), 0.005)",
+    "from kokoro_nb.backends.base import Failure\nlog.diagnosis(Failure('tvm', 'run', 'E', 'm'), 'A sick export')",
 )
 
 
@@ -45,7 +46,7 @@ def rows(folder):
 
 
 def test_a_check_that_can_fail_is_turned_red_and_one_that_cannot_is_seen(rows):
-    assert all(row.verdict == "pass" for row in rows.values())
+    assert all(row.verdict == "pass" for row in rows.values()), "the card of a sick export is no check"
     assert {"scaled by 1.02", "one step late", "NaN in one element"} <= set(rows["parity", 1].killed_by)
     assert "nothing differs" not in rows["parity", 1].killed_by
     assert {"NaN in one element", "nothing differs"} < set(rows["control", 1].killed_by)
@@ -98,6 +99,13 @@ def test_what_is_known_is_read_from_its_file(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(subject, "content_key", lambda *about: "of changed code")
     subject.study_checks(["01"], tmp_path)
     assert len(asked) == 2
+    recorded = []
+    monkeypatch.setattr(subject, "record_checks", lambda studied, present: recorded.append((studied, present)))
+    subject.study_checks(["01"], tmp_path, record=True)
+    ((studied, present),) = recorded
+    assert set(studied["01_patching"]) == {"commit", "versions", "parameters", "seconds", "rows"}
+    assert studied["01_patching"]["rows"][0]["killed_by"] == ["no phase"]
+    assert {"01_patching", "22_old_claims"} <= set(present)
     monkeypatch.setattr(studies_command, "import_models", lambda: None)
     assert main(["study", "checks", "--notebooks", "01", "--out", str(tmp_path)]) == 0
     told = capsys.readouterr().out
