@@ -96,6 +96,10 @@ EQUIVALENT: dict[tuple[str, str], str] = {  # (module, changed line) -> why noth
         "kokoro_nb.reporting.record_checks",
         'if found.verdict == "fail" or (found.output is not None and found.output.verdict is "fail"):',
     ): "names of verdicts are interned",
+    (
+        "kokoro_nb.locate.rounding_families",
+        "return found * 2 if len(found) == 1 else found",
+    ): "no family whose steps count has three axes",
     ("kokoro_nb.delivery.chunks", "if len(parts) != 1:"): "of what is split there is one part at least",
     (
         "kokoro_nb.reporting.check_faults",

@@ -147,6 +147,12 @@ def test_what_still_runs_where_nobody_is_at_work_was_abandoned(tmp_path, folder,
     assert (run.status, run.reason) == ("abandoned", outcome("abandoned").reason)
 
 
+@pytest.mark.parametrize("status", sorted({*get_args(Status)} - {"waiting", "running"}))
+def test_what_has_ended_is_not_abandoned(status, tmp_path, folder, passed):
+    write_run(folder, replace(passed, status=status))
+    assert [run.status for run in read_runs(tmp_path)] == [status]
+
+
 def test_a_run_that_has_ended_takes_as_long_as_is_said_or_as_it_did(passed):
     how = RunOutcome("failed", "it stopped", "NameError")
     assert passed.ended(how, 2.5).seconds == 2.5
