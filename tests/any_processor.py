@@ -1,4 +1,4 @@
-"""Run chosen tests as several processors would: ``make any-processor``, or ``python tests/any_processor.py TESTS``.
+"""Run chosen tests as several processors would: ``make any-processor``, or ``python tests/any_processor.py``.
 
 Each kind is a set of environment variables by which the libraries that compute here choose older kernels than this
 processor has, and the flags that it does not have, which the package is not shown either; a kind that this processor
@@ -6,6 +6,7 @@ is itself below changes nothing. What is red on one kind alone has a limit that 
 ONNX Runtime have no such variable: of them only the number of threads changes.
 """
 
+import argparse
 import os
 import subprocess
 import sys
@@ -90,16 +91,21 @@ def run(kind: str, tests: Sequence[str]) -> tuple[bool, str]:
     return done.returncode == 0, "\n".join(done.stdout.strip().splitlines()[-12:])
 
 
-def main(tests: Sequence[str]) -> int:
+def main(given: Sequence[str] | None = None) -> int:
     """Print the outcome of every kind; return 1 where one is red."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("tests", nargs="*", default=TESTS, help="which (default: those that compare figures)")
+    parser.add_argument("--kind", action="append", choices=KINDS, help="one kind; again for another (default: all)")
+    arguments = parser.parse_args(given)
     found = {}
-    for kind, given in KINDS.items():
-        found[kind], last = run(kind, tests or TESTS)
-        print(f"{kind} ({' '.join(f'{k}={v}' for k, v in given.items()) or 'as it is'}): {last}\n", flush=True)
+    for kind in arguments.kind or KINDS:
+        found[kind], last = run(kind, arguments.tests)
+        about = " ".join(f"{name}={value}" for name, value in KINDS[kind].items())
+        print(f"{kind} ({about or 'as it is'}): {last}\n", flush=True)
     red = [kind for kind, passed in found.items() if not passed]
     print(f"red on: {', '.join(red) or 'none'}")
     return int(bool(red))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.any_processor import KINDS, TESTS, run
+from tests import any_processor
+from tests.any_processor import KINDS, TESTS, main, run
 
 ONE = """
 import os
@@ -28,3 +29,13 @@ def test_every_kind_is_another_one_and_every_test_exists():
 
     assert len({str(sorted(given.items())) for given in KINDS.values()}) == len(KINDS)
     assert all((ROOT / test).exists() for test in TESTS)
+
+
+def test_the_kinds_that_are_asked_for_are_run_and_a_red_one_is_named(monkeypatch, capsys):
+    asked = []
+    monkeypatch.setattr(any_processor, "run", lambda kind, tests: asked.append((kind, tests)) or (kind != "AVX2", "1"))
+    assert main(["--kind", "AVX2", "--kind", "SSE4.2", "tests/test_one.py"]) == 1
+    assert asked == [("AVX2", ["tests/test_one.py"]), ("SSE4.2", ["tests/test_one.py"])]
+    assert "red on: AVX2\n" in capsys.readouterr().out
+    assert main(["--kind", "this processor"]) == 0
+    assert asked[-1] == ("this processor", TESTS)
