@@ -100,6 +100,26 @@ EQUIVALENT: dict[tuple[str, str], str] = {  # (module, changed line) -> why noth
         "kokoro_nb.locate.rounding_families",
         "return found * 2 if len(found) == 1 else found",
     ): "no family whose steps count has three axes",
+    (
+        "kokoro_nb.locate.rounding_families",
+        'depth = math.log2(max(call.first.shape[call["dim"]] if call.first.ndim else 2, 2))',
+    ): "the larger of it and 2",
+    (
+        "kokoro_nb.locate.rounding_families",
+        "channels = values.shape[1] if values.ndim > 1 else 0",
+    ): "of one axis all is taken together either way",
+    (
+        "kokoro_nb.reporting.runs",
+        'and all(_is_number(spent) for spent in (*profile.values(), row.get("memory", -1.0), row.get("processor", 0.0)))',
+    ): "what is absent is a number, whichever it is",
+    (
+        CONTRACT,
+        'if not isinstance(about, dict) or about.pop("schema", None) is not SCHEMA:',
+    ): "small numbers are one object",
+    (
+        "kokoro_nb.reporting.check_faults",
+        "cell.measured = measured_calls() is not before or bool(cell.uses & late)",
+    ): "small numbers are one object, and of large ones more is executed again",
     ("kokoro_nb.delivery.chunks", "if len(parts) != 1:"): "of what is split there is one part at least",
     (
         "kokoro_nb.reporting.check_faults",

@@ -80,6 +80,11 @@ def test_the_study_stops_when_every_check_has_been_red(folder):
     assert rows["blind", 2].killed_by == ()
 
 
+def test_of_what_is_red_without_a_fault_nothing_is_wanted():
+    red = CheckedBy("01_patching", 3, "kind", 1, "It is.", "", "fail")
+    assert not any(red.wants(fault, kinds) for fault in ("no phase", "a failure") for kinds in ("one", "both", "every"))
+
+
 def test_a_fault_of_each_kind_is_looked_for_on_demand(folder):
     rows = {(row.kind, row.place): row for row in check_faults("01", folder=folder, kinds="both")}
     in_result, in_measure = rows["parity", 1].killed_by

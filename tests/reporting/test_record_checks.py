@@ -135,6 +135,8 @@ def test_the_operator_that_is_first_and_the_one_with_the_largest_effect_are_both
     assert log.findings[1].reason == "mechanism: another constant; 90 % of the output's error"
     _culprits(SimpleNamespace(culprits=(first,), ranked=(first,)), log)
     assert len(log.findings) == 3, "one that is both is recorded once"
+    _culprits(SimpleNamespace(culprits=(first, largest), ranked=(first, largest)), log)
+    assert len(log.findings) == 4, "of several that are wrong the first one"
 
 
 class Norm(torch.nn.Module):

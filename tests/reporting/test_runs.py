@@ -109,6 +109,7 @@ def test_a_foreign_record_is_an_input_error_and_told_as_damaged(folder, passed, 
     ("name", "value"),
     [
         ("notebook", "../../01_a"),
+        ("notebook", "sub/01_a"),
         ("notebook", ""),
         ("notebook", 1),
         ("status", "fine"),
