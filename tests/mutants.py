@@ -110,7 +110,8 @@ EQUIVALENT: dict[tuple[str, str], str] = {  # (module, changed line) -> why noth
     ): "of one axis all is taken together either way",
     (
         "kokoro_nb.reporting.runs",
-        'and all(_is_number(spent) for spent in (*profile.values(), row.get("memory", -1.0), row.get("processor", 0.0)))',
+        "and all(_is_number(spent) for spent in "
+        '(*profile.values(), row.get("memory", -1.0), row.get("processor", 0.0)))',
     ): "what is absent is a number, whichever it is",
     (
         CONTRACT,

@@ -41,7 +41,11 @@ class FaultTable:
     def statement(self) -> str:
         """How many checks there are, and of how many a fault is known, in one sentence."""
         red = sum(bool(row["killed_by"]) for row in self.rows)
-        return f"{red} of {len(self.rows)} checks of {len(self.notebooks)} notebooks are turned red by a planted fault."
+        whole = (
+            f"{red} of {len(self.rows)} checks of {len(self.notebooks)} notebooks are turned red by a planted fault."
+        )
+        alone = sum(row["verdict"] == "fail" for row in self.rows)
+        return f"{whole} Red at these parameters without one: {alone}." if alone else whole
 
     def parts(self) -> list[Fragment]:
         """Return the tables of the page: what was run, and the checks of each notebook."""
