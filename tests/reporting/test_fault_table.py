@@ -60,7 +60,7 @@ def test_a_report_has_its_page_and_says_how_many(tmp_path):
     assert PAGE not in without.update().read_text(encoding="utf-8")
 
 
-NOT_YET = {"02_export", "06_two_stage_npu", "07_coreml_complete", "12_executorch_0_7", "20_clients"}
+NOT_YET = {"02_export", "07_coreml_complete", "12_executorch_0_7", "20_clients"}
 NOT_YET |= {"21_inspect_file", "22_old_claims"}  # recorded by: kokoro-nb study checks --record --notebooks 02 ...
 
 
