@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.backends.base import Failure
+from kokoro_nb.backends.base import Artifact, Failure
 
 Pair = Callable[[np.ndarray, np.ndarray], np.ndarray]
 Value = Callable[[Any], Any]
@@ -122,12 +122,17 @@ def _infinite(value: Any) -> Any:
     return _one(value, np.inf) if isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.size else value
 
 
+FAILURE = Failure("this backend", "run", "RuntimeError", "it failed")
+
+
 def _failed(value: Any) -> Any:
-    """Return a result with a field for a failure, which is empty, as one that failed."""
+    """Return a result with a field for a failure, which is empty, as one that failed; and an artefact as a failure."""
+    if isinstance(value, Artifact):
+        return FAILURE
     if not dataclasses.is_dataclass(value) or isinstance(value, type) or vars(value).get("failure", "") is not None:
         return value
     copy = object.__new__(type(value))
-    for name, part in (vars(value) | {"failure": Failure("this backend", "run", "RuntimeError", "it failed")}).items():
+    for name, part in (vars(value) | {"failure": FAILURE}).items():
         object.__setattr__(copy, name, part)
     return copy
 

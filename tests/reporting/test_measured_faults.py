@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kokoro_nb.backends.base import Artifact, Failure
 from kokoro_nb.reporting.measured_faults import (
     MEASURE_FAULTS,
     RESULT_FAULTS,
@@ -52,6 +53,13 @@ def test_each_fault_changes_what_is_measured_and_leaves_its_argument(fault):
     changed = MEASURE_FAULTS[fault](reference, candidate)
     assert changed.shape != candidate.shape or not np.array_equal(changed, candidate)
     assert np.array_equal(candidate, before)
+
+
+def test_an_artefact_becomes_a_failure():
+    made = {"float32": Artifact("coreml", Path("model.mlpackage"), (), (), {}, False)}
+    found = changed_result(made, "an export that fails")
+    assert isinstance(found["float32"], Failure)
+    assert isinstance(made["float32"], Artifact)
 
 
 def test_one_element_of_an_array_is_infinite():
