@@ -72,6 +72,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _report(arguments: argparse.Namespace) -> int:
+    from kokoro_nb.reporting.fault_table import read_fault_table
     from kokoro_nb.reporting.report_files import Report
     from kokoro_nb.reporting.runs import read_runs
     from kokoro_nb.reporting.selection import find_notebooks, notebook_names
@@ -79,7 +80,7 @@ def _report(arguments: argparse.Namespace) -> int:
     out = _out(arguments)
     names = notebook_names(arguments.notebooks)
     chosen = () if arguments.render_only else [path.stem for path in find_notebooks(arguments.notebooks)]
-    report = Report(out / "run", out / "report", names, chosen)
+    report = Report(out / "run", out / "report", names, chosen, read_fault_table())
     if not arguments.render_only:
         try:
             _execute(arguments, out, report.update)

@@ -54,6 +54,7 @@ def add(commands: Any) -> None:
         default="one",
         help="of checks: the first fault of either kind; one in a result and one in a measure; every one",
     )
+    study.add_argument("--record", action="store_true", help="of checks: put them into the table that reports show")
     study.add_argument("--backends", nargs="+", default=["eager"], metavar="B", help="which to look into")
     study.add_argument("--weights", default="narrow", metavar="W", help="as in the notebooks (default: narrow)")
     study.add_argument("--faults", type=int, default=200, metavar="N", help="how many (default: 200)")
@@ -101,7 +102,7 @@ def _study(arguments: argparse.Namespace) -> int:
         from kokoro_nb.reporting.check_faults import study_checks
 
         folder = arguments.out or cache_dir() / "checks"
-        checked = study_checks(arguments.notebooks, folder, arguments.kinds)
+        checked = study_checks(arguments.notebooks, folder, arguments.kinds, record=arguments.record)
         _print([row.as_dict() for row in checked])
         red = sum(bool(row.killed_by) for row in checked)
         print(f"{red} of {len(checked)} checks are turned red by a fault; the table: {folder / 'index.html'}")

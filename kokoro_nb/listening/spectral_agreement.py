@@ -12,6 +12,20 @@ from kokoro_nb.listening.spectrum import log_spectral_distance
 from kokoro_nb.listening.waveform import Signal
 
 TRANSPARENT = 1.0  # dB: a distance that is not heard (Paliwal and Atal, 1993)
+UNRELATED = 20 * np.pi / np.log(10) / np.sqrt(12)
+"""dB, 7.88: two draws of noise of one spectrum. Their powers in a bin are exponentially distributed; the logarithm of
+one has the variance pi**2 / 6, and that of their ratio twice as much."""
+
+
+def rounding_limit(floor: float) -> float:
+    """Return what a distance may be for the rounding that moves the model by `floor`, both dB: twice as much.
+
+    Never more than half of `UNRELATED`: what spoils the floor as well must not raise its own limit.
+
+    >>> rounding_limit(0.5), round(rounding_limit(8.0), 2)
+    (1.0, 3.94)
+    """
+    return float(np.minimum(2 * floor, UNRELATED / 2))
 
 
 @dataclass(frozen=True)
@@ -31,8 +45,8 @@ class SpectralAgreement:
 
     @property
     def limit(self) -> float:
-        """What the distance may be, dB: `TRANSPARENT`, or twice the floor."""
-        return float(np.maximum(TRANSPARENT, 2 * self.floor))
+        """What the distance may be, dB: `TRANSPARENT`, or twice the floor within `rounding_limit`."""
+        return float(np.maximum(TRANSPARENT, rounding_limit(self.floor)))
 
 
 def spectral_agreement(exact: Signal, reference: Signal, candidate: Signal) -> SpectralAgreement:

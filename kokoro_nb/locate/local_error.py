@@ -6,7 +6,7 @@ own error, whatever its inputs were. Rounding is allowed for by a bound derived 
 float64 with the last bits of the inputs changed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from kokoro_nb.traces.trace import Meaning, Trace
 
 ROUNDINGS = 16  # how many times the measured effect of rounding is allowed: one draw of it may be a small one
 THROUGH = 1  # how many times what bounded rounding before it does to a result: a bound is nine deviations already
-COARSELY = 2  # times one draw of the rounding of inputs, of which each channel has eight elements or more
+COARSELY = 2  # times what the largest rounding of inputs does to a channel, each to one side or the other by lot
 UNITS = 4  # and how many units in the last place of the channel's peak
 FEW = 8  # elements of a channel below which it is not judged for itself: too few to meet the worst rounding
 SILENT = 0.01  # of the tensor's peak: a channel below it is measured by that
@@ -191,7 +191,7 @@ class Judge:
         }
         if not coarse:
             return 0.0
-        moved = {**near, **_nudged(coarse, next(iter(coarse.values())).dtype)}
+        moved = {**near, **_nudged(coarse, next(iter(coarse.values())).dtype, np.sign)}
         return COARSELY * by_channel(_apart(self._computed(name, self._inputs, moved), exact))
 
     def right(self, name: str) -> np.ndarray:
@@ -254,12 +254,17 @@ def parts(values: np.ndarray) -> np.ndarray:
     return np.stack([values.real, values.imag], axis=-1) if values.dtype.kind == "c" else values
 
 
-def _nudged(values: Mapping[str, np.ndarray], dtype: np.dtype) -> dict[str, np.ndarray]:
-    """Return the values in float64, each moved at random by up to half a unit in the last place of `dtype`."""
+def _nudged(
+    values: Mapping[str, np.ndarray], dtype: np.dtype, share: Callable[[np.ndarray], np.ndarray] = np.positive
+) -> dict[str, np.ndarray]:
+    """Return the values in float64, each moved at random by up to half a unit in the last place of `dtype`.
+
+    With `numpy.sign` as `share` by all of it: a draw in which what matters most hardly moves is no bound.
+    """
     generator = np.random.default_rng(0)
     half = float(np.finfo(dtype).eps) / 2
     return {
-        name: np.asarray(value, np.float64) * (1 + half * generator.uniform(-1, 1, np.shape(value)))
+        name: np.asarray(value, np.float64) * (1 + half * share(generator.uniform(-1, 1, np.shape(value))))
         if np.asarray(value).dtype.kind == "f"
         else value
         for name, value in values.items()

@@ -173,7 +173,8 @@ def sums(call: Call) -> torch.Tensor:
 @family("avg_pool1d", "avg_pool2d", "adaptive_avg_pool1d", "adaptive_avg_pool2d")
 def pools(call: Call) -> torch.Tensor:
     """Bound a mean over a window."""
-    count = max(call.first.numel() / max(call.right.numel(), 1), math.prod(_each(call["kernel_size"] or 1)))
+    window = _each(call["kernel_size"] or 1)[: 2 if "2d" in str(call.target) else 1]
+    count = max(call.first.numel() / max(call.right.numel(), 1), math.prod(window))
     return call.of_sum(call.right, call.again(torch.square) / count, count)
 
 
@@ -343,8 +344,8 @@ def _rows(x: torch.Tensor, dim: Any) -> tuple[torch.Tensor, int]:
     axes = [dim] if isinstance(dim, int) else list(dim or range(x.ndim))
     axes = [axis % max(x.ndim, 1) for axis in axes][: x.ndim]
     rest = [axis for axis in range(x.ndim) if axis not in axes]
-    rows = x.permute(*rest, *axes).reshape([*(x.shape[axis] for axis in rest), -1]) if x.numel() else x.new_zeros(1, 1)
-    return rows, rows.shape[-1]
+    count = math.prod(x.shape[axis] for axis in axes)
+    return x.permute(*rest, *axes).reshape([*(x.shape[axis] for axis in rest), count]), count
 
 
 def _apart(moved: torch.Tensor, right: torch.Tensor) -> torch.Tensor:

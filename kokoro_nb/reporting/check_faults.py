@@ -18,6 +18,7 @@ from typing import Any
 
 from kokoro_nb.errors import ChecksError, InputError
 from kokoro_nb.markup import page, table
+from kokoro_nb.reporting.fault_table import record_checks
 from kokoro_nb.reporting.measured_faults import (
     FAULTS,
     MEASURE_FAULTS,
@@ -29,6 +30,7 @@ from kokoro_nb.reporting.measured_faults import (
 from kokoro_nb.reporting.runs import content_key
 from kokoro_nb.reporting.selection import find_notebooks, read_notebook
 from kokoro_nb.reporting.small_parameters import given_parameters
+from kokoro_nb.reporting.versions import commit, versions
 from kokoro_nb.storage import read_json, write_json
 
 SLICED = ("log", "nb", "study", "np", "display")
@@ -61,11 +63,6 @@ class CheckedBy:
     verdict: str
     killed_by: tuple[str, ...] = ()
     stopped_by: tuple[str, ...] = ()
-
-    @property
-    def alive(self) -> bool:
-        """Return whether it passes whatever was planted so far."""
-        return self.verdict == "pass" and not self.killed_by
 
     def wants(self, fault: str, kinds: str) -> bool:
         """Return whether a fault is still to be tried on it; `kinds` as for `check_faults`."""
@@ -100,7 +97,6 @@ class _Cell:
     is_parameters: bool
     names: dict[str, Any] = field(default_factory=dict)  # after the clean run
     measured: bool = False
-    seconds: float = 0.0
 
     def __post_init__(self) -> None:
         self.tree = ast.parse(self.source)
@@ -149,11 +145,14 @@ def check_faults(
     return list(found.values())
 
 
-def study_checks(notebooks: Sequence[str], folder: Path, kinds: str = "one") -> list[CheckedBy]:
+def study_checks(
+    notebooks: Sequence[str], folder: Path, kinds: str = "one", *, record: bool = False
+) -> list[CheckedBy]:
     """Return the rows of all checks of `notebooks`, from ``<notebook>.json`` in `folder` where they were studied.
 
     Each notebook's rows are written there as soon as they are known, and all of them as ``index.html``. A notebook is
-    studied again once it, the package, ``data/`` or the version of any package is no longer what it was then.
+    studied again once it, the package, ``data/`` or the version of any package is no longer what it was then. With
+    `record` they become part of the table that a report shows: see `fault_table`.
     """
     rows = []
     for path in find_notebooks(notebooks):
@@ -161,8 +160,14 @@ def study_checks(notebooks: Sequence[str], folder: Path, kinds: str = "one") -> 
         key = content_key(read_notebook(path), {**given_parameters(path), "kinds": kinds})
         known = read_json(saved, "the checks of a notebook") if saved.exists() else {}
         if not isinstance(known, dict) or known.get("key") != key:
-            known = {"key": key, "rows": [asdict(row) for row in check_faults(path.stem, kinds=kinds)]}
+            begun = time.process_time()
+            found = [asdict(row) for row in check_faults(path.stem, kinds=kinds)]
+            about = {"commit": commit(), "versions": versions(), "parameters": given_parameters(path)}
+            known = {"key": key, **about, "seconds": round(time.process_time() - begun), "rows": found}
             write_json(saved, known)
+        if record:
+            about = {name: value for name, value in known.items() if name != "key"}
+            record_checks({path.stem: about}, [one.stem for one in find_notebooks()])
         rows += [CheckedBy(**_tuples(each)) for each in known["rows"]]
         shown = table([row.as_dict() for row in rows], "The first fault that turns each check red")
         (folder / "index.html").write_text(page("Check against fault", [shown]), encoding="utf-8")
@@ -194,11 +199,11 @@ class _Run:
         names, late = self.names, {"log"}  # names that depend on what was measured
         for cell in self.cells:
             install()
-            before, begun = measured_calls(), time.perf_counter()
+            before = measured_calls()
             for key, each in self._findings(cell, names, strict=True).items():
                 about = (each.statement, each.backend or "", each.verdict)
-                found[key] = CheckedBy(self.name, *key, *about)
-            cell.seconds = time.perf_counter() - begun
+                if each.diagnosis is None:  # the card of a sick export is no check
+                    found[key] = CheckedBy(self.name, *key, *about)
             cell.measured = measured_calls() > before or bool(cell.uses & late)
             late |= cell.makes if cell.measured else set()
             cell.names = {name: names[name] for name in cell.makes if name in names}
@@ -239,7 +244,7 @@ class _Run:
             made = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and node.id in cell.names}
             if isinstance(statement, ast.Assign) and self._measures(statement.value):
                 stored = {name for target in statement.targets for name in _stored(target)}
-                names |= {name: changed_result(cell.names[name], fault) for name in stored & made}
+                names |= _changed_together({name: cell.names[name] for name in stored if name in made}, fault)
             else:
                 body.append(statement)
         changed = replace(cell)
@@ -284,6 +289,15 @@ class _Run:
 def _shows(statement: ast.stmt) -> bool:
     value = statement.value if isinstance(statement, ast.Expr) else None
     return isinstance(value, ast.Call) and ast.unparse(value.func) in SHOWN
+
+
+def _changed_together(made: dict[str, Any], fault: str) -> dict[str, Any]:
+    """Return what one statement made with a fault: several figures as rows of a table, so that one may change alone."""
+    if len(made) > 1 and all(isinstance(value, float) for value in made.values()):
+        changed = changed_result(made, fault)
+        if isinstance(changed, dict) and changed.keys() == made.keys():
+            return changed
+    return {name: changed_result(value, fault) for name, value in made.items()}
 
 
 def _stored(target: ast.expr) -> list[str]:

@@ -200,8 +200,11 @@ def render_page(page: Page) -> str:
     return _render("page.html.j2", page=page, board=board(page.findings).html, script=script, style=style)
 
 
-def render_index(pages: Sequence[Page], sizes: Mapping[str, int]) -> str:
-    """Return the HTML of the index; `sizes` gives the bytes of each page by the notebook's name."""
+def render_index(pages: Sequence[Page], sizes: Mapping[str, int], checked: str = "") -> str:
+    """Return the HTML of the index.
+
+    `sizes` gives the bytes of each page by the notebook's name, `checked` says how many checks were seen to fail.
+    """
     counted = [page for page in pages if page.run.status != "removed"]
     every = [finding for page in counted for finding in page.findings]
     return _render(
@@ -221,6 +224,7 @@ def render_index(pages: Sequence[Page], sizes: Mapping[str, int]) -> str:
         made=clock(now()),
         versions=versions(),
         commit=commit(),
+        checked=checked,
         script="",
     )
 

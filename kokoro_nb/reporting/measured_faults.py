@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.backends.base import Failure
+from kokoro_nb.backends.base import Artifact, Failure
 
 Pair = Callable[[np.ndarray, np.ndarray], np.ndarray]
 Value = Callable[[Any], Any]
@@ -118,12 +118,21 @@ def _times(value: Any, factor: float) -> Any:
     return _changed(value, lambda one: one * factor if _is_figure(one) else one, 0)
 
 
+def _infinite(value: Any) -> Any:
+    return _one(value, np.inf) if isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.size else value
+
+
+FAILURE = Failure("this backend", "run", "RuntimeError", "it failed")
+
+
 def _failed(value: Any) -> Any:
-    """Return a result with a field for a failure, which is empty, as one that failed."""
+    """Return a result with a field for a failure, which is empty, as one that failed; and an artefact as a failure."""
+    if isinstance(value, Artifact):
+        return FAILURE
     if not dataclasses.is_dataclass(value) or isinstance(value, type) or vars(value).get("failure", "") is not None:
         return value
     copy = object.__new__(type(value))
-    for name, part in (vars(value) | {"failure": Failure("this backend", "run", "RuntimeError", "it failed")}).items():
+    for name, part in (vars(value) | {"failure": FAILURE}).items():
         object.__setattr__(copy, name, part)
     return copy
 
@@ -148,6 +157,7 @@ RESULT_FAULTS: Mapping[str, Value] = {
     "something where nothing was": _added,
     "nothing where something was": lambda value: type(value)() if type(value) in (list, tuple, dict) else value,
     "lists without rows": lambda value: type(value)() if type(value) in (list, tuple) else value,
+    "infinity in one element": _infinite,
     "no result": lambda value: None if dataclasses.is_dataclass(value) and not isinstance(value, type) else value,
     NAN_FIGURES: lambda value: value * np.nan if _is_figure(value) else value,
     "a failure": lambda value: "it failed" if value is None else value,

@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from kokoro_nb.listening.spectral_agreement import TRANSPARENT, SpectralAgreement, spectral_agreement
+from kokoro_nb.listening.spectral_agreement import (
+    TRANSPARENT,
+    UNRELATED,
+    SpectralAgreement,
+    rounding_limit,
+    spectral_agreement,
+)
 
 RATE = 24000
 TIME = np.arange(RATE) / RATE
@@ -33,5 +39,17 @@ def test_what_is_wrong_is_beyond_the_limit(wrong):
 
 def test_the_limit_is_twice_the_floor_where_that_is_more_and_nan_stays():
     assert SpectralAgreement(0.0, 0.3).limit == TRANSPARENT
-    assert SpectralAgreement(0.0, 2.0).limit == 4.0
+    assert SpectralAgreement(0.0, 1.5).limit == 3.0
     assert np.isnan(SpectralAgreement(0.0, float("nan")).limit)
+
+
+def test_two_draws_of_noise_of_one_spectrum_are_unrelated():
+    first, second = np.random.default_rng(1).standard_normal((2, 2 * RATE))
+    assert spectral_agreement(first, first, second).distance == pytest.approx(UNRELATED, abs=0.1)
+
+
+def test_what_spoils_the_floor_as_well_does_not_raise_its_own_limit():
+    first, second, third = np.random.default_rng(1).standard_normal((3, RATE))
+    found = spectral_agreement(first, second, third)
+    assert found.distance <= 2 * found.floor, "without a cap it passed"
+    assert found.distance > found.limit == rounding_limit(found.floor) == UNRELATED / 2

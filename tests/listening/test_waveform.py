@@ -84,6 +84,7 @@ def test_lag_is_positive_for_a_late_candidate(voice, shift):
 
 def test_lag_looks_no_further_than_it_is_reported(voice):
     assert lag(voice, np.roll(voice, 40), 40) == 40
+    assert lag(voice, np.roll(voice, 40), 0) == 0
     assert abs(lag(voice, np.roll(voice, 40), 39)) <= 39
     for no in (-1, len(voice)):
         message = f"^A lag of {no} samples cannot be looked for in 24000; give 0 to 23999\\.$"

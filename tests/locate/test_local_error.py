@@ -3,6 +3,7 @@ import pytest
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.local_error import Judge, _step_shares
+from kokoro_nb.traces.trace import Recorder
 
 EPS = float(np.finfo(np.float32).eps)
 
@@ -120,6 +121,7 @@ def test_a_comparison_with_a_number_that_float32_does_not_have(toy, step):
     assert program.recompute(":gt", program.inputs, {}).numpy().all()
     assert not trace.values[":gt"].any()
     assert _errors(program, trace)[":gt"].ratio == 0
+    assert _errors(program, program.trace({":gt": np.logical_not}))[":gt"].ratio == 0, "what float64 says is right, too"
 
 
 def test_the_parts_of_complex_numbers_are_judged(toy, step, at):
@@ -223,3 +225,19 @@ def test_of_a_running_sum_each_step_is_judged_by_how_far_the_error_grows_there()
 def test_of_an_integer_no_rounding_is_explained(toy, step):
     program = toy({":above": step("gt.Scalar", lambda x: x > 0, "input:x")})
     assert Judge(program, program.trace()).explained(":above") == 0
+
+
+@pytest.mark.parametrize(("units", "wrong"), [(0, False), (0.25, False), (8, True)])
+def test_what_was_captured_in_fewer_bits_may_have_been_handed_on_in_more(toy, step, units, wrong):
+    steps = {":mul": step("mul.Tensor", lambda x: x * 3, "input:x"), ":sin": step("sin.default", np.sin, ":mul")}
+    program = toy(steps)
+    product = program.inputs["x"] * np.float32(3)
+    half = float(np.finfo(np.float16).eps)
+    result = np.sin(product) + np.float32(units * half * np.abs(product).max())
+    recorder = Recorder(list(program.operators), "full")
+    recorder.add(":mul", product.astype(np.float16))
+    recorder.add(":sin", result)
+    trace = recorder.trace("candidate", program.inputs, {"output": result}, "by hand", program)
+    found = Judge(program, trace).error(":sin")
+    assert found.error > 100 * EPS, "float32 alone does not explain it"
+    assert (found.ratio > 1) == wrong

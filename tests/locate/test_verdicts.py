@@ -1,8 +1,11 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate import divergences, first_divergence, first_nonfinite, judged
+from kokoro_nb.locate.verdicts import _output_shows
 
 
 def _channel(value, channel=1):
@@ -349,3 +352,14 @@ def test_only_what_is_wrong_holds_its_tensors(program):
     found = judged(program.trace(), program.trace({":sin": lambda x: -x}))
     held = [error.operator.name for error in found if error.given.size]
     assert held == [error.operator.name for error in found if error.ratio > 1] == [":sin"]
+
+
+@pytest.mark.parametrize(
+    ("given", "right", "shows"),
+    [(np.nan, 1, True), (np.inf, None, True), (1, np.nan, False), (np.nan, np.inf, False), (1, 1, False)],
+)
+def test_an_output_shows_what_is_not_finite_where_it_should_be(given, right, shows):
+    trace = SimpleNamespace(outputs={"y": np.array([0.5, given])})
+    reference = None if right is None else SimpleNamespace(outputs={"y": np.array([0.5, right])})
+    assert bool(_output_shows(trace, reference)) == shows
+    assert _output_shows(SimpleNamespace(outputs={}), reference) is None

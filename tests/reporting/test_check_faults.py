@@ -13,7 +13,7 @@ from kokoro_nb.reporting.measured_faults import MEASURE_FAULTS
 CELLS = (
     "frames = 80\nout_dir = None",
     "import numpy as np\nimport kokoro_nb as nb\nfrom kokoro_nb.traces import parity\n"
-    "from types import SimpleNamespace\nstudy = SimpleNamespace(texts=lambda: ['a', 'b'])\n"
+    "from types import SimpleNamespace\nstudy = SimpleNamespace(texts=lambda: ['a', 'b'], heard=lambda: 3.52)\n"
     "log = nb.Logbook('01_toy', 'none', dict(frames=frames), out_dir)\nruns = []",
     "runs.append('before')\ny = np.linspace(-0.1, 0.1, 16)",
     "runs.append('after')\nsame, other = parity.compare(y, y.copy()), parity.compare(y, y[::-1].copy())",
@@ -25,7 +25,9 @@ CELLS = (
     "cost = nb.compare(y, y)\nnames = dict(cost=[name for name in vars(cost)])",
     "log.check('fields', 'It has its fields.', len(vars(cost)), len(names['cost']), '==')",
     "texts = study.texts()",
-    "log.check('texts', 'There are two.', len(texts), 2, '==')",
+    "log.check('texts', 'There are two.', len(texts), 2, '==')\nheard, said = study.heard(), study.heard()",
+    "log.check('apart', 'It is as long as was said.', abs(heard - said), 0.005)",
+    "from kokoro_nb.backends.base import Failure\nlog.diagnosis(Failure('tvm', 'run', 'E', 'm'), 'A sick export')",
 )
 
 
@@ -44,7 +46,7 @@ def rows(folder):
 
 
 def test_a_check_that_can_fail_is_turned_red_and_one_that_cannot_is_seen(rows):
-    assert all(row.verdict == "pass" for row in rows.values())
+    assert all(row.verdict == "pass" for row in rows.values()), "the card of a sick export is no check"
     assert {"scaled by 1.02", "one step late", "NaN in one element"} <= set(rows["parity", 1].killed_by)
     assert "nothing differs" not in rows["parity", 1].killed_by
     assert {"NaN in one element", "nothing differs"} < set(rows["control", 1].killed_by)
@@ -59,6 +61,11 @@ def test_a_result_that_no_measure_has_seen_is_changed_itself(rows):
     assert {"nothing where something was", "a row twice"} <= set(rows["texts", 1].killed_by)
 
 
+def test_of_two_figures_that_one_statement_made_one_may_change_alone(rows):
+    assert {"each row eight times the last", "each row an eighth of the last"} <= set(rows["apart", 1].killed_by)
+    assert "figures eight times as large" not in rows["apart", 1].killed_by
+
+
 def test_a_cell_in_which_nothing_is_measured_is_not_executed_again(folder):
     run = subject._Run(folder / "01_toy.ipynb")
     found = run.clean()
@@ -70,8 +77,12 @@ def test_the_study_stops_when_every_check_has_been_red(folder):
     rows = {(row.kind, row.place): row for row in check_faults("01", folder=folder)}
     assert len(rows["parity", 1].killed_by) == len(rows["control", 1].killed_by) == 1
     assert not {*rows["parity", 1].killed_by} & {*MEASURE_FAULTS}
-    assert rows["blind", 2].alive
-    assert not rows["parity", 1].alive
+    assert rows["blind", 2].killed_by == ()
+
+
+def test_of_what_is_red_without_a_fault_nothing_is_wanted():
+    red = CheckedBy("01_patching", 3, "kind", 1, "It is.", "", "fail")
+    assert not any(red.wants(fault, kinds) for fault in ("no phase", "a failure") for kinds in ("one", "both", "every"))
 
 
 def test_a_fault_of_each_kind_is_looked_for_on_demand(folder):
@@ -93,6 +104,13 @@ def test_what_is_known_is_read_from_its_file(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(subject, "content_key", lambda *about: "of changed code")
     subject.study_checks(["01"], tmp_path)
     assert len(asked) == 2
+    recorded = []
+    monkeypatch.setattr(subject, "record_checks", lambda studied, present: recorded.append((studied, present)))
+    subject.study_checks(["01"], tmp_path, record=True)
+    ((studied, present),) = recorded
+    assert set(studied["01_patching"]) == {"commit", "versions", "parameters", "seconds", "rows"}
+    assert studied["01_patching"]["rows"][0]["killed_by"] == ["no phase"]
+    assert {"01_patching", "22_old_claims"} <= set(present)
     monkeypatch.setattr(studies_command, "import_models", lambda: None)
     assert main(["study", "checks", "--notebooks", "01", "--out", str(tmp_path)]) == 0
     told = capsys.readouterr().out

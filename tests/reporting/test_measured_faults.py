@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kokoro_nb.backends.base import Artifact, Failure
 from kokoro_nb.reporting.measured_faults import (
     MEASURE_FAULTS,
     RESULT_FAULTS,
@@ -14,6 +15,8 @@ from kokoro_nb.reporting.measured_faults import (
     measured_calls,
     planted,
 )
+
+INFINITE = "infinity in one element"  # of an array
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,22 @@ def test_each_fault_changes_what_is_measured_and_leaves_its_argument(fault):
     assert np.array_equal(candidate, before)
 
 
-@pytest.mark.parametrize("fault", list(RESULT_FAULTS))
+def test_an_artefact_becomes_a_failure():
+    made = {"float32": Artifact("coreml", Path("model.mlpackage"), (), (), {}, False)}
+    found = changed_result(made, "an export that fails")
+    assert isinstance(found["float32"], Failure)
+    assert isinstance(made["float32"], Artifact)
+
+
+def test_one_element_of_an_array_is_infinite():
+    sound = np.linspace(-1, 1, 6, dtype=np.float32)
+    found = changed_result({"sound": sound, "ids": np.arange(3), "level": 0.5, "empty": sound[:0]}, INFINITE)
+    assert np.isinf(found["sound"]).sum() == 1
+    assert np.isfinite(sound).all()
+    assert (found["ids"].tolist(), found["level"], found["empty"].size) == ([0, 1, 2], 0.5, 0)
+
+
+@pytest.mark.parametrize("fault", [one for one in RESULT_FAULTS if one != INFINITE])
 def test_each_fault_changes_a_result_and_leaves_its_argument(fault):
     result = _result()
     assert changed_result(result, fault) != result == _result()

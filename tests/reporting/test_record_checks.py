@@ -58,6 +58,12 @@ def test_each_check_can_fail(log, bad, kind):
         log.close()
 
 
+def test_what_is_not_finite_is_a_sick_export_without_a_limit_too(log):
+    log.record(row([1, 1, 1, np.nan]), "The decoder")
+    assert [one.verdict for one in log.findings if one.diagnosis is not None] != []
+    assert ("finite", "fail") in verdicts(log)
+
+
 def test_an_absent_runtime_is_one_skip(log):
     log.record(SurveyRow("tvm", absent="not installed."), "The decoder", 1e-4)
     assert verdicts(log) == [("runs", "skip")]
@@ -97,9 +103,8 @@ def test_an_investigation_says_that_tapping_and_history_change_nothing(log):
 @pytest.mark.parametrize(("verdict", "recorded"), [("pass", "pass"), ("unknown", "unknown")])
 def test_a_diagnosis_by_bisection_is_one_finding(tmp_path, verdict, recorded):
     log = Logbook("01_x", "mini", {}, tmp_path)
-    found = Diagnosis(
-        "tvm", "bisection", "a delegate", verdict, (), "what was found", bisection=Bisection("tvm", 2, ())
-    )
+    given = ("tvm", "bisection", "a delegate", verdict, (), "what was found")
+    found = Diagnosis(*given, bisection=Bisection("tvm", 2, ()), output=SimpleNamespace(verdict=verdict))
     log.record(found, "The net")
     assert [(one.kind, one.verdict) for one in log.findings] == [("bisection", recorded)]
 
@@ -130,6 +135,8 @@ def test_the_operator_that_is_first_and_the_one_with_the_largest_effect_are_both
     assert log.findings[1].reason == "mechanism: another constant; 90 % of the output's error"
     _culprits(SimpleNamespace(culprits=(first,), ranked=(first,)), log)
     assert len(log.findings) == 3, "one that is both is recorded once"
+    _culprits(SimpleNamespace(culprits=(first, largest), ranked=(first, largest)), log)
+    assert len(log.findings) == 4, "of several that are wrong the first one"
 
 
 class Norm(torch.nn.Module):

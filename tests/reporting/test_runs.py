@@ -8,7 +8,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from kokoro_nb import cache_keys
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting import runs
-from kokoro_nb.reporting.run_outcome import Status, outcome
+from kokoro_nb.reporting.run_outcome import RunOutcome, Status, outcome
 from kokoro_nb.reporting.runs import (
     SECONDS,
     RunRecord,
@@ -109,6 +109,7 @@ def test_a_foreign_record_is_an_input_error_and_told_as_damaged(folder, passed, 
     ("name", "value"),
     [
         ("notebook", "../../01_a"),
+        ("notebook", "sub/01_a"),
         ("notebook", ""),
         ("notebook", 1),
         ("status", "fine"),
@@ -132,10 +133,11 @@ def test_a_record_with_a_value_of_another_kind_is_none(folder, passed, name, val
         read_run(folder)
 
 
-def test_the_record_of_another_notebook_is_damage(folder, passed):
-    folder.rename(folder.with_name("02_b"))
-    found = read_run_or_damage(folder.with_name("02_b"))
-    assert (found.notebook, found.status, found.error) == ("02_b", "damaged", "it is the record of 01_a")
+@pytest.mark.parametrize("other", ["00_b", "02_b"])
+def test_the_record_of_another_notebook_is_damage(other, folder, passed):
+    folder.rename(folder.with_name(other))
+    found = read_run_or_damage(folder.with_name(other))
+    assert (found.notebook, found.status, found.error) == (other, "damaged", "it is the record of 01_a")
 
 
 def test_what_still_runs_where_nobody_is_at_work_was_abandoned(tmp_path, folder, passed):
@@ -144,6 +146,24 @@ def test_what_still_runs_where_nobody_is_at_work_was_abandoned(tmp_path, folder,
         assert [run.status for run in read_runs(tmp_path)] == ["running"]
     (run,) = read_runs(tmp_path)
     assert (run.status, run.reason) == ("abandoned", outcome("abandoned").reason)
+
+
+@pytest.mark.parametrize("status", sorted({*get_args(Status)} - {"waiting", "running"}))
+def test_what_has_ended_is_not_abandoned(status, tmp_path, folder, passed):
+    write_run(folder, replace(passed, status=status))
+    assert [run.status for run in read_runs(tmp_path)] == [status]
+
+
+def test_a_run_that_has_ended_takes_as_long_as_is_said_or_as_it_did(passed):
+    how = RunOutcome("failed", "it stopped", "NameError")
+    assert passed.ended(how, 2.5).seconds == 2.5
+    assert passed.ended(how, 0.0).seconds == 0.0
+    found = passed.ended(how)
+    assert (found.seconds, found.status, found.reason, found.error) == (
+        passed.seconds,
+        *("failed", "it stopped"),
+        "NameError",
+    )
 
 
 def test_records_are_listed_by_name(tmp_path, passed):

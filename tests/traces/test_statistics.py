@@ -188,3 +188,11 @@ def test_channels_of_many_blocks_keep_their_numbers():
     values[0, [3, 7], 5] = np.inf
     found = describe(values)
     assert (found.channels_whole, found.channels_partly) == ((1, 4, 5, 10), (3, 7))
+
+
+def test_channels_are_counted_through_every_block(monkeypatch):
+    monkeypatch.setattr("kokoro_nb.traces.statistics._BLOCK", 3 * 8)  # three channels at a time
+    x = np.zeros((1, 6, 8), np.float32)
+    x[0, 4, 1] = x[0, 5] = np.nan
+    found = describe(x)
+    assert (found.channels_whole, found.channels_partly) == ((5,), (4,))

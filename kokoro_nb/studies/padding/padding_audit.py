@@ -89,7 +89,7 @@ class NormVariance:
 
 
 def where_it_begins(
-    model: KModel, case: Case, frames: int, audited: Sequence[int], measured: Sequence[int], limit: float = 1e-5
+    model: KModel, case: Case, frames: int, audited: Sequence[int], measured: Sequence[int], limit: float
 ) -> tuple[tuple[Leak, ...], tuple[NormVariance, ...]]:
     """Return where padding enters the patched decoder from `har` on, and what its norms divide by.
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.comparison import Comparison, compare_audio
-from kokoro_nb.listening.spectrum import band_energy_ratio_db
+from kokoro_nb.listening.spectral_agreement import rounding_limit
+from kokoro_nb.listening.spectrum import band_energy_ratio_db, log_spectral_distance
 from kokoro_nb.locate.survey import SurveyRow, survey
 from kokoro_nb.models import stages
 from kokoro_nb.models.architecture import SAMPLE_RATE
@@ -72,6 +73,10 @@ class Versions:
         first = self.audio[reference]
         others = {name: y for name, y in self.audio.items() if name != reference}
         return BandEnergies(reference, {n: band_energy_ratio_db(first, y, self.sr) for n, y in others.items()})
+
+    def spectrum_limit(self, reference: str) -> float:
+        """Return how far from `reference` the spectrum of a version may be, dB, for what rounding does to it."""
+        return rounding_limit(log_spectral_distance(self.audio[reference], self.audio[FLOOR]))
 
     def judged(self, reference: str) -> JudgedVersions:
         """Let PESQ and STOI compare every other version with `reference`; what rounding costs is that of `FLOOR`."""

@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -67,6 +69,34 @@ def test_what_is_exact_has_no_leak(inputs):
     assert padding_audit(ExactBlock().eval(), wide, VALID, (8, 24), limit=1e-6, widen=_widen) == ()
 
 
+@pytest.mark.parametrize(("step", "names"), [(2e-5, ["mul"]), (5e-6, [])])
+def test_what_rounding_may_change_is_no_leak(step, names, inputs):
+    class Nudged(nn.Module):
+        def forward(self, x):
+            return x * (1 + step * (x.shape[-1] - VALID))
+
+    leaks = padding_audit(Nudged(), inputs, VALID, (7,), widen=_widen)
+    assert [leak.operator.strip(":") for leak in leaks] == names
+    assert all(leak.change == pytest.approx(step, rel=0.01) for leak in leaks)
+
+
+def test_the_share_that_changed_is_of_what_is_beyond_the_limit_of_the_peak(inputs):
+    class Stepped(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("plain", torch.full((1, 2, 1), 10.0))
+            self.register_buffer("padded", 10 * torch.tensor([[[1 + 3e-3], [1 + 2e-4]]]))
+
+        def forward(self, x):
+            return x * (self.padded if x.shape[-1] > VALID else self.plain)
+
+    (leak,) = padding_audit(Stepped(), inputs, VALID, (7,), limit=1e-4, widen=_widen)
+    moved = inputs["x"].abs() * torch.tensor([[[3e-3], [2e-4]]])
+    share = float((moved > 1e-4 * inputs["x"].abs().max()).float().mean())
+    assert 0 < share < 1
+    assert leak.changed == pytest.approx(share)
+
+
 def test_nan_in_the_valid_part_is_a_leak(inputs):
     def poisoned(given, room):
         wide = _widen(given, room)
@@ -78,9 +108,11 @@ def test_nan_in_the_valid_part_is_a_leak(inputs):
     assert np.isnan(leaks[0].change)
 
 
-def test_a_bucket_that_holds_no_padding_is_refused(inputs):
-    with pytest.raises(InputError, match=r"The buckets \[6\] must be larger than the 6 that are valid"):
-        padding_audit(Block(), inputs, VALID, (6,), widen=_widen)
+@pytest.mark.parametrize("buckets", [(6,), (12, 5), ()])
+def test_a_bucket_that_holds_no_padding_is_refused(buckets, inputs):
+    told = re.escape(f"The buckets {list(buckets)} must be larger than the 6 that are valid")
+    with pytest.raises(InputError, match=told):
+        padding_audit(Block(), inputs, VALID, buckets, widen=_widen)
 
 
 def test_the_variance_of_a_norm_falls_with_the_share_of_padding(inputs):

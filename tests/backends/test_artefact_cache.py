@@ -1,0 +1,176 @@
+"""What is found again and what is made anew, by a backend that writes a text and needs no runtime."""
+
+import threading
+import time
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+import torch
+from torch import nn
+
+from kokoro_nb import cache_keys
+from kokoro_nb.backends.artefacts import FileBackend, artefact_folder
+from kokoro_nb.backends.base import META, TAPS, Failure, on_rung
+from kokoro_nb.backends.exported import export_program
+from kokoro_nb.errors import InputError
+from kokoro_nb.storage import read_json, write_json
+
+
+class Doubled(nn.Module):
+    weights_label = "made up"
+
+    def forward(self, x):
+        return 2 * x
+
+
+@dataclass(frozen=True)
+class Text(FileBackend):
+    """Writes how it was asked."""
+
+    name: str = "text"
+    option: str = "plain"
+    fails: bool = False
+    reason: str | None = None
+    waits: float = 0.0
+    file: ClassVar[str] = "model.txt"
+    packages: ClassVar[tuple[str, ...]] = ("numpy",)
+
+    def available(self):
+        return None
+
+    def executes(self):
+        return self.reason
+
+    def options(self):
+        return {"option": self.option}
+
+    def write(self, exported, path, seconds):
+        with on_rung("lowered", seconds):
+            time.sleep(self.waits)
+            if self.fails:
+                raise RuntimeError("no such operator")
+            path.write_text(self.option)
+        WRITTEN.append(self.option)
+
+    def load(self, artifact):
+        return self.loadable(artifact)
+
+
+WRITTEN: list[str] = []
+X = {"x": torch.ones(1, 3)}
+
+
+@pytest.fixture(scope="module")
+def exported():
+    return export_program(Doubled(), X)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_written():
+    WRITTEN.clear()
+
+
+def test_what_was_made_is_found_again_with_its_seconds(exported, tmp_path):
+    first = Text().export(exported, X, tmp_path)
+    again = Text().export(exported, X, tmp_path)
+    assert WRITTEN == ["plain"]
+    assert (first.cached, again.cached) == (False, True)
+    assert first.seconds == again.seconds
+    assert set(first.seconds) == {"exported", "lowered"}
+    assert first.path == again.path == tmp_path / first.path.parent.name / "model.txt"
+    assert first.path.read_text() == "plain"
+    assert (first.path.parent / TAPS).exists()
+    meta = read_json(first.path.with_name(META), "meta")
+    assert first.path.parent.name == f"text-{meta['key'][:16]}"
+    assert len(meta["key"]) == 64
+    assert meta["weights"] == ["made up"]
+    assert set(meta["files"]) == {"model.txt", TAPS}
+    assert set(meta["versions"]) == {"torch", "numpy"}
+    assert (meta["schema"], meta["backend"], meta["options"]) == (3, "text", {"option": "plain"})
+
+
+def test_all_that_decides_a_file_is_in_its_key(exported, tmp_path, monkeypatch):
+    made = [Text().export(exported, X, tmp_path), Text(option="other").export(exported, X, tmp_path)]
+    made += [Text("words").export(exported, X, tmp_path), Text().export(Doubled(), {"x": torch.ones(1, 4)}, tmp_path)]
+    with monkeypatch.context() as changed:
+        changed.setattr(cache_keys, "_version", lambda package: "0" if package == "numpy" else "1")
+        made.append(Text().export(exported, X, tmp_path))
+    with monkeypatch.context() as changed:
+        changed.setattr(cache_keys, "code_digest", lambda *rooms: f"new {rooms}")
+        made.append(Text().export(exported, X, tmp_path))
+    keys = {read_json(one.path.with_name(META), "meta")["key"][:16] for one in made}
+    assert len(keys) == len({one.path.parent for one in made}) == len(made) == len(WRITTEN)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda place: (place / "model.txt").write_text("plaid"),
+        lambda place: (place / "model.txt").unlink(),
+        lambda place: (place / META).unlink(),
+        lambda place: (place / META).write_text("{"),
+        lambda place: write_json(place / META, ["a list"]),
+        lambda place: write_json(place / META, read_json(place / META, "meta") | {"seconds": 3}),
+        lambda place: write_json(place / META, read_json(place / META, "meta") | {"files": {}}),
+        lambda place: write_json(place / META, read_json(place / META, "meta") | {"options": {"option": "other"}}),
+        lambda place: write_json(place / META, read_json(place / META, "meta") | {"outputs": ["audio"]}),
+    ],
+)
+def test_what_is_damaged_or_another_is_made_anew(damage, exported, tmp_path):
+    first = Text().export(exported, X, tmp_path)
+    damage(first.path.parent)
+    again = Text().export(exported, X, tmp_path)
+    assert not again.cached
+    assert len(WRITTEN) == 2
+    assert again.path.read_text() == "plain"
+    assert Text().export(exported, X, tmp_path).cached
+
+
+def test_an_export_that_fails_leaves_nothing_behind(exported, tmp_path):
+    failed = Text(fails=True).export(exported, X, tmp_path)
+    assert isinstance(failed, Failure)
+    assert (failed.backend, failed.rung) == ("text", "lowered")
+    assert [path for path in tmp_path.iterdir() if path.is_dir()] == []
+    assert not Text().export(exported, X, tmp_path).cached
+
+
+def test_what_is_asked_for_twice_at_once_is_made_once(exported, tmp_path):
+    made = []
+    asked = [
+        threading.Thread(target=lambda: made.append(Text(waits=0.3).export(exported, X, tmp_path))) for _ in range(2)
+    ]
+    for one in asked:
+        one.start()
+    for one in asked:
+        one.join()
+    assert sorted(one.cached for one in made) == [False, True]
+    assert len(WRITTEN) == 1
+
+
+def test_only_what_this_backend_made_and_runs_is_loaded(exported, tmp_path):
+    made = Text().export(exported, X, tmp_path)
+    assert Text().load(made) == (made, made.path)
+    with pytest.raises(InputError, match="not on this machine"):
+        Text(reason="not on this machine").load(made)
+    with pytest.raises(InputError, match="text"):
+        Text("words").load(made)
+    made.path.unlink()
+    with pytest.raises(InputError, match="no longer there"):
+        Text().load(made)
+
+
+def test_the_folder_is_the_given_one_or_the_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("KOKORO_NB_CACHE", str(tmp_path / "cache"))
+    assert artefact_folder(None) == tmp_path / "cache" / "artefacts"
+    assert artefact_folder(str(tmp_path / "new")) == tmp_path / "new"
+    assert artefact_folder(tmp_path) == tmp_path
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="is a file; give a folder"):
+        artefact_folder(tmp_path / "file")
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(exported, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"Cannot write .*; choose a folder that can be written"):
+        Text().export(exported, X, tmp_path / "file" / "below")

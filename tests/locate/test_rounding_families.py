@@ -1,0 +1,270 @@
+"""The bound of every family of operators, against its formula written again in NumPy."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from kokoro_nb.locate.rounding_families import FAMILIES, Call, by_channel
+
+ATEN = torch.ops.aten
+U = 2.0**-24
+RANDOM = torch.Generator().manual_seed(0)
+
+
+def drawn(*shape):
+    return torch.randn(*shape, generator=RANDOM, dtype=torch.float64)
+
+
+def bound(target, unit=U, **named):
+    """Return an operator's bound and its result."""
+    right = target(**named)
+    return FAMILIES[str(target).split(".")[1]](Call(target, named, right, unit)), right
+
+
+def of_sum(total, squares, count, along=3):
+    return U * math.sqrt(count) * (along * np.abs(total) + 5 * np.sqrt(squares))
+
+
+def agrees(found, expected):
+    np.testing.assert_allclose(found, np.broadcast_to(expected, found.shape), rtol=1e-9)
+
+
+def test_products_of_a_layer_and_of_matrices():
+    x, w, b = drawn(2, 5), drawn(3, 5), drawn(3)
+    found, y = bound(ATEN.linear.default, input=x, weight=w, bias=b)
+    agrees(found, of_sum(y, x**2 @ w.T**2 + b**2, 7))
+    a, c = drawn(2, 4, 6), drawn(2, 6, 3)
+    found, y = bound(ATEN.bmm.default, self=a, mat2=c)
+    agrees(found, of_sum(y, a**2 @ c**2, 8))
+    found, y = bound(ATEN.addmm.default, self=drawn(2, 3), mat1=x, mat2=w.T, beta=0, alpha=-3)
+    agrees(found, of_sum(y, 9 * (x**2 @ w.T**2), 7))
+    found, y = bound(ATEN.baddbmm.default, self=drawn(2, 9, 3), batch1=drawn(2, 9, 6), batch2=c, beta=2, alpha=0)
+    assert found.max() == pytest.approx(U * math.sqrt(8) * 8 * float(y.abs().max())), "|y| and the root of y² are one"
+
+
+def test_convolutions_count_the_terms_of_one_element():
+    x, w = drawn(1, 4, 12), drawn(6, 2, 5)
+    found, y = bound(ATEN.conv1d.default, input=x, weight=w, bias=None, stride=[2], padding=[1], dilation=[1], groups=2)
+    agrees(found, of_sum(y, F.conv1d(x**2, w**2, stride=2, padding=1, groups=2), 2 * 5 + 2))
+    w = drawn(4, 3, 5)
+    found, y = bound(ATEN.conv_transpose1d.default, input=x, weight=w, stride=[2], groups=2)
+    agrees(found, of_sum(y, F.conv_transpose1d(x**2, w**2, stride=2, groups=2), 4 // 2 * 3 + 2))
+    given = {"stride": [1, 3], "padding": [0, 0], "dilation": [1, 1], "transposed": True, "output_padding": [0, 0]}
+    x, w = drawn(1, 4, 3, 12), drawn(4, 3, 2, 7)
+    found, y = bound(ATEN.convolution.default, input=x, weight=w, bias=None, **given, groups=1)
+    agrees(found, of_sum(y, F.conv_transpose2d(x**2, w**2, stride=(1, 3)), 4 * 2 * 3 + 2))
+
+
+def test_sums_and_means_over_axes():
+    x = drawn(3, 4, 20)
+    found, y = bound(ATEN.sum.dim_IntList, self=x, dim=[0, -1])
+    agrees(found, of_sum(y, (x**2).sum((0, 2)), 60, 1.2))
+    found, y = bound(ATEN.mean.dim, self=x, dim=[1], keepdim=True)
+    agrees(found, of_sum(4 * y, (x**2).sum(1, keepdim=True), 4, 1.2) / 4)
+    found, y = bound(ATEN.mean.default, self=x)
+    agrees(found, of_sum(240 * y, (x**2).sum(), 240, 1.2) / 240)
+    found, y = bound(ATEN.sum.dim_IntList, self=drawn(3, 0), dim=[1])
+    agrees(found, 0)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_equal_terms_are_added_one_by_one_and_in_lanes(backwards):
+    x = torch.full((1, 100_003), 0.1, dtype=torch.float32).double()
+    x[:, :3] = 1e6
+    x = x.flip(-1) if backwards else x
+    found, y = bound(ATEN.sum.dim_IntList, self=x, dim=[1])
+    off = []
+    for row in (x[0].numpy(), x[0].numpy()[::-1]):
+        off.append(abs(float(np.cumsum(row.astype(np.float32))[-1]) - float(y)))
+    for lanes in (2, 4, 8, 16):
+        sums, rest = 0.0, len(row) // lanes * lanes
+        for lane in range(lanes):
+            sums += float(np.cumsum(x[0].numpy()[lane:rest:lanes].astype(np.float32))[-1])
+        off.append(abs(sums + float(x[0, rest:].sum()) - float(y)))
+    assert 2 * max(off) > of_sum(float(y), float((x**2).sum()), x.numel(), 1.2), "there is something to see"
+    agrees(found, 2 * max(off))
+    found, _ = bound(ATEN.sum.dim_IntList, 2.0**-53, self=x, dim=[1])
+    assert float(found) < 1e-6, "a double is added in doubles"
+
+
+def test_pools_count_their_window():
+    x = drawn(1, 2, 12)
+    found, y = bound(ATEN.avg_pool1d.default, self=x, kernel_size=[4], stride=[1])
+    agrees(found, of_sum(y, F.avg_pool1d(x**2, 4, 1) / 4, 4))
+    found, y = bound(ATEN.adaptive_avg_pool1d.default, self=x, output_size=[2])
+    agrees(found, of_sum(y, F.adaptive_avg_pool1d(x**2, 2) / 6, 6))
+
+
+def moments(rows):
+    """Return the error of the mean and the relative one of the variance."""
+    count, centre = rows.shape[-1], rows.mean(-1)
+    mean = of_sum(rows.sum(-1), (rows**2).sum(-1), count, 1.2) / count
+    squares = (rows - centre[..., None]) ** 2
+    total = squares.sum(-1)
+    return mean, (of_sum(total, (squares**2).sum(-1), count, 1.2) + count * mean**2) / total + 4 * U
+
+
+def test_variances_and_their_roots():
+    x = 3 + drawn(4, 50)
+    _, relative = moments(x.numpy())
+    found, y = bound(ATEN.var.correction, self=x, dim=[1], correction=0)
+    agrees(found, y.numpy() * relative)
+    found, y = bound(ATEN.std.correction, self=x, dim=[1], correction=1)
+    agrees(found, y.numpy() * relative / 2)
+
+
+@pytest.mark.parametrize("kind", ["instance", "group", "layer", "batch", "batch in training"])
+def test_norms_by_the_errors_of_their_moments(kind):
+    x, eps = 1 + drawn(2, 6, 30), 0.01
+    weight, bias = drawn(30 if kind == "layer" else 6), drawn(30 if kind == "layer" else 6)
+    given = {"weight": weight, "bias": bias}
+    place = (1, 1, 30) if kind == "layer" else (1, 6, 1)
+    rows = {"group": x.reshape(2, 3, 60), "layer": x}.get(kind, x)
+    if "batch" in kind:
+        rows, place = x.transpose(0, 1).reshape(6, 60), (1, 6, 1)
+    back = {"group": lambda one: one.repeat(2, -1)[..., None], "layer": lambda one: one[..., None]}
+    shaped = back.get(kind, lambda one: one.reshape(1, 6, 1) if "batch" in kind else one[..., None])
+    rows = rows.numpy()
+    mean, relative = moments(rows)
+    spread = rows.var(-1)
+    inverse = 1 / np.sqrt(spread + eps)
+    off, slope, inverse = (shaped(one) for one in (mean * inverse, relative * spread / (spread + eps) / 2, inverse))
+    if kind == "instance":
+        named = {"input": x, **given, "running_mean": None, "running_var": None, "use_input_stats": True}
+        named |= {"momentum": 0.1, "eps": eps, "cudnn_enabled": False}
+        found, y = bound(ATEN.instance_norm.default, **named)
+    elif kind == "group":
+        found, y = bound(ATEN.group_norm.default, input=x, num_groups=3, **given, eps=eps)
+    elif kind == "layer":
+        found, y = bound(ATEN.layer_norm.default, input=x, normalized_shape=[30], **given, eps=eps)
+    else:
+        stats = {"running_mean": None, "running_var": None, "training": True, "momentum": 0.1, "eps": eps}
+        if kind == "batch":
+            found, y = bound(ATEN.batch_norm.default, input=x, **given, **stats, cudnn_enabled=False)
+        else:
+            several = ATEN._native_batch_norm_legit.no_stats
+            named = {"training": True, "momentum": 0.1, "eps": eps}
+            (found, *rest), (y, *_) = bound(several, input=x, **given, **named)
+            assert rest == [None, None]
+    gain, shift = weight.reshape(place).abs().numpy(), bias.reshape(place).numpy()
+    x, y = x.numpy(), y.numpy()
+    expected = gain * (off + 4 * U * np.abs(x) * inverse) + np.abs(y - shift) * (slope + 4 * U) + 4 * U * np.abs(y)
+    agrees(found, expected)
+
+
+def test_a_norm_without_factors_has_gain_one_and_a_frozen_one_is_pointwise():
+    x = 1 + drawn(2, 6, 30)
+    plain, _ = bound(ATEN.group_norm.default, input=x, num_groups=3, weight=None, bias=None, eps=1e-5)
+    ones = {"weight": torch.ones(6).double(), "bias": torch.zeros(6).double()}
+    full, _ = bound(ATEN.group_norm.default, input=x, num_groups=3, **ones, eps=1e-5)
+    agrees(plain, full)
+    stats = {"running_mean": drawn(6), "running_var": drawn(6) ** 2 + 1, "training": False, "momentum": 0.1}
+    given = {"input": x, **ones, **stats, "eps": 1e-5, "cudnn_enabled": False}
+    found, y = bound(ATEN.batch_norm.default, **given)
+    call = Call(ATEN.batch_norm.default, given, y, U)
+    agrees(found, FAMILIES["mul"](call))
+
+
+def test_running_sums_and_their_steps():
+    x = drawn(2, 33).float().double()
+    found, y = bound(ATEN.cumsum.default, self=x, dim=1)
+    off = np.maximum.accumulate(np.abs(np.cumsum(x.numpy(), 1, dtype=np.float32) - y.numpy()), 1)
+    largest = np.maximum.accumulate(np.abs(y.numpy()), 1)
+    random = 5 * U * np.sqrt(np.cumsum(y.numpy() ** 2, 1))
+    agrees(found, 2 * off + random + U * (4 + 4 * math.log2(33)) * largest)
+    single, y = bound(ATEN.cumsum.default, self=torch.tensor(3.0).double(), dim=0)
+    agrees(single, 5 * U * 3 + 8 * U * 3)
+
+
+@pytest.mark.parametrize("dim", [1, -1])
+def test_sums_of_exponentials(dim):
+    x = 4 * drawn(2, 7, 5)
+    count = x.shape[dim]
+    below = x.amax(dim, keepdim=True) - x
+    around = 3 * math.sqrt(count) + 8
+    found, y = bound(ATEN.softmax.int, self=x, dim=dim)
+    agrees(found, U * (2 * below + around) * y)
+    found, y = bound(ATEN.log_softmax.int, self=x, dim=dim)
+    agrees(found, U * (2 * below + around) + 4 * U * y.abs())
+    found, y = bound(ATEN.logsumexp.default, self=x, dim=[dim])
+    agrees(found, U * (4 * y.abs() + 4 * x.amax(dim).abs() + around))
+    found, y = bound(ATEN.logsumexp.default, self=x, dim=[0, dim], keepdim=True)
+    agrees(found, U * (4 * y.abs() + 4 * x.amax((0, dim), True).abs() + 3 * math.sqrt(2 * count) + 8))
+
+
+def test_transforms_by_their_energy():
+    x = drawn(3, 16)
+    found, y = bound(ATEN.fft_rfft.default, self=x, n=None, dim=-1)
+    agrees(found, 2 * of_sum(y.abs(), (y.abs() ** 2).mean(-1, keepdim=True), 16))
+    window = torch.hann_window(8).double()
+    named = {"self": x, "n_fft": 8, "hop_length": 2, "win_length": 8, "window": window}
+    found, y = bound(ATEN.stft.default, **named, normalized=False, onesided=True, return_complex=True)
+    agrees(found, 2 * of_sum(y.abs(), (y.abs() ** 2).mean(-2, keepdim=True), 8))
+
+
+def test_lengths_and_what_is_divided_by_them():
+    v, g = drawn(4, 9), drawn(4, 1)
+    found, y = bound(ATEN._weight_norm.default, v=v, g=g, dim=0)
+    agrees(found, U * y.abs() * (3 * 3 + 8))
+    found, y = bound(ATEN.linalg_vector_norm.default, self=v, ord=2, dim=[0, 1])
+    agrees(found, U * y.abs() * (3 * 6 + 8))
+
+
+def test_interpolations_along_the_slope():
+    x = drawn(1, 2, 9)
+    found, y = bound(ATEN.upsample_linear1d.vec, input=x, output_size=[18], align_corners=False, scale_factors=None)
+    steps = np.abs(np.diff(x.numpy(), axis=-1))
+    steep = np.array([[steps[0, c, max(0, i - 2) : i + 3].max() for i in range(9)] for c in range(2)])
+    slope = F.interpolate(torch.from_numpy((steep * np.arange(1, 10))[None]), 18)
+    agrees(found, 4 * U * y.abs() + 4 * U * slope)
+    x = drawn(1, 1, 4, 6)
+    found, y = bound(
+        ATEN.upsample_bilinear2d.vec, input=x, output_size=[8, 12], align_corners=False, scale_factors=None
+    )
+    across = 4 * float(x.diff(dim=2).abs().max()) + 6 * float(x.diff(dim=3).abs().max())
+    agrees(found, 4 * U * y.abs() + 4 * U * across)
+
+
+def test_functions_of_each_element_by_moving_their_arguments():
+    x, y = drawn(50), drawn(50)
+    found, z = bound(ATEN.sub.Tensor, self=x, other=y)
+    agrees(found, 2 * U * (x.abs() + y.abs()) + 8 * U * z.abs())
+    x = 3 + torch.rand(50, generator=RANDOM).double()
+    found, z = bound(ATEN.exp.default, self=x)
+    agrees(found, z * np.expm1(2 * U * x) + 8 * U * z)
+    assert bound(ATEN.mul.Tensor, self=torch.complex(x, x), other=x)[0] is None
+    found, z = bound(ATEN.log.default, self=torch.zeros(2).double())
+    assert not found[0] < math.inf, "infinity stays what it is"
+
+
+def test_chains_move_their_arguments_by_a_sum():
+    q, k, v = (drawn(1, 3, 16, 8) for _ in range(3))
+    given = {"query": q, "key": k, "value": v}
+    target = ATEN.scaled_dot_product_attention.default
+    found, y = bound(target, **given)
+    generator = torch.Generator().manual_seed(0)
+    step = 3 * U * math.sqrt(8)
+    moved = [
+        one * (1 + step * (2 * torch.rand(one.shape, generator=generator, dtype=torch.float64) - 1))
+        for one in (q, k, v)
+    ]
+    apart = (target(*moved) - y).abs().amax((0, 2, 3), keepdim=True)
+    agrees(found, 2 * apart + 8 * U * y.abs())
+    weights = [0.3 * drawn(8, 4), 0.3 * drawn(8, 2), drawn(8), drawn(8)]
+    lstm = {"input": drawn(5, 1, 4), "hx": [torch.zeros(1, 1, 2).double()] * 2, "params": weights, "has_biases": True}
+    lstm |= {"num_layers": 1, "dropout": 0.0, "train": False, "bidirectional": False, "batch_first": False}
+    bounds, results = bound(ATEN.lstm.input, **lstm)
+    assert [one.shape for one in bounds] == [one.shape for one in results]
+    assert all(0 < float(one.max()) < 1e-5 for one in bounds)
+
+
+def test_the_largest_of_each_channel():
+    values = np.arange(48.0).reshape(2, 3, 8)
+    assert by_channel(values).ravel().tolist() == [31, 39, 47]
+    assert by_channel(values[:, :, :3]).tolist() == [[[42.0]]], "channels of six elements are taken together"
+    assert by_channel(values[:, :, :4]).shape == (1, 3, 1)
+    assert by_channel(np.arange(5.0)).tolist() == [4.0]
+    assert by_channel(np.zeros((0, 2))).tolist() == [[0.0]]
