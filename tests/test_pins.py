@@ -19,7 +19,6 @@ PIN = re.compile(r"([A-Za-z0-9._-]+)==([\w.]+)")
 SOURCES = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "kokoro_nb").rglob("*.py"))}
 UNIMPORTED = {
     "jupyterlab": "make lab starts it",
-    "onnxscript": "torch's ONNX exporter needs it",
     "phonemizer-fork": "misaki needs it for espeak",
 }
 OPTIONAL = {"qai_hub"}  # a service's client: who has an account with it installs it

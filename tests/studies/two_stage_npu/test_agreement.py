@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from kokoro_nb.listening.spectral_agreement import UNRELATED
 from kokoro_nb.models.complete import DurationStage
 from kokoro_nb.studies.two_stage_npu.agreement import INPUTS_LIMIT, TextAgreement, against_model
 
@@ -70,8 +71,8 @@ def test_a_wrong_pitch_does_not_raise_the_limit_of_the_audio(speaker, narrow, mo
     assert found.floor < 3 * right.floor + 1
 
 
-@pytest.mark.parametrize(("floor", "limit"), [(0.2, 1.0), (0.5, 1.0), (2.0, 4.0)])
-def test_the_spectrum_is_held_to_the_floor_where_that_is_more(floor, limit):
+@pytest.mark.parametrize(("floor", "limit"), [(0.2, 1.0), (0.5, 1.0), (1.5, 3.0), (9.0, UNRELATED / 2)])
+def test_the_spectrum_is_held_to_the_floor_where_that_is_more_and_never_to_noise(floor, limit):
     assert told(floor=floor).distance_limit == pytest.approx(limit)
 
 
