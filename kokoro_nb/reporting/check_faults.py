@@ -66,8 +66,10 @@ class CheckedBy:
 
     def wants(self, fault: str, kinds: str) -> bool:
         """Return whether a fault is still to be tried on it; `kinds` as for `check_faults`."""
-        if self.verdict != "pass" or kinds == "every":
-            return self.verdict == "pass"
+        if self.verdict != "pass":
+            return False
+        if kinds == "every":
+            return True
         same = [one for one in self.killed_by if (one in MEASURE_FAULTS) == (fault in MEASURE_FAULTS)]
         return not (same if kinds == "both" else self.killed_by)
 
@@ -96,7 +98,7 @@ class _Cell:
     source: str
     is_parameters: bool
     names: dict[str, Any] = field(default_factory=dict)  # after the clean run
-    measured: bool = False
+    measured: bool = field(init=False)  # by the clean run
 
     def __post_init__(self) -> None:
         self.tree = ast.parse(self.source)

@@ -64,6 +64,8 @@ def test_a_result_that_no_measure_has_seen_is_changed_itself(rows):
 def test_of_two_figures_that_one_statement_made_one_may_change_alone(rows):
     assert {"each row eight times the last", "each row an eighth of the last"} <= set(rows["apart", 1].killed_by)
     assert "figures eight times as large" not in rows["apart", 1].killed_by
+    fault = "each row eight times the last"
+    assert subject._changed_together({"a": 1.0, "b": 1.0}, fault) == {"a": 1.0, "b": 8.0}
 
 
 def test_a_cell_in_which_nothing_is_measured_is_not_executed_again(folder):
@@ -80,8 +82,9 @@ def test_the_study_stops_when_every_check_has_been_red(folder):
     assert rows["blind", 2].killed_by == ()
 
 
-def test_of_what_is_red_without_a_fault_nothing_is_wanted():
-    red = CheckedBy("01_patching", 3, "kind", 1, "It is.", "", "fail")
+@pytest.mark.parametrize("verdict", ["fail", "skip", "unknown"])
+def test_of_what_does_not_pass_without_a_fault_nothing_is_wanted(verdict):
+    red = CheckedBy("01_patching", 3, "kind", 1, "It is.", "", verdict)
     assert not any(red.wants(fault, kinds) for fault in ("no phase", "a failure") for kinds in ("one", "both", "every"))
 
 
@@ -90,6 +93,15 @@ def test_a_fault_of_each_kind_is_looked_for_on_demand(folder):
     in_result, in_measure = rows["parity", 1].killed_by
     assert in_result not in MEASURE_FAULTS
     assert in_measure in MEASURE_FAULTS
+
+
+def test_a_fault_that_no_check_wants_does_not_end_the_study(tmp_path):
+    cells = [nbformat.v4.new_markdown_cell("# A check"), *map(nbformat.v4.new_code_cell, CELLS[:5])]
+    cells[1].metadata["tags"] = ["parameters"]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "01_toy.ipynb")
+    (row,) = check_faults("01", folder=tmp_path, kinds="both")
+    assert [one in MEASURE_FAULTS for one in row.killed_by] == [False, True]
+    assert row.cell == 5, "cells are counted with those of text"
 
 
 def test_what_is_known_is_read_from_its_file(monkeypatch, tmp_path, capsys):

@@ -16,7 +16,7 @@ from kokoro_nb.locate.halving import Bisection
 from kokoro_nb.locate.history import History
 from kokoro_nb.locate.survey import SurveyRow
 from kokoro_nb.reporting.logbook import Logbook
-from kokoro_nb.reporting.record_checks import _culprits
+from kokoro_nb.reporting.record_checks import _culprits, _diagnosis
 from kokoro_nb.traces.parity import compare
 
 
@@ -41,6 +41,11 @@ def test_all_checks_of_a_faithful_program(log):
     assert len(verdicts(log)) == len(log.findings) == 8, "none is a sick export"
 
 
+def test_what_was_not_measured_is_no_check(log):
+    log.record(row([1, 1, 1, 1.1], drift=None), "The decoder")
+    assert [(one.kind, one.verdict) for one in log.findings] == [("runs", "pass"), ("finite", "pass")]
+
+
 @pytest.mark.parametrize(
     ("bad", "kind"),
     [
@@ -58,10 +63,33 @@ def test_each_check_can_fail(log, bad, kind):
         log.close()
 
 
+def test_what_is_beyond_the_limit_is_a_sick_export(log):
+    log.record(row([1, 1, 1, 1.1]), "The decoder", 1e-4)
+    assert len([one for one in log.findings if one.diagnosis is not None]) == 1
+
+
 def test_what_is_not_finite_is_a_sick_export_without_a_limit_too(log):
     log.record(row([1, 1, 1, np.nan]), "The decoder")
     assert [one.verdict for one in log.findings if one.diagnosis is not None] != []
     assert ("finite", "fail") in verdicts(log)
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ("nobody has seen this", ""),
+        ("Unsupported function types ['cumprod.default']", "; operator: cumprod.default"),
+        (
+            'no.\nOriginal traceback:\nFile "/net.py", line 7, in forward\n    return x.cumprod(1)\n',
+            "; at net.py:7, in forward: return x.cumprod(1)",
+        ),
+    ],
+)
+def test_a_failure_names_operator_and_line_where_they_are_known(log, message, reason):
+    failure = Failure("tvm", "lowered", "E", message)
+    log.record(failure, "The decoder")
+    (found,) = [one for one in log.findings if one.diagnosis is None]
+    assert (found.verdict, found.reason) == ("fail", f"{failure}{reason}")
 
 
 def test_an_absent_runtime_is_one_skip(log):
@@ -107,6 +135,28 @@ def test_a_diagnosis_by_bisection_is_one_finding(tmp_path, verdict, recorded):
     found = Diagnosis(*given, bisection=Bisection("tvm", 2, ()), output=SimpleNamespace(verdict=verdict))
     log.record(found, "The net")
     assert [(one.kind, one.verdict) for one in log.findings] == [("bisection", recorded)]
+
+
+def test_where_parts_were_compiled_after_a_trace_their_answer_is_recorded(log):
+    given = ("tvm", "bisection", "a delegate", "pass", (), "each part is right")
+    log.record(Diagnosis(*given, investigation=SimpleNamespace(), bisection=Bisection("tvm", 2, ())), "The net")
+    assert verdicts(log) == [("bisection", "pass")]
+
+
+@pytest.mark.parametrize("known", [{}, {"culprits": ()}, {"subject": None}, {"remedies": ("tried",)}, {"output": None}])
+def test_remedies_are_tried_once_and_where_there_is_what_to_cure(known):
+    tried, noted = [], []
+    about = {
+        **{"failure": None, "verdict": "fail", "output": SimpleNamespace(verdict="fail"), "bisection": "parts"},
+        **{"culprits": ("one",), "subject": "a module", "remedies": (), "ranked": (), "investigation": None},
+        **{"method": "bisection", "backend": "tvm", "statement": "one is wrong"},
+    }
+    found = SimpleNamespace(**about | known)
+    found.try_remedies = lambda: tried.append(known) or found
+    _diagnosis(
+        found, SimpleNamespace(diagnosis=lambda *given: noted.append(given), claim=lambda *given: None), "The net", None
+    )
+    assert (tried, noted) == ([] if known else [{}], [(found, "The net")])
 
 
 def test_a_diagnosis_by_bisection_that_names_an_operator_fails(tmp_path):

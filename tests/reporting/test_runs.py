@@ -44,6 +44,7 @@ def folder(tmp_path):
 def test_a_record_is_read_as_it_was_written(folder, passed):
     assert read_run(folder) == read_run_or_damage(folder) == passed
     assert read_run(folder / "f") is None
+    assert (passed.memory, passed.processor) == (0.0, 0.0), "nothing was measured"
 
 
 def test_a_profile_adds_up_to_the_whole_and_is_kept(folder, passed):

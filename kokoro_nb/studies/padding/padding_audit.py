@@ -223,7 +223,9 @@ def _changes(
 
     def observe(name: str, value: Any) -> None:
         part = _leading(value.numpy(), expected.get(name))
-        change = (0.0, 0.0) if part is None else _difference(expected[name], part, limit)
+        if part is None:
+            return
+        change = _difference(expected[name], part, limit)
         if not change[0] <= limit:
             found[name] = change
 
@@ -245,6 +247,7 @@ def _difference(expected: np.ndarray, part: np.ndarray, limit: float) -> tuple[f
     with np.errstate(invalid="ignore"):
         difference = np.abs(b - a)
     difference[a == b] = 0  # an infinity that is the same on both sides
-    peak, worst = float(np.max(np.abs(a))), float(difference.max())
+    finite = np.abs(a[np.isfinite(a)])  # the infinities of a mask are no scale
+    peak, worst = float(np.max(finite, initial=0)), float(difference.max())
     change = 0.0 if worst == 0 else worst / peak if peak else float("inf")
     return change, float((~(difference <= limit * peak)).mean())

@@ -7,7 +7,13 @@ from torch import nn
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.padding import of_tokens, within
-from kokoro_nb.studies.padding.padding_audit import NormVariance, norm_variances, padding_audit
+from kokoro_nb.studies.padding.padding_audit import (
+    NormVariance,
+    _difference,
+    _leading,
+    norm_variances,
+    padding_audit,
+)
 
 VALID = 6
 
@@ -143,3 +149,28 @@ def test_a_channel_that_is_constant_is_left_out_and_one_that_is_nan_is_not(value
     (row,) = norm_variances(block, inputs, VALID, (12,), widen=_widen)
     assert len(row.ratio) == block.first.out_channels - (not told)
     assert np.isnan(row.low) == told
+
+
+def test_what_differs_by_the_limit_is_within_it():
+    assert _difference(np.array([1.0, 2.0]), np.array([1.0, 2.5]), 0.25) == (0.25, 0.0)
+    assert _difference(np.array([1.0, 2.0]), np.array([1.0, 2.5]), 0.24) == (0.25, 0.5)
+    assert _difference(np.array([-2.0, np.inf]), np.array([-2.0, np.inf]), 0.0) == (0.0, 0.0)
+    assert _difference(np.array([-2.0, np.inf]), np.array([-1.0, np.inf]), 0.4) == (0.5, 0.5), "no mask hides it"
+    change, share = _difference(np.array([2.0, 1.0]), np.array([np.nan, 1.0]), 0.4)
+    assert not change <= 0.4
+    assert share == 0.5
+    assert _difference(np.array([0.0]), np.array([1e-30]), 0.4) == (np.inf, 1.0), "what was zero has no scale"
+
+
+def test_only_what_has_the_same_place_is_compared():
+    buffer, valid = np.arange(12, dtype=np.float32).reshape(3, 4), np.zeros((2, 4), np.float32)
+    np.testing.assert_array_equal(_leading(buffer, valid), buffer[:2])
+    for other in (
+        None,
+        valid[0],
+        valid[:0],
+        valid.astype(np.float64),
+        valid.astype(np.float16),
+        np.zeros((4, 4), np.float32),
+    ):
+        assert _leading(buffer, other) is None
