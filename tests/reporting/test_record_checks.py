@@ -143,20 +143,34 @@ def test_where_parts_were_compiled_after_a_trace_their_answer_is_recorded(log):
     assert verdicts(log) == [("bisection", "pass")]
 
 
-@pytest.mark.parametrize("known", [{}, {"culprits": ()}, {"subject": None}, {"remedies": ("tried",)}, {"output": None}])
-def test_remedies_are_tried_once_and_where_there_is_what_to_cure(known):
-    tried, noted = [], []
+def _diagnosed(**known):
+    """Return with which target a card was made of a diagnosis by bisection, and whether remedies were tried."""
+    tried, cards = [], []
     about = {
         **{"failure": None, "verdict": "fail", "output": SimpleNamespace(verdict="fail"), "bisection": "parts"},
         **{"culprits": ("one",), "subject": "a module", "remedies": (), "ranked": (), "investigation": None},
-        **{"method": "bisection", "backend": "tvm", "statement": "one is wrong"},
+        **{"method": "bisection", "backend": "tvm", "statement": "one is wrong", "why": "it is not known"},
     }
     found = SimpleNamespace(**about | known)
-    found.try_remedies = lambda: tried.append(known) or found
-    _diagnosis(
-        found, SimpleNamespace(diagnosis=lambda *given: noted.append(given), claim=lambda *given: None), "The net", None
-    )
-    assert (tried, noted) == ([] if known else [{}], [(found, "The net")])
+    found.try_remedies = lambda: tried.append(found) or found
+    quiet = dict.fromkeys(("claim", "note"), lambda *given: None)
+    log = SimpleNamespace(diagnosis=lambda given, name: cards.append(name), weights="none", **quiet)
+    _diagnosis(found, log, "The net", None)
+    return cards, bool(tried)
+
+
+@pytest.mark.parametrize("known", [{"culprits": ()}, {"subject": None}, {"remedies": ("tried",)}, {"output": None}])
+def test_remedies_are_tried_once_and_where_there_is_what_to_cure(known):
+    assert _diagnosed() == (["The net"], True)
+    assert _diagnosed(**known) == (["The net"], False)
+
+
+@pytest.mark.parametrize("verdict", ["pass", "fail", "unknown"])
+@pytest.mark.parametrize("output", ["pass", "fail", "unknown"])
+def test_what_is_wrong_as_a_whole_or_in_a_part_has_a_card(verdict, output):
+    wrong = "fail" in (verdict, output)
+    assert _diagnosed(verdict=verdict, output=SimpleNamespace(verdict=output)) == (["The net"] * wrong, wrong)
+    assert _diagnosed(verdict=verdict, output=None)[0] == ["The net"] * (verdict == "fail")
 
 
 def test_a_diagnosis_by_bisection_that_names_an_operator_fails(tmp_path):
