@@ -17,7 +17,7 @@ CELLS = (
     "log = nb.Logbook('01_toy', 'none', dict(frames=frames), out_dir)\nruns = []",
     "runs.append('before')\ny = np.linspace(-0.1, 0.1, 16)",
     "runs.append('after')\nsame, other = parity.compare(y, y.copy()), parity.compare(y, y[::-1].copy())",
-    "log.check('parity', 'It is the same.', same.of_peak, 1e-6)",
+    "log.check('parity', 'It is the same.', same.of_peak, 1e-6, backend='tvm')",
     "log.check('blind', 'It is at most anything.', same.of_peak, float('inf'))\n"
     "log.claim('blind', 'It is itself.', True)",
     "log.check('control', 'The other way round it is not.', other.of_peak, 1, '>')",
@@ -55,6 +55,8 @@ def test_a_check_that_can_fail_is_turned_red_and_one_that_cannot_is_seen(rows):
     assert rows["blind", 1].killed_by == ("NaN in one element", "figures that are NaN")
     assert rows["parity", 1].stopped_by == ("one element short",), "shapes that differ are refused"
     assert rows["blind", 2].as_dict()["turned red by"] == "no fault"
+    assert [rows[name, 1].backend for name in ("parity", "control")] == ["tvm", ""]
+    assert rows["parity", 1].statement == "It is the same."
 
 
 def test_a_result_that_no_measure_has_seen_is_changed_itself(rows):
