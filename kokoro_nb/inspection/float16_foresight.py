@@ -7,7 +7,7 @@ well: Kokoro's running phase is beyond 65504 after a second, and its sine would 
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -122,11 +122,7 @@ def float16_foresight(
     half: dict[str, Value] = {name: _halved(value) for name, value in inputs.items()}
     noise: dict[str, float] = {}
     found = []
-    said = 0.0
-    for node in nodes:
-        if time.monotonic() - said > SAID:
-            tell(f"{node.index} of {len(nodes)} nodes in float16")
-            said = time.monotonic()
+    for node in _told(nodes, tell, "in float16"):
         outcome = _both(file, node, true, half)
         if outcome is not None:
             call, given, exact, narrow = outcome
@@ -142,20 +138,32 @@ def float16_foresight(
             true.pop(name, None)
             half.pop(name, None)
     for k, one in enumerate(others, 2):
-        tell(f"{len(nodes)} nodes in float16, inputs {k} of {len(others) + 1}")
-        found = _worst(found, _ranges(file, nodes, one))
+        told = _told(nodes, tell, f"in float16, inputs {k} of {len(others) + 1}")
+        found = _worst(found, _ranges(file, nodes, told, one))
     return tuple(found)
+
+
+def _told(nodes: Sequence[OnnxNode], tell: Callable[[str], object], what: str) -> Iterator[OnnxNode]:
+    """Yield nodes, and say how far it is from time to time: who says nothing is taken for hung."""
+    said = 0.0
+    for node in nodes:
+        if time.monotonic() - said > SAID:
+            tell(f"{node.index} of {len(nodes)} nodes {what}")
+            said = time.monotonic()
+        yield node
 
 
 Range = tuple[float, float, float]
 
 
-def _ranges(file: OnnxFile, nodes: Sequence[OnnxNode], inputs: Mapping[str, np.ndarray]) -> dict[int, Range]:
+def _ranges(
+    file: OnnxFile, nodes: Sequence[OnnxNode], told: Iterator[OnnxNode], inputs: Mapping[str, np.ndarray]
+) -> dict[int, Range]:
     """Return headroom, that inside, and what is below full precision, by the index of the node, on other inputs."""
     freed = last_readers(tuple(nodes), set())
     true: dict[str, Value] = {name: widened(value) for name, value in inputs.items()}
     found = {}
-    for node in nodes:
+    for node in told:
         outcome = _one(file, node, true, widened)
         if outcome is not None:
             call, given, exact = outcome

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import kokoro_nb as nb
+from kokoro_nb.inspection import float16_foresight as subject
 from kokoro_nb.inspection.file_run import relative_noise
 from kokoro_nb.inspection.float16_foresight import float16_foresight, foreseen, in_danger, noisiest
 from kokoro_nb.inspection.onnx_file import read_onnx
@@ -41,6 +42,14 @@ def test_the_running_phase_comes_out_by_itself(source):
     assert by_key["/phase"].noise < 0.01
     assert by_key["/phase"].headroom == pytest.approx(np.log2(65504 / (2 * np.pi * 200 * 9)), abs=1e-3)
     assert any("/sin" in sentence for sentence in foreseen(nodes))
+
+
+def test_it_says_how_far_it_is_on_every_inputs(source, monkeypatch):
+    monkeypatch.setattr(subject, "SAID", -1.0)  # at each node
+    inputs, told = {"f0": np.full((1, 24000, 1), 200, np.float32)}, []
+    float16_foresight(read_onnx(source()), inputs, told.append, [inputs, inputs])
+    assert told[::4] == [f"0 of 4 nodes in float16{where}" for where in ("", ", inputs 2 of 3", ", inputs 3 of 3")]
+    assert len(told) == 12
 
 
 def test_what_is_foreseen_is_what_float16_gives(save, node):

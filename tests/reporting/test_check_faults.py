@@ -1,5 +1,8 @@
 """Faults in what a notebook measures: a check that sees them, one that cannot fail, and a control."""
 
+import json
+from types import SimpleNamespace
+
 import nbformat
 import pytest
 
@@ -107,13 +110,15 @@ def test_a_fault_that_no_check_wants_does_not_end_the_study(tmp_path):
 
 
 def test_what_is_known_is_read_from_its_file(monkeypatch, tmp_path, capsys):
-    asked = []
+    asked, clock = [], iter((1.0, 8.4))
+    monkeypatch.setattr(subject, "time", SimpleNamespace(process_time=lambda: next(clock, 0.0)))
     (tmp_path / "01_patching.json").write_text("[]")  # of an earlier form
     row = CheckedBy("01_patching", 3, "kind", 1, "It is.", "", "pass", ("no phase",))
     monkeypatch.setattr(subject, "check_faults", lambda name, kinds: asked.append((name, kinds)) or [row])
     for _ in range(2):
         assert subject.study_checks(["01"], tmp_path) == [row]
     assert asked == [("01_patching", "one")]
+    assert json.loads((tmp_path / "01_patching.json").read_text())["seconds"] == 7
     assert "no phase" in (tmp_path / "index.html").read_text(encoding="utf-8")
     monkeypatch.setattr(subject, "content_key", lambda *about: "of changed code")
     subject.study_checks(["01"], tmp_path)
