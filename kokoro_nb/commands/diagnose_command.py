@@ -68,6 +68,7 @@ def _diagnose(arguments: argparse.Namespace) -> int:
     from kokoro_nb.backends.base import running
     from kokoro_nb.locate import diagnose
     from kokoro_nb.models.patches import EXPORT_PATCHES
+    from kokoro_nb.reporting.needs import DIAGNOSIS, require_memory
     from kokoro_nb.studies.diagnosed_program import kokoro_decoder, own_module
 
     given = arguments
@@ -81,6 +82,7 @@ def _diagnose(arguments: argparse.Namespace) -> int:
     elif given.inputs:
         raise InputError("Kokoro's decoder takes its inputs from --text; give --inputs with a module of your own.")
     else:
+        require_memory("a diagnosis", given.weights, DIAGNOSIS)
         patches = _patches(given.patches, EXPORT_PATCHES, EXPORT_PATCHES)
         target = kokoro_decoder(given.weights, given.seed, given.text, given.frames, given.fault, patches)
     known = target.reference or (target.healthy if given.fault else None)

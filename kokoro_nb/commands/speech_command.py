@@ -60,7 +60,9 @@ def add(commands: Any) -> None:
 def _delivery(arguments: argparse.Namespace) -> "tuple[Kokoro, Delivery]":
     from kokoro_nb.delivery.export import SECONDS, TOKENS, Delivery
     from kokoro_nb.models.kokoro import load_model
+    from kokoro_nb.reporting.needs import DELIVERY, require_memory
 
+    require_memory("a delivery", arguments.weights, DELIVERY)
     requested = Delivery(
         arguments.backend,
         arguments.host,

@@ -1,4 +1,4 @@
-"""What notebooks need of memory and disk with the weights in use, said before the work begins."""
+"""What notebooks and commands need of memory and disk with the weights in use, said before the work begins."""
 
 import shutil
 from collections.abc import Mapping
@@ -17,6 +17,9 @@ SMALL_BYTES, FULL_BYTES = 16e6, 327e6  # of the bundled voice, and of the publis
 MEMORY, MEMORY_OF_WEIGHTS = 1.8e9, 15.0
 # Of one notebook: what it leaves, and its exports by the bytes of the weights; 03, 06 and 15 wrote 2.5 GB together
 DISK, DISK_OF_WEIGHTS = 5e7, 3.0
+
+# Of a command on its own, by the bytes of the weights: a diagnosis held 3.8 GB on the published size, a delivery 2.4 GB
+DIAGNOSIS, DELIVERY = 13.0, 9.0
 
 
 @dataclass(frozen=True)
@@ -57,16 +60,9 @@ class Needs:
         InputError
             If there is none for a single one.
         """
-        import psutil
-
         if not self.large:  # any machine has that, and what is free for a moment says little
             return requested
-        free = psutil.virtual_memory().available
-        if free < self.memory:
-            raise InputError(
-                f"With these weights a notebook takes up to {size_text(round(self.memory))} of memory, and "
-                f"{size_text(free)} are free; end other programs, or take smaller weights: -p weights mini."
-            )
+        free = _free_memory("a notebook", self.memory, "-p weights mini")
         return requested if requested * self.memory <= free else int(free // self.memory)
 
     def require_disk(self, out_dir: Path) -> None:
@@ -101,6 +97,41 @@ def needs(given: Mapping[str, Mapping[str, Any]]) -> Needs:
     """Return what is needed by the notebooks, each with the parameters that are passed to it."""
     sizes = [_bytes(str(values.get("weights", SMALL[0]))) for values in given.values()]
     return Needs(sorted([SMALL_BYTES, *sizes])[-1], len(sizes))
+
+
+def require_memory(work: str, weights: str, times: float) -> None:
+    """Refuse work on large weights for which there is no memory.
+
+    Parameters
+    ----------
+    work : str
+        What is begun, with its article.
+    weights : str
+        As in the notebooks.
+    times : float
+        Bytes that it holds by the bytes of the weights.
+
+    Raises
+    ------
+    InputError
+        If there is less.
+    """
+    needed = Needs(_bytes(weights), 1)
+    if needed.large:
+        _free_memory(work, times * needed.weights, "--weights mini")
+
+
+def _free_memory(work: str, needed: float, smaller: str) -> int:
+    """Return how many bytes are free; refuse less than `needed`."""
+    import psutil
+
+    free = int(psutil.virtual_memory().available)
+    if free < needed:
+        raise InputError(
+            f"With these weights {work} takes up to {size_text(round(needed))} of memory, and {size_text(free)} are "
+            f"free; end other programs, or take smaller weights: {smaller}."
+        )
+    return free
 
 
 def _bytes(weights: str) -> float:

@@ -78,6 +78,8 @@ def test_a_cell_in_which_nothing_is_measured_is_not_executed_again(folder):
     found = run.clean()
     run.with_fault("eight times as loud", set(found))
     assert run.names["runs"] == ["before", "after", "after"]
+    assert {"same", "heard"} <= run._results
+    assert not run._results & set(subject.SLICED)
 
 
 def test_the_study_stops_when_every_check_has_been_red(folder):

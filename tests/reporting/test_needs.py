@@ -7,6 +7,7 @@ import psutil
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
+from kokoro_nb.__main__ import main
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting.execute import run_notebooks
 from kokoro_nb.reporting.needs import FULL_BYTES, SMALL_BYTES, needs
@@ -49,6 +50,22 @@ def test_fewer_run_at_once_where_there_is_no_memory_for_more(free):
     with pytest.raises(InputError, match=r"takes up to 6\.7 GB of memory, and 6\.0 GB are free; .* -p weights mini"):
         full.jobs(1)
     assert _needs("mini").jobs(4) == 4
+
+
+@pytest.mark.parametrize(
+    ("command", "work", "size"),
+    [
+        (["diagnose", "--backend", "onnxruntime"], "a diagnosis", "4.3 GB"),
+        (["deliver", "{}"], "a delivery", "2.9 GB"),
+        (["say", "Hi.", "-o", "{}"], "a delivery", "2.9 GB"),
+    ],
+)
+def test_a_command_is_refused_before_it_begins(command, work, size, free, tmp_path, capsys):
+    free(1e9)
+    made = tmp_path / "made"
+    assert main([part.format(made) for part in command] + ["--weights", "seeded"]) == 2
+    assert f"With these weights {work} takes up to {size} of memory, and 1.0 GB are free" in capsys.readouterr().err
+    assert not made.exists()
 
 
 def test_a_disk_without_room_is_refused_before_anything_is_written(tmp_path, monkeypatch):
