@@ -3,7 +3,7 @@
 cosmic-ray makes the mutants: an operator, a comparison or a constant is replaced at one place. Each is imported in
 place of the module by a process of its own, which runs the tests that mirror the module and stops at the first failure.
 Before that they have to pass with the module as it is: where they do not, every mutant would count as noticed. What no
-test notices is printed with its place, and counts against its room unless `EQUIVALENT` says why it is none.
+test notices is printed with its place, and counts against its room unless `EQUIVALENT` says why it has no consequence.
 
     python tests/mutants.py [--minutes 10] [--seed 0] [--rooms metrics verdicts] [--each 40] [--all]
 """
@@ -370,7 +370,7 @@ def main() -> int:
         seconds |= {module: patience(module, tests) for module, tests in ROOMS[room].items()}
         pools[room] = [one for module, tests in ROOMS[room].items() for one in places(module, tests)]
         draw.shuffle(pools[room])
-        scores[room] = [len(pools[room]), 0, 0]
+        scores[room] = [len(pools[room]), 0, 0, 0]  # known, tried, killed, without consequence
         print(f"{room}: {len(pools[room])} mutants", flush=True)
     while any(pools.values()) and (arguments.all or time.monotonic() < end):
         for room in [name for name, pool in pools.items() if pool]:  # in turn, so that each has its share of the time
@@ -384,13 +384,15 @@ def main() -> int:
                 scores[room][2] += 1
                 continue
             reason = equivalence(mutant)
-            scores[room][2] += reason is not None
+            scores[room][3] += reason is not None
             print(f"survives in {mutant.module}:{mutant.line}: {mutant.text}  {reason or ''}", flush=True)
     low = []
-    for room, (known, tried, killed) in scores.items():
-        share = killed / tried if tried else float("nan")
+    for room, (known, tried, killed, idle) in scores.items():
+        share = killed / (tried - idle) if tried > idle else float("nan")
         low += [room] if not share >= TARGET else []
-        print(f"{room}: {killed} of {tried} killed ({share:.0%}), of {known} mutants")
+        print(
+            f"{room}: {killed} of {tried - idle} killed ({share:.0%}), {idle} without consequence, of {known} mutants"
+        )
     return int(bool(low))
 
 
