@@ -103,7 +103,7 @@ def test_a_fault_of_each_kind_is_looked_for_on_demand(folder):
 
 
 def test_a_fault_that_no_check_wants_does_not_end_the_study(tmp_path):
-    cells = [nbformat.v4.new_markdown_cell("# A check"), *map(nbformat.v4.new_code_cell, CELLS[:5])]
+    cells = [nbformat.v4.new_markdown_cell("# A check\n\nThis is no code."), *map(nbformat.v4.new_code_cell, CELLS[:5])]
     cells[1].metadata["tags"] = ["parameters"]
     nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "01_toy.ipynb")
     (row,) = check_faults("01", folder=tmp_path, kinds="both")
