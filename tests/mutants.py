@@ -170,6 +170,10 @@ EQUIVALENT: dict[tuple[str, str], str] = {  # (module, changed line) -> why noth
     ): "a count of calls never falls",
     (
         "kokoro_nb.reporting.runs",
+        'plain = all(isinstance(text, str) for text in texts) and Path(row["notebook"]).name == row["notebook"] is not ""',
+    ): "there is one empty text",
+    (
+        "kokoro_nb.reporting.runs",
         'running = any(run is not None and run.status is not "running" for run in found) and in_use(root)',
     ): "where nothing runs nothing is decided by it; not looking spares those who wait for the lock",
     (
