@@ -42,7 +42,7 @@ def as_signal(y: Any, name: str = "signal") -> NDArray[np.float64]:
         raise InputError(f"The {name} holds {array.dtype}; give floating-point samples with full scale 1.")
     if array.ndim != 1:
         raise InputError(f"The {name} has the shape {array.shape}; give one channel, of shape (samples,).")
-    if array.size == 0:
+    if not array.size:
         raise InputError(f"The {name} is empty; give at least one sample.")
     return array.astype(np.float64)
 

@@ -69,7 +69,7 @@ def _from_floor(exact: Any, single: Any, own: float, runtime: float) -> OutputLi
     forecast = float(np.max([coarser * floor, runtime / 2]))
     if not SCATTER * forecast <= LOST:
         return OutputLimit(LOST, CAPPED)
-    rounded = f" times {coarser:.3g}, as the runtime's dtype is coarser" if coarser > 1 else ""
+    rounded = f" times {coarser:.3g}, as the runtime's dtype is coarser" if runtime > own else ""
     floor_is = f"PyTorch's own distance from float64, {floor:.2g}{rounded}"
     source = floor_is if coarser * floor >= runtime / 2 else "one rounding of the result"
     return OutputLimit(SCATTER * forecast, f"{SCATTER:.0f} times {source}")

@@ -29,6 +29,7 @@ tenth of the difference of its neighbours.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ import torch.nn.functional as F
 ALONG = 3  # how often a sum of products itself is counted, in units of u sqrt(n): nine standard deviations
 ALONG_ROWS = 1.2  # and a sum that is added one by one as well, whichever is more
 ACROSS = 5  # and how often the root of the sum of the squared terms
+FEW = 8  # elements of a channel below which it is not judged for itself: too few to meet the worst rounding
 IN_ORDER = 2  # how many times the error of adding one by one is allowed
 LANES = (2, 4, 8, 16)  # in which vector instructions add, of 64 to 512 bits
 TINY = 1e-300  # keeps 0 / 0 out of relative errors of results that are 0 and exact
@@ -112,13 +114,13 @@ class Call:
         return np.float64 if self.unit < 1e-12 else np.float32
 
 
-def by_channel(values: np.ndarray, few: int = 8) -> np.ndarray:
+def by_channel(values: np.ndarray) -> np.ndarray:
     """Return the largest value of each channel (axis 1), in a shape that broadcasts.
 
-    Channels of fewer than `few` elements are taken together.
+    Channels of fewer than `FEW` elements are taken together.
     """
     channels = values.shape[1] if values.ndim > 1 else 1
-    small = values.size < few * channels
+    small = values.size < FEW * channels
     axes = tuple(axis for axis in range(values.ndim) if axis != 1 or small)
     return values.max(axis=axes, keepdims=True, initial=0.0)
 
@@ -308,7 +310,7 @@ def pointwise(call: Call) -> torch.Tensor | None:
         return None
     moved = torch.zeros_like(call.right)
     for signs in ((1, 1), (1, -1), (-1, 1), (-1, -1)):
-        turn = iter((*signs, *[1] * 8))
+        turn = chain(signs, repeat(1))
         found = call.again(lambda one, turn=turn: one * (1 + 2 * call.unit * next(turn)))  # type: ignore[misc]
         moved = torch.maximum(moved, _apart(found, call.right))
     return moved + 8 * call.unit * call.right.abs()
