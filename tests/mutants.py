@@ -44,7 +44,10 @@ ROOMS: dict[str, dict[str, tuple[str, ...]]] = {  # room -> module -> its tests
         ),
         "kokoro_nb.locate.output_limit": ("tests/locate/test_output_limit.py",),
         "kokoro_nb.locate.patterns": ("tests/locate/test_patterns.py",),
-        "kokoro_nb.locate.rounding_families": ("tests/locate/test_rounding_families.py",),
+        "kokoro_nb.locate.rounding_families": (
+            "tests/locate/test_rounding_families.py",
+            "tests/locate/test_rounding_edges.py",
+        ),
     },
     "padding": {
         "kokoro_nb.models.static_buffers": ("tests/models/test_static_buffers.py",),
@@ -72,6 +75,7 @@ ONLY = {  # modules of which some functions alone belong to a room: the rest exp
 SKIPPED = ("core/RemoveDecorator", "core/ExceptionReplacer", "core/AddNot")  # not of what is measured, or of types
 VERDICTS, CONTRACT = "kokoro_nb.locate.verdicts", "kokoro_nb.delivery.contract"
 EQUIVALENT: dict[tuple[str, str], str] = {  # (module, changed line) -> why nothing can be noticed
+    (VERDICTS, "if other != error and shared:"): "errors are equal to themselves alone",
     (
         VERDICTS,
         "if not float(np.max(np.abs(given[finite] - right[finite]), initial= -1.0)) <= limit:",
@@ -93,18 +97,6 @@ EQUIVALENT: dict[tuple[str, str], str] = {  # (module, changed line) -> why noth
         "kokoro_nb.reporting.record_checks",
         'if found.verdict == "fail" or (found.output is not None and found.output.verdict is "fail"):',
     ): "names of verdicts are interned",
-    (
-        "kokoro_nb.locate.rounding_families",
-        "return found * 2 if len(found) == 1 else found",
-    ): "no family whose steps count has three axes",
-    (
-        "kokoro_nb.locate.rounding_families",
-        'depth = math.log2(max(call.first.shape[call["dim"]] if call.first.ndim else 2, 2))',
-    ): "the larger of it and 2",
-    (
-        "kokoro_nb.locate.rounding_families",
-        "channels = values.shape[1] if values.ndim > 1 else 0",
-    ): "of one axis all is taken together either way",
     (
         "kokoro_nb.reporting.runs",
         "and all(_is_number(spent) for spent in "

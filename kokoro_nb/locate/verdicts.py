@@ -85,7 +85,8 @@ def _output_shows(trace: Trace, reference: Trace | None) -> bool | None:
     if not trace.outputs:
         return None
     sound = {name: np.isfinite(right) for name, right in reference.outputs.items()} if reference else {}
-    return any((~np.isfinite(given) & sound.get(name, True)).any() for name, given in trace.outputs.items())
+    # of truth values `less` is: not finite, and should be
+    return any((np.isfinite(given) < sound.get(name, True)).any() for name, given in trace.outputs.items())
 
 
 def first_divergence(reference: Trace, candidate: Trace) -> Culprit:
@@ -140,12 +141,10 @@ def divergences(reference: Trace, candidate: Trace, errors: Sequence[LocalError]
     errors = judged(reference, candidate) if errors is None else errors
     wrong = [error for error in errors if error.unexplained]
     sound = {one for error in errors if not error.unexplained for one in error.along}
-    groups = [_candidates(error, wrong, sound) for error in wrong]
-    return tuple(
-        _culprit(reference, candidate, judge, error, group)
-        for place, (error, group) in enumerate(zip(wrong, groups, strict=True))
-        if group not in groups[:place]
-    )
+    firsts: dict[tuple[str, ...], LocalError] = {}
+    for error in wrong:
+        firsts.setdefault(_candidates(error, wrong, sound), error)
+    return tuple(_culprit(reference, candidate, judge, error, group) for group, error in firsts.items())
 
 
 def _judge(reference: Trace, candidate: Trace) -> Judge:

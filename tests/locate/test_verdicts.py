@@ -358,12 +358,13 @@ def test_what_was_not_captured_before_it_is_named_nearest_first(toy, step):
     assert (found.verdict, found.candidates) == ("unknown", (":add", ":sin", ":exp", ":abs", ":cos"))
 
 
-def test_of_a_reference_of_zeros_no_inherited_error_is_a_share(toy, step):
-    x = np.zeros((1, 4), np.float32)
+@pytest.mark.parametrize(("level", "inherited"), [(0, np.inf), (4, 0.25), (0.5, 2.0)])
+def test_what_was_inherited_is_a_share_of_the_references_peak_and_of_0_infinite(toy, step, level, inherited):
+    x = np.full((1, 4), level, np.float32)
     steps = {":abs": step("abs.default", np.abs, "input:x"), ":mul": step("mul.Tensor", lambda a: a * 1, ":abs")}
     program = toy(steps, {"x": x})
     first, second = divergences(program.trace(), program.trace({":abs": lambda a: a + 1, ":mul": lambda a: a + 1}))
-    assert (first.inherited_error, second.inherited_error) == (0.0, np.inf)
+    assert (first.inherited_error, second.inherited_error) == (0.0, inherited)
 
 
 def test_a_difference_that_is_even_is_reported_from_a_ratio_or_remainder_that_is(program):
