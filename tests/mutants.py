@@ -80,6 +80,44 @@ EQUIVALENT: dict[tuple[str, str], str] = {  # (module, changed line) -> why noth
         VERDICTS,
         "if not float(np.max(np.abs(given[finite] - right[finite]), initial= -1.0)) <= limit:",
     ): "of no element the limit is 0, and both 0 and -1 are within it",
+    (
+        "kokoro_nb.listening.spectrum",
+        "top = math.inf if high >= sr / 2 else high",
+    ): "a band that ends above half the rate is refused",
+    ("kokoro_nb.listening.spectrum", "if not maximum != 0:"): "of NaN the logarithm is NaN, and no power is negative",
+    ("kokoro_nb.listening.waveform", "if samples.shape[1] > 1:"): "a sound has one channel at least",
+    (
+        "kokoro_nb.listening.waveform",
+        "if np.isinf(narrow).sum() > np.isinf(samples).sum():",
+    ): "what is infinite stays so in fewer bits",
+    (
+        "kokoro_nb.locate.output_limit",
+        "return result - bounds[name] * (2 * torch.rand(result.shape, generator=generator, dtype=result.dtype) - 1)",
+    ): "the lot falls to one side as often as to the other",
+    (
+        "kokoro_nb.locate.output_limit",
+        'if found.verdict == "fail" and found.finite >= 1 and runtime <= np.finfo(np.float32).eps and errors:',
+    ): "a share is never above 1",
+    (
+        "kokoro_nb.locate.output_limit",
+        'if found.verdict <= "fail" and found.finite == 1 and runtime <= np.finfo(np.float32).eps and errors:',
+    ): "of the verdicts it is the first by its letters",
+    (
+        "kokoro_nb.locate.output_limit",
+        'if found.verdict is "fail" and found.finite == 1 and runtime <= np.finfo(np.float32).eps and errors:',
+    ): "names of verdicts are interned",
+    **{
+        (
+            "kokoro_nb.traces.statistics",
+            "if not (np.isfinite(least) and np.isfinite(most) and "
+            f"_COMMON[0] {low} max(-least, most) {high} _COMMON[1]):",
+        ): "float32 has neither number"
+        for low, high in (("<=", "<"), ("<", "<="))
+    },
+    **{
+        ("kokoro_nb.traces.statistics", f"if scale {other}:"): "what is divided by 1 stays as it is"
+        for other in ("!= 2", "!= 0")
+    },
     (CONTRACT, "type(number) == int and number >= 0 for number in numbers"): "types have no other equality",
     (
         CONTRACT,
@@ -116,14 +154,19 @@ EQUIVALENT: dict[tuple[str, str], str] = {  # (module, changed line) -> why noth
         "if isinstance(changed, dict) and changed.keys() >= made.keys():",
     ): "no fault adds a name",
     (
-        "kokoro_nb.traces.statistics",
-        "if array.dtype != np.float32 or not array.flags.c_contiguous or array.size < 4 / _ROW:",
-    ): "the quick way gives the same",
-    (
         "kokoro_nb.reporting.record_checks",
         'elif found.verdict is "fail" or found.bisection is not None:',
     ): "names of verdicts are interned",
     ("kokoro_nb.locate.patterns", "if self.constant and self.length != 1:"): "what differs somewhere has a length",
+    ("kokoro_nb.locate.patterns", "everywhere = self.count >= self.size"): "no more elements are wrong than there are",
+    **{
+        (
+            "kokoro_nb.locate.patterns",
+            f"places = np.flatnonzero(wrong.reshape({rest}, length).any(axis=0)) if wrong.size else "
+            "np.array([], dtype=int)",
+        ): "NumPy takes any negative number for what is left"
+        for rest in ("~1", "- 2")
+    },
     (
         "kokoro_nb.studies.padding.padding_audit",
         "lambda _module, args, name=name: seen.update({name: args[0][0].double().var(+1, correction=0).numpy()})",
@@ -136,14 +179,6 @@ EQUIVALENT: dict[tuple[str, str], str] = {  # (module, changed line) -> why noth
         "kokoro_nb.studies.padding.padding_audit",
         "change = ( -1.0, 0.0) if part is None else _difference(expected[name], part, limit)",
     ): "what is not compared is within every limit",
-    (
-        "kokoro_nb.traces.statistics",
-        "_COMMON = ( 1.000000000001, 1e12)  # peaks whose squares, and sums of squares, float32 holds",
-    ): "the slow way gives the same",
-    (
-        "kokoro_nb.traces.statistics",
-        "if not (np.isfinite(least) and np.isfinite(most) and _COMMON[0] < max(-least, most) is _COMMON[1]):",
-    ): "the slow way gives the same",
     ("kokoro_nb.findings", "why = str(error)[: 199]"): "how much of a long message is shown",
     ("kokoro_nb.findings", "why = str(error)[: 201]"): "how much of a long message is shown",
     (
@@ -152,6 +187,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {  # (module, changed line) -> why noth
     ): "the checksum holds the size too; comparing sizes first saves reading a file",
 }
 ANY_CHANGE: dict[tuple[str, str], str] = {  # (module, how the changed line begins) -> why nothing can be noticed
+    ("kokoro_nb.traces.statistics", "_COMMON = (1e-12, "): "float32 has no number between 1e12 and 1 more or less",
     ("kokoro_nb.traces.statistics", "height = max("): "in how many steps channels are looked at",
     ("kokoro_nb.traces.statistics", "_BLOCK = "): "in how many steps elements are looked at",
     (

@@ -166,7 +166,7 @@ def correlation(reference: Signal, candidate: Signal) -> float:
     It is NaN if either is constant (its variance is zero) or not finite.
     """
     first, second = as_pair(reference, candidate)
-    if not _finite(first, second) or np.ptp(first) == 0 or np.ptp(second) == 0:
+    if not _finite(first, second) or not np.ptp(first) or not np.ptp(second):
         return math.nan
     return float(np.corrcoef(first, second)[0, 1])
 

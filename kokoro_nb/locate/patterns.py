@@ -57,7 +57,7 @@ class Pattern:
         if self.constant and self.length > 1:
             text += ", by the same amount along time"
             text += "" if everywhere else ": a per-channel scalar"
-        elif self.end - self.begin < self.length:
+        elif (self.begin, self.end) != (0, self.length):
             text += f", at positions {self.begin} to {self.end - 1} of {self.length} along the last axis"
         return text
 

@@ -1,6 +1,6 @@
 """What is allowed of an operator's error, by arithmetic: on arrays, and with bounds that are made by hand."""
 
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -30,6 +30,9 @@ def test_shares_of_the_peak(toy, error, bound, peak, shares):
     assert found.of_peak_or_nan == found.of_peak
     for given in (np.nan, np.inf):
         assert np.isnan(replace(found, given=np.full_like(some.given, given)).of_peak_or_nan)
+    with pytest.raises(FrozenInstanceError):
+        found.ratio = 0.0
+    assert len({found, replace(found)}) == 2, "one holds tensors, and is equal to itself alone"
     ratios = (0.0, 1.0, np.nextafter(1.0, 2.0), 2.0, np.inf)
     assert [replace(found, ratio=ratio).unexplained for ratio in ratios] == [False, False, True, True, True]
 

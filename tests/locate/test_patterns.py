@@ -1,3 +1,5 @@
+from dataclasses import FrozenInstanceError
+
 import numpy as np
 import pytest
 
@@ -104,6 +106,7 @@ def test_below_a_thousandth_of_the_largest_the_amount_is_the_same(scale, step, c
 
 def test_one_position_is_not_called_constant_along_time():
     assert _pattern((1, 4, 1), [((0, 1), _raised)]).words == "1 of 4 channels wholly"
+    assert _pattern((1, 4, 2), [((0, 1), _raised)]).words.startswith("1 of 4 channels wholly, by the same amount")
 
 
 @pytest.mark.parametrize("shape", [(0,), (1, 0, 4), (1, 3, 0)])
@@ -117,3 +120,5 @@ def test_what_is_right_is_wrong_nowhere():
     found = _pattern((1, 2, 3), [])
     assert (found.count, found.size, found.channels, found.constant) == (0, 6, 2, False)
     assert (found.begin, found.end, found.length, found.whole, found.partly) == (0, 0, 3, (), ())
+    with pytest.raises(FrozenInstanceError):
+        found.count = 1

@@ -1,6 +1,7 @@
 """The bounds of families of operators where axes are many, few or empty, and the orders in which sums are taken."""
 
 import math
+from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
@@ -37,6 +38,9 @@ def test_lanes_are_added_one_by_one_each_and_what_is_left_over_is_exact(lanes, c
 
 def test_a_sum_of_squares_that_rounding_made_negative_is_none():
     call = Call(None, {}, None, U)
+    with pytest.raises(FrozenInstanceError):
+        call.unit = 0.0
+    assert len({call, Call(None, {}, None, U)}) == 2, "one holds tensors, and is equal to itself alone"
     assert float(call.of_sum(torch.tensor(2.0), torch.tensor(-0.5), 4)) == pytest.approx(U * 2 * 3 * 2)
     assert float(call.of_sum(torch.tensor(-2.0), torch.tensor(0.25), 9, 1.0)) == pytest.approx(U * 3 * (2 + 5 / 2))
 

@@ -145,6 +145,7 @@ def test_independent_faults_are_all_found_each_with_its_own_error(program):
     faults = {":mul": lambda x: x * np.float32(1.1), ":tanh": lambda x: -x, ":add": lambda x: x + np.float32(0.5)}
     found = divergences(program.trace(), program.trace(faults))
     assert [one.tap.name for one in found] == [":mul", ":tanh", ":add"]
+    assert first_divergence(program.trace(), program.trace(faults)).as_dict() == found[0].as_dict()
     mul, tanh, _ = found
     assert (mul.local_error, mul.inherited_error) == (pytest.approx(0.1, rel=1e-5), pytest.approx(0, abs=1e-7))
     assert tanh.local_error == pytest.approx(2, rel=1e-5)

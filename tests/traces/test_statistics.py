@@ -1,3 +1,5 @@
+from dataclasses import FrozenInstanceError
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,8 @@ def test_finite_tensor_by_arithmetic():
     assert found.mean == 0.0
     assert found.rms == pytest.approx(np.sqrt(14 / 4))  # 1 + 9 + 4 + 0 over 4
     assert (found.pattern, found.first_index) == ("all finite", None)
+    with pytest.raises(FrozenInstanceError):
+        found.mean = 1.0
 
 
 def test_channels_that_are_wholly_and_partly_non_finite():
