@@ -74,50 +74,51 @@ ONLY = {  # modules of which some functions alone belong to a room: the rest exp
 }
 SKIPPED = ("core/RemoveDecorator", "core/ExceptionReplacer", "core/AddNot")  # not of what is measured, or of types
 VERDICTS, CONTRACT = "kokoro_nb.locate.verdicts", "kokoro_nb.delivery.contract"
+STATISTICS, SPECTRUM = "kokoro_nb.traces.statistics", "kokoro_nb.listening.spectrum"
+WAVEFORM, PATTERNS = "kokoro_nb.listening.waveform", "kokoro_nb.locate.patterns"
+LIMIT, FAMILIES = "kokoro_nb.locate.output_limit", "kokoro_nb.locate.rounding_families"
 EQUIVALENT: dict[tuple[str, str], str] = {  # (module, changed line) -> why nothing can be noticed
     (VERDICTS, "if other != error and shared:"): "errors are equal to themselves alone",
     (
         VERDICTS,
         "if not float(np.max(np.abs(given[finite] - right[finite]), initial= -1.0)) <= limit:",
     ): "of no element the limit is 0, and both 0 and -1 are within it",
+    (SPECTRUM, "top = math.inf if high >= sr / 2 else high"): "a band that ends above half the rate is refused",
+    (SPECTRUM, "if not maximum != 0:"): "of NaN the logarithm is NaN, and no power is negative",
+    (WAVEFORM, "if samples.shape[1] > 1:"): "a sound has one channel at least",
+    (WAVEFORM, "if np.isinf(narrow).sum() > np.isinf(samples).sum():"): "what is infinite stays so in fewer bits",
     (
-        "kokoro_nb.listening.spectrum",
-        "top = math.inf if high >= sr / 2 else high",
-    ): "a band that ends above half the rate is refused",
-    ("kokoro_nb.listening.spectrum", "if not maximum != 0:"): "of NaN the logarithm is NaN, and no power is negative",
-    ("kokoro_nb.listening.waveform", "if samples.shape[1] > 1:"): "a sound has one channel at least",
-    (
-        "kokoro_nb.listening.waveform",
-        "if np.isinf(narrow).sum() > np.isinf(samples).sum():",
-    ): "what is infinite stays so in fewer bits",
-    (
-        "kokoro_nb.locate.output_limit",
+        LIMIT,
         "return result - bounds[name] * (2 * torch.rand(result.shape, generator=generator, dtype=result.dtype) - 1)",
     ): "the lot falls to one side as often as to the other",
     (
-        "kokoro_nb.locate.output_limit",
-        'if found.verdict == "fail" and found.finite >= 1 and runtime <= np.finfo(np.float32).eps and errors:',
-    ): "a share is never above 1",
+        LIMIT,
+        "if found.of_peak >= found.limit and runtime <= np.finfo(np.float32).eps and errors:  # and not NaN",
+    ): "an error at its limit passes, however much more is allowed",
     (
-        "kokoro_nb.locate.output_limit",
-        'if found.verdict <= "fail" and found.finite == 1 and runtime <= np.finfo(np.float32).eps and errors:',
-    ): "of the verdicts it is the first by its letters",
+        "kokoro_nb.locate.local_error",
+        "size = np.where(np.isfinite(right), np.abs(right), -1.0)",
+    ): "the largest of a channel is 0 at least",
     (
-        "kokoro_nb.locate.output_limit",
-        'if found.verdict is "fail" and found.finite == 1 and runtime <= np.finfo(np.float32).eps and errors:',
-    ): "names of verdicts are interned",
+        FAMILIES,
+        'count = call.first.numel() // max((call["g"] if call["g"] is not None else call.right).numel(), 1)',
+    ): "the quotient is a whole number",
     **{
         (
-            "kokoro_nb.traces.statistics",
+            STATISTICS,
             "if not (np.isfinite(least) and np.isfinite(most) and "
             f"_COMMON[0] {low} max(-least, most) {high} _COMMON[1]):",
         ): "float32 has neither number"
         for low, high in (("<=", "<"), ("<", "<="))
     },
     **{
-        ("kokoro_nb.traces.statistics", f"if scale {other}:"): "what is divided by 1 stays as it is"
-        for other in ("!= 2", "!= 0")
+        (
+            STATISTICS,
+            f"rows, rest = block[:whole].reshape({rest}, _ROW), block[whole:].astype(np.float64)",
+        ): "NumPy takes any negative number for what is left"
+        for rest in ("~1", "- 2")
     },
+    **{(STATISTICS, f"if scale {other}:"): "what is divided by 1 stays as it is" for other in ("!= 2", "!= 0")},
     (CONTRACT, "type(number) == int and number >= 0 for number in numbers"): "types have no other equality",
     (
         CONTRACT,
@@ -157,11 +158,11 @@ EQUIVALENT: dict[tuple[str, str], str] = {  # (module, changed line) -> why noth
         "kokoro_nb.reporting.record_checks",
         'elif found.verdict is "fail" or found.bisection is not None:',
     ): "names of verdicts are interned",
-    ("kokoro_nb.locate.patterns", "if self.constant and self.length != 1:"): "what differs somewhere has a length",
-    ("kokoro_nb.locate.patterns", "everywhere = self.count >= self.size"): "no more elements are wrong than there are",
+    (PATTERNS, "if self.constant and self.length != 1:"): "what differs somewhere has a length",
+    (PATTERNS, "everywhere = self.count >= self.size"): "no more elements are wrong than there are",
     **{
         (
-            "kokoro_nb.locate.patterns",
+            PATTERNS,
             f"places = np.flatnonzero(wrong.reshape({rest}, length).any(axis=0)) if wrong.size else "
             "np.array([], dtype=int)",
         ): "NumPy takes any negative number for what is left"
@@ -187,13 +188,10 @@ EQUIVALENT: dict[tuple[str, str], str] = {  # (module, changed line) -> why noth
     ): "the checksum holds the size too; comparing sizes first saves reading a file",
 }
 ANY_CHANGE: dict[tuple[str, str], str] = {  # (module, how the changed line begins) -> why nothing can be noticed
-    ("kokoro_nb.traces.statistics", "_COMMON = (1e-12, "): "float32 has no number between 1e12 and 1 more or less",
-    ("kokoro_nb.traces.statistics", "height = max("): "in how many steps channels are looked at",
-    ("kokoro_nb.traces.statistics", "_BLOCK = "): "in how many steps elements are looked at",
-    (
-        "kokoro_nb.traces.statistics",
-        "scale = peak if ",
-    ): "what is divided is multiplied by it: tested where squares leave the range",
+    (STATISTICS, "_COMMON = (1e-12, "): "float32 has no number between 1e12 and 1 more or less",
+    (STATISTICS, "height = max("): "in how many steps channels are looked at",
+    (STATISTICS, "_BLOCK = "): "in how many steps elements are looked at",
+    (STATISTICS, "scale = peak if "): "what is divided is multiplied by it: tested where squares leave the range",
 }
 
 

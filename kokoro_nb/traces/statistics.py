@@ -137,7 +137,7 @@ _NOTHING = (float("nan"),) * 4
 def _blocks(array: np.ndarray) -> Iterator[np.ndarray]:
     """Yield the elements in C order, some at a time; a tensor that is strided is not copied as a whole either."""
     if array.flags.c_contiguous:
-        chunks: Any = (array.reshape(-1),)
+        chunks: Any = (array.ravel(),)
     else:
         chunks = np.nditer(array, ["external_loop", "buffered", "zerosize_ok"], order="C", buffersize=_BLOCK)
     for chunk in chunks:
@@ -214,8 +214,8 @@ def _bad_channels(array: np.ndarray) -> tuple[tuple[int, ...], tuple[int, ...]]:
     partly: list[int] = []
     for start in range(0, len(rows), height):
         finite = np.isfinite(rows[start : start + height])
-        finite = finite.reshape(len(finite), -1)
-        every, some = finite.all(axis=1), finite.any(axis=1)
+        rest = tuple(range(1, finite.ndim))
+        every, some = finite.all(axis=rest), finite.any(axis=rest)
         whole += (start + np.flatnonzero(~some)).tolist()
         partly += (start + np.flatnonzero(np.logical_xor(some, every))).tolist()
     return tuple(whole), tuple(partly)

@@ -140,6 +140,19 @@ def test_the_bound_is_asked_for_where_units_do_not_do(toy, step, at, units):
     assert (found.ratio < 1e-3) == (found.bound > 1) == (units > 1)
 
 
+def test_an_error_of_just_what_is_allowed_is_explained_and_the_next_number_is_not(toy, step, at):
+    x = np.full((1, 2, 16), 0.125, np.float32)
+    x[0, :, 0] = 0.25
+    program = toy({":mul": step("mul.Tensor", lambda x: x * 4, "input:x")}, {"x": x})
+    nothing = torch.zeros(1, 2, 16, dtype=torch.float64)
+    just = np.float32(0.5 + 4 * EPS)  # units of the peak, which is 1
+    for given, wrong in ((just, False), (np.nextafter(just, np.float32(1)), True)):
+        trace = program.trace({":mul": at((0, 1, 2), given)})
+        error = Judge(_bounded(program, own=nothing), trace).error(":mul")
+        assert error.unexplained == error.wrong.any() == (error.ratio > 1) == wrong
+        assert error.ratio == (float(given) - 0.5) / (4 * EPS)
+
+
 def test_of_an_operator_without_a_family_sixteen_times_what_rounding_was_seen_to_do(toy, step):
     program = toy({":add": step("add.Tensor", lambda x: np.sin((x + 1000) - 1000), "input:x")})
     x = program.inputs["x"].astype(np.float64)

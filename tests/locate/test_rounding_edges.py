@@ -101,6 +101,8 @@ def test_pools_over_two_axes_over_all_and_of_nothing():
         found, y = bound(ATEN.adaptive_avg_pool2d.default, self=x, output_size=size)
         count = 96 / math.prod(size)
         agrees(found, of_sum(y, F.adaptive_avg_pool2d(x**2, size) / count, count))
+    found, y = bound(ATEN.adaptive_avg_pool1d.default, self=x[0, :, 0], output_size=[5])
+    agrees(found, of_sum(y, F.adaptive_avg_pool1d(x[0, :, 0] ** 2, 5) / 2.4, 2.4))
     found, y = bound(ATEN.adaptive_avg_pool1d.default, self=x[0, :1, 0], output_size=[1])
     agrees(found, of_sum(y, (x[0, :1, 0] ** 2).mean(-1, keepdim=True) / 12, 12))
     found, _ = bound(ATEN.adaptive_avg_pool1d.default, self=drawn(0, 2, 12), output_size=[3])
