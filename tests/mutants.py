@@ -103,6 +103,10 @@ EQUIVALENT: dict[tuple[str, str], str] = {  # (module, changed line) -> why noth
         FAMILIES,
         'count = call.first.numel() // max((call["g"] if call["g"] is not None else call.right).numel(), 1)',
     ): "the quotient is a whole number",
+    (
+        FAMILIES,
+        "found = call.again(lambda one, turn=turn: one * (1 - 2 * call.unit * next(turn)))  # type: ignore[misc]",
+    ): "each of the four pairs of signs has its opposite among them",
     **{
         (
             STATISTICS,

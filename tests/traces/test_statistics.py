@@ -173,6 +173,7 @@ def test_sums_are_those_of_float64(size, peak):
     exact = numbers.astype(np.float64)
     found = describe(numbers)
     rms = np.sqrt(np.square(exact).mean())
+    assert (found.nan, found.inf, found.finite) == (0, 0, 1)
     # 1024 float32 numbers at a time: some 10 roundings of 6e-8 each
     assert found.mean == pytest.approx(exact.mean(), abs=6e-7 * rms)
     assert found.rms == pytest.approx(rms, rel=6e-7)
