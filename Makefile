@@ -35,7 +35,7 @@ test-all: $(VENV)/.installed-dev $(CLIENTS)/.tried ## the tests with the slow sw
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 mutants: $(VENV)/.installed-dev ## which mutants of the measuring modules no test notices: a sample in ten minutes
-	$(BIN)/python tests/mutants.py
+	$(BIN)/python -m tests.mutants
 
 any-processor: $(VENV)/.installed-dev ## the tests of figures, as older processors and two threads would
 	$(BIN)/python tests/any_processor.py

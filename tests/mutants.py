@@ -3,9 +3,9 @@
 cosmic-ray makes the mutants: an operator, a comparison or a constant is replaced at one place. Each is imported in
 place of the module by a process of its own, which runs the tests that mirror the module and stops at the first failure.
 Before that they have to pass with the module as it is: where they do not, every mutant would count as noticed. What no
-test notices is printed with its place, and counts against its room unless `EQUIVALENT` says why it has no consequence.
+test notices is printed with its place, and counts against its room unless `harmless_mutants` says why it is none.
 
-    python tests/mutants.py [--minutes 10] [--seed 0] [--rooms metrics verdicts] [--each 40] [--all]
+    python -m tests.mutants [--minutes 10] [--seed 0] [--rooms metrics verdicts] [--each 40] [--all]
 """
 
 import argparse
@@ -22,6 +22,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.harmless_mutants import harmless
+
 ROOT = Path(__file__).parents[1]
 PATIENCE = 10  # times the seconds of CPU that the tests take without a mutant: an endless loop is noticed
 STUCK = 900.0  # seconds after which a process that needs no CPU is given up
@@ -37,13 +39,17 @@ ROOMS: dict[str, dict[str, tuple[str, ...]]] = {  # room -> module -> its tests
         "kokoro_nb.locate.verdicts": ("tests/locate/test_verdicts.py",),
         "kokoro_nb.locate.local_error": (
             "tests/locate/test_local_error.py",
+            "tests/locate/test_local_error_arithmetic.py",
             "tests/locate/test_rounding_bound.py::test_a_factor_in_a_short_running_sum_is_named",
             "tests/locate/test_rounding_bound.py::test_a_minute_of_a_steady_phase_is_right_and_one_wrong_sample_in_it_is_named",
             "tests/locate/test_rounding_bound.py::test_what_was_rounded_on_the_way_is_allowed_for",
         ),
         "kokoro_nb.locate.output_limit": ("tests/locate/test_output_limit.py",),
         "kokoro_nb.locate.patterns": ("tests/locate/test_patterns.py",),
-        "kokoro_nb.locate.rounding_families": ("tests/locate/test_rounding_families.py",),
+        "kokoro_nb.locate.rounding_families": (
+            "tests/locate/test_rounding_families.py",
+            "tests/locate/test_rounding_edges.py",
+        ),
     },
     "padding": {
         "kokoro_nb.models.static_buffers": ("tests/models/test_static_buffers.py",),
@@ -69,144 +75,6 @@ ONLY = {  # modules of which some functions alone belong to a room: the rest exp
     "kokoro_nb.delivery.export": ("buckets", "runtime", "patches", "delivered", "delivered_folder", "_check"),
 }
 SKIPPED = ("core/RemoveDecorator", "core/ExceptionReplacer", "core/AddNot")  # not of what is measured, or of types
-VERDICTS, CONTRACT = "kokoro_nb.locate.verdicts", "kokoro_nb.delivery.contract"
-EQUIVALENT: dict[tuple[str, str], str] = {  # (module, changed line) -> why nothing can be noticed
-    (
-        VERDICTS,
-        "sound = {one for error in errors if not error.ratio >= 1 for one in error.along}",
-    ): "no ratio of an error to its bound is exactly 1",
-    (
-        VERDICTS,
-        "if not float(np.max(np.abs(given[finite] - right[finite]), initial= -1.0)) <= limit:",
-    ): "of no element the limit is 0, and both 0 and -1 are within it",
-    (CONTRACT, "type(number) == int and number >= 0 for number in numbers"): "types have no other equality",
-    (
-        CONTRACT,
-        'return path.stat().st_size >= about["bytes"] and checksum(path) == about',
-    ): "the checksum holds the size too; comparing sizes first saves reading a file",
-    (
-        CONTRACT,
-        "wanted = {name: about for name, about in self.files.items() if PurePosixPath(name).parts[0] is first}",
-    ): "pathlib interns the parts of a path: equal ones are one",
-    (
-        "kokoro_nb.reporting.record_checks",
-        "if row.eager32 and (finite < 1 or (parity is not None and not row.eager32.of_peak <= parity)):",
-    ): "a share is never above 1",
-    (
-        "kokoro_nb.reporting.check_faults",
-        "if len(made) != 1 and all(isinstance(value, float) for value in made.values()):",
-    ): "where nothing was made nothing is changed",
-    (
-        "kokoro_nb.reporting.check_faults",
-        "if len(made) > 0 and all(isinstance(value, float) for value in made.values()):",
-    ): "every fault does the same to a figure and to a table of it alone",
-    (
-        "kokoro_nb.reporting.record_checks",
-        "bad = sum(tap.statistics.finite < 1 for tap in found.candidate.taps)",
-    ): "a share is never above 1",
-    (
-        "kokoro_nb.reporting.record_checks",
-        'if found.verdict == "fail" or (found.output is not None and found.output.verdict is "fail"):',
-    ): "names of verdicts are interned",
-    (
-        "kokoro_nb.locate.rounding_families",
-        "return found * 2 if len(found) == 1 else found",
-    ): "no family whose steps count has three axes",
-    (
-        "kokoro_nb.locate.rounding_families",
-        'depth = math.log2(max(call.first.shape[call["dim"]] if call.first.ndim else 2, 2))',
-    ): "the larger of it and 2",
-    (
-        "kokoro_nb.locate.rounding_families",
-        "channels = values.shape[1] if values.ndim > 1 else 0",
-    ): "of one axis all is taken together either way",
-    (
-        "kokoro_nb.reporting.runs",
-        "and all(_is_number(spent) for spent in "
-        '(*profile.values(), row.get("memory", -1.0), row.get("processor", 0.0)))',
-    ): "what is absent is a number, whichever it is",
-    (
-        CONTRACT,
-        'if not isinstance(about, dict) or about.pop("schema", None) is not SCHEMA:',
-    ): "small numbers are one object",
-    (
-        "kokoro_nb.reporting.check_faults",
-        "cell.measured = measured_calls() is not before or bool(cell.uses & late)",
-    ): "small numbers are one object, and of large ones more is executed again",
-    ("kokoro_nb.delivery.chunks", "if len(parts) != 1:"): "of what is split there is one part at least",
-    (
-        "kokoro_nb.reporting.check_faults",
-        "if isinstance(changed, dict) and changed.keys() >= made.keys():",
-    ): "no fault adds a name",
-    (
-        "kokoro_nb.traces.statistics",
-        "if array.dtype != np.float32 or not array.flags.c_contiguous or array.size < 4 / _ROW:",
-    ): "the quick way gives the same",
-    (
-        "kokoro_nb.reporting.record_checks",
-        'elif found.verdict is "fail" or found.bisection is not None:',
-    ): "names of verdicts are interned",
-    ("kokoro_nb.locate.patterns", "if self.constant and self.length != 1:"): "what differs somewhere has a length",
-    ("kokoro_nb.locate.local_error", "wrong = misfit + (shares > 1)"): "of truth values the sum is the disjunction",
-    (
-        "kokoro_nb.locate.local_error",
-        'one: value for one, value in near.items() if value.dtype.kind == "f" and value.itemsize is not dtype.itemsize',
-    ): "what was captured in more bits moves a result by less than a unit of it",
-    (
-        "kokoro_nb.studies.padding.padding_audit",
-        "lambda _module, args, name=name: seen.update({name: args[0][0].double().var(+1, correction=0).numpy()})",
-    ): "of two axes the second is the last",
-    (
-        "kokoro_nb.studies.padding.padding_audit",
-        "lambda _module, args, name=name: seen.update({name: args[0][ -1].double().var(-1, correction=0).numpy()})",
-    ): "a batch of one",
-    (
-        "kokoro_nb.reporting.record_checks",
-        'if found.verdict <= "fail" or (found.output is not None and found.output.verdict == "fail"):',
-    ): "of the names of verdicts it is the least",
-    (
-        "kokoro_nb.reporting.check_faults",
-        "cell.measured = measured_calls() != before or bool(cell.uses & late)",
-    ): "a count of calls never falls",
-    (
-        "kokoro_nb.reporting.runs",
-        'plain = all(isinstance(text, str) for text in texts) and Path(row["notebook"]).name == row["notebook"] is not ""',
-    ): "there is one empty text",
-    (
-        "kokoro_nb.reporting.runs",
-        'running = any(run is not None and run.status is not "running" for run in found) and in_use(root)',
-    ): "where nothing runs nothing is decided by it; not looking spares those who wait for the lock",
-    (
-        "kokoro_nb.traces.statistics",
-        "_COMMON = ( 1.000000000001, 1e12)  # peaks whose squares, and sums of squares, float32 holds",
-    ): "the slow way gives the same",
-    (
-        "kokoro_nb.traces.statistics",
-        'return float(20 * (np.log10(limit) - np.log10(peak))) if peak >= 0 else float("inf")',
-    ): "less than the logarithm of 0 is the same infinity",
-    (
-        "kokoro_nb.traces.statistics",
-        "if not (np.isfinite(least) and np.isfinite(most) and _COMMON[0] < max(-least, most) is _COMMON[1]):",
-    ): "the slow way gives the same",
-    (
-        "kokoro_nb.locate.patterns",
-        "whole, partly = tuple(np.flatnonzero(every // some).tolist()), tuple(np.flatnonzero(some & ~every).tolist())",
-    ): "of truth values the quotient is the conjunction",
-    (
-        "kokoro_nb.traces.statistics",
-        "scale = float(np.ldexp(1.0, int(np.frexp(peak)[1]) - 1)) if peak and not 1.0 < peak < 1e100 else 1.0",
-    ): "a power of two rounds nothing, and is needed far below 1 alone",
-    ("kokoro_nb.findings", "why = str(error)[: 199]"): "how much of a long message is shown",
-    ("kokoro_nb.findings", "why = str(error)[: 201]"): "how much of a long message is shown",
-    (
-        CONTRACT,
-        'return path.stat().st_size <= about["bytes"] and checksum(path) == about',
-    ): "the checksum holds the size too; comparing sizes first saves reading a file",
-}
-ANY_CHANGE: dict[tuple[str, str], str] = {  # (module, how the changed line begins) -> why nothing can be noticed
-    ("kokoro_nb.traces.statistics", "height = max("): "in how many steps channels are looked at",
-    ("kokoro_nb.traces.statistics", "_BLOCK = "): "in how many steps elements are looked at",
-}
 
 
 @dataclass(frozen=True)
@@ -338,14 +206,6 @@ def patience(module: str, tests: tuple[str, ...]) -> int:
     return PATIENCE * (1 + int(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime))
 
 
-def equivalence(mutant: Mutant) -> str | None:
-    """Return why no test can notice a mutant; None if that is not known."""
-    for (module, beginning), reason in ANY_CHANGE.items():
-        if mutant.module == module and mutant.text.startswith(beginning):
-            return reason
-    return EQUIVALENT.get((mutant.module, mutant.text))
-
-
 def _load_once() -> None:
     """Load what the process of every mutant needs, and no plugin of pytest: that takes four fifths of the time."""
     import hypothesis  # noqa: F401
@@ -387,7 +247,7 @@ def main() -> int:
             if not survives(mutant, seconds[mutant.module]):
                 scores[room][2] += 1
                 continue
-            reason = equivalence(mutant)
+            reason = harmless(mutant.module, mutant.text)
             scores[room][3] += reason is not None
             print(f"survives in {mutant.module}:{mutant.line}: {mutant.text}  {reason or ''}", flush=True)
     low = []

@@ -152,8 +152,9 @@ def band_energies(
     density = weight * power_spectrogram(y, n_fft, hop_length).mean(axis=1) / (n_fft * (3 / 8 * n_fft))
     energies = []
     for low, high in bands:
-        inside = (frequencies >= low) & ((frequencies < high) | ((frequencies == high) & (high == sr / 2)))
-        if not (0 <= low < high <= sr / 2 and inside.any()):
+        top = math.inf if high == sr / 2 else high
+        inside = np.logical_and(frequencies >= low, frequencies < top)
+        if not (low >= 0 and high <= sr / 2 and inside.any()):
             raise InputError(
                 f"The band {low:g}-{high:g} Hz cannot be measured at {sr} Hz; give bands within 0-{sr / 2:g} Hz, "
                 f"at least {sr / n_fft:.3g} Hz wide."

@@ -42,7 +42,7 @@ def as_signal(y: Any, name: str = "signal") -> NDArray[np.float64]:
         raise InputError(f"The {name} holds {array.dtype}; give floating-point samples with full scale 1.")
     if array.ndim != 1:
         raise InputError(f"The {name} has the shape {array.shape}; give one channel, of shape (samples,).")
-    if array.size == 0:
+    if not array.size:
         raise InputError(f"The {name} is empty; give at least one sample.")
     return array.astype(np.float64)
 
@@ -166,7 +166,7 @@ def correlation(reference: Signal, candidate: Signal) -> float:
     It is NaN if either is constant (its variance is zero) or not finite.
     """
     first, second = as_pair(reference, candidate)
-    if not _finite(first, second) or np.ptp(first) == 0 or np.ptp(second) == 0:
+    if not _finite(first, second) or not np.ptp(first) or not np.ptp(second):
         return math.nan
     return float(np.corrcoef(first, second)[0, 1])
 

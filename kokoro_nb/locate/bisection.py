@@ -165,8 +165,8 @@ class _Run:
                 found = self._judged(cut, results)
             except RungError as error:
                 failure = str(error.failure(self.backend.name))
-        wrong = tuple(error for error in found if error.ratio > 1)
-        right = tuple(error.without_tensors() for error in found if not error.ratio > 1)
+        wrong = tuple(error for error in found if error.unexplained)
+        right = tuple(error.without_tensors() for error in found if not error.unexplained)
         step = BisectionStep(first, stop, wrong, failure, time.perf_counter() - start, cached, right)
         self.steps.append(step)
         self.bar.update()

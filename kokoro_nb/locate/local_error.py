@@ -22,7 +22,6 @@ ROUNDINGS = 16  # how many times the measured effect of rounding is allowed: one
 THROUGH = 1  # how many times what bounded rounding before it does to a result: a bound is nine deviations already
 COARSELY = 2  # times what the largest rounding of inputs does to a channel, each to one side or the other by lot
 UNITS = 4  # and how many units in the last place of the channel's peak
-FEW = 8  # elements of a channel below which it is not judged for itself: too few to meet the worst rounding
 SILENT = 0.01  # of the tensor's peak: a channel below it is measured by that
 
 
@@ -73,11 +72,14 @@ class LocalError:
         return replace(self, wrong=nothing, given=nothing, right=nothing)
 
     @property
+    def unexplained(self) -> bool:
+        """Whether the operator is wrong: rounding does not explain its error."""
+        return self.ratio > 1
+
+    @property
     def of_peak(self) -> float:
         """The error as a share of the peak."""
-        if self.error == 0:
-            return 0.0
-        return self.error / self.peak if self.peak else float("inf")
+        return _of_peak(self.error, self.peak)
 
     @property
     def of_peak_or_nan(self) -> float:
@@ -87,9 +89,7 @@ class LocalError:
     @property
     def bound_of_peak(self) -> float:
         """The bound as a share of the peak, infinite where only 0 is right and any error is allowed."""
-        if self.bound == 0:
-            return 0.0
-        return self.bound / self.peak if self.peak else self.bound * float("inf")
+        return _of_peak(self.bound, self.peak)
 
 
 class Judge:
@@ -122,9 +122,10 @@ class Judge:
         given, along = parts(self._captured[name]), self.along(name)
         about = (self.operators[name],)
         exact = self.right(name)
-        if given.dtype.kind != "f":
+        if not np.issubdtype(given.dtype, np.floating):
             # 0.1 in float32 is not above 0.1 in float32: what the program itself says counts as right, too
-            wrong = (given != exact) & (given != self._computed(name, self._inputs, self._captured, double=False))
+            single = self._computed(name, self._inputs, self._captured, double=False)
+            wrong = np.logical_and(given != exact, given != single)
             count = float(wrong.sum())
             ratio = np.inf if count else 0.0
             return LocalError(*about, count, _peak(exact), ratio, wrong, given, exact, along, 0.0, str(given.dtype))
@@ -142,7 +143,7 @@ class Judge:
         ratio = np.inf if misfit.any() else float(shares.max(initial=0.0))
         largest = float(np.max(allowed, initial=0.0))
         error = float(difference.max(initial=0.0))
-        wrong = misfit | (shares > 1)
+        wrong = np.logical_or(misfit, shares > 1)
         return LocalError(*about, error, _peak(exact), ratio, wrong, given, exact, along, largest, str(given.dtype))
 
     def explained(self, name: str) -> float:
@@ -151,7 +152,7 @@ class Judge:
         The bound in `error` is no wider than it takes to judge what was given.
         """
         dtype, exact = parts(self._captured[name]).dtype, self.right(name)
-        if dtype.kind != "f":
+        if not np.issubdtype(dtype, np.floating):
             return 0.0
         return float(np.max(self._allowed(name, dtype, exact, self._bound(name, dtype)), initial=0.0))
 
@@ -186,12 +187,11 @@ class Judge:
         A runtime may have passed them on without rounding: ONNX Runtime drops a cast to float16 and back.
         """
         dtype, near = parts(self._captured[name]).dtype, self._near(name)
-        coarse = {
-            one: value for one, value in near.items() if value.dtype.kind == "f" and value.itemsize < dtype.itemsize
-        }
+        floats = {one: value for one, value in near.items() if np.issubdtype(value.dtype, np.floating)}
+        coarse = {one: value for one, value in floats.items() if value.itemsize < dtype.itemsize}
         if not coarse:
             return 0.0
-        moved = {**near, **_nudged(coarse, next(iter(coarse.values())).dtype, np.sign)}
+        moved = near | _nudged(coarse, next(iter(coarse.values())).dtype, np.sign)
         return COARSELY * by_channel(_apart(self._computed(name, self._inputs, moved), exact))
 
     def right(self, name: str) -> np.ndarray:
@@ -201,7 +201,7 @@ class Judge:
         """
         exact = self._computed(name, self._inputs, self._captured)
         dtype = parts(self._captured[name]).dtype
-        if dtype.kind != "f":
+        if not np.issubdtype(dtype, np.floating):
             return exact
         with np.errstate(over="ignore"):
             return np.where(np.isfinite(exact.astype(dtype)), exact, exact.astype(dtype).astype(np.float64))
@@ -251,7 +251,7 @@ def explained_errors(trace: Trace) -> tuple[LocalError, ...]:
 
 def parts(values: np.ndarray) -> np.ndarray:
     """Return the values; complex ones with real and imaginary part along a further, last axis."""
-    return np.stack([values.real, values.imag], axis=-1) if values.dtype.kind == "c" else values
+    return np.stack([values.real, values.imag], axis=-1) if np.iscomplexobj(values) else values
 
 
 def _nudged(
@@ -265,7 +265,7 @@ def _nudged(
     half = float(np.finfo(dtype).eps) / 2
     return {
         name: np.asarray(value, np.float64) * (1 + half * share(generator.uniform(-1, 1, np.shape(value))))
-        if np.asarray(value).dtype.kind == "f"
+        if np.issubdtype(np.asarray(value).dtype, np.floating)
         else value
         for name, value in values.items()
     }
@@ -273,7 +273,8 @@ def _nudged(
 
 def _alike(given: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Return where both are finite, both NaN, or both the same infinity."""
-    return (np.isfinite(given) & np.isfinite(right)) | (given == right) | (np.isnan(given) & np.isnan(right))
+    both = (np.logical_and(kind(given), kind(right)) for kind in (np.isfinite, np.isnan))
+    return np.logical_or.reduce([*both, given == right])
 
 
 def _apart(given: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -292,15 +293,24 @@ def _units(right: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 def _shares(difference: np.ndarray, allowed: np.ndarray) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(difference > 0, difference / allowed, 0.0)
+        return np.where(difference, difference / allowed, 0.0)
 
 
 def _step_shares(error: np.ndarray, allowed: np.ndarray, axis: int) -> np.ndarray:
-    """Return how far the error moves to each element, of what is allowed; where it falls, the one before was wrong."""
+    """Return how far the error moves to each element, of what is allowed.
+
+    Where it does not grow, the one before was wrong.
+    """
     error = np.where(np.isfinite(error), error, 0.0)
     before = np.roll(error, 1, axis)
     before[(slice(None),) * (axis % error.ndim) + (slice(0, 1),)] = 0.0
     return np.where(np.abs(error) > np.abs(before), _shares(np.abs(error - before), allowed), 0.0)
+
+
+def _of_peak(size: float, peak: float) -> float:
+    """Return a size as a share of the peak: infinite where only 0 is right, but of no size at all 0."""
+    with np.errstate(divide="ignore"):
+        return float(np.divide(size, peak)) if size else 0.0
 
 
 def _peak(right: np.ndarray) -> float:

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 
 from kokoro_nb.locate import length_rules, variance_rules
-from kokoro_nb.locate.local_error import FEW
 from kokoro_nb.locate.mechanism import Mechanism
+from kokoro_nb.locate.rounding_families import FEW
 from kokoro_nb.locate.rule_evidence import HALF, RULES, Evidence, broadcasts, explained, finite_pairs, rule
 
 LEVELS = 256  # of 8 bits

@@ -51,7 +51,7 @@ def output_error(
     runtime = _coarsest(dtypes)
     limits = {name: _from_floor(exact[name], single[name], own, runtime) for name in exact}
     found = worst_output(exact, outputs, limits)
-    if found.verdict == "fail" and found.finite == 1 and runtime <= np.finfo(np.float32).eps and errors:
+    if found.of_peak > found.limit and runtime <= np.finfo(np.float32).eps and errors:  # and not NaN
         limits = _carried(reference, exact, errors, limits)
         found = worst_output(exact, outputs, limits)
     return found, limits
@@ -69,7 +69,7 @@ def _from_floor(exact: Any, single: Any, own: float, runtime: float) -> OutputLi
     forecast = float(np.max([coarser * floor, runtime / 2]))
     if not SCATTER * forecast <= LOST:
         return OutputLimit(LOST, CAPPED)
-    rounded = f" times {coarser:.3g}, as the runtime's dtype is coarser" if coarser > 1 else ""
+    rounded = f" times {coarser:.3g}, as the runtime's dtype is coarser" if runtime > own else ""
     floor_is = f"PyTorch's own distance from float64, {floor:.2g}{rounded}"
     source = floor_is if coarser * floor >= runtime / 2 else "one rounding of the result"
     return OutputLimit(SCATTER * forecast, f"{SCATTER:.0f} times {source}")

@@ -52,17 +52,14 @@ class Pattern:
             for found, how in ((self.whole, "wholly"), (self.partly, "partly"))
             if found
         ]
-        text = ", ".join(where) if where and len(self.whole) < self.channels else self._share
+        everywhere = self.count == self.size
+        text = "everywhere" if everywhere else ", ".join(where) or f"{self.count} of {self.size} elements"
         if self.constant and self.length > 1:
             text += ", by the same amount along time"
-            text += ": a per-channel scalar" if len(self.whole) < self.channels else ""
-        elif self.end - self.begin < self.length:
+            text += "" if everywhere else ": a per-channel scalar"
+        elif (self.begin, self.end) != (0, self.length):
             text += f", at positions {self.begin} to {self.end - 1} of {self.length} along the last axis"
         return text
-
-    @property
-    def _share(self) -> str:
-        return "everywhere" if self.count == self.size else f"{self.count} of {self.size} elements"
 
 
 def pattern(wrong: np.ndarray, error: np.ndarray) -> Pattern:
@@ -83,8 +80,9 @@ def pattern(wrong: np.ndarray, error: np.ndarray) -> Pattern:
     partly: tuple[int, ...] = ()
     if wrong.ndim > 1:
         axes = tuple(axis for axis in range(wrong.ndim) if axis != 1)
-        channels, every, some = wrong.shape[1], wrong.all(axis=axes), wrong.any(axis=axes)
-        whole, partly = tuple(np.flatnonzero(every & some).tolist()), tuple(np.flatnonzero(some & ~every).tolist())
+        channels, every = wrong.shape[1], set(np.flatnonzero(wrong.all(axis=axes)).tolist())
+        some = np.flatnonzero(wrong.any(axis=axes)).tolist()
+        whole, partly = tuple(one for one in some if one in every), tuple(one for one in some if one not in every)
     constant = bool(whole) and not partly and _even(np.moveaxis(error, 1, 0)[list(whole)])
     return Pattern(int(wrong.sum()), int(wrong.size), channels, whole, partly, constant, begin, end, length)
 
@@ -94,4 +92,4 @@ def _even(error: np.ndarray) -> bool:
     if not np.isfinite(error).all():
         return False
     spread = error.max(axis=-1) - error.min(axis=-1)
-    return bool((spread <= _EVEN * np.abs(error).max(axis=-1)).all())
+    return bool((spread < _EVEN * np.abs(error).max(axis=-1)).all())

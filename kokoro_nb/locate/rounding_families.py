@@ -29,6 +29,7 @@ tenth of the difference of its neighbours.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ import torch.nn.functional as F
 ALONG = 3  # how often a sum of products itself is counted, in units of u sqrt(n): nine standard deviations
 ALONG_ROWS = 1.2  # and a sum that is added one by one as well, whichever is more
 ACROSS = 5  # and how often the root of the sum of the squared terms
+FEW = 8  # elements of a channel below which it is not judged for itself: too few to meet the worst rounding
 IN_ORDER = 2  # how many times the error of adding one by one is allowed
 LANES = (2, 4, 8, 16)  # in which vector instructions add, of 64 to 512 bits
 TINY = 1e-300  # keeps 0 / 0 out of relative errors of results that are 0 and exact
@@ -112,13 +114,12 @@ class Call:
         return np.float64 if self.unit < 1e-12 else np.float32
 
 
-def by_channel(values: np.ndarray, few: int = 8) -> np.ndarray:
+def by_channel(values: np.ndarray) -> np.ndarray:
     """Return the largest value of each channel (axis 1), in a shape that broadcasts.
 
-    Channels of fewer than `few` elements are taken together.
+    Channels of fewer than `FEW` elements are taken together.
     """
-    channels = values.shape[1] if values.ndim > 1 else 1
-    small = values.size < few * channels
+    small = values.ndim < 2 or values.size < FEW * values.shape[1]
     axes = tuple(axis for axis in range(values.ndim) if axis != 1 or small)
     return values.max(axis=axes, keepdims=True, initial=0.0)
 
@@ -158,23 +159,29 @@ def _terms(call: Call) -> int:
 
 
 def _each(value: Any) -> list[int]:
-    found = list(value) if isinstance(value, list | tuple) else [value]
-    return found * 3 if len(found) == 1 else found
+    """Return what is given for each of up to three axes, or once for all."""
+    return (list(value) if isinstance(value, list | tuple) else [value]) * 3
+
+
+def _along(x: torch.Tensor, dim: Any) -> int:
+    """Return how many elements lie along one axis, or several."""
+    return math.prod(x.shape[one] for one in (dim if isinstance(dim, list | tuple) else [dim]))
 
 
 @family("sum", "mean")
 def sums(call: Call) -> torch.Tensor:
     """Bound a sum or mean over axes; added one by one as well."""
     rows, count = _rows(call.first, call["dim"])
-    share = count if "mean" in str(call.target) else 1
-    return (call.of_rows(rows) / max(share, 1)).reshape(call.right.shape)
+    share = max(count, 1) if "mean" in str(call.target) else 1
+    return (call.of_rows(rows) / share).reshape(call.right.shape)
 
 
 @family("avg_pool1d", "avg_pool2d", "adaptive_avg_pool1d", "adaptive_avg_pool2d")
 def pools(call: Call) -> torch.Tensor:
     """Bound a mean over a window."""
-    window = _each(call["kernel_size"] or 1)[: 2 if "2d" in str(call.target) else 1]
-    count = max(call.first.numel() / max(call.right.numel(), 1), math.prod(window))
+    count = call.first.numel() / max(call.right.numel(), 1)
+    if call["kernel_size"]:
+        count = math.prod(_each(call["kernel_size"])[: 2 if "2d" in str(call.target) else 1])
     return call.of_sum(call.right, call.again(torch.square) / count, count)
 
 
@@ -246,7 +253,7 @@ def running_steps(call: Call) -> torch.Tensor:
 
     The sum of any block is the difference of two running sums, so that no partial sum is larger than twice the largest.
     """
-    depth = math.log2(max(call.first.shape[call["dim"]] if call.first.ndim else 1, 2))
+    depth = math.log2(max(torch.atleast_1d(call.first).shape[call["dim"]], 2))
     return call.unit * (4 + 4 * depth) * call.right.abs().cummax(call["dim"]).values
 
 
@@ -254,9 +261,8 @@ def running_steps(call: Call) -> torch.Tensor:
 def exponential_sums(call: Call) -> torch.Tensor:
     """Bound a softmax, its logarithm, or the logarithm of a sum of exponentials."""
     x, dim = call.first, call["dim"]
-    (count,) = {math.prod(x.shape[one] for one in _each(dim)[: len(dim) if isinstance(dim, list | tuple) else 1])}
     top = x.amax(dim, keepdim=True)
-    around = ALONG * math.sqrt(max(count, 1)) + 8
+    around = ALONG * math.sqrt(_along(x, dim)) + 8
     if "logsumexp" in str(call.target):
         return call.unit * (4 * call.right.abs() + 4 * top.abs().reshape(call.right.shape) + around)
     relative = call.unit * (2 * (top - x) + around)
@@ -269,7 +275,7 @@ def transforms(call: Call) -> torch.Tensor:
     size = call.right.abs()
     dim = -2 if "stft" in str(call.target) else call["dim"]
     energy = size.square().mean(dim, keepdim=True)
-    count = call["n_fft"] or math.prod(call.first.shape[one] for one in _each(dim)[:1])
+    count = call["n_fft"] or _along(call.first, dim)
     # partial sums of a slow wave reach further than those of noise
     return 2 * call.of_sum(size, energy.expand(size.shape), count)
 
@@ -288,13 +294,13 @@ def interpolations(call: Call) -> torch.Tensor:
     for axis in range(2, x.ndim):
         if x.shape[axis] < 2:
             continue
-        steps = x.diff(dim=axis).abs().movedim(axis, -1)
-        if x.ndim > 3:
-            found = found + 4 * call.unit * x.shape[axis] * steps.amax()
-        else:
+        steps = x.diff(dim=axis).abs()
+        if "1d" in str(call.target):
             steep = F.max_pool1d(F.pad(steps, (2, 3)), 5, 1)  # of an element, and two to either side
             place = torch.arange(1, x.shape[axis] + 1, dtype=x.dtype)
             found = found + 4 * call.unit * F.interpolate(steep * place, call.right.shape[-1:])
+        else:
+            found = found + 4 * call.unit * x.shape[axis] * steps.amax()
     return found
 
 
@@ -308,7 +314,7 @@ def pointwise(call: Call) -> torch.Tensor | None:
         return None
     moved = torch.zeros_like(call.right)
     for signs in ((1, 1), (1, -1), (-1, 1), (-1, -1)):
-        turn = iter((*signs, *[1] * 8))
+        turn = chain(signs, repeat(1))
         found = call.again(lambda one, turn=turn: one * (1 + 2 * call.unit * next(turn)))  # type: ignore[misc]
         moved = torch.maximum(moved, _apart(found, call.right))
     return moved + 8 * call.unit * call.right.abs()
@@ -317,7 +323,7 @@ def pointwise(call: Call) -> torch.Tensor | None:
 @family("lstm", "gru", "scaled_dot_product_attention", "istft")
 def chains(call: Call) -> Any:
     """Bound what several sums in a row give by moving each argument as far as one sum of that length rounds."""
-    size = max((one.shape[-1] for one in _tensors(call.named) if one.ndim), default=1)
+    size = max(one.shape[-1] for one in _tensors(call.named) if one.ndim)
     generator = torch.Generator().manual_seed(0)
 
     def moved(one: torch.Tensor) -> torch.Tensor:
@@ -345,7 +351,7 @@ def _rows(x: torch.Tensor, dim: Any) -> tuple[torch.Tensor, int]:
     axes = [axis % max(x.ndim, 1) for axis in axes][: x.ndim]
     rest = [axis for axis in range(x.ndim) if axis not in axes]
     count = math.prod(x.shape[axis] for axis in axes)
-    return x.permute(*rest, *axes).reshape([*(x.shape[axis] for axis in rest), count]), count
+    return x.permute((*rest, *axes)).reshape([*(x.shape[axis] for axis in rest), count]), count
 
 
 def _apart(moved: torch.Tensor, right: torch.Tensor) -> torch.Tensor:

@@ -54,8 +54,7 @@ def first_nonfinite(reference: Trace | None, candidate: Trace) -> Culprit:
     trace = candidate
     expected = {tap.name: tap.statistics.finite for tap in reference.taps} if reference else {}
     state = {
-        tap.name: tap.statistics.finite == expected.get(tap.name, 1) or tap.statistics.shape.count(0) > 0
-        for tap in trace.taps
+        tap.name: tap.statistics.finite >= expected.get(tap.name, 1) or 0 in tap.statistics.shape for tap in trace.taps
     }
     bad = [tap for tap in trace.taps if not state[tap.name]]
     reaches = _output_shows(trace, reference)
@@ -85,8 +84,9 @@ def _output_shows(trace: Trace, reference: Trace | None) -> bool | None:
     """Return whether an output is not finite where it should be; None if no output was captured."""
     if not trace.outputs:
         return None
-    right = reference.outputs if reference else {}
-    return any((~np.isfinite(given) & np.isfinite(right.get(name, 0.0))).any() for name, given in trace.outputs.items())
+    sound = {name: np.isfinite(right) for name, right in reference.outputs.items()} if reference else {}
+    # of truth values `less` is: not finite, and should be
+    return any((np.isfinite(given) < sound.get(name, True)).any() for name, given in trace.outputs.items())
 
 
 def first_divergence(reference: Trace, candidate: Trace) -> Culprit:
@@ -119,7 +119,7 @@ def judged(reference: Trace, candidate: Trace) -> tuple[LocalError, ...]:
     """
     judge = _judge(reference, candidate)
     errors = (judge.error(tap.name) for tap in candidate.taps)
-    return tuple(error if error.ratio > 1 else error.without_tensors() for error in errors)
+    return tuple(error if error.unexplained else error.without_tensors() for error in errors)
 
 
 def divergences(reference: Trace, candidate: Trace, errors: Sequence[LocalError] | None = None) -> tuple[Culprit, ...]:
@@ -139,14 +139,12 @@ def divergences(reference: Trace, candidate: Trace, errors: Sequence[LocalError]
     """
     judge = _judge(reference, candidate)
     errors = judged(reference, candidate) if errors is None else errors
-    wrong = [error for error in errors if error.ratio > 1]
-    sound = {one for error in errors if not error.ratio > 1 for one in error.along}
-    groups = [_candidates(error, wrong, sound) for error in wrong]
-    return tuple(
-        _culprit(reference, candidate, judge, error, group)
-        for place, (error, group) in enumerate(zip(wrong, groups, strict=True))
-        if group not in groups[:place]
-    )
+    wrong = [error for error in errors if error.unexplained]
+    sound = {one for error in errors if not error.unexplained for one in error.along}
+    firsts: dict[tuple[str, ...], LocalError] = {}
+    for error in wrong:
+        firsts.setdefault(_candidates(error, wrong, sound), error)
+    return tuple(_culprit(reference, candidate, judge, error, group) for group, error in firsts.items())
 
 
 def _judge(reference: Trace, candidate: Trace) -> Judge:
@@ -207,7 +205,7 @@ def _inherited(reference: Trace, error: LocalError) -> float | None:
     right, known = np.asarray(error.right, np.float64), np.asarray(parts(known), np.float64)
     with np.errstate(invalid="ignore"):
         gap, peak = float(np.max(np.abs(right - known))), float(np.max(np.abs(known)))
-    return gap / peak if peak else (0.0 if gap == 0 else float("inf"))
+    return gap / peak if peak else (float("inf") if gap else 0.0)
 
 
 def _reaches(reference: Trace, candidate: Trace) -> bool:

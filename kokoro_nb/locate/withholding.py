@@ -150,7 +150,7 @@ class _Run:
         specification = self.candidate.specification
         results = {name: outputs[output] for name, output in output_of(self.candidate).items()}
         errors = judged_results(specification.named_by or specification, self.inputs, {}, results)
-        return not any(error.ratio > 1 for error in errors)
+        return not any(error.unexplained for error in errors)
 
     def mending(self, verdict: Verdict, operators: tuple[str, ...], reason: str = "") -> Mending:
         return Mending(verdict, operators, self.compilations, self.limit, reason)

@@ -36,7 +36,7 @@ class Parity:
     @property
     def of_peak(self) -> float:
         """Largest difference as a share of the reference's peak; 0 for identical tensors, even silent ones."""
-        if self.max_error == 0:
+        if not self.max_error:
             return 0.0
         return self.max_error / self.peak if self.peak else float("inf")
 
@@ -59,7 +59,7 @@ def compare(reference: Any, candidate: Any) -> Parity:
         difference = b - a
         noise = float(np.sum(difference**2))
         signal = float(np.sum(a**2))
-        snr = float("inf") if noise == 0 else float(10 * np.log10(np.float64(signal) / noise))
+        snr = float(10 * np.log10(np.float64(signal) / noise)) if noise else float("inf")
         centred_a, centred_b = a - a.mean(), b - b.mean()
         norm = float(np.sqrt(np.sum(centred_a**2) * np.sum(centred_b**2)))
         correlation = float(np.sum(centred_a * centred_b)) / norm if norm else float("nan")

@@ -76,11 +76,9 @@ class Statistics:
         >>> describe(np.array([[[1.0, 2.0], [np.nan, np.inf]]])).pattern
         '1 of 2 channels wholly non-finite'
         """
-        if self.finite == 1:
-            return "all finite"
-        if np.isnan(self.finite):
-            return "empty"
-        if self.finite == 0:
+        if self.first_index is None:
+            return "empty" if np.isnan(self.finite) else "all finite"
+        if not self.finite:
             return "wholly non-finite"
         if not self.channels_whole and not self.channels_partly:
             return f"{100 * self.finite:.3g} % finite"
@@ -94,20 +92,20 @@ class Statistics:
 def describe(array: Any) -> Statistics:
     """Measure `array`, of any shape and numeric or boolean dtype, in memory that does not grow with it."""
     array = np.asarray(array)
-    numbers = array.view(np.uint8) if array.dtype == bool else array
-    size = numbers.size * (2 if numbers.dtype.kind == "c" else 1)
-    bad = nan = 0
-    moments = _quick_moments(numbers)
+    size = array.size * (2 if np.iscomplexobj(array) else 1)
+    sound, bad, nan = size, 0, 0
+    moments = _quick_moments(array)
     if moments is None:
-        low, high, bad, nan = _range(numbers)
-        moments = (low, high, *_moments(numbers, bad > 0, size - bad, max(-low, high))) if bad < size else _NOTHING
+        low, high, bad, nan = _range(array)
+        sound = size - bad
+        moments = (low, high, *_moments(array, bool(bad), sound, max(-low, high))) if sound else _NOTHING
     low, high, mean, rms = moments
-    percentiles = _percentiles(numbers, bad > 0, size - bad) if bad < size else _NOTHING[:1] * len(PERCENTS)
+    percentiles = _percentiles(array, bool(bad), sound) if sound else (float("nan"),) * len(PERCENTS)
     whole, partly = _bad_channels(array) if bad and array.ndim > 1 else ((), ())
     return Statistics(
         shape=array.shape,
         dtype=str(array.dtype),
-        finite=(size - bad) / size if size else float("nan"),
+        finite=sound / size if size else float("nan"),
         nan=nan,
         inf=bad - nan,
         minimum=low,
@@ -130,7 +128,7 @@ def margin(peak: float, dtype: str) -> float:
     if not dtype.startswith("float") or np.isnan(peak):
         return float("nan")
     limit = float(np.finfo(dtype).max)
-    return float(20 * (np.log10(limit) - np.log10(peak))) if peak > 0 else float("inf")
+    return float(20 * (np.log10(limit) - np.log10(peak))) if peak else float("inf")
 
 
 _NOTHING = (float("nan"),) * 4
@@ -139,13 +137,13 @@ _NOTHING = (float("nan"),) * 4
 def _blocks(array: np.ndarray) -> Iterator[np.ndarray]:
     """Yield the elements in C order, some at a time; a tensor that is strided is not copied as a whole either."""
     if array.flags.c_contiguous:
-        chunks: Any = (array.reshape(-1),)
+        chunks: Any = (array.ravel(),)
     else:
         chunks = np.nditer(array, ["external_loop", "buffered", "zerosize_ok"], order="C", buffersize=_BLOCK)
     for chunk in chunks:
         for start in range(0, chunk.size, _BLOCK):
             block = np.ascontiguousarray(chunk[start : start + _BLOCK])
-            yield block.view(block.real.dtype) if block.dtype.kind == "c" else block
+            yield block.view(block.real.dtype) if np.iscomplexobj(block) else block
 
 
 def _quick_moments(array: np.ndarray) -> tuple[float, float, float, float] | None:
@@ -184,8 +182,7 @@ def _range(array: np.ndarray) -> tuple[float, float, int, int]:
 
 def _moments(array: np.ndarray, bad: bool, count: int, peak: float) -> tuple[float, float]:
     """Return mean and root mean square (in float64) of the finite elements, of which there are `count`."""
-    # a power of two, so that nothing is rounded: the squares of what is very large or small must stay in range
-    scale = float(np.ldexp(1.0, int(np.frexp(peak)[1]) - 1)) if peak and not 1e-100 < peak < 1e100 else 1.0
+    scale = peak if peak and not 1e-100 < peak < 1e100 else 1.0  # squares of what is very large or small stay in range
     total = squares = 0.0
     for block in _blocks(array):
         wide = (block[np.isfinite(block)] if bad else block).astype(np.float64)
@@ -217,10 +214,10 @@ def _bad_channels(array: np.ndarray) -> tuple[tuple[int, ...], tuple[int, ...]]:
     partly: list[int] = []
     for start in range(0, len(rows), height):
         finite = np.isfinite(rows[start : start + height])
-        finite = finite.reshape(len(finite), -1)
-        every, some = finite.all(axis=1), finite.any(axis=1)
+        rest = tuple(range(1, finite.ndim))
+        every, some = finite.all(axis=rest), finite.any(axis=rest)
         whole += (start + np.flatnonzero(~some)).tolist()
-        partly += (start + np.flatnonzero(some & ~every)).tolist()
+        partly += (start + np.flatnonzero(np.logical_xor(some, every))).tolist()
     return tuple(whole), tuple(partly)
 
 
@@ -229,7 +226,7 @@ def _first_bad(array: np.ndarray) -> tuple[int, ...]:
     for block in _blocks(array):
         finite = np.isfinite(block)
         if not finite.all():
-            width = 2 if array.dtype.kind == "c" else 1
+            width = 2 if np.iscomplexobj(array) else 1
             return tuple(map(int, np.unravel_index((seen + int(np.argmin(finite))) // width, array.shape)))
         seen += block.size
     raise AssertionError("every element is finite")

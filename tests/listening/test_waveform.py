@@ -47,6 +47,7 @@ def test_one_bad_sample_never_reads_as_100_percent():
     y[5] = np.nan
     assert percent_finite(y) == "99.99 % finite"
     assert percent(1e-6) == "0.0001 %"
+    assert [percent(one) for one in (0.5, 0.9999, 1.0, 1.25)] == ["50 %", "99.99 %", "100 %", "125 %"]
 
 
 def test_identity(voice):
@@ -86,7 +87,7 @@ def test_lag_looks_no_further_than_it_is_reported(voice):
     assert lag(voice, np.roll(voice, 40), 40) == 40
     assert lag(voice, np.roll(voice, 40), 0) == 0
     assert abs(lag(voice, np.roll(voice, 40), 39)) <= 39
-    for no in (-1, len(voice)):
+    for no in (-2, -1, len(voice), len(voice) + 1):
         message = f"^A lag of {no} samples cannot be looked for in 24000; give 0 to 23999\\.$"
         with pytest.raises(InputError, match=message):
             lag(voice, voice, no)
@@ -135,6 +136,8 @@ def test_what_is_not_finite_is_nan_on_either_side(metric, bad, voice):
 def test_lengths_must_agree(metric, voice):
     with pytest.raises(InputError, match="24000 samples and the candidate 23999"):
         metric(voice, voice[:-1])
+    with pytest.raises(InputError, match="23999 samples and the candidate 24000"):
+        metric(voice[:-1], voice)
 
 
 @pytest.mark.parametrize(

@@ -179,12 +179,16 @@ def test_empty_tensors_have_no_error(toy, step):
     program = toy({":clone": step("clone.default", np.copy, "input:x")}, {"x": np.zeros((1, 0, 4), np.float32)})
     error = _errors(program, program.trace())[":clone"]
     assert (error.ratio, error.error, error.peak, error.of_peak) == (0, 0, 0, 0)
+    assert (error.bound, error.bound_of_peak, error.given.size) == (0, 0, 0)
+    assert Judge(program, program.trace()).explained(":clone") == 0
 
 
 def test_an_error_where_zero_is_right_is_an_infinite_share(toy, step):
     program = toy({":mul": step("mul.Tensor", lambda x: x * 0, "input:x")})
     error = _errors(program, program.trace({":mul": lambda x: x + 1}))[":mul"]
     assert (error.of_peak, error.ratio) == (np.inf, np.inf)
+    right = _errors(program, program.trace())[":mul"]
+    assert (right.of_peak, right.ratio, right.bound_of_peak) == (0, 0, 0)
 
 
 def test_statistics_alone_cannot_be_judged(toy):
@@ -223,8 +227,14 @@ def test_of_a_running_sum_each_step_is_judged_by_how_far_the_error_grows_there()
 
 
 def test_of_an_integer_no_rounding_is_explained(toy, step):
-    program = toy({":above": step("gt.Scalar", lambda x: x > 0, "input:x")})
-    assert Judge(program, program.trace()).explained(":above") == 0
+    steps = {
+        ":above": step("gt.Scalar", lambda x: x > 0, "input:x"),
+        ":argmax": step("argmax.default", lambda x: np.argmax(x, axis=-1), "input:x"),
+    }
+    judge = Judge(toy(steps), toy(steps).trace())
+    assert [judge.explained(name) for name in steps] == [0, 0]
+    assert [judge.right(name).dtype for name in steps] == [bool, np.int64]
+    assert judge.error(":above").wrong.dtype == bool
 
 
 @pytest.mark.parametrize(("units", "wrong"), [(0, False), (0.25, False), (8, True)])
@@ -241,3 +251,36 @@ def test_what_was_captured_in_fewer_bits_may_have_been_handed_on_in_more(toy, st
     found = Judge(program, trace).error(":sin")
     assert found.error > 100 * EPS, "float32 alone does not explain it"
     assert (found.ratio > 1) == wrong
+
+
+def test_what_is_captured_in_as_many_bits_or_more_is_taken_as_it_is(toy, step):
+    steps = {":mul": step("mul.Tensor", lambda x: x * 3, "input:x"), ":sin": step("sin.default", np.sin, ":mul")}
+    program = toy(steps)
+    product = program.inputs["x"].astype(np.float64) * 3
+    found = {}
+    for dtype in (np.float16, np.float32, np.float64):
+        recorder = Recorder(list(program.operators), "full")
+        recorder.add(":mul", product.astype(dtype))
+        recorder.add(":sin", np.sin(product).astype(np.float32))
+        judge = Judge(program, recorder.trace("candidate", program.inputs, {}, "by hand", program))
+        found[dtype] = judge._captured_coarsely(":sin", judge.right(":sin"))
+    assert found[np.float32] == found[np.float64] == 0.0
+    lot = np.sign(np.random.default_rng(0).uniform(-1, 1, product.shape))
+    given = product.astype(np.float16).astype(np.float64)
+    apart = np.abs(np.sin(given * (1 + 2.0**-11 * lot)) - np.sin(given))
+    np.testing.assert_allclose(found[np.float16], 2 * apart.max(axis=(0, 2), keepdims=True), rtol=1e-12)
+
+
+def test_what_is_computed_along_is_named_nearest_first(toy, step):
+    steps = {
+        ":abs": step("abs.default", np.abs, "input:x"),
+        ":cos": step("cos.default", np.cos, "input:x"),
+        ":sin": step("sin.default", np.sin, ":abs"),
+        ":exp": step("exp.default", np.exp, ":cos"),
+        ":add": step("add.Tensor", np.add, ":sin", ":exp"),
+        ":mul": step("mul.Tensor", np.multiply, ":add", ":sin"),
+    }
+    program = toy(steps)
+    judge = Judge(program, program.trace(missing=[":abs", ":cos", ":sin", ":exp", ":add"]))
+    assert judge.along(":mul") == (":add", ":sin", ":exp", ":abs", ":cos")
+    assert judge.upstream(":mul") == ("input:x",)

@@ -8,9 +8,11 @@ import torch
 from torch import nn
 
 from kokoro_nb.backends.exported import export_program
+from kokoro_nb.locate import output_limit
 from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.locate.local_error import explained_errors
-from kokoro_nb.locate.output_limit import output_error
+from kokoro_nb.locate.output_error import OutputLimit
+from kokoro_nb.locate.output_limit import CAPPED, _carried, _coarsest, _from_floor, output_error
 
 
 class RunningPhase(nn.Module):
@@ -25,6 +27,11 @@ class RunningPhase(nn.Module):
 def reference():
     inputs = {"f0": 210 + 30 * torch.rand(1, 12000, generator=torch.Generator().manual_seed(0))}
     return reference_trace(export_program(RunningPhase(), inputs), {"f0": inputs["f0"].numpy()})
+
+
+@pytest.fixture(scope="module")
+def exact(reference):
+    return reference.meaning.run(reference.inputs, double=True)
 
 
 def found(reference, output, **options):
@@ -74,3 +81,76 @@ def test_an_output_is_moved_by_as_much_as_its_own_bound_to_either_side(reference
     wrong = 1.1 * reference.outputs["output"]
     limit = output_error(reference, {"output": wrong}, ["float32"], [replace(sine, bound=0.01)])[1]["output"].value
     assert 0.0099 < limit * np.abs(reference.outputs["output"]).max() < 0.01 * (1 - 1e-6)
+
+
+HALF, SINGLE, DOUBLE = (float(np.finfo(dtype).eps) for dtype in (np.float16, np.float32, np.float64))
+OWN = "8 times PyTorch's own distance from float64, "
+ONE = "8 times one rounding of the result"
+
+
+@pytest.mark.parametrize(
+    ("floor", "own", "runtime", "limit", "basis"),
+    [
+        (SINGLE / 2, SINGLE, SINGLE, 4 * SINGLE, f"{OWN}6e-08"),
+        (SINGLE / 4, SINGLE, SINGLE, 4 * SINGLE, ONE),
+        (0.0, SINGLE, SINGLE, 4 * SINGLE, ONE),
+        (2.0**-16, SINGLE, SINGLE, 2.0**-13, f"{OWN}1.5e-05"),
+        (2.0**-16, HALF, SINGLE, 2.0**-13, f"{OWN}1.5e-05"),  # one that is finer is not held to less
+        (2.0**-21, SINGLE, HALF, 2.0**-5, f"{OWN}4.8e-07 times 8.19e+03, as the runtime's dtype is coarser"),
+        (2.0**-20, SINGLE, HALF, 2.0**-4, f"{OWN}9.5e-07 times 8.19e+03, as the runtime's dtype is coarser"),
+        (2.0**-24, SINGLE, HALF, 2.0**-8, f"{OWN}6e-08 times 8.19e+03, as the runtime's dtype is coarser"),
+        (2.0**-25, SINGLE, HALF, 2.0**-8, ONE),
+        (2.0**-7, SINGLE, SINGLE, 2.0**-4, f"{OWN}0.0078"),
+        (2.0**-6, SINGLE, SINGLE, 2.0**-4, CAPPED),
+        (np.nan, SINGLE, SINGLE, 2.0**-4, CAPPED),
+    ],
+)
+def test_eight_times_the_floor_times_as_much_as_the_dtype_is_coarser_or_one_rounding(floor, own, runtime, limit, basis):
+    single = np.array([1.0, 4 + 4 * floor])
+    assert _from_floor(np.array([1.0, 4.0]), single, own, runtime) == OutputLimit(limit, basis)
+
+
+def test_the_coarsest_of_the_floats_counts():
+    assert _coarsest(["float64", "float16", "int64", "float32"]) == HALF
+    assert _coarsest(["float64", "bool"]) == DOUBLE
+    assert _coarsest(["int64"]) == _coarsest([]) == SINGLE
+
+
+@pytest.mark.parametrize(("dtype", "raised"), [("float64", True), ("float32", True), ("float16", False)])
+def test_only_of_float32_and_finer_roundings_on_the_way_raise_a_limit(reference, dtype, raised):
+    sine = [replace(explained_errors(reference)[-1], bound=0.05)]
+    wrong = {"output": 1.3 * reference.outputs["output"]}
+    plain, derived = (output_error(reference, wrong, [dtype], errors)[1]["output"].value for errors in ((), sine))
+    assert (derived > plain) == raised
+    assert derived >= plain
+    wrong["output"][0, 5] = np.nan
+    assert output_error(reference, wrong, [dtype], sine)[1]["output"].value == plain, "what is not finite needs none"
+
+
+def test_the_floor_is_that_of_float32_whichever_of_the_two_the_reference_is(reference, exact):
+    outputs = {"output": reference.outputs["output"]}
+    _, limits = output_error(reference, outputs, ["float32"])
+    double = replace(reference, backend="eager-float64", outputs={"output": exact["output"]})
+    assert output_error(double, outputs, ["float32"])[1] == limits
+    moved = replace(reference, outputs={"output": exact["output"] + 2.0**-12 * np.abs(exact["output"]).max()})
+    assert output_error(moved, outputs, ["float32"])[1]["output"].value == pytest.approx(2.0**-9, rel=1e-6)
+
+
+def test_what_roundings_within_bounds_make_of_it_is_one_draw_to_either_side(reference, exact, monkeypatch):
+    *others, sine = explained_errors(reference)
+    unknown = [replace(one, bound=value) for one, value in zip(others, [np.nan, 0.0] * len(others), strict=False)]
+    lot = torch.rand(exact["output"].shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64).numpy()
+    share = 0.01 * np.abs(2 * lot - 1).max() / np.abs(exact["output"]).max()
+
+    def limit(before):
+        errors = [*unknown, replace(sine, bound=0.01)]
+        return _carried(reference, exact, errors, {"output": OutputLimit(before, "before")})["output"]
+
+    raised = limit(0.0)
+    assert raised.value == pytest.approx(share, rel=1e-12)
+    assert raised.basis == "what roundings within the bounds of all operators make of it"
+    assert limit(raised.value).basis == limit(1.0).basis == "before"
+    monkeypatch.setattr(output_limit, "LOST", raised.value)
+    assert limit(0.0) == raised
+    monkeypatch.setattr(output_limit, "LOST", raised.value / 2)
+    assert limit(0.0) == OutputLimit(raised.value / 2, CAPPED)

@@ -8,28 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from kokoro_nb.locate.rounding_families import FAMILIES, Call, by_channel
-
-ATEN = torch.ops.aten
-U = 2.0**-24
-RANDOM = torch.Generator().manual_seed(0)
-
-
-def drawn(*shape):
-    return torch.randn(*shape, generator=RANDOM, dtype=torch.float64)
-
-
-def bound(target, unit=U, **named):
-    """Return an operator's bound and its result."""
-    right = target(**named)
-    return FAMILIES[str(target).split(".")[1]](Call(target, named, right, unit)), right
-
-
-def of_sum(total, squares, count, along=3):
-    return U * math.sqrt(count) * (along * np.abs(total) + 5 * np.sqrt(squares))
-
-
-def agrees(found, expected):
-    np.testing.assert_allclose(found, np.broadcast_to(expected, found.shape), rtol=1e-9)
+from tests.locate.family_bounds import ATEN, RANDOM, U, agrees, bound, drawn, moments, of_sum
 
 
 def test_products_of_a_layer_and_of_matrices():
@@ -96,15 +75,6 @@ def test_pools_count_their_window():
     agrees(found, of_sum(y, F.avg_pool1d(x**2, 4, 1) / 4, 4))
     found, y = bound(ATEN.adaptive_avg_pool1d.default, self=x, output_size=[2])
     agrees(found, of_sum(y, F.adaptive_avg_pool1d(x**2, 2) / 6, 6))
-
-
-def moments(rows):
-    """Return the error of the mean and the relative one of the variance."""
-    count, centre = rows.shape[-1], rows.mean(-1)
-    mean = of_sum(rows.sum(-1), (rows**2).sum(-1), count, 1.2) / count
-    squares = (rows - centre[..., None]) ** 2
-    total = squares.sum(-1)
-    return mean, (of_sum(total, (squares**2).sum(-1), count, 1.2) + count * mean**2) / total + 4 * U
 
 
 def test_variances_and_their_roots():
@@ -268,3 +238,7 @@ def test_the_largest_of_each_channel():
     assert by_channel(values[:, :, :4]).shape == (1, 3, 1)
     assert by_channel(np.arange(5.0)).tolist() == [4.0]
     assert by_channel(np.zeros((0, 2))).tolist() == [[0.0]]
+    assert by_channel(np.array(3.0)).tolist() == 3.0
+    assert by_channel(values[:, :, 1:]).ravel().tolist() == [31, 39, 47]
+    assert by_channel(values[:1, :, :7]).tolist() == [[[22.0]]], "seven each"
+    assert by_channel(-values).ravel().tolist() == [0, 0, 0], "and 0 is the least"

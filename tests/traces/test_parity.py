@@ -1,3 +1,5 @@
+from dataclasses import FrozenInstanceError
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,8 @@ def test_identity():
     found = compare(np.arange(5.0), np.arange(5.0))
     assert (found.finite, found.max_error, found.of_peak, found.snr_db) == (1.0, 0.0, 0.0, float("inf"))
     assert found.correlation == pytest.approx(1.0)
+    with pytest.raises(FrozenInstanceError):
+        found.peak = 1.0
 
 
 def test_arithmetic():
@@ -48,6 +52,8 @@ def test_shape_does_not_matter_and_must_agree():
     assert compare(a, b) == compare(a.ravel(), b.ravel())
     with pytest.raises(InputError, match="cut both"):
         compare(a, b[:1])
+    with pytest.raises(InputError, match="cut both"):
+        compare(a[:1], b)
     with pytest.raises(InputError, match="without elements"):
         compare([], [])
 

@@ -1,7 +1,9 @@
+from dataclasses import FrozenInstanceError
+
 import numpy as np
 import pytest
 
-from kokoro_nb.traces.statistics import describe
+from kokoro_nb.traces.statistics import _quick_moments, describe
 
 
 def test_finite_tensor_by_arithmetic():
@@ -11,6 +13,8 @@ def test_finite_tensor_by_arithmetic():
     assert found.mean == 0.0
     assert found.rms == pytest.approx(np.sqrt(14 / 4))  # 1 + 9 + 4 + 0 over 4
     assert (found.pattern, found.first_index) == ("all finite", None)
+    with pytest.raises(FrozenInstanceError):
+        found.mean = 1.0
 
 
 def test_channels_that_are_wholly_and_partly_non_finite():
@@ -169,6 +173,7 @@ def test_sums_are_those_of_float64(size, peak):
     exact = numbers.astype(np.float64)
     found = describe(numbers)
     rms = np.sqrt(np.square(exact).mean())
+    assert (found.nan, found.inf, found.finite) == (0, 0, 1)
     # 1024 float32 numbers at a time: some 10 roundings of 6e-8 each
     assert found.mean == pytest.approx(exact.mean(), abs=6e-7 * rms)
     assert found.rms == pytest.approx(rms, rel=6e-7)
@@ -196,3 +201,71 @@ def test_channels_are_counted_through_every_block(monkeypatch):
     x[0, 4, 1] = x[0, 5] = np.nan
     found = describe(x)
     assert (found.channels_whole, found.channels_partly) == ((5,), (4,))
+
+
+def _signs(size=4096, peak=1.0, dtype=np.float32):
+    return np.where(np.arange(size) % 3, peak, -peak / 2).astype(dtype)
+
+
+def _with(value):
+    numbers = _signs()
+    numbers[1000] = value
+    return numbers
+
+
+@pytest.mark.parametrize(
+    ("numbers", "quick"),
+    [
+        (_signs(), True),
+        (_signs(4095), False),
+        (_signs(200_003), True),
+        (_signs(8192)[::2], False),
+        *((_signs(peak=sign * peak), True) for sign in (1, -1) for peak in (1.1e-12, 1e-11, 0.5, 9e11)),
+        *((_signs(peak=sign * peak), False) for sign in (1, -1) for peak in (9e-13, 1e-20, 1.1e12, 1e30)),
+        *((_signs(dtype=dtype), False) for dtype in (np.float16, np.float64, np.int32, np.uint8, bool, np.complex64)),
+        *((_with(bad), False) for bad in (np.nan, np.inf, -np.inf)),
+        (np.concatenate([_signs(1 << 16), _signs(1 << 16, 1e-20)]), False),
+    ],
+)
+def test_what_is_summed_in_float32_is_float32_in_one_piece_and_of_common_size(numbers, quick):
+    found = _quick_moments(numbers)
+    assert (found is not None) == quick
+    if found is not None:
+        np.testing.assert_allclose(found, _naive(numbers), rtol=1e-6)
+
+
+def test_a_thousand_and_24_are_summed_in_float32_and_the_rest_in_float64():
+    numbers = np.ones(4 * 1024 + 5, np.float32)
+    numbers[::1024] = 2.0**39  # beside it 1024 ones are less than half a unit of float32, not of float64
+    found = describe(numbers)
+    assert found.mean == (5 * 2.0**39 + 4) / numbers.size
+    assert found.rms == np.sqrt(5 * 2.0**78 / numbers.size)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+def test_what_is_negative_throughout_has_a_negative_maximum(dtype):
+    found = describe(np.array([-2, -3] * 4096, dtype))
+    assert (found.minimum, found.maximum, found.peak, found.mean) == (-3, -2, 3, -2.5)
+
+
+def test_a_block_without_a_finite_element_counts_for_nothing():
+    numbers = np.full(2 * 65536 + 10, -3.0)
+    numbers[:65536], numbers[-20], numbers[-10:] = np.nan, -np.inf, -2.0
+    found = describe(numbers)
+    assert (found.nan, found.inf, found.minimum, found.maximum) == (65536, 1, -3.0, -2.0)
+    assert found.mean == pytest.approx(-(3 * 65535 + 2 * 10) / 65545, rel=1e-12)
+    assert found.first_index == (0,)
+
+
+@pytest.mark.parametrize(("size", "step"), [(4097, 2), (8192, 2), (8193, 3), (65537, 17)])
+def test_more_than_4096_are_looked_at_in_steps(size, step):
+    ranks = np.arange(size, dtype=np.float64)[::step]
+    places = [int(np.floor(percent / 100 * (ranks.size - 1) + 0.5)) for percent in (1, 25, 50, 75, 99)]
+    assert describe(np.arange(size, dtype=np.float64)).percentiles == tuple(ranks[places])
+
+
+def test_of_complex_numbers_the_first_bad_index_is_that_of_the_number():
+    numbers = np.zeros((2, 3, 5), np.complex64)
+    numbers[1, 2, 3] = complex(1, np.nan)
+    found = describe(numbers)
+    assert (found.first_index, found.channels_partly, found.nan, found.finite) == ((1, 2, 3), (2,), 1, 59 / 60)
