@@ -67,6 +67,10 @@ EQUIVALENT: dict[tuple[str, str], str] = {  # (module, changed line) -> why noth
     ): "a share is never above 1",
     (
         CHECK_FAULTS,
+        'return not (same if kinds <= "both" else self.killed_by)',
+    ): "of the kinds that are left it is the least",
+    (
+        CHECK_FAULTS,
         "if len(made) != 1 and all(isinstance(value, float) for value in made.values()):",
     ): "where nothing was made nothing is changed",
     (

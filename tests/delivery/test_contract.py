@@ -42,9 +42,10 @@ def test_what_was_written_is_whole(folder):
 
 def test_the_width_of_an_input_is_its_last_axis_whatever_other_names_there_are():
     ids, mask = TensorSpec("ids", (1, 2, 7), "int64"), TensorSpec("mask", (1, 3, 9), "int64")
-    parts = {"one": Part("onnxruntime", "a", (ids,), ()), "two": Part("onnxruntime", "b", (mask, ids), ())}
+    har = TensorSpec("har", (1, 5), "float32")
+    parts = {"one": Part("onnxruntime", "a", (ids,), ()), "two": Part("onnxruntime", "b", (mask, har, ids), ())}
     contract = Contract("w", 8, {"3s": 120}, 24_000, 600, "espeak", {"a": 1}, {"v": VOICE}, parts)
-    assert (contract.width("ids"), contract.width("mask")) == (7, 9)
+    assert [contract.width(name) for name in ("ids", "mask", "har")] == [7, 9, 5]
     with pytest.raises(FrozenInstanceError):
         contract.tokens = 9
     with pytest.raises(FrozenInstanceError):
