@@ -1,4 +1,5 @@
 import re
+from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
@@ -139,6 +140,8 @@ def test_a_norm_is_reported_by_the_spread_of_its_channels():
     row = NormVariance("norm", 12, 0.5, np.linspace(0, 1, 21)).as_dict()
     assert row == {"norm": "norm", "padding": 0.5, "5 % of channels": 0.05, "median": 0.5, "95 %": pytest.approx(0.95)}
     assert np.isnan(NormVariance("norm", 12, 0.5, np.empty(0)).low)
+    with pytest.raises(FrozenInstanceError):
+        NormVariance("norm", 12, 0.5, np.empty(0)).norm = "other"
 
 
 @pytest.mark.parametrize(("value", "told"), [(1.0, False), (np.nan, True)])
