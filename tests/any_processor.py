@@ -21,6 +21,8 @@ TESTS = (  # those that compare figures of kernels
     "tests/studies/patching/test_patch_effects.py",
     "tests/locate/test_rounding_bound.py",
     "tests/locate/test_rounding_families.py",
+    "tests/locate/test_rounding_edges.py",
+    "tests/locate/test_local_error_arithmetic.py",
     "tests/listening/test_spectrum.py",
     "tests/listening/test_spectral_agreement.py",
     "tests/benchmarks/test_imitated_precision.py",
