@@ -159,7 +159,7 @@ def _check(request: Delivery) -> None:
         raise InputError(f"Room for {request.tokens} tokens; give 3 to {MAX_PHONEMES + 2}.")
     absent = [reason for part in ("duration", "decoder_") if (reason := request.runtime(part).available())]
     if absent:
-        raise InputError(absent[0])
+        raise InputError(" ".join(dict.fromkeys(absent)))
 
 
 def _stages(model: Any, request: Delivery) -> Iterator[tuple[str, torch.nn.Module, dict[str, Tensor]]]:

@@ -93,6 +93,14 @@ def test_the_least_and_the_most_are_taken(changed):
     export._check(replace(REQUEST, **changed))
 
 
+def test_runtimes_that_are_absent_are_named_each_once(monkeypatch, tmp_path):
+    monkeypatch.setattr(export, "backend", lambda name: SimpleNamespace(available=lambda: f"{name} is absent."))
+    with pytest.raises(InputError, match=r"^tvm is absent\. eager is absent\.$"):
+        deliver(KOKORO, replace(REQUEST, host="tvm", backend="eager"), tmp_path / "new")
+    with pytest.raises(InputError, match=r"^eager is absent\.$"):
+        deliver(KOKORO, replace(REQUEST, host="eager", backend="eager"), tmp_path / "new")
+
+
 @pytest.mark.parametrize("absent", ["backend", "host"])
 def test_a_runtime_that_is_absent_is_named_first(absent, monkeypatch, tmp_path):
     gone = SimpleNamespace(name="gone", available=lambda: f"{absent} is not installed")
