@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kokoro_nb.commands import clients_table_command, corpus_command, inspection_corpus_command
 from kokoro_nb.commands.quiet import import_models
-from kokoro_nb.storage import cache_dir, json_ready
+from kokoro_nb.storage import cache_dir, json_ready, locked
 
 if TYPE_CHECKING:
     from kokoro.model import KModel
@@ -102,7 +102,8 @@ def _study(arguments: argparse.Namespace) -> int:
         from kokoro_nb.reporting.check_faults import study_checks
 
         folder = arguments.out or cache_dir() / "checks"
-        checked = study_checks(arguments.notebooks, folder, arguments.kinds, record=arguments.record)
+        with locked(folder, "study"):  # a folder that cannot be written is refused before the work
+            checked = study_checks(arguments.notebooks, folder, arguments.kinds, record=arguments.record)
         _print([row.as_dict() for row in checked])
         red = sum(bool(row.killed_by) for row in checked)
         print(f"{red} of {len(checked)} checks are turned red by a fault; the table: {folder / 'index.html'}")

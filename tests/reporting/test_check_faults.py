@@ -139,6 +139,14 @@ def test_what_is_known_is_read_from_its_file(monkeypatch, tmp_path, capsys):
     assert f"1 of 1 checks are turned red by a fault; the table: {tmp_path / 'index.html'}" in told
 
 
+def test_a_folder_that_cannot_be_written_is_refused_before_the_study(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(studies_command, "import_models", lambda: None)
+    monkeypatch.setattr(subject, "study_checks", lambda *given, **options: pytest.fail("it was begun"))
+    (tmp_path / "file").write_text("")
+    assert main(["study", "checks", "--notebooks", "01", "--out", str(tmp_path / "file" / "out")]) == 2
+    assert "Cannot write" in capsys.readouterr().err
+
+
 def test_a_notebook_that_stops_without_a_fault_is_refused(tmp_path):
     cells = [nbformat.v4.new_code_cell(source) for source in ("frames = 8", "absent")]
     nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "02_stopping.ipynb")
