@@ -18,6 +18,7 @@ import random
 import resource
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -234,29 +235,29 @@ def main() -> int:
         seconds |= {module: patience(module, tests) for module, tests in ROOMS[room].items()}
         pools[room] = [one for module, tests in ROOMS[room].items() for one in places(module, tests)]
         draw.shuffle(pools[room])
-        scores[room] = [len(pools[room]), 0, 0, 0]  # known, tried, killed, without consequence
-        print(f"{room}: {len(pools[room])} mutants", flush=True)
+        scores[room] = Counter(known=len(pools[room]))
+        print(f"{room}: {scores[room]['known']} mutants", flush=True)
     while any(pools.values()) and (arguments.all or time.monotonic() < end):
         for room in [name for name, pool in pools.items() if pool]:  # in turn, so that each has its share of the time
             mutant = pools[room].pop().mutant()
             if mutant is None:
                 continue
-            scores[room][1] += 1
-            if scores[room][1] >= arguments.each:
+            scores[room]["tried"] += 1
+            if scores[room]["tried"] >= arguments.each:
                 pools[room].clear()
             if not survives(mutant, seconds[mutant.module]):
-                scores[room][2] += 1
+                scores[room]["killed"] += 1
                 continue
             reason = harmless(mutant.module, mutant.text)
-            scores[room][3] += reason is not None
+            scores[room]["harmless"] += reason is not None
             print(f"survives in {mutant.module}:{mutant.line}: {mutant.text}  {reason or ''}", flush=True)
     low = []
-    for room, (known, tried, killed, idle) in scores.items():
-        share = killed / (tried - idle) if tried > idle else float("nan")
+    for room, score in scores.items():
+        counted = score["tried"] - score["harmless"]
+        share = score["killed"] / counted if counted else float("nan")
         low += [room] if not share >= TARGET else []
-        print(
-            f"{room}: {killed} of {tried - idle} killed ({share:.0%}), {idle} without consequence, of {known} mutants"
-        )
+        killed = f"{room}: {score['killed']} of {counted} killed ({share:.0%})"
+        print(f"{killed}, {score['harmless']} without consequence, of {score['known']} mutants")
     return int(bool(low))
 
 

@@ -97,15 +97,15 @@ def _next(words: "queue.Queue[str | None]", process: int, silence: float) -> str
     queue.Empty
         If the process hangs.
     """
-    begun = _worked(process)
+    begun = before = _worked(process)
     while True:
-        before = _worked(process)
         try:
             return words.get(timeout=silence)
         except queue.Empty:
             now = _worked(process)
             if now - before < IDLE * silence or now - begun > VAIN * silence:
                 raise
+            before = now
 
 
 def _worked(process: int) -> float:

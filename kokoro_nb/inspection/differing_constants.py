@@ -6,6 +6,7 @@ import numpy as np
 
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram
 from kokoro_nb.markup import number
+from kokoro_nb.traces.parity import of_peak
 
 CHANGED = 2.0**-9  # of a constant: two roundings to float16
 
@@ -69,8 +70,7 @@ def largest_change(other: ComparedNode, node: ComparedNode) -> float:
         right, value = theirs[1].astype(np.float64), ours[1].astype(np.float64)
         if right.shape != value.shape:
             return float("inf")
-        apart, peak = np.abs(value - right).max(initial=0.0), np.abs(right).max(initial=0.0)
-        shares.append(0.0 if apart == 0 else float(apart / peak) if peak else float("inf"))
+        shares.append(of_peak(np.abs(value - right).max(initial=0.0), np.abs(right).max(initial=0.0)))
     return float(np.max(shares))
 
 

@@ -13,12 +13,12 @@ from kokoro_nb.inspection.node_judgement import NodeJudgement, is_float, judged_
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers, nodes_of
 from kokoro_nb.inspection.onnx_session import OtherRuns, brief, pinned, run_session, run_ways, session_of, tapped
+from kokoro_nb.inspection.progress_words import SAID, seldom
 from kokoro_nb.inspection.quantisation_budget import BudgetWatch, QuantisationBudget
 from kokoro_nb.inspection.saved_progress import SavedProgress
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value, dtypes_of
 from kokoro_nb.inspection.semantics.operator_semantics import NotDefined, computed
-
-SAID = 0.5  # seconds between two words on how far it is
+from kokoro_nb.traces.parity import of_peak
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +136,7 @@ def examined(
         watch.restore(before["watch"])
         groups.alive, groups.start, groups.count = before["groups"]
         groups.unlike = before["unlike"]
-    said = 0.0
+    say = seldom(tell, SAID)
     for group, values in groups:
         for node in group:
             found.append(_judged(file, node, values, truth, lost))
@@ -145,9 +145,7 @@ def examined(
             for name in freed.get(node.index, ()):
                 truth.pop(name, None)
             channels.forget(freed.get(node.index, ()))
-            if time.monotonic() - said > SAID:
-                tell(f"{len(found)} of {len(nodes)} nodes")
-                said = time.monotonic()
+            say(f"{len(found)} of {len(nodes)} nodes")
         if progress is not None:
             alive = (groups.alive, groups.start, groups.count)
             state = {"truth": truth, "lost": lost, "found": found, "watch": watch.state, "groups": alive}
@@ -250,7 +248,7 @@ def relative_difference(value: np.ndarray, right: np.ndarray) -> float:
         return 0.0
     error = float(np.abs(given[finite] - right[finite]).max())
     peak = float(np.abs(right[finite]).max())
-    return 0.0 if error == 0 else error / peak if peak else float("inf")
+    return of_peak(error, peak)
 
 
 def relative_noise(value: Value, right: Value) -> float:

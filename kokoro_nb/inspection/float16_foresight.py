@@ -6,16 +6,16 @@ What overflows goes on with the precision of float16 and its true size, so that 
 well: Kokoro's running phase is beyond 65504 after a second, and its sine would be noise before that.
 """
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from kokoro_nb.inspection.file_run import SAID, relative_noise
+from kokoro_nb.inspection.file_run import relative_noise
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers, nodes_of
+from kokoro_nb.inspection.progress_words import SAID, seldom
 from kokoro_nb.inspection.rounding_limits import PRODUCTS, SUMS
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value, dtypes_of, widened
 from kokoro_nb.inspection.semantics.operator_semantics import NotDefined, computed
@@ -139,17 +139,15 @@ def float16_foresight(
             half.pop(name, None)
     for k, one in enumerate(others, 2):
         told = _told(nodes, tell, f"in float16, inputs {k} of {len(others) + 1}")
-        found = _worst(found, _ranges(file, nodes, told, one))
+        found = _worst(found, _ranges(file, told, freed, one))
     return tuple(found)
 
 
 def _told(nodes: Sequence[OnnxNode], tell: Callable[[str], object], what: str) -> Iterator[OnnxNode]:
     """Yield nodes, and say how far it is from time to time: who says nothing is taken for hung."""
-    said = 0.0
+    say = seldom(tell, SAID)
     for node in nodes:
-        if time.monotonic() - said > SAID:
-            tell(f"{node.index} of {len(nodes)} nodes {what}")
-            said = time.monotonic()
+        say(f"{node.index} of {len(nodes)} nodes {what}")
         yield node
 
 
@@ -157,13 +155,15 @@ Range = tuple[float, float, float]
 
 
 def _ranges(
-    file: OnnxFile, nodes: Sequence[OnnxNode], told: Iterator[OnnxNode], inputs: Mapping[str, np.ndarray]
+    file: OnnxFile,
+    nodes: Iterable[OnnxNode],
+    freed: Mapping[int, Collection[str]],
+    inputs: Mapping[str, np.ndarray],
 ) -> dict[int, Range]:
     """Return headroom, that inside, and what is below full precision, by the index of the node, on other inputs."""
-    freed = last_readers(tuple(nodes), set())
     true: dict[str, Value] = {name: widened(value) for name, value in inputs.items()}
     found = {}
-    for node in told:
+    for node in nodes:
         outcome = _one(file, node, true, widened)
         if outcome is not None:
             call, given, exact = outcome

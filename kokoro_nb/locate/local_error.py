@@ -16,6 +16,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.locate.rounding_bound import RoundingBound
 from kokoro_nb.locate.rounding_families import by_channel
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
+from kokoro_nb.traces.parity import of_peak
 from kokoro_nb.traces.trace import Meaning, Trace
 
 ROUNDINGS = 16  # how many times the measured effect of rounding is allowed: one draw of it may be a small one
@@ -79,7 +80,7 @@ class LocalError:
     @property
     def of_peak(self) -> float:
         """The error as a share of the peak."""
-        return _of_peak(self.error, self.peak)
+        return of_peak(self.error, self.peak)
 
     @property
     def of_peak_or_nan(self) -> float:
@@ -89,7 +90,7 @@ class LocalError:
     @property
     def bound_of_peak(self) -> float:
         """The bound as a share of the peak, infinite where only 0 is right and any error is allowed."""
-        return _of_peak(self.bound, self.peak)
+        return self.bound if np.isnan(self.bound) else of_peak(self.bound, self.peak)
 
 
 class Judge:
@@ -305,12 +306,6 @@ def _step_shares(error: np.ndarray, allowed: np.ndarray, axis: int) -> np.ndarra
     before = np.roll(error, 1, axis)
     before[(slice(None),) * (axis % error.ndim) + (slice(0, 1),)] = 0.0
     return np.where(np.abs(error) > np.abs(before), _shares(np.abs(error - before), allowed), 0.0)
-
-
-def _of_peak(size: float, peak: float) -> float:
-    """Return a size as a share of the peak: infinite where only 0 is right, but of no size at all 0."""
-    with np.errstate(divide="ignore"):
-        return float(np.divide(size, peak)) if size else 0.0
 
 
 def _peak(right: np.ndarray) -> float:

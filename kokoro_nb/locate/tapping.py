@@ -12,6 +12,7 @@ from kokoro_nb.backends.segment import output_of, result_nodes, with_outputs
 from kokoro_nb.backends.signature import Arrays, checked
 from kokoro_nb.errors import InputError
 from kokoro_nb.traces.operators import Taps, chosen
+from kokoro_nb.traces.parity import of_peak
 from kokoro_nb.traces.trace import Keep, Recorder, Trace
 
 EXTRA_OUTPUTS = "compiled once more, with results as further outputs"
@@ -152,7 +153,7 @@ def probe_effect(untapped: Mapping[str, np.ndarray], trace: Trace) -> ProbeEffec
             return ProbeEffect(trace.backend, trace.how, difference, difference, name)
         if difference:
             worst = float(np.maximum(worst, difference))
-            ratio = difference / peak if peak else float("inf")
+            ratio = of_peak(difference, peak)
             if ratio > share:
                 share, where = ratio, name
     return ProbeEffect(trace.backend, trace.how, worst, share, where)

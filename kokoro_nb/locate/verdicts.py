@@ -11,6 +11,7 @@ from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.patterns import pattern
 from kokoro_nb.locate.rule_evidence import Evidence
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
+from kokoro_nb.traces.parity import of_peak
 from kokoro_nb.traces.trace import Trace
 
 # what these give is there already in what they are given: a fault in them shows in what reads them
@@ -85,8 +86,8 @@ def _output_shows(trace: Trace, reference: Trace | None) -> bool | None:
     if not trace.outputs:
         return None
     sound = {name: np.isfinite(right) for name, right in reference.outputs.items()} if reference else {}
-    # of truth values `less` is: not finite, and should be
-    return any((np.isfinite(given) < sound.get(name, True)).any() for name, given in trace.outputs.items())
+    wrong = (np.logical_and(~np.isfinite(given), sound.get(name, True)) for name, given in trace.outputs.items())
+    return any(one.any() for one in wrong)
 
 
 def first_divergence(reference: Trace, candidate: Trace) -> Culprit:
@@ -205,7 +206,7 @@ def _inherited(reference: Trace, error: LocalError) -> float | None:
     right, known = np.asarray(error.right, np.float64), np.asarray(parts(known), np.float64)
     with np.errstate(invalid="ignore"):
         gap, peak = float(np.max(np.abs(right - known))), float(np.max(np.abs(known)))
-    return gap / peak if peak else (float("inf") if gap else 0.0)
+    return of_peak(gap, peak)
 
 
 def _reaches(reference: Trace, candidate: Trace) -> bool:

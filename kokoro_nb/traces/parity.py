@@ -36,9 +36,18 @@ class Parity:
     @property
     def of_peak(self) -> float:
         """Largest difference as a share of the reference's peak; 0 for identical tensors, even silent ones."""
-        if not self.max_error:
-            return 0.0
-        return self.max_error / self.peak if self.peak else float("inf")
+        return of_peak(self.max_error, self.peak)
+
+
+def of_peak(size: float, peak: float) -> float:
+    """Return a size as a share of a peak: infinite where only 0 is right, but 0 of no size at all.
+
+    >>> of_peak(1, 4), of_peak(1, 0), of_peak(0, 0)
+    (0.25, inf, 0.0)
+    """
+    if not size:
+        return 0.0
+    return float(size / peak) if peak else float("inf")
 
 
 def compare(reference: Any, candidate: Any) -> Parity:

@@ -271,16 +271,8 @@ def test_what_is_captured_in_as_many_bits_or_more_is_taken_as_it_is(toy, step):
     np.testing.assert_allclose(found[np.float16], 2 * apart.max(axis=(0, 2), keepdims=True), rtol=1e-12)
 
 
-def test_what_is_computed_along_is_named_nearest_first(toy, step):
-    steps = {
-        ":abs": step("abs.default", np.abs, "input:x"),
-        ":cos": step("cos.default", np.cos, "input:x"),
-        ":sin": step("sin.default", np.sin, ":abs"),
-        ":exp": step("exp.default", np.exp, ":cos"),
-        ":add": step("add.Tensor", np.add, ":sin", ":exp"),
-        ":mul": step("mul.Tensor", np.multiply, ":add", ":sin"),
-    }
-    program = toy(steps)
+def test_what_is_computed_along_is_named_nearest_first(toy, step, branches):
+    program = toy({**branches, ":mul": step("mul.Tensor", np.multiply, ":add", ":sin")})
     judge = Judge(program, program.trace(missing=[":abs", ":cos", ":sin", ":exp", ":add"]))
     assert judge.along(":mul") == (":add", ":sin", ":exp", ":abs", ":cos")
     assert judge.upstream(":mul") == ("input:x",)

@@ -346,15 +346,8 @@ def test_a_ratio_above_1_is_wrong_and_1_is_not(program):
     assert names(tanh=1.0) == names(), "who is right at 1 clears what it shares"
 
 
-def test_what_was_not_captured_before_it_is_named_nearest_first(toy, step):
-    steps = {
-        ":abs": step("abs.default", np.abs, "input:x"),
-        ":cos": step("cos.default", np.cos, "input:x"),
-        ":sin": step("sin.default", np.sin, ":abs"),
-        ":exp": step("exp.default", np.exp, ":cos"),
-        ":add": step("add.Tensor", np.add, ":sin", ":exp"),
-    }
-    program = toy(steps)
+def test_what_was_not_captured_before_it_is_named_nearest_first(toy, branches):
+    program = toy(branches)
     found = first_nonfinite(None, program.trace({":add": _channel(np.nan)}, missing=[":abs", ":cos", ":sin", ":exp"]))
     assert (found.verdict, found.candidates) == ("unknown", (":add", ":sin", ":exp", ":abs", ":cos"))
 

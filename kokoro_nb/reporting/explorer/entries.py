@@ -57,7 +57,7 @@ class Entry:
     def verdict(self) -> str:
         """``fail``, ``unknown`` or ``pass``, and ``""`` of what was captured and neither judged nor found."""
         verdicts = {culprit.verdict for culprit in self.culprits}
-        if "fail" in verdicts or (self.error is not None and self.error.ratio > 1):
+        if "fail" in verdicts or (self.error is not None and self.error.unexplained):
             return "fail"
         if self.error is not None:
             return "pass"

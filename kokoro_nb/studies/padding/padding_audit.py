@@ -17,6 +17,7 @@ from kokoro_nb.models.case import Case
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.static_buffers import widened
 from kokoro_nb.traces.operators import Operator
+from kokoro_nb.traces.parity import of_peak
 
 Widen = Callable[[Mapping[str, Tensor], int], Mapping[str, Tensor]]
 
@@ -249,5 +250,4 @@ def _difference(expected: np.ndarray, part: np.ndarray, limit: float) -> tuple[f
     difference[a == b] = 0  # an infinity that is the same on both sides
     finite = np.abs(a[np.isfinite(a)])  # the infinities of a mask are no scale
     peak, worst = float(np.max(finite, initial=0)), float(difference.max())
-    change = 0.0 if worst == 0 else worst / peak if peak else float("inf")
-    return change, float((~(difference <= limit * peak)).mean())
+    return of_peak(worst, peak), float((~(difference <= limit * peak)).mean())
