@@ -5,7 +5,6 @@ from typing import Any
 
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import TensorSpec, dtype_name
-from kokoro_nb.backends.specification import Specification
 
 
 def needed_for(targets: Collection[Any], ends: Collection[Any]) -> set[Any]:
@@ -119,10 +118,7 @@ def _wrapped(
     named_by = exported.specification.named_by or exported.specification
     module: Any = program.module()
     module.output_names = outputs
-    made = Exported(module, program, specs, outputs, (), exported.seconds, named_by)
-    # it has no writes in place: to rewrite it once more would take seconds and change nothing
-    made.__dict__["specification"] = Specification(program, tuple(spec.name for spec in specs), outputs, named_by)
-    return made
+    return Exported(module, program, specs, outputs, (), exported.seconds, named_by, functional=program)
 
 
 def _placeholders(program: Any) -> list[Any]:

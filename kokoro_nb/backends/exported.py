@@ -50,6 +50,8 @@ class Exported:
         Wall time of `torch.export`.
     named_by : Specification or None
         Of the program that this one was changed from, which names its operators; None for a program of its own.
+    functional : torch.export.ExportedProgram or None
+        The program without writes in place, where its export has made it; None where `specification` is to.
     """
 
     module: Any
@@ -59,12 +61,13 @@ class Exported:
     patches: tuple[str, ...]
     seconds: float
     named_by: Specification | None = None
+    functional: Any = None
 
     @cached_property
     def specification(self) -> Specification:
         """The program's operators by name, and what each computes."""
         with quietly():
-            program = self.program.run_decompositions({})
+            program = self.functional or self.program.run_decompositions({})
         return Specification(program, tuple(spec.name for spec in self.inputs), self.outputs, self.named_by)
 
     @cached_property
@@ -105,13 +108,15 @@ def export_program(module: Any, inputs: Arrays) -> Exported | Failure:
         with on_rung("exported", seconds), quietly(), torch.no_grad():
             args, kwargs = call_arguments(twin, {name: torch.from_numpy(array) for name, array in arrays.items()})
             program = torch.export.export(twin, args, kwargs, strict=False)
-            writes = _writes(program)
+            # rewriting the graph without writes takes seconds for a large model: only where there may be any
+            functional = program.run_decompositions({}) if _may_write(program) else None
     except RungError as error:
         return error.failure("torch.export")
-    if writes:
-        raise keeps_state(writes[0])
+    if functional is not None and (written := _written(functional.graph_signature)):
+        raise keeps_state(written[0])
     outputs = named_outputs(_outputs(program), getattr(module, "output_names", None))
-    return Exported(twin, program, specs(arrays), tuple(outputs), active_patches(), seconds["exported"])
+    patches, took = active_patches(), seconds["exported"]
+    return Exported(twin, program, specs(arrays), tuple(outputs), patches, took, functional=functional)
 
 
 @dataclass(frozen=True)
@@ -204,12 +209,14 @@ def _bytes(tensor: Any) -> memoryview:
     return memoryview(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
 
 
-def _writes(program: Any) -> list[str]:
-    """Return what the program writes to: buffers, or its own inputs."""
+def _may_write(program: Any) -> bool:
+    """Return whether the program has an operator that can write to what it is given."""
     schemas = (getattr(node.target, "_schema", None) for node in program.graph.nodes)
-    if not any(schema is not None and schema.is_mutable for schema in schemas):
-        return []  # rewriting the graph without writes takes seconds for a large model: only where there are any
-    signature = program.run_decompositions({}).graph_signature
+    return any(schema is not None and schema.is_mutable for schema in schemas)
+
+
+def _written(signature: Any) -> list[str]:
+    """Return what a program writes to: buffers, or its own inputs."""
     return [*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()]
 
 

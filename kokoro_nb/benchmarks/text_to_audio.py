@@ -93,7 +93,7 @@ def measure(
         figures: dict[str, Any] = {"audio (s)": samples[name] / SAMPLE_RATE}
         figures |= {SAME_LENGTH: samples[name] == samples[BASE]}
         if with_memory:
-            figures |= of_speaking(text, folders.get(name), kokoro.weights.name, seed).as_dict()
+            figures |= of_speaking(text, folders.get(name), kokoro.source, seed).as_dict()
         times_of = spread(times[name]), ratio(times[name], times[BASE])
         rows.append(TimedProgram(name, samples[name] / SAMPLE_RATE, *times_of, figures=figures))
     return TextToAudioTimes(text, tuple(rows), skipped, speakers)

@@ -42,6 +42,8 @@ class Kokoro:
         That all voices speak, as `phonemes.LANGUAGES` names it; ``""`` where a voice's name says it.
     voices : tuple of str
         Names of those beside the weights; empty where nobody can list them (a hub's) or there are none.
+    source : str
+        The name, hub id or whole path by which `load_model` finds the same weights again, in another process too.
     """
 
     model: KModel
@@ -51,6 +53,7 @@ class Kokoro:
     loading: LoadingReport | None = None
     language: str = ""
     voices: tuple[str, ...] = ()
+    source: str = ""
 
 
 def load_model(weights: str | Path = "seeded", seed: int = 0) -> Kokoro:
@@ -76,14 +79,14 @@ def load_model(weights: str | Path = "seeded", seed: int = 0) -> Kokoro:
     if name in GENERATED:
         model = build(GENERATED[name]())
         initialise(model, seed)
-        return Kokoro(model, _describe(model, name, f"random, seed {seed}"), None, "seeded")
+        return Kokoro(model, _describe(model, name, f"random, seed {seed}"), None, "seeded", source=name)
     if name in BUNDLED and BUNDLED[name].is_dir():
         kokoro = _load_local(BUNDLED[name], name, "bundled, trained on espeak-ng's voice")
-        return replace(kokoro, language="a")  # its voices' names are not the published ones
+        return replace(kokoro, language="a", source=name)  # its voices' names are not the published ones
     if Path(name).exists():
-        return _load_local(Path(name))
+        return replace(_load_local(Path(name)), source=str(Path(name).resolve()))
     if HUB_ID.fullmatch(name) and Path(name).suffix not in (*CHECKPOINTS, ".onnx"):
-        return _load_hub(name)
+        return replace(_load_hub(name), source=name)
     raise InputError(f"There are no weights '{name}': it is no file or folder; use {MADE_HERE}, a path or a hub id.")
 
 

@@ -67,6 +67,15 @@ def test_safetensors_compute_the_same(narrow, copied, expected):
     assert torch.equal(_audio(load_model(copied)), expected)
 
 
+def test_the_source_of_weights_finds_them_from_any_folder(published, cache_repo, tmp_path, monkeypatch):
+    cache_repo(published, "hexgrad/Kokoro-82M")
+    monkeypatch.chdir(published.parent)
+    given = ("narrow", published.name, f"{published.name}/kokoro-v1_0.pth", "hexgrad/Kokoro-82M")
+    first = [load_model(name, 3) for name in given]
+    monkeypatch.chdir(tmp_path)
+    assert [load_model(one.source, 3).weights for one in first] == [one.weights for one in first]
+
+
 def test_the_hub_cache_computes_the_same_without_a_network(published, cache_repo, expected):
     cache_repo(published, "test/narrow")
     kokoro = load_model("test/narrow")
