@@ -3,7 +3,7 @@
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from threading import Event, Thread
@@ -70,8 +70,15 @@ class Usage:
 
 
 @contextmanager
-def enforced(limits: Limits) -> Iterator[Usage]:
+def enforced(limits: Limits, begun: Sequence[int] = ()) -> Iterator[Usage]:
     """Measure what this process starts meanwhile, the kernel and its children; kill it once a limit is exceeded.
+
+    Parameters
+    ----------
+    limits : Limits
+        What is allowed.
+    begun : sequence of int
+        Processes that were started before and count all the same.
 
     Yields
     ------
@@ -82,16 +89,16 @@ def enforced(limits: Limits) -> Iterator[Usage]:
 
     done, usage = Event(), Usage()
     this, start = psutil.Process(), time.monotonic()
-    before = {child.pid for child in this.children()}
+    before = {child.pid for child in this.children()} - set(begun)
 
     def watch() -> None:
         while not done.wait(LOOK if limits else GLANCE):
-            begun = [child for child in this.children(recursive=True) if not _within(child, before)]
-            resident = sum(map(_resident, begun)) / 1e9
+            own = [child for child in this.children(recursive=True) if not _within(child, before)]
+            resident = sum(map(_resident, own)) / 1e9
             usage.memory = resident if resident > usage.memory else usage.memory
             if not usage.passed:
                 usage.passed.extend(_passed(limits, time.monotonic() - start, resident))
-            for child in begun if usage.passed else ():  # again and again: the kernel may only just be starting
+            for child in own if usage.passed else ():  # again and again: the kernel may only just be starting
                 with suppress(psutil.NoSuchProcess, ProcessLookupError):
                     os.kill(child.pid, signal.SIGKILL)
 

@@ -22,7 +22,8 @@ def main() -> None:
     faulthandler.enable(os.fdopen(os.dup(2), "w"), all_threads=False)
     from ipykernel.kernelapp import IPKernelApp
 
-    kernel = IPKernelApp.instance()
+    # ipykernel reads that when it is imported, which in a forked process was before there was a parent
+    kernel = IPKernelApp.instance(parent_handle=int(os.environ.get("JPY_PARENT_PID") or 0))
     kernel.initialize()
     if folder := os.environ.get(OUT_DIR):
         time_imports()

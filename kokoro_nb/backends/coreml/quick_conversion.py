@@ -26,7 +26,10 @@ def quick_conversion() -> Iterator[None]:
     apply, follow = PassPipelineManager.apply_pipeline, Block._propagate_nonreplaceable_vars
 
     def apply_pipeline(program: Any, pipeline: Any) -> None:
-        with patch.object(Program, "validate", lambda *_, **__: None), patch.object(Program, "__str__", object.__repr__):
+        with (
+            patch.object(Program, "validate", lambda *_, **__: None),
+            patch.object(Program, "__str__", object.__repr__),
+        ):
             apply(program, pipeline)
         program.validate()
 
