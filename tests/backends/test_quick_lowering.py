@@ -6,6 +6,7 @@ from torch.fx import GraphModule
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.executorch.quick_lowering import quick_lowering
+from kokoro_nb.backends.exported import export_program
 
 pass_base = pytest.importorskip("executorch.exir.pass_base")
 
@@ -92,6 +93,35 @@ def _adding():
             return x + 3.0
 
     return torch.export.export(Adding().eval(), X).run_decompositions({}).graph_module
+
+
+def test_a_program_is_decomposed_where_there_is_something_to_decompose():
+    made = torch.export.export(Stack().eval(), X)
+    table = {torch.ops.aten.relu.default: lambda x: torch.clamp(x, min=0.0)}
+    with quick_lowering():
+        functional = made.run_decompositions({})
+        assert functional is not made, "it may still write in place"
+        assert functional.run_decompositions({}) is functional
+        other = functional.run_decompositions({torch.ops.aten.sin.default: torch.sin})
+        decomposed = functional.run_decompositions(table)
+    assert other is functional
+    targets = [{node.target for node in one.graph.nodes} for one in (functional, decomposed)]
+    assert [torch.ops.aten.relu.default in one for one in targets] == [True, False]
+
+
+def test_an_export_is_decomposed_once(monkeypatch, tmp_path):
+    made, decompose = [], torch.export.exported_program._decompose_exported_program
+
+    def counted(program, **options):
+        made.append(program)
+        return decompose(program, **options)
+
+    exported = export_program(Stack(), {"x": X[0]})
+    assert exported.specification.operators
+    _file()  # the patterns of XNNPACK's passes are made once
+    monkeypatch.setattr(torch.export.exported_program, "_decompose_exported_program", counted)
+    BACKENDS["executorch-xnnpack"].export(exported, {"x": X[0]}, tmp_path)
+    assert len(made) == 1
 
 
 def test_a_pass_that_changes_operators_traces_what_another_has_traced():

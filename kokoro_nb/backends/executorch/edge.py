@@ -35,8 +35,8 @@ def edge_program(exported: Exported, partitioner: Any | None, look: Look | None 
 
 
 def own_copy(exported: Exported) -> Any:
-    """Return a copy of the exported program: a partitioner that keeps operators whole takes constants out of it."""
-    return copy.deepcopy(exported.program)
+    """Return a copy of the exported program, without writes in place: partitioners take constants out of it."""
+    return copy.deepcopy(exported.specification.program)
 
 
 def _watching(partitioner: Any, look: Look | None) -> Any:
