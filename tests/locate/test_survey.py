@@ -34,6 +34,12 @@ def test_rows_hold_the_figures_and_the_floor(inputs, tmp_path):
     assert by_name["onnxruntime"].verdict == "pass"
 
 
+def test_rows_keep_no_copy_of_the_weights(inputs, tmp_path):
+    rows = survey(nn.Conv1d(3, 2, 3), inputs, ["eager", "eager-float64", "onnxruntime"], folder=tmp_path)
+    assert [row.climb.artifact.program for row in rows] == [None] * 3
+    assert rows[2].climb.artifact.path.exists()
+
+
 def test_what_falls_is_a_row_with_its_rung_and_error(tmp_path):
     row = survey(Branches(), {"x": torch.ones(3)}, ["onnxruntime"], folder=tmp_path)[0]
     assert isinstance(row.climb.failure, Failure)
