@@ -1,5 +1,6 @@
 """What most notebooks import, imported once: the process that does that is forked for each of them."""
 
+import atexit
 import gc
 from contextlib import suppress
 from importlib import import_module
@@ -11,7 +12,7 @@ from kokoro_nb.quick_imports import import_jsonschema
 # None of them begins a thread, which a fork would not have; but for pyarrow's, of papermill, which sees to that itself.
 NAMES = (
     *("papermill", "nbclient", "ipykernel.kernelapp", "matplotlib_inline.backend_inline", "matplotlib.pyplot"),
-    *("torch", "torch.export", "torch.fx.experimental.proxy_tensor", "torch._inductor.decomposition"),
+    *("torch", "torch.export", "torch.fx.experimental.proxy_tensor"),
     *("kokoro", "scipy.signal", "librosa", "onnx", "onnxscript", "executorch.exir"),
     *("kokoro_nb.models.kokoro", "kokoro_nb.models.case", "kokoro_nb.locate.survey", "kokoro_nb.reporting.show"),
 )
@@ -24,3 +25,4 @@ with quietly():
             import_module(name)
 gc.collect()
 gc.freeze()  # what is imported stays, and need not be looked through in each fork
+atexit.register(gc.unfreeze)  # libraries complain of what is left over at the end

@@ -99,6 +99,7 @@ def test_what_is_imported_once_begins_no_thread_of_python():
     script += "print(threading.active_count(), [name for name in warm.NAMES if name not in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split(maxsplit=1) == ["1", "[]\n"]
+    assert done.stderr == "", "it would stand on the screen at the end of a run"
 
 
 def _until(happened):
