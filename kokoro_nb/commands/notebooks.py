@@ -24,6 +24,7 @@ def add(commands: Any) -> None:
     run.set_defaults(command=_run)
     report = commands.add_parser("report", help="execute notebooks and write the HTML report")
     report.add_argument("--render-only", action="store_true", help="write the report of what has been run already")
+    report.add_argument("--record", action="store_true", help="keep what each took, with weights of published size")
     report.set_defaults(command=_report)
     for command in (run, report):
         command.add_argument(
@@ -44,6 +45,9 @@ def add(commands: Any) -> None:
         )
         command.add_argument("--timeout", type=float, metavar="S", help="stop a notebook after so many seconds")
         command.add_argument("--memory", type=float, metavar="GB", help="stop a notebook that takes more memory")
+        command.add_argument(
+            "--memory-in-all", type=float, metavar="GB", help="begin none that would make all at once take more memory"
+        )
         command.add_argument("--fresh", action="store_true", help="execute again what passed and has not changed")
 
     clean = commands.add_parser("clean", help="remove the exports that are saved in the cache")
@@ -73,6 +77,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _report(arguments: argparse.Namespace) -> int:
     from kokoro_nb.reporting.fault_table import read_fault_table
+    from kokoro_nb.reporting.full_size import record_full_size
+    from kokoro_nb.reporting.needs import needs
     from kokoro_nb.reporting.report_files import Report
     from kokoro_nb.reporting.runs import read_runs
     from kokoro_nb.reporting.selection import find_notebooks, notebook_names
@@ -83,13 +89,16 @@ def _report(arguments: argparse.Namespace) -> int:
     report = Report(out / "run", out / "report", names, chosen, read_fault_table())
     if not arguments.render_only:
         try:
-            _execute(arguments, out, report.update)
+            ended = _execute(arguments, out, report.update)
         except KeyboardInterrupt:  # the index says what has ended and what was stopped, and waits for nothing
             with suppress(InputError):
                 report.close()
             raise
-    elif arguments.notebooks or arguments.parameters or arguments.fresh:
-        raise InputError("--render-only runs nothing; leave out the notebooks, -p and --fresh.")
+        if arguments.record:
+            runs_now = {one.run.notebook: one.run for one in ended}
+            print(f"Recorded: {record_full_size(runs_now.values(), needs(runs_now).weights)}")
+    elif arguments.notebooks or arguments.parameters or arguments.fresh or arguments.record:
+        raise InputError("--render-only runs nothing; leave out the notebooks, -p, --fresh and --record.")
     print(f"Report: {report.close()}")
     runs = [run for run in read_runs(out / "run") if run.notebook in names or run.source]
     return int(any(run.status != "passed" for run in runs))
@@ -133,7 +142,11 @@ def _execute(
     chosen, jobs = arguments.notebooks, arguments.jobs
     for path in find_notebooks(chosen) if chosen else ():
         print(f"{path.stem}: {path.resolve()}", file=sys.stderr)
-    return run_notebooks(chosen, parameters, jobs, out / "run", arguments.fresh, limits=limits, on_change=on_change)
+    in_all = arguments.memory_in_all
+    if in_all is not None and not in_all > 0:
+        raise InputError(f"All notebooks cannot take {in_all:g} GB; give --memory-in-all more than 0, or leave it out.")
+    options: dict[str, Any] = {"fresh": arguments.fresh, "limits": limits, "memory_in_all": in_all}
+    return run_notebooks(chosen, parameters, jobs, out / "run", on_change=on_change, **options)
 
 
 def _out(arguments: argparse.Namespace) -> Path:

@@ -12,7 +12,7 @@ from threading import current_thread, main_thread
 from typing import Any
 
 from kokoro_nb.errors import InputError, Terminated
-from kokoro_nb.reporting.expected_times import expected_seconds, note_seconds
+from kokoro_nb.reporting.expected_costs import expected_cost, note_cost
 from kokoro_nb.reporting.exports_room import exports_bytes, trim_exports
 from kokoro_nb.reporting.limits import NONE, Limits
 from kokoro_nb.reporting.logbook import now
@@ -62,6 +62,7 @@ def run_notebooks(
     folder: str | Path | None = None,
     limits: Limits = NONE,
     on_change: Callable[[], object] = lambda: None,
+    memory_in_all: float | None = None,
 ) -> list[NotebookResult]:
     """Execute notebooks, each in ``<out_dir>/<name>``, and return the result of each.
 
@@ -76,7 +77,7 @@ def run_notebooks(
     parameters : mapping
         Passed to every notebook that declares them. ``out_dir`` is always the notebook's own folder.
     jobs : int
-        How many run at once; fewer, where there is no memory for so many with these weights.
+        How many run at once; fewer, while there is no memory for one more with these weights.
     out_dir : path
         The folder of all runs.
     fresh : bool
@@ -87,6 +88,9 @@ def run_notebooks(
         What each notebook may take of time and memory; as much as there is by default.
     on_change : callable, optional
         Called before the first notebook begins and after each has ended.
+    memory_in_all : float, optional
+        GB that those running at once may be expected to hold together; by default what is free, where the weights are
+        so large that it matters.
 
     Raises
     ------
@@ -121,13 +125,13 @@ def run_notebooks(
         for name in notebooks:
             clear_drafts(root / name)
         found = {name: None if fresh else reusable(root / name, run.key) for name, run in runs.items()}
-        needed = needs({name: given[name] for name, kept in found.items() if kept is None})
+        needed = needs({name: runs[name] for name, kept in found.items() if kept is None})
         needed.require_disk(root)
-        jobs = needed.jobs(jobs)
+        room = needed.room(None if memory_in_all is None else memory_in_all * 1e9)
         threads = max(1, (os.cpu_count() or 1) // jobs) if jobs > 1 else None
-        progress = Progress({name: expected_seconds(run) for name, run in runs.items()}, jobs)
-        if needed.large:
-            progress.say(needed.statement(jobs))
+        progress = Progress({name: expected_cost(run).seconds for name, run in runs.items()}, jobs)
+        if room is not None:
+            progress.say(needed.statement(jobs, room))
         try:
             for name, notebook in notebooks.items():
                 kept = found[name]
@@ -139,9 +143,10 @@ def run_notebooks(
                 require_own(root / name, FILE, "a run", "--out")
                 cells = len(notebook.cells) + bool(passed)  # papermill adds a cell with the parameters
                 source = json.dumps(notebook)
-                waiting.append(Job(runs[name], source, root / name, passed, cells, threads, limits, places[name]))
+                about = (runs[name], source, root / name, passed, cells, threads, limits, places[name])
+                waiting.append(Job(*about, memory=needed.each[name]))
             on_change()
-            for run in _run_all(waiting, jobs, progress, FolderLock(lock), on_change):
+            for run in _run_all(waiting, jobs, room, progress, FolderLock(lock), on_change):
                 outcomes[run.notebook] = NotebookResult(run, False)
             if removed := trim_exports():
                 progress.say(f"Removed the oldest exports from the cache: {size_text(removed)}.")
@@ -161,7 +166,12 @@ def _own_place(place: Path, folder: str | Path | None) -> Path | None:
 
 
 def _run_all(
-    jobs: Sequence[Job], at_once: int, progress: Progress, hold: FolderLock, on_change: Callable[[], object]
+    jobs: Sequence[Job],
+    at_once: int,
+    room: float | None,
+    progress: Progress,
+    hold: FolderLock,
+    on_change: Callable[[], object],
 ) -> list[RunRecord]:
     with _stops_held():  # the process that is forked for each of them has none to handle
         context, warm = start_context(len(jobs), environment_of(jobs[0].threads if jobs else None))
@@ -170,8 +180,12 @@ def _run_all(
     cause: Status = "abandoned"
     try:
         while waiting or running:
-            while waiting and len(running) < at_once:
-                job = replace(_begin(waiting.pop(0)), environment=dict(os.environ) if warm else None)
+            while len(running) < at_once:
+                chosen = _next(waiting, [job for _, job in running.values()], room)
+                if chosen is None:
+                    break
+                waiting.remove(chosen)
+                job = replace(_begin(chosen), environment=dict(os.environ) if warm else None)
                 receiver, sender = context.Pipe(duplex=False)
                 process = context.Process(target=work, args=(job, sender, hold), name=job.run.notebook)
                 with _stops_held():
@@ -192,7 +206,7 @@ def _run_all(
                     if name not in done:
                         said = f"The worker process died with exit code {process.exitcode}."
                         done[name] = _ended(job, death_outcome("worker process", process.exitcode, said, starved=False))
-                    note_seconds(done[name])
+                    note_cost(done[name])
                     progress.end(name, str(NotebookResult(done[name], False)))
                     with suppress(InputError):  # no room for a page now: the notebooks go on
                         on_change()
@@ -208,6 +222,14 @@ def _run_all(
         with _deaf():
             _stop(list(running.values()), outcome(cause))
     return list(done.values())
+
+
+def _next(waiting: Sequence[Job], running: Sequence[Job], room: float | None) -> Job | None:
+    """Return which is to begin now: beside others the first that there is memory for; None if there is none such."""
+    if not waiting or not running or room is None:
+        return waiting[0] if waiting else None
+    left = room - sum(job.memory for job in running)
+    return next((job for job in waiting if job.memory <= left), None)
 
 
 def _begin(job: Job) -> Job:

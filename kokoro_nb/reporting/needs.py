@@ -4,17 +4,20 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from kokoro_nb.errors import InputError
+from kokoro_nb.reporting.expected_costs import expected_cost
 from kokoro_nb.reporting.exports_room import exports_bytes
+from kokoro_nb.reporting.full_size import read_full_size
 from kokoro_nb.reporting.readable import size_text
+from kokoro_nb.reporting.runs import RunRecord
 from kokoro_nb.storage import cache_dir
 
 SMALL = ("mini", "narrow")
 SMALL_BYTES, FULL_BYTES = 16e6, 327e6  # of the bundled voice, and of the published model: its parameters in float32
-# Measured at the published size: 15 held 5.7 GB, 06 3.6 GB; on the small ones 03 held 1.1 GB; the rest is margin
+# Of a notebook that was never measured. At the published size 03 held 6.4 GB, on the small ones 1.1 GB
 MEMORY, MEMORY_OF_WEIGHTS = 1.8e9, 15.0
+MARGIN = 1.1  # over what was measured: no run takes just what the last one took
 # Of one notebook: what it leaves, and its exports by the bytes of the weights; 03, 06 and 15 wrote 2.5 GB together
 DISK, DISK_OF_WEIGHTS = 5e7, 3.0
 
@@ -30,17 +33,23 @@ class Needs:
     ----------
     weights : float
         Bytes of the largest weights among the parameters.
-    notebooks : int
-        How many are run.
+    each : mapping
+        Name of each notebook -> bytes of memory that it is expected to hold: by its last run here, by the record of
+        runs at the published size, or else the most that any should.
     """
 
     weights: float
-    notebooks: int
+    each: Mapping[str, float]
+
+    @property
+    def notebooks(self) -> int:
+        """How many are run."""
+        return len(self.each)
 
     @property
     def memory(self) -> float:
-        """Bytes that one notebook may hold."""
-        return MEMORY + MEMORY_OF_WEIGHTS * self.weights
+        """Bytes that the largest of the notebooks is expected to hold."""
+        return sorted(self.each.values())[-1] if self.each else 0.0
 
     @property
     def large(self) -> bool:
@@ -52,8 +61,13 @@ class Needs:
         """Bytes that all of them may write."""
         return self.notebooks * (DISK + DISK_OF_WEIGHTS * self.weights)
 
-    def jobs(self, requested: int) -> int:
-        """Return how many notebooks run at once: as many as requested, if there is memory for so many large ones.
+    def room(self, most: float | None = None) -> float | None:
+        """Return how many bytes the notebooks that run at once may hold together; None where nobody need count.
+
+        Parameters
+        ----------
+        most : float, optional
+            That they are allowed; all that is free by default.
 
         Raises
         ------
@@ -61,9 +75,16 @@ class Needs:
             If there is none for a single one.
         """
         if not self.large:  # any machine has that, and what is free for a moment says little
-            return requested
-        free = _free_memory("a notebook", self.memory, "-p weights mini")
-        return requested if requested * self.memory <= free else int(free // self.memory)
+            return most
+        free = float(_free_memory("a notebook", self.memory, "-p weights mini"))
+        if most is None or free < most:
+            return free
+        if most < self.memory:
+            needed, allowed = size_text(round(self.memory)), size_text(round(most))
+            raise InputError(
+                f"One of the notebooks takes {needed} of memory alone, and all may take {allowed}; allow more."
+            )
+        return most
 
     def require_disk(self, out_dir: Path) -> None:
         """Refuse a disk without room for what `out_dir` and the cache are going to hold.
@@ -84,19 +105,26 @@ class Needs:
                     f"{folder} has room for {size_text(free)}; make room, or choose another folder {option}."
                 )
 
-    def statement(self, jobs: int) -> str:
+    def statement(self, jobs: int, room: float) -> str:
         """Return what is needed, in a line."""
-        at_once = "one notebook at a time" if jobs == 1 else f"{jobs} notebooks at once"
+        at_once = "one notebook at a time" if jobs == 1 else f"up to {jobs} notebooks at once"
         return (
-            f"Weights of {size_text(round(self.weights))}: {at_once}, up to {size_text(round(self.memory))} of memory "
-            f"each, {size_text(round(self.disk))} of exports in all."
+            f"Weights of {size_text(round(self.weights))}: {at_once} in {size_text(round(room))} of memory, one up to "
+            f"{size_text(round(self.memory))}; {size_text(round(self.disk))} of exports in all."
         )
 
 
-def needs(given: Mapping[str, Mapping[str, Any]]) -> Needs:
-    """Return what is needed by the notebooks, each with the parameters that are passed to it."""
-    sizes = [_bytes(str(values.get("weights", SMALL[0]))) for values in given.values()]
-    return Needs(sorted([SMALL_BYTES, *sizes])[-1], len(sizes))
+def needs(runs: Mapping[str, RunRecord]) -> Needs:
+    """Return what is needed by the notebooks, each as it is to be run."""
+    sizes = {name: _bytes(str(run.parameters.get("weights", SMALL[0]))) for name, run in runs.items()}
+    weights = sorted([SMALL_BYTES, *sizes.values()])[-1]
+    return Needs(weights, {name: _expected(run, weights) for name, run in runs.items()})
+
+
+def _expected(run: RunRecord, weights: float) -> float:
+    last, recorded = expected_cost(run).memory, read_full_size()
+    measured = last * 1e9 if last else recorded and recorded.memory(run.notebook, weights)
+    return MARGIN * measured if measured else MEMORY + MEMORY_OF_WEIGHTS * weights
 
 
 def require_memory(work: str, weights: str, times: float) -> None:
@@ -116,7 +144,7 @@ def require_memory(work: str, weights: str, times: float) -> None:
     InputError
         If there is less.
     """
-    needed = Needs(_bytes(weights), 1)
+    needed = Needs(_bytes(weights), {})
     if needed.large:
         _free_memory(work, times * needed.weights, "--weights mini")
 

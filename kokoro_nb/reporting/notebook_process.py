@@ -71,6 +71,8 @@ class Job:
     environment : dict or None
         Of a process that is forked with the imports done, which otherwise has that of the process it is forked from;
         None for one that begins anew.
+    memory : float
+        Bytes that it is expected to hold.
     """
 
     run: RunRecord
@@ -82,6 +84,7 @@ class Job:
     limits: Limits = NONE
     place: Path | None = None
     environment: Mapping[str, str] | None = None
+    memory: float = 0.0
 
 
 class FolderLock:

@@ -185,7 +185,7 @@ def executed(monkeypatch):
     """Names of the notebooks that would be executed, none of which is."""
     names = []
 
-    def pretend(jobs, at_once, progress, hold, on_change):
+    def pretend(jobs, at_once, room, progress, hold, on_change):
         names.extend(job.run.notebook for job in jobs)
         return [replace(job.run, status="passed") for job in jobs]
 

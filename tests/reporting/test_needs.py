@@ -2,6 +2,7 @@
 
 import shutil
 from collections import namedtuple
+from dataclasses import replace
 
 import psutil
 import pytest
@@ -9,8 +10,12 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from kokoro_nb.__main__ import main
 from kokoro_nb.errors import InputError
-from kokoro_nb.reporting.execute import run_notebooks
+from kokoro_nb.reporting.execute import _next, run_notebooks
+from kokoro_nb.reporting.expected_costs import note_cost
+from kokoro_nb.reporting.full_size import FILE, read_full_size, record_full_size
 from kokoro_nb.reporting.needs import FULL_BYTES, SMALL_BYTES, needs
+from kokoro_nb.reporting.notebook_process import Job
+from kokoro_nb.reporting.runs import RunRecord
 
 Memory = namedtuple("Memory", "available")
 
@@ -26,8 +31,12 @@ def free(monkeypatch):
     return lambda count: monkeypatch.setattr(psutil, "virtual_memory", lambda: Memory(int(count)))
 
 
+def _run(name, **parameters):
+    return RunRecord(name, "passed", "key", parameters, "2026-11-21T09:44:07+00:00", 60.0, memory=3.0, processor=50.0)
+
+
 def _needs(weights, count=1):
-    return needs({str(number): {"weights": weights} for number in range(count)})
+    return needs({str(number): _run(str(number), weights=weights) for number in range(count)})
 
 
 def test_weights_are_known_by_name_or_by_their_file(tmp_path):
@@ -37,19 +46,79 @@ def test_weights_are_known_by_name_or_by_their_file(tmp_path):
     sizes |= {str(tmp_path): 4e7, str(tmp_path / "kokoro.pth"): 4e7}
     assert {name: _needs(name).weights for name in sizes} == sizes
     assert [name for name in sizes if _needs(name).large] == [*sizes][2:]
-    assert needs({"a": {}}).weights == SMALL_BYTES
-    assert needs({"a": {"weights": "mini"}, "b": {"weights": "seeded"}}).weights == FULL_BYTES
+    assert needs({"a": _run("a")}).weights == SMALL_BYTES
+    assert needs({"a": _run("a", weights="mini"), "b": _run("b", weights="seeded")}).weights == FULL_BYTES
 
 
-def test_fewer_run_at_once_where_there_is_no_memory_for_more(free):
-    full = _needs("seeded")
-    for times, jobs in ((1.1, 1), (1.9, 1), (2.1, 2), (9, 4)):
-        free(times * full.memory)
-        assert full.jobs(4) == jobs
+def test_a_notebook_is_expected_to_hold_what_it_held_last_time_or_in_the_record_or_what_the_largest_does(record):
+    record({"01_a": 2.0, "02_b": 4.0})
+    note_cost(_run("02_b", weights="seeded"))
+    runs = {name: _run(name, weights="seeded") for name in ("01_a", "02_b", "03_c")}
+    each = needs(runs).each
+    assert each == pytest.approx({"01_a": 2.2e9, "02_b": 3.3e9, "03_c": 1.8e9 + 15 * FULL_BYTES})
+    assert needs(runs).memory == each["03_c"]
+    assert needs({"01_a": _run("01_a", weights="mini")}).each["01_a"] > 1.8e9, "the record is of large weights"
+
+
+def test_all_at_once_have_the_room_that_is_free_or_allowed(free):
+    full = _needs("seeded", 3)
+    free(2.1 * full.memory)
+    assert full.room() == int(2.1 * full.memory)
+    assert full.room(1.5 * full.memory) == 1.5 * full.memory
+    assert full.room(9 * full.memory) == int(2.1 * full.memory)
+    with pytest.raises(
+        InputError, match=r"One of the notebooks takes 6\.7 GB of memory alone, and all may take 6\.0 GB"
+    ):
+        full.room(0.9 * full.memory)
     free(0.9 * full.memory)
     with pytest.raises(InputError, match=r"takes up to 6\.7 GB of memory, and 6\.0 GB are free; .* -p weights mini"):
-        full.jobs(1)
-    assert _needs("mini").jobs(4) == 4
+        full.room()
+    assert _needs("mini").room() is None
+
+
+def test_beside_others_the_first_begins_that_there_is_memory_for():
+    first, second, third = (
+        Job(_run(name), "", None, {}, 1, memory=size) for name, size in zip("abc", (6, 3, 2), strict=True)
+    )
+    assert _next([first, second, third], [], 5) is first, "alone it runs all the same"
+    assert _next([first, second, third], [third], 8) is first
+    assert _next([first, second, third], [second], 8) is second
+    assert _next([first, second, third], [first], 8) is third
+    assert _next([first, second], [first], 8) is None
+    assert _next([first, second], [first], None) is first
+    assert _next([], [first], 8) is None
+
+
+def test_what_passed_is_recorded_beside_what_was(tmp_path):
+    (tmp_path / "notebooks").mkdir()
+    folder = tmp_path / "notebooks"
+    assert read_full_size(folder) is None
+    record_full_size([_run("01_a"), _run("02_b")], FULL_BYTES, folder)
+    failed = replace(_run("02_b"), status="failed", memory=9.0)
+    record_full_size([replace(_run("01_a"), memory=2.0), failed], FULL_BYTES, folder)
+    kept = read_full_size(folder)
+    assert {name: row["memory"] for name, row in kept.notebooks.items()} == {"01_a": 2.0, "02_b": 3.0}
+    assert (kept.memory("01_a", FULL_BYTES), kept.memory("01_a", 2 * FULL_BYTES)) == (2e9, 4e9)
+    assert (kept.memory("01_a", SMALL_BYTES), kept.memory("09_z", FULL_BYTES)) == (None, None)
+    record_full_size([_run("02_b")], 2 * FULL_BYTES, folder)
+    assert list(read_full_size(folder).notebooks) == ["02_b"], "of other weights nothing stays"
+    with pytest.raises(InputError, match="nothing to record"):
+        record_full_size([failed], FULL_BYTES, folder)
+    (folder / FILE).write_text('{"notebooks": [1]}')
+    assert read_full_size(folder) is None
+
+
+@pytest.fixture
+def record(tmp_path, monkeypatch):
+    """Return a function that records how much memory notebooks took at full size."""
+
+    def write(memory):
+        folder = tmp_path / "recorded"
+        folder.mkdir()
+        record_full_size([replace(_run(name), memory=size) for name, size in memory.items()], FULL_BYTES, folder)
+        monkeypatch.setattr("kokoro_nb.reporting.full_size.notebooks_folder", lambda: folder)
+
+    return write
 
 
 @pytest.mark.parametrize(
