@@ -61,8 +61,8 @@ class Usage:
     passed : list of RunOutcome
         Empty until a limit was exceeded, then with that outcome.
     memory : float
-        Most resident memory at one look, GB (10**9 bytes), of all its processes together; what they share counts for
-        each of them.
+        Most resident memory at one look, GB (10**9 bytes), of all its processes together; what several share counts
+        once among them where the system says how much that is, as Linux does.
     """
 
     passed: list[RunOutcome] = field(default_factory=list)
@@ -94,7 +94,8 @@ def enforced(limits: Limits, begun: Sequence[int] = ()) -> Iterator[Usage]:
     def watch() -> None:
         while not done.wait(LOOK if limits else GLANCE):
             own = [child for child in this.children(recursive=True) if not _within(child, before)]
-            resident = sum(map(_resident, own)) / 1e9
+            held = _resident if len(own) < 2 else _shared_out  # which takes a look at every page
+            resident = sum(map(held, own)) / 1e9
             usage.memory = resident if resident > usage.memory else usage.memory
             if not usage.passed:
                 usage.passed.extend(_passed(limits, time.monotonic() - start, resident))
@@ -133,6 +134,18 @@ def _passed(limits: Limits, seconds: float, resident: float) -> Iterator[RunOutc
     elif limits.memory is not None and resident > limits.memory:
         reason = f"It was stopped above {limits.memory:g} GB, its limit of memory; allow it more, and {AGAIN}."
         yield RunOutcome("out of memory", reason)
+
+
+def _shared_out(process: "Process") -> int:
+    """Return the resident memory of a process, of what it shares with others its part only."""
+    import psutil
+
+    try:
+        return int(process.memory_full_info().pss)
+    except (psutil.AccessDenied, AttributeError):
+        return _resident(process)
+    except psutil.NoSuchProcess:
+        return 0
 
 
 def _resident(process: "Process") -> int:

@@ -1,3 +1,5 @@
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -56,6 +58,19 @@ def test_the_memory_of_all_processes_together_is_measured_without_a_limit(before
         first.wait()
         second.wait()
     assert 0.4 < usage.memory < 0.6, "twice 0.2 GB, and the interpreters"
+
+
+def test_what_forked_processes_share_counts_once(before):
+    fork = "import os, time; taken = b'x' * 300_000_000; os.fork(); os.fork(); time.sleep(60)"
+    with enforced(Limits()) as usage:
+        first = subprocess.Popen([sys.executable, "-c", fork], start_new_session=True)
+        give_up = time.monotonic() + 20
+        while len(psutil.Process(first.pid).children(recursive=True)) < 3 and time.monotonic() < give_up:
+            time.sleep(0.1)
+        time.sleep(1.5)
+        os.killpg(first.pid, signal.SIGKILL)
+        first.wait()
+    assert 0.3 < usage.memory < 0.5, "each of the four processes holds 0.3 GB"
 
 
 def test_the_processor_time_of_what_has_ended_is_counted():
