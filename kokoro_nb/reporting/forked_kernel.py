@@ -50,11 +50,19 @@ class ForkedKernel:
             Its working directory.
         log : int
             File descriptor that takes what the process prints.
+
+        Raises
+        ------
+        RuntimeError
+            If it has ended meanwhile: somebody killed it.
         """
         order = json.dumps({"argv": list(argv), "environment": dict(environment), "folder": folder}).encode()
-        with self._line as line:
-            socket.send_fds(line, [order[:1]], [log])
-            line.sendall(order[1:])
+        try:
+            with self._line as line:
+                socket.send_fds(line, [order[:1]], [log])
+                line.sendall(order[1:])
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise RuntimeError("The process that was to become the kernel has ended.") from error
 
     def poll(self) -> int | None:
         """Return how it ended, as `subprocess.Popen.returncode`, or None."""

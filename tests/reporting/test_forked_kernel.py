@@ -11,6 +11,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from kokoro_nb.reporting import warm_start
 from kokoro_nb.reporting.execute import run_notebooks
+from kokoro_nb.reporting.limits import Limits
 from kokoro_nb.reporting.notebook_process import environment_of
 from kokoro_nb.reporting.runs import read_run
 
@@ -56,6 +57,28 @@ def test_what_it_prints_as_it_crashes_is_in_the_record(warm, tmp_path):
     run = _run(tmp_path, "import os; os.write(2, b'the last word'); os.abort()")
     assert run.status == "crashed"
     assert "the last word" in read_run(tmp_path / "run" / "00_look").error
+
+
+def test_its_limits_hold_before_it_is_a_kernel(warm, tmp_path):
+    nbformat.write(new_notebook(cells=[new_code_cell("import time; time.sleep(9)")]), tmp_path / "00_look.ipynb")
+    (ended,) = run_notebooks([], {}, 1, tmp_path / "run", folder=tmp_path, limits=Limits(memory=0.05))
+    assert ended.run.status == "out of memory"
+
+
+def test_one_that_was_killed_before_it_began_is_an_error_of_its_own():
+    script = """
+import os
+from kokoro_nb.reporting.forked_kernel import ForkedKernel
+kernel = ForkedKernel(lambda: None)
+kernel.kill()
+assert kernel.wait() == -9
+try:
+    kernel.begin([], dict(os.environ), ".", 2)
+except RuntimeError as error:  # a broken pipe would be taken for that to the parent process
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("The process that was to become the kernel has ended.\n", "")
 
 
 def test_its_interrupt_is_an_interrupt(warm, tmp_path):
