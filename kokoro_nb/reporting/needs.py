@@ -82,7 +82,8 @@ class Needs:
         if most < self.memory:
             needed, allowed = size_text(round(self.memory)), size_text(round(most))
             raise InputError(
-                f"One of the notebooks takes {needed} of memory alone, and all may take {allowed}; allow more."
+                f"One of the notebooks takes {needed} of memory alone, and all may take {allowed}; give more with "
+                "--memory-in-all."
             )
         return most
 
