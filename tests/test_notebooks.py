@@ -45,7 +45,7 @@ SMALL = {
     "bucket_seconds": [6.0],
     "long_count": 3,
     "bench_backends": ["onnxruntime"],
-    "bench_rounds": 3,
+    "bench_rounds": 5,
     "bench_tokens": 32,
     "seed": 3,
 }
