@@ -92,7 +92,8 @@ def enforced(limits: Limits, begun: Sequence[int] = ()) -> Iterator[Usage]:
     before = {child.pid for child in this.children()} - set(begun)
 
     def watch() -> None:
-        while not done.wait(LOOK if limits else GLANCE):
+        over = False
+        while not over:  # at once as well: what is forked may have ended before the second look
             own = [child for child in this.children(recursive=True) if not _within(child, before)]
             held = _resident if len(own) < 2 else _shared_out  # which takes a look at every page
             resident = sum(map(held, own)) / 1e9
@@ -102,6 +103,7 @@ def enforced(limits: Limits, begun: Sequence[int] = ()) -> Iterator[Usage]:
             for child in own if usage.passed else ():  # again and again: the kernel may only just be starting
                 with suppress(psutil.NoSuchProcess, ProcessLookupError):
                     os.kill(child.pid, signal.SIGKILL)
+            over = done.wait(LOOK if limits else GLANCE)
 
     watcher = Thread(target=watch, daemon=True)
     watcher.start()

@@ -104,9 +104,9 @@ def _hold(duplicate: Any) -> FolderLock:
 
 
 def environment_of(threads: int | None) -> dict[str, str]:
-    """Return the variables that libraries read when they are imported, but for what the environment says itself."""
-    count = {} if threads is None else {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(threads))}
-    return {**QUIET, **count}
+    """Return the variables that libraries read when they are imported; threads as here, where that is said."""
+    count = os.environ.get("OMP_NUM_THREADS") or (None if threads is None else str(threads))
+    return QUIET if count is None else {**QUIET, "OMP_NUM_THREADS": count}
 
 
 def kernel_manager(
