@@ -42,8 +42,8 @@ class FullSizeRuns:
 
 def read_full_size(folder: Path | None = None) -> FullSizeRuns | None:
     """Return what was recorded beside the notebooks; None if nothing was, or it cannot be read."""
-    folder = notebooks_folder() if folder is None else folder
     try:
+        folder = notebooks_folder() if folder is None else folder
         found = read_json(folder / FILE, "record of runs at full size")
         rows = {name: {key: float(row[key]) for key in _KEYS} for name, row in found["notebooks"].items()}
         return FullSizeRuns(float(found["weights (bytes)"]), rows)

@@ -8,7 +8,7 @@ from pathlib import Path
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting.expected_costs import expected_cost
 from kokoro_nb.reporting.exports_room import exports_bytes
-from kokoro_nb.reporting.full_size import read_full_size
+from kokoro_nb.reporting.full_size import FullSizeRuns, read_full_size
 from kokoro_nb.reporting.readable import size_text
 from kokoro_nb.reporting.runs import RunRecord
 from kokoro_nb.storage import cache_dir
@@ -119,11 +119,12 @@ def needs(runs: Mapping[str, RunRecord]) -> Needs:
     """Return what is needed by the notebooks, each as it is to be run."""
     sizes = {name: _bytes(str(run.parameters.get("weights", SMALL[0]))) for name, run in runs.items()}
     weights = sorted([SMALL_BYTES, *sizes.values()])[-1]
-    return Needs(weights, {name: _expected(run, weights) for name, run in runs.items()})
+    recorded = read_full_size()
+    return Needs(weights, {name: _expected(run, weights, recorded) for name, run in runs.items()})
 
 
-def _expected(run: RunRecord, weights: float) -> float:
-    last, recorded = expected_cost(run).memory, read_full_size()
+def _expected(run: RunRecord, weights: float, recorded: FullSizeRuns | None) -> float:
+    last = expected_cost(run).memory
     measured = last * 1e9 if last else recorded and recorded.memory(run.notebook, weights)
     return MARGIN * measured if measured else MEMORY + MEMORY_OF_WEIGHTS * weights
 

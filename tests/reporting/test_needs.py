@@ -108,6 +108,14 @@ def test_what_passed_is_recorded_beside_what_was(tmp_path):
     assert read_full_size(folder) is None
 
 
+def test_where_no_notebooks_of_the_project_are_nothing_was_recorded(monkeypatch):
+    def none():
+        raise InputError("There are no notebooks here.")
+
+    monkeypatch.setattr("kokoro_nb.reporting.full_size.notebooks_folder", none)
+    assert needs({"a": _run("a", weights="seeded")}).each == {"a": 1.8e9 + 15 * FULL_BYTES}
+
+
 @pytest.fixture
 def record(tmp_path, monkeypatch):
     """Return a function that records how much memory notebooks took at full size."""

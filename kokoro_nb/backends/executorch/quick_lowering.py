@@ -12,7 +12,7 @@ from unittest.mock import patch
 from weakref import WeakSet
 
 _TRACED = "_content_when_traced"  # an attribute of a graph, which is gone with it
-FUNCTIONAL = "ATEN"  # the dialect of a program in which torch has allowed no operator that writes in place
+_FUNCTIONAL = "ATEN"  # the dialect of a program in which torch has allowed no operator that writes in place
 _HOOKS = ("inputs", "on_attr", "placeholder", "output")  # what a pass may do in a trace, beside its methods `call_...`
 
 
@@ -40,7 +40,7 @@ def quick_lowering() -> Iterator[None]:
         codeless.add(graph_module)
 
     def run_decompositions(program: Any, table: Any = None, *more: Any, **options: Any) -> Any:
-        functional = table is not None and program.dialect == FUNCTIONAL
+        functional = table is not None and program.dialect == _FUNCTIONAL
         if functional and not contains_any_call_fn_target_op(program.graph_module, table):
             return program
         return decompose(program, table, *more, **options)

@@ -13,26 +13,26 @@ from kokoro_nb.backends.exported import export_program
 block = pytest.importorskip("coremltools.converters.mil.mil.block")
 
 
-class Stack(nn.Module):
-    """What coremltools' passes fuse, take out and cast."""
-
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.ModuleList(nn.Conv1d(4, 4, 3, padding=1) for _ in range(3))
+class Idle(nn.Module):
+    """What coremltools' passes take out."""
 
     def forward(self, x):
-        for layer in self.layers:
-            x = nn.functional.leaky_relu(layer(x.transpose(1, 2).transpose(1, 2)), 0.1) * 1.0
+        return x.transpose(1, 2).transpose(1, 2) * 1.0
+
+
+class Extended(nn.Module):
+    def forward(self, x):
         return torch.cat([x, x[:, :1] * 2.0], 1)
 
 
-INPUTS = {"x": torch.linspace(-1, 1, 48).reshape(1, 4, 12)}
+INPUTS = {"input": torch.linspace(-1, 1, 48).reshape(1, 4, 12)}
 
 
 @pytest.fixture(scope="module")
 def exported():
     torch.manual_seed(0)
-    return export_program(Stack(), INPUTS)
+    layers = [part for _ in range(3) for part in (Idle(), nn.Conv1d(4, 4, 3, padding=1), nn.LeakyReLU(0.1))]
+    return export_program(nn.Sequential(*layers, Extended()), INPUTS)
 
 
 @pytest.fixture
