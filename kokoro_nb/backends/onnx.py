@@ -38,11 +38,14 @@ class OnnxProgram:
 
     @timed("run")
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
-        """Run once: see `base.Program.run`."""
+        """Run once: see `base.Program.run`.
+
+        The outputs are copied: a single one of ONNX Runtime's own keeps all memory of its session, weights and all.
+        """
         arrays = checked(inputs, self.inputs)
         with quietly():
             results = self.session.run(None, fed(self.session, arrays))
-        return dict(zip(self.outputs, results, strict=True))
+        return {name: np.array(result) for name, result in zip(self.outputs, results, strict=True)}
 
     @timed("run")
     def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
@@ -60,7 +63,7 @@ class OnnxProgram:
         for name, value in wanted.items():
             if value in results:
                 recorder.add(name, results[value])
-        outputs = {name: results[own] for name, own in zip(self.outputs, names, strict=False)}
+        outputs = {name: np.array(results[own]) for name, own in zip(self.outputs, names, strict=False)}
         return recorder.trace("onnxruntime", arrays, outputs, "results as further outputs of the file")
 
     def tapped(self, values: frozenset[str]) -> Any:
