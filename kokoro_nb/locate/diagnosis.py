@@ -116,6 +116,14 @@ class Diagnosis:
         """Return the `n` culprits with the largest effect on the output: the first of `ranked`."""
         return self.ranked[:n]
 
+    def without_tensors(self) -> "Diagnosis":
+        """Return the diagnosis without what each operator gave, its `subject` as it is.
+
+        See `Investigation.without_tensors`.
+        """
+        seen = self.investigation
+        return self if seen is None else replace(self, investigation=seen.without_tensors())
+
     def try_remedies(self) -> "Diagnosis":
         """Return the diagnosis with remedies: patches, other forms and operators in float32, applied and measured.
 

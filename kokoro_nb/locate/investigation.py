@@ -63,6 +63,12 @@ class Investigation:
         name = next(iter(self.reference.outputs))
         return compare(self.reference.outputs[name], self.candidate.outputs[name])
 
+    def without_tensors(self) -> "Investigation":
+        """Return the figures alone, for those who keep several: at full size the tensors of each take 0.7 GB."""
+        reference, candidate = self.reference.without_tensors(), self.candidate.without_tensors()
+        errors = tuple(error.without_tensors() for error in self.errors)
+        return replace(self, reference=reference, candidate=candidate, errors=errors)
+
     def as_dict(self) -> dict[str, Any]:
         """Return the row of a table, with units in its keys."""
         worst = self.errors[np.argmax([error.ratio for error in self.errors])] if self.errors else None

@@ -175,7 +175,7 @@ def _run_all(
 ) -> list[RunRecord]:
     with _stops_held():  # the process that is forked for each of them has none to handle
         context, warm = start_context(len(jobs), environment_of(jobs[0].threads if jobs else None))
-    waiting, done = list(jobs), dict[str, RunRecord]()
+    waiting, done = _in_turn(jobs, at_once, room), dict[str, RunRecord]()
     running: dict[Any, tuple[Any, Job]] = {}  # receiving end of the pipe -> process and job
     cause: Status = "abandoned"
     try:
@@ -222,6 +222,13 @@ def _run_all(
         with _deaf():
             _stop(list(running.values()), outcome(cause))
     return list(done.values())
+
+
+def _in_turn(jobs: Sequence[Job], at_once: int, room: float | None) -> list[Job]:
+    """Return the jobs as they are to begin: where the largest do not fit side by side, small ones are kept for them."""
+    largest = sorted(jobs, key=lambda job: -job.memory)
+    crowded = room is not None and sum(job.memory for job in largest[:at_once]) > room
+    return largest if crowded else list(jobs)
 
 
 def _next(waiting: Sequence[Job], running: Sequence[Job], room: float | None) -> Job | None:

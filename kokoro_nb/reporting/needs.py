@@ -17,7 +17,8 @@ SMALL = ("mini", "narrow")
 SMALL_BYTES, FULL_BYTES = 16e6, 327e6  # of the bundled voice, and of the published model: its parameters in float32
 # Of a notebook that was never measured. At the published size 03 held 6.4 GB, on the small ones 1.1 GB
 MEMORY, MEMORY_OF_WEIGHTS = 1.8e9, 15.0
-MARGIN = 1.1  # over what was measured: no run takes just what the last one took
+MARGIN = 1.05  # over what was measured: two runs of a notebook mostly differ by less
+OWN = 7e8  # what the processes hold that execute the notebooks, two at once
 # Of one notebook: what it leaves, and its exports by the bytes of the weights; 03, 06 and 15 wrote 2.5 GB together
 DISK, DISK_OF_WEIGHTS = 5e7, 3.0
 
@@ -67,7 +68,7 @@ class Needs:
         Parameters
         ----------
         most : float, optional
-            That they are allowed; all that is free by default.
+            That all processes are allowed, those that execute them as well; all that is free by default.
 
         Raises
         ------
@@ -76,16 +77,16 @@ class Needs:
         """
         if not self.large:  # any machine has that, and what is free for a moment says little
             return most
-        free = float(_free_memory("a notebook", self.memory, "-p weights mini"))
+        free = float(_free_memory("a notebook", self.memory + OWN, "-p weights mini"))
         if most is None or free < most:
-            return free
-        if most < self.memory:
-            needed, allowed = size_text(round(self.memory)), size_text(round(most))
+            return free - OWN
+        if most - OWN < self.memory:
+            needed, allowed = size_text(round(self.memory + OWN)), size_text(round(most))
             raise InputError(
                 f"One of the notebooks takes {needed} of memory alone, and all may take {allowed}; give more with "
                 "--memory-in-all."
             )
-        return most
+        return most - OWN
 
     def require_disk(self, out_dir: Path) -> None:
         """Refuse a disk without room for what `out_dir` and the cache are going to hold.

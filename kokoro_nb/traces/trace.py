@@ -119,6 +119,10 @@ class Trace:
         """The whole tensors, where they were recorded, by the name of the operator."""
         return {tap.name: tap.value for tap in self.taps if tap.value is not None}
 
+    def without_tensors(self) -> "Trace":
+        """Return the trace with the statistics of each operator alone; its inputs and outputs stay."""
+        return replace(self, taps=tuple(replace(tap, value=None) for tap in self.taps))
+
     def _repr_html_(self) -> str:
         bad = [tap for tap in self.taps if tap.statistics.finite < 1]
         captured, whole = len(self.taps), len(self.values)

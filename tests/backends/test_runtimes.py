@@ -59,6 +59,15 @@ def test_onnx_names_its_inputs_and_outputs_as_we_do(tmp_path):
     assert made.outputs == ("state", "audio")
 
 
+def test_what_onnx_runtime_gave_does_not_keep_its_memory(tmp_path):
+    onnxruntime = _backend("onnxruntime")
+    program = onnxruntime.load(onnxruntime.export(Conv(), X, tmp_path))
+    (theirs,) = program.session.run(None, {program.inputs[0].name: X["x"].numpy()})
+    assert not theirs.flags.owndata, "else it need not be copied any more"
+    assert program.run(X)["output"].flags.owndata
+    assert program.trace(X).outputs["output"].flags.owndata
+
+
 def test_onnx_runtime_takes_the_number_of_threads(tmp_path):
     onnxruntime = replace(_backend("onnxruntime"), threads=1)
     program = onnxruntime.load(onnxruntime.export(Conv(), X, tmp_path))

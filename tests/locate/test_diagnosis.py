@@ -162,3 +162,15 @@ def test_what_was_not_captured_is_in_doubt_where_the_outputs_are(healthy, limit,
     assert (judged.verdict, judged.culprits) == (verdict, ())
     if verdict == "pass":
         assert judged.statement.endswith("; 1 were not captured, from :sin on, and the outputs are within their limit.")
+
+
+def test_without_tensors_it_has_every_figure(healthy, faulty):
+    found = diagnose(faulty, X, "eager", reference=healthy)
+    light = found.without_tensors()
+    assert found.investigation.candidate.values
+    assert light.investigation.candidate.values == light.investigation.reference.values == {}
+    assert [error.given.size for error in light.investigation.errors] == [0] * len(found.investigation.errors)
+    assert light.as_dict() == found.as_dict()
+    assert light.try_remedies().table() == found.table()
+    untraced = diagnose(faulty, X, Delegated("delegated"), reference=healthy)
+    assert untraced.without_tensors() is untraced

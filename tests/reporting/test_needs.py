@@ -10,10 +10,10 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from kokoro_nb.__main__ import main
 from kokoro_nb.errors import InputError
-from kokoro_nb.reporting.execute import _next, run_notebooks
+from kokoro_nb.reporting.execute import _in_turn, _next, run_notebooks
 from kokoro_nb.reporting.expected_costs import note_cost
 from kokoro_nb.reporting.full_size import FILE, read_full_size, record_full_size
-from kokoro_nb.reporting.needs import FULL_BYTES, SMALL_BYTES, needs
+from kokoro_nb.reporting.needs import FULL_BYTES, OWN, SMALL_BYTES, needs
 from kokoro_nb.reporting.notebook_process import Job
 from kokoro_nb.reporting.runs import RunRecord
 
@@ -55,7 +55,7 @@ def test_a_notebook_is_expected_to_hold_what_it_held_last_time_or_in_the_record_
     note_cost(_run("02_b", weights="seeded"))
     runs = {name: _run(name, weights="seeded") for name in ("01_a", "02_b", "03_c")}
     each = needs(runs).each
-    assert each == pytest.approx({"01_a": 2.2e9, "02_b": 3.3e9, "03_c": 1.8e9 + 15 * FULL_BYTES})
+    assert each == pytest.approx({"01_a": 2.1e9, "02_b": 3.15e9, "03_c": 1.8e9 + 15 * FULL_BYTES})
     assert needs(runs).memory == each["03_c"]
     assert needs({"01_a": _run("01_a", weights="mini")}).each["01_a"] > 1.8e9, "the record is of large weights"
 
@@ -63,15 +63,16 @@ def test_a_notebook_is_expected_to_hold_what_it_held_last_time_or_in_the_record_
 def test_all_at_once_have_the_room_that_is_free_or_allowed(free):
     full = _needs("seeded", 3)
     free(2.1 * full.memory)
-    assert full.room() == int(2.1 * full.memory)
-    assert full.room(1.5 * full.memory) == 1.5 * full.memory
-    assert full.room(9 * full.memory) == int(2.1 * full.memory)
+    assert full.room() == int(2.1 * full.memory) - OWN
+    assert full.room(1.5 * full.memory) == 1.5 * full.memory - OWN
+    assert full.room(9 * full.memory) == int(2.1 * full.memory) - OWN
+    assert full.room(full.memory + OWN) == full.memory
     with pytest.raises(
-        InputError, match=r"One of the notebooks takes 6\.7 GB of memory alone, and all may take 6\.0 GB"
+        InputError, match=r"One of the notebooks takes 7\.4 GB of memory alone, and all may take 7\.3 GB"
     ):
-        full.room(0.9 * full.memory)
+        full.room(full.memory + 0.9 * OWN)
     free(0.9 * full.memory)
-    with pytest.raises(InputError, match=r"takes up to 6\.7 GB of memory, and 6\.0 GB are free; .* -p weights mini"):
+    with pytest.raises(InputError, match=r"takes up to 7\.4 GB of memory, and 6\.0 GB are free; .* -p weights mini"):
         full.room()
     assert _needs("mini").room() is None
 
@@ -87,6 +88,16 @@ def test_beside_others_the_first_begins_that_there_is_memory_for():
     assert _next([first, second], [first], 8) is None
     assert _next([first, second], [first], None) is first
     assert _next([], [first], 8) is None
+
+
+def test_those_that_hold_most_begin_first_where_two_of_them_do_not_fit_side_by_side():
+    jobs = [Job(_run(name), "", None, {}, 1, memory=size) for name, size in zip("abcd", (2, 6, 3, 6), strict=True)]
+
+    def names(at_once, room):
+        return "".join(job.run.notebook for job in _in_turn(jobs, at_once, room))
+
+    assert names(2, 12) == names(2, None) == names(1, 8) == "abcd"
+    assert names(2, 11) == names(3, 14) == "bdca"
 
 
 def test_what_passed_is_recorded_beside_what_was(tmp_path):
