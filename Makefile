@@ -12,27 +12,32 @@ CLIENTS ?= .venv-clients
 
 WEIGHTS ?=
 WHISPER ?=
+# GB that the notebooks may hold together, with large weights: make report WEIGHTS=... MEMORY=8
+MEMORY ?=
 JOBS ?= 2
 PARAMETERS := $(if $(WEIGHTS),-p weights $(WEIGHTS)) $(if $(WHISPER),-p whisper_model $(WHISPER))
 
 test test-all report: export KOKORO_NB_CLIENTS ?= $(abspath $(CLIENTS))/bin/python
 test test-all report: export KOKORO_NB_NODE ?= $(abspath $(CLIENTS))/node_modules
 
+MAKEFLAGS += --jobs=2  # what others speak with is installed beside the environment, and while types are checked
 unexport PYTHONDONTWRITEBYTECODE  # else each of hundred processes compiles the package anew
 
 .PHONY: report test test-all mutants any-processor replay lab lint doctor clean
 
 report: $(VENV)/.installed ## run every notebook and render outputs/report/index.html
-	$(BIN)/kokoro-nb report --jobs $(JOBS) $(PARAMETERS)
+	$(BIN)/kokoro-nb report --jobs $(JOBS) $(if $(MEMORY),--memory-in-all $(MEMORY)) $(PARAMETERS)
 
-test: $(VENV)/.installed-dev $(CLIENTS)/.tried ## run the linter, the type checker and the tests
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+test: lint $(CLIENTS)/.tried ## run the linter, the type checker and the tests
 	$(BIN)/python -m pytest -m "not slow" -n $(JOBS) --dist loadfile --seconds outputs/test_seconds.json
 
 test-all: $(VENV)/.installed-dev $(CLIENTS)/.tried ## the tests with the slow sweeps
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+
+lint: $(VENV)/.installed-dev ## run the linter and the type checker
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
 
 mutants: $(VENV)/.installed-dev ## which mutants of the measuring modules no test notices: a sample in ten minutes
 	$(BIN)/python -m tests.mutants
@@ -62,9 +67,9 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	$(PIP) --editable .
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml $(VENV)/.installed
+$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	$(PIP) --editable ".[dev]"
-	@touch $@
+	@touch $(VENV)/.installed $@
 
 # What people speak with, apart from the rest; without it the tests that need it are skipped, and say so.
 $(CLIENTS)/.tried: pyproject.toml

@@ -34,7 +34,7 @@ class OnnxProgram:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[str, ...]
     path: Path
-    options: Any
+    threads: int | None = None
 
     @timed("run")
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
@@ -56,26 +56,34 @@ class OnnxProgram:
         arrays = checked(inputs, self.inputs)
         known = read_taps(self.path.parent)
         recorder, wanted = known.recorder(taps, keep), known.wanted(taps)
-        session = self.tapped(frozenset(wanted.values()))
+        whole = keep == "full"
+        session = self.tapped(frozenset(wanted.values()), pooled=not whole)
         names = [node.name for node in session.get_outputs()]
         with quietly():
             results = dict(zip(names, session.run(names, fed(session, arrays)), strict=True))
-        for name, value in wanted.items():
-            if value in results:
-                recorder.add(name, results[value])
         outputs = {name: np.array(results[own]) for name, own in zip(self.outputs, names, strict=False)}
+        operators: dict[str, list[str]] = {}
+        for name, value in wanted.items():
+            operators.setdefault(value, []).append(name)
+        for value in [value for value in operators if value in results]:
+            result = results.pop(value)  # and its memory goes as soon as it is copied
+            for name in operators[value]:
+                recorder.add(name, result)
         return recorder.trace("onnxruntime", arrays, outputs, "results as further outputs of the file")
 
-    def tapped(self, values: frozenset[str]) -> Any:
-        """Return a session of the file with `values`, as far as it has them, as further outputs; the last is kept."""
-        if values not in self._tapped:
+    def tapped(self, values: frozenset[str], pooled: bool = True) -> Any:
+        """Return a session of the file with `values`, as far as it has them, as further outputs; the last is kept.
+
+        Unpooled, each result has memory of its own: slower, and half as much where all of them are kept.
+        """
+        if (values, pooled) not in self._tapped:
             self._tapped.clear()
             with quietly():
-                self._tapped[values] = _session(tapped_model(self.path, values), self.options)
-        return self._tapped[values]
+                self._tapped[values, pooled] = _session(tapped_model(self.path, values), self.threads, pooled)
+        return self._tapped[values, pooled]
 
     @cached_property
-    def _tapped(self) -> dict[frozenset[str], Any]:
+    def _tapped(self) -> dict[tuple[frozenset[str], bool], Any]:
         return {}
 
 
@@ -134,17 +142,12 @@ class OnnxRuntime(FileBackend):
         """Open a session."""
         artifact, path = self.loadable(artifact)
         with quietly():
-            import onnxruntime
-
-            options = onnxruntime.SessionOptions()
-            if self.threads is not None:
-                options.intra_op_num_threads = self.threads
             try:
-                session = _session(str(path), options)
+                session = _session(str(path), self.threads)
             except Exception as error:
                 error.add_note(_made_from(path, str(error)))
                 raise
-        return OnnxProgram(session, artifact.inputs, artifact.outputs, path, options)
+        return OnnxProgram(session, artifact.inputs, artifact.outputs, path, self.threads)
 
 
 @quick_rewriting()
@@ -259,9 +262,13 @@ def tapped_model(path: Path, values: Collection[str]) -> bytes:
     return model.SerializeToString()
 
 
-def _session(model: str | bytes, options: Any) -> Any:
+def _session(model: str | bytes, threads: int | None, pooled: bool = True) -> Any:
     import onnxruntime
 
+    options = onnxruntime.SessionOptions()
+    options.enable_cpu_mem_arena = pooled
+    if threads is not None:
+        options.intra_op_num_threads = threads
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 

@@ -119,7 +119,7 @@ def _onnx(program: OnnxProgram, inputs: Arrays, calls: int) -> Profile:
     arrays = checked(inputs, program.inputs)
     with tempfile.TemporaryDirectory() as room, quietly():
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = program.options.intra_op_num_threads
+        options.intra_op_num_threads = program.session.get_session_options().intra_op_num_threads
         options.enable_profiling = True
         options.profile_file_prefix = str(Path(room) / "profile")
         session = onnxruntime.InferenceSession(str(program.path), options, providers=["CPUExecutionProvider"])

@@ -154,6 +154,7 @@ def investigate(
     trace = program.trace(inputs, keep="full")
     if not trace.taps and artefact is None:
         trace = with_extra_outputs(runtime, candidate, inputs, "all", "full", folder)
+    del program  # with its weights and its working memory, before much is computed
     reference = reference_trace(candidate, inputs) if reference is None else reference
     trace = sharing(trace, reference)
     errors = judged(reference, trace)

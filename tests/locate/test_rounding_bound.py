@@ -1,5 +1,7 @@
 """Healthy float32 arithmetic in any order is no error; what is wrong by 1e-4 of a channel's peak is one."""
 
+from functools import lru_cache
+
 import numpy as np
 import pytest
 import torch
@@ -26,10 +28,17 @@ class Function(nn.Module):
         return self.function(x) if w is None else self.function(x, w)
 
 
+@lru_cache(maxsize=8)
+def exported(function, *inputs):
+    """Return a function exported for tensors of these names, shapes and dtypes."""
+    return export_program(Function(function), {name: torch.zeros(shape, dtype=dtype) for name, shape, dtype in inputs})
+
+
 def judged(function, given, x, w=None):
     """Return the local error of the last operator of a function that gave `given`."""
     arrays = {"x": x} if w is None else {"x": x, "w": w}
-    program = export_program(Function(function), {name: torch.tensor(one) for name, one in arrays.items()})
+    forms = ((name, one.shape, torch.from_numpy(one).dtype) for name, one in arrays.items())
+    program = exported(function, *forms)
     recorder = Recorder(program.specification.operators[-1:], "full")
     recorder.add(program.specification.operators[-1].name, given)
     trace = recorder.trace("simulated", arrays, {}, "by hand")

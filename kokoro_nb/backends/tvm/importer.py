@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from kokoro_nb.backends.called_operators import arguments_by_name, calling_module, calls
 from kokoro_nb.backends.exported import Exported
@@ -10,6 +11,7 @@ from kokoro_nb.backends.tvm.calls import GraphCall
 from kokoro_nb.backends.tvm.tvm_converters import CONVERTERS, FOR_PROCESSORS
 
 Observer = Callable[[Any, Any, Any], Any]
+_DECOMPOSED: WeakKeyDictionary[Any, dict[bool, Any]] = WeakKeyDictionary()  # exported program -> keeps LSTMs -> program
 
 
 def relax_module(exported: Exported, host: bool = True, observer: Observer | None = None) -> Any:
@@ -38,7 +40,7 @@ def relax_module(exported: Exported, host: bool = True, observer: Observer | Non
     """
     from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
-    program = decomposed(exported.program, host)
+    program = _decomposed_once(exported.program, host)
     refuse_random(program)
     importer = ExportedProgramImporter()
     table = {name: _converter(name, importer, host, observer) for name in {*importer.convert_map, *CONVERTERS}}
@@ -59,6 +61,18 @@ def decomposed(program: Any, host: bool = True) -> Any:
     if host:
         del table[aten.lstm.input]
     return program.run_decompositions(table)
+
+
+def _decomposed_once(program: Any, host: bool) -> Any:
+    """Return `decomposed`, of one program the same for every machine that it is built for."""
+    import torch
+
+    recurrent = any(node.target is torch.ops.aten.lstm.input for _, node in calls(program))
+    known = _DECOMPOSED.setdefault(program, {})
+    key = host and recurrent
+    if key not in known:
+        known[key] = decomposed(program, host)
+    return known[key]
 
 
 def refuse_random(program: Any) -> None:
