@@ -100,7 +100,7 @@ def enforced(limits: Limits, begun: Sequence[int] = ()) -> Iterator[Usage]:
             if resident > highest or (limits.memory and resident > limits.memory):
                 # to know what is shared takes a look at every page, and is done only where it may say something new
                 highest = resident if resident > highest else highest
-                held = sorted(sum(map(_shared_out, own)) for _ in range(2))[0] / 1e9  # what forks may be counted twice
+                held = sorted(sum(map(_shared_out, own)) for _ in range(2))[0] / 1e9  # while one forks, a look may be too high
                 usage.memory = held if held > usage.memory else usage.memory
             if not usage.passed:
                 usage.passed.extend(_passed(limits, time.monotonic() - start, held))
