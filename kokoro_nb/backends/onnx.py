@@ -56,8 +56,7 @@ class OnnxProgram:
         arrays = checked(inputs, self.inputs)
         known = read_taps(self.path.parent)
         recorder, wanted = known.recorder(taps, keep), known.wanted(taps)
-        whole = keep == "full"
-        session = self.tapped(frozenset(wanted.values()), pooled=not whole)
+        session = self.tapped(frozenset(wanted.values()), pooled=keep != "full")
         names = [node.name for node in session.get_outputs()]
         with quietly():
             results = dict(zip(names, session.run(names, fed(session, arrays)), strict=True))

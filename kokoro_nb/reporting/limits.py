@@ -98,9 +98,10 @@ def enforced(limits: Limits, begun: Sequence[int] = ()) -> Iterator[Usage]:
             resident = sum(map(_resident, own)) / 1e9
             held = 0.0
             if resident > highest or (limits.memory and resident > limits.memory):
-                # to know what is shared takes a look at every page, and is done only where it may say something new
+                # what is shared takes a look at every page: only where it may say something new, and twice, for while
+                # one of them forks the first may say too much
                 highest = resident if resident > highest else highest
-                held = sorted(sum(map(_shared_out, own)) for _ in range(2))[0] / 1e9  # while one forks, a look may be too high
+                held = sorted(sum(map(_shared_out, own)) for _ in range(2))[0] / 1e9
                 usage.memory = held if held > usage.memory else usage.memory
             if not usage.passed:
                 usage.passed.extend(_passed(limits, time.monotonic() - start, held))
