@@ -5,7 +5,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # For example: make report TORCH_INDEX=<PyTorch's CPU wheel index>; see the README.
 TORCH_INDEX ?=
-INSTALL := -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+# Not compiled: most of what is installed is never imported, and what is gets compiled when it is.
+INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 PIP := $(BIN)/python $(INSTALL)
 REPLAY ?= .venv-replay
 CLIENTS ?= .venv-clients
