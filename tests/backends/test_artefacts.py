@@ -1,3 +1,4 @@
+import ctypes
 import shutil
 from dataclasses import replace
 
@@ -7,7 +8,7 @@ import torch
 from torch import nn
 
 from kokoro_nb import cache_keys
-from kokoro_nb.backends import BACKENDS
+from kokoro_nb.backends import BACKENDS, artefacts
 from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
@@ -50,6 +51,30 @@ def sound(exported, tmp_path_factory):
     """An artefact of each backend, made once and never touched."""
     folder = tmp_path_factory.mktemp("sound")
     return lambda backend: backend.export(exported, X, folder)
+
+
+def test_memory_is_given_back_after_a_large_export_was_made(onnxruntime, exported, tmp_path, monkeypatch):
+    given = []
+    monkeypatch.setattr(artefacts, "give_back_memory", lambda: given.append(None))
+    made = onnxruntime.export(exported, X, tmp_path / "small")
+    assert given == []
+    monkeypatch.setattr(artefacts, "LARGE", made.size - 1)
+    for _ in range(2):
+        onnxruntime.export(exported, X, tmp_path / "large")
+    assert len(given) == 1, "the second comes from the cache"
+
+
+def test_freed_memory_goes_back_to_the_system():
+    import psutil
+
+    if not hasattr(ctypes.CDLL(None), "malloc_trim"):
+        pytest.skip("this C library gives it back by itself, or not at all")
+    held = [bytearray(100_000) for _ in range(4000)]  # below what is given back at once
+    last, before = bytearray(100_000), psutil.Process().memory_info().rss
+    held.clear()
+    artefacts.give_back_memory()
+    assert before - psutil.Process().memory_info().rss > 0.9 * 4000 * 100_000
+    assert len(last) == 100_000, "what lies above the freed memory, and kept it"
 
 
 def test_the_second_export_comes_from_the_cache(file_backend, exported, tmp_path):

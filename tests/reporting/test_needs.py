@@ -68,11 +68,11 @@ def test_all_at_once_have_the_room_that_is_free_or_allowed(free):
     assert full.room(9 * full.memory) == int(2.1 * full.memory) - OWN
     assert full.room(full.memory + OWN) == full.memory
     with pytest.raises(
-        InputError, match=r"One of the notebooks takes 7\.4 GB of memory alone, and all may take 7\.3 GB"
+        InputError, match=r"One of the notebooks takes 7\.6 GB of memory alone, and all may take 7\.5 GB"
     ):
         full.room(full.memory + 0.9 * OWN)
     free(0.9 * full.memory)
-    with pytest.raises(InputError, match=r"takes up to 7\.4 GB of memory, and 6\.0 GB are free; .* -p weights mini"):
+    with pytest.raises(InputError, match=r"takes up to 7\.6 GB of memory, and 6\.0 GB are free; .* -p weights mini"):
         full.room()
     assert _needs("mini").room() is None
 
