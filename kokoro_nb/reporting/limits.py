@@ -61,8 +61,8 @@ class Usage:
     passed : list of RunOutcome
         Empty until a limit was exceeded, then with that outcome.
     memory : float
-        Most resident memory at one look, GB (10**9 bytes), of all its processes together. Of what a process shares with
-        others its part counts, where the system says how much that is, as Linux does.
+        Most resident memory at one look, GB (10**9 bytes), of all its processes together; what several share counts
+        once among them where the system says how much that is, as Linux does.
     """
 
     passed: list[RunOutcome] = field(default_factory=list)
@@ -92,19 +92,14 @@ def enforced(limits: Limits, begun: Sequence[int] = ()) -> Iterator[Usage]:
     before = {child.pid for child in this.children()} - set(begun)
 
     def watch() -> None:
-        over, highest = False, 0.0
+        over = False
         while not over:  # at once as well: what is forked may have ended before the second look
             own = [child for child in this.children(recursive=True) if not _within(child, before)]
-            resident = sum(map(_resident, own)) / 1e9
-            held = 0.0
-            if resident > highest or (limits.memory and resident > limits.memory):
-                # what is shared takes a look at every page: only where it may say something new, and twice, for while
-                # one of them forks the first may say too much
-                highest = resident if resident > highest else highest
-                held = sorted(sum(map(_shared_out, own)) for _ in range(2))[0] / 1e9
-                usage.memory = held if held > usage.memory else usage.memory
+            held = _resident if len(own) < 2 else _shared_out  # which takes a look at every page
+            resident = sum(map(held, own)) / 1e9
+            usage.memory = resident if resident > usage.memory else usage.memory
             if not usage.passed:
-                usage.passed.extend(_passed(limits, time.monotonic() - start, held))
+                usage.passed.extend(_passed(limits, time.monotonic() - start, resident))
             for child in own if usage.passed else ():  # again and again: the kernel may only just be starting
                 with suppress(psutil.NoSuchProcess, ProcessLookupError):
                     os.kill(child.pid, signal.SIGKILL)
