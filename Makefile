@@ -21,7 +21,6 @@ PARAMETERS := $(if $(WEIGHTS),-p weights $(WEIGHTS)) $(if $(WHISPER),-p whisper_
 test test-all report: export KOKORO_NB_CLIENTS ?= $(abspath $(CLIENTS))/bin/python
 test test-all report: export KOKORO_NB_NODE ?= $(abspath $(CLIENTS))/node_modules
 
-MAKEFLAGS += --jobs=2  # what others speak with is installed beside the environment, and while types are checked
 unexport PYTHONDONTWRITEBYTECODE  # else each of hundred processes compiles the package anew
 
 .PHONY: report test test-all mutants any-processor replay lab lint doctor clean
@@ -29,7 +28,9 @@ unexport PYTHONDONTWRITEBYTECODE  # else each of hundred processes compiles the 
 report: $(VENV)/.installed ## run every notebook and render outputs/report/index.html
 	$(BIN)/kokoro-nb report --jobs $(JOBS) $(if $(MEMORY),--memory-in-all $(MEMORY)) $(PARAMETERS)
 
-test: lint $(CLIENTS)/.tried ## run the linter, the type checker and the tests
+# What the clients need is installed beside the environment, and while types are checked.
+test: ## run the linter, the type checker and the tests
+	$(MAKE) --no-print-directory --jobs=2 lint $(CLIENTS)/.tried
 	$(BIN)/python -m pytest -m "not slow" -n $(JOBS) --dist loadfile --seconds outputs/test_seconds.json
 
 test-all: $(VENV)/.installed-dev $(CLIENTS)/.tried ## the tests with the slow sweeps
