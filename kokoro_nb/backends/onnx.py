@@ -34,7 +34,6 @@ class OnnxProgram:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[str, ...]
     path: Path
-    threads: int | None = None
 
     @timed("run")
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
@@ -77,8 +76,9 @@ class OnnxProgram:
         """
         if (values, pooled) not in self._tapped:
             self._tapped.clear()
+            threads = self.session.get_session_options().intra_op_num_threads
             with quietly():
-                self._tapped[values, pooled] = _session(tapped_model(self.path, values), self.threads, pooled)
+                self._tapped[values, pooled] = _session(tapped_model(self.path, values), threads, pooled)
         return self._tapped[values, pooled]
 
     @cached_property
@@ -146,7 +146,7 @@ class OnnxRuntime(FileBackend):
             except Exception as error:
                 error.add_note(_made_from(path, str(error)))
                 raise
-        return OnnxProgram(session, artifact.inputs, artifact.outputs, path, self.threads)
+        return OnnxProgram(session, artifact.inputs, artifact.outputs, path)
 
 
 @quick_rewriting()

@@ -77,16 +77,15 @@ class Needs:
         """
         if not self.large:  # any machine has that, and what is free for a moment says little
             return most
-        free = float(_free_memory("a notebook", self.memory + OWN, "-p weights mini"))
-        if most is None or free < most:
-            return free - OWN
-        if most - OWN < self.memory:
-            needed, allowed = size_text(round(self.memory + OWN)), size_text(round(most))
+        needed = self.memory + OWN
+        free = float(_free_memory("a notebook", needed, "-p weights mini"))
+        allowed = free if most is None or free < most else most
+        if allowed < needed:
             raise InputError(
-                f"One of the notebooks takes {needed} of memory alone, and all may take {allowed}; give more with "
-                "--memory-in-all."
+                f"One of the notebooks takes {size_text(round(needed))} of memory alone, and all may take "
+                f"{size_text(round(allowed))}; give more with --memory-in-all."
             )
-        return most - OWN
+        return allowed - OWN
 
     def require_disk(self, out_dir: Path) -> None:
         """Refuse a disk without room for what `out_dir` and the cache are going to hold.

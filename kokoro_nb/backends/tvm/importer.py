@@ -40,7 +40,7 @@ def relax_module(exported: Exported, host: bool = True, observer: Observer | Non
     """
     from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
-    program = _decomposed_once(exported.program, host)
+    program = decomposed(exported.program, host)
     refuse_random(program)
     importer = ExportedProgramImporter()
     table = {name: _converter(name, importer, host, observer) for name in {*importer.convert_map, *CONVERTERS}}
@@ -48,7 +48,7 @@ def relax_module(exported: Exported, host: bool = True, observer: Observer | Non
 
 
 def decomposed(program: Any, host: bool = True) -> Any:
-    """Return an exported program in the operators that we convert.
+    """Return an exported program in the operators that we convert, made once for all machines that treat it alike.
 
     To PyTorch's own table are added operators that TVM's importer lacks or gets wrong and PyTorch can take apart.
     """
@@ -56,23 +56,15 @@ def decomposed(program: Any, host: bool = True) -> Any:
     from torch._decomp import get_decompositions
 
     aten = torch.ops.aten
-    table = torch.export.default_decompositions()
-    table.update(get_decompositions([aten.elu, aten.celu, aten.hardtanh]))
-    if host:
-        del table[aten.lstm.input]
-    return program.run_decompositions(table)
-
-
-def _decomposed_once(program: Any, host: bool) -> Any:
-    """Return `decomposed`, of one program the same for every machine that it is built for."""
-    import torch
-
-    recurrent = any(node.target is torch.ops.aten.lstm.input for _, node in calls(program))
-    known = _DECOMPOSED.setdefault(program, {})
-    key = host and recurrent
-    if key not in known:
-        known[key] = decomposed(program, host)
-    return known[key]
+    keeps_lstms = host and any(node.target is aten.lstm.input for _, node in calls(program))
+    made = _DECOMPOSED.setdefault(program, {})
+    if keeps_lstms not in made:
+        table = torch.export.default_decompositions()
+        table.update(get_decompositions([aten.elu, aten.celu, aten.hardtanh]))
+        if keeps_lstms:
+            del table[aten.lstm.input]
+        made[keeps_lstms] = program.run_decompositions(table)
+    return made[keeps_lstms]
 
 
 def refuse_random(program: Any) -> None:

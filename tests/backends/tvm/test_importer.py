@@ -5,7 +5,7 @@ from torch import nn
 
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.tvm import Tvm
-from kokoro_nb.backends.tvm.importer import refuse_random, relax_module
+from kokoro_nb.backends.tvm.importer import decomposed, refuse_random, relax_module
 
 X = {"x": torch.linspace(-1, 1, 24).reshape(2, 12)}
 
@@ -115,3 +115,14 @@ def test_inputs_are_the_parameters_and_weights_are_constants():
 
     module = relax_module(export_program(Shifted(), {**X, "unread": torch.ones(3, dtype=torch.int64)}))
     assert [parameter.name for parameter in module["main"].params] == ["x", "unread"]
+
+
+def test_a_program_is_decomposed_once_for_all_machines_but_for_its_lstms():
+    plain = export_program(Of(F.hardtanh), X).program
+    assert decomposed(plain, host=True) is decomposed(plain, host=False)
+    torch.manual_seed(0)
+    recurrent = nn.LSTM(12, 3, batch_first=True)
+    program = export_program(Of(lambda x: recurrent(x[None])[0]), X).program
+    operators = {host: {str(node.target) for node in decomposed(program, host).graph.nodes} for host in (True, False)}
+    assert "aten.lstm.input" in operators[True]
+    assert "aten.lstm.input" not in operators[False]
