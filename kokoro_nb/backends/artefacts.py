@@ -1,14 +1,14 @@
 """Artefacts on disk, found again by what is in them; the base of every backend that writes a file."""
 
-import ctypes
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from kokoro_nb.backends.base import META, Artifact, Failure, Program, RungError, Runnable, loadable
+from kokoro_nb.backends.export_memory import give_back_memory
 from kokoro_nb.backends.exported import Exported, as_exported
 from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.backends.taps import TAPS, TapMap, write_taps
@@ -126,15 +126,6 @@ class FileBackend(ABC):
             "outputs": exported.outputs,
         }
         return json_ready({**about, "key": cache_key(about, ("backends",))})
-
-
-def give_back_memory() -> None:
-    """Give what this process has freed back to the system, which glibc does not do by itself.
-
-    After an export of 54 million parameters it is 0.7 to 1 GB.
-    """
-    with suppress(OSError, AttributeError):  # another C library
-        ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 def artefact_folder(folder: str | Path | None) -> Path:

@@ -12,6 +12,7 @@ import numpy as np
 from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import Artifact, Failure, import_failure, on_rung, quietly
 from kokoro_nb.backends.called_operators import is_element
+from kokoro_nb.backends.export_memory import release_matched
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.onnx_reference import OnnxGraph, evaluated
 from kokoro_nb.backends.quick_rewriting import quick_rewriting
@@ -149,6 +150,7 @@ class OnnxRuntime(FileBackend):
         return OnnxProgram(session, artifact.inputs, artifact.outputs, path)
 
 
+@release_matched()
 @quick_rewriting()
 def onnx_program(exported: Exported) -> Any:
     """Return `exported` as torch's exporter writes it, a ``torch.onnx.ONNXProgram`` with our names."""

@@ -1,4 +1,3 @@
-import ctypes
 import shutil
 from dataclasses import replace
 
@@ -62,19 +61,6 @@ def test_memory_is_given_back_after_a_large_export_was_made(onnxruntime, exporte
     for _ in range(2):
         onnxruntime.export(exported, X, tmp_path / "large")
     assert len(given) == 1, "the second comes from the cache"
-
-
-def test_freed_memory_goes_back_to_the_system():
-    import psutil
-
-    if not hasattr(ctypes.CDLL(None), "malloc_trim"):
-        pytest.skip("this C library gives it back by itself, or not at all")
-    held = [bytearray(100_000) for _ in range(4000)]  # below what is given back at once
-    last, before = bytearray(100_000), psutil.Process().memory_info().rss
-    held.clear()
-    artefacts.give_back_memory()
-    assert before - psutil.Process().memory_info().rss > 0.9 * 4000 * 100_000
-    assert len(last) == 100_000, "what lies above the freed memory, and kept it"
 
 
 def test_the_second_export_comes_from_the_cache(file_backend, exported, tmp_path):

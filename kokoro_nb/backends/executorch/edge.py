@@ -5,11 +5,13 @@ from collections.abc import Callable
 from typing import Any
 
 from kokoro_nb.backends.executorch.quick_lowering import quick_lowering
+from kokoro_nb.backends.export_memory import release_lowered
 from kokoro_nb.backends.exported import Exported
 
 Look = Callable[[Any, Any], None]
 
 
+@release_lowered()
 @quick_lowering()
 def edge_program(exported: Exported, partitioner: Any | None, look: Look | None = None) -> Any:
     """Return the Edge program with nothing delegated.
