@@ -222,7 +222,7 @@ def deliver(
         Replace what is in the folder, whole.
     **options
         For ``say`` further fields of `kokoro_nb.delivery.export.Delivery`: ``backend``, ``host``, ``at_har``,
-        ``tokens``, ``seconds``, ``g2p``, ``fast``. For the others ``noise`` and ``words``, see
+        ``tokens``, ``seconds``, ``any_length``, ``g2p``, ``fast``. For the others ``noise`` and ``words``, see
         `kokoro_nb.delivery.clients.client_delivery.deliver_to`.
 
     Raises

@@ -14,14 +14,29 @@ Arrays = Mapping[str, Any]  # name -> torch.Tensor or numpy.ndarray
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """Name, shape and dtype (as NumPy calls it: ``float32``, ``int64``, ``bool`` ...) of one input."""
+    """Name, shape and dtype (as NumPy calls it: ``float32``, ``int64``, ``bool`` ...) of one input or output.
+
+    Of the axes `open` any size is taken or given; `shape` has the size of the example there.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
+    open: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.dtype}{list(self.shape)}"
+        sizes = ["any" if axis in self.open else str(size) for axis, size in enumerate(self.shape)]
+        return f"{self.name}: {self.dtype}[{', '.join(sizes)}]"
+
+    def takes(self, shape: tuple[int, ...]) -> bool:
+        """Return whether an array of this shape fits.
+
+        >>> TensorSpec("x", (1, 5), "float32", open=(1,)).takes((1, 7))
+        True
+        """
+        return len(shape) == len(self.shape) and all(
+            axis in self.open or size == own for axis, (size, own) in enumerate(zip(shape, self.shape, strict=True))
+        )
 
 
 def dtype_name(dtype: Any) -> str:
@@ -124,7 +139,7 @@ def checked(inputs: Arrays, expected: Sequence[TensorSpec], double: bool = False
         if spec.name not in inputs:
             raise InputError(f"Input '{spec.name}' is missing; the program takes {', '.join(names)}.")
         array = as_array(spec.name, inputs[spec.name])
-        if array.shape != spec.shape:
+        if not spec.takes(array.shape):
             raise InputError(
                 f"Input '{spec.name}' has shape {array.shape}, but the program was exported for {spec.shape}; "
                 "export it again for this shape."

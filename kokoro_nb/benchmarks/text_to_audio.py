@@ -13,6 +13,7 @@ from kokoro_nb.backends.base import absence
 from kokoro_nb.benchmarks.interleaved import LIMIT, TimedProgram, in_turn, ratio, spread
 from kokoro_nb.benchmarks.memory import of_speaking
 from kokoro_nb.benchmarks.subjects import BASE, ROUNDS, TEXT, eager_speaker, made_of
+from kokoro_nb.delivery.any_length import BACKEND
 from kokoro_nb.delivery.export import TOKENS, Delivery, delivered
 from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.errors import InputError
@@ -21,6 +22,7 @@ from kokoro_nb.models.kokoro import Kokoro
 
 HOST = "onnxruntime"  # of what comes before the decoder
 SAME_LENGTH = "as long as eager"
+ANY_LENGTH = f"{BACKEND}, any length"  # beside the bucket that is filled, which no text of an arbitrary length has
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,9 @@ class TextToAudioTimes:
     text : str
         What was spoken.
     rows : tuple of TimedProgram
-        ``eager``, then the decoder's backends; what comes before the decoder runs on `HOST`. Of the figures,
-        `SAME_LENGTH` is whether the audio is as long as eager's; each draws noise of its own.
+        ``eager``, then the decoder's backends in a bucket of the length, and `ANY_LENGTH`; what comes before the
+        decoder runs on `HOST`. Of the figures, `SAME_LENGTH` is whether the audio is as long as eager's; each draws
+        noise of its own.
     skipped : mapping
         Backend -> why it is not among them.
     speakers : mapping
@@ -77,11 +80,15 @@ def measure(
     InputError
         If a backend is unknown.
     """
-    folders, skipped = made_of(backends, lambda name: _made(name, kokoro, room, tokens), slow or {}, room, limit)
-    if not folders:
-        return TextToAudioTimes("", (), skipped)
+    requests = {name: Delivery(name, HOST, tokens=tokens, seconds=(room,)) for name in backends}
+    if BACKEND in requests:
+        requests[ANY_LENGTH] = Delivery(BACKEND, any_length=True)
+    folders, skipped = made_of(tuple(requests), lambda name: _made(kokoro, requests[name]), slow or {}, room, limit)
     speakers = {name: TwoStages(folder) for name, folder in folders.items()}
-    text = longest(next(iter(speakers.values())))
+    sized = [speaker for speaker in speakers.values() if not speaker.contract.any_length]
+    if not sized:
+        return TextToAudioTimes("", (), skipped)
+    text = longest(sized[0])
     if not text:
         reason = f"In {room:g} s there is no room for a word."
         return TextToAudioTimes("", (), {**skipped, **dict.fromkeys(folders, reason)})
@@ -100,7 +107,7 @@ def measure(
 
 
 def longest(speaker: TwoStages) -> str:
-    """Return as many words of `TEXT`, repeated, as the largest bucket has room for."""
+    """Return as many words of `TEXT`, repeated, as the largest bucket of a speaker that has some has room for."""
     table, words = speaker.table(), TEXT.split()
     some = [words[place % len(words)] for place in range(speaker.contract.tokens)]
 
@@ -116,12 +123,12 @@ def longest(speaker: TwoStages) -> str:
     return " ".join(some[:least])
 
 
-def _made(name: str, kokoro: Kokoro, room: float, tokens: int) -> Path | str:
+def _made(kokoro: Kokoro, request: Delivery) -> Path | str:
     """Return the folder of a delivery, or why there is none."""
-    absent = absence(backend(name))
+    absent = absence(backend(request.backend))
     if absent:
         return absent
     try:
-        return delivered(kokoro, Delivery(name, HOST, tokens=tokens, seconds=(room,)))
+        return delivered(kokoro, request)
     except InputError as error:
         return str(error)

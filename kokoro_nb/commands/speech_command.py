@@ -50,7 +50,13 @@ def add(commands: Any) -> None:
         command.add_argument("--seed", type=int, default=0, help="of random weights and of the noise (default: 0)")
         command.add_argument("--g2p", default="espeak", help="espeak, or misaki where its spaCy model is installed")
         command.add_argument("--tokens", type=int, metavar="N", help="room of the first stage (default: 256)")
-        command.add_argument("--seconds", type=float, nargs="+", metavar="S", help="buckets (default: 3 10 45)")
+        command.add_argument(
+            "--seconds",
+            type=float,
+            nargs="+",
+            metavar="S",
+            help="buckets; by default any length on ONNX Runtime, without --tokens and --seconds, else 3 10 45",
+        )
     transcribe = commands.add_parser("transcribe", help="write down what Whisper hears in a WAV file")
     transcribe.add_argument("file", type=Path, help="one channel")
     transcribe.add_argument("--model", default="mini", metavar="M", help="mini, a name of whisper's, or a checkpoint")
@@ -72,8 +78,17 @@ def _delivery(arguments: argparse.Namespace) -> "tuple[Kokoro, Delivery]":
         tuple(arguments.seconds or SECONDS),
         arguments.g2p,
         arguments.fast,
+        any_length=_any_length(arguments),
     )
     return load_model(arguments.weights, arguments.seed), requested
+
+
+def _any_length(arguments: argparse.Namespace) -> bool:
+    """Return whether nothing is said of sizes, and both runtimes take any."""
+    from kokoro_nb.delivery.any_length import BACKEND
+
+    sizes_given = arguments.tokens is not None or arguments.seconds is not None
+    return not sizes_given and {arguments.backend, arguments.host or arguments.backend} == {BACKEND}
 
 
 def _deliver(arguments: argparse.Namespace) -> int:

@@ -43,9 +43,9 @@ class Contract:
     weights : str
         Label of the weights.
     tokens : int
-        Room of the first stage, the two pad tokens among them.
+        Room of the first stage, the two pad tokens among them; without buckets the most that the model takes.
     buckets : dict
-        Name (``3s``) -> room of the second stage, in frames.
+        Name (``3s``) -> room of the second stage, in frames. Empty where every program takes any length.
     sample_rate, samples_per_frame : int
         24000 Hz and 600.
     g2p : str
@@ -56,7 +56,7 @@ class Contract:
         Voice -> file with its table, float32 of shape (510, 256): row i is the style for i + 1 phonemes.
     parts : dict
         ``duration``, and ``prosody_3s`` and ``decoder_3s`` for each bucket; where the decoder begins at `har`,
-        ``source_3s`` too.
+        ``source_3s`` too. Without buckets ``duration``, ``prosody``, ``decoder`` and ``source``.
     files : dict
         Every file of the folder but the contract -> its size (``bytes``) and ``sha256``, as it was written.
     """
@@ -71,6 +71,15 @@ class Contract:
     voices: Mapping[str, str]
     parts: Mapping[str, Part]
     files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def any_length(self) -> bool:
+        """Whether every program takes any length."""
+        return not self.buckets
+
+    def part_name(self, stage: str, bucket: str) -> str:
+        """Return the name of the program of `stage`, ``decoder``, for a bucket, or for any length where that is ''."""
+        return f"{stage}_{bucket}" if bucket else stage
 
     @property
     def backends(self) -> tuple[str, ...]:
@@ -172,7 +181,7 @@ def _require_kinds(contract: Contract) -> None:
     texts += [text for part in contract.parts.values() for text in (part.backend, part.file)]
     numbers = [contract.tokens, contract.sample_rate, contract.samples_per_frame, *contract.buckets.values()]
     specs = [spec for part in contract.parts.values() for spec in (*part.inputs, *part.outputs)]
-    numbers += [*contract.vocab.values(), *(size for spec in specs for size in spec.shape)]
+    numbers += [*contract.vocab.values(), *(size for spec in specs for size in (*spec.shape, *spec.open))]
     texts += [text for spec in specs for text in (spec.name, spec.dtype)]
     texts += [*contract.files, *(about["sha256"] for about in contract.files.values())]
     numbers += [about["bytes"] for about in contract.files.values()]
@@ -180,13 +189,18 @@ def _require_kinds(contract: Contract) -> None:
         type(number) is int and number >= 0 for number in numbers
     ):
         raise TypeError("a value is of another kind than it should be")
-    if not contract.buckets or not contract.voices or not contract.parts:
-        raise TypeError("it has no buckets, voices or parts")
+    decoders = [contract.part_name("decoder", bucket) for bucket in contract.buckets or ("",)]
+    absent = [name for name in decoders if name not in contract.parts]
+    if absent or not contract.voices:
+        raise TypeError(f"it lacks {', '.join([*absent, *([] if contract.voices else ['voices'])])}")
 
 
 def _part(about: Mapping[str, Any]) -> Part:
     inputs, outputs = (
-        tuple(TensorSpec(spec["name"], tuple(spec["shape"]), spec["dtype"]) for spec in about[side])
+        tuple(
+            TensorSpec(one["name"], tuple(one["shape"]), one["dtype"], tuple(one.get("open", ())))
+            for one in about[side]
+        )
         for side in ("inputs", "outputs")
     )
     return Part(about["backend"], about["file"], inputs, outputs)

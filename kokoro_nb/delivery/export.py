@@ -13,7 +13,9 @@ from torch import Tensor
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import META, TAPS, Artifact, Backend, Failure
 from kokoro_nb.backends.exported import export_program, output_specs
+from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.cache_keys import cache_key
+from kokoro_nb.delivery.any_length import BACKEND, open_part, open_stages
 from kokoro_nb.delivery.contract import FILE, SCHEMA, Contract, Part, is_whole, write_contract
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import HARMONICS, MAX_PHONEMES, SAMPLE_RATE, SAMPLES_PER_FRAME, STYLE
@@ -58,6 +60,9 @@ class Delivery:
         Room of the first stage, the two pad tokens among them: 3 to 512.
     seconds : tuple of float
         Room of the second stage, a bucket for each; 0.05 at least.
+    any_length : bool
+        One program for each part, which takes a text and frames of any length: for ONNX Runtime, in place of `tokens`
+        and `seconds`.
     g2p : str
         See `phonemes.phonemise`; the contract keeps it.
     fast : bool
@@ -72,19 +77,20 @@ class Delivery:
     seconds: tuple[float, ...] = SECONDS
     g2p: G2P = "espeak"
     fast: bool = False
+    any_length: bool = False
 
     @property
     def buckets(self) -> dict[str, int]:
-        """Name and frames of each bucket, smallest first."""
-        return {f"{each:g}s": round(each * FRAME_RATE) for each in sorted(set(self.seconds))}
+        """Name and frames of each bucket, smallest first; none where any length is taken."""
+        return {} if self.any_length else {f"{each:g}s": round(each * FRAME_RATE) for each in sorted(set(self.seconds))}
 
     def runtime(self, part: str) -> Backend:
         """Return the backend of a part."""
-        return backend(self.backend if part.startswith("decoder_") or not self.host else self.host)
+        return backend(self.backend if part.startswith("decoder") or not self.host else self.host)
 
     def patches(self, part: str) -> tuple[str, ...]:
         """Return the patches that a part is exported with."""
-        return (*EXPORT_PATCHES, *(FAST_PATCHES if self.fast and part.startswith("decoder_") else ()))
+        return (*EXPORT_PATCHES, *(FAST_PATCHES if self.fast and part.startswith("decoder") else ()))
 
 
 def deliver(kokoro: Kokoro, request: Delivery, folder: str | Path) -> Contract:
@@ -113,20 +119,17 @@ def deliver(kokoro: Kokoro, request: Delivery, folder: str | Path) -> Contract:
     parts = {}
     with atomic(folder) as draft:
         draft.mkdir(parents=True)
-        for part, module, inputs in tqdm(list(_stages(kokoro.model, request)), desc=request.backend, unit="program"):
-            runtime = request.runtime(part)
-            with patched(kokoro.model, request.patches(part)):
-                exported = export_program(module, inputs)
-            if isinstance(exported, Failure):
-                raise PartNotExportedError(part, exported)
-            artifact = runtime.export(exported, inputs)
-            if isinstance(artifact, Failure):
-                raise PartNotExportedError(part, artifact)
-            parts[part] = Part(runtime.name, _copy(artifact, part, draft), exported.inputs, output_specs(exported))
+        open_ended, model = request.any_length, kokoro.model
+        stages = list(open_stages(model, request.at_har) if open_ended else _stages(model, request))
+        for part, module, inputs in tqdm(stages, desc=request.backend, unit="program"):
+            with patched(model, request.patches(part)):
+                made = (part, module, inputs, draft)
+                parts[part] = open_part(*made) if open_ended else _sized_part(request, *made)
         files = {voice: f"voice_{number}.npy" for number, voice in enumerate(tables)}
         for voice, table in tables.items():
             np.save(draft / files[voice], table)
-        sizes = (request.tokens, request.buckets, SAMPLE_RATE, SAMPLES_PER_FRAME)
+        tokens = MAX_PHONEMES + 2 if request.any_length else request.tokens
+        sizes = (tokens, request.buckets, SAMPLE_RATE, SAMPLES_PER_FRAME)
         contract = Contract(kokoro.weights.label, *sizes, request.g2p, dict(kokoro.model.vocab), files, parts)
         write_contract(draft, contract)
     return contract
@@ -144,7 +147,7 @@ def delivered(kokoro: Kokoro, request: Delivery) -> Path:
 def delivered_folder(kokoro: Kokoro, request: Delivery) -> Path:
     """Return the folder in the cache for what `deliver` makes of this; its name changes with all of it."""
     voices = tuple(voice or kokoro.default_voice for voice in request.voices)
-    runtimes = [request.runtime(part) for part in ("duration", "decoder_")]
+    runtimes = [request.runtime(part) for part in ("duration", "decoder")]
     packages = {"torch", *(package for one in runtimes for package in getattr(one, "packages", ()))}
     patches = (EXPORT_PATCHES, FAST_PATCHES)
     about = {"weights": kokoro.weights.sha256, "request": repr(replace(request, voices=voices)), "patches": patches}
@@ -157,7 +160,10 @@ def _check(request: Delivery) -> None:
         raise InputError(f"Buckets of {list(request.seconds)} s; give one or more of at least {2 / FRAME_RATE} s each.")
     if not 3 <= request.tokens <= MAX_PHONEMES + 2:
         raise InputError(f"Room for {request.tokens} tokens; give 3 to {MAX_PHONEMES + 2}.")
-    absent = [reason for part in ("duration", "decoder_") if (reason := request.runtime(part).available())]
+    closed = [one.name for part in ("duration", "decoder") if (one := request.runtime(part)).name != BACKEND]
+    if request.any_length and closed:
+        raise InputError(f"A program for {closed[0]} takes one length alone; give its buckets with --seconds.")
+    absent = [reason for part in ("duration", "decoder") if (reason := request.runtime(part).available())]
     if absent:
         raise InputError(" ".join(dict.fromkeys(absent)))
 
@@ -187,6 +193,18 @@ def _stages(model: Any, request: Delivery) -> Iterator[tuple[str, torch.nn.Modul
             yield f"decoder_{name}", FromHarStage(model.decoder), {**given, **har, **two}
         else:
             yield f"decoder_{name}", DecoderStage(model.decoder), {**given, **noise, **two}
+
+
+def _sized_part(request: Delivery, part: str, module: torch.nn.Module, inputs: Arrays, folder: Path) -> Part:
+    """Export a program of one length into `folder`; return the contract's entry."""
+    runtime = request.runtime(part)
+    exported = export_program(module, inputs)
+    if isinstance(exported, Failure):
+        raise PartNotExportedError(part, exported)
+    artifact = runtime.export(exported, inputs)
+    if isinstance(artifact, Failure):
+        raise PartNotExportedError(part, artifact)
+    return Part(runtime.name, _copy(artifact, part, folder), exported.inputs, output_specs(exported))
 
 
 def _copy(artifact: Artifact, part: str, folder: Path) -> str:

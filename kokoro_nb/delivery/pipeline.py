@@ -93,7 +93,7 @@ class TwoStages:
             if len(some) + 2 > self.contract.tokens:
                 return False
             made = self.predict(some, table, speed)
-            if made["asr"].shape[-1] > self.largest:
+            if not self.contract.any_length and made["asr"].shape[-1] > self.largest:
                 return False
             predicted[some] = made
             return True
@@ -150,9 +150,9 @@ class TwoStages:
         if len(symbols) + 2 > self.contract.tokens:
             room = self.contract.tokens - 2
             raise InputError(f"{len(symbols)} phonemes have no room where {room} have; cut the text.")
-        ids = np.zeros((1, self.contract.tokens), dtype=np.int64)
-        ids[0, 1 : 1 + len(symbols)] = [self.contract.vocab[symbol] for symbol in symbols]
         count, ref_s = len(symbols) + 2, table[len(symbols) - 1][None]
+        ids = np.zeros((1, count if self.contract.any_length else self.contract.tokens), dtype=np.int64)
+        ids[0, 1 : count - 1] = [self.contract.vocab[symbol] for symbol in symbols]
         given = {"ids": ids, "length": np.array([count]), "ref_s": ref_s, "speed": np.array([speed], np.float32)}
         made = self.run("duration", given)
         durations = made["pred_dur"][0, :count]
@@ -165,7 +165,7 @@ class TwoStages:
         }
 
     def decode(self, features: dict[str, np.ndarray], noise: Callable[[int], np.ndarray]) -> np.ndarray:
-        """Run the second stage in the smallest bucket that has room, and cut the audio to its length.
+        """Run the second stage, in the smallest bucket that has room, and cut the audio to its length.
 
         Parameters
         ----------
@@ -184,7 +184,7 @@ class TwoStages:
     def decoder_inputs(
         self, features: dict[str, np.ndarray], noise: Callable[[int], np.ndarray]
     ) -> dict[str, np.ndarray]:
-        """Return what the decoder is given in the smallest bucket that has room, zeros behind the text.
+        """Return what the decoder is given, in the smallest bucket that has room: zeros behind the text.
 
         Parameters
         ----------
@@ -195,7 +195,7 @@ class TwoStages:
         -------
         dict
             ``asr``, ``f0`` (Hz) and ``n`` (1, 2 * room), ``s``, ``length`` in frames, ``harmonic_noise``, and ``har``
-            where the decoder begins there.
+            where the decoder begins there. Without buckets there is room for the text alone.
         """
         frames = features["asr"].shape[-1]
         name, room = self.bucket(frames)
@@ -203,15 +203,16 @@ class TwoStages:
         known |= {"ref_s": features["ref_s"], "s": features["ref_s"][:, : self.contract.width("s")]}
         known["length"] = np.array([frames])
         known["harmonic_noise"] = _widened(noise(frames), room * self.contract.samples_per_frame, axis=1)
-        known |= self.run(f"prosody_{name}", known)
-        if f"source_{name}" in self.contract.parts:
-            known |= self.run(f"source_{name}", known)
+        for stage in ("prosody", "source"):
+            part = self.contract.part_name(stage, name)
+            if part in self.contract.parts:
+                known |= self.run(part, known)
         return known
 
     def sound(self, given: dict[str, np.ndarray]) -> np.ndarray:
         """Run the decoder on what `decoder_inputs` returned; return the audio of the whole bucket, (600 * room,)."""
         name, _ = self.bucket(int(given["length"][0]))
-        (audio,) = self.run(f"decoder_{name}", given).values()
+        (audio,) = self.run(self.contract.part_name("decoder", name), given).values()
         return audio.reshape(-1)
 
     def run(self, name: str, known: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -222,13 +223,15 @@ class TwoStages:
         return self._loaded[name].run({spec.name: known[spec.name] for spec in self.contract.parts[name].inputs})
 
     def bucket(self, frames: int) -> tuple[str, int]:
-        """Return name and room of the smallest bucket that has room for `frames`.
+        """Return name and room of the smallest bucket that has room for `frames`; '' and `frames` without buckets.
 
         Raises
         ------
         InputError
             If none has.
         """
+        if self.contract.any_length:
+            return "", frames
         enough = [(room, name) for name, room in self.contract.buckets.items() if frames <= room]
         if not enough:
             raise InputError(f"{frames} frames have no room in the largest bucket, of {self.largest}; cut the text.")
@@ -237,7 +240,7 @@ class TwoStages:
 
     @cached_property
     def largest(self) -> int:
-        """Frames of the largest bucket."""
+        """Frames of the largest bucket, of which there must be one."""
         return max(self.contract.buckets.values())
 
     def table(self, voice: str = "") -> np.ndarray:

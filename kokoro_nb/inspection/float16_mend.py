@@ -124,14 +124,15 @@ def float16_mend(
         except InputError:  # it has no such kernel in float16
             return None
         strict = rounded_run(replace(file, model=half), inputs)
-        levels = [_lowest(one, right) for one in (outputs, strict)]
+        levels = [_lowest(outputs, right), _lowest(strict, defined)]
         return None if None in levels else float(np.min(levels))  # type: ignore[arg-type]
 
     def enough(found: float | None) -> bool:
         return found is not None and found >= limit
 
-    both = (run_session(session_of(file.model), inputs), rounded_run(file, inputs))
-    first, second = (_lowest(one, right) for one in both)
+    rounded = rounded_run(file, inputs)
+    defined = {name: exact for name, exact in right.items() if name in rounded}
+    first, second = _lowest(run_session(session_of(file.model), inputs), right), _lowest(rounded, defined)
     if first is None or second is None:
         raise InputError(f"{file.path} is not finite as it is, so that no float16 can be measured; mend that first.")
     own = float(np.minimum(first, second))
@@ -165,9 +166,11 @@ def float16_mend(
 
 
 def _lowest(outputs: Mapping[str, Value], right: Mapping[str, np.ndarray]) -> float | None:
-    """Return the lowest level of the outputs over their error, dB; None if one is not finite."""
-    levels = [signal_to_noise(np.asarray(outputs[name]), exact) for name, exact in right.items() if name in outputs]
-    return None if None in levels else float(np.min(levels))  # type: ignore[arg-type]
+    """Return the lowest level of the outputs over their error, dB; None if one is not finite, or was not computed."""
+    levels = [
+        signal_to_noise(np.asarray(outputs[name]), exact) if name in outputs else None for name, exact in right.items()
+    ]
+    return None if None in levels else float(np.min(levels, initial=np.inf))  # type: ignore[arg-type]
 
 
 def _withdrawn(kept: Sequence[str], level: Callable[[Sequence[str]], float | None]) -> dict[str, float | None]:

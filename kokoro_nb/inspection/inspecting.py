@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kokoro_nb.backends.export_memory import give_back_memory
 from kokoro_nb.backends.signature import TensorSpec, checked
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.against_file import first_that_parts
@@ -22,7 +23,6 @@ from kokoro_nb.inspection.input_maker import MadeInputs, given_inputs, made_inpu
 from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.onnx_file import OnnxFile, read_onnx
 from kokoro_nb.inspection.onnx_report import heard, onnx_report, static_report
-from kokoro_nb.inspection.onnx_session import give_back
 from kokoro_nb.inspection.other_version import OtherVersion, second_opinion
 from kokoro_nb.inspection.quantised_mend import QuantisedMend, quantised_mend
 from kokoro_nb.inspection.references import Reference, varied
@@ -97,7 +97,7 @@ def inspect(
     if path.suffix in FORMATS:
         return _of_program(read_program(path), inputs, against, static, seconds, folder, tell)
     read = read_onnx(path)
-    give_back()
+    give_back_memory()
     tell("it was read")
     reference = None if against is None else Reference.of(against)
     if static:

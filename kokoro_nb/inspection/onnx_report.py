@@ -18,6 +18,7 @@ from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.kokoro_anatomy import kokoro_parts, spoken, stated_parts
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, nodes_of
+from kokoro_nb.inspection.onnx_session import run_ways
 from kokoro_nb.inspection.open_lengths import OpenLength, lengths_noted, may_differ, open_lengths
 from kokoro_nb.inspection.references import varied
 from kokoro_nb.inspection.whole_file import constants_noted, has_halves, named_constants, summaries, whole_findings
@@ -51,8 +52,9 @@ def onnx_report(file: OnnxFile, made: MadeInputs, seen: FileRun, tell: Callable[
     findings, notes = node_findings(seen, others)
     bodies, unrun = body_runs(seen)
     findings = (*findings, *body_findings(bodies, seen.nodes))
-    outputs = summaries(seen, file)
-    more, noted = whole_findings(seen, outputs, bool(findings))
+    runs = seen.others or run_ways(seen.file.model, seen.inputs)[1]
+    outputs = summaries(seen, file, runs)
+    more, noted = whole_findings(seen, runs, outputs, bool(findings))
     lengths, traced = _lengths(file, seen, tell)
     ahead = _foresight(seen, others, tell)
     constants = {name: array.shape for name, array in named_constants(file).items()}

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.backends.base import quietly
+from kokoro_nb.backends.export_memory import give_back_memory
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.semantics.onnx_call import Value
 
@@ -92,11 +93,14 @@ def _run_short(session: Any, wanted: list[str], fed: Mapping[str, np.ndarray]) -
 
 @dataclass(frozen=True)
 class OtherRuns:
-    """The outputs of the same model, run in other ways: called again, optimised, and on two threads."""
+    """The outputs of the same model, run in other ways: called again, optimised, and on two threads.
+
+    Of a way in which the runtime stops, though it does not plainly, the sentence that says so.
+    """
 
     again: Mapping[str, Value]
-    optimised: Mapping[str, Value]
-    threads: Mapping[str, Value]
+    optimised: Mapping[str, Value] | str
+    threads: Mapping[str, Value] | str
 
 
 def run_ways(
@@ -116,22 +120,29 @@ def run_ways(
     Raises
     ------
     InputError
-        If the runtime does not load it or stops.
+        If the runtime does not load it or stops, when it is run plainly.
     """
     plain = session_of(model)
     outputs = run_session(plain, inputs)
     tell("the file ran")
     again = run_session(plain, inputs)
     del plain
-    give_back()
+    give_back_memory()
     tell("the file ran twice")
-    optimised = run_session(session_of(model, optimised=True), inputs)
-    give_back()
+    optimised = _run_or_reason(model, inputs, optimised=True)
+    give_back_memory()
     tell("the file ran optimised")
-    threads = run_session(session_of(model, threads=2), inputs)
+    threads = _run_or_reason(model, inputs, threads=2)
     tell("the file ran on two threads")
-    give_back()
+    give_back_memory()
     return outputs, OtherRuns(again, optimised, threads)
+
+
+def _run_or_reason(model: Any, inputs: Mapping[str, np.ndarray], **how: Any) -> dict[str, Value] | str:
+    try:
+        return run_session(session_of(model, **how), inputs)
+    except InputError as error:
+        return str(error)
 
 
 def tapped(model: Any, values: Iterable[str]) -> Any:
@@ -157,13 +168,6 @@ def pinned(model: Any, values: Mapping[str, np.ndarray]) -> Any:
     copy.graph.node.extend(kept)
     copy.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in values.items())
     return copy
-
-
-def give_back() -> None:
-    """Have the C library give freed memory back to the system, where it can: models and sessions leave much of it."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
 
 
 def brief(error: Exception) -> str:

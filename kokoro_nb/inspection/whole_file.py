@@ -11,7 +11,7 @@ from kokoro_nb.inspection.file_run import FileRun, relative_difference
 from kokoro_nb.inspection.node_judgement import NodeJudgement, is_float
 from kokoro_nb.inspection.onnx_file import OnnxFile, TensorArrays, initialisers
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, draws_inside, nodes_of
-from kokoro_nb.inspection.onnx_session import run_session, run_ways, session_of, tapped
+from kokoro_nb.inspection.onnx_session import OtherRuns, run_session, session_of, tapped
 from kokoro_nb.inspection.semantics.onnx_call import Value
 from kokoro_nb.markup import number
 
@@ -47,7 +47,7 @@ class OutputSummary:
     snr : float or None
         Level of the right output over the error, in dB; infinite of no error, None where it is not known or not finite.
     optimised : float or None
-        Largest difference that optimisation makes, of the peak.
+        Largest difference that optimisation makes, of the peak; None where the runtime stops then.
     threads : float or None
         The same of two threads in place of one.
     again : bool or None
@@ -85,7 +85,7 @@ def signal_to_noise(value: np.ndarray, right: np.ndarray) -> float | None:
     return 10 * float(np.log10(signal / noise)) if signal else None
 
 
-def summaries(seen: FileRun, original: OnnxFile) -> tuple[OutputSummary, ...]:
+def summaries(seen: FileRun, original: OnnxFile, others: OtherRuns) -> tuple[OutputSummary, ...]:
     """Compare the outputs with those of the file run in other ways.
 
     Parameters
@@ -94,10 +94,10 @@ def summaries(seen: FileRun, original: OnnxFile) -> tuple[OutputSummary, ...]:
         Of the file with its random nodes pinned.
     original : OnnxFile
         The file as it is.
+    others : OtherRuns
+        Of the pinned file.
     """
-    inputs = seen.inputs
-    others = seen.others or run_ways(seen.file.model, inputs)[1]
-    shares = _drawn_shares(original, inputs) if seen.drawn else {}
+    shares = _drawn_shares(original, seen.inputs) if seen.drawn else {}
     found = []
     for name, value in seen.outputs.items():
         if isinstance(value, list) or value is None:
@@ -114,13 +114,17 @@ def summaries(seen: FileRun, original: OnnxFile) -> tuple[OutputSummary, ...]:
                 float(np.isfinite(array.astype(np.float64)).mean()) if array.size else float("nan"),
                 None if true is None else relative_difference(array, true),
                 None if true is None else signal_to_noise(array, true),
-                relative_difference(np.asarray(others.optimised[name]), array),
-                relative_difference(np.asarray(others.threads[name]), array),
+                _changed(others.optimised, name, array),
+                _changed(others.threads, name, array),
                 np.asarray(others.again[name]).tobytes() == array.tobytes(),
                 shares.get(name),
             )
         )
     return tuple(found)
+
+
+def _changed(run: Mapping[str, Value] | str, name: str, array: np.ndarray) -> float | None:
+    return None if isinstance(run, str) else relative_difference(np.asarray(run[name]), array)
 
 
 def _drawn_shares(file: OnnxFile, inputs: Mapping[str, np.ndarray]) -> dict[str, float]:
@@ -142,7 +146,7 @@ def _drawn_shares(file: OnnxFile, inputs: Mapping[str, np.ndarray]) -> dict[str,
 
 
 def whole_findings(
-    seen: FileRun, outputs: tuple[OutputSummary, ...], wrong: bool
+    seen: FileRun, others: OtherRuns, outputs: tuple[OutputSummary, ...], wrong: bool
 ) -> tuple[tuple[InspectionFinding, ...], tuple[str, ...]]:
     """Name what is wrong with the file as a whole, and what was noticed.
 
@@ -150,6 +154,8 @@ def whole_findings(
     ----------
     seen : FileRun
         What was seen of its nodes.
+    others : OtherRuns
+        The file run in other ways.
     outputs : tuple of OutputSummary
         Its outputs.
     wrong : bool
@@ -157,6 +163,11 @@ def whole_findings(
     """
     found, notes = [], list(constants_noted(seen.file))
     halves = has_halves(seen)
+    for reason, what in ((others.optimised, "with graph optimisation"), (others.threads, "on two threads")):
+        if isinstance(reason, str):
+            statement = f"The file runs plainly, and {what} it does not."
+            blame: Blame = "precision" if halves else "runtime"  # what is optimised is rounded at other places
+            found.append(InspectionFinding("optimisation", blame, statement, proof=(reason,)))
     for one in outputs:
         rounding = FLOOR if one.error is None or not np.isfinite(one.error) else float(np.maximum(one.error, FLOOR))
         for share, what in ((one.optimised, "Graph optimisation"), (one.threads, "A second thread")):

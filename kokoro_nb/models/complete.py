@@ -54,6 +54,21 @@ class DurationStage(TextPart):
             return token_cuts.predicted(self, ids, ref_s[:, STYLE:], speed, mask, padding)
 
 
+class WholeTextStage(TextPart):
+    """`DurationStage` for a text that fills its buffer: nothing in the graph hangs on how long that is."""
+
+    output_names: tuple[str, ...] = ("pred_dur", "d", "t_en")
+
+    def forward(self, ids: Tensor, ref_s: Tensor, speed: Tensor) -> tuple[Tensor, ...]:
+        """Predict durations and what they spread over the frames: see `DurationStage.forward`."""
+        return self.text_features(ids, ref_s, speed)
+
+    def text_features(self, ids: Tensor, ref_s: Tensor, speed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return durations, (1, tokens) int64, and both kinds of features of each token."""
+        with token_cuts.over_text(ids.shape[1], torch.ones_like(ids)) as (_, mask, padding):
+            return token_cuts.predicted(self, ids, ref_s[:, STYLE:], speed, mask, padding)
+
+
 class FeaturesStage(TextPart):
     """Token ids to the inputs of the decoder, for a fixed number of tokens and of frames: all but the decoder.
 

@@ -11,14 +11,14 @@ from kokoro.model import KModel
 from torch import Tensor
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models import frame_cuts, noise, token_cuts
+from kokoro_nb.models import frame_cuts, noise
 from kokoro_nb.models.architecture import HARMONICS, SAMPLE_RATE, SAMPLES_PER_FRAME, STYLE
-from kokoro_nb.models.complete import TextPart
+from kokoro_nb.models.complete import WholeTextStage
 
 NoiseOrigin = Literal["bank", "drawn"]
 
 
-class TextToAudio(TextPart):
+class TextToAudio(WholeTextStage):
     """The whole model for one text of any length.
 
     It needs the patch ``explicit_noise``; exporters want the other `EXPORT_PATCHES` too.
@@ -81,12 +81,6 @@ class TextToAudio(TextPart):
         """Return durations, (1, tokens) int64, and the decoder's asr, f0 and n."""
         lasting, d, t_en = self.text_features(input_ids, style, speed)
         return lasting, *self.frame_features(lasting, d, t_en, style)
-
-    def text_features(self, input_ids: Tensor, style: Tensor, speed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return durations, (1, tokens) int64, and both kinds of features of each token."""
-        every = torch.ones_like(input_ids)
-        with token_cuts.over_text(input_ids.shape[1], every) as (_, mask, padding):
-            return token_cuts.predicted(self, input_ids, style[:, STYLE:], speed, mask, padding)
 
     def frame_features(self, lasting: Tensor, d: Tensor, t_en: Tensor, style: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the decoder's asr, f0 and n for tokens that last so long."""

@@ -97,3 +97,17 @@ def test_what_is_not_finite_or_draws_is_refused(save, node, tmp_path):
     drawn = save([node("RandomNormalLike", ["x"], ["y"])], {"x": [2]}, ["y"], name="drawn.onnx")
     with pytest.raises(InputError, match="draws at random"):
         float16_mend(read_onnx(drawn), {"x": np.ones(2, np.float32)}, tmp_path / "m.onnx")
+
+
+def test_indices_that_float16_cannot_hold_stay_float32(save, node, tmp_path):
+    constants = {"one": np.float32(1.0), "data": np.linspace(-1, 1, 70_000, dtype=np.float32)}
+    nodes = [
+        node("Mul", ["x", "one"], ["place"], name="/place"),
+        node("Cast", ["place"], ["index"], name="/index", to=onnx.TensorProto.INT64),
+        node("Gather", ["data", "index"], ["y"], name="/gather"),
+    ]
+    file = read_onnx(save(nodes, {"x": [3]}, ["y"], constants))
+    found = float16_mend(file, {"x": np.array([1, 500, 69_999], np.float32)}, tmp_path / "mended.onnx", limit=30.0)
+    assert found.plain is None, "the runtime alone keeps the product in float32, and gives the right values"
+    assert "/place" in found.kept
+    assert found.mended >= 30

@@ -241,3 +241,22 @@ def test_a_constant_at_the_limit_of_a_converter_is_noted(save, node):
 def test_inputs_that_do_not_fit_are_refused(save, node, inputs, sentence):
     with pytest.raises(InputError, match=sentence):
         nb.inspect(_chain(save, node), inputs)
+
+
+def test_a_file_that_stops_only_when_it_is_optimised_is_a_finding(save, node, monkeypatch):
+    """As a float16 source did, whose indices the optimised graph rounds to 65504."""
+    path, plain = _chain(save, node), onnx_session.session_of
+
+    def session_of(model, optimised=False, threads=1, **more):
+        if optimised:
+            raise InputError("ONNX Runtime stops: invalid index found.")
+        return plain(model, optimised, threads, **more)
+
+    monkeypatch.setattr(onnx_session, "session_of", session_of)
+    report = nb.inspect(path)
+    (finding,) = report.findings
+    assert (finding.kind, finding.blame) == ("optimisation", "runtime")
+    assert finding.statement == "The file runs plainly, and with graph optimisation it does not."
+    assert finding.proof == ("ONNX Runtime stops: invalid index found.",)
+    assert report.outputs[0].optimised is None
+    assert report.outputs[0].threads is not None

@@ -1,7 +1,4 @@
-"""The one ONNX file that kokoro-onnx, sherpa-onnx and kokoro.js take, written by torch's exporter of TorchScript.
-
-The newer exporter (``dynamo=True``) cannot leave the number of frames to the data.
-"""
+"""The one ONNX file that kokoro-onnx, sherpa-onnx and kokoro.js take."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,10 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from kokoro_nb.backends.base import quietly
 from kokoro_nb.delivery.clients.client_contract import Dtype, TensorRule
 from kokoro_nb.delivery.clients.program_cache import program_place
 from kokoro_nb.delivery.clients.stored_weights import store
+from kokoro_nb.delivery.open_onnx import write_open_onnx
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLE_RATE, STYLE
 from kokoro_nb.models.kokoro import Kokoro
@@ -23,7 +20,7 @@ from kokoro_nb.models.patches import patched
 from kokoro_nb.models.speaking import NoiseOrigin, TextToAudio
 from kokoro_nb.storage import atomic
 
-OPSET, IR_VERSION = 17, 8
+IR_VERSION = 8
 BANK = "bank"  # the initializer that holds the noise, (samples, 9) float32, for an inspector to replace
 
 
@@ -59,48 +56,12 @@ def exported_program(kokoro: Kokoro, noise: NoiseChoice) -> Path:
 
 
 def _export(kokoro: Kokoro, noise: NoiseChoice, path: Path) -> None:
-    import onnx
-
-    module = TextToAudio(kokoro.model, noise.origin, noise.seed, noise.samples).eval()
+    module = TextToAudio(kokoro.model, noise.origin, noise.seed, noise.samples)
     # the shortest text of which no axis has the size of another
     example = (torch.tensor([[0, 16, 43, 44, 0]]), torch.zeros(1, 2 * STYLE), torch.ones(1))
-    with torch.no_grad(), patched(kokoro.model), quietly():
-        torch.onnx.export(
-            module,
-            example,
-            str(path),
-            dynamo=False,
-            opset_version=OPSET,
-            input_names=["input_ids", "style", "speed"],
-            output_names=list(module.output_names),
-            dynamic_axes={"input_ids": {1: "tokens"}, "waveform": {0: "samples"}, "duration": {0: "tokens"}},
-        )
-    model = onnx.load(path)
-    _define_phases(model)
-    onnx.save(model, path)
-
-
-def _define_phases(model: Any) -> None:
-    """Have an arctangent of two arguments be 0 where both are: torch.onnx divides them, and gives NaN.
-
-    One such bin makes a whole utterance NaN. A divisor of 0 becomes the smallest normal number, which leaves the angle
-    of anything else over it at a quarter of a turn.
-    """
-    from onnx import helper, numpy_helper
-
-    graph, kept, names = model.graph, [], ("phase_zero", "phase_tiny")
-    arguments = {node.input[0] for node in graph.node if node.op_type == "Atan"}
-    for node in list(graph.node):
-        if node.op_type == "Div" and node.output[0] in arguments:
-            divisor, empty, defined = node.input[1], f"{node.output[0]}_empty", f"{node.output[0]}_divisor"
-            kept.append(helper.make_node("Equal", [divisor, names[0]], [empty]))
-            kept.append(helper.make_node("Where", [empty, names[1], divisor], [defined]))
-            node.input[1] = defined
-        kept.append(node)
-    del graph.node[:]
-    graph.node.extend(kept)
-    values = np.array([0, np.finfo(np.float32).tiny], np.float32)
-    graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in zip(names, values, strict=True))
+    axes = {"input_ids": {1: "tokens"}, "waveform": {0: "samples"}, "duration": {0: "tokens"}}
+    with patched(kokoro.model):
+        write_open_onnx(module, example, ("input_ids", "style", "speed"), axes, path)
 
 
 def with_bank(program: Path, bank: np.ndarray) -> Any:

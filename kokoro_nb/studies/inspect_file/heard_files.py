@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.onnx_file import read_onnx
 from kokoro_nb.inspection.onnx_session import run_session, session_of
 from kokoro_nb.inspection.whole_file import signal_to_noise
@@ -30,25 +31,33 @@ class HeardFiles:
     Attributes
     ----------
     versions : dict of str to numpy.ndarray, shape (samples,), float32
-        ``PyTorch`` and each file -> audio, full scale 1.
+        ``PyTorch`` and each file that the runtime runs -> audio, full scale 1.
     levels : dict of str to float
         Of each file: the level of what PyTorch gives over what the file's output differs by, dB; NaN if that is not
-        finite.
+        finite, minus infinity if the runtime stops.
     sizes : dict of str to float
         Of each file, MB.
+    stopped : dict of str to str
+        What the runtime says of a file at which it stops.
     sample_rate : int, Hz
     """
 
     versions: Mapping[str, np.ndarray]
     levels: Mapping[str, float]
     sizes: Mapping[str, float]
+    stopped: Mapping[str, str]
     sample_rate: int = SAMPLE_RATE
 
     @property
     def rows(self) -> list[dict[str, Any]]:
         """A row for each file."""
         return [
-            {"file": name, "size (MB)": self.sizes[name], "over its difference to PyTorch (dB)": level}
+            {
+                "file": name,
+                "size (MB)": self.sizes[name],
+                "over its difference to PyTorch (dB)": level,
+                "the runtime": self.stopped.get(name, "runs it"),
+            }
             for name, level in self.levels.items()
         ]
 
@@ -74,10 +83,10 @@ def heard_source(kokoro: Kokoro, case: Case, files: Mapping[str, Path]) -> Heard
 
     with torch.no_grad(), patched(kokoro.model, chosen_patches(EXPORT_PATCHES)):
         right = stages.ExcitationStage(decoder)(**given)
-        signals = {name: _given(path, given) for name, path in files.items()}
+        signals, stopped = _signals(files, given)
         versions = {REFERENCE: spoken(right)}
         versions |= {name: spoken(torch.from_numpy(signal)) for name, signal in signals.items()}
-    return _heard(versions, signals, right.numpy(), files)
+    return _heard(versions, signals, stopped, right.numpy(), files)
 
 
 def heard_decoder(kokoro: Kokoro, case: Case, frames: int, files: Mapping[str, Path]) -> HeardFiles:
@@ -86,27 +95,37 @@ def heard_decoder(kokoro: Kokoro, case: Case, frames: int, files: Mapping[str, P
     with torch.no_grad(), patched(kokoro.model, chosen_patches(EXPORT_PATCHES)):
         inputs = stages.from_har_inputs(decoder, case.decoder_inputs(frames))
         right = stages.FromHarStage(decoder)(**inputs).numpy()
-    signals = {name: _given(path, inputs) for name, path in files.items()}
+    signals, stopped = _signals(files, inputs)
     versions = {name: signal.reshape(-1) for name, signal in {REFERENCE: right, **signals}.items()}
-    return _heard(versions, signals, right, files)
+    return _heard(versions, signals, stopped, right, files)
 
 
-def _given(path: Path, inputs: Mapping[str, torch.Tensor]) -> np.ndarray:
-    """Run a file as it ships, with all optimisations."""
+def _signals(
+    files: Mapping[str, Path], inputs: Mapping[str, torch.Tensor]
+) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Run files as they ship, with all optimisations; return what they give, and why others give nothing."""
     arrays = {name: tensor.numpy() for name, tensor in inputs.items()}
-    (output,) = run_session(session_of(read_onnx(path).model, optimised=True), arrays).values()
-    return np.asarray(output)
+    signals, stopped = {}, {}
+    for name, path in files.items():
+        try:
+            (output,) = run_session(session_of(read_onnx(path).model, optimised=True), arrays).values()
+            signals[name] = np.asarray(output)
+        except InputError as error:
+            stopped[name] = str(error)
+    return signals, stopped
 
 
 def _heard(
     versions: Mapping[str, np.ndarray],
     signals: Mapping[str, np.ndarray],
+    stopped: Mapping[str, str],
     right: np.ndarray,
     files: Mapping[str, Path],
 ) -> HeardFiles:
     found = {name: signal_to_noise(signal, right) for name, signal in signals.items()}
     levels = {name: float("nan") if level is None else level for name, level in found.items()}
-    return HeardFiles(versions, levels, {name: path.stat().st_size / 1e6 for name, path in files.items()})
+    levels |= dict.fromkeys(stopped, float("-inf"))
+    return HeardFiles(versions, levels, {name: path.stat().st_size / 1e6 for name, path in files.items()}, stopped)
 
 
 def added(*levels: float) -> float:

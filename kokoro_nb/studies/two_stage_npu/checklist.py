@@ -99,7 +99,7 @@ def from_har_error(speaker: TwoStages, kokoro: Kokoro, text: str, voice: str = "
     if "har" not in given:
         raise InputError("The decoder of this delivery does not begin at har; deliver with at_har.")
     frames = int(given["length"][0])
-    part = speaker.contract.parts[f"decoder_{speaker.bucket(frames)[0]}"]
+    part = speaker.contract.parts[speaker.contract.part_name("decoder", speaker.bucket(frames)[0])]
     inputs = {spec.name: torch.from_numpy(given[spec.name]) for spec in part.inputs}
     with torch.no_grad(), patched(kokoro.model, EXPORT_PATCHES):
         expected = FromHarStage(kokoro.model.decoder)(**inputs)

@@ -54,6 +54,19 @@ def test_originals_are_pytorchs_and_converted_files_are_not(spoken, files):
     assert sizes["int8"] < sizes["float32"] / 2
 
 
+def test_a_file_at_which_the_runtime_stops_gives_nothing(spoken, files, tmp_path):
+    model = onnx.load(files[0].original)
+    del model.graph.node[:]
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([7, 7]), "unfit"))
+    model.graph.node.append(onnx.helper.make_node("Reshape", ["f0", "unfit"], [model.graph.output[0].name]))
+    onnx.save(model, tmp_path / "unfit.onnx")
+    heard = heard_source(*spoken, {"unfit": tmp_path / "unfit.onnx", "float32": files[0].original})
+    assert heard.levels["unfit"] == float("-inf")
+    assert list(heard.versions) == ["PyTorch", "float32"]
+    assert [row["the runtime"].split(":")[0] for row in heard.rows if row["file"] == "unfit"] == ["ONNX Runtime stops"]
+    assert [row["the runtime"] for row in heard.rows if row["file"] == "float32"] == ["runs it"]
+
+
 def test_a_file_that_is_not_finite_has_no_level(spoken, files, tmp_path):
     model = onnx.load(files[1].original)
     output = model.graph.output[0].name

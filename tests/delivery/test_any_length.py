@@ -1,0 +1,112 @@
+"""The two stages with programs that take any length, against the unpatched model on the same noise."""
+
+import numpy as np
+import pytest
+import torch
+
+from kokoro_nb.__main__ import main
+from kokoro_nb.delivery import any_length
+from kokoro_nb.delivery.contract import read_contract
+from kokoro_nb.delivery.export import Delivery, deliver
+from kokoro_nb.delivery.pipeline import TwoStages
+from kokoro_nb.errors import InputError
+from kokoro_nb.models.case import capture
+from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.models.stages import DecoderStage, ProsodyStage
+from kokoro_nb.studies.two_stage_npu.checklist import from_har_error
+from kokoro_nb.traces.parity import compare
+
+TEXTS = ("Hi.", "Hello world.", "Hello world, this is a test of the exports, and of any length.")
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["whole decoder", "from har"])
+def speaker(request, narrow, tmp_path_factory):
+    place = tmp_path_factory.mktemp("delivered") / "any"
+    deliver(narrow, Delivery("onnxruntime", at_har=request.param, any_length=True), place)
+    return TwoStages(place)
+
+
+def test_one_program_of_open_length_for_each_part(speaker):
+    at_har = "source" in speaker.contract.parts
+    assert list(speaker.contract.parts) == ["duration", "prosody", *(["source"] if at_har else []), "decoder"]
+    assert speaker.contract.buckets == {}
+    specs = {spec.name: spec for part in speaker.contract.parts.values() for spec in (*part.inputs, *part.outputs)}
+    assert str(specs["ids"]) == "ids: int64[1, any]"
+    assert str(specs["f0"]) == "f0: float32[1, any]"
+    assert [name for name, spec in specs.items() if not spec.open] == ["ref_s", "speed", "s"]
+    assert read_contract(speaker.folder) == speaker.contract
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_the_audio_of_any_text_is_the_models(speaker, narrow, text):
+    case = capture(narrow, text, g2p="espeak")
+    features = speaker.predict(case.phonemes, speaker.table())
+    assert np.array_equal(features["durations"], case.tensors["durations"].numpy())
+    given = speaker.decoder_inputs(features, lambda frames: case.tensors["harmonic_noise"].numpy())
+    asr, f0, n = (torch.from_numpy(given[name]) for name in ("asr", "f0", "n"))
+    with torch.no_grad(), patched(narrow.model, EXPORT_PATCHES):
+        pitch, energy = ProsodyStage(narrow.model)(torch.from_numpy(given["en"]), torch.from_numpy(given["ref_s"]))
+        source = torch.from_numpy(given["s"]), torch.from_numpy(given["harmonic_noise"])
+        expected = DecoderStage(narrow.model.decoder)(asr, f0, n, *source).reshape(-1)
+    assert compare(case.tensors["asr"], asr).of_peak <= 1e-5
+    assert compare(pitch, f0).of_peak <= 1e-4
+    assert compare(energy, n).of_peak <= 1e-4
+    audio = speaker.sound(given)
+    assert audio.shape == (600 * case.frames,)
+    # of bins with nothing in them the source takes the phase of what rounding left there: so likeness, 0.90 to 0.99
+    assert np.corrcoef(audio, expected)[0, 1] > 0.85
+    other = speaker.decode(features, speaker.noise(1))
+    assert np.corrcoef(other, expected)[0, 1] < 0.5, "it is the noise of the case that makes them alike"
+    if "source" in speaker.contract.parts:  # where both begin with the same numbers
+        assert from_har_error(speaker, narrow, text) <= 1e-4
+
+
+def test_nothing_is_computed_behind_the_text(speaker, monkeypatch):
+    sizes, run = {}, speaker.run
+
+    def noted(part, known):
+        sizes[part] = {name: value.shape for name, value in known.items()}
+        return run(part, known)
+
+    monkeypatch.setattr(speaker, "run", noted)
+    (piece,) = speaker.pieces("Hello world.")
+    frames = int(piece.durations.sum())
+    assert sizes["duration"]["ids"] == (1, len(piece.symbols) + 2)
+    assert sizes["decoder"]["asr"][2] == frames
+    assert piece.audio.shape == (600 * frames,)
+
+
+def test_what_is_left_closed_takes_no_other_length(narrow, tmp_path, monkeypatch):
+    axes = {name: each for name, each in any_length.AXES.items() if name != "asr"}
+    monkeypatch.setattr(any_length, "AXES", axes)
+    deliver(narrow, Delivery("onnxruntime", any_length=True), tmp_path / "made")
+    with pytest.raises(InputError, match=r"Input 'asr' has shape .* but the program was exported for"):
+        TwoStages(tmp_path / "made").speak("Hello world.")
+
+
+@pytest.mark.parametrize("settings", [{"backend": "tvm"}, {"backend": "onnxruntime", "host": "tvm"}])
+def test_other_runtimes_are_refused(narrow, tmp_path, settings):
+    with pytest.raises(InputError, match="A program for tvm takes one length alone; give its buckets with --seconds"):
+        deliver(narrow, Delivery(**settings, any_length=True), tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "buckets"),
+    [
+        ((), {}),
+        (("--seconds", "1"), {"1s": 40}),
+        (("--tokens", "12"), {"3s": 120, "10s": 400, "45s": 1800}),
+        (("--backend", "tvm"), {"3s": 120, "10s": 400, "45s": 1800}),
+    ],
+)
+def test_the_command_takes_any_length_unless_sizes_are_given(tmp_path, monkeypatch, options, buckets):
+    chosen = []
+
+    def noted(kokoro, request, folder):
+        chosen.append(request)
+        raise InputError("that was enough")
+
+    monkeypatch.setattr("kokoro_nb.delivery.export.deliver", noted)
+    assert main(["deliver", str(tmp_path / "made"), "--weights", "narrow", *options]) == 2
+    assert [request.buckets for request in chosen] == [buckets]
