@@ -21,6 +21,9 @@ from kokoro_nb.traces.parity import compare
 INPUTS = ("asr", "f0", "n")  # of the decoder, that are predicted
 # of the peak: twice the most that float32 did to the package's own modules, 1e-5 (60 texts at full size)
 INPUTS_LIMIT = 2e-5
+CLEAR = (
+    1.25  # how far above the floor a limit has to be: healthy deliveries were at 0.86 to 1.07 of it (6 at full size)
+)
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,15 @@ class TextAgreement:
     def distance_limit(self) -> float:
         """What `distance` may be, dB: see `SpectralAgreement`."""
         return SpectralAgreement(self.distance, self.floor).limit
+
+    @property
+    def determined(self) -> bool:
+        """Whether rounding leaves the audio so near to itself that its spectrum can be held to the limit.
+
+        With weights that are not trained it may not: then only the decoder's inputs, and what it makes from `har` on,
+        say whether the delivery is right.
+        """
+        return not CLEAR * self.floor > self.distance_limit  # of other durations nothing is known, and that is wrong
 
 
 def against_model(

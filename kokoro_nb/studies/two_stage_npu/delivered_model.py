@@ -63,9 +63,17 @@ class Agreement:
         return float(np.max([INPUTS_LIMIT, *(2 * one.rounding for one in self.texts)]))
 
     @property
-    def worst_audio(self) -> TextAgreement:
-        """The text whose audio is furthest off, measured by what is allowed."""
-        return self.texts[np.argmax([one.distance / one.distance_limit for one in self.texts])]
+    def worst_audio(self) -> TextAgreement | None:
+        """The text whose audio is furthest off, measured by what is allowed; None if rounding determines none."""
+        texts = [one for one in self.texts if one.determined]
+        return texts[np.argmax([one.distance / one.distance_limit for one in texts])] if texts else None
+
+    @property
+    def undetermined(self) -> str:
+        """Which texts' spectra say nothing, and why, in a sentence; '' if all of them do."""
+        texts = [one for one in self.texts if not one.determined]
+        floors = ", ".join(f"'{one.text}' by {one.voice or 'the first voice'} {one.floor:.2f} dB" for one in texts)
+        return f"rounding alone moves the audio nearly as far as noise does: {floors}" if texts else ""
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each text in each voice."""

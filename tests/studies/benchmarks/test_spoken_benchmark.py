@@ -24,3 +24,8 @@ def test_speech_of_the_right_length_that_says_something_else_is_seen(inputs, dis
     far = SpokenBenchmark(TIMES, {"onnxruntime": spoken}).far["onnxruntime"]
     assert [figure <= limit for _, figure, limit, _ in far] == right
     assert [limit for _, _, limit, _ in far] == [2e-5, 1.0]
+
+
+def test_a_spectrum_that_says_nothing_is_not_checked():
+    spoken = TextAgreement("A dog.", "", 20, True, 1e-7, 1e-6, 1e-7, 1e-6, 4.2, 4.0)
+    assert len(SpokenBenchmark(TIMES, {"onnxruntime": spoken}).far["onnxruntime"]) == 1

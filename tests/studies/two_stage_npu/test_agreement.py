@@ -76,6 +76,11 @@ def test_the_spectrum_is_held_to_the_floor_where_that_is_more_and_never_to_noise
     assert told(floor=floor).distance_limit == pytest.approx(limit)
 
 
+@pytest.mark.parametrize(("floor", "determined"), [(0.1, True), (3.1, True), (3.2, False), (float("nan"), True)])
+def test_where_rounding_makes_noise_the_spectrum_says_nothing(floor, determined):
+    assert told(floor=floor).determined is determined
+
+
 def told(rounding=1e-6, floor=0.1) -> TextAgreement:
     return TextAgreement(
         TEXT, "seeded", 34, True, asr=1e-6, f0=1e-6, n=1e-6, rounding=rounding, distance=0.1, floor=floor

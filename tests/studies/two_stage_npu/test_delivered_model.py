@@ -41,3 +41,14 @@ def test_the_bucket_has_room_for_the_longest_text_of_these_weights_and_for_less_
 def test_what_the_inputs_may_be_off_by_follows_the_weights(rounding, limit):
     one = TextAgreement("Hi.", "", 9, True, 0.0, 0.0, 0.0, rounding, 0.0, 0.0)
     assert Agreement((one,), np.zeros(1), 0.0).inputs_limit == pytest.approx(limit)
+
+
+def test_a_text_whose_audio_rounding_does_not_determine_is_named_and_not_judged():
+    near, noisy = (TextAgreement(t, "", 9, True, 0.0, 0.0, 0.0, 0.0, 4.2, f) for t, f in (("Hi.", 1.0), ("Ho.", 4.0)))
+    both, alone = Agreement((near, noisy), np.zeros(1), 0.0), Agreement((noisy,), np.zeros(1), 0.0)
+    assert both.worst_audio == near
+    assert alone.worst_audio is None
+    assert both.undetermined == (
+        "rounding alone moves the audio nearly as far as noise does: 'Ho.' by the first voice 4.00 dB"
+    )
+    assert Agreement((near,), np.zeros(1), 0.0).undetermined == ""
