@@ -189,10 +189,9 @@ def _require_kinds(contract: Contract) -> None:
         type(number) is int and number >= 0 for number in numbers
     ):
         raise TypeError("a value is of another kind than it should be")
-    decoders = [contract.part_name("decoder", bucket) for bucket in contract.buckets or ("",)]
-    absent = [name for name in decoders if name not in contract.parts]
-    if absent or not contract.voices:
-        raise TypeError(f"it lacks {', '.join([*absent, *([] if contract.voices else ['voices'])])}")
+    sized = contract.buckets or contract.part_name("decoder", "") in contract.parts
+    if not sized or not contract.voices or not contract.parts:
+        raise TypeError("it has no buckets, voices or parts")
 
 
 def _part(about: Mapping[str, Any]) -> Part:

@@ -160,7 +160,7 @@ def _check(request: Delivery) -> None:
         raise InputError(f"Buckets of {list(request.seconds)} s; give one or more of at least {2 / FRAME_RATE} s each.")
     if not 3 <= request.tokens <= MAX_PHONEMES + 2:
         raise InputError(f"Room for {request.tokens} tokens; give 3 to {MAX_PHONEMES + 2}.")
-    closed = [one.name for part in ("duration", "decoder") if (one := request.runtime(part)).name != BACKEND]
+    closed = [name for name in (request.host or request.backend, request.backend) if name != BACKEND]
     if request.any_length and closed:
         raise InputError(f"A program for {closed[0]} takes one length alone; give its buckets with --seconds.")
     absent = [reason for part in ("duration", "decoder") if (reason := request.runtime(part).available())]
