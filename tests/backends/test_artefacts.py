@@ -131,7 +131,7 @@ def test_the_meta_says_what_was_made_from_what(onnxruntime, exported, tmp_path):
     made = onnxruntime.export(exported, X, tmp_path)
     meta = read_json(made.path.with_name("meta.json"), "meta")
     assert made.path.parent.name == f"onnxruntime-{meta['key'][:16]}"
-    assert meta["inputs"] == [{"name": "x", "shape": [1, 3, 4], "dtype": "float32"}]
+    assert meta["inputs"] == [{"name": "x", "shape": [1, 3, 4], "dtype": "float32", "open": []}]
     assert meta["outputs"] == ["output"]
     assert list(meta["versions"]) == ["torch", "onnx", "onnxscript", "onnxruntime"]
     assert torch.__version__.startswith(meta["versions"]["torch"].partition("+")[0])
