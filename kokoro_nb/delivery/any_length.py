@@ -13,10 +13,9 @@ from torch import Tensor, nn
 from kokoro_nb.backends.signature import TensorSpec, as_array, named_outputs
 from kokoro_nb.delivery.contract import Part
 from kokoro_nb.delivery.open_onnx import write_open_onnx
-from kokoro_nb.models.architecture import HARMONICS, SAMPLES_PER_FRAME, STYLE
+from kokoro_nb.delivery.second_stage import Stage, second_stage
+from kokoro_nb.models.architecture import STYLE
 from kokoro_nb.models.complete import WholeTextStage
-from kokoro_nb.models.patches import EXPORT_PATCHES, patched
-from kokoro_nb.models.stages import DecoderStage, FromHarStage, ProsodyStage, SourceStage
 
 BACKEND = "onnxruntime"
 FRAMES = 7  # of the examples
@@ -32,21 +31,11 @@ AXES: Mapping[str, Mapping[int, str]] = {
 }
 
 
-def open_stages(model: Any, at_har: bool) -> Iterator[tuple[str, nn.Module, dict[str, Tensor]]]:
+def open_stages(model: Any, at_har: bool) -> Iterator[Stage]:
     """Yield name, module and example inputs of every program: see `export.Delivery`."""
-    hidden, ref_s = model.predictor.text_encoder.d_model, torch.zeros(1, 2 * STYLE)
-    yield "duration", WholeTextStage(model), {"ids": torch.tensor([IDS]), "ref_s": ref_s, "speed": torch.ones(1)}
-    yield "prosody", ProsodyStage(model), {"en": torch.zeros(1, hidden + STYLE, FRAMES), "ref_s": ref_s}
-    curves = {name: torch.zeros(1, 2 * FRAMES) for name in ("f0", "n")}
-    given = {"asr": torch.zeros(1, hidden, FRAMES), **curves, "s": torch.zeros(1, STYLE)}
-    drawn = {"harmonic_noise": torch.zeros(1, FRAMES * SAMPLES_PER_FRAME, HARMONICS)}
-    if at_har:
-        source, pitch = SourceStage(model.decoder), {"f0": curves["f0"], **drawn}
-        yield "source", source, pitch
-        with torch.no_grad(), patched(model, EXPORT_PATCHES):
-            yield "decoder", FromHarStage(model.decoder), {**given, "har": source(**pitch)}
-    else:
-        yield "decoder", DecoderStage(model.decoder), {**given, **drawn}
+    ids, ref_s = torch.tensor([IDS]), torch.zeros(1, 2 * STYLE)
+    yield "duration", WholeTextStage(model), {"ids": ids, "ref_s": ref_s, "speed": torch.ones(1)}
+    yield from second_stage(model, at_har, FRAMES)
 
 
 def open_part(name: str, module: nn.Module, inputs: Mapping[str, Tensor], folder: Path) -> Part:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import META, TAPS, Artifact, Backend, Failure
@@ -17,13 +16,13 @@ from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.cache_keys import cache_key
 from kokoro_nb.delivery.any_length import BACKEND, open_part, open_stages
 from kokoro_nb.delivery.contract import FILE, SCHEMA, Contract, Part, is_whole, write_contract
+from kokoro_nb.delivery.second_stage import Stage, second_stage
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.architecture import HARMONICS, MAX_PHONEMES, SAMPLE_RATE, SAMPLES_PER_FRAME, STYLE
+from kokoro_nb.models.architecture import MAX_PHONEMES, SAMPLE_RATE, SAMPLES_PER_FRAME, STYLE
 from kokoro_nb.models.complete import DurationStage
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import EXPORT_PATCHES, FAST_PATCHES, patched
 from kokoro_nb.models.phonemes import G2P
-from kokoro_nb.models.stages import DecoderStage, FromHarStage, ProsodyStage, SourceStage
 from kokoro_nb.models.voices import load_voice
 from kokoro_nb.storage import atomic, cache_dir, require_own
 
@@ -168,31 +167,14 @@ def _check(request: Delivery) -> None:
         raise InputError(" ".join(dict.fromkeys(absent)))
 
 
-def _stages(model: Any, request: Delivery) -> Iterator[tuple[str, torch.nn.Module, dict[str, Tensor]]]:
+def _stages(model: Any, request: Delivery) -> Iterator[Stage]:
     """Yield name, module and example inputs of every program."""
-    hidden, ref_s = model.predictor.text_encoder.d_model, torch.zeros(1, 2 * STYLE)
     ids, some = torch.zeros(1, request.tokens, dtype=torch.int64), torch.tensor([3])
+    ref_s = torch.zeros(1, 2 * STYLE)
     yield "duration", DurationStage(model), {"ids": ids, "length": some, "ref_s": ref_s, "speed": torch.ones(1)}
-    for name, frames in request.buckets.items():
-        two = {"length": torch.tensor([2])}
-        spread = torch.zeros(1, hidden + STYLE, frames)
-        yield f"prosody_{name}", ProsodyStage(model), {"en": spread, "ref_s": ref_s, **two}
-        f0 = {"f0": torch.zeros(1, 2 * frames)}
-        noise = {"harmonic_noise": torch.zeros(1, frames * SAMPLES_PER_FRAME, HARMONICS)}
-        given = {
-            "asr": torch.zeros(1, hidden, frames),
-            **f0,
-            "n": torch.zeros(1, 2 * frames),
-            "s": torch.zeros(1, STYLE),
-        }
-        if request.at_har:
-            source = SourceStage(model.decoder)
-            yield f"source_{name}", source, {**f0, **noise, **two}
-            with torch.no_grad(), patched(model, EXPORT_PATCHES):
-                har = {"har": source(**f0, **noise, **two)}
-            yield f"decoder_{name}", FromHarStage(model.decoder), {**given, **har, **two}
-        else:
-            yield f"decoder_{name}", DecoderStage(model.decoder), {**given, **noise, **two}
+    for bucket, frames in request.buckets.items():
+        for stage, module, inputs in second_stage(model, request.at_har, frames, length=torch.tensor([2])):
+            yield f"{stage}_{bucket}", module, inputs
 
 
 def _sized_part(request: Delivery, part: str, module: torch.nn.Module, inputs: Arrays, folder: Path) -> Part:
