@@ -28,8 +28,8 @@ class Limits:
     seconds : float or None
         Wall time; None for no limit.
     memory : float or None
-        Resident memory in GB (10**9 bytes) of all that is executed, together; None for no limit. It is measured
-        ten times a second, so that what grows fast is stopped somewhat above it.
+        Resident memory in GB (10**9 bytes) of all that is executed, together, as `Usage.memory`; None for no limit. It
+        is measured ten times a second, so that what grows fast is stopped somewhat above it.
 
     Raises
     ------
@@ -61,8 +61,9 @@ class Usage:
     passed : list of RunOutcome
         Empty until a limit was exceeded, then with that outcome.
     memory : float
-        Most resident memory at one look, GB (10**9 bytes), of all its processes together; what several share counts
-        once among them where the system says how much that is, as Linux does.
+        Most resident memory at one look, GB (10**9 bytes), of all its processes together; of what a process shares
+        with others, as with the one it is forked from, its part alone where the system says how much that is, as Linux
+        does.
     """
 
     passed: list[RunOutcome] = field(default_factory=list)
@@ -95,8 +96,9 @@ def enforced(limits: Limits, begun: Sequence[int] = ()) -> Iterator[Usage]:
         over = False
         while not over:  # at once as well: what is forked may have ended before the second look
             own = [child for child in this.children(recursive=True) if not _within(child, before)]
-            held = _resident if len(own) < 2 else _shared_out  # which takes a look at every page
-            resident = sum(map(held, own)) / 1e9
+            resident = sum(map(_resident, own)) / 1e9
+            if resident > usage.memory:  # so that every page is looked at: what is shared does not count whole
+                resident = sum(map(_shared_out, own)) / 1e9
             usage.memory = resident if resident > usage.memory else usage.memory
             if not usage.passed:
                 usage.passed.extend(_passed(limits, time.monotonic() - start, resident))

@@ -18,7 +18,7 @@ SMALL_BYTES, FULL_BYTES = 16e6, 327e6  # of the bundled voice, and of the publis
 # Of a notebook that was never measured. At the published size 03 held 6.4 GB, on the small ones 1.1 GB
 MEMORY, MEMORY_OF_WEIGHTS = 1.8e9, 15.0
 MARGIN = 1.05  # over what was measured: two runs of a notebook mostly differ by less
-OWN = 9e8  # what the processes hold that execute the notebooks: 0.85 GB were measured with two at once
+OWN = 6.5e8  # what the processes hold that execute the notebooks: 0.61 GB were measured with two at once
 # Of one notebook: what it leaves, and its exports by the bytes of the weights; 03, 06 and 15 wrote 2.5 GB together
 DISK, DISK_OF_WEIGHTS = 5e7, 3.0
 

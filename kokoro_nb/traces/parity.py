@@ -8,6 +8,8 @@ import numpy as np
 
 from kokoro_nb.errors import InputError
 
+FLOORS = 4  # a right runtime rounds elsewhere than eager float32, and so may be off by a few times as much
+
 
 @dataclass(frozen=True)
 class Parity:
@@ -48,6 +50,18 @@ def of_peak(size: float, peak: float) -> float:
     if not size:
         return 0.0
     return float(size / peak) if peak else float("inf")
+
+
+def allowed_error(limit: float, floor: float | None) -> float:
+    """Return what a right runtime may be off by: `limit`, or `FLOORS` times `floor` where that is more.
+
+    Parameters
+    ----------
+    limit, floor : float
+        Shares of the peak: what is allowed of any weights, and how far eager float32 is from float64 on these; None
+        where that is not known.
+    """
+    return limit if floor is None else float(np.maximum(limit, FLOORS * floor))
 
 
 def compare(reference: Any, candidate: Any) -> Parity:

@@ -46,6 +46,13 @@ def test_it_has_its_imports_done_and_its_own_environment_folder_session_and_stre
     assert run.memory > 0.2, "what was forked before the measurement began is measured as well"
 
 
+def test_what_it_shares_with_what_it_is_forked_from_counts_in_part(warm, tmp_path):
+    write = "open('resident', 'w').write(str(psutil.Process().memory_info().rss))"
+    run = _run(tmp_path, f"import psutil, time; {write}; time.sleep(1.2)")
+    resident = int((tmp_path / "run" / "00_look" / "resident").read_text()) / 1e9
+    assert 0 < run.memory < 0.8 * resident, "the libraries are in both"
+
+
 def test_a_variable_that_is_gone_is_gone_in_it(warm, tmp_path, monkeypatch):
     monkeypatch.setenv("WHAT_IS_NEW", "so it is")
     assert _run(tmp_path, "import os; assert 'WHAT_IS_NEW' in os.environ").status == "passed"

@@ -68,7 +68,7 @@ def test_all_at_once_have_the_room_that_is_free_or_allowed(free):
     assert full.room(9 * full.memory) == int(2.1 * full.memory) - OWN
     assert full.room(full.memory + OWN) == full.memory
     with pytest.raises(
-        InputError, match=r"One of the notebooks takes 7\.6 GB of memory alone, and all may take 7\.5 GB"
+        InputError, match=r"One of the notebooks takes 7\.4 GB of memory alone, and all may take 7\.3 GB"
     ):
         full.room(full.memory + 0.9 * OWN)
     free(0.9 * full.memory)

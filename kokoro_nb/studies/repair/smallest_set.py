@@ -48,7 +48,7 @@ def repair(
     Raises
     ------
     InputError
-        If there is no such backend or patch, or the limit is below what float32 itself can hold.
+        If there is no such backend or patch, or rounding alone hides every error.
     """
     from tqdm import tqdm
 

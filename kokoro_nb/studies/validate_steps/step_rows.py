@@ -4,13 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.studies.validate_steps.tails import Tail
-from kokoro_nb.traces.parity import Parity
-
-FLOORS = 4  # a right runtime rounds elsewhere than eager float32, and so may be off by a few times as much
+from kokoro_nb.traces.parity import Parity, allowed_error
 
 
 @dataclass(frozen=True)
@@ -62,12 +58,11 @@ class StepResult:
     def holds(self, limit: float) -> bool:
         """Say whether the step by itself is finite and within `limit` of the peak.
 
-        Where the floor is known, it may be off by `FLOORS` times that.
+        Where the floor is known, it may be off by a few times that, see `allowed_error`.
         """
         if self.own is None or self.own.finite < 1:
             return False
-        allowed = limit if self.floor is None else float(np.maximum(limit, FLOORS * self.floor.of_peak))
-        return self.own.of_peak <= allowed
+        return self.own.of_peak <= allowed_error(limit, None if self.floor is None else self.floor.of_peak)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row of a table, with units in its keys."""
