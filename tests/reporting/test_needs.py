@@ -72,7 +72,7 @@ def test_all_at_once_have_the_room_that_is_free_or_allowed(free):
     ):
         full.room(full.memory + 0.9 * OWN)
     free(0.9 * full.memory)
-    with pytest.raises(InputError, match=r"takes up to 7\.6 GB of memory, and 6\.0 GB are free; .* -p weights mini"):
+    with pytest.raises(InputError, match=r"takes up to 7\.4 GB of memory, and 6\.0 GB are free; .* -p weights mini"):
         full.room()
     assert _needs("mini").room() is None
 
