@@ -9,7 +9,7 @@ import torch
 from kokoro.model import KModel
 
 from kokoro_nb.delivery.pipeline import TwoStages
-from kokoro_nb.listening.spectral_agreement import SpectralAgreement
+from kokoro_nb.listening.spectral_agreement import SpectralAgreement, is_judged
 from kokoro_nb.listening.spectrum import log_spectral_distance
 from kokoro_nb.models.architecture import STYLE
 from kokoro_nb.models.case import Case, capture
@@ -21,8 +21,6 @@ from kokoro_nb.traces.parity import compare
 INPUTS = ("asr", "f0", "n")  # of the decoder, that are predicted
 # of the peak: twice the most that float32 did to the package's own modules, 1e-5 (60 texts at full size)
 INPUTS_LIMIT = 2e-5
-# of the floor, what a limit has to be at least: healthy deliveries were at 0.86 to 1.07 of it (6 texts at full size)
-CLEAR = 1.25
 
 
 @dataclass(frozen=True)
@@ -72,12 +70,11 @@ class TextAgreement:
 
     @property
     def determined(self) -> bool:
-        """Whether rounding leaves the audio so near to itself that its spectrum can be held to the limit.
+        """Whether the spectrum of the audio can be held to the limit, see `is_judged`.
 
-        With weights that are not trained it may not: then only the decoder's inputs, and what it makes from `har` on,
-        say whether the delivery is right.
+        Where it cannot, only the decoder's inputs, and what it makes from `har` on, say whether the delivery is right.
         """
-        return not CLEAR * self.floor > self.distance_limit  # of other durations nothing is known, and that is wrong
+        return is_judged(self.floor, self.distance_limit)  # of other durations nothing is known, and that is wrong
 
 
 def against_model(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.listening.perceived_quality import PerceivedQuality, perceived_quality
+from kokoro_nb.listening.spectral_agreement import is_judged
 from kokoro_nb.listening.waveform import rms
 
 BEST = {"PESQ": 4.64, "STOI": 1.0}  # of the reference itself
@@ -32,17 +33,28 @@ class JudgedVersions:
     controls: Mapping[str, PerceivedQuality]
 
     @property
-    def reason(self) -> str:
-        """Why there are no figures of a version that differs by rounding alone; empty where there are."""
-        return self.versions[self.floor].reason
+    def unjudged(self) -> dict[str, str]:
+        """Why a judge can reject nothing, as the end of a sentence, of each that cannot."""
+        reason, rounding = self.versions[self.floor].reason, self.lost(self.floor)
+        if reason:
+            return dict.fromkeys(LEAST, reason)
+        return {
+            judge: f"rounding alone loses {rounding[judge]:.3g}, and no more than {limit:.3g} may be lost"
+            for judge, limit in self._limits().items()
+            if not is_judged(rounding[judge], limit)
+        }
 
     @property
     def limits(self) -> dict[str, float]:
-        """By how much a version may be below the best figure of each judge: `LEAST`, or twice what rounding costs.
+        """By how much a version may be below the best figure: `LEAST`, or twice what rounding costs; see `unjudged`.
 
         Never more than half of what the better of the controls loses: a fault that spoils the version that differs by
         rounding alone as well must not raise its own limit.
         """
+        unjudged = self.unjudged
+        return {judge: limit for judge, limit in self._limits().items() if judge not in unjudged}
+
+    def _limits(self) -> dict[str, float]:
         rounding, bad = self.lost(self.floor), [self.lost(name) for name in self.controls]
         most = {judge: np.min([one[judge] for one in bad]) / 2 for judge in LEAST}
         return {

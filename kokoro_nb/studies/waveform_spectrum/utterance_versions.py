@@ -9,7 +9,7 @@ import numpy as np
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.comparison import Comparison, compare_audio
-from kokoro_nb.listening.spectral_agreement import rounding_limit
+from kokoro_nb.listening.spectral_agreement import is_judged, rounding_limit
 from kokoro_nb.listening.spectrum import band_energy_ratio_db, log_spectral_distance
 from kokoro_nb.locate.survey import SurveyRow, survey
 from kokoro_nb.models import stages
@@ -76,7 +76,17 @@ class Versions:
 
     def spectrum_limit(self, reference: str) -> float:
         """Return how far from `reference` the spectrum of a version may be, dB, for what rounding does to it."""
-        return rounding_limit(log_spectral_distance(self.audio[reference], self.audio[FLOOR]))
+        return rounding_limit(self._rounding(reference))
+
+    def spectrum_unjudged(self, reference: str) -> str:
+        """Return why no spectrum can be held to `spectrum_limit`, as the end of a sentence; '' where it can."""
+        rounding = self._rounding(reference)
+        if is_judged(rounding, self.spectrum_limit(reference)):
+            return ""
+        return f"rounding alone moves it by {rounding:.2f} dB, nearly as far as noise is from noise"
+
+    def _rounding(self, reference: str) -> float:
+        return log_spectral_distance(self.audio[reference], self.audio[FLOOR])
 
     def judged(self, reference: str) -> JudgedVersions:
         """Let PESQ and STOI compare every other version with `reference`; what rounding costs is that of `FLOOR`."""

@@ -30,11 +30,16 @@ def test_what_is_heard_is_beyond_the_limit(own, fault):
     assert len(judged.rows()) == 4
 
 
-def test_a_fault_of_every_version_does_not_raise_its_own_limit(own):
-    spoilt = own[::-1].copy()
-    judged = Versions({PATCHED: own, FLOOR: spoilt, "onnxruntime": spoilt}, {}).judged(PATCHED)
-    assert [bool(judged.lost("onnxruntime")[judge] <= limit) for judge, limit in judged.limits.items()] == [False] * 2
+@pytest.mark.parametrize(("loudness", "judges"), [(0.001, ["PESQ", "STOI"]), (0.1, ["STOI"]), (1.0, [])])
+def test_a_judge_that_rejects_what_rounding_does_says_so(own, loudness, judges):
+    rounded = own + np.random.default_rng(2).normal(0, loudness * np.std(own), own.size)
+    judged = Versions({PATCHED: own, FLOOR: rounded, "onnxruntime": own[::-1]}, {}).judged(PATCHED)
+    assert list(judged.limits) == judges
+    assert sorted([*judged.limits, *judged.unjudged]) == ["PESQ", "STOI"]
+    assert all("rounding alone loses" in why for why in judged.unjudged.values())
+    assert all(judged.lost("onnxruntime")[judge] > limit for judge, limit in judged.limits.items())
 
 
 def test_what_is_too_short_is_no_figure(own):
-    assert _judged(own[:6000], own[:6000]).reason == "it is shorter than 0.5 s"
+    judged = _judged(own[:6000], own[:6000])
+    assert (judged.limits, set(judged.unjudged.values())) == ({}, {"it is shorter than 0.5 s"})

@@ -28,5 +28,7 @@ def test_a_spectrum_that_is_wrong_in_every_version_does_not_raise_its_own_limit(
     floor, distance = (found[name]["log-spectral distance"] for name in (FLOOR, "onnxruntime"))
     assert distance <= 2 * floor, "it passed under twice the floor alone"
     assert distance > made.spectrum_limit(PATCHED) == UNRELATED / 2
+    assert made.spectrum_unjudged(PATCHED).startswith("rounding alone moves it by 7.")
     small = Versions({PATCHED: right, FLOOR: (1.01 * right).astype(np.float32)}, ())
+    assert small.spectrum_unjudged(PATCHED) == ""
     assert small.spectrum_limit(PATCHED) == pytest.approx(2 * 20 * np.log10(1.01), rel=1e-3)
