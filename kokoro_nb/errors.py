@@ -1,13 +1,20 @@
 """The errors that users are meant to read, and what a request to end becomes."""
 
+import re
 from signal import Signals
+
+WORD = 300  # characters: a path of that length is still shown whole
 
 
 class InputError(ValueError):
     """Bad input, in one sentence: what is wrong and how to mend it.
 
-    The command line prints the sentence alone and exits with status 2.
+    The command line prints the sentence alone and exits with status 2. What a damaged file has put into it neither
+    breaks the line nor fills the screen.
     """
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(re.sub(r"\s*[\n\r]\s*", " ", re.sub(rf"\S{{{WORD},}}", _shortened, sentence)))
 
 
 class ChecksError(AssertionError):
@@ -33,3 +40,7 @@ class Terminated(KeyboardInterrupt):
 
     def __str__(self) -> str:
         return f"ended by {Signals(self.number).name}"
+
+
+def _shortened(word: re.Match[str]) -> str:
+    return f"{word[0][: WORD // 2]}…{word[0][-20:]}"

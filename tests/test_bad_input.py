@@ -115,3 +115,13 @@ def test_bad_input_is_reported_in_one_sentence(narrow, narrow_case, tmp_path, hu
 )
 def test_what_is_no_such_sentence_is_seen(message, fault):
     assert fault in _faults(message)
+
+
+def test_what_a_damaged_file_holds_neither_breaks_the_line_nor_fills_the_screen():
+    assert str(InputError("There is no 'a\n  b'; look.")) == "There is no 'a b'; look."
+    path = "/".join(["folder"] * 40)
+    assert str(InputError(f"There is no {path}.")) == f"There is no {path}."
+    long = str(InputError(f"It has {'x' * 10_000}; use another."))
+    assert long.startswith("It has xxx")
+    assert long.endswith("xxx; use another.")
+    assert len(long) < 200

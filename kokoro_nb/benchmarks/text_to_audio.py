@@ -39,14 +39,14 @@ class TextToAudioTimes:
         noise of its own.
     skipped : mapping
         Backend -> why it is not among them.
-    speakers : mapping
-        Backend -> the two stages that were timed.
+    folders : mapping
+        Backend -> where the two stages are that were timed.
     """
 
     text: str
     rows: tuple[TimedProgram, ...]
     skipped: Mapping[str, str]
-    speakers: Mapping[str, TwoStages] = field(default_factory=dict)
+    folders: Mapping[str, Path] = field(default_factory=dict)
 
 
 def measure(
@@ -84,26 +84,27 @@ def measure(
     if BACKEND in requests:
         requests[ANY_LENGTH] = Delivery(BACKEND, any_length=True)
     folders, skipped = made_of(tuple(requests), lambda name: _made(kokoro, requests[name]), slow or {}, room, limit)
-    speakers = {name: TwoStages(folder) for name, folder in folders.items()}
-    sized = [speaker for speaker in speakers.values() if not speaker.contract.any_length]
+    sized = [name for name in folders if name != ANY_LENGTH]
     if not sized:
         return TextToAudioTimes("", (), skipped)
-    text = longest(sized[0])
+    text = longest(TwoStages(folders[sized[0]]))
     if not text:
         reason = f"In {room:g} s there is no room for a word."
         return TextToAudioTimes("", (), {**skipped, **dict.fromkeys(folders, reason)})
+    memory: dict[str, dict[str, float]] = {}
+    if with_memory:  # before the programs are loaded here, which together are gigabytes at full size
+        every = (BASE, *folders)
+        memory = {name: of_speaking(text, folders.get(name), kokoro.source, seed).as_dict() for name in every}
     calls: dict[str, Callable[[], np.ndarray]] = {BASE: partial(eager_speaker(kokoro), text)}
-    calls |= {name: partial(speaker.speak, text) for name, speaker in speakers.items()}
+    calls |= {name: partial(TwoStages(folder).speak, text) for name, folder in folders.items()}
     times = in_turn(calls, rounds, limit)
     samples, rows = {name: len(call()) for name, call in calls.items()}, []
     for name in calls:
         figures: dict[str, Any] = {"audio (s)": samples[name] / SAMPLE_RATE}
-        figures |= {SAME_LENGTH: samples[name] == samples[BASE]}
-        if with_memory:
-            figures |= of_speaking(text, folders.get(name), kokoro.source, seed).as_dict()
+        figures |= {SAME_LENGTH: samples[name] == samples[BASE], **memory.get(name, {})}
         times_of = spread(times[name]), ratio(times[name], times[BASE])
         rows.append(TimedProgram(name, samples[name] / SAMPLE_RATE, *times_of, figures=figures))
-    return TextToAudioTimes(text, tuple(rows), skipped, speakers)
+    return TextToAudioTimes(text, tuple(rows), skipped, folders)
 
 
 def longest(speaker: TwoStages) -> str:

@@ -14,6 +14,7 @@ from kokoro_nb.benchmarks.machine import this_machine
 from kokoro_nb.benchmarks.profiles import Profile, profile
 from kokoro_nb.benchmarks.subjects import frames_of
 from kokoro_nb.benchmarks.text_to_audio import TextToAudioTimes
+from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.studies.benchmarks.convolution_count import convolution_flops
 from kokoro_nb.studies.two_stage_npu.agreement import INPUTS_LIMIT, TextAgreement, against_model
@@ -145,6 +146,7 @@ def text_to_audio(
     """Time text to audio by two exported stages on every backend in turn: see `benchmarks.text_to_audio.measure`."""
     times = speech.measure(kokoro, room, backends, rounds, seed, tokens=tokens)
     agreement = {
-        name: next(against_model(speaker, kokoro, [times.text], [""], seed)) for name, speaker in times.speakers.items()
+        name: next(against_model(TwoStages(folder), kokoro, [times.text], [""], seed))
+        for name, folder in times.folders.items()
     }
     return SpokenBenchmark(times, agreement)

@@ -172,15 +172,16 @@ def read_replay(path: str | Path, recorded: bool = True) -> Replay:
     InputError
         If the file is absent, damaged, or no replay.
     """
-    values = _numbers(read_json(path, "recorded replay"))
+    values = read_json(path, "recorded replay")
     if not isinstance(values, dict) or (values.pop("schema", 0), values.pop("what", "")) != (SCHEMA, WHAT):
         raise InputError(f"{path} is no replay of schema {SCHEMA}; `make replay` makes one.")
     try:
+        values = _numbers(values)
         values["outcomes"] = tuple(_outcome(row) for row in values["outcomes"])
         values["predicted"] = tuple({key: float(value) for key, value in row.items()} for row in values["predicted"])
         found = Replay(**values, recorded=recorded)
         found.versions["executorch"]
-    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InputError(
             f"The replay in {path} is damaged ({type(error).__name__}); `make replay` makes one."
         ) from error
