@@ -15,7 +15,7 @@ from kokoro_nb.storage import cache_dir
 
 SMALL = ("mini", "narrow")
 SMALL_BYTES, FULL_BYTES = 16e6, 327e6  # of the bundled voice, and of the published model: its parameters in float32
-# Of a notebook that was never measured. At the published size 03 held 6.4 GB, on the small ones 1.1 GB
+# Of a notebook that was never measured: more than any of the project's, of which 19 held 5.3 GB at the published size
 MEMORY, MEMORY_OF_WEIGHTS = 1.8e9, 15.0
 MARGIN = 1.05  # over what was measured: two runs of a notebook mostly differ by less
 OWN = 6.5e8  # what the processes hold that execute the notebooks: 0.61 GB were measured with two at once
