@@ -16,6 +16,8 @@ WHISPER ?=
 # GB that the notebooks may hold together, with large weights: make report WEIGHTS=... MEMORY=8
 MEMORY ?=
 JOBS ?= 2
+# Files are handed out whole, and in the order in which they were collected: the longest first.
+SPREAD := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 PARAMETERS := $(if $(WEIGHTS),-p weights $(WEIGHTS)) $(if $(WHISPER),-p whisper_model $(WHISPER))
 
 test test-all report: export KOKORO_NB_CLIENTS ?= $(abspath $(CLIENTS))/bin/python
@@ -31,10 +33,10 @@ report: $(VENV)/.installed ## run every notebook and render outputs/report/index
 # What the clients need is installed beside the environment, and while types are checked.
 test: ## run the linter, the type checker and the tests
 	$(MAKE) --no-print-directory --jobs=2 lint $(CLIENTS)/.tried
-	$(BIN)/python -m pytest -m "not slow" -n $(JOBS) --dist loadfile --seconds outputs/test_seconds.json
+	$(BIN)/python -m pytest -m "not slow" $(SPREAD) --seconds outputs/test_seconds.json
 
 test-all: $(VENV)/.installed-dev $(CLIENTS)/.tried ## the tests with the slow sweeps
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+	$(BIN)/python -m pytest $(SPREAD)
 
 lint: $(VENV)/.installed-dev ## run the linter and the type checker
 	$(BIN)/ruff check .

@@ -14,6 +14,10 @@ from kokoro_nb.time_spent import seconds, time_imports
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 TEXT = "Hello world."
 SPENT = pytest.StashKey[dict]()
+LONGEST = (  # by ``--seconds``: those of a minute and more
+    *("test_notebooks.py", "backends/test_contract.py", "old_claims/test_claim_answers.py"),
+    *("delivery/test_pipeline.py", "robustness/test_process_faults.py"),
+)
 FILES = {}  # test file -> seconds, in all and by kind of work
 
 time_imports()
@@ -147,8 +151,10 @@ def cache_repo(hub_cache):
 
 
 def pytest_collection_modifyitems(items):
-    """Run the notebooks first: no file is longer, and with two workers the other one runs the rest meanwhile."""
-    items.sort(key=lambda item: item.path.name != "test_notebooks.py")
+    """Begin with the files that take longest: a worker that is given one at the end leaves the other without work."""
+    items.sort(
+        key=lambda item: next((place for place, end in enumerate(LONGEST) if item.path.match(end)), len(LONGEST))
+    )
 
 
 @pytest.fixture(scope="session")

@@ -108,6 +108,7 @@ def transcribe(model: Any, y: Signal, sr: int, words: bool = False) -> Transcrip
         If `y` is no signal or not finite.
     """
     import librosa
+    import torch
     import whisper
 
     samples = as_signal(y)
@@ -116,19 +117,23 @@ def transcribe(model: Any, y: Signal, sr: int, words: bool = False) -> Transcrip
     if not samples.any():
         return Transcript("", math.nan, math.nan, math.nan)
     audio = librosa.resample(samples, orig_sr=sr, target_sr=SAMPLE_RATE).astype(np.float32)
-    # one temperature: the fallback to higher ones draws at random
-    heard = whisper.transcribe(
-        model,
-        audio,
-        temperature=0.0,
-        condition_on_previous_text=False,
-        no_speech_threshold=NO_SPEECH_PROB,
-        logprob_threshold=AVG_LOGPROB,
-        compression_ratio_threshold=COMPRESSION_RATIO,
-        word_timestamps=words,
-        language="en",
-        fp16=False,
-    )
+    threads = torch.get_num_threads()
+    try:
+        # one temperature: the fallback to higher ones draws at random
+        heard = whisper.transcribe(
+            model,
+            audio,
+            temperature=0.0,
+            condition_on_previous_text=False,
+            no_speech_threshold=NO_SPEECH_PROB,
+            logprob_threshold=AVG_LOGPROB,
+            compression_ratio_threshold=COMPRESSION_RATIO,
+            word_timestamps=words,
+            language="en",
+            fp16=False,
+        )
+    finally:  # numba, by which whisper times words, sets those of OpenMP, and so PyTorch's, for the whole process
+        torch.set_num_threads(threads)
     segments = [segment for segment in heard["segments"] if segment["text"].strip()]
     if not segments:
         return Transcript("", math.nan, math.nan, math.nan)

@@ -1,4 +1,6 @@
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -27,12 +29,19 @@ def noise():
 
 
 @pytest.fixture(scope="module")
-def spoken(tmp_path_factory, whisper_parrot):
+def parrot(tmp_path_factory, whisper_parrot):
     tokens = get_tokenizer(False)
     start = tokens.timestamp_begin
     # <|0.00|> hello world <|0.80|> and the end
     said = [start, *tokens.encode(" hello world"), start + 40, tokens.eot, tokens.eot]
-    return loaded(whisper_parrot(said), tmp_path_factory.mktemp("parrot") / "parrot.pt")
+    path = tmp_path_factory.mktemp("parrot") / "parrot.pt"
+    torch.save(whisper_parrot(said), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def spoken(parrot):
+    return load_whisper(parrot)
 
 
 def test_a_checkpoint_is_loaded_and_its_words_come_through(spoken, noise):
@@ -53,6 +62,20 @@ def test_words_carry_their_times(spoken, noise):
     words = transcribe(spoken, noise, 24_000, words=True).words
     assert [word.text for word in words] == ["hello", "world"]
     assert all(0 <= word.start <= word.end <= 1 for word in words)
+
+
+def test_the_threads_of_pytorch_stay_as_they_are(parrot):
+    script = f"""
+import numpy as np, torch
+from kokoro_nb.listening.recogniser import load_whisper
+from kokoro_nb.listening.transcript import transcribe
+torch.set_num_threads(7)
+noise = np.random.default_rng(0).normal(0, 0.1, 24_000)
+heard = transcribe(load_whisper({str(parrot)!r}), noise, 24_000, words=True)
+print(len(heard.words), torch.get_num_threads())
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["2", "7"], "numba begins its threads once in a process"
 
 
 def test_random_weights_are_not_believed(tmp_path, noise, whisper_checkpoint):
