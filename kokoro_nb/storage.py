@@ -261,6 +261,17 @@ def file_digest(path: str | Path) -> str:
         return ""
 
 
+def bytes_in(folder: Path) -> int:
+    """Return how many bytes all files in a folder have, at any depth.
+
+    Raises
+    ------
+    OSError
+        If one is removed meanwhile.
+    """
+    return sum(path.stat().st_size for path in folder.rglob("*") if not path.is_dir())
+
+
 def checksums(folder: str | Path, but: Collection[str] = ()) -> dict[str, dict[str, Any]]:
     """Return size and SHA-256 of every file in `folder`, by its path there, but for those of the names `but`."""
     root = Path(folder)

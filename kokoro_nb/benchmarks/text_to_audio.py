@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.models.kokoro import Kokoro
+from kokoro_nb.storage import bytes_in
 
 HOST = "onnxruntime"  # of what comes before the decoder
 SAME_LENGTH = "as long as eager"
@@ -36,7 +38,7 @@ class TextToAudioTimes:
     rows : tuple of TimedProgram
         ``eager``, then the decoder's backends in a bucket of the length, and `ANY_LENGTH`; what comes before the
         decoder runs on `HOST`. Of the figures, `SAME_LENGTH` is whether the audio is as long as eager's; each draws
-        noise of its own.
+        noise of its own. Loading is timed with the runtime imported, and the files perhaps in the system's cache.
     skipped : mapping
         Backend -> why it is not among them.
     folders : mapping
@@ -96,12 +98,14 @@ def measure(
         every = (BASE, *folders)
         memory = {name: of_speaking(text, folders.get(name), kokoro.source, seed).as_dict() for name in every}
     calls: dict[str, Callable[[], np.ndarray]] = {BASE: partial(eager_speaker(kokoro), text)}
-    calls |= {name: partial(TwoStages(folder).speak, text) for name, folder in folders.items()}
+    speakers = {name: _loaded(folder, text) for name, folder in folders.items()}
+    calls |= {name: partial(speaker.speak, text) for name, (speaker, _) in speakers.items()}
     times = in_turn(calls, rounds, limit)
     samples, rows = {name: len(call()) for name, call in calls.items()}, []
     for name in calls:
         figures: dict[str, Any] = {"audio (s)": samples[name] / SAMPLE_RATE}
         figures |= {SAME_LENGTH: samples[name] == samples[BASE], **memory.get(name, {})}
+        figures |= speakers[name][1] if name in speakers else {}
         times_of = spread(times[name]), ratio(times[name], times[BASE])
         rows.append(TimedProgram(name, samples[name] / SAMPLE_RATE, *times_of, figures=figures))
     return TextToAudioTimes(text, tuple(rows), skipped, folders)
@@ -122,6 +126,15 @@ def longest(speaker: TwoStages) -> str:
         middle = (least + most) // 2
         least, most = (middle, most) if fits(middle) else (least, middle)
     return " ".join(some[:least])
+
+
+def _loaded(folder: Path, text: str) -> tuple[TwoStages, dict[str, float]]:
+    """Return two stages that have spoken a text, and what is paid for them once: time until then, and disk."""
+    start = perf_counter()
+    speaker = TwoStages(folder)
+    speaker.speak(text)
+    seconds = perf_counter() - start
+    return speaker, {"load and first call (s)": seconds, "on disk (MB)": bytes_in(folder) / 1e6}
 
 
 def _made(kokoro: Kokoro, request: Delivery) -> Path | str:

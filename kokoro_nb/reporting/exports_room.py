@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from kokoro_nb.storage import cache_dir
+from kokoro_nb.storage import bytes_in, cache_dir
 
 ROOMS = ("artefacts", "delivered", "client_programs", "repair", "inductor")  # made again by whoever needs them
 LIMIT, VARIABLE = 20.0, "KOKORO_NB_CACHE_GB"
@@ -51,6 +51,6 @@ def _exports() -> Iterator[tuple[Path, int, float]]:
     for room in ROOMS:
         for folder in (cache_dir() / room).glob("*/"):
             try:
-                yield folder, sum(one.stat().st_size for one in folder.rglob("*")), folder.stat().st_mtime
+                yield folder, bytes_in(folder), folder.stat().st_mtime
             except OSError:  # removed meanwhile
                 continue

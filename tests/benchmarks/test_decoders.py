@@ -121,6 +121,7 @@ def test_the_whole_of_it(tmp_path, monkeypatch):
     for row in (*spoken.rows, *tables["decoders"][0].rows[:1]):
         memory = [row[f"memory {name} (MB)"] for name in ("imported", "loaded", "run", "process")]
         assert 0 < memory[0] <= memory[1] <= memory[2] < memory[3]
+    assert all(row["load and first call (s)"] > row["run (s)"] and row["on disk (MB)"] > 15 for row in spoken.rows[1:])
     assert tables["trace-overhead"][0].rows[0]["time ratio"] > 0
 
 
