@@ -43,6 +43,7 @@ QUIET = {
     "PYDEVD_DISABLE_FILE_VALIDATION": "1",
 }
 IPYTHON = "interactiveshell.py"  # in the stack of a crash the notebook's own frames end here
+UNANSWERED = "Kernel died before replying"  # a RuntimeError of jupyter_client, where it ends before the first cell
 RESERVE = ".reserve"  # given up at the end, so that a full disk has room for the record of that
 
 
@@ -277,16 +278,17 @@ def _execute(
             )
         except PapermillExecutionError as error:
             return error_outcome(str(error.ename), str(error.evalue))
-        except DeadKernelError as error:
-            log.seek(0)
-            said = log.read().decode(errors="replace").splitlines()
-            last = [f"DeadKernelError: {error}", *takewhile(lambda line: IPYTHON not in line, said)]
-            code = begun[0].wait() if begun else None
-            return death_outcome("kernel", code, "\n".join(last), oom_kills() > starved)
         except BrokenPipeError:
             raise
-        except Exception as error:  # whatever else stops papermill stops this notebook only, and is recorded
-            return error_outcome(type(error).__name__, str(error))
+        except Exception as error:  # whatever stops papermill stops this notebook only, and is recorded
+            name = type(error).__name__
+            if not isinstance(error, DeadKernelError) and not str(error).startswith(UNANSWERED):
+                return error_outcome(name, str(error))
+            log.seek(0)
+            said = log.read().decode(errors="replace").splitlines()
+            last = [f"{name}: {error}", *takewhile(lambda line: IPYTHON not in line, said)]
+            code = begun[0].wait() if begun else None
+            return death_outcome("kernel", code, "\n".join(last), oom_kills() > starved)
     return _end_of(job.folder)
 
 

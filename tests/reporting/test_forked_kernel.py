@@ -66,6 +66,16 @@ def test_what_it_prints_as_it_crashes_is_in_the_record(warm, tmp_path):
     assert "the last word" in read_run(tmp_path / "run" / "00_look").error
 
 
+def test_what_it_prints_as_it_crashes_before_the_first_cell_is_in_the_record(warm, tmp_path, monkeypatch):
+    startup = tmp_path / "ipython" / "profile_default" / "startup"
+    startup.mkdir(parents=True)
+    (startup / "00.py").write_text("import os; os.write(2, b'the first word'); os.abort()")
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    run = _run(tmp_path, "1")
+    assert run.status == "crashed"
+    assert "the first word" in read_run(tmp_path / "run" / "00_look").error
+
+
 def test_its_limits_hold_before_it_is_a_kernel(warm, tmp_path):
     nbformat.write(new_notebook(cells=[new_code_cell("import time; time.sleep(9)")]), tmp_path / "00_look.ipynb")
     (ended,) = run_notebooks([], {}, 1, tmp_path / "run", folder=tmp_path, limits=Limits(memory=0.05))
