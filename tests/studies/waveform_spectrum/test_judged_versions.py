@@ -40,6 +40,14 @@ def test_a_judge_that_rejects_what_rounding_does_says_so(own, loudness, judges):
     assert all(judged.lost("onnxruntime")[judge] > limit for judge, limit in judged.limits.items())
 
 
+def test_a_fault_of_every_version_does_not_raise_its_own_limit(own):
+    spoilt = own[::-1].copy()
+    judged = Versions({PATCHED: own, FLOOR: spoilt, "onnxruntime": spoilt}, {}).judged(PATCHED)
+    lost = judged.lost("onnxruntime")
+    assert not any(lost[judge] <= limit for judge, limit in judged.limits.items())
+    assert sorted(judged.unjudged) == ["PESQ", "STOI"], "it is no pass, and says why"
+
+
 def test_what_is_too_short_is_no_figure(own):
     judged = _judged(own[:6000], own[:6000])
     assert (judged.limits, set(judged.unjudged.values())) == ({}, {"it is shorter than 0.5 s"})
