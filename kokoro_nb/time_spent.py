@@ -1,11 +1,10 @@
 """Where the time of this process goes: seconds by kind of work, each second counted once."""
 
-import builtins
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import _bootstrap
 from typing import Any, Literal, get_args
 
 Kind = Literal["imports", "export", "compile", "load", "run", "float64", "figures", "waiting"]
@@ -42,16 +41,19 @@ def seconds() -> dict[str, float]:
 
 
 def time_imports() -> None:
-    """Count the time of every import from now on; for a process that reports where its time goes."""
-    imported = builtins.__import__
+    """Count the time of every import from now on; for a process that reports where its time goes.
 
-    def timed_import(name: str, *rest: Any, **named: Any) -> Any:
-        if name in sys.modules or (_open and _open[-1] == "imports"):
-            return imported(name, *rest, **named)
+    What is imported already is not looked at: libraries import inside functions that they call a million times.
+    """
+    load = _bootstrap._find_and_load  # type: ignore[attr-defined]
+
+    def timed_load(name: str, import_: Any) -> Any:
+        if _open and _open[-1] == "imports":
+            return load(name, import_)
         with timed("imports"):
-            return imported(name, *rest, **named)
+            return load(name, import_)
 
-    builtins.__import__ = timed_import
+    _bootstrap._find_and_load = timed_load  # type: ignore[attr-defined]
 
 
 def _lap() -> None:

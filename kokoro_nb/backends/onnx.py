@@ -14,6 +14,7 @@ from kokoro_nb.backends.base import Artifact, Failure, import_failure, on_rung, 
 from kokoro_nb.backends.called_operators import is_element
 from kokoro_nb.backends.export_memory import release_matched
 from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.late_code import late_code
 from kokoro_nb.backends.onnx_reference import OnnxGraph, evaluated
 from kokoro_nb.backends.quick_rewriting import quick_rewriting
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
@@ -152,6 +153,7 @@ class OnnxRuntime(FileBackend):
 
 @release_matched()
 @quick_rewriting()
+@late_code()
 def onnx_program(exported: Exported) -> Any:
     """Return `exported` as torch's exporter writes it, a ``torch.onnx.ONNXProgram`` with our names."""
     import torch

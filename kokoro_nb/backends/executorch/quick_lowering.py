@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
-from weakref import WeakSet
+
+from kokoro_nb.backends.late_code import late_code
 
 _TRACED = "_content_when_traced"  # an attribute of a graph, which is gone with it
 _FUNCTIONAL = "ATEN"  # the dialect of a program in which torch has allowed no operator that writes in place
@@ -22,22 +23,17 @@ def quick_lowering() -> Iterator[None]:
 
     What is traced is not traced again as long as its nodes, their targets and their arguments are the same objects: a
     trace that changes no operator gives a copy of it. A program without writes in place that has no operator to be
-    decomposed comes back itself. All of it holds for the whole process while the block is open; what is left at its end
-    gets its code then.
+    decomposed comes back itself. All of it holds for the whole process while the block is open.
     """
     from executorch.exir.graph_module import contains_any_call_fn_target_op
     from executorch.exir.pass_base import _ExportPassBase
     from torch.export import ExportedProgram
-    from torch.fx import GraphModule
 
-    traces, codeless = _Traces(_ExportPassBase.call), _CodelessModules(GraphModule.recompile)
+    traces = _Traces(_ExportPassBase.call)
     decompose = ExportedProgram.run_decompositions
 
     def call(a_pass: Any, graph_module: Any) -> Any:
         return traces.call(a_pass, graph_module)
-
-    def recompile(graph_module: Any) -> None:
-        codeless.add(graph_module)
 
     def run_decompositions(program: Any, table: Any = None, *more: Any, **options: Any) -> Any:
         functional = table is not None and program.dialect == _FUNCTIONAL
@@ -45,15 +41,12 @@ def quick_lowering() -> Iterator[None]:
             return program
         return decompose(program, table, *more, **options)
 
-    try:
-        with (
-            patch.object(_ExportPassBase, "call", call),
-            patch.object(GraphModule, "recompile", recompile),
-            patch.object(ExportedProgram, "run_decompositions", run_decompositions),
-        ):
-            yield
-    finally:
-        codeless.write()
+    with (
+        late_code(),
+        patch.object(_ExportPassBase, "call", call),
+        patch.object(ExportedProgram, "run_decompositions", run_decompositions),
+    ):
+        yield
 
 
 class _Traces:
@@ -88,39 +81,6 @@ class _Traces:
                 any(getattr(kind, hook) is getattr(one, hook) for one in general) for hook in hooks
             )
         return self._copies[kind]
-
-
-class _CodelessModules:
-    """The graph modules that have no code for their graph yet."""
-
-    def __init__(self, write_code: Any) -> None:
-        self._write_code = write_code
-        self._waiting: WeakSet[Any] = WeakSet()
-
-    def add(self, graph_module: Any) -> None:
-        """Take what `recompile` is called for: its code is written when it is run."""
-        information = getattr(graph_module.graph._codegen, "pytree_info", None)
-        if information is not None:
-            graph_module._in_spec, graph_module._out_spec = information.in_spec, information.out_spec
-        graph_module._code = ""  # its text is printed into debug messages that nobody reads
-        type(graph_module).forward = self._forward()
-        self._waiting.add(graph_module)
-
-    def write(self) -> None:
-        """Write the code of all that still wait."""
-        for graph_module in list(self._waiting):
-            self._write(graph_module)
-
-    def _write(self, graph_module: Any) -> None:
-        self._waiting.discard(graph_module)
-        self._write_code(graph_module)
-
-    def _forward(self) -> Any:
-        def forward(graph_module: Any, *arguments: Any, **named: Any) -> Any:
-            self._write(graph_module)
-            return graph_module(*arguments, **named)
-
-        return forward
 
 
 def _content(graph: Any) -> list[tuple[Any, ...]]:

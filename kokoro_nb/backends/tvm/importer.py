@@ -6,6 +6,7 @@ from weakref import WeakKeyDictionary
 
 from kokoro_nb.backends.called_operators import arguments_by_name, calling_module, calls
 from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.late_code import late_code
 from kokoro_nb.backends.signature import dtype_name
 from kokoro_nb.backends.tvm.calls import GraphCall
 from kokoro_nb.backends.tvm.tvm_converters import CONVERTERS, FOR_PROCESSORS
@@ -63,7 +64,8 @@ def decomposed(program: Any, host: bool = True) -> Any:
         table.update(get_decompositions([aten.elu, aten.celu, aten.hardtanh]))
         if keeps_lstms:
             del table[aten.lstm.input]
-        made[keeps_lstms] = program.run_decompositions(table)
+        with late_code():
+            made[keeps_lstms] = program.run_decompositions(table)
     return made[keeps_lstms]
 
 

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from kokoro_nb.backends.tvm.quick_folding import quick_folding
+
 
 def passes(target: Any, fused: bool = True, scheduled: bool = True, listing: Any = None) -> list[Any]:
     """Return the passes that take a Relax module, as `importer.relax_module` makes it, to the virtual machine.
@@ -80,7 +82,8 @@ def compiled(module: Any, target: Any, fused: bool = True, scheduled: bool = Tru
     import tvm
 
     with target:
-        lowered = tvm.transform.Sequential(passes(target, fused, scheduled, listing))(module)
+        with quick_folding():
+            lowered = tvm.transform.Sequential(passes(target, fused, scheduled, listing))(module)
         return tvm.relax.build(lowered, target, relax_pipeline=None)
 
 
