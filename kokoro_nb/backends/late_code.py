@@ -75,7 +75,7 @@ def _placeholders(graph: Any) -> list[str]:
 
 def _signature(names: list[str]) -> inspect.Signature:
     """Return the signature of a method with these parameters, of which ``*`` and ``**`` mark the variadic ones."""
-    kinds = {"": inspect.Parameter.POSITIONAL_OR_KEYWORD}
-    kinds |= {"*": inspect.Parameter.VAR_POSITIONAL, "**": inspect.Parameter.VAR_KEYWORD}
+    one = inspect.Parameter
+    kinds = {"": one.POSITIONAL_OR_KEYWORD, "*": one.VAR_POSITIONAL, "**": one.VAR_KEYWORD}
     given = [inspect.Parameter(name.lstrip("*"), kinds[name[: -len(name.lstrip("*"))]]) for name in names]
     return inspect.Signature([inspect.Parameter("graph_module", kinds[""]), *given])

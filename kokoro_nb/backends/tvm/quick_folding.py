@@ -33,7 +33,8 @@ def _compiled_once(compiled: Any) -> Any:
     known: dict[tuple[Any, str], Any] = {}
 
     def compiled_once(function: Any, target: Any = None) -> Any:
-        key = StructuralKey(function), str(target)  # equal where the loops are, whatever their variables are called
+        # equal where the loops are, whatever their variables are called
+        key = StructuralKey(function), str(target)  # type: ignore[call-arg]
         if key not in known:
             known[key] = compiled(function, target)
         return known[key]
