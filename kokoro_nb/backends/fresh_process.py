@@ -104,16 +104,25 @@ def ask(module: str, folder: Path, request: Mapping[str, Any], arrays: Mapping[s
     RuntimeError
         If the process, which `did` something, fails; with what it printed.
     """
-    (folder / REQUEST).write_text(json.dumps(request), encoding="utf-8")
-    np.savez(folder / INPUTS, *arrays.values())
-    command = [sys.executable, "-P", "-m", module, str(folder)]
-    # the same copy of this package, whether it is installed or not
-    found = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**os.environ, "PYTHONPATH": found}
+    write_request(folder, request, arrays)
+    command, environment = module_command(module, folder)
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"The process that {did} ended with {done.returncode}: {done.stderr.strip()}")
     return json.loads((folder / ANSWER).read_text(encoding="utf-8"))
+
+
+def write_request(folder: Path, request: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    """Write a request and its inputs into `folder`."""
+    (folder / REQUEST).write_text(json.dumps(request), encoding="utf-8")
+    np.savez(folder / INPUTS, *arrays.values())
+
+
+def module_command(module: str, folder: Path) -> tuple[list[str], dict[str, str]]:
+    """Return the command and the environment of a new Python process that runs `module` on what is in `folder`."""
+    # the same copy of this package, whether it is installed or not
+    found = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return [sys.executable, "-P", "-m", module, str(folder)], {**os.environ, "PYTHONPATH": found}
 
 
 def read_request(folder: Path) -> Any:

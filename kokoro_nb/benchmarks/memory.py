@@ -7,7 +7,7 @@ Run as ``python -m kokoro_nb.benchmarks.memory FOLDER`` it is that process: it r
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.backends.base import Artifact
-from kokoro_nb.backends.fresh_process import ANSWER, ask, read_inputs, read_request, request_for
-from kokoro_nb.backends.signature import Arrays, checked
+from kokoro_nb.backends.fresh_process import ANSWER, ask, read_request
+from kokoro_nb.backends.signature import Arrays
+from kokoro_nb.benchmarks.requested_calls import request_of, requested_call, save_module
 
-PROGRAM = "program.pt"
 CALLS = 2
 _STATUS = Path("/proc/self/status")
 _RUNTIMES = (
@@ -69,13 +69,8 @@ def of_artifact(artifact: Artifact, inputs: Arrays) -> Memory:
     RuntimeError
         If the process fails; with what it printed.
     """
-    about = request_for(artifact)
-    arrays = checked(inputs, artifact.inputs)
-    if artifact.path is not None:
-        return _measured({"kind": "artefact", "path": str(artifact.path.resolve()), **about}, arrays)
-    program = artifact.program
-    more = {"declared": program.declared, "patches": program.patches, "double": program.double}
-    return _measured({"kind": "eager", **about, **more}, arrays, program.module)
+    request, arrays, module = request_of(artifact, inputs)
+    return _measured(request, arrays, module)
 
 
 def of_speaking(text: str, folder: str | Path | None, weights: str = "", seed: int = 0) -> Memory:
@@ -88,10 +83,7 @@ def of_speaking(text: str, folder: str | Path | None, weights: str = "", seed: i
 def _measured(request: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None, module: Any = None) -> Memory:
     with tempfile.TemporaryDirectory() as room:
         folder = Path(room)
-        if module is not None:
-            import torch
-
-            torch.save(module, folder / PROGRAM)
+        save_module(module, folder)
         return Memory(**ask(__name__, folder, request, arrays or {}, "was measured"))
 
 
@@ -127,59 +119,13 @@ def _serve(folder: Path) -> None:
     for module in next(modules for prefix, modules in _RUNTIMES if request["backend"].startswith(prefix)):
         import_module(module)
     marks.append(peak())
-    call = _KINDS[request["kind"]](request, folder)
+    call = requested_call(request, folder)
     marks.append(peak())
     for _ in range(CALLS):
         call()
     imported, loaded, run = (mark - marks[0] for mark in (*marks[1:], peak()))
     (folder / ANSWER).write_text(json.dumps(asdict(Memory(imported, loaded, run, peak()))), encoding="utf-8")
 
-
-def _artefact(request: Mapping[str, Any], folder: Path) -> Callable[[], Any]:
-    from kokoro_nb.backends import backend
-
-    specs, inputs = read_inputs(request, folder)
-    artifact = Artifact(request["backend"], Path(request["path"]), specs, tuple(request["outputs"]))
-    program = backend(request["backend"]).load(artifact)
-    return lambda: program.run(inputs)
-
-
-def _eager(request: Mapping[str, Any], folder: Path) -> Callable[[], Any]:
-    import torch
-
-    from kokoro_nb.backends.base import quietly
-    from kokoro_nb.backends.eager import EagerProgram
-
-    if request["patches"]:
-        import kokoro_nb.models.patches  # noqa: F401
-    with quietly():
-        module = torch.load(folder / PROGRAM, weights_only=False, mmap=True)  # written by `_measured` a moment ago
-    (specs, inputs), declared = read_inputs(request, folder), request["declared"]
-    program = EagerProgram(module, specs, declared and tuple(declared), tuple(request["patches"]), request["double"])
-    return lambda: program.run(inputs)
-
-
-def _stages(request: Mapping[str, Any], _folder: Path) -> Callable[[], Any]:
-    from kokoro_nb.delivery.pipeline import TwoStages
-
-    speaker = TwoStages(request["folder"])
-    return lambda: speaker.speak(request["text"])
-
-
-def _model(request: Mapping[str, Any], _folder: Path) -> Callable[[], Any]:
-    from kokoro_nb.benchmarks.subjects import eager_speaker
-    from kokoro_nb.models.kokoro import load_model
-
-    speak = eager_speaker(load_model(request["weights"], request["seed"]))
-    return lambda: speak(request["text"])
-
-
-_KINDS: Mapping[str, Callable[[Mapping[str, Any], Path], Callable[[], Any]]] = {
-    "artefact": _artefact,
-    "eager": _eager,
-    "stages": _stages,
-    "model": _model,
-}
 
 if __name__ == "__main__":
     _serve(Path(sys.argv[1]))

@@ -15,6 +15,7 @@ from kokoro_nb.benchmarks import (
     inspection_cost,
     omissions,
     quantisation,
+    sessions,
 )
 from kokoro_nb.benchmarks import text_to_audio as speech
 from kokoro_nb.benchmarks.interleaved import LIMIT
@@ -70,6 +71,8 @@ class BenchmarkOptions:
         How many are transcribed in each precision.
     tokens : int
         Room of the first of the two stages.
+    sessions : sequence of int
+        How many at once.
     modules : sequence of str
         Whose imports are timed.
     folder : path, optional
@@ -86,6 +89,7 @@ class BenchmarkOptions:
     seed: int = 0
     phrases: int = COUNT
     tokens: int = TOKENS
+    sessions: Sequence[int] = sessions.COUNTS
     modules: Sequence[str] = MODULES
     folder: str | Path | None = field(default=None, compare=False)
     recorded: str | Path = field(default="outputs", compare=False)
@@ -190,6 +194,15 @@ def _trace_overhead(kokoro: Kokoro, options: BenchmarkOptions) -> Iterator[Bench
     yield BenchmarkTable("Overhead of a trace of every operator", rows)
 
 
+def _sessions(kokoro: Kokoro, options: BenchmarkOptions) -> Iterator[BenchmarkTable]:
+    length, names = options.lengths[0], options.backends or sessions.BACKENDS
+    about = options.sessions, options.rounds, options.seed, options.folder
+    rows, skipped = sessions.measure(kokoro, length, names, *about)
+    yield BenchmarkTable(
+        f"Decoder from har, {length:g} s, in several sessions at once", [row.as_dict() for row in rows], skipped
+    )
+
+
 def _localisation_cost(_kokoro: Kokoro, options: BenchmarkOptions) -> Iterator[BenchmarkTable]:
     for name in options.backends or QUICK:
         yield BenchmarkTable(
@@ -233,6 +246,7 @@ _RUNNERS: Mapping[str, Callable[[Kokoro, BenchmarkOptions], Iterator[BenchmarkTa
         "quantisation": _quantisation,
         "word-error-rate": _word_error_rate,
         "trace-overhead": _trace_overhead,
+        "sessions": _sessions,
         "localisation-cost": _localisation_cost,
         "inspection": _inspection,
         "notebooks": _notebooks,

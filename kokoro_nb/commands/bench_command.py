@@ -33,6 +33,8 @@ def add(commands: Any) -> None:
     bench.add_argument("--limit", type=float, default=60.0, help="seconds for one program in all (default: 60)")
     bench.add_argument("--phrases", type=int, default=50, metavar="N", help="of word-error-rate (default: 50, all)")
     bench.add_argument("--tokens", type=int, default=256, metavar="N", help="room of the first stage (default: 256)")
+    sessions = "at once, of sessions (default: 1 2 4)"
+    bench.add_argument("--sessions", type=int, nargs="+", default=[1, 2, 4], metavar="N", help=sessions)
     bench.add_argument("--seed", type=int, default=0, help="of random weights and of the noise (default: 0)")
     bench.add_argument("--against", type=Path, metavar="FILE", help="compare with a stored result")
     out = "folder of results (default: the project's outputs/bench)"
@@ -50,7 +52,7 @@ def _bench(arguments: argparse.Namespace) -> int:
     from kokoro_nb.reporting.versions import commit, outputs_folder, project_folder, versions
 
     reference = stored_results.load(arguments.against) if arguments.against else None
-    names = ("weights", "backends", "rounds", "limit", "seed", "phrases", "tokens")
+    names = ("weights", "backends", "rounds", "limit", "seed", "phrases", "tokens", "sessions")
     options = {name: getattr(arguments, name) for name in names}
     recorded = outputs_folder()
     measured = BenchmarkOptions(lengths=arguments.seconds, modules=IMPORTED, recorded=recorded, **options)

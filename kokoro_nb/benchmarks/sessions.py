@@ -1,0 +1,248 @@
+"""Several sessions at once, as a server has them: in one process, and each in a process of its own.
+
+Run as ``python -m kokoro_nb.benchmarks.sessions FOLDER`` it is one of those processes: it answers the request in that
+folder line by line, each answer to one line that it reads.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from kokoro_nb.backends.base import Artifact
+from kokoro_nb.backends.fresh_process import module_command, read_request, write_request
+from kokoro_nb.backends.signature import Arrays
+from kokoro_nb.benchmarks.interleaved import Spread, ratio, spread
+from kokoro_nb.benchmarks.machine import cores
+from kokoro_nb.benchmarks.requested_calls import request_of, requested_call, save_module
+from kokoro_nb.benchmarks.subjects import (
+    BASE,
+    ROUNDS,
+    decoder_inputs,
+    eager_artifact,
+    export_to,
+    exported_decoder,
+    frames_of,
+    made_of,
+)
+from kokoro_nb.errors import InputError
+from kokoro_nb.models import stages
+from kokoro_nb.models.kokoro import Kokoro
+
+COUNTS = (1, 2, 4)
+BACKENDS = ("onnxruntime", "executorch-xnnpack", "tvm")
+CALLS = 3  # of each session in a round
+TOGETHER, APART = "one process", "a process each"
+
+
+@dataclass(frozen=True)
+class SessionsRow:
+    """A number of sessions, and what they computed together.
+
+    Attributes
+    ----------
+    program : str
+        Backend of the decoder.
+    sessions : int
+    place : str
+        `TOGETHER` or `APART`.
+    threads : int
+        That each session may compute on, where the runtime can be told.
+    throughput : Spread
+        Seconds of audio per second, all sessions together: median and quartiles of the rounds.
+    gain : Spread
+        Times the throughput of one session on all cores, in the same round.
+    memory : float
+        Of all processes together, MB; what they share counts once (proportional set size).
+    """
+
+    program: str
+    sessions: int
+    place: str
+    threads: int
+    throughput: Spread
+    gain: Spread
+    memory: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row of a table, with units in its keys."""
+        row = {"program": self.program, "sessions": self.sessions, "in": self.place, "threads each": self.threads}
+        row |= {"audio per second (s)": self.throughput.median, "x one session": self.gain.median}
+        row |= {"from": self.gain.low, "to": self.gain.high, "rounds": self.gain.rounds}
+        return {**row, "memory (MB)": self.memory, "memory per session (MB)": self.memory / self.sessions}
+
+
+def measure(
+    kokoro: Kokoro,
+    length: float,
+    backends: Sequence[str] = BACKENDS,
+    counts: Sequence[int] = COUNTS,
+    rounds: int = ROUNDS,
+    seed: int = 0,
+    folder: str | Path | None = None,
+) -> tuple[tuple[SessionsRow, ...], dict[str, str]]:
+    """Measure the decoder from `har` in several sessions at once, eager first.
+
+    Each session has loaded the program for itself, and computes `CALLS` times; all begin together. The cores are shared
+    out: two sessions on two cores have a thread each. In each round all numbers of sessions of a program take their
+    turn, each in new processes.
+
+    Parameters
+    ----------
+    kokoro, length, backends, rounds, seed, folder
+        See `decoders.measure`.
+    counts : sequence of int
+        Numbers of sessions; one session on all cores is measured in any case.
+
+    Returns
+    -------
+    tuple of SessionsRow, dict
+        And backend -> why it is not among them.
+
+    Raises
+    ------
+    InputError
+        If the length or a number is no good, or this system does not say what memory processes share.
+    RuntimeError
+        If a process fails; with what it printed.
+    """
+    if not counts or min(counts) < 1:
+        raise InputError(f"{[*counts]} are no numbers of sessions; give 1 or more of them.")
+    inputs = decoder_inputs(kokoro, frames_of(length), seed)
+    exported = exported_decoder(kokoro, inputs)
+    made, skipped = made_of(backends, lambda name: export_to(name, exported, inputs, folder), {}, length, 0.0)
+    programs = {BASE: eager_artifact(stages.FromHarStage(kokoro.model.decoder), inputs), **made}
+    rows = [row for name, one in programs.items() for row in _rows(name, one, inputs, length, sorted(counts), rounds)]
+    return tuple(rows), skipped
+
+
+def _rows(
+    name: str, artifact: Artifact, inputs: Arrays, length: float, counts: Sequence[int], rounds: int
+) -> Iterator[SessionsRow]:
+    ways = {(1, TOGETHER): (1, 1)}  # sessions, place -> processes, sessions in each
+    ways |= {(count, place): ways_of(count)[place] for count in counts if count > 1 for place in (TOGETHER, APART)}
+    times: dict[tuple[int, str], list[float]] = {way: [] for way in ways}
+    memory: dict[tuple[int, str], list[float]] = {way: [] for way in ways}
+    for _ in range(rounds):
+        for way, (processes, each) in ways.items():
+            seconds, most = _round(artifact, inputs, processes, each)
+            times[way].append(seconds / (way[0] * CALLS * length))
+            memory[way].append(most)
+    for (count, place), found in times.items():
+        throughput, gain = spread([1 / one for one in found]), ratio(times[1, TOGETHER], found)
+        yield SessionsRow(name, count, place, _threads(count), throughput, gain, spread(memory[count, place]).median)
+
+
+def ways_of(count: int) -> dict[str, tuple[int, int]]:
+    """Return how many processes there are, and sessions in each, by where `count` sessions are."""
+    return {TOGETHER: (1, count), APART: (count, 1)}
+
+
+def _threads(sessions: int) -> int:
+    return max(1, cores() // sessions)
+
+
+def _round(artifact: Artifact, inputs: Arrays, processes: int, each: int) -> tuple[float, float]:
+    """Return the seconds from the first call of all sessions to the end of the last, and the memory that they hold."""
+    request, arrays, module = request_of(artifact, inputs)
+    request |= {"threads": _threads(processes * each), "sessions": each}
+    with tempfile.TemporaryDirectory() as room, ExitStack() as stack:
+        folder = Path(room)
+        save_module(module, folder)
+        write_request(folder, request, arrays)
+        workers = [stack.enter_context(_worker(folder, request["threads"])) for _ in range(processes)]
+        for word in ("load", "call"):
+            for worker in workers:
+                worker.say(word)
+            answers = [worker.answer() for worker in workers]
+        memory = sum(worker.asked("memory") for worker in workers)
+    return max(end for _, end in answers) - min(start for start, _ in answers), memory
+
+
+@dataclass(frozen=True)
+class _Worker:
+    process: subprocess.Popen[str]
+    said: IO[str]  # what it prints beside its answers
+
+    def say(self, word: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{word}\n")
+        self.process.stdin.flush()
+
+    def answer(self) -> Any:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            self.process.wait()
+            self.said.seek(0)
+            raise RuntimeError(
+                f"A process with sessions ended with {self.process.returncode}: {self.said.read().strip()}"
+            )
+        return json.loads(line)
+
+    def asked(self, word: str) -> Any:
+        self.say(word)
+        return self.answer()
+
+
+@contextmanager
+def _worker(folder: Path, threads: int) -> Iterator[_Worker]:
+    command, environment = module_command(__name__, folder)
+    environment |= {"OMP_NUM_THREADS": str(threads), "TVM_NUM_THREADS": str(threads)}
+    pipe = subprocess.PIPE
+    with tempfile.TemporaryFile("w+", errors="replace") as said:
+        process = subprocess.Popen(command, text=True, env=environment, stdin=pipe, stdout=pipe, stderr=said)
+        with process:
+            try:
+                yield _Worker(process, said)
+            finally:
+                process.kill()
+
+
+def _serve(folder: Path) -> None:
+    """Answer line by line until there are no more."""
+    # what libraries print is no answer
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    request, calls = read_request(folder), []
+    pool = ThreadPoolExecutor(request["sessions"])
+    for line in sys.stdin:
+        match line.strip():
+            case "load":
+                calls = [requested_call(request, folder) for _ in range(request["sessions"])]
+                for call in calls:
+                    call()
+                answer: Any = True
+            case "call":
+                spans = [*pool.map(_span, calls)]
+                answer = min(start for start, _ in spans), max(end for _, end in spans)
+            case "memory":
+                answer = _memory()
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+def _span(call: Any) -> tuple[float, float]:
+    """Call a session and return when that began and ended, on a clock that all processes share."""
+    start = time.clock_gettime(time.CLOCK_MONOTONIC)
+    for _ in range(CALLS):
+        call()
+    return start, time.clock_gettime(time.CLOCK_MONOTONIC)
+
+
+def _memory() -> float:
+    """Return this process's proportional set size, MB: see proc(5), ``smaps_rollup``."""
+    import psutil
+
+    return float(psutil.Process().memory_full_info().pss) / 1e6
+
+
+if __name__ == "__main__":
+    _serve(Path(sys.argv[1]))
