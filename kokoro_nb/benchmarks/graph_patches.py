@@ -10,11 +10,13 @@ from kokoro_nb.backends.base import Artifact, quietly
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.benchmarks.interleaved import LIMIT, RATIO, TimedProgram, in_turn, ratio, spread
 from kokoro_nb.benchmarks.memory import of_artifact
+from kokoro_nb.benchmarks.omissions import DISTANCE
 from kokoro_nb.benchmarks.subjects import BASE, ROUNDS, decoder_inputs, eager_artifact, export_to, frames_of
 from kokoro_nb.errors import InputError
+from kokoro_nb.listening.spectrum import log_spectral_distance
 from kokoro_nb.models import stages
 from kokoro_nb.models.kokoro import Kokoro
-from kokoro_nb.models.patches import EXPORT_PATCHES, FAST_PATCHES, patched
+from kokoro_nb.models.patches import BFLOAT16, EXPORT_PATCHES, FAST_PATCHES, patched
 from kokoro_nb.traces.parity import compare
 
 CHANGES: tuple[tuple[str, ...], ...] = (
@@ -23,7 +25,13 @@ CHANGES: tuple[tuple[str, ...], ...] = (
     ("+plane_mean", "+sliced_style"),
     ("+im2col",),
     tuple(f"+{name}" for name in FAST_PATCHES),
+    (f"+{BFLOAT16}",),
 )
+WITHOUT_BFLOAT16 = {
+    "onnxruntime": "ONNX Runtime has no convolution in bfloat16 for processors, and refuses the file.",
+    "executorch-xnnpack": "XNNPACK takes no convolution in bfloat16, and ExecuTorch's portable kernels are slow.",
+    "tvm": "TVM's importer gives a convolution in bfloat16 the dtype float32.",
+}
 BACKENDS = ("onnxruntime", "executorch-xnnpack", "aot-inductor")
 UNCHANGED = "as exported"
 
@@ -58,8 +66,9 @@ def measure(
     Returns
     -------
     tuple of TimedProgram, dict
-        Backend by backend, each program as a multiple of the same backend's without a change; and program -> why it is
-        not among them.
+        Backend by backend, each program as a multiple of the same backend's without a change, with its log-spectral
+        distance from eager (below 1 dB is called transparent, Paliwal and Atal, 1993); and program -> why it is not
+        among them.
 
     Raises
     ------
@@ -77,7 +86,8 @@ def measure(
         for name in backends:
             if change and (name, "") not in made:
                 continue
-            one = export_to(name, exported, inputs, folder)
+            lacking = WITHOUT_BFLOAT16.get(name) if f"+{BFLOAT16}" in change else None
+            one = lacking or export_to(name, exported, inputs, folder)
             if isinstance(one, str):
                 skipped[f"{name} {' '.join(change)}".strip()] = one
             else:
@@ -93,7 +103,9 @@ def measure(
         figures: dict[str, Any] = {RATIO + BASE: ratio(took, times[BASE]).median, "size (MB)": artifact.size / 1e6}
         if with_memory:
             figures["memory run (MB)"] = of_artifact(artifact, inputs).run
-        error = compare(audio, programs[name, change].run(inputs)["output"]).of_peak
+        found = programs[name, change].run(inputs)["output"]
+        figures[DISTANCE] = log_spectral_distance(audio[0], found[0])
+        error = compare(audio, found).of_peak
         compared = spread(took), ratio(took, times[f"{name} "]), error, UNCHANGED
         rows.append(TimedProgram(f"{name} {change or UNCHANGED}", length, *compared, figures))
     return tuple(rows), skipped

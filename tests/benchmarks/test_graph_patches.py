@@ -4,15 +4,16 @@ import pytest
 
 from kokoro_nb.benchmarks import graph_patches as changes
 from kokoro_nb.benchmarks.graph_patches import UNCHANGED
+from kokoro_nb.benchmarks.omissions import DISTANCE
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.patches import EXPORT_PATCHES
+from kokoro_nb.models.patches import BFLOAT16, EXPORT_PATCHES
 
-LENGTH = 0.2
+LENGTH, ROUNDED = 0.2, f"+{BFLOAT16}"
 
 
 @pytest.fixture(scope="module")
 def measured(narrow, tmp_path_factory):
-    asked = ((), ("-two_pass_norm", "+im2col"))
+    asked = ((), ("-two_pass_norm", "+im2col"), (ROUNDED,))
     folder = tmp_path_factory.mktemp("artefacts")
     names = ["tvm-metal", "eager"]
     return changes.measure(narrow, LENGTH, names, 3, changes=asked, with_memory=False, folder=folder)
@@ -20,15 +21,28 @@ def measured(narrow, tmp_path_factory):
 
 def test_each_change_is_timed_beside_none(measured):
     rows, _ = measured
-    assert [row.program for row in rows] == [f"eager {UNCHANGED}", "eager -two_pass_norm +im2col"]
+    assert [row.program for row in rows] == [f"eager {UNCHANGED}", "eager -two_pass_norm +im2col", f"eager {ROUNDED}"]
     assert (rows[0].ratio.median, rows[0].base) == (1, UNCHANGED)
     assert all(row.ratio.rounds == 3 and row.seconds.median > 0 for row in rows)
 
 
 def test_no_change_makes_it_wrong(measured):
-    rows, _ = measured
+    *rows, rounded = measured[0]
     assert all(0 < row.error < 1e-4 for row in rows)
+    assert all(row.figures[DISTANCE] < 0.01 for row in rows)
     assert len({row.error for row in rows}) == 2  # they are two programs
+    assert rounded.error > 1e-4
+    assert 0.01 < rounded.figures[DISTANCE] < 1.0
+
+
+def test_a_backend_without_bfloat16_is_skipped_with_its_reason(narrow, tmp_path):
+    pytest.importorskip("onnxruntime")
+    asked = ((), (ROUNDED,))
+    rows, skipped = changes.measure(
+        narrow, LENGTH, ["onnxruntime"], 1, changes=asked, with_memory=False, folder=tmp_path
+    )
+    assert [row.program for row in rows] == [f"onnxruntime {UNCHANGED}"]
+    assert skipped == {f"onnxruntime {ROUNDED}": changes.WITHOUT_BFLOAT16["onnxruntime"]}
 
 
 def test_what_is_not_here_says_why_once(measured):

@@ -54,12 +54,12 @@ def norm(self: nn.InstanceNorm1d, x: Tensor) -> Tensor:
 
 def convolution(self: nn.Conv1d, x: Tensor) -> Tensor:
     """Stand in for `Conv1d.forward`."""
-    return _originals[nn.Conv1d](self, _cut(self, x))
+    return _originals[nn.Conv1d](self, readable(self, x))
 
 
 def transposed(self: nn.ConvTranspose1d, x: Tensor, output_size: list[int] | None = None) -> Tensor:
     """Stand in for `ConvTranspose1d.forward`."""
-    return _originals[nn.ConvTranspose1d](self, _cut(self, x), output_size)
+    return _originals[nn.ConvTranspose1d](self, readable(self, x), output_size)
 
 
 def lstm(self: nn.LSTM, x: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
@@ -76,8 +76,8 @@ def lstm(self: nn.LSTM, x: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
     return torch.cat([there, back], dim=2), None
 
 
-def _cut(layer: nn.Conv1d | nn.ConvTranspose1d, x: Tensor) -> Tensor:
-    """Return what `layer` may read of `x`."""
+def readable(layer: nn.Conv1d | nn.ConvTranspose1d, x: Tensor) -> Tensor:
+    """Return what a convolution may read of `x`, which is zeros elsewhere."""
     valid = _given.get()
     if valid is None or layer.kernel_size == (1,):  # it reads no neighbours
         return x

@@ -16,7 +16,7 @@ from kokoro_nb.listening.spectrum import log_spectral_distance
 from kokoro_nb.listening.waveform import rms, rms_ratio_db
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.decoding import decode
-from kokoro_nb.models.patches import PATCHES
+from kokoro_nb.models.patches import BFLOAT16, PATCHES
 from kokoro_nb.traces.parity import Parity, compare
 
 HEARD = 1.0  # dB: the least difference in level that is heard
@@ -28,8 +28,9 @@ LEVELS: Mapping[str, float] = {
     "custom_stft": INVERSE,
     "exact_istft": HEARD,
     "sqrt_epsilon": INVERSE,  # stands on custom_stft; what it adds itself is in the spectrum
+    BFLOAT16: HEARD,
 }
-SPECTRA: Mapping[str, float] = {"sqrt_epsilon": TRANSPARENT}
+SPECTRA: Mapping[str, float] = {"sqrt_epsilon": TRANSPARENT, BFLOAT16: TRANSPARENT}
 
 
 @dataclass(frozen=True)

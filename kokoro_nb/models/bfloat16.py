@@ -1,0 +1,77 @@
+"""Convolutions of the decoder in bfloat16, summed in float32 by processors that can, all else as it was.
+
+Their inputs and weights are rounded to 8 bits, and their results once more; what is left in float32 is what a rounding
+is heard in: the source with its phase, the STFT and its inverse, norms, Snake, and what predicts durations and pitch.
+"""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from kokoro.istftnet import Decoder
+from torch import Tensor, nn
+
+from kokoro_nb.models.padding.layers import readable
+
+ROUNDED = torch.bfloat16
+
+
+class Bfloat16Conv1d(nn.Conv1d):
+    """An `nn.Conv1d` that multiplies in bfloat16; the bias is added in the precision of the input."""
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """Return what `nn.Conv1d` would, rounded: (batch, channels in, frames) -> (batch, channels out, frames out)."""
+        product = super()._conv_forward(input.to(ROUNDED), weight.to(ROUNDED), None)
+        return _biased(product, input, bias)
+
+
+class Bfloat16ConvTranspose1d(nn.ConvTranspose1d):
+    """An `nn.ConvTranspose1d` that multiplies in bfloat16; the bias is added in the precision of the input."""
+
+    def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
+        """Return what `nn.ConvTranspose1d` would, rounded; an output size cannot be asked for.
+
+        Raises
+        ------
+        NotImplementedError
+            If one is.
+        """
+        if output_size is not None:
+            raise NotImplementedError("A convolution in bfloat16 takes no output size; Kokoro's decoder gives none.")
+        product = F.conv_transpose1d(
+            readable(self, input).to(ROUNDED),
+            self.weight.to(ROUNDED),
+            None,
+            self.stride,
+            self.padding,  # type: ignore[arg-type]  # no text, which is for nn.Conv1d alone
+            self.output_padding,
+            self.groups,
+            self.dilation,
+        )
+        return _biased(product, input, self.bias)
+
+
+_IN_BFLOAT16 = {nn.Conv1d: Bfloat16Conv1d, nn.ConvTranspose1d: Bfloat16ConvTranspose1d}
+
+
+def install(model: nn.Module) -> Callable[[], None]:
+    """Have every convolution in the decoders of `model` multiply in bfloat16; return what puts them back.
+
+    The modules stay the same ones, so that hooks on them and what computes their weights stay too.
+    """
+    decoders = [module for module in model.modules() if isinstance(module, Decoder)]
+    inside = {id(module): module for decoder in decoders for module in decoder.modules()}
+    changed = [(module, type(module)) for module in inside.values() if type(module) in _IN_BFLOAT16]
+    for module, own in changed:
+        module.__class__ = _IN_BFLOAT16[own]
+
+    def undo() -> None:
+        for module, own in changed:
+            module.__class__ = own
+
+    return undo
+
+
+def _biased(product: Tensor, input: Tensor, bias: Tensor | None) -> Tensor:
+    product = product.to(input.dtype)
+    return product if bias is None else product + bias[:, None]
