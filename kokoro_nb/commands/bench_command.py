@@ -34,7 +34,7 @@ def add(commands: Any) -> None:
     bench.add_argument("--phrases", type=int, default=50, metavar="N", help="of word-error-rate (default: 50, all)")
     bench.add_argument("--tokens", type=int, default=256, metavar="N", help="room of the first stage (default: 256)")
     sessions = "at once, of sessions (default: 1 2 4)"
-    bench.add_argument("--sessions", type=int, nargs="+", default=[1, 2, 4], metavar="N", help=sessions)
+    bench.add_argument("--sessions", type=int, nargs="+", default=(1, 2, 4), metavar="N", help=sessions)
     bench.add_argument("--seed", type=int, default=0, help="of random weights and of the noise (default: 0)")
     bench.add_argument("--against", type=Path, metavar="FILE", help="compare with a stored result")
     out = "folder of results (default: the project's outputs/bench)"
