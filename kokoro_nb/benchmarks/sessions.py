@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+
 from kokoro_nb.backends.base import Artifact
 from kokoro_nb.backends.fresh_process import module_command, read_request, write_request
 from kokoro_nb.backends.signature import Arrays
@@ -114,7 +116,7 @@ def measure(
     RuntimeError
         If a process fails; with what it printed.
     """
-    if not counts or min(counts) < 1:
+    if not counts or any(count < 1 for count in counts):
         raise InputError(f"{[*counts]} are no numbers of sessions; give 1 or more of them.")
     inputs = decoder_inputs(kokoro, frames_of(length), seed)
     exported = exported_decoder(kokoro, inputs)
@@ -164,7 +166,8 @@ def _round(artifact: Artifact, inputs: Arrays, processes: int, each: int) -> tup
                 worker.say(word)
             answers = [worker.answer() for worker in workers]
         memory = sum(worker.asked("memory") for worker in workers)
-    return max(end for _, end in answers) - min(start for start, _ in answers), memory
+    starts, ends = zip(*answers, strict=True)
+    return float(np.max(ends) - np.min(starts)), memory
 
 
 @dataclass(frozen=True)
@@ -222,8 +225,8 @@ def _serve(folder: Path) -> None:
                     call()
                 answer: Any = True
             case "call":
-                spans = [*pool.map(_span, calls)]
-                answer = min(start for start, _ in spans), max(end for _, end in spans)
+                starts, ends = zip(*pool.map(_span, calls), strict=True)
+                answer = float(np.min(starts)), float(np.max(ends))
             case "memory":
                 answer = _memory()
         print(json.dumps(answer), file=answers, flush=True)
