@@ -1,17 +1,9 @@
-"""Several sessions at once, as a server has them: in one process, and each in a process of its own.
-
-Run as ``python -m kokoro_nb.benchmarks.sessions FOLDER`` it is one of those processes: it answers the request in that
-folder line by line, each answer to one line that it reads.
-"""
+"""Several sessions at once, as a server has them: in one process, and each in a process of its own."""
 
 import json
-import os
 import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +12,13 @@ from typing import IO, Any
 import numpy as np
 
 from kokoro_nb.backends.base import Artifact
-from kokoro_nb.backends.fresh_process import module_command, read_request, write_request
+from kokoro_nb.backends.fresh_process import module_command, write_request
 from kokoro_nb.backends.signature import Arrays
+from kokoro_nb.benchmarks import session_process
 from kokoro_nb.benchmarks.interleaved import Spread, ratio, spread
 from kokoro_nb.benchmarks.machine import cores
-from kokoro_nb.benchmarks.requested_calls import request_of, requested_call, save_module
+from kokoro_nb.benchmarks.requested_calls import request_of, save_module
+from kokoro_nb.benchmarks.session_process import CALLS
 from kokoro_nb.benchmarks.subjects import (
     BASE,
     ROUNDS,
@@ -41,7 +35,6 @@ from kokoro_nb.models.kokoro import Kokoro
 
 COUNTS = (1, 2, 4)
 BACKENDS = ("onnxruntime", "executorch-xnnpack", "tvm")
-CALLS = 3  # of each session in a round
 TOGETHER, APART = "one process", "a process each"
 
 
@@ -198,7 +191,7 @@ class _Worker:
 
 @contextmanager
 def _worker(folder: Path, threads: int) -> Iterator[_Worker]:
-    command, environment = module_command(__name__, folder)
+    command, environment = module_command(session_process.__name__, folder)
     environment |= {"OMP_NUM_THREADS": str(threads), "TVM_NUM_THREADS": str(threads)}
     pipe = subprocess.PIPE
     with tempfile.TemporaryFile("w+", errors="replace") as said:
@@ -208,44 +201,3 @@ def _worker(folder: Path, threads: int) -> Iterator[_Worker]:
                 yield _Worker(process, said)
             finally:
                 process.kill()
-
-
-def _serve(folder: Path) -> None:
-    """Answer line by line until there are no more."""
-    # what libraries print is no answer
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    request, calls = read_request(folder), []
-    pool = ThreadPoolExecutor(request["sessions"])
-    for line in sys.stdin:
-        match line.strip():
-            case "load":
-                calls = [requested_call(request, folder) for _ in range(request["sessions"])]
-                for call in calls:
-                    call()
-                answer: Any = True
-            case "call":
-                starts, ends = zip(*pool.map(_span, calls), strict=True)
-                answer = float(np.min(starts)), float(np.max(ends))
-            case "memory":
-                answer = _memory()
-        print(json.dumps(answer), file=answers, flush=True)
-
-
-def _span(call: Any) -> tuple[float, float]:
-    """Call a session and return when that began and ended, on a clock that all processes share."""
-    start = time.clock_gettime(time.CLOCK_MONOTONIC)
-    for _ in range(CALLS):
-        call()
-    return start, time.clock_gettime(time.CLOCK_MONOTONIC)
-
-
-def _memory() -> float:
-    """Return this process's proportional set size, MB: see proc(5), ``smaps_rollup``."""
-    import psutil
-
-    return float(psutil.Process().memory_full_info().pss) / 1e6
-
-
-if __name__ == "__main__":
-    _serve(Path(sys.argv[1]))

@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from kokoro_nb.benchmarks import sessions
+from kokoro_nb.benchmarks import session_process, sessions
 from kokoro_nb.benchmarks.sessions import APART, TOGETHER, measure
 from kokoro_nb.errors import InputError
 
@@ -12,7 +12,7 @@ def measured(narrow, tmp_path_factory):
     """Return the rows of one and two sessions."""
     pytest.importorskip("onnxruntime")
     folder = tmp_path_factory.mktemp("artefacts")
-    rows, skipped = measure(narrow, 0.1, ("onnxruntime",), counts=(2,), rounds=2, folder=folder)
+    rows, skipped = measure(narrow, 0.1, ("onnxruntime",), counts=(2,), rounds=1, folder=folder)
     assert skipped == {}
     return {(row.program, row.sessions, row.place): row for row in rows}
 
@@ -21,13 +21,13 @@ def test_every_number_is_measured_in_one_process_and_in_several(measured):
     ways = (1, TOGETHER), (2, TOGETHER), (2, APART)
     assert set(measured) == {(name, *way) for name in ("eager", "onnxruntime") for way in ways}
     assert all(row.throughput.low > 0 for row in measured.values())
-    assert all(row.throughput.rounds == 2 for row in measured.values())
+    assert all(row.throughput.rounds == 1 for row in measured.values())
 
 
 def test_one_session_gains_nothing_over_itself(measured):
     for name in ("eager", "onnxruntime"):
         one = measured[name, 1, TOGETHER]
-        assert (one.gain.median, one.gain.low, one.gain.high) == (1.0, 1.0, 1.0)
+        assert one.gain.median == 1.0
 
 
 @pytest.mark.parametrize("name", ["eager", "onnxruntime"])
@@ -49,14 +49,14 @@ def test_all_sessions_compute_at_once(monkeypatch, narrow, tmp_path):
     rows, _ = measure(narrow, 0.1, (), counts=(1, 4), rounds=1, folder=tmp_path)
     gains = {(row.sessions, row.place): row.gain.median for row in rows}
     assert gains == {(1, TOGETHER): 1.0, (4, TOGETHER): pytest.approx(4.0), (4, APART): pytest.approx(4.0)}
-    assert rows[0].throughput.median == pytest.approx(sessions.CALLS * 0.1 / waited)
+    assert rows[0].throughput.median == pytest.approx(session_process.CALLS * 0.1 / waited)
 
 
 def test_the_time_is_from_the_first_beginning_to_the_last_end():
     started = time.clock_gettime(time.CLOCK_MONOTONIC)
-    start, end = sessions._span(lambda: time.sleep(0.01))
+    start, end = session_process._span(lambda: time.sleep(0.01))
     assert started <= start
-    assert end - start >= 0.01 * sessions.CALLS
+    assert end - start >= 0.01 * session_process.CALLS
 
 
 @pytest.mark.parametrize("counts", [(), (0,), (2, -1)])
