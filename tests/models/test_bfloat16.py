@@ -4,8 +4,11 @@ import pytest
 import torch
 from torch import nn
 
+from kokoro_nb.listening.spectrum import log_spectral_distance
 from kokoro_nb.models import stages
 from kokoro_nb.models.bfloat16 import Bfloat16Conv1d, Bfloat16ConvTranspose1d, install
+from kokoro_nb.models.case import capture
+from kokoro_nb.models.kokoro import load_model
 from kokoro_nb.models.padding.layers import within
 from kokoro_nb.models.padding.lengths import of_frames
 from kokoro_nb.models.patches import BFLOAT16, EXPORT_PATCHES, patched
@@ -19,7 +22,8 @@ class Decoder(nn.Module):
 
     def __init__(self, *parts):
         super().__init__()
-        self.parts = nn.Sequential(*parts)
+        self.parts, self.generator = nn.Sequential(*parts), nn.Module()
+        self.generator.conv_post = nn.Conv1d(1, 1, 1)
 
     def forward(self, x):
         return self.parts(x)
@@ -76,10 +80,26 @@ def test_all_that_is_not_the_decoder_stays(narrow):
         changed = {name for name, module in model.named_modules() if type(module) is not classes[name]}
         kinds = {type(module) for name, module in model.named_modules() if name in changed}
     convolutions = {name for name, kind in classes.items() if name.startswith("decoder.") and kind in PLAIN}
-    assert changed == convolutions
+    assert changed == convolutions - {"decoder.generator.conv_post"}
     assert "decoder.generator.noise_convs.0" in changed
     assert kinds == {Bfloat16Conv1d, Bfloat16ConvTranspose1d}
     assert {name: type(module) for name, module in model.named_modules()} == classes
+
+
+def test_the_voice_keeps_its_spectrum():
+    mini = load_model("mini")
+    case = capture(mini, "Hello world.", g2p="espeak")
+    stage = stages.FromHarStage(mini.model.decoder)
+    with patched(mini.model, EXPORT_PATCHES), torch.no_grad():
+        inputs = stages.from_har_inputs(mini.model.decoder, case.decoder_inputs())
+        plain = stage(**inputs).numpy()[0]
+        with patched(mini.model, (BFLOAT16,)):
+            distance = log_spectral_distance(plain, stage(**inputs).numpy()[0])
+            mini.model.decoder.generator.conv_post.__class__ = Bfloat16Conv1d
+            with_the_last = log_spectral_distance(plain, stage(**inputs).numpy()[0])
+            mini.model.decoder.generator.conv_post.__class__ = nn.Conv1d
+    assert 0.05 < distance < 0.5
+    assert with_the_last > 2 * distance
 
 
 @pytest.mark.parametrize("layer", [nn.Conv1d(4, 4, 3, padding=1), nn.ConvTranspose1d(4, 4, 3, padding=1)])
@@ -112,7 +132,7 @@ def test_an_export_has_it(narrow, narrow_case):
         target: [node.meta["val"].dtype for node in made.program.graph.nodes if node.target == target]
         for target in (aten.conv1d.default, aten.conv_transpose1d.default)
     }
-    assert set(kinds[aten.conv1d.default]) == {torch.bfloat16}
+    assert kinds[aten.conv1d.default].count(torch.float32) == 1, "the last one is left"
     assert kinds[aten.conv_transpose1d.default].count(torch.float32) == 3, "those of the STFT's inverse are left"
     assert torch.bfloat16 in kinds[aten.conv_transpose1d.default]
     found = InterpretedProgram(made.program, made.inputs, made.outputs).run(inputs)["output"]
