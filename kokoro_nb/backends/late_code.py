@@ -41,8 +41,7 @@ class _CodelessModules:
 
     def add(self, graph_module: Any) -> None:
         """Take what `recompile` is called for: its code is written when it is run."""
-        codegen = graph_module.graph._codegen
-        information = getattr(codegen, "pytree_info", None)
+        information = getattr(graph_module.graph._codegen, "pytree_info", None)
         if information is not None:
             graph_module._in_spec, graph_module._out_spec = information.in_spec, information.out_spec
         graph_module._code = ""  # its text is printed into debug messages that nobody reads

@@ -4,7 +4,7 @@ import json
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -15,7 +15,7 @@ from kokoro_nb.backends.base import Artifact
 from kokoro_nb.backends.fresh_process import module_command, write_request
 from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.benchmarks import session_process
-from kokoro_nb.benchmarks.interleaved import Spread, ratio, spread
+from kokoro_nb.benchmarks.interleaved import LIMIT, Spread, ratio, spread
 from kokoro_nb.benchmarks.machine import cores
 from kokoro_nb.benchmarks.requested_calls import request_of, save_module
 from kokoro_nb.benchmarks.session_process import CALLS
@@ -105,15 +105,15 @@ def measure(
     Raises
     ------
     InputError
-        If the length or a number is no good, or this system does not say what memory processes share.
+        If the length or a number is no good.
     RuntimeError
-        If a process fails; with what it printed.
+        If a process fails, as it does on a system that does not say what memory processes share; with what it printed.
     """
     if not counts or any(count < 1 for count in counts):
         raise InputError(f"{[*counts]} are no numbers of sessions; give 1 or more of them.")
     inputs = decoder_inputs(kokoro, frames_of(length), seed)
     exported = exported_decoder(kokoro, inputs)
-    made, skipped = made_of(backends, lambda name: export_to(name, exported, inputs, folder), {}, length, 0.0)
+    made, skipped = made_of(backends, lambda name: export_to(name, exported, inputs, folder), {}, length, LIMIT)
     programs = {BASE: eager_artifact(stages.FromHarStage(kokoro.model.decoder), inputs), **made}
     rows = [row for name, one in programs.items() for row in _rows(name, one, inputs, length, sorted(counts), rounds)]
     return tuple(rows), skipped
@@ -123,44 +123,37 @@ def _rows(
     name: str, artifact: Artifact, inputs: Arrays, length: float, counts: Sequence[int], rounds: int
 ) -> Iterator[SessionsRow]:
     ways = {(1, TOGETHER): (1, 1)}  # sessions, place -> processes, sessions in each
-    ways |= {(count, place): ways_of(count)[place] for count in counts if count > 1 for place in (TOGETHER, APART)}
+    for count in counts:
+        if count > 1:
+            ways |= {(count, TOGETHER): (1, count), (count, APART): (count, 1)}
     times: dict[tuple[int, str], list[float]] = {way: [] for way in ways}
     memory: dict[tuple[int, str], list[float]] = {way: [] for way in ways}
-    for _ in range(rounds):
-        for way, (processes, each) in ways.items():
-            seconds, most = _round(artifact, inputs, processes, each)
-            times[way].append(seconds / (way[0] * CALLS * length))
-            memory[way].append(most)
+    request, arrays, module = request_of(artifact, inputs)
+    with tempfile.TemporaryDirectory() as room:
+        save_module(module, Path(room))
+        for _ in range(rounds):
+            for way, (processes, each) in ways.items():
+                about = {**request, "threads": _threads(way[0]), "sessions": each}
+                write_request(Path(room), about, arrays)
+                seconds, most = _round(Path(room), about["threads"], processes)
+                times[way].append(seconds / (way[0] * CALLS * length))
+                memory[way].append(most)
     for (count, place), found in times.items():
         throughput, gain = spread([1 / one for one in found]), ratio(times[1, TOGETHER], found)
         yield SessionsRow(name, count, place, _threads(count), throughput, gain, spread(memory[count, place]).median)
-
-
-def ways_of(count: int) -> dict[str, tuple[int, int]]:
-    """Return how many processes there are, and sessions in each, by where `count` sessions are."""
-    return {TOGETHER: (1, count), APART: (count, 1)}
 
 
 def _threads(sessions: int) -> int:
     return max(1, cores() // sessions)
 
 
-def _round(artifact: Artifact, inputs: Arrays, processes: int, each: int) -> tuple[float, float]:
+def _round(folder: Path, threads: int, processes: int) -> tuple[float, float]:
     """Return the seconds from the first call of all sessions to the end of the last, and the memory that they hold."""
-    request, arrays, module = request_of(artifact, inputs)
-    request |= {"threads": _threads(processes * each), "sessions": each}
-    with tempfile.TemporaryDirectory() as room, ExitStack() as stack:
-        folder = Path(room)
-        save_module(module, folder)
-        write_request(folder, request, arrays)
-        workers = [stack.enter_context(_worker(folder, request["threads"])) for _ in range(processes)]
-        for word in ("load", "call"):
-            for worker in workers:
-                worker.say(word)
-            answers = [worker.answer() for worker in workers]
-        memory = sum(worker.asked("memory") for worker in workers)
-    starts, ends = zip(*answers, strict=True)
-    return float(np.max(ends) - np.min(starts)), memory
+    with ExitStack() as stack:
+        workers = [stack.enter_context(_worker(folder, threads)) for _ in range(processes)]
+        _, spans, memory = (_answers(workers, word) for word in ("load", "call", "memory"))
+    starts, ends = zip(*spans, strict=True)
+    return float(np.max(ends) - np.min(starts)), sum(memory)
 
 
 @dataclass(frozen=True)
@@ -170,8 +163,9 @@ class _Worker:
 
     def say(self, word: str) -> None:
         assert self.process.stdin is not None
-        self.process.stdin.write(f"{word}\n")
-        self.process.stdin.flush()
+        with suppress(BrokenPipeError):  # it has ended, and `answer` says why
+            self.process.stdin.write(f"{word}\n")
+            self.process.stdin.flush()
 
     def answer(self) -> Any:
         assert self.process.stdout is not None
@@ -184,9 +178,12 @@ class _Worker:
             )
         return json.loads(line)
 
-    def asked(self, word: str) -> Any:
-        self.say(word)
-        return self.answer()
+
+def _answers(workers: Sequence[_Worker], word: str) -> list[Any]:
+    """Say a word to all of them, and return what each answers when all have begun."""
+    for worker in workers:
+        worker.say(word)
+    return [worker.answer() for worker in workers]
 
 
 @contextmanager

@@ -45,7 +45,7 @@ def test_units_are_in_the_names(measured):
 def test_all_sessions_compute_at_once(monkeypatch, narrow, tmp_path):
     """A session that waits in place of computing: two of them take as long as one, and twice as much is done."""
     waited = 0.2
-    monkeypatch.setattr(sessions, "_round", lambda _artifact, _inputs, _processes, _each: (waited, 1.0))
+    monkeypatch.setattr(sessions, "_round", lambda _folder, _threads, _processes: (waited, 1.0))
     rows, _ = measure(narrow, 0.1, (), counts=(1, 4), rounds=1, folder=tmp_path)
     gains = {(row.sessions, row.place): row.gain.median for row in rows}
     assert gains == {(1, TOGETHER): 1.0, (4, TOGETHER): pytest.approx(4.0), (4, APART): pytest.approx(4.0)}

@@ -96,12 +96,10 @@ class Tvm(FileBackend):
     def plan(self, exported: Exported) -> tuple[Decision, ...]:
         """Return what our pass does with each function of loops, by the work in it, largest first."""
         with quietly():
-            import tvm
-
             target = targets.target(targets.this_processor())
             before = [*tvm_passes.legalisation(), *(tvm_passes.fusion() if self.fused else [])]
             with target:
-                return plan(tvm.transform.Sequential(before)(relax_module(exported)), target)
+                return plan(tvm_passes.applied(before, relax_module(exported), target), target)
 
     def _compiled(self, exported: Exported, fused: bool, scheduled: bool, calls: Calls | None) -> Any:
         target = targets.target(targets.this_processor())

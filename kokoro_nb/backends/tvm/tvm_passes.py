@@ -81,10 +81,17 @@ def compiled(module: Any, target: Any, fused: bool = True, scheduled: bool = Tru
     """Compile a Relax module and return TVM's executable."""
     import tvm
 
+    lowered = applied(passes(target, fused, scheduled, listing), module, target)
     with target:
-        with quick_folding():
-            lowered = tvm.transform.Sequential(passes(target, fused, scheduled, listing))(module)
         return tvm.relax.build(lowered, target, relax_pipeline=None)
+
+
+def applied(chosen: list[Any], module: Any, target: Any) -> Any:
+    """Return what some passes make of a Relax module for `target`, one after the other."""
+    import tvm
+
+    with target, quick_folding():
+        return tvm.transform.Sequential(chosen)(module)
 
 
 def _schedule(target: Any) -> Any:
