@@ -80,6 +80,40 @@ def narrow_case(narrow):
 
 
 @pytest.fixture(scope="session")
+def shallow_weights(tmp_path_factory):
+    """Return a folder of weights: narrow, and every part with fewer layers; exports of it take half as long."""
+    import torch
+
+    from kokoro_nb.models.architecture import build, initialise, narrow_config
+
+    config = narrow_config() | {"n_layer": 1}
+    config["istftnet"] |= {"resblock_kernel_sizes": [7], "resblock_dilation_sizes": [[1, 3, 5]]}
+    model = build(config)
+    initialise(model, 0)
+    folder = tmp_path_factory.mktemp("weights") / "shallow"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    torch.save(_published_form(model), folder / "shallow.pth")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def shallow(shallow_weights):
+    """Return the model with those weights, for tests to which the number of layers is nothing."""
+    from kokoro_nb.models.kokoro import load_model
+
+    return load_model(shallow_weights)
+
+
+@pytest.fixture(scope="session")
+def shallow_case(shallow):
+    """Return one utterance of the shallow model."""
+    from kokoro_nb.models.case import capture
+
+    return capture(shallow, TEXT, g2p="espeak")
+
+
+@pytest.fixture(scope="session")
 def seeded():
     """Return the full architecture; the one build of 81.8 M parameters in a session."""
     from kokoro_nb.models.kokoro import load_model
@@ -97,12 +131,17 @@ def hub_cache(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="session")
 def checkpoint(narrow):
-    """Return the narrow weights in the published form: five parts, ``module.`` before keys, no InstanceNorm affine."""
+    """Return the narrow weights in the published form."""
+    return _published_form(narrow.model)
+
+
+def _published_form(model):
+    """Return five parts, ``module.`` before their keys, without the affine parameters of InstanceNorm."""
     import torch
 
-    norms = {name for name, module in narrow.model.named_modules() if isinstance(module, torch.nn.InstanceNorm1d)}
+    norms = {name for name, module in model.named_modules() if isinstance(module, torch.nn.InstanceNorm1d)}
     parts = {part: {} for part in ("bert", "bert_encoder", "predictor", "decoder", "text_encoder")}
-    for key, tensor in narrow.model.state_dict().items():
+    for key, tensor in model.state_dict().items():
         part, _, rest = key.partition(".")
         if key.rpartition(".")[0] not in norms:
             parts[part][f"module.{rest}"] = tensor

@@ -61,11 +61,12 @@ LONG = (
 
 
 @pytest.fixture(scope="module", params=["short", pytest.param("long", marks=pytest.mark.slow)])
-def executed(request, tmp_path_factory):
+def executed(request, shallow_weights, tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     declared = {path.stem: declared_parameters(read_notebook(path)) for path in find_notebooks(folder=NOTEBOOKS)}
     names = [name for name in declared if (name in LONG) == (request.param == "long")]
-    given = {key: value for key, value in SMALL.items() if any(key in declared[name] for name in names)}
+    small = SMALL | dict.fromkeys(("weights", "small_weights"), str(shallow_weights))
+    given = {key: value for key, value in small.items() if any(key in declared[name] for name in names)}
     outcomes = run_notebooks(names, given, 2, folder)
     assert [outcome.run.notebook for outcome in outcomes] == names
     return folder, outcomes
@@ -82,7 +83,8 @@ def test_findings_pass_or_say_why_not(executed):
         findings, about = read_findings(folder / outcome.run.notebook / "findings.json")
         assert {finding.verdict for finding in findings if finding.diagnosis is None} <= {"pass", "skip"}
         assert about["finished"]
-        assert all("narrow" in finding.weights for finding in findings)
+        label = "narrow" if outcome.run.notebook == "08_pockettts" else "shallow"  # a folder of Kokoro's is none of its
+        assert all(label in finding.weights for finding in findings)
 
 
 def test_the_report_shows_every_notebook(executed, tmp_path):

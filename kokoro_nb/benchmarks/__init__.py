@@ -13,6 +13,7 @@ SUITES = MappingProxyType(
         "word-error-rate": "Whisper's word error rate in each of those precisions",
         "trace-overhead": "time and memory of recording every operator, against a plain run",
         "sessions": "throughput and memory of several sessions at once, in one process and in several",
+        "scale": "time by length, threads and utterances at once, and where each backend leaves the machine's best",
         "localisation-cost": "time to find one wrong operator, by the number of operators",
         "inspection": "time and memory of inspecting a file, by its number of nodes and of the whole model",
         "notebooks": "where the time of each notebook went in its last run, by kind of work",

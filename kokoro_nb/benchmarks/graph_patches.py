@@ -16,7 +16,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.listening.spectrum import log_spectral_distance
 from kokoro_nb.models import stages
 from kokoro_nb.models.kokoro import Kokoro
-from kokoro_nb.models.patches import BFLOAT16, EXPORT_PATCHES, FAST_PATCHES, patched
+from kokoro_nb.models.patches import BFLOAT16, EXPORT_PATCHES, FAST_PATCHES, patched, require_known
 from kokoro_nb.traces.parity import compare
 
 CHANGES: tuple[tuple[str, ...], ...] = (
@@ -77,6 +77,8 @@ def measure(
     """
     if not changes or changes[0]:
         raise InputError("Every change is compared with no change; let the first of the changes be empty.")
+    for change in changes:
+        require_known(patches_of(change))
     inputs = decoder_inputs(kokoro, frames_of(length), seed)
     module, skipped = stages.FromHarStage(kokoro.model.decoder), dict[str, str]()
     made: dict[tuple[str, str], Artifact] = {}

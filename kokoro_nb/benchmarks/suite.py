@@ -15,6 +15,7 @@ from kokoro_nb.benchmarks import (
     inspection_cost,
     omissions,
     quantisation,
+    scale,
     sessions,
 )
 from kokoro_nb.benchmarks import text_to_audio as speech
@@ -60,7 +61,7 @@ class BenchmarkOptions:
     weights : str
         See `models.kokoro.load_model`.
     lengths : sequence of float
-        Seconds of audio; all suites but ``decoders`` and ``text-to-audio`` take the first.
+        Seconds of audio; all suites but ``decoders``, ``text-to-audio`` and ``scale`` take the first.
     backends : sequence of str, optional
         Keys of `BACKENDS`; each suite has its own default.
     rounds, limit
@@ -73,6 +74,8 @@ class BenchmarkOptions:
         Room of the first of the two stages.
     sessions : sequence of int
         How many at once.
+    threads, batches : sequence of int
+        Of ``scale``: see its `points`.
     modules : sequence of str
         Whose imports are timed.
     folder : path, optional
@@ -90,6 +93,8 @@ class BenchmarkOptions:
     phrases: int = COUNT
     tokens: int = TOKENS
     sessions: Sequence[int] = sessions.COUNTS
+    threads: Sequence[int] = scale.THREADS
+    batches: Sequence[int] = scale.BATCHES
     modules: Sequence[str] = MODULES
     folder: str | Path | None = field(default=None, compare=False)
     recorded: str | Path = field(default="outputs", compare=False)
@@ -203,6 +208,14 @@ def _sessions(kokoro: Kokoro, options: BenchmarkOptions) -> Iterator[BenchmarkTa
     )
 
 
+def _scale(kokoro: Kokoro, options: BenchmarkOptions) -> Iterator[BenchmarkTable]:
+    names, curves = options.backends or scale.BACKENDS, (options.threads, options.batches)
+    rows, skipped = scale.measure(
+        kokoro, options.lengths, names, *curves, options.rounds, options.seed, options.limit, options.folder
+    )
+    yield BenchmarkTable("Decoder from har by length, threads and batch", [row.as_dict() for row in rows], skipped)
+
+
 def _localisation_cost(_kokoro: Kokoro, options: BenchmarkOptions) -> Iterator[BenchmarkTable]:
     for name in options.backends or QUICK:
         yield BenchmarkTable(
@@ -247,6 +260,7 @@ _RUNNERS: Mapping[str, Callable[[Kokoro, BenchmarkOptions], Iterator[BenchmarkTa
         "word-error-rate": _word_error_rate,
         "trace-overhead": _trace_overhead,
         "sessions": _sessions,
+        "scale": _scale,
         "localisation-cost": _localisation_cost,
         "inspection": _inspection,
         "notebooks": _notebooks,

@@ -21,6 +21,7 @@ def add(commands: Any) -> None:
     bench = commands.add_parser(
         "bench",
         help="measure time, memory and error of exports",
+        usage="kokoro-nb bench [--suite NAME ...] [options]",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="\n".join(["suites:", *described]),
     )
@@ -35,6 +36,9 @@ def add(commands: Any) -> None:
     bench.add_argument("--tokens", type=int, default=256, metavar="N", help="room of the first stage (default: 256)")
     sessions = "at once, of sessions (default: 1 2 4)"
     bench.add_argument("--sessions", type=int, nargs="+", default=(1, 2, 4), metavar="N", help=sessions)
+    threads, batches = "of scale (default: 1 2 4 8)", "utterances at once, of scale (default: 1 2 4 8)"
+    bench.add_argument("--threads", type=int, nargs="+", default=(1, 2, 4, 8), metavar="N", help=threads)
+    bench.add_argument("--batches", type=int, nargs="+", default=(1, 2, 4, 8), metavar="N", help=batches)
     bench.add_argument("--seed", type=int, default=0, help="of random weights and of the noise (default: 0)")
     bench.add_argument("--against", type=Path, metavar="FILE", help="compare with a stored result")
     out = "folder of results (default: the project's outputs/bench)"
@@ -52,7 +56,7 @@ def _bench(arguments: argparse.Namespace) -> int:
     from kokoro_nb.reporting.versions import commit, outputs_folder, project_folder, versions
 
     reference = stored_results.load(arguments.against) if arguments.against else None
-    names = ("weights", "backends", "rounds", "limit", "seed", "phrases", "tokens", "sessions")
+    names = ("weights", "backends", "rounds", "limit", "seed", "phrases", "tokens", "sessions", "threads", "batches")
     options = {name: getattr(arguments, name) for name in names}
     recorded = outputs_folder()
     measured = BenchmarkOptions(lengths=arguments.seconds, modules=IMPORTED, recorded=recorded, **options)

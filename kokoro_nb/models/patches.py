@@ -262,7 +262,7 @@ def class_patches(names: Sequence[str]) -> Iterator[None]:
     InputError
         If a name is unknown.
     """
-    _require_known(names)
+    require_known(names)
     before = active()
     _switch(names)
     try:
@@ -287,7 +287,7 @@ def patched(model: nn.Module, names: Sequence[str] = EXPORT_PATCHES) -> Iterator
     InputError
         If a name is unknown, two patches exclude each other, or none of them finds anything in `model` to change.
     """
-    _require_known(names)
+    require_known(names)
     if {"explicit_noise", "signal_noise"} <= {*names, *active()}:
         raise InputError("The patches 'explicit_noise' and 'signal_noise' exclude each other; choose one.")
     ordered = [name for name in PATCHES if name in names]
@@ -308,7 +308,8 @@ def patched(model: nn.Module, names: Sequence[str] = EXPORT_PATCHES) -> Iterator
         yield model
 
 
-def _require_known(names: Sequence[str]) -> None:
+def require_known(names: Sequence[str]) -> None:
+    """Refuse with an `InputError` what is no patch."""
     unknown = [name for name in names if name not in PATCHES]
     if unknown:
         raise InputError(f"There is no patch '{unknown[0]}'; use one of {', '.join(PATCHES)}.")

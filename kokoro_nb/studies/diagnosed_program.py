@@ -13,7 +13,7 @@ from kokoro_nb.backends.signature import checked, example_inputs
 from kokoro_nb.errors import InputError
 from kokoro_nb.faults import Fault, plant
 from kokoro_nb.locate.named_function import made_by, one_line
-from kokoro_nb.models.patches import EXPORT_PATCHES, PATCHES, patched
+from kokoro_nb.models.patches import EXPORT_PATCHES, PATCHES, patched, require_known
 from kokoro_nb.studies.decoder import spoken_decoder
 
 
@@ -100,9 +100,8 @@ def applicable(module: Any, patches: Sequence[str]) -> Sequence[str]:
     InputError
         If one is unknown, or finds nothing.
     """
+    require_known(patches)
     for name in patches:
-        if name not in PATCHES:
-            raise InputError(f"There is no patch '{name}'; use one of {', '.join(PATCHES)}.")
         if not PATCHES[name].finds(module):
             raise InputError(f"The patch '{name}' finds nothing in a {type(module).__name__} to change; leave it out.")
     return patches

@@ -1,4 +1,4 @@
-"""The narrow decoder and two stages measured on ONNX Runtime: short, and the figures are true."""
+"""The shallow decoder and two stages measured on ONNX Runtime: short, and the figures are true."""
 
 import math
 
@@ -13,11 +13,11 @@ LENGTH = 0.2
 
 
 @pytest.fixture(scope="module")
-def measured(narrow, tmp_path_factory):
+def measured(shallow, tmp_path_factory):
     folder = tmp_path_factory.mktemp("artefacts")
     names = ["onnxruntime", "tvm-metal", "tvm"]
     slow = {"tvm": 1e6}
-    return decoders.measure(narrow, LENGTH, names, 3, with_memory=False, slow=slow, folder=folder)
+    return decoders.measure(shallow, LENGTH, names, 3, with_memory=False, slow=slow, folder=folder)
 
 
 def test_every_program_is_timed_beside_eager(measured):
@@ -65,10 +65,10 @@ def test_what_has_no_profiler_says_so():
     assert profile(program, {}) == "coreml does not report times of operators."
 
 
-def test_a_sentence_that_is_too_short_is_repeated(narrow):
-    inputs = subjects.decoder_inputs(narrow, 2000)
+def test_a_sentence_that_is_too_short_is_repeated(shallow):
+    inputs = subjects.decoder_inputs(shallow, 2000)
     assert {name: tuple(each.shape[1:]) for name, each in inputs.items() if name != "s"} == {
-        "asr": (narrow.model.bert_encoder.out_features, 2000),
+        "asr": (shallow.model.bert_encoder.out_features, 2000),
         "f0": (4000,),
         "n": (4000,),
         "har": (22, 240_001),
@@ -125,7 +125,7 @@ def test_the_whole_of_it(tmp_path, monkeypatch):
     assert tables["trace-overhead"][0].rows[0]["time ratio"] > 0
 
 
-def test_without_a_backend_there_are_no_rows(narrow):
-    found = text_to_audio.measure(narrow, 0.5, ["tvm-metal"], 1)
+def test_without_a_backend_there_are_no_rows(shallow):
+    found = text_to_audio.measure(shallow, 0.5, ["tvm-metal"], 1)
     assert found.rows == ()
     assert list(found.skipped) == ["tvm-metal"]

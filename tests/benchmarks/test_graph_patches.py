@@ -1,4 +1,4 @@
-"""Other patches on the narrow decoder: each program is compared with the one without a change, and is right."""
+"""Other patches on the shallow decoder: each program is compared with the one without a change, and is right."""
 
 import pytest
 
@@ -12,11 +12,11 @@ LENGTH, ROUNDED = 0.2, f"+{BFLOAT16}"
 
 
 @pytest.fixture(scope="module")
-def measured(narrow, tmp_path_factory):
+def measured(shallow, tmp_path_factory):
     asked = ((), ("-two_pass_norm", "+im2col"), (ROUNDED,))
     folder = tmp_path_factory.mktemp("artefacts")
     names = ["tvm-metal", "eager"]
-    return changes.measure(narrow, LENGTH, names, 3, changes=asked, with_memory=False, folder=folder)
+    return changes.measure(shallow, LENGTH, names, 3, changes=asked, with_memory=False, folder=folder)
 
 
 def test_each_change_is_timed_beside_none(measured):
@@ -35,11 +35,11 @@ def test_no_change_makes_it_wrong(measured):
     assert 0.01 < rounded.figures[DISTANCE] < 1.0
 
 
-def test_a_backend_without_bfloat16_is_skipped_with_its_reason(narrow, tmp_path):
+def test_a_backend_without_bfloat16_is_skipped_with_its_reason(shallow, tmp_path):
     pytest.importorskip("onnxruntime")
     asked = ((), (ROUNDED,))
     rows, skipped = changes.measure(
-        narrow, LENGTH, ["onnxruntime"], 1, changes=asked, with_memory=False, folder=tmp_path
+        shallow, LENGTH, ["onnxruntime"], 1, changes=asked, with_memory=False, folder=tmp_path
     )
     assert [row.program for row in rows] == [f"onnxruntime {UNCHANGED}"]
     assert skipped == {f"onnxruntime {ROUNDED}": changes.WITHOUT_BFLOAT16["onnxruntime"]}
@@ -57,11 +57,11 @@ def test_a_change_adds_and_removes_patches():
 
 
 @pytest.mark.parametrize("asked", [(), (("+im2col",),)])
-def test_without_a_base_there_is_nothing_to_compare_with(narrow, asked):
+def test_without_a_base_there_is_nothing_to_compare_with(shallow, asked):
     with pytest.raises(InputError, match="compared with no change"):
-        changes.measure(narrow, LENGTH, ["onnxruntime"], 3, changes=asked)
+        changes.measure(shallow, LENGTH, ["onnxruntime"], 3, changes=asked)
 
 
-def test_an_unknown_patch_is_one_sentence(narrow):
+def test_an_unknown_patch_is_one_sentence(shallow):
     with pytest.raises(InputError, match="There is no patch 'faster'"):
-        changes.measure(narrow, LENGTH, ["onnxruntime"], 3, changes=((), ("+faster",)))
+        changes.measure(shallow, LENGTH, ["onnxruntime"], 3, changes=((), ("+faster",)))

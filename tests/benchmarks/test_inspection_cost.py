@@ -19,8 +19,8 @@ def test_wider_values_take_more_memory():
     assert wide["peak memory (MB)"] > narrow["peak memory (MB)"] + 2048**2 * 4 / 1e6
 
 
-def test_the_whole_model_is_inspected_on_so_many_tokens(narrow):
-    row = inspection_cost.of_model(narrow, 8)
+def test_the_whole_model_is_inspected_on_so_many_tokens(shallow):
+    row = inspection_cost.of_model(shallow, 8)
     assert row["tokens"] == 8
     assert row["verdict"] == "pass"
     assert row["nodes"] > 500

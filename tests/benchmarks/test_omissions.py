@@ -1,4 +1,4 @@
-"""Parts left out of the narrow decoder: the same audio for one voice, another for a first part."""
+"""Parts left out of the shallow decoder: the same audio for one voice, another for a first part."""
 
 import pytest
 import torch
@@ -13,9 +13,9 @@ PART = "first 0.1 s, 0.05 s ahead"
 
 
 @pytest.fixture(scope="module")
-def measured(narrow, tmp_path_factory):
+def measured(shallow, tmp_path_factory):
     given = {"rounds": 1, "first": [FIRST, (0.3, 0.0)], "folder": tmp_path_factory.mktemp("artefacts")}
-    rows, skipped = omissions.measure(narrow, LENGTH, ["eager", "onnxruntime-qnn"], **given)
+    rows, skipped = omissions.measure(shallow, LENGTH, ["eager", "onnxruntime-qnn"], **given)
     return {row.program.removeprefix("eager "): row for row in rows}, skipped
 
 
@@ -46,11 +46,11 @@ def test_a_first_part_differs_from_the_same_part_of_the_whole(measured):
     assert DISTANCE not in rows[FROM_HAR].figures
 
 
-def test_a_first_part_is_given_what_the_whole_is_given_there(narrow):
-    whole = decoder_inputs(narrow, 12)
+def test_a_first_part_is_given_what_the_whole_is_given_there(shallow):
+    whole = decoder_inputs(shallow, 12)
     part = begun(whole, 6)
     assert {name: tuple(each.shape) for name, each in part.items()} == {
-        name: tuple(each.shape) for name, each in decoder_inputs(narrow, 6).items()
+        name: tuple(each.shape) for name, each in decoder_inputs(shallow, 6).items()
     }
     assert torch.equal(part["asr"], whole["asr"][..., :6])
     assert torch.equal(part["f0"], whole["f0"][:, :12])
@@ -58,17 +58,17 @@ def test_a_first_part_is_given_what_the_whole_is_given_there(narrow):
     assert torch.equal(part["s"], whole["s"])
 
 
-def test_too_little_audio_is_one_sentence(narrow):
+def test_too_little_audio_is_one_sentence(shallow):
     with pytest.raises(InputError, match="cannot be timed"):
-        omissions.measure(narrow, 0.01, ["onnxruntime"])
+        omissions.measure(shallow, 0.01, ["onnxruntime"])
 
 
-def test_an_unknown_backend_is_one_sentence(narrow):
+def test_an_unknown_backend_is_one_sentence(shallow):
     with pytest.raises(InputError, match="There is no backend 'nothing'"):
-        omissions.measure(narrow, LENGTH, ["nothing"])
+        omissions.measure(shallow, LENGTH, ["nothing"])
 
 
-def test_what_has_nothing_to_be_compared_with_is_skipped(narrow, monkeypatch):
+def test_what_has_nothing_to_be_compared_with_is_skipped(shallow, monkeypatch):
     export = omissions.export_to
 
     def without_the_source(name, exported, inputs, folder):
@@ -76,7 +76,7 @@ def test_what_has_nothing_to_be_compared_with_is_skipped(narrow, monkeypatch):
 
     monkeypatch.setattr(omissions, "export_program", lambda module, inputs: module)
     monkeypatch.setattr(omissions, "export_to", without_the_source)
-    rows, skipped = omissions.measure(narrow, LENGTH, ["eager"], rounds=1, first=())
+    rows, skipped = omissions.measure(shallow, LENGTH, ["eager"], rounds=1, first=())
     assert rows == ()
     assert skipped.pop(f"eager {WHOLE}") == "It has no sine."
     assert skipped == dict.fromkeys(

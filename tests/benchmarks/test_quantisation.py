@@ -1,4 +1,4 @@
-"""Fewer bits on the narrow decoder: each precision is another program, and its error is from float32."""
+"""Fewer bits on the shallow decoder: each precision is another program, and its error is from float32."""
 
 import pytest
 
@@ -12,8 +12,8 @@ LENGTH = 0.2
 
 
 @pytest.fixture(scope="module")
-def measured(narrow, tmp_path_factory):
-    rows, _ = quantisation.measure(narrow, LENGTH, rounds=1, folder=tmp_path_factory.mktemp("artefacts"))
+def measured(shallow, tmp_path_factory):
+    rows, _ = quantisation.measure(shallow, LENGTH, rounds=1, folder=tmp_path_factory.mktemp("artefacts"))
     return {row.program: row for row in rows}
 
 
@@ -31,8 +31,8 @@ def test_fewer_bits_cost_more(measured):
     assert distance[TOLERANT] < distance[STATIC]
 
 
-def test_the_model_keeps_its_weights(narrow, measured):
-    again, layers = quantisation.measure(narrow, LENGTH, [INT8], rounds=1)
+def test_the_model_keeps_its_weights(shallow, measured):
+    again, layers = quantisation.measure(shallow, LENGTH, [INT8], rounds=1)
     assert layers == ()
     assert again[0].error == measured[INT8].error
 
@@ -41,6 +41,6 @@ def test_some_layers_do_not_tolerate_int8(measured):
     assert measured[TOLERANT].figures[LAYERS] < measured[STATIC].figures[LAYERS]
 
 
-def test_an_unknown_precision_is_one_sentence(narrow):
+def test_an_unknown_precision_is_one_sentence(shallow):
     with pytest.raises(InputError, match="There is no precision 'int2'"):
-        quantisation.measure(narrow, LENGTH, ["int2"])
+        quantisation.measure(shallow, LENGTH, ["int2"])

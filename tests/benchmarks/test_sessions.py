@@ -8,11 +8,11 @@ from kokoro_nb.errors import InputError
 
 
 @pytest.fixture(scope="module")
-def measured(narrow, tmp_path_factory):
+def measured(shallow, tmp_path_factory):
     """Return the rows of one and two sessions."""
     pytest.importorskip("onnxruntime")
     folder = tmp_path_factory.mktemp("artefacts")
-    rows, skipped = measure(narrow, 0.1, ("onnxruntime",), counts=(2,), rounds=1, folder=folder)
+    rows, skipped = measure(shallow, 0.1, ("onnxruntime",), counts=(2,), rounds=1, folder=folder)
     assert skipped == {}
     return {(row.program, row.sessions, row.place): row for row in rows}
 
@@ -42,11 +42,11 @@ def test_units_are_in_the_names(measured):
     assert {"audio per second (s)", "x one session", "threads each"} <= set(row)
 
 
-def test_all_sessions_compute_at_once(monkeypatch, narrow, tmp_path):
+def test_all_sessions_compute_at_once(monkeypatch, shallow, tmp_path):
     """A session that waits in place of computing: two of them take as long as one, and twice as much is done."""
     waited = 0.2
     monkeypatch.setattr(sessions, "_round", lambda _folder, _threads, _processes: (waited, 1.0))
-    rows, _ = measure(narrow, 0.1, (), counts=(1, 4), rounds=1, folder=tmp_path)
+    rows, _ = measure(shallow, 0.1, (), counts=(1, 4), rounds=1, folder=tmp_path)
     gains = {(row.sessions, row.place): row.gain.median for row in rows}
     assert gains == {(1, TOGETHER): 1.0, (4, TOGETHER): pytest.approx(4.0), (4, APART): pytest.approx(4.0)}
     assert rows[0].throughput.median == pytest.approx(session_process.CALLS * 0.1 / waited)
@@ -60,12 +60,12 @@ def test_the_time_is_from_the_first_beginning_to_the_last_end():
 
 
 @pytest.mark.parametrize("counts", [(), (0,), (2, -1)])
-def test_numbers_that_are_none_are_refused(narrow, counts):
+def test_numbers_that_are_none_are_refused(shallow, counts):
     with pytest.raises(InputError, match="no numbers of sessions; give 1 or more"):
-        measure(narrow, 0.1, (), counts=counts)
+        measure(shallow, 0.1, (), counts=counts)
 
 
-def test_a_process_that_fails_says_why(monkeypatch, narrow):
+def test_a_process_that_fails_says_why(monkeypatch, shallow):
     def broken(*_arguments):
         return (
             {"kind": "artefact", "backend": "onnxruntime", "path": "absent.onnx", "inputs": [], "outputs": []},
@@ -75,4 +75,4 @@ def test_a_process_that_fails_says_why(monkeypatch, narrow):
 
     monkeypatch.setattr(sessions, "request_of", broken)
     with pytest.raises(RuntimeError, match=r"A process with sessions ended with 1: (.|\n)*absent\.onnx"):
-        measure(narrow, 0.1, (), rounds=1)
+        measure(shallow, 0.1, (), rounds=1)

@@ -26,9 +26,9 @@ TEXT = "Hello world."
 
 
 @pytest.fixture(scope="module")
-def folder(narrow, tmp_path_factory):
-    place = tmp_path_factory.mktemp("delivered") / "narrow"
-    deliver(narrow, Delivery("onnxruntime", tokens=24, seconds=(3, 1)), place)
+def folder(shallow, tmp_path_factory):
+    place = tmp_path_factory.mktemp("delivered") / "shallow"
+    deliver(shallow, Delivery("onnxruntime", tokens=24, seconds=(3, 1)), place)
     return place
 
 
@@ -37,12 +37,12 @@ def speaker(folder):
     return TwoStages(folder)
 
 
-def test_the_contract_says_what_is_in_the_folder(folder, narrow):
+def test_the_contract_says_what_is_in_the_folder(folder, shallow):
     about = json.loads((folder / "contract.json").read_text())
-    assert about["weights"] == narrow.weights.label
+    assert about["weights"] == shallow.weights.label
     assert about["buckets"] == {"1s": 40, "3s": 120}
     assert (about["sample_rate"], about["samples_per_frame"], about["tokens"]) == (24_000, 600, 24)
-    assert about["vocab"] == narrow.model.vocab
+    assert about["vocab"] == shallow.model.vocab
     parts = read_contract(folder).parts
     assert list(parts) == ["duration", "prosody_1s", "decoder_1s", "prosody_3s", "decoder_3s"]
     assert (folder / "decoder_3s" / "kokoro_decoder_3s.onnx").is_file()
@@ -50,16 +50,16 @@ def test_the_contract_says_what_is_in_the_folder(folder, narrow):
     assert [str(spec) for spec in parts["decoder_1s"].outputs] == ["output: float32[1, 24000]"]
 
 
-def test_durations_and_decoder_inputs_are_the_models(speaker, narrow, narrow_case):
-    made = speaker.predict(narrow_case.phonemes, speaker.table())
-    assert np.array_equal(made["durations"], narrow_case.tensors["durations"].numpy())
-    assert compare(narrow_case.tensors["asr"].numpy(), made["asr"]).of_peak <= 1e-5
+def test_durations_and_decoder_inputs_are_the_models(speaker, shallow, shallow_case):
+    made = speaker.predict(shallow_case.phonemes, speaker.table())
+    assert np.array_equal(made["durations"], shallow_case.tensors["durations"].numpy())
+    assert compare(shallow_case.tensors["asr"].numpy(), made["asr"]).of_peak <= 1e-5
 
 
-def test_the_audio_is_the_patched_models(speaker, narrow, narrow_case):
-    features = speaker.predict(narrow_case.phonemes, speaker.table())
-    audio = speaker.decode(features, lambda frames: narrow_case.tensors["harmonic_noise"].numpy())
-    expected = decode(narrow.model, narrow_case, EXPORT_PATCHES)
+def test_the_audio_is_the_patched_models(speaker, shallow, shallow_case):
+    features = speaker.predict(shallow_case.phonemes, speaker.table())
+    audio = speaker.decode(features, lambda frames: shallow_case.tensors["harmonic_noise"].numpy())
+    expected = decode(shallow.model, shallow_case, EXPORT_PATCHES)
     assert audio.shape == expected.shape
     # F0 differs in its last bits, and the phase of the source makes much of that (0.98 was measured); so likeness
     assert np.corrcoef(audio, expected)[0, 1] > 0.95
@@ -143,16 +143,16 @@ def test_bad_input_is_one_sentence(speaker, asked, sentence):
         ({"voices": ("nobody",)}, "no voice 'nobody'"),
     ],
 )
-def test_bad_sizes_and_voices_are_refused_and_nothing_is_written(narrow, tmp_path, settings, sentence):
+def test_bad_sizes_and_voices_are_refused_and_nothing_is_written(shallow, tmp_path, settings, sentence):
     with pytest.raises(InputError, match=sentence):
-        deliver(narrow, Delivery("onnxruntime", **settings), tmp_path / "none")
+        deliver(shallow, Delivery("onnxruntime", **settings), tmp_path / "none")
     assert not (tmp_path / "none").exists()
 
 
-def test_a_folder_of_somebody_elses_is_not_replaced(narrow, tmp_path):
+def test_a_folder_of_somebody_elses_is_not_replaced(shallow, tmp_path):
     (tmp_path / "thesis.txt").write_text("mine")
     with pytest.raises(InputError, match="something else than a delivery and would be replaced; choose another folder"):
-        deliver(narrow, Delivery("onnxruntime"), tmp_path)
+        deliver(shallow, Delivery("onnxruntime"), tmp_path)
     assert (tmp_path / "thesis.txt").read_text() == "mine"
 
 
@@ -163,9 +163,9 @@ def test_each_piece_is_predicted_once(speaker, monkeypatch):
     assert len(asked) == 1
 
 
-def test_eager_has_no_file_to_deliver(narrow, tmp_path):
+def test_eager_has_no_file_to_deliver(shallow, tmp_path):
     with pytest.raises(InputError, match="writes no file"):
-        deliver(narrow, Delivery("eager", tokens=8, seconds=(0.1,)), tmp_path / "none")
+        deliver(shallow, Delivery("eager", tokens=8, seconds=(0.1,)), tmp_path / "none")
 
 
 def test_a_folder_that_is_incomplete_is_refused(folder, tmp_path):
@@ -177,20 +177,20 @@ def test_a_folder_that_is_incomplete_is_refused(folder, tmp_path):
         TwoStages(copy)
 
 
-def test_say_writes_a_wav_file(folder, narrow, tmp_path, monkeypatch, capsys):
+def test_say_writes_a_wav_file(folder, shallow_weights, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("kokoro_nb.delivery.export.delivered_folder", lambda *given, **settings: folder)
     out = tmp_path / "said.wav"
-    assert main(["say", TEXT, "--weights", "narrow", "-o", str(out)]) == 0
+    assert main(["say", TEXT, "--weights", str(shallow_weights), "-o", str(out)]) == 0
     samples, rate = read_wav(out)
     assert rate == 24_000
     assert np.isfinite(samples).all()
     assert np.abs(samples).max() > 0
-    assert f"{len(samples) / rate:.2f} s, narrow" in capsys.readouterr().out
-    assert main(["say", "", "--weights", "narrow", "-o", str(tmp_path / "none.wav")]) == 2
+    assert f"{len(samples) / rate:.2f} s, shallow" in capsys.readouterr().out
+    assert main(["say", "", "--weights", str(shallow_weights), "-o", str(tmp_path / "none.wav")]) == 2
     assert not (tmp_path / "none.wav").exists()
 
 
-def test_the_cache_tells_settings_apart(narrow):
+def test_the_cache_tells_settings_apart(shallow):
     asked = Delivery("onnxruntime", tokens=24, seconds=(1.0,))
     changes = (
         {},
@@ -201,8 +201,8 @@ def test_the_cache_tells_settings_apart(narrow):
         {"voices": ("other",)},
         {"fast": True},
     )
-    assert len({delivered_folder(narrow, replace(asked, **change)) for change in changes}) == len(changes)
-    assert delivered_folder(narrow, asked) == delivered_folder(narrow, replace(asked, voices=("seeded",)))
+    assert len({delivered_folder(shallow, replace(asked, **change)) for change in changes}) == len(changes)
+    assert delivered_folder(shallow, asked) == delivered_folder(shallow, replace(asked, voices=("seeded",)))
 
 
 def test_only_a_fast_decoder_has_patches_that_no_export_needs():
@@ -213,11 +213,11 @@ def test_only_a_fast_decoder_has_patches_that_no_export_needs():
 
 
 @pytest.mark.slow
-def test_a_fast_decoder_speaks_the_same(narrow, tmp_path):
+def test_a_fast_decoder_speaks_the_same(shallow, tmp_path):
     audio = {}
     for fast in (False, True):
         folder = tmp_path / str(fast)
-        deliver(narrow, Delivery("onnxruntime", at_har=True, tokens=24, seconds=(1.0,), fast=fast), folder)
+        deliver(shallow, Delivery("onnxruntime", at_har=True, tokens=24, seconds=(1.0,), fast=fast), folder)
         audio[fast] = TwoStages(folder).speak("Hi.")
     assert compare(audio[False], audio[True]).of_peak < 1e-4
     assert not np.array_equal(audio[False], audio[True])  # they are two programs
@@ -234,23 +234,23 @@ def _late(known):
         *(pytest.param(n, marks=pytest.mark.slow) for n in ("executorch-xnnpack", "tvm", "coreml-reference")),
     ],
 )
-def test_from_har_the_decoder_of_any_backend_is_the_models(name, narrow, narrow_case, tmp_path, monkeypatch):
+def test_from_har_the_decoder_of_any_backend_is_the_models(name, shallow, shallow_case, tmp_path, monkeypatch):
     if BACKENDS[name].executes():
         pytest.skip(BACKENDS[name].executes())
-    seconds = (narrow_case.frames + 2) / 40
-    deliver(narrow, Delivery(name, "onnxruntime", True, tokens=24, seconds=(seconds,)), tmp_path / "made")
+    seconds = (shallow_case.frames + 2) / 40
+    deliver(shallow, Delivery(name, "onnxruntime", True, tokens=24, seconds=(seconds,)), tmp_path / "made")
     speaker = TwoStages(tmp_path / "made")
     assert speaker.contract.backends == tuple(dict.fromkeys(("onnxruntime", name)))
     assert f"source_{next(iter(speaker.contract.buckets))}" in speaker.contract.parts
-    assert from_har_error(speaker, narrow, narrow_case.text) <= 1e-4
+    assert from_har_error(speaker, shallow, shallow_case.text) <= 1e-4
     run = speaker.run
     monkeypatch.setattr(speaker, "run", lambda part, known: run(part, _late(known) if "decoder_" in part else known))
-    assert from_har_error(speaker, narrow, narrow_case.text) > 1e-2  # the control
+    assert from_har_error(speaker, shallow, shallow_case.text) > 1e-2  # the control
 
 
 @pytest.mark.parametrize("name", ["code_digest", "_version"])
-def test_a_delivery_is_made_again_after_code_or_versions_changed(narrow, monkeypatch, name):
+def test_a_delivery_is_made_again_after_code_or_versions_changed(shallow, monkeypatch, name):
     asked = Delivery("onnxruntime")
-    before = delivered_folder(narrow, asked)
+    before = delivered_folder(shallow, asked)
     monkeypatch.setattr(cache_keys, name, lambda *given: "another")
-    assert delivered_folder(narrow, asked) != before
+    assert delivered_folder(shallow, asked) != before

@@ -7,10 +7,9 @@ from pathlib import Path
 from kokoro.model import KModel
 
 from kokoro_nb.backends import backend
-from kokoro_nb.errors import InputError
 from kokoro_nb.locate.minimise import minimised
 from kokoro_nb.models.case import Case
-from kokoro_nb.models.patches import EXPORT_PATCHES, PATCHES
+from kokoro_nb.models.patches import EXPORT_PATCHES, PATCHES, require_known
 from kokoro_nb.studies.repair.patch_trials import PatchBench, PatchTrial
 from kokoro_nb.studies.repair.uses import HARMFUL, HARMLESS, NEEDED, ONE_WAY, UNKNOWN, PatchRepair, PatchUse
 
@@ -52,7 +51,7 @@ def repair(
     """
     from tqdm import tqdm
 
-    _require_known(patches)
+    require_known(patches)
     absent = backend(name).available()
     if absent:
         return PatchRepair(name, absent=absent)
@@ -152,9 +151,3 @@ def _speed(without: Mapping[str, float], within: Mapping[str, float]) -> float |
 
 def _without(names: tuple[str, ...], left: str) -> tuple[str, ...]:
     return tuple(name for name in names if name != left)
-
-
-def _require_known(names: Sequence[str]) -> None:
-    unknown = [name for name in names if name not in PATCHES]
-    if unknown:
-        raise InputError(f"There is no patch '{unknown[0]}'; use one of {', '.join(PATCHES)}.")
