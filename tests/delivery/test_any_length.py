@@ -20,9 +20,9 @@ TEXTS = ("Hi.", "Hello world.", "Hello world, this is a test of the exports, and
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["whole decoder", "from har"])
-def speaker(request, narrow, tmp_path_factory):
+def speaker(request, shallow, tmp_path_factory):
     place = tmp_path_factory.mktemp("delivered") / "any"
-    deliver(narrow, Delivery("onnxruntime", at_har=request.param, any_length=True), place)
+    deliver(shallow, Delivery("onnxruntime", at_har=request.param, any_length=True), place)
     return TwoStages(place)
 
 
@@ -38,16 +38,16 @@ def test_one_program_of_open_length_for_each_part(speaker):
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_the_audio_of_any_text_is_the_models(speaker, narrow, text):
-    case = capture(narrow, text, g2p="espeak")
+def test_the_audio_of_any_text_is_the_models(speaker, shallow, text):
+    case = capture(shallow, text, g2p="espeak")
     features = speaker.predict(case.phonemes, speaker.table())
     assert np.array_equal(features["durations"], case.tensors["durations"].numpy())
     given = speaker.decoder_inputs(features, lambda frames: case.tensors["harmonic_noise"].numpy())
     asr, f0, n = (torch.from_numpy(given[name]) for name in ("asr", "f0", "n"))
-    with torch.no_grad(), patched(narrow.model, EXPORT_PATCHES):
-        pitch, energy = ProsodyStage(narrow.model)(torch.from_numpy(given["en"]), torch.from_numpy(given["ref_s"]))
+    with torch.no_grad(), patched(shallow.model, EXPORT_PATCHES):
+        pitch, energy = ProsodyStage(shallow.model)(torch.from_numpy(given["en"]), torch.from_numpy(given["ref_s"]))
         source = torch.from_numpy(given["s"]), torch.from_numpy(given["harmonic_noise"])
-        expected = DecoderStage(narrow.model.decoder)(asr, f0, n, *source).reshape(-1)
+        expected = DecoderStage(shallow.model.decoder)(asr, f0, n, *source).reshape(-1)
     assert compare(case.tensors["asr"], asr).of_peak <= 1e-5
     assert compare(pitch, f0).of_peak <= 1e-4
     assert compare(energy, n).of_peak <= 1e-4
@@ -58,7 +58,7 @@ def test_the_audio_of_any_text_is_the_models(speaker, narrow, text):
     other = speaker.decode(features, speaker.noise(1))
     assert np.corrcoef(other, expected)[0, 1] < 0.5, "it is the noise of the case that makes them alike"
     if "source" in speaker.contract.parts:  # where both begin with the same numbers
-        assert from_har_error(speaker, narrow, text) <= 1e-4
+        assert from_har_error(speaker, shallow, text) <= 1e-4
 
 
 def test_nothing_is_computed_behind_the_text(speaker, monkeypatch):
@@ -76,18 +76,18 @@ def test_nothing_is_computed_behind_the_text(speaker, monkeypatch):
     assert piece.audio.shape == (600 * frames,)
 
 
-def test_what_is_left_closed_takes_no_other_length(narrow, tmp_path, monkeypatch):
+def test_what_is_left_closed_takes_no_other_length(shallow, tmp_path, monkeypatch):
     axes = {name: each for name, each in any_length.AXES.items() if name != "asr"}
     monkeypatch.setattr(any_length, "AXES", axes)
-    deliver(narrow, Delivery("onnxruntime", any_length=True), tmp_path / "made")
+    deliver(shallow, Delivery("onnxruntime", any_length=True), tmp_path / "made")
     with pytest.raises(InputError, match=r"Input 'asr' has shape .* but the program was exported for"):
         TwoStages(tmp_path / "made").speak("Hello world.")
 
 
 @pytest.mark.parametrize("settings", [{"backend": "tvm"}, {"backend": "onnxruntime", "host": "tvm"}])
-def test_other_runtimes_are_refused(narrow, tmp_path, settings):
+def test_other_runtimes_are_refused(shallow, tmp_path, settings):
     with pytest.raises(InputError, match="A program for tvm takes one length alone; give its buckets with --seconds"):
-        deliver(narrow, Delivery(**settings, any_length=True), tmp_path / "none")
+        deliver(shallow, Delivery(**settings, any_length=True), tmp_path / "none")
     assert not (tmp_path / "none").exists()
 
 

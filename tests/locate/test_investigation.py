@@ -128,11 +128,11 @@ def test_a_backend_that_is_not_here_is_refused(exported, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def decoder(narrow, narrow_case):
+def decoder(shallow, shallow_case):
     """The decoder from the excitation's STFT on, 4 frames, as it is exported."""
-    with patched(narrow.model, EXPORT_PATCHES):
-        inputs = stages.from_har_inputs(narrow.model.decoder, narrow_case.decoder_inputs(4))
-        return export_program(stages.FromHarStage(narrow.model.decoder), inputs), inputs
+    with patched(shallow.model, EXPORT_PATCHES):
+        inputs = stages.from_har_inputs(shallow.model.decoder, shallow_case.decoder_inputs(4))
+        return export_program(stages.FromHarStage(shallow.model.decoder), inputs), inputs
 
 
 SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("tvm-unfused", "coreml-reference")]

@@ -8,8 +8,8 @@ from kokoro_nb.models.patches import EXPORT_PATCHES
 from kokoro_nb.studies.decoder import decoder_program
 
 
-def test_the_decoder_from_har_has_its_inputs_and_its_reference(narrow, narrow_case):
-    made = decoder_program(narrow.model, narrow_case, 4)
+def test_the_decoder_from_har_has_its_inputs_and_its_reference(shallow, shallow_case):
+    made = decoder_program(shallow.model, shallow_case, 4)
     assert "har" in made.inputs
     (audio,) = made.reference.outputs.values()
     assert audio.size == 4 * 600
@@ -17,17 +17,17 @@ def test_the_decoder_from_har_has_its_inputs_and_its_reference(narrow, narrow_ca
     assert made.faults(3, 0) == made.faults(3, 0)
 
 
-def test_another_set_of_patches_is_another_program(narrow, narrow_case):
+def test_another_set_of_patches_is_another_program(shallow, shallow_case):
     fewer = tuple(name for name in EXPORT_PATCHES if name != "two_pass_norm")
     kinds = [
-        {one.op for one in decoder_program(narrow.model, narrow_case, 4, patches=patches).specification.operators}
+        {one.op for one in decoder_program(shallow.model, shallow_case, 4, patches=patches).specification.operators}
         for patches in (EXPORT_PATCHES, fewer)
     ]
     assert ["aten.instance_norm.default" in each for each in kinds] == [False, True]
 
 
-def test_a_part_is_exported_by_its_name_and_another_name_is_one_sentence(narrow, narrow_case):
-    part = decoder_program(narrow.model, narrow_case, 4, "encode").specification.operators
-    assert 0 < len(part) < len(decoder_program(narrow.model, narrow_case, 4).specification.operators)
+def test_a_part_is_exported_by_its_name_and_another_name_is_one_sentence(shallow, shallow_case):
+    part = decoder_program(shallow.model, shallow_case, 4, "encode").specification.operators
+    assert 0 < len(part) < len(decoder_program(shallow.model, shallow_case, 4).specification.operators)
     with pytest.raises(InputError, match="The decoder has no part 'ear'; use one of source"):
-        decoder_program(narrow.model, narrow_case, 4, "ear")
+        decoder_program(shallow.model, shallow_case, 4, "ear")

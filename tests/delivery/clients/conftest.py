@@ -11,18 +11,17 @@ from kokoro_nb.delivery.clients.client_delivery import deliver_to, write_client
 from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.delivery.clients.material import Material
 from kokoro_nb.models.architecture import full_config
-from kokoro_nb.models.kokoro import load_model
 from kokoro_nb.models.patches import class_patches
 from kokoro_nb.models.speaking import spread
 
 
 @pytest.fixture(scope="session")
-def voiced(tmp_path_factory):
-    """Return the narrow model, with two voices whose rows all differ, as those of trained weights do."""
+def voiced(shallow, tmp_path_factory):
+    """Return the shallow model, with two voices whose rows all differ, as those of trained weights do."""
     folder, source = tmp_path_factory.mktemp("voices"), torch.Generator().manual_seed(7)
     for name in ("alto", "bass"):
         torch.save(0.3 * torch.randn(510, 1, 256, generator=source), folder / f"{name}.pt")
-    return replace(load_model("narrow"), voice_file=lambda name: folder / f"{name}.pt", default_voice="alto")
+    return replace(shallow, voice_file=lambda name: folder / f"{name}.pt", default_voice="alto")
 
 
 @pytest.fixture(scope="session")

@@ -13,11 +13,11 @@ RUNTIMES = ["onnxruntime", *(pytest.param(name, marks=pytest.mark.slow) for name
 
 
 @pytest.fixture
-def prosody(narrow):
+def prosody(shallow):
     draw = torch.Generator().manual_seed(0)
-    en = torch.randn(1, narrow.model.predictor.shared.input_size, 4, generator=draw)
+    en = torch.randn(1, shallow.model.predictor.shared.input_size, 4, generator=draw)
     given = {"en": en, "ref_s": 0.3 * torch.randn(1, 256, generator=draw)}
-    return stages.ProsodyStage(narrow.model), given
+    return stages.ProsodyStage(shallow.model), given
 
 
 def _run(name, module, inputs, folder):
@@ -45,30 +45,30 @@ def _skip_if_absent(name):
 
 
 @pytest.mark.parametrize("name", RUNTIMES)
-def test_pitch_and_energy_come_out_of_a_runtime_as_without_padding(name, narrow, prosody, tmp_path):
+def test_pitch_and_energy_come_out_of_a_runtime_as_without_padding(name, shallow, prosody, tmp_path):
     _skip_if_absent(name)
-    with torch.no_grad(), patched(narrow.model, EXPORT_PATCHES):
+    with torch.no_grad(), patched(shallow.model, EXPORT_PATCHES):
         for own, found in _errors(name, tmp_path, *prosody, room=6):
             assert found <= max(2 * own, 1e-5)  # the second: eager's own limit, where the runtime is bit for bit eager
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["onnxruntime", *SLOW])
-def test_audio_comes_out_of_a_runtime_as_without_padding(name, narrow, narrow_case, tmp_path):
+def test_audio_comes_out_of_a_runtime_as_without_padding(name, shallow, shallow_case, tmp_path):
     _skip_if_absent(name)
-    decoder = narrow.model.decoder
-    with torch.no_grad(), patched(narrow.model, EXPORT_PATCHES):
-        given = stages.from_har_inputs(decoder, narrow_case.decoder_inputs(12))
+    decoder = shallow.model.decoder
+    with torch.no_grad(), patched(shallow.model, EXPORT_PATCHES):
+        given = stages.from_har_inputs(decoder, shallow_case.decoder_inputs(12))
         ((own, found),) = _errors(name, tmp_path, stages.FromHarStage(decoder), given, room=16)
     assert found <= max(2 * own, 1e-5)
 
 
 @pytest.mark.parametrize("name", RUNTIMES)
-def test_durations_come_out_of_a_runtime_identical(name, narrow, tmp_path):
+def test_durations_come_out_of_a_runtime_identical(name, shallow, tmp_path):
     _skip_if_absent(name)
     draw = torch.Generator().manual_seed(0)
-    d = torch.randn(1, 6, narrow.model.predictor.lstm.input_size, generator=draw)
-    stage, given = steps.DurationsStep(narrow.model), {"d": d, "speed": torch.ones(1)}
+    d = torch.randn(1, 6, shallow.model.predictor.lstm.input_size, generator=draw)
+    stage, given = steps.DurationsStep(shallow.model), {"d": d, "speed": torch.ones(1)}
     programs = [
         BACKENDS[key].load(BACKENDS[key].export(stage, {**given, "length": torch.tensor([6])}, tmp_path))
         for key in (name, "eager")

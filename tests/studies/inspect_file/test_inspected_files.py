@@ -13,9 +13,8 @@ FRAMES = 4
 
 
 @pytest.fixture(scope="module")
-def spoken():
-    kokoro = nb.load_model("narrow", 3)
-    return kokoro, nb.capture(kokoro, "A short one.", seed=3)
+def spoken(shallow):
+    return shallow, nb.capture(shallow, "A short one.", seed=3)
 
 
 @pytest.fixture(scope="module")

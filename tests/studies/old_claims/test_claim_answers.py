@@ -20,12 +20,13 @@ from kokoro_nb.studies.padding.padded_decoder import SIGNAL, decoder_in_buffers
 
 
 @pytest.fixture(scope="module")
-def padded(narrow, narrow_case):
+def padded(shallow, shallow_case):
     """Return the answers by number, for weights that are made here and for published ones, from the same runs."""
-    runs = decoder_in_buffers(narrow.model, narrow_case, FRAMES, BUCKETS, 0, (SIGNAL, GAUSSIAN))
+    runs = decoder_in_buffers(shallow.model, shallow_case, FRAMES, BUCKETS, 0, (SIGNAL, GAUSSIAN))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "decoder_in_buffers", lambda *given: runs)
-        return {own: {one.number: one for one in padding_answers(narrow, narrow_case, 0, own)} for own in (True, False)}
+        answers = {own: padding_answers(shallow, shallow_case, 0, own) for own in (True, False)}
+    return {own: {one.number: one for one in some} for own, some in answers.items()}
 
 
 def test_padding_alone_makes_absurd_levels_and_low_correlation(padded):
@@ -43,8 +44,8 @@ def test_what_depends_on_weights_gets_its_verdict_with_published_ones(padded):
     assert padded[False]["A1"].figures == padded[True]["A1"].figures
 
 
-def test_the_full_architecture_settles_sizes_shares_and_counts(narrow, narrow_case):
-    found = {one.number: one for one in architecture_answers(narrow, narrow_case)}
+def test_the_full_architecture_settles_sizes_shares_and_counts(shallow, shallow_case):
+    found = {one.number: one for one in architecture_answers(shallow, shallow_case)}
     assert found["A2"].figures["apart"] < 0.01
     assert (found["D1"].figures["named"], found["D1"].verdict) == (reported.BLOCKING, "refuted")
     assert found["D3"].figures["hop"] == 600
@@ -63,12 +64,12 @@ def test_the_work_of_an_lstm_is_counted_and_grows_with_the_text():
     assert long["acoustic"] == short["acoustic"]
 
 
-def test_the_verdict_on_the_share_follows_it(monkeypatch, narrow_case):
+def test_the_verdict_on_the_share_follows_it(monkeypatch, shallow_case):
     monkeypatch.setattr(reported, "DURATION_SHARE", (0.0, 100.0))
     full = build(full_config())
-    assert _share(full, narrow_case).verdict == "confirmed"
+    assert _share(full, shallow_case).verdict == "confirmed"
     monkeypatch.setattr(reported, "DURATION_SHARE", (90.0, 95.0))
-    assert _share(full, narrow_case).verdict == "refuted"
+    assert _share(full, shallow_case).verdict == "refuted"
 
 
 def test_the_runtimes_fail_as_is_known():
@@ -93,8 +94,8 @@ def test_an_export_that_fails_answers_nothing(monkeypatch):
         runtime_answers.runtime_answers(0)
 
 
-def test_classes_and_steps_are_the_packages(narrow, narrow_case):
-    classes, steps = conversion_answers(narrow, narrow_case)
+def test_classes_and_steps_are_the_packages(shallow, shallow_case):
+    classes, steps = conversion_answers(shallow, shallow_case)
     assert classes.figures["worst"] <= EXACT
     assert steps.figures["steps"] == 4
     assert steps.figures["worst"] <= EXACT
@@ -117,7 +118,7 @@ def test_a_claim_without_an_answer_or_with_two_is_an_error(padded):
         joined((*every, replace(one, number="B1")))
 
 
-def test_a_text_that_is_too_short_is_refused(narrow, narrow_case):
-    tensors = {**narrow_case.tensors, "asr": narrow_case.tensors["asr"][..., :9]}
+def test_a_text_that_is_too_short_is_refused(shallow, shallow_case):
+    tensors = {**shallow_case.tensors, "asr": shallow_case.tensors["asr"][..., :9]}
     with pytest.raises(InputError, match=r"lasts 9 frames.*give a longer one"):
-        answer_claims(narrow, replace(narrow_case, tensors=tensors))
+        answer_claims(shallow, replace(shallow_case, tensors=tensors))

@@ -7,7 +7,7 @@ from kokoro_nb.delivery.pipeline import TwoStages
 
 
 @pytest.fixture(scope="package")
-def speaker(narrow, tmp_path_factory):
-    place = tmp_path_factory.mktemp("delivered") / "narrow"
-    deliver(narrow, Delivery("onnxruntime", tokens=12, seconds=(1.5,)), place)
+def speaker(shallow, tmp_path_factory):
+    place = tmp_path_factory.mktemp("delivered") / "shallow"
+    deliver(shallow, Delivery("onnxruntime", tokens=12, seconds=(1.5,)), place)
     return TwoStages(place)

@@ -8,8 +8,8 @@ from kokoro_nb.studies.two_stage_npu.agreement import INPUTS_LIMIT, TextAgreemen
 TEXT = "Hi."
 
 
-def test_the_delivery_says_what_the_model_says(speaker, narrow):
-    (found,) = against_model(speaker, narrow, [TEXT], ["seeded"])
+def test_the_delivery_says_what_the_model_says(speaker, shallow):
+    (found,) = against_model(speaker, shallow, [TEXT], ["seeded"])
     assert found.durations
     assert found.inputs <= 1e-5
     assert found.inputs == max(found.asr, found.f0, found.n)
@@ -18,32 +18,32 @@ def test_the_delivery_says_what_the_model_says(speaker, narrow):
     assert 0 < found.floor < 3  # so that the limit can be failed
 
 
-def test_another_voice_is_noticed(speaker, narrow, monkeypatch):
+def test_another_voice_is_noticed(speaker, shallow, monkeypatch):
     table = speaker.table()
     monkeypatch.setattr(speaker, "table", lambda voice: np.roll(table, 1, axis=1))
-    (found,) = against_model(speaker, narrow, [TEXT], ["seeded"])
+    (found,) = against_model(speaker, shallow, [TEXT], ["seeded"])
     assert not found.durations or found.inputs > 1e-3
 
 
-def test_other_durations_leave_no_figure(speaker, narrow, monkeypatch):
+def test_other_durations_leave_no_figure(speaker, shallow, monkeypatch):
     predict = speaker.predict
     monkeypatch.setattr(speaker, "predict", lambda *given: predict(*given) | {"durations": np.array([1])})
-    (found,) = against_model(speaker, narrow, [TEXT], ["seeded"])
+    (found,) = against_model(speaker, shallow, [TEXT], ["seeded"])
     assert not found.durations
     assert np.isnan(found.inputs)
     assert np.isnan(found.distance)
 
 
-def test_a_decoder_that_is_wrong_is_heard(speaker, narrow, monkeypatch):
+def test_a_decoder_that_is_wrong_is_heard(speaker, shallow, monkeypatch):
     sound = speaker.sound
     monkeypatch.setattr(speaker, "sound", lambda given: 0.5 * sound(given))
-    (found,) = against_model(speaker, narrow, [TEXT], ["seeded"])
+    (found,) = against_model(speaker, shallow, [TEXT], ["seeded"])
     assert found.durations
     assert found.distance > 3
     assert found.distance > found.distance_limit
 
 
-def test_a_rewrite_that_is_wrong_in_eager_too_is_noticed(speaker, narrow, monkeypatch):
+def test_a_rewrite_that_is_wrong_in_eager_too_is_noticed(speaker, shallow, monkeypatch):
     def louder(*given):
         return _times(forward(*given), 1.05)
 
@@ -52,7 +52,7 @@ def test_a_rewrite_that_is_wrong_in_eager_too_is_noticed(speaker, narrow, monkey
     monkeypatch.setattr(
         speaker, "decoder_inputs", lambda *given: inputs(*given) | {"asr": 1.05 * inputs(*given)["asr"]}
     )
-    (found,) = against_model(speaker, narrow, [TEXT], ["seeded"])
+    (found,) = against_model(speaker, shallow, [TEXT], ["seeded"])
     assert found.asr == pytest.approx(0.05, rel=1e-3)
     assert found.inputs > INPUTS_LIMIT > found.rounding
 
@@ -62,11 +62,11 @@ def _times(results, factor):
     return durations, d, factor * t_en
 
 
-def test_a_wrong_pitch_does_not_raise_the_limit_of_the_audio(speaker, narrow, monkeypatch):
-    (right,) = against_model(speaker, narrow, [TEXT], ["seeded"])
+def test_a_wrong_pitch_does_not_raise_the_limit_of_the_audio(speaker, shallow, monkeypatch):
+    (right,) = against_model(speaker, shallow, [TEXT], ["seeded"])
     inputs = speaker.decoder_inputs
     monkeypatch.setattr(speaker, "decoder_inputs", lambda *given: inputs(*given) | {"f0": 1.3 * inputs(*given)["f0"]})
-    (found,) = against_model(speaker, narrow, [TEXT], ["seeded"])
+    (found,) = against_model(speaker, shallow, [TEXT], ["seeded"])
     assert found.f0 > 0.1
     assert found.floor < 3 * right.floor + 1
 
