@@ -84,21 +84,24 @@ def enforced(limits: Limits, begun: Sequence[int] = ()) -> Iterator[Usage]:
     Yields
     ------
     Usage
-        Measured ten times a second where there is a limit, else twice.
+        Measured ten times a second where there is a limit, else twice; a process from the second time on.
     """
     import psutil
 
     done, usage = Event(), Usage()
     this, start = psutil.Process(), time.monotonic()
     before = {child.pid for child in this.children()} - set(begun)
+    seen = set(begun)  # what has only just been started may still show the memory of what starts it
 
     def watch() -> None:
         over = False
         while not over:  # at once as well: what is forked may have ended before the second look
             own = [child for child in this.children(recursive=True) if not _within(child, before)]
-            resident = sum(map(_resident, own)) / 1e9
+            running = [child for child in own if child.pid in seen]
+            seen.update(child.pid for child in own)
+            resident = sum(map(_resident, running)) / 1e9
             if resident > usage.memory:  # so that every page is looked at: what is shared does not count whole
-                resident = sum(map(_shared_out, own)) / 1e9
+                resident = sum(map(_shared_out, running)) / 1e9
             usage.memory = resident if resident > usage.memory else usage.memory
             if not usage.passed:
                 usage.passed.extend(_passed(limits, time.monotonic() - start, resident))

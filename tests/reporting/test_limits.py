@@ -3,11 +3,13 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from kokoro_nb.errors import InputError
+from kokoro_nb.reporting import limits
 from kokoro_nb.reporting.limits import Limits, enforced, processor_seconds
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
@@ -71,6 +73,23 @@ def test_what_forked_processes_share_counts_once(before):
         os.killpg(first.pid, signal.SIGKILL)
         first.wait()
     assert 0.3 < usage.memory < 0.5, "each of the four processes holds 0.3 GB"
+
+
+def test_the_memory_of_what_starts_a_process_does_not_count_as_the_process_s(monkeypatch):
+    begun = SimpleNamespace(pid=2**30, looks=0)  # of no process
+
+    def children(_this, recursive=False):
+        begun.looks += recursive
+        return [begun] if recursive else []
+
+    monkeypatch.setattr(psutil.Process, "children", children)
+    monkeypatch.setattr(limits, "_within", lambda *_: False)
+    for name in ("_resident", "_shared_out"):  # until it runs a program of its own it shares all memory with its parent
+        monkeypatch.setattr(limits, name, lambda process: 2e9 if process.looks == 1 else 3e7)
+    with enforced(Limits(seconds=60)) as usage:  # nothing is killed
+        while begun.looks < 3:
+            time.sleep(0.01)
+    assert usage.memory == pytest.approx(0.03)
 
 
 def test_the_processor_time_of_what_has_ended_is_counted():
