@@ -8,9 +8,8 @@ from typing import Any
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Artifact, quietly
 from kokoro_nb.backends.exported import export_program
-from kokoro_nb.benchmarks.interleaved import LIMIT, RATIO, TimedProgram, in_turn, ratio, spread
+from kokoro_nb.benchmarks.interleaved import DISTANCE, LIMIT, RATIO, TimedProgram, in_turn, ratio, spread
 from kokoro_nb.benchmarks.memory import of_artifact
-from kokoro_nb.benchmarks.omissions import DISTANCE
 from kokoro_nb.benchmarks.subjects import BASE, ROUNDS, decoder_inputs, eager_artifact, export_to, frames_of
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.spectrum import log_spectral_distance

@@ -12,6 +12,7 @@ from kokoro_nb.errors import InputError
 Call = Callable[[], Any]
 Made = TypeVar("Made")
 RATIO = "x "  # before the name of what a ratio is to
+DISTANCE = "log-spectral distance (dB)"  # of audio from eager's
 DRAWS = 1000  # of the bootstrap
 COVERED = 0.95
 LIMIT = 60.0  # seconds that one program may take in all, warm-up aside

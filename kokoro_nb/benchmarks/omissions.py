@@ -1,4 +1,4 @@
-"""Fewer operations: what can be left out of the decoder or computed once, and how soon a first part is ready."""
+"""Fewer operations: what can be left out of the decoder, or computed once."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -14,17 +14,12 @@ from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.benchmarks.imitated_precision import audio_of
 from kokoro_nb.benchmarks.interleaved import LIMIT, TimedProgram, in_turn, ratio, spread
 from kokoro_nb.benchmarks.subjects import ROUNDS, at_har, export_to, frames_of, whole_inputs
-from kokoro_nb.listening.spectrum import log_spectral_distance
 from kokoro_nb.models import stages
-from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
-from kokoro_nb.models.static_buffers import EXTENTS
 from kokoro_nb.traces.parity import compare
 
 WHOLE, FROM_HAR, ONE_VOICE = "source and decoder", "from har", "from har, for one voice"
-DISTANCE = "log-spectral distance (dB)"
-FIRST = ((0.25, 0.0), (0.5, 0.0), (0.5, 0.25), (1.0, 0.25))  # seconds of a first part, and looked ahead
 
 
 class OneVoiceStage(nn.Module):
@@ -47,7 +42,6 @@ def measure(
     rounds: int = ROUNDS,
     seed: int = 0,
     limit: float = LIMIT,
-    first: Sequence[tuple[float, float]] = FIRST,
     folder: str | Path | None = None,
 ) -> tuple[tuple[TimedProgram, ...], dict[str, str]]:
     """Time the decoder with more and with less in it, all programs in turn.
@@ -59,17 +53,13 @@ def measure(
     ----------
     kokoro, length, backends, rounds, seed, limit, folder
         See `decoders.measure`.
-    first : sequence of (float, float)
-        First parts of the speech: their seconds, and those that are decoded behind them and thrown away. Every norm
-        takes its statistics from its input, so that a part sounds different from the same part of the whole; the source
-        is the whole's. Those that do not fit into `length` are left out.
 
     Returns
     -------
     tuple of TimedProgram, dict
         Backend by backend, each as a multiple of `WHOLE` on the same backend; and program -> why it is not among them.
         The error is from eager from `har`, and None where the source is in the program (atan2 makes another waveform of
-        any rounding); a first part has its log-spectral distance from the same part of the whole instead.
+        any rounding).
 
     Raises
     ------
@@ -78,10 +68,6 @@ def measure(
     """
     frames, runtimes = frames_of(length), {name: backend(name) for name in backends}
     modules = _modules(kokoro, frames, seed)
-    parts = {_named(part): part for part in first if frames_of(sum(part)) < frames}
-    for name, part in parts.items():
-        module, given = modules[FROM_HAR]
-        modules[name] = (module, begun(given, frames_of(sum(part))))
     made, skipped = _exported(kokoro, modules, backends, folder)
     with quietly():
         programs = {key: runtimes[key[0]].load(one) for key, one in made.items()}
@@ -95,24 +81,10 @@ def measure(
             skipped[f"{name} {program}"] = f"There is no '{WHOLE}' to compare it with."
             continue
         took, audio = times[f"{name} {program}"], call()["output"]
-        compared, error, figures = (spread(took), ratio(took, times[f"{name} {WHOLE}"])), None, {}
-        if program in parts:
-            samples = frames_of(parts[program][0]) * SAMPLES_PER_FRAME
-            figures[DISTANCE] = log_spectral_distance(exact[0, :samples], audio[0, :samples])
-        elif program != WHOLE:
-            error = compare(exact, audio).of_peak
-        rows.append(TimedProgram(f"{name} {program}", length, *compared, error, WHOLE, figures))
+        compared = spread(took), ratio(took, times[f"{name} {WHOLE}"])
+        error = None if program == WHOLE else compare(exact, audio).of_peak
+        rows.append(TimedProgram(f"{name} {program}", length, *compared, error, WHOLE))
     return tuple(rows), skipped
-
-
-def begun(inputs: Mapping[str, Tensor], frames: int) -> dict[str, Tensor]:
-    """Return the first frames of a stage's inputs."""
-    cut = {}
-    for name, tensor in inputs.items():
-        for extent in EXTENTS[name]:
-            tensor = tensor.narrow(extent.axis, 0, extent.length({"frames": frames}))
-        cut[name] = tensor.contiguous()
-    return cut
 
 
 def _modules(kokoro: Kokoro, frames: int, seed: int) -> dict[str, tuple[nn.Module, dict[str, Tensor]]]:
@@ -125,11 +97,6 @@ def _modules(kokoro: Kokoro, frames: int, seed: int) -> dict[str, tuple[nn.Modul
         FROM_HAR: (stages.FromHarStage(decoder), given),
         ONE_VOICE: (OneVoiceStage(decoder, given["s"]), rest),
     }
-
-
-def _named(part: tuple[float, float]) -> str:
-    seconds, ahead = part
-    return f"first {seconds:g} s, {ahead:g} s ahead"
 
 
 def _exported(

@@ -6,8 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from kokoro_nb.benchmarks.imitated_precision import LayerEffect
-from kokoro_nb.benchmarks.interleaved import LIMIT, TimedProgram, in_turn, ratio, spread
-from kokoro_nb.benchmarks.omissions import DISTANCE
+from kokoro_nb.benchmarks.interleaved import DISTANCE, LIMIT, TimedProgram, in_turn, ratio, spread
 from kokoro_nb.benchmarks.precision_programs import (
     CALIBRATION,
     PRECISIONS,

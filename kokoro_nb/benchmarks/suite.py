@@ -17,6 +17,7 @@ from kokoro_nb.benchmarks import (
     quantisation,
     scale,
     sessions,
+    streaming,
 )
 from kokoro_nb.benchmarks import text_to_audio as speech
 from kokoro_nb.benchmarks.interleaved import LIMIT
@@ -179,6 +180,14 @@ def _omissions(kokoro: Kokoro, options: BenchmarkOptions) -> Iterator[BenchmarkT
     yield BenchmarkTable(f"Decoder, {length:g} s, with parts left out", [row.as_dict() for row in rows], skipped)
 
 
+def _streaming(kokoro: Kokoro, options: BenchmarkOptions) -> Iterator[BenchmarkTable]:
+    length = options.lengths[0]
+    rows, skipped = streaming.measure(kokoro, length, **_timing(options, streaming.BACKENDS), folder=options.folder)
+    yield BenchmarkTable(f"A first part of {length:g} s, decoder from har", [row.as_dict() for row in rows], skipped)
+    joined = streaming.joins(kokoro, length, options.seed)
+    yield BenchmarkTable(f"{length:g} s part by part, norms fixed, eager", joined)
+
+
 def _quantisation(kokoro: Kokoro, options: BenchmarkOptions) -> Iterator[BenchmarkTable]:
     length, about = options.lengths[0], (quantisation.PRECISIONS, options.rounds, options.seed, options.limit)
     rows, layers = quantisation.measure(kokoro, length, *about, options.folder)
@@ -256,6 +265,7 @@ _RUNNERS: Mapping[str, Callable[[Kokoro, BenchmarkOptions], Iterator[BenchmarkTa
         "profiles": _profiles,
         "graph-patches": _graph_patches,
         "omissions": _omissions,
+        "streaming": _streaming,
         "quantisation": _quantisation,
         "word-error-rate": _word_error_rate,
         "trace-overhead": _trace_overhead,

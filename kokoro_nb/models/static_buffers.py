@@ -84,6 +84,23 @@ def widened(inputs: Mapping[str, Tensor], room: int, fill: float = 0.0) -> dict[
     return wide
 
 
+def part_of(inputs: Mapping[str, Tensor], start: int, frames: int) -> dict[str, Tensor]:
+    """Return so many frames of the inputs of a stage over frames, from the frame `start` on.
+
+    Examples
+    --------
+    >>> import torch
+    >>> part_of({"f0": torch.arange(6.0)[None]}, 1, 2)["f0"].tolist()
+    [[2.0, 3.0, 4.0, 5.0]]
+    """
+    cut = {}
+    for name, tensor in inputs.items():
+        for extent in EXTENTS[name]:
+            tensor = tensor.narrow(extent.axis, extent.rate * start, extent.length({"frames": frames}))
+        cut[name] = tensor.contiguous()
+    return cut
+
+
 def static_inputs(case: Case, frames: int, tokens: int | None = None) -> dict[str, Tensor]:
     """Return what the pipeline is given for an utterance, in buffers of fixed length, zeros behind what there is.
 

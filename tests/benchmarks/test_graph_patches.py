@@ -4,7 +4,7 @@ import pytest
 
 from kokoro_nb.benchmarks import graph_patches as changes
 from kokoro_nb.benchmarks.graph_patches import UNCHANGED
-from kokoro_nb.benchmarks.omissions import DISTANCE
+from kokoro_nb.benchmarks.interleaved import DISTANCE
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.patches import BFLOAT16, EXPORT_PATCHES
 

@@ -3,7 +3,7 @@
 import pytest
 
 from kokoro_nb.benchmarks import quantisation
-from kokoro_nb.benchmarks.omissions import DISTANCE
+from kokoro_nb.benchmarks.interleaved import DISTANCE
 from kokoro_nb.benchmarks.precision_programs import BFLOAT16, DYNAMIC, INT4, INT8, RUNTIME, STATIC, TOLERANT
 from kokoro_nb.benchmarks.quantisation import LAYERS
 from kokoro_nb.errors import InputError
