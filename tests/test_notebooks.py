@@ -43,7 +43,7 @@ SMALL = {
     "accelerators": [],
     "text_count": 1,
     "bucket_seconds": [6.0],
-    "long_count": 3,
+    "long_count": 6,
     "bench_backends": ["onnxruntime"],
     "bench_rounds": 5,
     "bench_tokens": 32,

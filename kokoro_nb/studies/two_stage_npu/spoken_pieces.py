@@ -54,12 +54,26 @@ class SpokenPieces:
 
     @property
     def loud_cut(self) -> float:
-        """Sharpness where the first piece is cut at its loudest, and the second follows without a fade: the control."""
+        """Sharpness where the first piece is cut at its loudest, and the second follows without a fade: the control.
+
+        NaN where the text is spoken in one piece.
+        """
+        if not self.joins:
+            return float("nan")
         first, second = self.pieces[0].audio, self.pieces[1].audio
         half = len(first) // 2
         parts = [first[: half + int(np.argmax(np.abs(first[half:])))], second]
         (cut,) = joins(parts, np.concatenate(parts), self.sr)
         return cut.sharpness
+
+    @property
+    def unjudged(self) -> str:
+        """Why the sharpness of joins says nothing here; empty where it does."""
+        if not self.joins:
+            return "the text is spoken in one piece; give a longer one, or shorter buckets"
+        if self.loud_cut > 1:
+            return ""
+        return f"meant for speech with pauses: in this, a hard cut is {self.loud_cut:.2g} times as sharp as the rest"
 
     def rows(self) -> list[dict[str, float]]:
         """Return a row for each join."""

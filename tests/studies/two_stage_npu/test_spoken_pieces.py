@@ -26,3 +26,12 @@ def test_a_loud_cut_is_sharper_than_a_join_at_rest():
     assert found.shortest == 2
     assert found.loud_cut > 3 * found.sharpest
     assert len(found.rows()) == 1
+    assert found.unjudged == ""
+
+
+def test_without_a_join_or_a_pause_the_sharpness_is_not_judged(monkeypatch):
+    alone = spoken("ab", "ab")
+    assert np.isnan(alone.loud_cut)
+    assert alone.unjudged == "the text is spoken in one piece; give a longer one, or shorter buckets"
+    monkeypatch.setattr(SpokenPieces, "loud_cut", 0.5)
+    assert "a hard cut is 0.5 times as sharp as the rest" in spoken("ab ba", "ab", "ba").unjudged
