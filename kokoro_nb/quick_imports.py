@@ -32,7 +32,7 @@ def postpone_spacy() -> None:
     Python's own lazy module is imported by whatever looks through all modules for a file name; this one is not.
     """
     spec = None if "spacy" in sys.modules else find_spec("spacy")
-    if spec is None or spec.loader is None:
+    if spec is None or spec.loader is None or spec.submodule_search_locations is None:
         return
     loader, module = spec.loader, module_from_spec(spec)
     path = module.__dict__.pop("__path__")  # what imports a part of it asks for that first

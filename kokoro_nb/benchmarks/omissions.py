@@ -1,6 +1,6 @@
 """Fewer operations: what can be left out of the decoder, or computed once."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -8,12 +8,12 @@ import numpy as np
 from torch import Tensor, nn
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.base import Artifact, quietly
-from kokoro_nb.backends.exported import export_program
+from kokoro_nb.backends.base import Failure, quietly
+from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.benchmarks.imitated_precision import audio_of
 from kokoro_nb.benchmarks.interleaved import LIMIT, TimedProgram, in_turn, ratio, spread
-from kokoro_nb.benchmarks.subjects import ROUNDS, at_har, export_to, frames_of, whole_inputs
+from kokoro_nb.benchmarks.subjects import ROUNDS, at_har, export_each, frames_of, whole_inputs
 from kokoro_nb.models import stages
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
@@ -68,7 +68,7 @@ def measure(
     """
     frames, runtimes = frames_of(length), {name: backend(name) for name in backends}
     modules = _modules(kokoro, frames, seed)
-    made, skipped = _exported(kokoro, modules, backends, folder)
+    made, skipped = export_each(_exported(kokoro, modules), backends, folder)
     with quietly():
         programs = {key: runtimes[key[0]].load(one) for key, one in made.items()}
     calls: dict[tuple[str, str], Callable[[], Mapping[str, np.ndarray]]] = {
@@ -100,17 +100,9 @@ def _modules(kokoro: Kokoro, frames: int, seed: int) -> dict[str, tuple[nn.Modul
 
 
 def _exported(
-    kokoro: Kokoro, modules: Mapping[str, tuple[nn.Module, Arrays]], backends: Sequence[str], folder: str | Path | None
-) -> tuple[dict[tuple[str, str], Artifact], dict[str, str]]:
-    made: dict[tuple[str, str], Artifact] = {}
-    skipped: dict[str, str] = {}
+    kokoro: Kokoro, modules: Mapping[str, tuple[nn.Module, Arrays]]
+) -> Iterator[tuple[str, Exported | Failure, Arrays]]:
     for program, (module, inputs) in modules.items():
         with patched(kokoro.model, EXPORT_PATCHES):
             exported = export_program(module, inputs)
-        for name in backends:
-            one = export_to(name, exported, inputs, folder)
-            if isinstance(one, str):
-                skipped[f"{name} {program}"] = one
-            else:
-                made[name, program] = one
-    return {key: made[key] for key in sorted(made, key=lambda key: backends.index(key[0]))}, skipped
+        yield program, exported, inputs

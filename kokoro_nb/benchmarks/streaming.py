@@ -1,6 +1,6 @@
 """How soon a first part of the speech is ready, and whether parts join, with norms as they are and fixed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -10,11 +10,12 @@ import numpy as np
 from torch import Tensor, nn
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.base import Artifact, quietly
-from kokoro_nb.backends.exported import export_program
+from kokoro_nb.backends.base import Failure, quietly
+from kokoro_nb.backends.exported import Exported, export_program
+from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.benchmarks.imitated_precision import audio_of
 from kokoro_nb.benchmarks.interleaved import DISTANCE, LIMIT, TimedProgram, in_turn, ratio, spread
-from kokoro_nb.benchmarks.subjects import ROUNDS, decoder_inputs, export_to, frames_of
+from kokoro_nb.benchmarks.subjects import ROUNDS, decoder_inputs, export_each, frames_of
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.phrases import phrases
 from kokoro_nb.listening.spectrum import log_spectral_distance
@@ -76,27 +77,19 @@ def measure(
     whole = decoder_inputs(kokoro, frames_of(length), seed)
     begun, statistics = part_of(whole, 0, first), statistics_of(kokoro, seed)
     inputs = {WHOLE: whole, WHOLE_FIXED: whole, FIRST: begun, FIRST_FIXED: begun}
-    exact = {}
-    made: dict[tuple[str, str], Artifact] = {}
-    skipped: dict[str, str] = {}
-    for program, given in inputs.items():
-        with fixed_norms(stage, statistics) if program in (WHOLE_FIXED, FIRST_FIXED) else nullcontext():
-            exact[program] = audio_of(stage, given)[0]
-            with patched(kokoro.model, EXPORT_PATCHES):
-                exported = export_program(stage, given)
-        for name in backends:
-            one = export_to(name, exported, given, folder)
-            if isinstance(one, str):
-                skipped[f"{name} {program}"] = one
-            else:
-                made[name, program] = one
+    made, skipped = export_each(_exported(kokoro, stage, inputs, statistics), backends, folder)
+    exact = {WHOLE: audio_of(stage, whole)[0]}
+    with fixed_norms(stage, statistics):
+        exact[WHOLE_FIXED] = audio_of(stage, whole)[0]
     rows = []
     for name in backends:
-        if any((name, program) not in made for program in inputs):
+        there = [program for program in inputs if (name, program) in made]
+        if WHOLE not in there:
+            skipped |= {f"{name} {program}": f"There is no '{WHOLE}' to compare it with." for program in there}
             continue
         with quietly():
-            loaded = {program: backend(name).load(made[name, program]) for program in inputs}
-        calls = {program: partial(loaded[program].run, given) for program, given in inputs.items()}
+            loaded = {program: backend(name).load(made[name, program]) for program in there}
+        calls = {program: partial(one.run, inputs[program]) for program, one in loaded.items()}
         times = in_turn(calls, rounds, limit)
         for program, call in calls.items():
             audio = call()["output"][0]
@@ -108,6 +101,16 @@ def measure(
             compared = spread(times[program]), ratio(times[program], times[WHOLE])
             rows.append(TimedProgram(f"{name} {program}", length, *compared, None, WHOLE, figures))
     return tuple(rows), skipped
+
+
+def _exported(
+    kokoro: Kokoro, stage: nn.Module, inputs: Mapping[str, Arrays], statistics: NormStatistics
+) -> Iterator[tuple[str, Exported | Failure, Arrays]]:
+    for program, given in inputs.items():
+        fixed = fixed_norms(stage, statistics) if program in (WHOLE_FIXED, FIRST_FIXED) else nullcontext()
+        with fixed, patched(kokoro.model, EXPORT_PATCHES):
+            exported = export_program(stage, given)
+        yield program, exported, given
 
 
 def joins(kokoro: Kokoro, length: float, seed: int = 0, around: Sequence[float] = AROUND) -> list[dict[str, float]]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kokoro_nb.benchmarks import omissions
+from kokoro_nb.benchmarks import omissions, subjects
 from kokoro_nb.benchmarks.omissions import FROM_HAR, ONE_VOICE, WHOLE
 from kokoro_nb.errors import InputError
 
@@ -47,13 +47,13 @@ def test_an_unknown_backend_is_one_sentence(shallow):
 
 
 def test_what_has_nothing_to_be_compared_with_is_skipped(shallow, monkeypatch):
-    export = omissions.export_to
+    export = subjects.export_to
 
     def without_the_source(name, exported, inputs, folder):
         return "It has no sine." if "harmonic_noise" in inputs else export(name, exported, inputs, folder)
 
     monkeypatch.setattr(omissions, "export_program", lambda module, inputs: module)
-    monkeypatch.setattr(omissions, "export_to", without_the_source)
+    monkeypatch.setattr(subjects, "export_to", without_the_source)
     rows, skipped = omissions.measure(shallow, LENGTH, ["eager"], rounds=1)
     assert rows == ()
     assert skipped.pop(f"eager {WHOLE}") == "It has no sine."

@@ -4,8 +4,13 @@ from torch import nn
 
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
+from kokoro_nb.listening.phrases import phrases
+from kokoro_nb.listening.spectrum import log_spectral_distance
+from kokoro_nb.listening.speech_checks import speech_checks
 from kokoro_nb.models import stages
+from kokoro_nb.models.case import capture
 from kokoro_nb.models.fixed_norms import FixedInstanceNorm1d, NormStatistics, fixed_norms, norm_statistics
+from kokoro_nb.models.kokoro import load_model
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.static_buffers import part_of
 
@@ -100,3 +105,19 @@ def test_what_has_no_norm_or_other_norms_is_refused(stage, inputs):
         fixed_norms(nn.Sequential(nn.InstanceNorm1d(3)), NormStatistics({"0": torch.zeros(2)}, {"0": torch.ones(2)})),
     ):
         pass
+
+
+def test_the_voice_is_heard_as_it_was():
+    """The bundled voice with the statistics of other sentences: what is heard is within the limits of hearing."""
+    mini = load_model("mini")
+    said = [capture(mini, text, g2p="espeak") for text in phrases(4)]
+    with patched(mini.model, EXPORT_PATCHES):
+        utterances = [stages.from_har_inputs(mini.model.decoder, case.decoder_inputs(case.frames)) for case in said]
+    stage = stages.FromHarStage(mini.model.decoder)
+    expected = _audio(stage, utterances[0]).numpy()
+    with fixed_norms(stage, norm_statistics(stage, utterances[1:])):
+        found = _audio(stage, utterances[0]).numpy()
+    checks = [check for check in speech_checks(expected, found, 24_000) if check.verdict != "unknown"]
+    assert len(checks) >= 6
+    assert {check.name for check in checks if check.verdict == "fail"} == set()
+    assert 0.1 < log_spectral_distance(expected, found) < 3.0  # measured 2.2 to 2.7 over twenty sentences
