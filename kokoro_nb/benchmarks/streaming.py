@@ -43,6 +43,7 @@ def statistics_of(kokoro: Kokoro, seed: int = 0) -> NormStatistics:
 def measure(
     kokoro: Kokoro,
     length: float,
+    statistics: NormStatistics,
     backends: Sequence[str] = BACKENDS,
     rounds: int = ROUNDS,
     seed: int = 0,
@@ -57,6 +58,8 @@ def measure(
     ----------
     kokoro, length, backends, rounds, seed, limit, folder
         See `decoders.measure`; the length is more than `PART` and `AHEAD` together.
+    statistics : NormStatistics
+        That the norms are fixed with: see `statistics_of`.
 
     Returns
     -------
@@ -75,7 +78,7 @@ def measure(
         raise InputError(f"{length:g} s have no first part of {PART:g} s; give more than {PART + AHEAD:g} s.")
     stage = stages.FromHarStage(kokoro.model.decoder)
     whole = decoder_inputs(kokoro, frames_of(length), seed)
-    begun, statistics = part_of(whole, 0, first), statistics_of(kokoro, seed)
+    begun = part_of(whole, 0, first)
     inputs = {WHOLE: whole, WHOLE_FIXED: whole, FIRST: begun, FIRST_FIXED: begun}
     made, skipped = export_each(_exported(kokoro, stage, inputs, statistics), backends, folder)
     exact = {WHOLE: audio_of(stage, whole)[0]}
@@ -113,12 +116,14 @@ def _exported(
         yield program, exported, given
 
 
-def joins(kokoro: Kokoro, length: float, seed: int = 0, around: Sequence[float] = AROUND) -> list[dict[str, float]]:
+def joins(
+    kokoro: Kokoro, length: float, statistics: NormStatistics, seed: int = 0, around: Sequence[float] = AROUND
+) -> list[dict[str, float]]:
     """Decode the speech part by part with fixed norms in eager PyTorch, and compare the joined parts with the whole.
 
     Parameters
     ----------
-    kokoro, length, seed
+    kokoro, length, statistics, seed
         See `measure`.
     around : sequence of float
         Seconds that are decoded on either side of each part and thrown away, where there are any.
@@ -131,10 +136,10 @@ def joins(kokoro: Kokoro, length: float, seed: int = 0, around: Sequence[float] 
     """
     stage, rows = stages.FromHarStage(kokoro.model.decoder), []
     whole = decoder_inputs(kokoro, frames_of(length), seed)
-    with fixed_norms(stage, statistics_of(kokoro, seed)):
+    with fixed_norms(stage, statistics):
         exact = audio_of(stage, whole)[0]
         for each in around:
-            audio, decoded = _joined(stage, whole, round(PART * FRAMES_PER_SECOND), round(each * FRAMES_PER_SECOND))
+            audio, decoded = _joined(stage, whole, frames_of(PART), round(each * FRAMES_PER_SECOND))
             row = {"decoded on either side (s)": each, SEAM: _decibels(audio, exact)}
             rows.append({**row, "frames decoded for each heard": decoded * SAMPLES_PER_FRAME / len(exact)})
     return rows

@@ -181,10 +181,11 @@ def _omissions(kokoro: Kokoro, options: BenchmarkOptions) -> Iterator[BenchmarkT
 
 
 def _streaming(kokoro: Kokoro, options: BenchmarkOptions) -> Iterator[BenchmarkTable]:
-    length = options.lengths[0]
-    rows, skipped = streaming.measure(kokoro, length, **_timing(options, streaming.BACKENDS), folder=options.folder)
+    length, timing = options.lengths[0], _timing(options, streaming.BACKENDS)
+    statistics = streaming.statistics_of(kokoro, options.seed)
+    rows, skipped = streaming.measure(kokoro, length, statistics, **timing, folder=options.folder)
     yield BenchmarkTable(f"A first part of {length:g} s, decoder from har", [row.as_dict() for row in rows], skipped)
-    joined = streaming.joins(kokoro, length, options.seed)
+    joined = streaming.joins(kokoro, length, statistics, options.seed)
     yield BenchmarkTable(f"{length:g} s part by part, norms fixed, eager", joined)
 
 

@@ -6,14 +6,13 @@ convolution, which gives the logarithm of the magnitude and the phase. With that
 bundled voice is 0.9 to 1.0 dB from float32's, without it 0.2.
 """
 
-from collections.abc import Callable
-
 import torch
 import torch.nn.functional as F
 from kokoro.istftnet import Decoder
 from torch import Tensor, nn
 
 from kokoro_nb.models.padding.layers import readable
+from kokoro_nb.models.replaced_parts import Undo, change_classes
 
 ROUNDED = torch.bfloat16
 
@@ -53,26 +52,18 @@ class Bfloat16ConvTranspose1d(nn.ConvTranspose1d):
         return _biased(product, input, self.bias)
 
 
-_IN_BFLOAT16 = {nn.Conv1d: Bfloat16Conv1d, nn.ConvTranspose1d: Bfloat16ConvTranspose1d}
+_IN_BFLOAT16: dict[type[nn.Module], type[nn.Module]] = {
+    nn.Conv1d: Bfloat16Conv1d,
+    nn.ConvTranspose1d: Bfloat16ConvTranspose1d,
+}
 
 
-def install(model: nn.Module) -> Callable[[], None]:
-    """Have the convolutions in the decoders of `model`, but the last, multiply in bfloat16; return what undoes it.
-
-    The modules stay the same ones, so that hooks on them and what computes their weights stay too.
-    """
+def install(model: nn.Module) -> Undo:
+    """Have the convolutions in the decoders of `model`, but the last, multiply in bfloat16; return what undoes it."""
     decoders = [module for module in model.modules() if isinstance(module, Decoder)]
     inside = {module for decoder in decoders for module in decoder.modules()}
     inside -= {decoder.generator.conv_post for decoder in decoders}
-    changed = [(module, type(module)) for module in inside if type(module) in _IN_BFLOAT16]
-    for module, own in changed:
-        module.__class__ = _IN_BFLOAT16[own]
-
-    def undo() -> None:
-        for module, own in changed:
-            module.__class__ = own
-
-    return undo
+    return change_classes({module: _IN_BFLOAT16[type(module)] for module in inside if type(module) in _IN_BFLOAT16})
 
 
 def _biased(product: Tensor, input: Tensor, bias: Tensor | None) -> Tensor:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from kokoro_nb.errors import InputError
+from kokoro_nb.models.replaced_parts import change_classes
 
 
 @dataclass(frozen=True)
@@ -112,16 +113,15 @@ def fixed_norms(module: nn.Module, statistics: NormStatistics) -> Iterator[None]
     for name, norm in norms.items():
         if name not in statistics.mean or statistics.mean[name].shape != (norm.num_features,):
             raise InputError(f"The norm {name} has no statistics of {norm.num_features} channels; record them.")
-    kept = {name: type(norm) for name, norm in norms.items()}
     for name, norm in norms.items():
         norm.register_buffer("mean", statistics.mean[name], persistent=False)
         norm.register_buffer("variance", statistics.variance[name], persistent=False)
-        norm.__class__ = FixedInstanceNorm1d
+    undo = change_classes(dict.fromkeys(norms.values(), FixedInstanceNorm1d))
     try:
         yield
     finally:
-        for name, norm in norms.items():
-            norm.__class__ = kept[name]
+        undo()
+        for norm in norms.values():
             del norm.mean, norm.variance
 
 

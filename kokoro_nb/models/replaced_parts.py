@@ -1,6 +1,6 @@
 """Patches of one model, not of a class: each changes parts or tensors of it in place and returns what undoes that."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from kokoro.custom_stft import CustomSTFT
 from kokoro.istftnet import TorchSTFT
@@ -9,6 +9,19 @@ from torch.nn.utils import remove_weight_norm
 from torch.nn.utils.weight_norm import WeightNorm
 
 Undo = Callable[[], None]
+
+
+def change_classes(classes: Mapping[nn.Module, type[nn.Module]]) -> Undo:
+    """Make each module one of the class given for it; it stays the same object, so that hooks on it stay too."""
+    own = {module: type(module) for module in classes}
+    for module, other in classes.items():
+        module.__class__ = other
+
+    def undo() -> None:
+        for module, before in own.items():
+            module.__class__ = before
+
+    return undo
 
 
 def swap_stft(model: nn.Module) -> Undo:

@@ -10,16 +10,18 @@ from kokoro_nb.errors import InputError
 LENGTH, JOINED = 0.75, -60.0  # dB of peak
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_sentence():
+@pytest.fixture(scope="module")
+def statistics(shallow):
+    """Return those of one sentence."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(streaming, "SENTENCES", 1)
-        yield
+        return streaming.statistics_of(shallow)
 
 
 @pytest.fixture(scope="module")
-def measured(shallow, tmp_path_factory):
-    return measure(shallow, LENGTH, ["eager", "tvm-metal"], 1, folder=tmp_path_factory.mktemp("artefacts"))
+def measured(shallow, statistics, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("artefacts")
+    return measure(shallow, LENGTH, statistics, ["eager", "tvm-metal"], 1, folder=folder)
 
 
 def test_every_program_is_timed_beside_the_whole(measured):
@@ -37,13 +39,13 @@ def test_a_first_part_joins_only_if_norms_are_fixed(measured):
     assert rows[WHOLE].figures[DISTANCE] < 0.01 < rows[WHOLE_FIXED].figures[DISTANCE]
 
 
-def test_all_parts_join_if_enough_is_decoded_on_either_side(shallow):
-    little, enough = joins(shallow, LENGTH, around=(0.025, 0.25))
+def test_all_parts_join_if_enough_is_decoded_on_either_side(shallow, statistics):
+    little, enough = joins(shallow, LENGTH, statistics, around=(0.025, 0.25))
     assert enough[SEAM] < JOINED < little[SEAM]
     assert little["frames decoded for each heard"] == pytest.approx((11 + 12 + 11) / 30)
     assert enough["frames decoded for each heard"] == pytest.approx((20 + 30 + 20) / 30)
 
 
-def test_what_is_too_short_for_a_first_part_is_refused(shallow):
+def test_what_is_too_short_for_a_first_part_is_refused(shallow, statistics):
     with pytest.raises(InputError, match=r"0\.5 s have no first part of 0\.25 s; give more than 0\.5 s"):
-        measure(shallow, 0.5)
+        measure(shallow, 0.5, statistics)
