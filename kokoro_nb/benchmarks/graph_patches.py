@@ -15,7 +15,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.listening.spectrum import log_spectral_distance
 from kokoro_nb.models import stages
 from kokoro_nb.models.kokoro import Kokoro
-from kokoro_nb.models.patches import BFLOAT16, EXPORT_PATCHES, FAST_PATCHES, patched, require_known
+from kokoro_nb.models.patches import BFLOAT16, EXPORT_PATCHES, FAST_PATCHES, OTHER_FAST_PATCHES, patched, require_known
 from kokoro_nb.traces.parity import compare
 
 CHANGES: tuple[tuple[str, ...], ...] = (
@@ -23,6 +23,7 @@ CHANGES: tuple[tuple[str, ...], ...] = (
     ("-two_pass_norm",),
     ("+plane_mean", "+sliced_style"),
     ("+im2col",),
+    tuple(f"+{name}" for name in OTHER_FAST_PATCHES),
     tuple(f"+{name}" for name in FAST_PATCHES),
     (f"+{BFLOAT16}",),
 )

@@ -14,17 +14,16 @@ from kokoro_nb.backends.base import absence
 from kokoro_nb.benchmarks.interleaved import LIMIT, TimedProgram, in_turn, ratio, spread
 from kokoro_nb.benchmarks.memory import of_speaking
 from kokoro_nb.benchmarks.subjects import BASE, ROUNDS, TEXT, eager_speaker, made_of
-from kokoro_nb.delivery.any_length import BACKEND
-from kokoro_nb.delivery.export import TOKENS, Delivery, delivered
+from kokoro_nb.delivery.any_length import HOST, takes_any_length
+from kokoro_nb.delivery.export import SECONDS, TOKENS, Delivery, delivered
 from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.storage import bytes_in
 
-HOST = "onnxruntime"  # of what comes before the decoder
 SAME_LENGTH = "as long as eager"
-ANY_LENGTH = f"{BACKEND}, any length"  # beside the bucket that is filled, which no text of an arbitrary length has
+ANY_LENGTH = ", any length"  # beside the bucket that is filled, which no text of an arbitrary length has
 
 
 @dataclass(frozen=True)
@@ -36,9 +35,10 @@ class TextToAudioTimes:
     text : str
         What was spoken.
     rows : tuple of TimedProgram
-        ``eager``, then the decoder's backends in a bucket of the length, and `ANY_LENGTH`; what comes before the
-        decoder runs on `HOST`. Of the figures, `SAME_LENGTH` is whether the audio is as long as eager's; each draws
-        noise of its own. Loading is timed with the runtime imported, and the files perhaps in the system's cache.
+        ``eager``, then the decoder's backends in a bucket of the length, and those that have one with a decoder of
+        `ANY_LENGTH`; what comes before the decoder runs on `HOST`. Of the figures, `SAME_LENGTH` is whether the audio
+        is as long as eager's; each draws noise of its own. Loading is timed with the runtime imported, and the files
+        perhaps in the system's cache.
     skipped : mapping
         Backend -> why it is not among them.
     folders : mapping
@@ -83,10 +83,10 @@ def measure(
         If a backend is unknown.
     """
     requests = {name: Delivery(name, HOST, tokens=tokens, seconds=(room,)) for name in backends}
-    if BACKEND in requests:
-        requests[ANY_LENGTH] = Delivery(BACKEND, any_length=True)
+    for name in [name for name in backends if takes_any_length(name, HOST)]:
+        requests[name + ANY_LENGTH] = Delivery(name, HOST, any_length=True, seconds=(max(room, *SECONDS),))
     folders, skipped = made_of(tuple(requests), lambda name: _made(kokoro, requests[name]), slow or {}, room, limit)
-    sized = [name for name in folders if name != ANY_LENGTH]
+    sized = [name for name in folders if not name.endswith(ANY_LENGTH)]
     if not sized:
         return TextToAudioTimes("", (), skipped)
     text = longest(TwoStages(folders[sized[0]]))

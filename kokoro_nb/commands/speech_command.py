@@ -44,18 +44,18 @@ def add(commands: Any) -> None:
             "--host", default="onnxruntime", metavar="B", help="backend of what comes before the decoder"
         )
         command.add_argument("--at-har", action="store_true", help="run the harmonic source on the host too")
-        command.add_argument("--fast", action="store_true", help="on XNNPACK: a faster decoder, for more memory")
+        command.add_argument("--fast", action="store_true", help="on XNNPACK: a faster decoder")
         command.add_argument("--weights", default="mini", metavar="W", help="as in the notebooks (default: mini)")
         command.add_argument("--voice", default="", metavar="V", help="of the weights (default: their first)")
         command.add_argument("--seed", type=int, default=0, help="of random weights and of the noise (default: 0)")
         command.add_argument("--g2p", default="espeak", help="espeak, or misaki where its spaCy model is installed")
         command.add_argument("--tokens", type=int, metavar="N", help="room of the first stage (default: 256)")
+        command.add_argument("--seconds", type=float, nargs="+", metavar="S", help="buckets (default: 3 10 45)")
         command.add_argument(
-            "--seconds",
-            type=float,
-            nargs="+",
-            metavar="S",
-            help="buckets; by default any length on ONNX Runtime, without --tokens and --seconds, else 3 10 45",
+            "--any-length",
+            action="store_true",
+            help="in place of --tokens and buckets: on onnxruntime, and the decoder on executorch-xnnpack up to the "
+            "longest of --seconds; theirs without --tokens and --seconds",
         )
     transcribe = commands.add_parser("transcribe", help="write down what Whisper hears in a WAV file")
     transcribe.add_argument("file", type=Path, help="one channel")
@@ -84,11 +84,14 @@ def _delivery(arguments: argparse.Namespace) -> "tuple[Kokoro, Delivery]":
 
 
 def _any_length(arguments: argparse.Namespace) -> bool:
-    """Return whether nothing is said of sizes, and both runtimes take any."""
-    from kokoro_nb.delivery.any_length import BACKEND
+    """Return whether it is requested, or nothing is said of sizes and both runtimes take any."""
+    from kokoro_nb.delivery.any_length import takes_any_length
 
+    if arguments.any_length and arguments.tokens is not None:
+        raise InputError("With --any-length a text has as many tokens as the model takes; leave out --tokens.")
     sizes_given = arguments.tokens is not None or arguments.seconds is not None
-    return not sizes_given and {arguments.backend, arguments.host or arguments.backend} == {BACKEND}
+    by_default = not sizes_given and takes_any_length(arguments.backend, arguments.host or arguments.backend)
+    return arguments.any_length or by_default
 
 
 def _deliver(arguments: argparse.Namespace) -> int:

@@ -1,6 +1,7 @@
 """The two stages as programs that take a text and frames of any length: no bucket is computed to its end.
 
-For ONNX Runtime alone: ExecuTorch and TVM unroll an LSTM for one length, and Core ML has none of open length.
+For ONNX Runtime, and the decoder for XNNPACK, which plans its memory for the longest. ExecuTorch and TVM unroll an
+LSTM for one length, and Core ML has none of open length.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,15 +11,21 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from kokoro_nb.backends.base import on_rung, quietly
+from kokoro_nb.backends.executorch.delegates import DELEGATES
 from kokoro_nb.backends.signature import TensorSpec, as_array, named_outputs
 from kokoro_nb.delivery.contract import Part
 from kokoro_nb.delivery.open_onnx import write_open_onnx
+from kokoro_nb.delivery.open_pte import lowered_program, open_program
 from kokoro_nb.delivery.second_stage import Stage, second_stage
 from kokoro_nb.models.architecture import STYLE
 from kokoro_nb.models.complete import WholeTextStage
+from kokoro_nb.models.open_length import open_length
 
-BACKEND = "onnxruntime"
+HOST = "onnxruntime"  # takes any length in every program
+BOUNDED = "executorch-xnnpack"  # in the decoder, up to a length
 FRAMES = 7  # of the examples
+LEAST = 2  # frames: an axis of one is another program to torch.export
 IDS = (0, 16, 43, 44, 0)  # of the first one: no axis has as many as another
 # Input or output -> its axis of open length -> what that counts
 AXES: Mapping[str, Mapping[int, str]] = {
@@ -31,22 +38,59 @@ AXES: Mapping[str, Mapping[int, str]] = {
 }
 
 
-def open_stages(model: Any, at_har: bool) -> Iterator[Stage]:
-    """Yield name, module and example inputs of every program: see `export.Delivery`."""
+def takes_any_length(backend: str, host: str) -> bool:
+    """Return whether there are programs of any length for the decoder's backend and that of what comes before it."""
+    return backend in (HOST, BOUNDED) and host == HOST
+
+
+def open_stages(model: Any, at_har: bool, frames: int = 0) -> Iterator[Stage]:
+    """Yield name, module and example inputs of every program: see `export.Delivery`.
+
+    Parameters
+    ----------
+    model : kokoro.model.KModel
+    at_har : bool
+        See `second_stage.second_stage`.
+    frames : int
+        Of the decoder's example, where they bound what it takes.
+    """
     ids, ref_s = torch.tensor([IDS]), torch.zeros(1, 2 * STYLE)
     yield "duration", WholeTextStage(model), {"ids": ids, "ref_s": ref_s, "speed": torch.ones(1)}
-    yield from second_stage(model, at_har, FRAMES)
+    *before, decoder = second_stage(model, at_har, FRAMES)
+    yield from before
+    yield list(second_stage(model, at_har, frames))[-1] if frames else decoder
 
 
-def open_part(name: str, module: nn.Module, inputs: Mapping[str, Tensor], folder: Path) -> Part:
-    """Write a program into a folder of its own in `folder`; return the contract's entry."""
-    file = f"{name}/kokoro_{name}.onnx"
+def open_part(name: str, module: nn.Module, inputs: Mapping[str, Tensor], folder: Path, backend: str = HOST) -> Part:
+    """Write a program into a folder of its own in `folder`; return the contract's entry.
+
+    Raises
+    ------
+    RungError
+        If XNNPACK does not lower it.
+    """
+    file = f"{name}/kokoro_{name}.{'onnx' if backend == HOST else 'pte'}"
     (folder / name).mkdir()
     with torch.no_grad():
         outputs = named_outputs(module(*inputs.values()), getattr(module, "output_names", None))
-    axes = {each: AXES[each] for each in (*inputs, *outputs) if each in AXES}
-    write_open_onnx(module, tuple(inputs.values()), tuple(inputs), axes, folder / file)
-    return Part(BACKEND, file, _specs(inputs), _specs(outputs))
+    if backend == HOST:
+        axes = {each: AXES[each] for each in (*inputs, *outputs) if each in AXES}
+        write_open_onnx(module, tuple(inputs.values()), tuple(inputs), axes, folder / file)
+    else:
+        (folder / file).write_bytes(_up_to(module, inputs))
+    return Part(backend, file, _specs(inputs), _specs(outputs))
+
+
+def _up_to(module: nn.Module, inputs: Mapping[str, Tensor]) -> bytes:
+    """Return a decoder for XNNPACK that takes any number of frames up to that of its example."""
+    frames = torch.export.Dim("frames", min=LEAST, max=inputs["asr"].shape[-1])
+    counted = {"frames": frames, "half_frames": 2 * frames, "steps": 120 * frames + 1, "samples": 600 * frames}
+    sizes = [{axis: counted[what] for axis, what in AXES.get(name, {}).items()} or None for name in inputs]
+    with open_length(), quietly():
+        with on_rung("exported"):
+            program = open_program(module, tuple(inputs.values()), sizes)
+        with on_rung("lowered"):
+            return lowered_program(program, [DELEGATES["xnnpack"].partitioner()])
 
 
 def _specs(tensors: Mapping[str, Tensor]) -> tuple[TensorSpec, ...]:

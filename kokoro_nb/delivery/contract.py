@@ -59,6 +59,8 @@ class Contract:
         ``source_3s`` too. Without buckets ``duration``, ``prosody``, ``decoder`` and ``source``.
     files : dict
         Every file of the folder but the contract -> its size (``bytes``) and ``sha256``, as it was written.
+    most_frames : int
+        Without buckets: the most that the decoder takes; 0 where there is no limit.
     """
 
     weights: str
@@ -71,10 +73,11 @@ class Contract:
     voices: Mapping[str, str]
     parts: Mapping[str, Part]
     files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    most_frames: int = 0
 
     @property
     def any_length(self) -> bool:
-        """Whether every program takes any length."""
+        """Whether every program takes any length, up to `most_frames` where that is given."""
         return not self.buckets
 
     def part_name(self, stage: str, bucket: str) -> str:
@@ -179,7 +182,8 @@ def _require_kinds(contract: Contract) -> None:
     """Raise a TypeError if a value is of another kind than it should be."""
     texts = [contract.weights, contract.g2p, *contract.voices.values(), *contract.voices, *contract.vocab]
     texts += [text for part in contract.parts.values() for text in (part.backend, part.file)]
-    numbers = [contract.tokens, contract.sample_rate, contract.samples_per_frame, *contract.buckets.values()]
+    numbers = [contract.tokens, contract.sample_rate, contract.samples_per_frame, contract.most_frames]
+    numbers += contract.buckets.values()
     specs = [spec for part in contract.parts.values() for spec in (*part.inputs, *part.outputs)]
     numbers += [*contract.vocab.values(), *(size for spec in specs for size in (*spec.shape, *spec.open))]
     texts += [text for spec in specs for text in (spec.name, spec.dtype)]

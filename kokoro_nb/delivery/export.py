@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.base import META, TAPS, Artifact, Backend, Failure
+from kokoro_nb.backends.base import META, TAPS, Artifact, Backend, Failure, RungError
 from kokoro_nb.backends.exported import export_program, output_specs
-from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.cache_keys import cache_key
-from kokoro_nb.delivery.any_length import BACKEND, open_part, open_stages
+from kokoro_nb.delivery.any_length import BOUNDED, HOST, open_part, open_stages, takes_any_length
 from kokoro_nb.delivery.contract import FILE, SCHEMA, Contract, Part, is_whole, write_contract
 from kokoro_nb.delivery.second_stage import Stage, second_stage
 from kokoro_nb.errors import InputError
@@ -61,11 +61,11 @@ class Delivery:
         Room of the second stage, a bucket for each; 0.05 at least.
     any_length : bool
         One program for each part, which takes a text and frames of any length: for ONNX Runtime, in place of `tokens`
-        and `seconds`.
+        and `seconds`. For XNNPACK the decoder, with ONNX Runtime as host, up to the longest of `seconds`.
     g2p : str
         See `phonemes.phonemise`; the contract keeps it.
     fast : bool
-        Export the decoder with `FAST_PATCHES` too: for XNNPACK, faster for more memory.
+        Export the decoder with `FAST_PATCHES` too: for XNNPACK, which is faster with them.
     """
 
     backend: str
@@ -82,6 +82,11 @@ class Delivery:
     def buckets(self) -> dict[str, int]:
         """Name and frames of each bucket, smallest first; none where any length is taken."""
         return {} if self.any_length else {f"{each:g}s": round(each * FRAME_RATE) for each in sorted(set(self.seconds))}
+
+    @property
+    def most_frames(self) -> int:
+        """The most that a decoder of any length takes; 0 without a limit, or with buckets."""
+        return round(max(self.seconds) * FRAME_RATE) if self.any_length and self.backend == BOUNDED else 0
 
     def runtime(self, part: str) -> Backend:
         """Return the backend of a part."""
@@ -118,18 +123,26 @@ def deliver(kokoro: Kokoro, request: Delivery, folder: str | Path) -> Contract:
     parts = {}
     with atomic(folder) as draft:
         draft.mkdir(parents=True)
-        open_ended, model = request.any_length, kokoro.model
-        stages = list(open_stages(model, request.at_har) if open_ended else _stages(model, request))
-        for part, module, inputs in tqdm(stages, desc=request.backend, unit="program"):
+        model = kokoro.model
+        for part, module, inputs in tqdm(list(_stages(model, request)), desc=request.backend, unit="program"):
             with patched(model, request.patches(part)):
-                made = (part, module, inputs, draft)
-                parts[part] = open_part(*made) if open_ended else _sized_part(request, *made)
+                parts[part] = _part(request, part, module, inputs, draft)
         files = {voice: f"voice_{number}.npy" for number, voice in enumerate(tables)}
         for voice, table in tables.items():
             np.save(draft / files[voice], table)
         tokens = MAX_PHONEMES + 2 if request.any_length else request.tokens
-        sizes = (tokens, request.buckets, SAMPLE_RATE, SAMPLES_PER_FRAME)
-        contract = Contract(kokoro.weights.label, *sizes, request.g2p, dict(kokoro.model.vocab), files, parts)
+        contract = Contract(
+            kokoro.weights.label,
+            tokens,
+            request.buckets,
+            SAMPLE_RATE,
+            SAMPLES_PER_FRAME,
+            request.g2p,
+            dict(kokoro.model.vocab),
+            files,
+            parts,
+            most_frames=request.most_frames,
+        )
         write_contract(draft, contract)
     return contract
 
@@ -159,9 +172,11 @@ def _check(request: Delivery) -> None:
         raise InputError(f"Buckets of {list(request.seconds)} s; give one or more of at least {2 / FRAME_RATE} s each.")
     if not 3 <= request.tokens <= MAX_PHONEMES + 2:
         raise InputError(f"Room for {request.tokens} tokens; give 3 to {MAX_PHONEMES + 2}.")
-    closed = [name for name in (request.host or request.backend, request.backend) if name != BACKEND]
-    if request.any_length and closed:
-        raise InputError(f"A program for {closed[0]} takes one length alone; give its buckets with --seconds.")
+    host = request.host or request.backend
+    if request.any_length and request.backend not in (HOST, BOUNDED):
+        raise InputError(f"A decoder for {request.backend} takes one length alone; give its buckets with --seconds.")
+    if request.any_length and not takes_any_length(request.backend, host):
+        raise InputError(f"Before the decoder {host} takes one length alone; host it on {HOST}, or give --seconds.")
     absent = [reason for part in ("duration", "decoder") if (reason := request.runtime(part).available())]
     if absent:
         raise InputError(" ".join(dict.fromkeys(absent)))
@@ -169,6 +184,9 @@ def _check(request: Delivery) -> None:
 
 def _stages(model: Any, request: Delivery) -> Iterator[Stage]:
     """Yield name, module and example inputs of every program."""
+    if request.any_length:
+        yield from open_stages(model, request.at_har, request.most_frames)
+        return
     ids, some = torch.zeros(1, request.tokens, dtype=torch.int64), torch.tensor([3])
     ref_s = torch.zeros(1, 2 * STYLE)
     yield "duration", DurationStage(model), {"ids": ids, "length": some, "ref_s": ref_s, "speed": torch.ones(1)}
@@ -177,9 +195,14 @@ def _stages(model: Any, request: Delivery) -> Iterator[Stage]:
             yield f"{stage}_{bucket}", module, inputs
 
 
-def _sized_part(request: Delivery, part: str, module: torch.nn.Module, inputs: Arrays, folder: Path) -> Part:
-    """Export a program of one length into `folder`; return the contract's entry."""
+def _part(request: Delivery, part: str, module: torch.nn.Module, inputs: dict[str, Tensor], folder: Path) -> Part:
+    """Export a program into `folder`; return the contract's entry."""
     runtime = request.runtime(part)
+    if request.any_length:
+        try:
+            return open_part(part, module, inputs, folder, runtime.name)
+        except RungError as error:
+            raise PartNotExportedError(part, error.failure(runtime.name)) from error
     exported = export_program(module, inputs)
     if isinstance(exported, Failure):
         raise PartNotExportedError(part, exported)

@@ -93,7 +93,7 @@ class TwoStages:
             if len(some) + 2 > self.contract.tokens:
                 return False
             made = self.predict(some, table, speed)
-            if not self.contract.any_length and made["asr"].shape[-1] > self.largest:
+            if made["asr"].shape[-1] > self.largest:
                 return False
             predicted[some] = made
             return True
@@ -228,20 +228,19 @@ class TwoStages:
         Raises
         ------
         InputError
-            If none has.
+            If there is no room for so many.
         """
+        if frames > self.largest:
+            raise InputError(f"{frames} frames have no room where {self.largest:g} have; cut the text.")
         if self.contract.any_length:
             return "", frames
-        enough = [(room, name) for name, room in self.contract.buckets.items() if frames <= room]
-        if not enough:
-            raise InputError(f"{frames} frames have no room in the largest bucket, of {self.largest}; cut the text.")
-        room, name = min(enough)
+        room, name = min((room, name) for name, room in self.contract.buckets.items() if frames <= room)
         return name, room
 
     @cached_property
-    def largest(self) -> int:
-        """Frames of the largest bucket, of which there must be one."""
-        return max(self.contract.buckets.values())
+    def largest(self) -> float:
+        """The most frames that are decoded at once: infinity where there is no limit."""
+        return max(self.contract.buckets.values(), default=self.contract.most_frames or float("inf"))
 
     def table(self, voice: str = "") -> np.ndarray:
         """Return a voice, (510, 256) float32, the first by default: row i is the style for i + 1 phonemes.

@@ -83,14 +83,18 @@ class FixedInstanceNorm1d(nn.InstanceNorm1d):
     variance: Tensor
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return the input less the mean over the deviation, (batch, channels, frames), with the affine if there is."""
+        """Return the input less the mean over the deviation, with the affine if there is one.
+
+        The input is (batch, channels, frames), or with an axis of one before the frames.
+        """
         scale = torch.rsqrt(self.variance + self.eps)
         if self.affine:
             scale = scale * self.weight
         shift = -self.mean * scale
         if self.affine:
             shift = shift + self.bias
-        return input * scale[:, None] + shift[:, None]
+        shape = (-1, *(1,) * (input.ndim - 2))
+        return input * scale.view(shape) + shift.view(shape)
 
 
 @contextmanager

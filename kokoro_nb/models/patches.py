@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn.utils.weight_norm import WeightNorm
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models import bfloat16, im2col, replaced_parts, rewrites
+from kokoro_nb.models import bfloat16, im2col, plane_blocks, replaced_parts, rewrites
 from kokoro_nb.patch_registry import register
 
 Rewrite = tuple[type, str, Callable[..., Any]]
@@ -195,6 +195,15 @@ _CATALOGUE = (
         rewrites=((AdaIN1d, "forward", rewrites.adaptive_norm),),
     ),
     Patch(
+        "plane_blocks",
+        "XNNPACK turns a tensor round before and after each convolution in one dimension: the generator's residual "
+        "blocks convolve in two, and are turned round once.",
+        (),
+        1e-5,
+        install=plane_blocks.install,
+        acts_on=(AdaINResBlock1,),
+    ),
+    Patch(
         "im2col",
         "XNNPACK multiplies matrices faster than it convolves: a convolution of stride 1 becomes such a product, for "
         "some memory.",
@@ -215,10 +224,11 @@ _CATALOGUE = (
 )
 
 PATCHES: dict[str, Patch] = {patch.name: patch for patch in _CATALOGUE}
-FAST_PATCHES: tuple[str, ...] = ("plane_mean", "sliced_style", "im2col")  # no export needs them
+FAST_PATCHES: tuple[str, ...] = ("plane_blocks",)  # no export needs it
+OTHER_FAST_PATCHES: tuple[str, ...] = ("plane_mean", "sliced_style", "im2col")  # nor these: processors differ in them
 BFLOAT16 = "bfloat16_products"  # nor this, which rounds
 EXPORT_PATCHES: tuple[str, ...] = tuple(
-    name for name in PATCHES if name not in ("signal_noise", *FAST_PATCHES, BFLOAT16)
+    name for name in PATCHES if name not in ("signal_noise", *FAST_PATCHES, *OTHER_FAST_PATCHES, BFLOAT16)
 )
 _ORIGINALS = {row[:2]: row[0].__dict__.get(row[1]) for patch in _CATALOGUE for row in patch.rewrites}
 _OPEN: list[nn.Module] = []  # the models that are being patched, outermost first

@@ -19,10 +19,23 @@ from kokoro_nb.traces.parity import compare
 TEXTS = ("Hi.", "Hello world.", "Hello world, this is a test of the exports, and of any length.")
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["whole decoder", "from har"])
+PROGRAMS = {
+    "whole decoder": Delivery("onnxruntime", any_length=True),
+    "from har": Delivery("onnxruntime", at_har=True, any_length=True),
+    "XNNPACK, whole decoder": Delivery("executorch-xnnpack", "onnxruntime", any_length=True, seconds=(2.0, 4.0)),
+    "XNNPACK, from har": Delivery("executorch-xnnpack", "onnxruntime", True, any_length=True, seconds=(4.0,)),
+}
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(name, marks=pytest.mark.slow if name == "XNNPACK, whole decoder" else ()) for name in PROGRAMS
+    ],
+)
 def speaker(request, shallow, tmp_path_factory):
     place = tmp_path_factory.mktemp("delivered") / "any"
-    deliver(shallow, Delivery("onnxruntime", at_har=request.param, any_length=True), place)
+    deliver(shallow, PROGRAMS[request.param], place)
     return TwoStages(place)
 
 
@@ -30,6 +43,8 @@ def test_one_program_of_open_length_for_each_part(speaker):
     at_har = "source" in speaker.contract.parts
     assert list(speaker.contract.parts) == ["duration", "prosody", *(["source"] if at_har else []), "decoder"]
     assert speaker.contract.buckets == {}
+    bounded = speaker.contract.parts["decoder"].backend == "executorch-xnnpack"
+    assert speaker.largest == (160 if bounded else float("inf"))
     specs = {spec.name: spec for part in speaker.contract.parts.values() for spec in (*part.inputs, *part.outputs)}
     assert str(specs["ids"]) == "ids: int64[1, any]"
     assert str(specs["f0"]) == "f0: float32[1, any]"
@@ -84,9 +99,27 @@ def test_what_is_left_closed_takes_no_other_length(shallow, tmp_path, monkeypatc
         TwoStages(tmp_path / "made").speak("Hello world.")
 
 
-@pytest.mark.parametrize("settings", [{"backend": "tvm"}, {"backend": "onnxruntime", "host": "tvm"}])
-def test_other_runtimes_are_refused(shallow, tmp_path, settings):
-    with pytest.raises(InputError, match="A program for tvm takes one length alone; give its buckets with --seconds"):
+def test_what_is_longer_than_the_decoder_takes_is_cut(speaker):
+    if speaker.largest == float("inf"):
+        assert len(speaker.pieces(" ".join(TEXTS * 2))) == 1
+        return
+    pieces = speaker.pieces(" ".join(TEXTS * 2))
+    assert len(pieces) > 1
+    assert all(len(piece.audio) <= 600 * 160 for piece in pieces)
+    with pytest.raises(InputError, match="161 frames have no room where 160 have; cut the text"):
+        speaker.bucket(161)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"backend": "tvm"}, "A decoder for tvm takes one length alone; give its buckets with --seconds"),
+        ({"backend": "onnxruntime", "host": "tvm"}, "Before the decoder tvm takes one length alone; host it on onnx"),
+        ({"backend": "executorch-xnnpack"}, "Before the decoder executorch-xnnpack takes one length alone; host it"),
+    ],
+)
+def test_other_runtimes_are_refused(shallow, tmp_path, settings, sentence):
+    with pytest.raises(InputError, match=sentence):
         deliver(shallow, Delivery(**settings, any_length=True), tmp_path / "none")
     assert not (tmp_path / "none").exists()
 
@@ -98,6 +131,9 @@ def test_other_runtimes_are_refused(shallow, tmp_path, settings):
         (("--seconds", "1"), {"1s": 40}),
         (("--tokens", "12"), {"3s": 120, "10s": 400, "45s": 1800}),
         (("--backend", "tvm"), {"3s": 120, "10s": 400, "45s": 1800}),
+        (("--backend", "executorch-xnnpack"), {}),
+        (("--backend", "executorch-xnnpack", "--seconds", "1"), {"1s": 40}),
+        (("--backend", "executorch-xnnpack", "--seconds", "1", "--any-length"), {}),
     ],
 )
 def test_the_command_takes_any_length_unless_sizes_are_given(tmp_path, monkeypatch, options, buckets):
@@ -110,3 +146,9 @@ def test_the_command_takes_any_length_unless_sizes_are_given(tmp_path, monkeypat
     monkeypatch.setattr("kokoro_nb.delivery.export.deliver", noted)
     assert main(["deliver", str(tmp_path / "made"), "--weights", "narrow", *options]) == 2
     assert [request.buckets for request in chosen] == [buckets]
+
+
+def test_the_command_refuses_a_number_of_tokens_for_any_length(tmp_path, capsys):
+    options = ["--weights", "narrow", "--any-length", "--tokens", "12"]
+    assert main(["deliver", str(tmp_path / "made"), *options]) == 2
+    assert "With --any-length a text has as many tokens as the model takes" in capsys.readouterr().err

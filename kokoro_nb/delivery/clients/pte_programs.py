@@ -3,7 +3,6 @@
 import json
 import logging
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +13,7 @@ from kokoro_nb.delivery.clients.model_schema import METHOD, model_schema
 from kokoro_nb.delivery.clients.program_cache import program_place
 from kokoro_nb.delivery.clients.react_native_client import PREDICTOR, SYNTHESIZER
 from kokoro_nb.delivery.clients.speech_program import NoiseChoice
+from kokoro_nb.delivery.open_pte import lowered_program, open_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import patched
@@ -72,26 +72,23 @@ def lowered(module: nn.Module, signature: Signature, ranges: Ranges) -> bytes:
         If the program does not take every size that the schema tells.
     """
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
-    from executorch.exir import to_edge_transform_and_lower
 
     inputs, _ = signature
     axes = {name: torch.export.Dim(name, min=least, max=most) for name, (least, most, _) in ranges.items()}
-    shapes = tuple(
+    sizes = tuple(
         {place: axes[axis] for place, axis in enumerate(rule.shape) if isinstance(axis, str)} or None for rule in inputs
     )
     example = tuple(_example(rule.dtype, [_most(axis, ranges) for axis in rule.shape]) for rule in inputs)
     methods = {METHOD: json.dumps(model_schema(signature, ranges))}
-    # MKL-DNN, where it is on, has shapes decide which kernel a convolution takes, and that narrows their ranges
-    with torch.no_grad(), torch.backends.mkldnn.flags(enabled=False), quietly():
-        program = torch.export.export(module, example, dynamic_shapes=shapes, strict=False)
+    with quietly():
+        program = open_program(module, example, sizes)
         try:
-            edge = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()], constant_methods=methods)
+            return lowered_program(program, [XnnpackPartitioner()], methods)
+        except InputError:
+            raise
         except Exception as error:  # a partitioner's errors have no common class
             _log.warning("XNNPACK does not lower %s (%s); the portable kernels do.", type(module).__name__, error)
-            edge = to_edge_transform_and_lower(program, partitioner=[], constant_methods=methods)
-        _require_room(edge.exported_program(), example)
-        content: bytes = edge.to_executorch().buffer
-    return content
+            return lowered_program(program, [], methods)
 
 
 def _most(axis: int | str, ranges: Ranges) -> int:
@@ -104,17 +101,3 @@ def _example(dtype: str, shape: list[int]) -> Tensor:
     if dtype == "int64":
         return torch.arange(1, shape[-1] + 1).expand(shape) % 100
     return torch.full(shape, 0.1)
-
-
-def _require_room(program: Any, example: tuple[Tensor, ...]) -> None:
-    """Refuse a program whose ranges were narrowed while it was lowered: it would refuse long texts on the device."""
-    from executorch.exir.sym_util import eval_upper_bound
-
-    names = set(program.graph_signature.user_inputs)
-    held = [node.meta["val"].shape for node in program.graph.nodes if node.op == "placeholder" and node.name in names]
-    for shape, tensor in zip(held, example, strict=True):
-        room = [eval_upper_bound(size) for size in shape]
-        if room != list(tensor.shape):
-            raise InputError(
-                f"Lowering narrowed an input of {list(tensor.shape)} to {room}; export it with other versions."
-            )

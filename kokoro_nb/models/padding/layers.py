@@ -39,6 +39,11 @@ def within(valid: Valid) -> Iterator[Valid]:
         _given.reset(token)
 
 
+def padded() -> bool:
+    """Return whether layers read no more than a part of what they are given: see `within`."""
+    return _given.get() is not None
+
+
 def norm(self: nn.InstanceNorm1d, x: Tensor) -> Tensor:
     """Stand in for `InstanceNorm1d.forward`: mean and centred variance of the valid part, in plain operators."""
     valid = _given.get()

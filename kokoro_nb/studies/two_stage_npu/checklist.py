@@ -171,7 +171,7 @@ def _edges(speaker: TwoStages) -> Iterator[Check]:
 def _refusals(speaker: TwoStages) -> Iterator[Check]:
     """Yield whether what cannot be spoken is refused, not cut short."""
     requests: dict[str, Callable[[], Any]] = {
-        "more frames than the largest bucket": lambda: speaker.bucket(speaker.largest + 1),
+        "more frames than the largest bucket": lambda: speaker.bucket(int(speaker.largest) + 1),
         "a text of nothing": lambda: speaker.speak("?!"),
         "a speed of 0": lambda: speaker.speak("a", speed=0.0),
         "an unknown voice": lambda: speaker.table("\0"),

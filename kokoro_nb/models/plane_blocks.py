@@ -1,0 +1,100 @@
+"""The residual blocks of the generator on planes, (batch, channels, 1, frames), convolved in two dimensions.
+
+XNNPACK convolves in two dimensions, with the channels last: around a convolution in one dimension a tensor is turned
+there and back, six times in a block. On planes a block is turned when it begins and when it ends, as its norms, whose
+mean is over both axes of a plane, and its Snakes can be computed either way round.
+"""
+
+import torch
+import torch.nn.functional as F
+from kokoro.istftnet import AdaIN1d, AdaINResBlock1
+from torch import Tensor, nn
+
+from kokoro_nb.models import rewrites
+from kokoro_nb.models.padding.layers import padded
+from kokoro_nb.models.replaced_parts import Undo, change_classes
+
+
+class PlaneConv1d(nn.Conv1d):
+    """An `nn.Conv1d` of planes; its weight is (channels out, channels in, 1, width)."""
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """Return the same sums: (batch, channels in, 1, frames) -> (batch, channels out, 1, frames out)."""
+        (stride,), (dilation,), edge = self.stride, self.dilation, int(self.padding[0])
+        return F.conv2d(input, weight, bias, (1, stride), (0, edge), (1, dilation), self.groups)
+
+
+class PlaneInstanceNorm1d(nn.InstanceNorm1d):
+    """An `nn.InstanceNorm1d` of planes, written out: see `rewrites.instance_norm`."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return what `nn.InstanceNorm1d` would, (batch, channels, 1, frames); in a padded buffer by its stand-in."""
+        if padded():
+            return nn.InstanceNorm1d.forward(self, input.squeeze(2)).unsqueeze(2)
+        centred = input - input.mean((2, 3), keepdim=True)
+        normed = centred * torch.rsqrt((centred * centred).mean((2, 3), keepdim=True) + self.eps)
+        if self.affine:
+            normed = normed * self.weight[:, None, None] + self.bias[:, None, None]
+        return normed
+
+
+class PlaneAdaIN1d(AdaIN1d):
+    """An `AdaIN1d` of planes."""
+
+    def forward(self, x: Tensor, s: Tensor) -> Tensor:
+        """Return (1, channels, 1, frames) of that and the style, (1, 128)."""
+        h = self.fc(s)[..., None, None]
+        half = h.size(1) // 2
+        return (h[:, :half] + 1.0) * self.norm(x) + h[:, half:]
+
+
+class PlaneBlock(AdaINResBlock1):
+    """An `AdaINResBlock1` that computes on planes; the alphas of its Snakes are (1, channels, 1, 1)."""
+
+    def forward(self, x: Tensor, s: Tensor) -> Tensor:
+        """Return what `AdaINResBlock1` would: (1, channels, frames), (1, 128) -> (1, channels, frames)."""
+        return rewrites.snake_block(self, x.unsqueeze(2), s).squeeze(2)
+
+
+_ON_PLANES: dict[type[nn.Module], type[nn.Module]] = {
+    nn.Conv1d: PlaneConv1d,
+    nn.InstanceNorm1d: PlaneInstanceNorm1d,
+    AdaIN1d: PlaneAdaIN1d,
+    AdaINResBlock1: PlaneBlock,
+}
+
+
+def install(model: nn.Module) -> Undo:
+    """Put the residual blocks of `model` on planes whose weights no hook computes; return what undoes it."""
+    blocks = [module for module in model.modules() if type(module) is AdaINResBlock1 and _fits(module)]
+    inside = {module for block in blocks for module in block.modules()}
+    before = {module: dict(module._parameters) for module in inside}
+    for module in inside:
+        if type(module) is nn.Conv1d:
+            _put(module, "weight", module.weight.detach().unsqueeze(2))
+        elif isinstance(module, nn.ParameterList):
+            for name, alpha in module.named_parameters():
+                _put(module, name, alpha.detach().unsqueeze(-1))
+    undo_classes = change_classes({one: _ON_PLANES[type(one)] for one in inside if type(one) in _ON_PLANES})
+
+    def undo() -> None:
+        undo_classes()
+        for module, parameters in before.items():
+            module._parameters.update(parameters)
+
+    return undo
+
+
+def _fits(block: nn.Module) -> bool:
+    convolutions = [module for module in block.modules() if isinstance(module, nn.Conv1d)]
+    return all(
+        type(one) is nn.Conv1d
+        and one.padding_mode == "zeros"
+        and not isinstance(one.padding, str)
+        and "weight" in one._parameters
+        for one in convolutions
+    )
+
+
+def _put(module: nn.Module, name: str, values: Tensor) -> None:
+    module._parameters[name] = nn.Parameter(values, requires_grad=False)

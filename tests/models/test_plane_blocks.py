@@ -1,0 +1,113 @@
+import pytest
+import torch
+from kokoro.istftnet import AdaINResBlock1
+from torch import nn
+
+from kokoro_nb.benchmarks.subjects import decoder_inputs
+from kokoro_nb.models.fixed_norms import fixed_norms, norm_statistics
+from kokoro_nb.models.padding.layers import within
+from kokoro_nb.models.padding.lengths import of_frames
+from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.models.plane_blocks import PlaneBlock, PlaneConv1d, install
+from kokoro_nb.models.stages import FromHarStage
+
+NAMES = (*EXPORT_PATCHES, "plane_blocks")
+
+
+@pytest.fixture(scope="module")
+def given(shallow):
+    """Return a residual block, in double precision, its input and a style."""
+    with patched(shallow.model, ("fold_weight_norm",)):
+        found = next(module for module in shallow.model.decoder.modules() if isinstance(module, AdaINResBlock1))
+        block = AdaINResBlock1(found.convs1[0].in_channels, found.convs1[0].kernel_size[0], (1, 3, 5), 128)
+    generator = torch.Generator().manual_seed(0)
+    for module in block.modules():
+        if isinstance(module, nn.Conv1d):
+            nn.utils.remove_weight_norm(module)
+    for parameter in block.parameters():
+        nn.init.normal_(parameter, 0.5, 0.2, generator=generator)
+    x = torch.randn(1, found.convs1[0].in_channels, 24, generator=generator, dtype=torch.float64)
+    return block.double().eval(), x, torch.randn(1, 128, generator=generator, dtype=torch.float64)
+
+
+def test_a_block_computes_the_same_sums(given):
+    block, x, s = given
+    with torch.no_grad():
+        expected = block(x, s)
+        undo = install(block)
+        assert type(block) is PlaneBlock
+        found = block(x, s)
+        undo()
+        assert type(block) is AdaINResBlock1
+        assert torch.equal(block(x, s), expected)
+        with patched(block, ("plane_blocks", "divided_snake")):
+            divided = block(x, s)
+    assert torch.allclose(found, expected, rtol=0, atol=1e-10 * float(expected.abs().max()))
+    assert torch.allclose(divided, expected, rtol=0, atol=1e-10 * float(expected.abs().max()))
+
+
+def test_its_parameters_and_paths_come_back(given):
+    block, *_ = given
+    modules, parameters = dict(block.named_modules()), dict(block.named_parameters())
+    undo = install(block)
+    assert dict(block.named_modules()) == modules
+    inside = dict(block.named_parameters())
+    assert list(inside) == list(parameters)
+    assert inside["convs1.0.weight"].shape == (
+        *parameters["convs1.0.weight"].shape[:2],
+        1,
+        block.convs1[0].kernel_size[0],
+    )
+    assert inside["alpha1.0"].shape == (*parameters["alpha1.0"].shape, 1)
+    undo()
+    again = dict(block.named_parameters())
+    assert list(again) == list(parameters)
+    assert all(again[name] is one for name, one in parameters.items())
+
+
+def test_padding_is_cut_off_in_it_too(given):
+    block, x, s = given
+    valid = of_frames(24, torch.tensor([16]))
+    clean = x * (torch.arange(24) < 16)
+    with torch.no_grad():
+        alone = block(x[..., :16], s)
+        undo = install(block)
+        with within(valid):
+            inside = block(x, s)[..., :16]
+        leaking = block(clean, s)[..., :16]
+        undo()
+    scale = float(alone.abs().max())
+    assert torch.allclose(inside, alone, rtol=0, atol=1e-10 * scale)
+    assert not torch.allclose(leaking, alone, rtol=0, atol=1e-3 * scale), "the control: without lengths it leaks"
+
+
+def test_known_statistics_are_taken_in_it_too(given):
+    block, x, s = given
+    statistics = norm_statistics(block, [{"x": x, "s": s}])
+    with torch.no_grad():
+        undo = install(block)
+        with fixed_norms(block, statistics):
+            inside = block(x[..., :16], s)
+        undo()
+        with fixed_norms(block, statistics):
+            expected = block(x[..., :16], s)
+    assert torch.allclose(inside, expected, rtol=0, atol=1e-10 * float(expected.abs().max()))
+
+
+def test_what_it_does_not_compute_is_left_alone(shallow):
+    decoder = shallow.model.decoder  # its weights are computed by hooks at each call
+    undo = install(decoder)
+    assert not any(isinstance(module, PlaneConv1d) for module in decoder.modules())
+    undo()
+
+
+def test_the_decoder_changes_by_rounding_alone(shallow):
+    model, stage = shallow.model, FromHarStage(shallow.model.decoder)
+    inputs = decoder_inputs(shallow, 24, seed=0)
+    with torch.no_grad():
+        with patched(model, EXPORT_PATCHES):
+            expected = stage(**inputs)
+        with patched(model, NAMES):
+            assert any(isinstance(module, PlaneConv1d) for module in model.decoder.generator.resblocks.modules())
+            found = stage(**inputs)
+    assert torch.allclose(found, expected, rtol=0, atol=1e-5 * float(expected.abs().max()))
