@@ -8,9 +8,11 @@ from typing import Any
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Artifact, quietly
 from kokoro_nb.backends.exported import export_program
+from kokoro_nb.benchmarks.ceilings import ceiling_calls
 from kokoro_nb.benchmarks.interleaved import DISTANCE, LIMIT, RATIO, TimedProgram, in_turn, ratio, spread
 from kokoro_nb.benchmarks.memory import of_artifact
 from kokoro_nb.benchmarks.subjects import BASE, ROUNDS, decoder_inputs, eager_artifact, export_to, frames_of
+from kokoro_nb.benchmarks.work import count
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.spectrum import log_spectral_distance
 from kokoro_nb.models import stages
@@ -34,6 +36,7 @@ WITHOUT_BFLOAT16 = {
 }
 BACKENDS = ("onnxruntime", "executorch-xnnpack", "aot-inductor")
 UNCHANGED = "as exported"
+FLOOR = "x floor"
 
 
 def patches_of(change: Sequence[str]) -> tuple[str, ...]:
@@ -66,9 +69,9 @@ def measure(
     Returns
     -------
     tuple of TimedProgram, dict
-        Backend by backend, each program as a multiple of the same backend's without a change, with its log-spectral
-        distance from eager (below 1 dB is called transparent, Paliwal and Atal, 1993); and program -> why it is not
-        among them.
+        Backend by backend, each program as a multiple of the same backend's without a change and of the floor of the
+        work as exported (see `Work.floor`), with its log-spectral distance from eager (below 1 dB is called
+        transparent, Paliwal and Atal, 1993); and program -> why it is not among them.
 
     Raises
     ------
@@ -98,11 +101,15 @@ def measure(
     with quietly():
         programs = {key: backend(key[0]).load(one) for key, one in made.items()}
     calls = {" ".join(key): partial(program.run, inputs) for key, program in programs.items()}
-    times = in_turn({BASE: partial(base.run, inputs), **calls}, rounds, limit)
+    own, read = ceiling_calls()
+    times = in_turn({BASE: partial(base.run, inputs), **calls, **own}, rounds, limit)
+    with patched(kokoro.model, EXPORT_PATCHES):
+        floor = count(module, inputs).floor(read(times))
     audio, rows = base.run(inputs)["output"], []
     for name, change in sorted(programs, key=lambda key: backends.index(key[0])):
         artifact, took = made[name, change], times[f"{name} {change}"]
-        figures: dict[str, Any] = {RATIO + BASE: ratio(took, times[BASE]).median, "size (MB)": artifact.size / 1e6}
+        figures: dict[str, Any] = {RATIO + BASE: ratio(took, times[BASE]).median, FLOOR: spread(took).median / floor}
+        figures["size (MB)"] = artifact.size / 1e6
         if with_memory:
             figures["memory run (MB)"] = of_artifact(artifact, inputs).run
         found = programs[name, change].run(inputs)["output"]

@@ -3,7 +3,7 @@
 import pytest
 
 from kokoro_nb.benchmarks import graph_patches as changes
-from kokoro_nb.benchmarks.graph_patches import UNCHANGED
+from kokoro_nb.benchmarks.graph_patches import FLOOR, UNCHANGED
 from kokoro_nb.benchmarks.interleaved import DISTANCE
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.patches import BFLOAT16, EXPORT_PATCHES
@@ -24,6 +24,9 @@ def test_each_change_is_timed_beside_none(measured):
     assert [row.program for row in rows] == [f"eager {UNCHANGED}", "eager -two_pass_norm +im2col", f"eager {ROUNDED}"]
     assert (rows[0].ratio.median, rows[0].base) == (1, UNCHANGED)
     assert all(row.ratio.rounds == 3 and row.seconds.median > 0 for row in rows)
+    floors = [row.seconds.median / row.figures[FLOOR] for row in rows]
+    assert floors == pytest.approx([floors[0]] * 3)  # of the work as exported, whatever the change
+    assert floors[0] > 0
 
 
 def test_no_change_makes_it_wrong(measured):
