@@ -16,8 +16,13 @@ WHOLE = {"int", "len", "round", "ceil", "numel", "prod"}  # what these return is
 COUNTS = {"frames", "room", "size", "ndim", "buckets", "calls"}  # what is called so is a count or a request
 WALL = "wall times, which are always numbers"
 OTHER: dict[str, str] = {  # the rest of what is no measurement -> why NaN cannot be forgotten
-    "min(enough)": "pairs of a bucket's frames, an integer, and its name",
-    "max(self.contract.buckets.values())": "frames of buckets, integers",
+    "min(((room, name) for name, room in self.contract.buckets.items() if frames <= room))": (
+        "pairs of a bucket's frames, an integer, and its name"
+    ),
+    "max(self.contract.buckets.values(), default=self.contract.most_frames or float('inf'))": (
+        "frames of buckets or of a program, integers"
+    ),
+    "max(self.seconds)": "lengths that a caller asked for, none of them measured",
     "min(set(only) - set(steps))": "names of steps",
     "min(self.request.seconds)": "lengths that a caller asked for, none of them measured",
     "max(changes.get(call.after, 0.0), call.change, key=_size)": "the key puts NaN first",
