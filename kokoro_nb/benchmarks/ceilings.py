@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kokoro_nb.benchmarks.interleaved import Call, spread
+from kokoro_nb.benchmarks.interleaved import Call, in_turn, spread
 
 SIZES = (256, 512, 1024, 1536)  # of square matrices: the smallest fit a core's own cache, the largest do not
 COPIED = 128  # MB, some times the largest last-level cache that is common
@@ -74,6 +74,15 @@ def ceiling_calls(
         return Ceilings(float(np.max([*by_size.values()])), moved / spread(times["copy"]).median, number, by_size)
 
     return calls, read
+
+
+def in_turn_with_ceilings(
+    calls: Mapping[str, Call], rounds: int, limit: float
+) -> tuple[dict[str, tuple[float, ...]], Ceilings]:
+    """Time `calls` in turn, see `interleaved.in_turn`, and return their times and the roofs of the same rounds."""
+    own, read = ceiling_calls()
+    times = in_turn({**calls, **own}, rounds, limit)
+    return {name: times[name] for name in calls}, read(times)
 
 
 @contextmanager

@@ -9,8 +9,8 @@ from typing import Any
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Artifact, Program, quietly
 from kokoro_nb.backends.signature import Arrays
-from kokoro_nb.benchmarks.ceilings import Ceilings, ceiling_calls, threads
-from kokoro_nb.benchmarks.interleaved import LIMIT, TimedProgram, in_turn, ratio, spread
+from kokoro_nb.benchmarks.ceilings import Ceilings, in_turn_with_ceilings, threads
+from kokoro_nb.benchmarks.interleaved import FLOOR, LIMIT, TimedProgram, ratio, spread
 from kokoro_nb.benchmarks.memory import of_artifact
 from kokoro_nb.benchmarks.subjects import (
     BASE,
@@ -88,7 +88,7 @@ class DecoderTimes:
         least, separate = self.floors.values()
         times = {row.program: row.seconds.median for row in self.rows}
         return [
-            {"program": name, "run (s)": each, "x floor": each / least, "x floor, operators apart": each / separate}
+            {"program": name, "run (s)": each, FLOOR: each / least, "x floor, operators apart": each / separate}
             for name, each in times.items()
         ]
 
@@ -175,17 +175,16 @@ def measure(
     """
     decoder = decoder_programs(kokoro, length, backends, seed, limit, slow, folder)
     programs, inputs = decoder.programs, decoder.inputs
-    own, read = ceiling_calls()
-    times = in_turn({**_calls(programs, inputs), **own}, rounds, limit)
+    times, ceilings = in_turn_with_ceilings(_calls(programs, inputs), rounds, limit)
     audio, rows = {name: program.run(inputs)["output"] for name, program in programs.items()}, []
-    for name in [name for name in times if name not in own]:
+    for name in times:
         one = name if name in programs else BASE
         figures: dict[str, Any] = {"size (MB)": decoder.artifacts[one].size / 1e6}
         if with_memory and name in programs:
             figures |= of_artifact(decoder.artifacts[one], inputs).as_dict()
         compared = ratio(times[name], times[BASE]), compare(audio[BASE], audio[one]).of_peak
         rows.append(TimedProgram(name, length, spread(times[name]), *compared, figures=figures))
-    return DecoderTimes(decoder, tuple(rows), read(times))
+    return DecoderTimes(decoder, tuple(rows), ceilings)
 
 
 def _calls(programs: Mapping[str, Program], inputs: Arrays) -> dict[str, Callable[[], Any]]:

@@ -8,8 +8,8 @@ from typing import Any
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Artifact, quietly
 from kokoro_nb.backends.exported import export_program
-from kokoro_nb.benchmarks.ceilings import ceiling_calls
-from kokoro_nb.benchmarks.interleaved import DISTANCE, LIMIT, RATIO, TimedProgram, in_turn, ratio, spread
+from kokoro_nb.benchmarks.ceilings import in_turn_with_ceilings
+from kokoro_nb.benchmarks.interleaved import DISTANCE, FLOOR, LIMIT, RATIO, TimedProgram, ratio, spread
 from kokoro_nb.benchmarks.memory import of_artifact
 from kokoro_nb.benchmarks.subjects import BASE, ROUNDS, decoder_inputs, eager_artifact, export_to, frames_of
 from kokoro_nb.benchmarks.work import count
@@ -36,7 +36,6 @@ WITHOUT_BFLOAT16 = {
 }
 BACKENDS = ("onnxruntime", "executorch-xnnpack", "aot-inductor")
 UNCHANGED = "as exported"
-FLOOR = "x floor"
 
 
 def patches_of(change: Sequence[str]) -> tuple[str, ...]:
@@ -101,10 +100,9 @@ def measure(
     with quietly():
         programs = {key: backend(key[0]).load(one) for key, one in made.items()}
     calls = {" ".join(key): partial(program.run, inputs) for key, program in programs.items()}
-    own, read = ceiling_calls()
-    times = in_turn({BASE: partial(base.run, inputs), **calls, **own}, rounds, limit)
+    times, ceilings = in_turn_with_ceilings({BASE: partial(base.run, inputs), **calls}, rounds, limit)
     with patched(kokoro.model, EXPORT_PATCHES):
-        floor = count(module, inputs).floor(read(times))
+        floor = count(module, inputs).floor(ceilings)
     audio, rows = base.run(inputs)["output"], []
     for name, change in sorted(programs, key=lambda key: backends.index(key[0])):
         artifact, took = made[name, change], times[f"{name} {change}"]

@@ -13,6 +13,7 @@ Call = Callable[[], Any]
 Made = TypeVar("Made")
 RATIO = "x "  # before the name of what a ratio is to
 DISTANCE = "log-spectral distance (dB)"  # of audio from eager's
+FLOOR = "x floor"  # the time of a program over what none beats
 DRAWS = 1000  # of the bootstrap
 COVERED = 0.95
 LIMIT = 60.0  # seconds that one program may take in all, warm-up aside

@@ -10,8 +10,8 @@ from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Artifact, Program, quietly
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays
-from kokoro_nb.benchmarks.ceilings import Ceilings, ceiling_calls, threads
-from kokoro_nb.benchmarks.interleaved import LIMIT, RATIO, Spread, in_turn, ratio, spread
+from kokoro_nb.benchmarks.ceilings import Ceilings, in_turn_with_ceilings, threads
+from kokoro_nb.benchmarks.interleaved import FLOOR, LIMIT, RATIO, Spread, ratio, spread
 from kokoro_nb.benchmarks.machine import cores
 from kokoro_nb.benchmarks.subjects import (
     BASE,
@@ -85,7 +85,7 @@ class ScaleRow:
         """Return the row of a table, with units in its keys."""
         point, took = self.point, self.seconds.median
         row = {"program": self.program, "audio (s)": point.length, "at once": point.batch, "threads": point.threads}
-        row |= {"run (s)": took, "audio per second (s)": point.length * point.batch / took, "x floor": self.floor}
+        row |= {"run (s)": took, "audio per second (s)": point.length * point.batch / took, FLOOR: self.floor}
         row |= {RATIO + BASE: self.ratio.median, "from": self.ratio.low, "to": self.ratio.high}
         return {**row, "rounds": self.ratio.rounds, "error (of peak)": self.error}
 
@@ -191,7 +191,5 @@ def _loaded(artifact: Artifact, number: int) -> Program:
 def _times(
     programs: Mapping[str, Program], inputs: Arrays, rounds: int, limit: float
 ) -> tuple[dict[str, tuple[float, ...]], Ceilings]:
-    own, read = ceiling_calls()
     calls = {name: partial(program.run, inputs) for name, program in programs.items()}
-    times = in_turn({**calls, **own}, rounds, limit)
-    return times, read(times)
+    return in_turn_with_ceilings(calls, rounds, limit)

@@ -43,26 +43,27 @@ def takes_any_length(backend: str, host: str) -> bool:
     return backend in (HOST, BOUNDED) and host == HOST
 
 
-def open_stages(model: Any, at_har: bool, frames: int = 0) -> Iterator[Stage]:
-    """Yield name, module and example inputs of every program: see `export.Delivery`.
+def open_stages(model: Any, at_har: bool) -> Iterator[Stage]:
+    """Yield name, module and example inputs of every program: see `export.Delivery`."""
+    ids, ref_s = torch.tensor([IDS]), torch.zeros(1, 2 * STYLE)
+    yield "duration", WholeTextStage(model), {"ids": ids, "ref_s": ref_s, "speed": torch.ones(1)}
+    yield from second_stage(model, at_har, FRAMES)
+
+
+def open_part(
+    name: str, module: nn.Module, inputs: Mapping[str, Tensor], folder: Path, backend: str, most_frames: int
+) -> Part:
+    """Write a program into a folder of its own in `folder`; return the contract's entry.
 
     Parameters
     ----------
-    model : kokoro.model.KModel
-    at_har : bool
-        See `second_stage.second_stage`.
-    frames : int
-        Of the decoder's example, where they bound what it takes.
-    """
-    ids, ref_s = torch.tensor([IDS]), torch.zeros(1, 2 * STYLE)
-    yield "duration", WholeTextStage(model), {"ids": ids, "ref_s": ref_s, "speed": torch.ones(1)}
-    *before, decoder = second_stage(model, at_har, FRAMES)
-    yield from before
-    yield list(second_stage(model, at_har, frames))[-1] if frames else decoder
-
-
-def open_part(name: str, module: nn.Module, inputs: Mapping[str, Tensor], folder: Path, backend: str = HOST) -> Part:
-    """Write a program into a folder of its own in `folder`; return the contract's entry.
+    name, module, inputs
+        See `open_stages`.
+    folder : Path
+    backend : str
+        `HOST`, or `BOUNDED` for a decoder.
+    most_frames : int
+        That a decoder for `BOUNDED` takes.
 
     Raises
     ------
@@ -77,20 +78,29 @@ def open_part(name: str, module: nn.Module, inputs: Mapping[str, Tensor], folder
         axes = {each: AXES[each] for each in (*inputs, *outputs) if each in AXES}
         write_open_onnx(module, tuple(inputs.values()), tuple(inputs), axes, folder / file)
     else:
-        (folder / file).write_bytes(_up_to(module, inputs))
+        (folder / file).write_bytes(_up_to(module, inputs, most_frames))
     return Part(backend, file, _specs(inputs), _specs(outputs))
 
 
-def _up_to(module: nn.Module, inputs: Mapping[str, Tensor]) -> bytes:
-    """Return a decoder for XNNPACK that takes any number of frames up to that of its example."""
-    frames = torch.export.Dim("frames", min=LEAST, max=inputs["asr"].shape[-1])
-    counted = {"frames": frames, "half_frames": 2 * frames, "steps": 120 * frames + 1, "samples": 600 * frames}
-    sizes = [{axis: counted[what] for axis, what in AXES.get(name, {}).items()} or None for name in inputs]
+def _up_to(module: nn.Module, inputs: Mapping[str, Tensor], most_frames: int) -> bytes:
+    """Return a decoder for XNNPACK that takes any number of frames up to that."""
+    frames = torch.export.Dim("frames", min=LEAST, max=most_frames)
+    sizes = [_sizes(name, frames) for name in inputs]
+    example = [
+        torch.zeros([_sizes(name, most_frames).get(axis, size) for axis, size in enumerate(tensor.shape)])
+        for name, tensor in inputs.items()
+    ]
     with open_length(), quietly():
         with on_rung("exported"):
-            program = open_program(module, tuple(inputs.values()), sizes)
+            program = open_program(module, example, sizes)
         with on_rung("lowered"):
             return lowered_program(program, [DELEGATES["xnnpack"].partitioner()])
+
+
+def _sizes(name: str, frames: Any) -> dict[int, Any]:
+    """Return the size of each open axis of a decoder's input, for a number of frames or what stands for one."""
+    counted = {"frames": frames, "half_frames": 2 * frames, "steps": 120 * frames + 1, "samples": 600 * frames}
+    return {axis: counted[what] for axis, what in AXES.get(name, {}).items()}
 
 
 def _specs(tensors: Mapping[str, Tensor]) -> tuple[TensorSpec, ...]:

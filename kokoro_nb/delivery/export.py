@@ -174,9 +174,14 @@ def _check(request: Delivery) -> None:
         raise InputError(f"Room for {request.tokens} tokens; give 3 to {MAX_PHONEMES + 2}.")
     host = request.host or request.backend
     if request.any_length and request.backend not in (HOST, BOUNDED):
-        raise InputError(f"A decoder for {request.backend} takes one length alone; give its buckets with --seconds.")
+        raise InputError(
+            f"A decoder for {request.backend} takes one length alone; give its buckets with --seconds, "
+            "not --any-length."
+        )
     if request.any_length and not takes_any_length(request.backend, host):
-        raise InputError(f"Before the decoder {host} takes one length alone; host it on {HOST}, or give --seconds.")
+        raise InputError(
+            f"Before the decoder {host} takes one length alone; host it on {HOST}, or leave out --any-length."
+        )
     absent = [reason for part in ("duration", "decoder") if (reason := request.runtime(part).available())]
     if absent:
         raise InputError(" ".join(dict.fromkeys(absent)))
@@ -185,7 +190,7 @@ def _check(request: Delivery) -> None:
 def _stages(model: Any, request: Delivery) -> Iterator[Stage]:
     """Yield name, module and example inputs of every program."""
     if request.any_length:
-        yield from open_stages(model, request.at_har, request.most_frames)
+        yield from open_stages(model, request.at_har)
         return
     ids, some = torch.zeros(1, request.tokens, dtype=torch.int64), torch.tensor([3])
     ref_s = torch.zeros(1, 2 * STYLE)
@@ -200,7 +205,7 @@ def _part(request: Delivery, part: str, module: torch.nn.Module, inputs: dict[st
     runtime = request.runtime(part)
     if request.any_length:
         try:
-            return open_part(part, module, inputs, folder, runtime.name)
+            return open_part(part, module, inputs, folder, runtime.name, request.most_frames)
         except RungError as error:
             raise PartNotExportedError(part, error.failure(runtime.name)) from error
     exported = export_program(module, inputs)

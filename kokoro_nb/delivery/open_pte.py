@@ -11,7 +11,7 @@ from kokoro_nb.backends.executorch.quick_lowering import quick_lowering
 from kokoro_nb.backends.export_memory import release_lowered
 from kokoro_nb.errors import InputError
 
-Sizes = Mapping[int, Any] | None  # axis -> torch.export.Dim, or what is computed of one; None where all are closed
+Sizes = Mapping[int, Any]  # axis -> torch.export.Dim, or what is computed of one; empty where all are closed
 
 
 def open_program(module: nn.Module, example: Sequence[Tensor], sizes: Sequence[Sizes]) -> Any:
@@ -22,7 +22,7 @@ def open_program(module: nn.Module, example: Sequence[Tensor], sizes: Sequence[S
     module : torch.nn.Module
     example : sequence of torch.Tensor
         Positional arguments of its forward, each open axis of the greatest size.
-    sizes : sequence of (mapping or None)
+    sizes : sequence of mapping
         The open axes of each argument.
 
     Returns
@@ -30,7 +30,8 @@ def open_program(module: nn.Module, example: Sequence[Tensor], sizes: Sequence[S
     torch.export.ExportedProgram
     """
     with _any_kernel():
-        return torch.export.export(module.eval(), tuple(example), dynamic_shapes=tuple(sizes), strict=False)
+        shapes = tuple(dict(each) or None for each in sizes)
+        return torch.export.export(module.eval(), tuple(example), dynamic_shapes=shapes, strict=False)
 
 
 @release_lowered()

@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from kokoro_nb.models.replaced_parts import plain_convolution
+
 
 class Im2colConv1d(nn.Conv1d):
     """An `nn.Conv1d` of stride 1 that computes the same sums as a product; its weight is (channels out, width * in).
@@ -39,11 +41,10 @@ class Im2colConv1d(nn.Conv1d):
 def fits(module: nn.Module) -> bool:
     """Say whether `module` is a plain convolution that `Im2colConv1d` can stand in for: no hook computes its weight."""
     return (
-        type(module) is nn.Conv1d
-        and (module.stride, module.groups, module.padding_mode) == ((1,), 1, "zeros")
+        plain_convolution(module)
+        and isinstance(module, nn.Conv1d)
+        and (module.stride, module.groups) == ((1,), 1)
         and module.kernel_size > (1,)
-        and not isinstance(module.padding, str)
-        and "weight" in module._parameters
     )
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from kokoro_nb.models import rewrites
 from kokoro_nb.models.padding.layers import padded
-from kokoro_nb.models.replaced_parts import Undo, change_classes
+from kokoro_nb.models.replaced_parts import Undo, change_classes, plain_convolution
 
 
 class PlaneConv1d(nn.Conv1d):
@@ -86,14 +86,7 @@ def install(model: nn.Module) -> Undo:
 
 
 def _fits(block: nn.Module) -> bool:
-    convolutions = [module for module in block.modules() if isinstance(module, nn.Conv1d)]
-    return all(
-        type(one) is nn.Conv1d
-        and one.padding_mode == "zeros"
-        and not isinstance(one.padding, str)
-        and "weight" in one._parameters
-        for one in convolutions
-    )
+    return all(plain_convolution(module) for module in block.modules() if isinstance(module, nn.Conv1d))
 
 
 def _put(module: nn.Module, name: str, values: Tensor) -> None:

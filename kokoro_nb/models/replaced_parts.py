@@ -24,6 +24,16 @@ def change_classes(classes: Mapping[nn.Module, type[nn.Module]]) -> Undo:
     return undo
 
 
+def plain_convolution(module: nn.Module) -> bool:
+    """Say whether `module` is an `nn.Conv1d` padded with so many zeros whose weight no hook computes."""
+    return (
+        type(module) is nn.Conv1d
+        and module.padding_mode == "zeros"
+        and not isinstance(module.padding, str)
+        and "weight" in module._parameters
+    )
+
+
 def swap_stft(model: nn.Module) -> Undo:
     """Put a `CustomSTFT` of the same sizes in place of each `TorchSTFT`."""
     swapped = []

@@ -3,8 +3,8 @@
 import pytest
 
 from kokoro_nb.benchmarks import graph_patches as changes
-from kokoro_nb.benchmarks.graph_patches import FLOOR, UNCHANGED
-from kokoro_nb.benchmarks.interleaved import DISTANCE
+from kokoro_nb.benchmarks.graph_patches import UNCHANGED
+from kokoro_nb.benchmarks.interleaved import DISTANCE, FLOOR
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.patches import BFLOAT16, EXPORT_PATCHES
 

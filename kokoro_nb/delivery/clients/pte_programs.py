@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from kokoro_nb.backends.base import quietly
+from kokoro_nb.backends.executorch.delegates import DELEGATES
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Ranges, Signature
 from kokoro_nb.delivery.clients.model_schema import METHOD, model_schema
 from kokoro_nb.delivery.clients.program_cache import program_place
@@ -71,19 +72,15 @@ def lowered(module: nn.Module, signature: Signature, ranges: Ranges) -> bytes:
     InputError
         If the program does not take every size that the schema tells.
     """
-    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
-
     inputs, _ = signature
     axes = {name: torch.export.Dim(name, min=least, max=most) for name, (least, most, _) in ranges.items()}
-    sizes = tuple(
-        {place: axes[axis] for place, axis in enumerate(rule.shape) if isinstance(axis, str)} or None for rule in inputs
-    )
+    sizes = [{place: axes[axis] for place, axis in enumerate(rule.shape) if isinstance(axis, str)} for rule in inputs]
     example = tuple(_example(rule.dtype, [_most(axis, ranges) for axis in rule.shape]) for rule in inputs)
     methods = {METHOD: json.dumps(model_schema(signature, ranges))}
     with quietly():
         program = open_program(module, example, sizes)
         try:
-            return lowered_program(program, [XnnpackPartitioner()], methods)
+            return lowered_program(program, [DELEGATES["xnnpack"].partitioner()], methods)
         except InputError:
             raise
         except Exception as error:  # a partitioner's errors have no common class
