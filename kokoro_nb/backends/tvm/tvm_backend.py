@@ -13,6 +13,7 @@ from kokoro_nb.backends.tvm import targets, tvm_passes
 from kokoro_nb.backends.tvm.compiled_program import Calls, Place, TvmProgram
 from kokoro_nb.backends.tvm.importer import relax_module
 from kokoro_nb.backends.tvm.schedule import Decision, plan
+from kokoro_nb.backends.tvm.threads import use_threads_of_pytorch
 from kokoro_nb.time_spent import timed
 
 
@@ -73,6 +74,7 @@ class Tvm(FileBackend):
     def load(self, artifact: Artifact | Failure) -> TvmProgram:
         """Load the library into a virtual machine."""
         artifact, path = self.loadable(artifact)
+        use_threads_of_pytorch()
         with quietly():
             import tvm
 
@@ -102,6 +104,7 @@ class Tvm(FileBackend):
                 return plan(tvm_passes.applied(before, relax_module(exported), target), target)
 
     def _compiled(self, exported: Exported, fused: bool, scheduled: bool, calls: Calls | None) -> Any:
+        use_threads_of_pytorch()  # it computes what is constant
         target = targets.target(targets.this_processor())
         if calls is None:
             return tvm_passes.compiled(relax_module(exported), target, fused, scheduled)
