@@ -1,7 +1,8 @@
-"""The two stages as programs that take a text and frames of any length: no bucket is computed to its end.
+"""The two stages as programs that take a text and frames of any length: little or nothing is computed in vain.
 
-For ONNX Runtime, and the decoder for XNNPACK, which plans its memory for the longest. ExecuTorch and TVM unroll an
-LSTM for one length, and Core ML has none of open length.
+For ONNX Runtime, and the decoder for XNNPACK, which plans its memory for the longest. TVM compiles for one length: its
+decoder is a library with a function for each of many. ExecuTorch unrolls an LSTM for one length, and Core ML has none
+of open length.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,10 +11,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from tqdm.auto import tqdm
 
-from kokoro_nb.backends.base import on_rung, quietly
+from kokoro_nb.backends.base import Failure, RungError, on_rung, quietly
 from kokoro_nb.backends.executorch.delegates import DELEGATES
+from kokoro_nb.backends.export_memory import give_back_memory
+from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.backends.signature import TensorSpec, as_array, named_outputs
+from kokoro_nb.backends.tvm import write_sizes
 from kokoro_nb.delivery.contract import Part
 from kokoro_nb.delivery.open_onnx import write_open_onnx
 from kokoro_nb.delivery.open_pte import lowered_program, open_program
@@ -24,8 +29,11 @@ from kokoro_nb.models.open_length import open_length
 
 HOST = "onnxruntime"  # takes any length in every program
 BOUNDED = "executorch-xnnpack"  # in the decoder, up to a length
+SIZED = "tvm"  # in the decoder, in sizes so close that little is computed in vain
+FILES = {HOST: "onnx", BOUNDED: "pte", SIZED: "so"}
 FRAMES = 7  # of the examples
 LEAST = 2  # frames: an axis of one is another program to torch.export
+SHORTEST, GROWTH, STEP = 20, 1.25, 4  # frames of the first size, times the one before, in whole multiples of
 IDS = (0, 16, 43, 44, 0)  # of the first one: no axis has as many as another
 # Input or output -> its axis of open length -> what that counts
 AXES: Mapping[str, Mapping[int, str]] = {
@@ -40,7 +48,19 @@ AXES: Mapping[str, Mapping[int, str]] = {
 
 def takes_any_length(backend: str, host: str) -> bool:
     """Return whether there are programs of any length for the decoder's backend and that of what comes before it."""
-    return backend in (HOST, BOUNDED) and host == HOST
+    return backend in (HOST, BOUNDED, SIZED) and host == HOST
+
+
+def sizes(most: int) -> list[int]:
+    """Return the frames of each size of a decoder for `SIZED`, up to `most`: each at most a quarter above the last.
+
+    >>> sizes(50)
+    [20, 24, 28, 32, 40, 48, 50]
+    """
+    found = [min(SHORTEST, most)]
+    while found[-1] < most:
+        found.append(min(most, max(int(found[-1] * GROWTH / STEP) * STEP, found[-1] + STEP)))
+    return found
 
 
 def open_stages(model: Any, at_har: bool) -> Iterator[Stage]:
@@ -52,8 +72,8 @@ def open_stages(model: Any, at_har: bool) -> Iterator[Stage]:
 
 def open_part(
     name: str, module: nn.Module, inputs: Mapping[str, Tensor], folder: Path, backend: str, most_frames: int
-) -> Part:
-    """Write a program into a folder of its own in `folder`; return the contract's entry.
+) -> Part | Failure:
+    """Write a program into a folder of its own in `folder`; return the contract's entry, or how it failed.
 
     Parameters
     ----------
@@ -61,40 +81,55 @@ def open_part(
         See `open_stages`.
     folder : Path
     backend : str
-        `HOST`, or `BOUNDED` for a decoder.
+        `HOST`, or `BOUNDED` or `SIZED` for a decoder.
     most_frames : int
-        That a decoder for `BOUNDED` takes.
-
-    Raises
-    ------
-    RungError
-        If XNNPACK does not lower it.
+        That a decoder for the last two takes.
     """
-    file = f"{name}/kokoro_{name}.{'onnx' if backend == HOST else 'pte'}"
+    file = f"{name}/kokoro_{name}.{FILES[backend]}"
     (folder / name).mkdir()
     with torch.no_grad():
         outputs = named_outputs(module(*inputs.values()), getattr(module, "output_names", None))
-    if backend == HOST:
-        axes = {each: AXES[each] for each in (*inputs, *outputs) if each in AXES}
-        write_open_onnx(module, tuple(inputs.values()), tuple(inputs), axes, folder / file)
-    else:
-        (folder / file).write_bytes(_up_to(module, inputs, most_frames))
-    return Part(backend, file, _specs(inputs), _specs(outputs))
+    length = {"length": torch.tensor([LEAST])} if backend == SIZED else {}
+    given = _specs({**inputs, **length})
+    try:
+        if backend == HOST:
+            axes = {each: AXES[each] for each in (*inputs, *outputs) if each in AXES}
+            write_open_onnx(module, tuple(inputs.values()), tuple(inputs), axes, folder / file)
+        elif backend == BOUNDED:
+            (folder / file).write_bytes(_up_to(module, inputs, most_frames))
+        else:
+            programs = _in_sizes(module, inputs, length, sizes(most_frames))
+            if failure := write_sizes(programs, given, folder / file):
+                return failure
+    except RungError as error:
+        return error.failure(backend)
+    return Part(backend, file, given, _specs(outputs))
 
 
 def _up_to(module: nn.Module, inputs: Mapping[str, Tensor], most_frames: int) -> bytes:
     """Return a decoder for XNNPACK that takes any number of frames up to that."""
     frames = torch.export.Dim("frames", min=LEAST, max=most_frames)
-    sizes = [_sizes(name, frames) for name in inputs]
-    example = [
-        torch.zeros([_sizes(name, most_frames).get(axis, size) for axis, size in enumerate(tensor.shape)])
-        for name, tensor in inputs.items()
-    ]
+    open_axes = [_sizes(name, frames) for name in inputs]
     with open_length(), quietly():
         with on_rung("exported"):
-            program = open_program(module, example, sizes)
+            program = open_program(module, [*_example(inputs, most_frames).values()], open_axes)
         with on_rung("lowered"):
             return lowered_program(program, [DELEGATES["xnnpack"].partitioner()])
+
+
+def _in_sizes(
+    module: nn.Module, inputs: Mapping[str, Tensor], length: Mapping[str, Tensor], rooms: list[int]
+) -> Iterator[Exported | Failure]:
+    """Yield a decoder for TVM with room for so many frames, each exported when it is taken."""
+    for room in tqdm(rooms, desc=SIZED, unit="size", leave=False):
+        yield export_program(module, {**_example(inputs, room), **length})
+        give_back_memory()  # of this size: each leaves as much as the weights
+
+
+def _example(inputs: Mapping[str, Tensor], frames: int) -> dict[str, Tensor]:
+    """Return zeros like a decoder's inputs, for a number of frames."""
+    shapes = {name: [_sizes(name, frames).get(*each) for each in enumerate(t.shape)] for name, t in inputs.items()}
+    return {name: torch.zeros(shape) for name, shape in shapes.items()}
 
 
 def _sizes(name: str, frames: Any) -> dict[int, Any]:

@@ -45,7 +45,7 @@ class Contract:
     tokens : int
         Room of the first stage, the two pad tokens among them; without buckets the most that the model takes.
     buckets : dict
-        Name (``3s``) -> room of the second stage, in frames. Empty where every program takes any length.
+        Name (``3s``) -> room of the decoder, in frames. Empty where every program takes any length.
     sample_rate, samples_per_frame : int
         24000 Hz and 600.
     g2p : str
@@ -56,11 +56,11 @@ class Contract:
         Voice -> file with its table, float32 of shape (510, 256): row i is the style for i + 1 phonemes.
     parts : dict
         ``duration``, and ``prosody_3s`` and ``decoder_3s`` for each bucket; where the decoder begins at `har`,
-        ``source_3s`` too. Without buckets ``duration``, ``prosody``, ``decoder`` and ``source``.
+        ``source_3s`` too. ``prosody``, ``decoder`` and ``source`` where there is one for all lengths.
     files : dict
         Every file of the folder but the contract -> its size (``bytes``) and ``sha256``, as it was written.
     most_frames : int
-        Without buckets: the most that the decoder takes; 0 where there is no limit.
+        The most that one decoder for all lengths takes; 0 where there is none, or no limit.
     """
 
     weights: str
@@ -75,14 +75,14 @@ class Contract:
     files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     most_frames: int = 0
 
-    @property
-    def any_length(self) -> bool:
-        """Whether every program takes any length, up to `most_frames` where that is given."""
-        return not self.buckets
-
     def part_name(self, stage: str, bucket: str) -> str:
-        """Return the name of the program of `stage`, ``decoder``, for a bucket, or for any length where that is ''."""
-        return f"{stage}_{bucket}" if bucket else stage
+        """Return the name of the program of `stage`, ``decoder``, for a bucket: its own, or the one for all lengths."""
+        own = f"{stage}_{bucket}"
+        return own if own in self.parts else stage
+
+    def is_open(self, name: str) -> bool:
+        """Return whether the program `name` takes inputs of more than one length."""
+        return any(spec.open for spec in self.parts[name].inputs)
 
     @property
     def backends(self) -> tuple[str, ...]:
@@ -193,7 +193,7 @@ def _require_kinds(contract: Contract) -> None:
         type(number) is int and number >= 0 for number in numbers
     ):
         raise TypeError("a value is of another kind than it should be")
-    sized = contract.buckets or contract.part_name("decoder", "") in contract.parts
+    sized = contract.buckets or "decoder" in contract.parts
     if not sized or not contract.voices or not contract.parts:
         raise TypeError("it has no buckets, voices or parts")
 

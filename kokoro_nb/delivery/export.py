@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.base import META, TAPS, Artifact, Backend, Failure, RungError
+from kokoro_nb.backends.base import META, TAPS, Artifact, Backend, Failure
 from kokoro_nb.backends.exported import export_program, output_specs
 from kokoro_nb.cache_keys import cache_key
-from kokoro_nb.delivery.any_length import BOUNDED, HOST, open_part, open_stages, takes_any_length
+from kokoro_nb.delivery.any_length import BOUNDED, HOST, SIZED, open_part, open_stages, sizes, takes_any_length
 from kokoro_nb.delivery.contract import FILE, SCHEMA, Contract, Part, is_whole, write_contract
 from kokoro_nb.delivery.second_stage import Stage, second_stage
 from kokoro_nb.errors import InputError
@@ -61,7 +61,8 @@ class Delivery:
         Room of the second stage, a bucket for each; 0.05 at least.
     any_length : bool
         One program for each part, which takes a text and frames of any length: for ONNX Runtime, in place of `tokens`
-        and `seconds`. For XNNPACK the decoder, with ONNX Runtime as host, up to the longest of `seconds`.
+        and `seconds`. With ONNX Runtime as host also the decoder for XNNPACK, and for TVM in many sizes, up to the
+        longest of `seconds`.
     g2p : str
         See `phonemes.phonemise`; the contract keeps it.
     fast : bool
@@ -81,12 +82,16 @@ class Delivery:
     @property
     def buckets(self) -> dict[str, int]:
         """Name and frames of each bucket, smallest first; none where any length is taken."""
-        return {} if self.any_length else {f"{each:g}s": round(each * FRAME_RATE) for each in sorted(set(self.seconds))}
+        if self.any_length:
+            rooms = sizes(self.most_frames) if self.backend == SIZED else []
+            return {f"{room / FRAME_RATE:g}s": room for room in rooms}
+        return {f"{each:g}s": round(each * FRAME_RATE) for each in sorted(set(self.seconds))}
 
     @property
     def most_frames(self) -> int:
-        """The most that a decoder of any length takes; 0 without a limit, or with buckets."""
-        return round(max(self.seconds) * FRAME_RATE) if self.any_length and self.backend == BOUNDED else 0
+        """The most that a decoder of any length takes; 0 without a limit, or where `any_length` is not wanted."""
+        limited = self.any_length and self.backend in (BOUNDED, SIZED)
+        return round(max(self.seconds) * FRAME_RATE) if limited else 0
 
     def runtime(self, part: str) -> Backend:
         """Return the backend of a part."""
@@ -173,7 +178,7 @@ def _check(request: Delivery) -> None:
     if not 3 <= request.tokens <= MAX_PHONEMES + 2:
         raise InputError(f"Room for {request.tokens} tokens; give 3 to {MAX_PHONEMES + 2}.")
     host = request.host or request.backend
-    if request.any_length and request.backend not in (HOST, BOUNDED):
+    if request.any_length and not takes_any_length(request.backend, HOST):
         raise InputError(
             f"A decoder for {request.backend} takes one length alone; give its buckets with --seconds, "
             "not --any-length."
@@ -204,10 +209,10 @@ def _part(request: Delivery, part: str, module: torch.nn.Module, inputs: dict[st
     """Export a program into `folder`; return the contract's entry."""
     runtime = request.runtime(part)
     if request.any_length:
-        try:
-            return open_part(part, module, inputs, folder, runtime.name, request.most_frames)
-        except RungError as error:
-            raise PartNotExportedError(part, error.failure(runtime.name)) from error
+        made = open_part(part, module, inputs, folder, runtime.name, request.most_frames)
+        if isinstance(made, Failure):
+            raise PartNotExportedError(part, made)
+        return made
     exported = export_program(module, inputs)
     if isinstance(exported, Failure):
         raise PartNotExportedError(part, exported)

@@ -1,6 +1,6 @@
 """A compiled Relax module on TVM's virtual machine, and which call of the machine computes which operator."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,17 +10,32 @@ from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.backends.taps import TapMap
+from kokoro_nb.errors import InputError
 from kokoro_nb.time_spent import timed
 from kokoro_nb.traces.operators import Taps
 from kokoro_nb.traces.trace import Keep, Trace
 
 Place = tuple[int, str, int]  # number of the call, the function, and which argument from the end
+MAIN = "main"
 _OWN = "kokoro_nb_"
+
+
+def entry(specs: Sequence[TensorSpec], shapes: Sequence[tuple[int, ...]]) -> str:
+    """Return the name of the function for inputs of these shapes: ``main``, and the sizes of the open axes.
+
+    >>> entry([TensorSpec("x", (1, 5, 2), "float32", open=(1,))], [(1, 7, 2)])
+    'main_7'
+    """
+    sizes = [shape[axis] for spec, shape in zip(specs, shapes, strict=True) for axis in spec.open]
+    return "_".join([MAIN, *map(str, sizes)])
 
 
 @dataclass(frozen=True)
 class TvmProgram:
-    """A virtual machine that runs the function ``main``, with our own names of inputs and outputs."""
+    """A virtual machine that runs the function ``main``, with our own names of inputs and outputs.
+
+    Where axes of the inputs are open there is a function for each size: see `several_sizes.write_sizes`.
+    """
 
     name: str  # of the backend
     machine: Any  # tvm.relax.VirtualMachine
@@ -30,12 +45,24 @@ class TvmProgram:
 
     @timed("run")
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
-        """Run once: see `base.Program.run`."""
+        """Run once: see `base.Program.run`.
+
+        Raises
+        ------
+        InputError
+            As there, and if there is no function for inputs of these sizes.
+        """
         import tvm
 
-        tensors = [tvm.runtime.tensor(array) for array in checked(inputs, self.inputs).values()]
+        arrays = checked(inputs, self.inputs).values()
+        name = entry(self.inputs, [array.shape for array in arrays])
+        try:
+            function = self.machine[name]
+        except AttributeError as error:
+            raise InputError(f"TVM's library has no function '{name}' for these sizes; give those it has.") from error
+        tensors = [tvm.runtime.tensor(array) for array in arrays]
         with quietly():
-            results = self.machine["main"](*tensors)
+            results = function(*tensors)
         return {name: result.numpy() for name, result in zip(self.outputs, results, strict=True)}
 
     @timed("run")

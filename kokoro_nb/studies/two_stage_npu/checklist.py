@@ -129,13 +129,13 @@ def _interfaces(speaker: TwoStages) -> Iterator[Check]:
 
 def _leaks(speaker: TwoStages, name: str, given: dict[str, np.ndarray], audio: np.ndarray) -> Iterator[Check]:
     """Yield whether the padding is ignored, and as a control whether the valid part is read."""
-    part = speaker.contract.parts[f"decoder_{name}"]
+    part = speaker.contract.parts[speaker.contract.part_name("decoder", name)]
     frames = int(given["length"][0])
     filled, changed = dict(given), dict(given)
     for spec in part.inputs:
         if spec.name in OVER_FRAMES:
             axis = OVER_FRAMES[spec.name]
-            end = -(-spec.shape[axis] * frames // speaker.bucket(frames)[1])
+            end = -(-given[spec.name].shape[axis] * frames // speaker.bucket(frames)[1])
             filled[spec.name] = _from(given[spec.name], axis, end + 1)
             changed[spec.name] = _from(given[spec.name], axis, 0)
     for kind, claim, inputs, limit, relation in (
