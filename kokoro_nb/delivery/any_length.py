@@ -33,7 +33,7 @@ SIZED = "tvm"  # in the decoder, in sizes so close that little is computed in va
 FILES = {HOST: "onnx", BOUNDED: "pte", SIZED: "so"}
 FRAMES = 7  # of the examples
 LEAST = 2  # frames: an axis of one is another program to torch.export
-SHORTEST, GROWTH, STEP = 20, 1.25, 4  # frames of the first size, times the one before, in whole multiples of
+SHORTEST, GROWTH, STEP = 20, 0.25, 4  # frames of the first size, share that each has more, in whole multiples of
 IDS = (0, 16, 43, 44, 0)  # of the first one: no axis has as many as another
 # Input or output -> its axis of open length -> what that counts
 AXES: Mapping[str, Mapping[int, str]] = {
@@ -57,10 +57,11 @@ def sizes(most: int) -> list[int]:
     >>> sizes(50)
     [20, 24, 28, 32, 40, 48, 50]
     """
-    found = [min(SHORTEST, most)]
-    while found[-1] < most:
-        found.append(min(most, max(int(found[-1] * GROWTH / STEP) * STEP, found[-1] + STEP)))
-    return found
+    found, room = [], SHORTEST
+    while room < most:
+        found.append(room)
+        room += int(room * GROWTH / STEP) * STEP
+    return [*found, most]
 
 
 def open_stages(model: Any, at_har: bool) -> Iterator[Stage]:

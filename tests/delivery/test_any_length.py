@@ -42,7 +42,7 @@ def speaker(request, shallow, tmp_path_factory):
     place = tmp_path_factory.mktemp("delivered") / "any"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(any_length, "SHORTEST", 40)
-        patch.setattr(any_length, "GROWTH", 4)
+        patch.setattr(any_length, "GROWTH", 3)
         deliver(shallow, PROGRAMS[request.param], place)
     return TwoStages(place)
 
