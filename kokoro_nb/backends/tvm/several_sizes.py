@@ -72,7 +72,8 @@ def _add(builder: Any, module: Any, name: str, known: dict[str, Any]) -> None:
     module : tvm.IRModule
     name : str
     known : dict
-        Content -> constant of the functions that were added; new ones are added.
+        Content -> constant of the functions that were added; new ones are added. TVM finds equal ones itself when it
+        builds, and until then all would be in memory.
     """
     from tvm import relax, runtime
     from tvm.relax.expr_functor import PyExprMutator, mutator
