@@ -91,9 +91,8 @@ def _any_length(arguments: argparse.Namespace) -> bool:
     if arguments.any_length and arguments.tokens is not None:
         raise InputError("With --any-length a text has as many tokens as the model takes; leave out --tokens.")
     sizes_given = arguments.tokens is not None or arguments.seconds is not None
-    by_default = not sizes_given and arguments.backend != SIZED
-    by_default = by_default and takes_any_length(arguments.backend, arguments.host or arguments.backend)
-    return arguments.any_length or by_default
+    any_taken = takes_any_length(arguments.backend, arguments.host or arguments.backend)
+    return arguments.any_length or (any_taken and not sizes_given and arguments.backend != SIZED)
 
 
 def _deliver(arguments: argparse.Namespace) -> int:
