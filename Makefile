@@ -1,6 +1,6 @@
 # Two commands do everything on a fresh machine: `make report` and `make test`.
 
-PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
+PYTHON ?= $(shell .ci/fastest-python || command -v python3)
 VENV ?= .venv
 BIN := $(VENV)/bin
 # For example: make report TORCH_INDEX=<PyTorch's CPU wheel index>; see the README.
