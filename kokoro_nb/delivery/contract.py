@@ -81,8 +81,8 @@ class Contract:
         return own if own in self.parts else stage
 
     def is_open(self, name: str) -> bool:
-        """Return whether the program `name` takes inputs of more than one length."""
-        return any(spec.open for spec in self.parts[name].inputs)
+        """Return whether there is a program `name` that takes inputs of more than one length."""
+        return name in self.parts and any(spec.open for spec in self.parts[name].inputs)
 
     @property
     def backends(self) -> tuple[str, ...]:
