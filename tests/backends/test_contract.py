@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import dataclass, replace
-from functools import cache
 
 import numpy as np
 import pytest
@@ -374,24 +373,16 @@ def test_an_unexportable_module_falls_from_the_rung_exported(file_backend, tmp_p
     assert not list(tmp_path.glob(f"{file_backend.name}-*"))
 
 
-@cache
-def mystery():
-    """Return an operator that no runtime has, defined once: PyTorch may end a process in which one is defined anew."""
-
-    @torch.library.custom_op("kokoro_nb_tests::mystery", mutates_args=())
-    def copied(x: torch.Tensor) -> torch.Tensor:
-        return x.clone()
-
-    copied.register_fake(lambda x: torch.empty_like(x))
-    return copied
+# No runtime has it. Defined once: PyTorch can end a process in which an operator is defined anew.
+SCHEMA = "(Tensor x) -> Tensor"
+mystery = torch.library.custom_op("kokoro_nb_tests::mystery", torch.clone, mutates_args=(), schema=SCHEMA)
+mystery.register_fake(torch.empty_like)
 
 
 def test_an_operator_it_does_not_have_falls_from_a_later_rung(file_backend, tmp_path):
-    copied = mystery()
-
     class Mysterious(nn.Module):
         def forward(self, x):
-            return copied(x)
+            return mystery(x)
 
     failure = file_backend.export(Mysterious(), {"x": torch.ones(3)}, tmp_path)
     assert failure.rung in ("lowered", "serialised")
