@@ -26,6 +26,7 @@ from kokoro_nb.delivery.second_stage import Stage, second_stage
 from kokoro_nb.models.architecture import STYLE
 from kokoro_nb.models.complete import WholeTextStage
 from kokoro_nb.models.open_length import open_length
+from kokoro_nb.models.static_buffers import part_of, widened
 
 HOST = "onnxruntime"  # takes any length in every program
 BOUNDED = "executorch-xnnpack"  # in the decoder, up to a length
@@ -90,8 +91,7 @@ def open_part(
     (folder / name).mkdir()
     with torch.no_grad():
         outputs = named_outputs(module(*inputs.values()), getattr(module, "output_names", None))
-    length = {"length": torch.tensor([LEAST])} if backend == SIZED else {}
-    given = _specs({**inputs, **length})
+    given = {**inputs, "length": torch.tensor([LEAST])} if backend == SIZED else inputs
     try:
         if backend == HOST:
             axes = {each: AXES[each] for each in (*inputs, *outputs) if each in AXES}
@@ -99,12 +99,12 @@ def open_part(
         elif backend == BOUNDED:
             (folder / file).write_bytes(_up_to(module, inputs, most_frames))
         else:
-            programs = _in_sizes(module, inputs, length, sizes(most_frames))
-            if failure := write_sizes(programs, given, folder / file):
+            programs = _in_sizes(module, given, sizes(most_frames))
+            if failure := write_sizes(programs, _specs(given), folder / file):
                 return failure
     except RungError as error:
         return error.failure(backend)
-    return Part(backend, file, given, _specs(outputs))
+    return Part(backend, file, _specs(given), _specs(outputs))
 
 
 def _up_to(module: nn.Module, inputs: Mapping[str, Tensor], most_frames: int) -> bytes:
@@ -113,24 +113,17 @@ def _up_to(module: nn.Module, inputs: Mapping[str, Tensor], most_frames: int) ->
     open_axes = [_sizes(name, frames) for name in inputs]
     with open_length(), quietly():
         with on_rung("exported"):
-            program = open_program(module, [*_example(inputs, most_frames).values()], open_axes)
+            example = widened(part_of(inputs, 0, LEAST), most_frames)
+            program = open_program(module, [*example.values()], open_axes)
         with on_rung("lowered"):
             return lowered_program(program, [DELEGATES["xnnpack"].partitioner()])
 
 
-def _in_sizes(
-    module: nn.Module, inputs: Mapping[str, Tensor], length: Mapping[str, Tensor], rooms: list[int]
-) -> Iterator[Exported | Failure]:
+def _in_sizes(module: nn.Module, inputs: Mapping[str, Tensor], rooms: list[int]) -> Iterator[Exported | Failure]:
     """Yield a decoder for TVM with room for so many frames, each exported when it is taken."""
     for room in tqdm(rooms, desc=SIZED, unit="size", leave=False):
-        yield export_program(module, {**_example(inputs, room), **length})
+        yield export_program(module, widened(part_of(inputs, 0, LEAST), room))
         give_back_memory()  # of this size: each leaves as much as the weights
-
-
-def _example(inputs: Mapping[str, Tensor], frames: int) -> dict[str, Tensor]:
-    """Return zeros like a decoder's inputs, for a number of frames."""
-    shapes = {name: [_sizes(name, frames).get(*each) for each in enumerate(t.shape)] for name, t in inputs.items()}
-    return {name: torch.zeros(shape) for name, shape in shapes.items()}
 
 
 def _sizes(name: str, frames: Any) -> dict[int, Any]:

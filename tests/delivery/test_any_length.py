@@ -15,6 +15,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.models.case import capture
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.stages import DecoderStage, FromHarStage, ProsodyStage
+from kokoro_nb.models.static_buffers import part_of
 from kokoro_nb.studies.two_stage_npu.checklist import checklist
 from kokoro_nb.traces.parity import compare
 
@@ -47,13 +48,6 @@ def speaker(request, shallow, tmp_path_factory):
     return TwoStages(place)
 
 
-def valid(name, values, frames):
-    """Return what the decoder is given of the text itself, without the room behind it."""
-    for axis, size in any_length._sizes(name, frames).items():
-        values = values.take(range(size), axis)
-    return values
-
-
 def test_one_program_of_open_length_for_each_part(speaker):
     at_har = "source" in speaker.contract.parts
     assert list(speaker.contract.parts) == ["duration", "prosody", *(["source"] if at_har else []), "decoder"]
@@ -74,7 +68,9 @@ def test_the_audio_of_any_text_is_the_models(speaker, shallow, text):
     features = speaker.predict(case.phonemes, speaker.table())
     assert np.array_equal(features["durations"], case.tensors["durations"].numpy())
     given = speaker.decoder_inputs(features, lambda frames: case.tensors["harmonic_noise"].numpy())
-    asr, f0, n, s = (torch.from_numpy(valid(name, given[name], case.frames)) for name in ("asr", "f0", "n", "s"))
+    own = {name: torch.from_numpy(given[name]) for name in ("asr", "f0", "n", "s", "har") if name in given}
+    own = part_of(own, 0, case.frames)  # without the room behind the text
+    asr, f0, n, s = (own[name] for name in ("asr", "f0", "n", "s"))
     noise, decoder = case.tensors["harmonic_noise"], shallow.model.decoder
     with torch.no_grad(), patched(shallow.model, EXPORT_PATCHES):
         pitch, energy = ProsodyStage(shallow.model)(torch.from_numpy(given["en"]), torch.from_numpy(given["ref_s"]))
@@ -89,9 +85,8 @@ def test_the_audio_of_any_text_is_the_models(speaker, shallow, text):
     other = speaker.decode(features, speaker.noise(1))
     assert np.corrcoef(other, expected)[0, 1] < 0.5, "it is the noise of the case that makes them alike"
     if "source" in speaker.contract.parts:  # where both begin with the same numbers
-        har = torch.from_numpy(valid("har", given["har"], case.frames))
         with torch.no_grad(), patched(shallow.model, EXPORT_PATCHES):
-            expected = FromHarStage(decoder)(asr, f0, n, s, har).reshape(-1)
+            expected = FromHarStage(decoder)(asr, f0, n, s, own["har"]).reshape(-1)
         assert compare(expected, audio).of_peak <= 1e-4
 
 

@@ -47,17 +47,14 @@ def write_sizes(programs: Iterable[Exported | Failure], specs: Sequence[TensorSp
     builder = tvm.relax.BlockBuilder()
     known: dict[str, Any] = {}
     target = targets.target(targets.this_processor())
-    steps = [*tvm_passes.legalisation(), *tvm_passes.fusion(), *tvm_passes.scheduling(target, True)]
     for exported in programs:
         if isinstance(exported, Failure):
             return exported
         name = entry(specs, [spec.shape for spec in exported.inputs])
         with on_rung("lowered"), quietly():
-            _add(builder, tvm_passes.applied(steps, relax_module(exported), target), name, known)
+            _add(builder, tvm_passes.applied(tvm_passes.loops(target), relax_module(exported), target), name, known)
     with on_rung("lowered"), quietly():
-        lowered = tvm_passes.applied(tvm_passes.lowering(), builder.finalize(), target)
-        with target:
-            built = tvm.relax.build(lowered, target, relax_pipeline=None)
+        built = tvm_passes.built(tvm_passes.applied(tvm_passes.lowering(), builder.finalize(), target), target)
     with on_rung("serialised"), quietly():
         built.export_library(str(path))
     return None

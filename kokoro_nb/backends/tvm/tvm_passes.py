@@ -24,7 +24,12 @@ def passes(target: Any, fused: bool = True, scheduled: bool = True, listing: Any
     -------
     list of tvm.transform.Pass
     """
-    return [*legalisation(), *(fusion() if fused else []), *scheduling(target, scheduled), *lowering(listing)]
+    return [*loops(target, fused, scheduled), *lowering(listing)]
+
+
+def loops(target: Any, fused: bool = True, scheduled: bool = True) -> list[Any]:
+    """Return those of `passes` that make functions of loops, as they are compiled."""
+    return [*legalisation(), *(fusion() if fused else []), *scheduling(target, scheduled)]
 
 
 def legalisation() -> list[Any]:
@@ -79,11 +84,15 @@ def lowering(listing: Any = None) -> list[Any]:
 
 def compiled(module: Any, target: Any, fused: bool = True, scheduled: bool = True, listing: Any = None) -> Any:
     """Compile a Relax module and return TVM's executable."""
+    return built(applied(passes(target, fused, scheduled, listing), module, target), target)
+
+
+def built(module: Any, target: Any) -> Any:
+    """Return TVM's executable of a Relax module that all passes have gone over."""
     import tvm
 
-    lowered = applied(passes(target, fused, scheduled, listing), module, target)
     with target:
-        return tvm.relax.build(lowered, target, relax_pipeline=None)
+        return tvm.relax.build(module, target, relax_pipeline=None)
 
 
 def applied(chosen: list[Any], module: Any, target: Any) -> Any:
