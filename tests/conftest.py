@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kokoro_nb.rare_collections import collect_rarely
 from kokoro_nb.time_spent import seconds, time_imports
 
 # Set before torch is loaded: on small tensors a second thread costs more than it brings, most of all on a busy machine.
@@ -30,14 +31,11 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_finish(session):
-    """Leave out what was imported before the first test, of the times and of what is searched for garbage.
-
-    An export makes many objects that stay as long as it does: with fewer searches it takes a tenth less time.
-    """
+    """Leave out what was imported before the first test, of the times and of what is searched for garbage."""
     session.config.stash[SPENT] = seconds()
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
+    collect_rarely()
 
 
 def pytest_unconfigure():

@@ -24,6 +24,7 @@ LAYERS = (
         "known_warnings",
         "cache_keys",
         "quick_imports",
+        "rare_collections",
         "time_spent",
     },
     {"traces"},

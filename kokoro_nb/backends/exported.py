@@ -12,6 +12,7 @@ from kokoro_nb.backends.base import Failure, RungError, on_rung, quietly
 from kokoro_nb.backends.called_operators import calling_module
 from kokoro_nb.backends.late_code import late_code
 from kokoro_nb.backends.provenance import share_provenance
+from kokoro_nb.backends.quick_decompositions import quick_decompositions
 from kokoro_nb.backends.signature import (
     Arrays,
     TensorSpec,
@@ -67,7 +68,7 @@ class Exported:
     @cached_property
     def specification(self) -> Specification:
         """The program's operators by name, and what each computes."""
-        with quietly(), late_code():
+        with quietly(), late_code(), quick_decompositions():
             program = self.functional or self.program.run_decompositions({})
         return Specification(program, tuple(spec.name for spec in self.inputs), self.outputs, self.named_by)
 
@@ -106,7 +107,7 @@ def export_program(module: Any, inputs: Arrays) -> Exported | Failure:
     try:
         with on_rung("patched"):
             twin = snapshot(module)
-        with on_rung("exported", seconds), quietly(), late_code(), torch.no_grad():
+        with on_rung("exported", seconds), quietly(), late_code(), quick_decompositions(), torch.no_grad():
             args, kwargs = call_arguments(twin, {name: torch.from_numpy(array) for name, array in arrays.items()})
             program = torch.export.export(twin, args, kwargs, strict=False)
             # rewriting the graph without writes takes seconds for a large model: only where there may be any

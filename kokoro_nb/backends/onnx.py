@@ -16,10 +16,12 @@ from kokoro_nb.backends.export_memory import release_matched
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.late_code import late_code
 from kokoro_nb.backends.onnx_reference import OnnxGraph, evaluated
+from kokoro_nb.backends.quick_decompositions import quick_decompositions
 from kokoro_nb.backends.quick_rewriting import quick_rewriting
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.backends.taps import read_taps
+from kokoro_nb.backends.translations import translations_read_once
 from kokoro_nb.time_spent import timed
 from kokoro_nb.traces.operators import Taps
 from kokoro_nb.traces.trace import Keep, Trace
@@ -152,7 +154,9 @@ class OnnxRuntime(FileBackend):
 
 
 @release_matched()
+@translations_read_once()
 @quick_rewriting()
+@quick_decompositions()
 @late_code()
 def onnx_program(exported: Exported) -> Any:
     """Return `exported` as torch's exporter writes it, a ``torch.onnx.ONNXProgram`` with our names."""

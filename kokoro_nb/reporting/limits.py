@@ -89,7 +89,7 @@ def enforced(limits: Limits, begun: Sequence[int] = ()) -> Iterator[Usage]:
     import psutil
 
     done, usage = Event(), Usage()
-    this, start = psutil.Process(), time.monotonic()
+    this, start, closely = psutil.Process(), time.monotonic(), _CloseLooks(limits.memory)
     before = {child.pid for child in this.children()} - set(begun)
     seen = set(begun)  # what has only just been started may still show the memory of what starts it
 
@@ -100,9 +100,9 @@ def enforced(limits: Limits, begun: Sequence[int] = ()) -> Iterator[Usage]:
             running = [child for child in own if child.pid in seen]
             seen.update(child.pid for child in own)
             resident = sum(map(_resident, running)) / 1e9
-            if resident > usage.memory:  # so that every page is looked at: what is shared does not count whole
-                resident = sum(map(_shared_out, running)) / 1e9
-            usage.memory = resident if resident > usage.memory else usage.memory
+            if resident > usage.memory and closely.due(resident):  # what is shared does not count whole
+                resident = closely.look(running)
+                usage.memory = resident if resident > usage.memory else usage.memory
             if not usage.passed:
                 usage.passed.extend(_passed(limits, time.monotonic() - start, resident))
             for child in own if usage.passed else ():  # again and again: the kernel may only just be starting
@@ -116,6 +116,31 @@ def enforced(limits: Limits, begun: Sequence[int] = ()) -> Iterator[Usage]:
         yield usage
     finally:
         done.set()
+
+
+class _CloseLooks:
+    """Looks at every page of processes, which take the system milliseconds for each of them: no more than needed."""
+
+    SHARE = 0.05  # of the time, but where memory has grown, or is above its limit
+    GROWTH = 1.02  # resident memory, times that at the last such look
+
+    def __init__(self, limit: float | None) -> None:
+        self._limit = limit
+        self._at, self._next = 0.0, 0.0
+
+    def due(self, resident: float) -> bool:
+        """Return whether processes with so much resident memory in all, in GB, are to be looked at closely."""
+        above = self._limit is not None and resident > self._limit
+        return above or resident > self._at * self.GROWTH or time.monotonic() >= self._next
+
+    def look(self, running: "Sequence[Process]") -> float:
+        """Return the memory of processes, in GB, of what they share with others their part only."""
+        begin = time.monotonic()
+        self._at = sum(map(_resident, running)) / 1e9
+        memory = sum(map(_shared_out, running)) / 1e9
+        now = time.monotonic()
+        self._next = now + (now - begin) / self.SHARE
+        return memory
 
 
 def processor_seconds() -> float:

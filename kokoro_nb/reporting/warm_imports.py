@@ -8,6 +8,7 @@ from importlib import import_module
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.known_warnings import silence_known_warnings
 from kokoro_nb.quick_imports import import_jsonschema
+from kokoro_nb.rare_collections import collect_rarely
 
 # None of them begins a thread, which a fork would not have; but for pyarrow's, of papermill, which sees to that itself.
 NAMES = (
@@ -25,4 +26,5 @@ with quietly():
             import_module(name)
 gc.collect()
 gc.freeze()  # what is imported stays, and need not be looked through in each fork
+collect_rarely()
 atexit.register(gc.unfreeze)  # libraries complain of what is left over at the end

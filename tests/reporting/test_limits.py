@@ -103,3 +103,26 @@ def test_the_processor_time_of_what_has_ended_is_counted():
 def test_a_limit_is_above_nothing(limits):
     with pytest.raises(InputError, match="has to be above 0"):
         Limits(**limits)
+
+
+def test_memory_is_looked_at_closely_when_it_has_grown_or_is_above_its_limit_or_after_a_while(monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr(limits.time, "monotonic", lambda: clock[0])
+    resident, cost = 3_000_000_000, 0.1
+
+    def shared_out(process):
+        clock[0] += cost
+        return process / 2
+
+    monkeypatch.setattr(limits, "_resident", lambda process: process)
+    monkeypatch.setattr(limits, "_shared_out", shared_out)
+    closely = limits._CloseLooks(limit=3.5)
+    assert closely.due(3.0), "the first time"
+    assert closely.look([resident]) == 1.5
+    assert not closely.due(3.0)
+    assert closely.due(3.1), "grown"
+    assert closely.due(3.6), "above its limit"
+    clock[0] += 19 * cost
+    assert not closely.due(3.0), "5 % of the time are looks"
+    clock[0] += 2 * cost
+    assert closely.due(3.0)

@@ -11,6 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 from kokoro_nb.backends.late_code import late_code
+from kokoro_nb.backends.quick_decompositions import quick_decompositions
 
 _TRACED = "_content_when_traced"  # an attribute of a graph, which is gone with it
 _FUNCTIONAL = "ATEN"  # the dialect of a program in which torch has allowed no operator that writes in place
@@ -43,6 +44,7 @@ def quick_lowering() -> Iterator[None]:
 
     with (
         late_code(),
+        quick_decompositions(),
         patch.object(_ExportPassBase, "call", call),
         patch.object(ExportedProgram, "run_decompositions", run_decompositions),
     ):

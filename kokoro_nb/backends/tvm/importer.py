@@ -7,6 +7,7 @@ from weakref import WeakKeyDictionary
 from kokoro_nb.backends.called_operators import arguments_by_name, calling_module, calls
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.late_code import late_code
+from kokoro_nb.backends.quick_decompositions import quick_decompositions
 from kokoro_nb.backends.signature import dtype_name
 from kokoro_nb.backends.tvm.calls import GraphCall
 from kokoro_nb.backends.tvm.tvm_converters import CONVERTERS, FOR_PROCESSORS
@@ -60,11 +61,11 @@ def decomposed(program: Any, host: bool = True) -> Any:
     keeps_lstms = host and any(node.target is aten.lstm.input for _, node in calls(program))
     made = _DECOMPOSED.setdefault(program, {})
     if keeps_lstms not in made:
-        table = torch.export.default_decompositions()
-        table.update(get_decompositions([aten.elu, aten.celu, aten.hardtanh]))
-        if keeps_lstms:
-            del table[aten.lstm.input]
-        with late_code():
+        with late_code(), quick_decompositions():
+            table = torch.export.default_decompositions()
+            table.update(get_decompositions([aten.elu, aten.celu, aten.hardtanh]))
+            if keeps_lstms:
+                del table[aten.lstm.input]
             made[keeps_lstms] = program.run_decompositions(table)
     return made[keeps_lstms]
 
