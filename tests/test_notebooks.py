@@ -52,11 +52,11 @@ SMALL = {
 
 LONG = (
     "00_diagnose",
-    "02_export",
     "07_coreml_complete",
     "10_upstream_defects",
     "11_delegation",
     "21_inspect_file",
+    "23_more_backends",
 )  # minutes each, however small
 SPECTRAL = ("04_waveform_spectrum",)  # its limits are those of speech; a decoder of fewer layers is further from that
 

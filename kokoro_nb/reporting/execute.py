@@ -1,6 +1,7 @@
 """Run notebooks headlessly, several at once if requested; what passed before and has not changed is not run again."""
 
 import json
+import math
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,6 +36,7 @@ from kokoro_nb.storage import atomic, clear_drafts, locked, require_own
 
 PATIENCE = 20.0  # seconds that a worker is given to shut its kernel down
 RESERVED = 2**16  # bytes that are kept free for the last record
+FIRST = ("01", "02", "03", "04", "05")  # they say whether an export works
 _STOPS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 
@@ -144,7 +146,7 @@ def run_notebooks(
                 cells = len(notebook.cells) + bool(passed)  # papermill adds a cell with the parameters
                 source = json.dumps(notebook)
                 about = (runs[name], source, root / name, passed, cells, threads, limits, places[name])
-                waiting.append(Job(*about, memory=needed.each[name]))
+                waiting.append(Job(*about, memory=needed.each[name], seconds=needed.seconds.get(name)))
             on_change()
             for run in _run_all(waiting, jobs, room, progress, FolderLock(lock), on_change):
                 outcomes[run.notebook] = NotebookResult(run, False)
@@ -225,10 +227,16 @@ def _run_all(
 
 
 def _in_turn(jobs: Sequence[Job], at_once: int, room: float | None) -> list[Job]:
-    """Return the jobs as they are to begin: where the largest do not fit side by side, small ones are kept for them."""
+    """Return the jobs as they are to begin: what says whether an export works first, then the longest.
+
+    Where the largest do not fit side by side, they begin first, and small ones are kept for them.
+    """
     largest = sorted(jobs, key=lambda job: -job.memory)
-    crowded = room is not None and sum(job.memory for job in largest[:at_once]) > room
-    return largest if crowded else list(jobs)
+    if room is not None and sum(job.memory for job in largest[:at_once]) > room:
+        return largest
+    first = [job for job in jobs if job.run.notebook[:2] in FIRST]
+    others = [job for job in jobs if job not in first]
+    return first + sorted(others, key=lambda job: math.inf if job.seconds is None else job.seconds, reverse=True)
 
 
 def _next(waiting: Sequence[Job], running: Sequence[Job], room: float | None) -> Job | None:

@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kokoro_nb.errors import InputError
@@ -37,10 +37,14 @@ class Needs:
     each : mapping
         Name of each notebook -> bytes of memory that it is expected to hold: by its last run here, by the record of
         runs at the published size, or else the most that any should.
+    seconds : mapping
+        Name of each that was measured -> how long it takes, by its last run here or by that record: to begin the
+        longest first, not to say how long it will be.
     """
 
     weights: float
     each: Mapping[str, float]
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def notebooks(self) -> int:
@@ -120,7 +124,10 @@ def needs(runs: Mapping[str, RunRecord]) -> Needs:
     sizes = {name: _bytes(str(run.parameters.get("weights", SMALL[0]))) for name, run in runs.items()}
     weights = sorted([SMALL_BYTES, *sizes.values()])[-1]
     recorded = read_full_size()
-    return Needs(weights, {name: _expected(run, weights, recorded) for name, run in runs.items()})
+    memory = {name: _expected(run, sizes[name], recorded) for name, run in runs.items()}
+    took = {name: row["seconds"] for name, row in recorded.notebooks.items()} if recorded else {}
+    took |= {name: last for name, run in runs.items() if (last := expected_cost(run).seconds)}
+    return Needs(weights, memory, {name: took[name] for name in runs if name in took})
 
 
 def _expected(run: RunRecord, weights: float, recorded: FullSizeRuns | None) -> float:

@@ -74,6 +74,8 @@ class Job:
         None for one that begins anew.
     memory : float
         Bytes that it is expected to hold.
+    seconds : float or None
+        How long it is expected to take; None if that is not known.
     """
 
     run: RunRecord
@@ -86,6 +88,7 @@ class Job:
     place: Path | None = None
     environment: Mapping[str, str] | None = None
     memory: float = 0.0
+    seconds: float | None = None
 
 
 class FolderLock:

@@ -78,7 +78,7 @@ def test_what_cannot_be_registered_is_refused_as_ever():
     with quick_decompositions():
         with pytest.raises(AssertionError, match="expected DispatchKey"):
             operator.py_impl("CPU")(print)
-        with pytest.raises(AssertionError, match="DispatchKey.Python"):
+        with pytest.raises(AssertionError, match=r"DispatchKey\.Python"):
             operator.py_impl(torch._C.DispatchKey.Python)(print)
         operator.py_impl(torch._C.DispatchKey.PrivateUse3)(print)
         try:

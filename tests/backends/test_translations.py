@@ -6,7 +6,7 @@ from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.translations import translations_read_once
 
 pytest.importorskip("onnxscript")
-from torch.onnx._internal.exporter import _registration as registration  # noqa: E402
+from torch.onnx._internal.exporter import _registration as registration
 
 
 def _exported():

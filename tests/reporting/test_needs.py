@@ -58,6 +58,8 @@ def test_a_notebook_is_expected_to_hold_what_it_held_last_time_or_in_the_record_
     assert each == pytest.approx({"01_a": 2.1e9, "02_b": 3.15e9, "03_c": 1.8e9 + 15 * FULL_BYTES})
     assert needs(runs).memory == each["03_c"]
     assert needs({"01_a": _run("01_a", weights="mini")}).each["01_a"] > 1.8e9, "the record is of large weights"
+    beside = needs({"01_a": _run("01_a", weights="seeded"), "03_c": _run("03_c")}).each
+    assert beside["03_c"] == 1.8e9 + 15 * SMALL_BYTES, "its own weights are small"
 
 
 def test_all_at_once_have_the_room_that_is_free_or_allowed(free):
@@ -98,6 +100,19 @@ def test_those_that_hold_most_begin_first_where_two_of_them_do_not_fit_side_by_s
 
     assert names(2, 12) == names(2, None) == names(1, 8) == "abcd"
     assert names(2, 11) == names(3, 14) == "bdca"
+
+
+def test_what_says_whether_an_export_works_begins_first_and_then_the_longest():
+    about = {"00_a": 9.0, "01_b": 1.0, "05_c": 8.0, "06_d": 2.0, "07_e": None, "08_f": 5.0}
+    jobs = [Job(_run(name), "", None, {}, 1, seconds=seconds) for name, seconds in about.items()]
+    order = [job.run.notebook for job in _in_turn(jobs, 2, None)]
+    assert order == ["01_b", "05_c", "07_e", "00_a", "08_f", "06_d"], "one that was never measured may be long"
+
+
+def test_how_long_a_notebook_takes_is_known_from_its_last_run_or_the_record(record):
+    record({"01_a": 2.0, "02_b": 4.0})
+    note_cost(replace(_run("02_b"), seconds=7.0))
+    assert needs({name: _run(name) for name in ("01_a", "02_b", "03_c")}).seconds == {"01_a": 60.0, "02_b": 7.0}
 
 
 def test_what_passed_is_recorded_beside_what_was(tmp_path):

@@ -1,11 +1,11 @@
-"""The control of 02: what the unpatched decoder has to show."""
+"""The control of 23: what the unpatched decoder has to show."""
 
 import pytest
 
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.ladder import Climb
 from kokoro_nb.locate.survey import SurveyRow
-from kokoro_nb.studies.export.decoder_exports import PatchSets
+from kokoro_nb.studies.more_backends.patch_sets import PatchSets
 from kokoro_nb.traces.parity import Parity
 
 FAR = Parity(1.0, 1.0, 0.36, 8.0, 0.9)  # two right runtimes are as far apart: the phase of the source turns

@@ -16,7 +16,11 @@ from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Arrays, Backend, Failure, RungError, on_rung, quietly
 from kokoro_nb.backends.exported import Exported, InterpretedProgram, export_program
 from kokoro_nb.backends.ladder import Outputs, climb
-from kokoro_nb.models.patches import patched
+from kokoro_nb.models import stages
+from kokoro_nb.models.case import Case
+from kokoro_nb.models.kokoro import Kokoro
+from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.studies.export.decoder_exports import har_inputs
 from kokoro_nb.traces.parity import Parity, compare
 
 EAGER, PATCHED, EXPORTED, GRAPH, ARTEFACT = "eager", "patched", "exported program", "graph", "artefact on its runtime"
@@ -85,6 +89,12 @@ class Ladder:
                 row[f"{rung.name} (of peak)"] = rung.parity.of_peak
                 row[f"{rung.name} (% finite)"] = 100 * rung.parity.finite
         return row
+
+
+def ladders_from_har(kokoro: Kokoro, case: Case, frames: int, backends: Sequence[str]) -> tuple[Ladder, ...]:
+    """Measure the decoder from `har` on at every rung of the export ladder of each of `backends`: see `ladders`."""
+    inputs = har_inputs(kokoro, case, frames)
+    return ladders(kokoro.model, lambda model: stages.FromHarStage(model.decoder), inputs, EXPORT_PATCHES, backends)
 
 
 def ladders(

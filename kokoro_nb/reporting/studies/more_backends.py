@@ -1,10 +1,10 @@
-"""Drawings of 02."""
+"""Drawings of 23."""
 
 from typing import Any
 
 from kokoro_nb.reporting.charts import heat_map
 from kokoro_nb.reporting.show import drawn_together
-from kokoro_nb.studies.export.rungs import RUNGS, Ladder
+from kokoro_nb.studies.more_backends.rungs import RUNGS, Ladder
 
 
 @drawn_together.register

@@ -8,8 +8,18 @@ from torch import nn
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.models.kokoro import load_model
-from kokoro_nb.studies.export import rungs
-from kokoro_nb.studies.export.rungs import ARTEFACT, EAGER, EXPORTED, GRAPH, PATCHED, RUNGS, Ladder, Rung, ladders
+from kokoro_nb.studies.more_backends import rungs
+from kokoro_nb.studies.more_backends.rungs import (
+    ARTEFACT,
+    EAGER,
+    EXPORTED,
+    GRAPH,
+    PATCHED,
+    RUNGS,
+    Ladder,
+    Rung,
+    ladders,
+)
 from kokoro_nb.traces.parity import compare
 
 X = {"x": torch.linspace(-1, 1, 12).reshape(1, 3, 4)}
