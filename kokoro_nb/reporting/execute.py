@@ -36,7 +36,7 @@ from kokoro_nb.storage import atomic, clear_drafts, locked, require_own
 
 PATIENCE = 20.0  # seconds that a worker is given to shut its kernel down
 RESERVED = 2**16  # bytes that are kept free for the last record
-FIRST = ("01", "02", "03", "04", "05")  # they say whether an export works
+FIRST = ("01", "02", "03", "05", "04")  # they say whether an export works; the longer of the last two before the other
 _STOPS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 
@@ -234,7 +234,8 @@ def _in_turn(jobs: Sequence[Job], at_once: int, room: float | None) -> list[Job]
     largest = sorted(jobs, key=lambda job: -job.memory)
     if room is not None and sum(job.memory for job in largest[:at_once]) > room:
         return largest
-    first = [job for job in jobs if job.run.notebook[:2] in FIRST]
+    numbered = {job.run.notebook[:2]: job for job in jobs}
+    first = [numbered[number] for number in FIRST if number in numbered]
     others = [job for job in jobs if job not in first]
     return first + sorted(others, key=lambda job: math.inf if job.seconds is None else job.seconds, reverse=True)
 

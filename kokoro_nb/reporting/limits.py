@@ -121,8 +121,8 @@ def enforced(limits: Limits, begun: Sequence[int] = ()) -> Iterator[Usage]:
 class _CloseLooks:
     """Looks at every page of processes, which take the system milliseconds for each of them: no more than needed."""
 
-    SHARE = 0.05  # of the time, but where memory has grown, or is above its limit
-    GROWTH = 1.02  # resident memory, times that at the last such look
+    SHARE = 0.02  # of the time, but where memory has grown, or is above its limit
+    GROWTH = 1.05  # resident memory, times that at the last such look
 
     def __init__(self, limit: float | None) -> None:
         self._limit = limit

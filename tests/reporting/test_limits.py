@@ -120,9 +120,9 @@ def test_memory_is_looked_at_closely_when_it_has_grown_or_is_above_its_limit_or_
     assert closely.due(3.0), "the first time"
     assert closely.look([resident]) == 1.5
     assert not closely.due(3.0)
-    assert closely.due(3.1), "grown"
+    assert closely.due(3.2), "grown"
     assert closely.due(3.6), "above its limit"
-    clock[0] += 19 * cost
-    assert not closely.due(3.0), "5 % of the time are looks"
+    clock[0] += 48 * cost
+    assert not closely.due(3.0), "2 % of the time are looks"
     clock[0] += 2 * cost
     assert closely.due(3.0)
