@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any, Literal, get_args
 
 from kokoro_nb.backends.base import quietly
+from kokoro_nb.backends.quick_decompositions import quick_decompositions
 from kokoro_nb.defects import cases, repro, runners
 from kokoro_nb.defects.defect_case import Defect
 from kokoro_nb.errors import InputError
@@ -100,7 +101,7 @@ def measure(defect: Defect) -> DefectMeasurement:
         return DefectMeasurement(defect, absent=absent)
     module = runner(defect)
     run: Callable[..., Any] | None = None if module is None else module.run
-    with quietly():
+    with quietly(), quick_decompositions():
         broken, mended = (repro.measure(defect, run, defect.inputs, form) for form in (False, True))
     return DefectMeasurement(defect, broken, mended)
 

@@ -20,6 +20,7 @@ QUICK = (
         "erf",
         "exp",
         "gather",
+        "gathernd",
         "gelu",
         "gemm",
         "groupnormalization",

@@ -1,4 +1,4 @@
-"""Fourier transforms in the type of their input, bits, and what onnx's reference lacks."""
+"""Fourier transforms in the type of their input, bits, and what onnx's reference lacks or takes element by element."""
 
 import numpy as np
 
@@ -27,6 +27,14 @@ def _scatter(call: OnnxCall, data: np.ndarray, indices: np.ndarray, updates: np.
     result = data.copy()
     np.put_along_axis(result, np.where(indices < 0, indices + data.shape[axis], indices), updates, axis)
     return result
+
+
+@meaning("GatherND")
+def _gather_nd(call: OnnxCall, data: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    batch = call.get("batch_dims", 0)
+    ranges = [np.arange(size) for size in data.shape[:batch]]
+    batches = [place.reshape(place.shape + (1,) * (indices.ndim - 1 - batch)) for place in np.ix_(*ranges)]
+    return data[(*batches, *np.moveaxis(indices, -1, 0))]
 
 
 @meaning("BitCast")
