@@ -21,7 +21,6 @@ SMALL = {
     "part_backends": ["onnxruntime"],
     "fault_backends": ["eager"],
     "defects": ["coremltools_remainder", "onnx_atan2_nan", "tvm_argmax_nan", "xnnpack_tanh_gelu"],
-    "more_backends": [],
     "main_backends": ["onnxruntime"],
     "slow_backends": [],
     "staged_clients": [],

@@ -63,7 +63,7 @@ class Usage:
     memory : float
         Most resident memory at one look, GB (10**9 bytes), of all its processes together; of what a process shares
         with others, as with the one it is forked from, its part alone where the system says how much that is, as Linux
-        does.
+        does: that is looked up when resident memory has grown by a twentieth, and for a fiftieth of the time.
     """
 
     passed: list[RunOutcome] = field(default_factory=list)
@@ -101,7 +101,7 @@ def enforced(limits: Limits, begun: Sequence[int] = ()) -> Iterator[Usage]:
             seen.update(child.pid for child in own)
             resident = sum(map(_resident, running)) / 1e9
             if resident > usage.memory and closely.due(resident):  # what is shared does not count whole
-                resident = closely.look(running)
+                resident = closely.look(running, resident)
                 usage.memory = resident if resident > usage.memory else usage.memory
             if not usage.passed:
                 usage.passed.extend(_passed(limits, time.monotonic() - start, resident))
@@ -133,10 +133,9 @@ class _CloseLooks:
         above = self._limit is not None and resident > self._limit
         return above or resident > self._at * self.GROWTH or time.monotonic() >= self._next
 
-    def look(self, running: "Sequence[Process]") -> float:
+    def look(self, running: "Sequence[Process]", resident: float) -> float:
         """Return the memory of processes, in GB, of what they share with others their part only."""
-        begin = time.monotonic()
-        self._at = sum(map(_resident, running)) / 1e9
+        begin, self._at = time.monotonic(), resident
         memory = sum(map(_shared_out, running)) / 1e9
         now = time.monotonic()
         self._next = now + (now - begin) / self.SHARE

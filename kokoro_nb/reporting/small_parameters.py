@@ -11,7 +11,6 @@ SMALL: Mapping[str, Any] = {  # the least that each notebook can be executed wit
     "small_weights": "narrow",
     "frames": 8,
     "backends": ["onnxruntime"],
-    "more_backends": [],
     "main_backends": ["onnxruntime"],
     "slow_backends": [],
     "float16_backends": [],

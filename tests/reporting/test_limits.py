@@ -108,17 +108,16 @@ def test_a_limit_is_above_nothing(limits):
 def test_memory_is_looked_at_closely_when_it_has_grown_or_is_above_its_limit_or_after_a_while(monkeypatch):
     clock = [100.0]
     monkeypatch.setattr(limits.time, "monotonic", lambda: clock[0])
-    resident, cost = 3_000_000_000, 0.1
+    cost = 0.1
 
     def shared_out(process):
         clock[0] += cost
         return process / 2
 
-    monkeypatch.setattr(limits, "_resident", lambda process: process)
     monkeypatch.setattr(limits, "_shared_out", shared_out)
     closely = limits._CloseLooks(limit=3.5)
     assert closely.due(3.0), "the first time"
-    assert closely.look([resident]) == 1.5
+    assert closely.look([3_000_000_000], 3.0) == 1.5
     assert not closely.due(3.0)
     assert closely.due(3.2), "grown"
     assert closely.due(3.6), "above its limit"
