@@ -234,10 +234,14 @@ def _in_turn(jobs: Sequence[Job], at_once: int, room: float | None) -> list[Job]
     largest = sorted(jobs, key=lambda job: -job.memory)
     if room is not None and sum(job.memory for job in largest[:at_once]) > room:
         return largest
-    numbered = {job.run.notebook[:2]: job for job in jobs}
-    first = [numbered[number] for number in FIRST if number in numbered]
-    others = [job for job in jobs if job not in first]
-    return first + sorted(others, key=lambda job: math.inf if job.seconds is None else job.seconds, reverse=True)
+    return sorted(jobs, key=_rank)
+
+
+def _rank(job: Job) -> tuple[int, float]:
+    number = job.run.notebook[:2]
+    if number in FIRST:
+        return FIRST.index(number), 0.0
+    return len(FIRST), -math.inf if job.seconds is None else -job.seconds
 
 
 def _next(waiting: Sequence[Job], running: Sequence[Job], room: float | None) -> Job | None:

@@ -124,15 +124,15 @@ def needs(runs: Mapping[str, RunRecord]) -> Needs:
     sizes = {name: _bytes(str(run.parameters.get("weights", SMALL[0]))) for name, run in runs.items()}
     weights = sorted([SMALL_BYTES, *sizes.values()])[-1]
     recorded = read_full_size()
-    memory = {name: _expected(run, sizes[name], recorded) for name, run in runs.items()}
+    costs = {name: expected_cost(run) for name, run in runs.items()}
+    memory = {name: _expected(name, costs[name].memory, sizes[name], recorded) for name in runs}
     took = {name: row["seconds"] for name, row in recorded.notebooks.items()} if recorded else {}
-    took |= {name: last for name, run in runs.items() if (last := expected_cost(run).seconds)}
+    took |= {name: cost.seconds for name, cost in costs.items() if cost.seconds}
     return Needs(weights, memory, {name: took[name] for name in runs if name in took})
 
 
-def _expected(run: RunRecord, weights: float, recorded: FullSizeRuns | None) -> float:
-    last = expected_cost(run).memory
-    measured = last * 1e9 if last else recorded and recorded.memory(run.notebook, weights)
+def _expected(notebook: str, last: float | None, weights: float, recorded: FullSizeRuns | None) -> float:
+    measured = last * 1e9 if last else recorded and recorded.memory(notebook, weights)
     return MARGIN * measured if measured else MEMORY + MEMORY_OF_WEIGHTS * weights
 
 
