@@ -85,7 +85,10 @@ def test_findings_pass_or_say_why_not(executed):
     folder, outcomes = executed
     for outcome in outcomes:
         findings, about = read_findings(folder / outcome.run.notebook / "findings.json")
-        assert {finding.verdict for finding in findings if finding.diagnosis is None} <= {"pass", "skip"}
+        checks = [finding for finding in findings if finding.diagnosis is None]
+        assert {finding.verdict for finding in checks if finding.kind != "timing"} <= {"pass", "skip"}
+        # what a busy machine spoils is unknown, and no test
+        assert {finding.verdict for finding in checks if finding.kind == "timing"} <= {"pass", "unknown"}
         assert about["finished"]
         # a folder of Kokoro's weights is nothing to PocketTTS
         label = "narrow" if outcome.run.notebook in (*SPECTRAL, "08_pockettts") else "shallow"

@@ -142,7 +142,7 @@ def check_faults(
             each = found[key]
             if verdict is None:
                 found[key] = replace(each, stopped_by=(*each.stopped_by, fault))
-            elif verdict == "fail":
+            elif verdict in ("fail", "unknown"):
                 found[key] = replace(each, killed_by=(*each.killed_by, fault))
     return list(found.values())
 

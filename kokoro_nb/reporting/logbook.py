@@ -87,6 +87,7 @@ class Logbook:
         backend: str | None = None,
         tap: str | None = None,
         evidence: Sequence[str] = (),
+        unknown: str = "",
     ) -> Fragment:
         """Record whether `value` `op` `limit` holds; a NaN never holds.
 
@@ -100,6 +101,9 @@ class Logbook:
             One of ``<=``, ``<``, ``>=``, ``>``, ``==``.
         unit, backend, tap, evidence
             As in `Finding`.
+        unknown : str, optional
+            For a figure that a busy machine can spoil: what it means that it does not hold. The verdict is ``unknown``
+            then, and no failure of what the notebook is about.
 
         Raises
         ------
@@ -112,9 +116,11 @@ class Logbook:
         failure = ""
         if not RELATIONS[op](value, limit):
             failure = f"measured {number(value)} {unit}".rstrip() + f", required {op} {number(limit)} {unit}".rstrip()
+            failure += f"; {unknown}" if unknown else ""
+        verdict: Verdict = "unknown" if failure and unknown else _verdict(failure)
         return self._checked(
             Finding(
-                *(kind, _verdict(failure), statement, self.weights, backend, value, limit, unit, tap, failure),
+                *(kind, verdict, statement, self.weights, backend, value, limit, unit, tap, failure),
                 evidence=tuple(evidence),
                 relation=op,
             )

@@ -92,6 +92,15 @@ def test_each_relation_accepts_and_rejects(log, op, good, bad):
     assert [finding.verdict for finding in log.findings] == ["pass", "fail"]
 
 
+@pytest.mark.parametrize(("value", "verdict"), [(2, "pass"), (3, "unknown"), (math.nan, "unknown")])
+def test_what_a_busy_machine_spoils_is_unknown_and_no_failure(log, value, verdict):
+    log.check("timing", "It is as fast as itself.", value, 2, unknown="the machine was busy")
+    log.close()
+    assert [finding.verdict for finding in log.findings] == [verdict]
+    assert ("the machine was busy" in log.findings[0].reason) == (verdict == "unknown")
+    assert f"1 {'passed' if verdict == 'pass' else verdict}" in repr(log)
+
+
 def test_an_unknown_relation_is_an_input_error(log):
     with pytest.raises(InputError, match="no relation"):
         log.check("k", "Differs.", 1, 2, "!=")
