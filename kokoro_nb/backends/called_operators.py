@@ -31,6 +31,14 @@ def is_element(node: Any) -> bool:
     return getattr(node.target, "__name__", "") == "getitem"
 
 
+def origin(node: Any) -> str:
+    """Return the name of the node of the exported program that a node was made of: its own, if of none."""
+    chain, name = node.meta.get("from_node"), node.name
+    while chain:
+        name, chain = chain[-1].name, chain[-1].from_node
+    return str(name)
+
+
 def calling_module(node: Any) -> str:
     """Return the path of the module that a node comes from; empty for the outermost, and where it is not known."""
     stack = list(node.meta.get("nn_module_stack", {}).values())

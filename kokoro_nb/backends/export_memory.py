@@ -48,3 +48,10 @@ def give_back_memory() -> None:
     """
     with suppress(OSError, AttributeError):  # another C library
         ctypes.CDLL("libc.so.6").malloc_trim(0)
+
+
+def forget_last_trace() -> None:
+    """Let go of the nodes of the last trace, and so of its weights: PyTorch notes them in case an export goes wrong."""
+    from torch.fx.experimental import proxy_tensor
+
+    proxy_tensor._FAKE_TENSOR_ID_TO_PROXY_MAP_FOR_EXPORT.clear()

@@ -2,7 +2,8 @@
 
 Each decomposition, of which an export has two to fifteen, looks every composite operator up by its name once for each
 namespace of operators, and registers some twenty rules for each of them, where Python writes the types of the rule out
-anew: a tenth of a second, whatever is decomposed. For a small program that is most of its export.
+anew: a tenth of a second, whatever is decomposed. For a small program that is most of its export; for a large one it is
+that all operators are traced, see `distinct_calls`.
 """
 
 from collections.abc import Iterator
@@ -10,17 +11,29 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
+from kokoro_nb.backends.distinct_calls import decomposed
+
+_open: list[object] = []  # the block that is open
 _looked_up: list[str] = []  # operators stay, once they have been looked up
 
 
 @contextmanager
 def quick_decompositions() -> Iterator[None]:
-    """Have composite operators looked up where there are new ones, and rules registered directly; for the process."""
+    """Have only what is new looked up, rules registered directly and each call decomposed once; for the process."""
     from torch._C import DispatchKey, _dispatch_get_registrations_for_dispatch_key
     from torch._export import utils
     from torch._ops import OperatorBase
+    from torch.export import ExportedProgram
 
+    if _open:
+        yield
+        return
     look_up, register = utils._materialize_cpp_cia_ops, OperatorBase.py_impl
+    decompose = ExportedProgram.run_decompositions
+
+    def run_decompositions(program: Any, table: Any = None, *more: Any, **options: Any) -> Any:
+        made = None if table is None or more or options else decomposed(program, table, decompose)
+        return decompose(program, table, *more, **options) if made is None else made
 
     def look_up_new() -> None:
         names = _dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd")
@@ -42,5 +55,10 @@ def quick_decompositions() -> Iterator[None]:
     with (
         patch.object(utils, "_materialize_cpp_cia_ops", look_up_new),
         patch.object(OperatorBase, "py_impl", register_directly),
+        patch.object(ExportedProgram, "run_decompositions", run_decompositions),
     ):
-        yield
+        _open.append(run_decompositions)
+        try:
+            yield
+        finally:
+            _open.clear()

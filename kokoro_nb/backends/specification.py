@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.backends.called_operators import calling_line, calling_module, is_element
+from kokoro_nb.backends.called_operators import calling_line, calling_module, is_element, origin
 from kokoro_nb.backends.signature import dtype_name
 from kokoro_nb.errors import InputError
 from kokoro_nb.time_spent import timed
@@ -299,11 +299,7 @@ class Specification:
 
 def _source(node: Any) -> Source:
     """Return the node of the exported program that a node was made of, and the place of the result that it takes."""
-    chain = node.meta.get("from_node")
-    name = node.name
-    while chain:
-        name, chain = chain[-1].name, chain[-1].from_node
-    return name, node.args[1] if is_element(node) else None
+    return origin(node), node.args[1] if is_element(node) else None
 
 
 def _kind(node: Any) -> tuple[tuple[int, ...], str] | None:

@@ -23,13 +23,14 @@ def sine_phase(self: SineGen, f0_values: Tensor) -> Tensor:
     rad = f0_values / self.sampling_rate
     rad = rad - torch.floor(rad) if "floor_phase" in ON else rad % 1
     if "explicit_noise" in ON:
-        rand_ini = noise.given().initial_phase.to(rad).clone()
+        rand_ini = noise.given().initial_phase.to(rad)
     elif "signal_noise" in ON:
         rand_ini = torch.zeros(f0_values.shape[0], f0_values.shape[2], dtype=rad.dtype)
     else:
         rand_ini = torch.rand(f0_values.shape[0], f0_values.shape[2], device=f0_values.device)
-    rand_ini[:, 0] = 0
-    rad[:, 0, :] = rad[:, 0, :] + rand_ini
+    # the fundamental begins at 0; joined and not written in place, as an export with writes takes twice as long
+    begun = rad[:, :1] + torch.cat((torch.zeros_like(rand_ini[:, :1]), rand_ini[:, 1:]), dim=1)[:, None]
+    rad = torch.cat((begun, rad[:, 1:]), dim=1)
     scale = self.upsample_scale
     rad = F.interpolate(rad.transpose(1, 2), scale_factor=1 / scale, mode="linear").transpose(1, 2)
     phase = torch.cumsum(rad, dim=1) * 2 * torch.pi
@@ -91,8 +92,8 @@ def stft_inverse(self: CustomSTFT, magnitude: Tensor, phase: Tensor, length: int
     """Stand in for `CustomSTFT.inverse`: (batch, bins, frames) twice -> (batch, samples)."""
     real, imag = magnitude * torch.cos(phase), magnitude * torch.sin(phase)
     if "exact_istft" in ON:  # a real signal has every bin but the first and the last twice
-        twice = torch.full((1, self.freq_bins, 1), 2.0, dtype=real.dtype)
-        twice[:, 0] = twice[:, -1] = 1.0
+        once = torch.ones(1, 1, 1, dtype=real.dtype)
+        twice = torch.cat((once, torch.full((1, self.freq_bins - 2, 1), 2.0, dtype=real.dtype), once), dim=1)
         real, imag = real * twice, imag * twice
     waveform = F.conv_transpose1d(real, self.weight_backward_real, stride=self.hop_length) - F.conv_transpose1d(
         imag, self.weight_backward_imag, stride=self.hop_length

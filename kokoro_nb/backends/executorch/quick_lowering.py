@@ -31,24 +31,21 @@ def quick_lowering() -> Iterator[None]:
     from torch.export import ExportedProgram
 
     traces = _Traces(_ExportPassBase.call)
-    decompose = ExportedProgram.run_decompositions
 
     def call(a_pass: Any, graph_module: Any) -> Any:
         return traces.call(a_pass, graph_module)
 
-    def run_decompositions(program: Any, table: Any = None, *more: Any, **options: Any) -> Any:
-        functional = table is not None and program.dialect == _FUNCTIONAL
-        if functional and not contains_any_call_fn_target_op(program.graph_module, table):
-            return program
-        return decompose(program, table, *more, **options)
+    with late_code(), quick_decompositions(), patch.object(_ExportPassBase, "call", call):
+        decompose = ExportedProgram.run_decompositions
 
-    with (
-        late_code(),
-        quick_decompositions(),
-        patch.object(_ExportPassBase, "call", call),
-        patch.object(ExportedProgram, "run_decompositions", run_decompositions),
-    ):
-        yield
+        def run_decompositions(program: Any, table: Any = None, *more: Any, **options: Any) -> Any:
+            functional = table is not None and program.dialect == _FUNCTIONAL
+            if functional and not contains_any_call_fn_target_op(program.graph_module, table):
+                return program
+            return decompose(program, table, *more, **options)
+
+        with patch.object(ExportedProgram, "run_decompositions", run_decompositions):
+            yield
 
 
 class _Traces:
