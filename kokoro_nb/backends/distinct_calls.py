@@ -8,6 +8,7 @@ that, and what it made of each of them stands in the place of each such call.
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from kokoro_nb.backends.called_operators import is_element, origin
@@ -266,6 +267,7 @@ def _kind(value: Any) -> tuple[Any, ...] | None:
     return value.dtype, tuple(value.shape), value.stride(), str(value.device), value.requires_grad
 
 
+@cache
 def _is_replaced(target: Any) -> bool:
     """Return whether a trace calls something else in the place of an operator for which there is no rule."""
     import torch

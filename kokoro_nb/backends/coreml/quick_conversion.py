@@ -2,11 +2,13 @@
 
 After each of its hundred passes coremltools compares what every value of the program is read by with what reads it, and
 it writes the whole program out for a log that is switched off: for a decoder of 1,900 operators that is half of the
-conversion.
+conversion. At its end it has Python look for garbage among all objects of the process, half a second where there are
+many.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -17,8 +19,10 @@ def quick_conversion() -> Iterator[None]:
 
     A pass that breaks the program is then noticed at the end of its pipeline, by the same check and the same error, and
     not right after it. Values that may not be replaced are followed only where there are any: none but the results of
-    the operators ``constexpr_...``, of compressed weights, are.
+    the operators ``constexpr_...``, of compressed weights, are. Garbage is left to Python's own search, and to
+    `give_back_memory` after a large export.
     """
+    from coremltools.converters import _converters_entry
     from coremltools.converters.mil.mil.block import Block
     from coremltools.converters.mil.mil.passes.pass_pipeline import PassPipelineManager
     from coremltools.converters.mil.mil.program import Program
@@ -40,6 +44,7 @@ def quick_conversion() -> Iterator[None]:
     with (
         patch.object(PassPipelineManager, "apply_pipeline", staticmethod(apply_pipeline)),
         patch.object(Block, "_propagate_nonreplaceable_vars", propagate),
+        patch.object(_converters_entry, "gc", SimpleNamespace(collect=lambda: 0)),
     ):
         yield
 
