@@ -40,7 +40,7 @@ def _key(given: Any) -> Any:
 
     if isinstance(given, list | tuple):
         return tuple(map(_key, given))
-    return id(given) if isinstance(given, torch.Tensor) else (type(given), str(given))
+    return id(given) if isinstance(given, torch.Tensor) else repr(given)
 
 
 def _is_known(result: Any) -> bool:
