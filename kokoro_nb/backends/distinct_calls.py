@@ -220,11 +220,11 @@ def _wrapped(program: Any, graph: Any, renamed: Mapping[str, str]) -> Any:
         program.graph_module,
         graph,
         signature,
-        program.state_dict,
+        dict(program.state_dict),
         program.range_constraints,
         entries,
         program.example_inputs,
-        program.constants,
+        dict(program.constants),
     )
     made.graph_module.meta.update(program.graph_module.meta)
     return made
