@@ -211,11 +211,11 @@ def _wrapped(program: Any, graph: Any, renamed: Mapping[str, str]) -> Any:
     import torch
 
     signature, entries = copy.deepcopy(program.graph_signature), copy.deepcopy(program.module_call_graph)
-    for before, after in renamed.items():
-        signature.replace_all_uses(before, after)
+    returned = [one.arg for one in signature.output_specs]
     for entry in entries:
-        for one in entry.signature.outputs if entry.signature else ():
-            one.name = renamed.get(one.name, one.name)
+        returned += entry.signature.outputs if entry.signature else []
+    for one in {id(one): one for one in returned}.values():  # each once: one's new name may be another's old one
+        one.name = renamed.get(one.name, one.name)
     made = torch.export.ExportedProgram(
         program.graph_module,
         graph,

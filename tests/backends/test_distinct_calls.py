@@ -50,6 +50,17 @@ class Writing(nn.Module):
         return total / 3, total
 
 
+class Renamed(nn.Module):
+    """The first result takes the name that the second had."""
+
+    def __init__(self):
+        super().__init__()
+        self.drop = nn.Dropout(0.3)
+
+    def forward(self, x):
+        return self.drop(torch.sin(x)), torch.cos(x).clone()
+
+
 class Recurrent(nn.Module):
     def __init__(self):
         super().__init__()
@@ -146,7 +157,7 @@ def written(program):
 
 
 @pytest.mark.parametrize("table", ["none", "core", "ONNX"], indirect=True)
-@pytest.mark.parametrize("module", [Layers, Writing, Recurrent])
+@pytest.mark.parametrize("module", [Layers, Writing, Renamed, Recurrent])
 def test_the_program_is_the_same_node_by_node(module, table):
     program = exported(module())
     whole, made = both(program, table)
