@@ -1,5 +1,6 @@
 """Artefacts on disk, found again by what is in them; the base of every backend that writes a file."""
 
+import gc
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -97,6 +98,7 @@ class FileBackend(ABC):
                 seconds = dict(meta["seconds"])
         found = Artifact(self.name, place / self.file, exported.inputs, exported.outputs, seconds, meta is not None)
         if meta is None and found.size > LARGE:
+            gc.collect()
             give_back_memory()
         return found
 

@@ -167,13 +167,14 @@ def _put_together(program: Any, calls: Mapping[Any, _Call], replaced: Mapping[An
     from torch.fx.traceback import NodeSource
 
     graph, copies = torch.fx.Graph(), dict[Any, Any]()
+    inputs = iter(program.graph_signature.input_specs)
 
     def create(node: Any, target: Any, args: Any, kwargs: Any, meta: Mapping[str, Any]) -> Any:
         packet = getattr(target, "overloadpacket", None)
         named = None if packet is None else graph._target_to_str(packet.__name__)  # as PyTorch would
         made = graph.create_node(node.op, target, args, kwargs, named, node.type)
         if node.op == "placeholder":
-            made.name = node.name  # also where it is called as a builtin is
+            made.name = next(inputs).arg.name  # a copy of a graph renames what is called as a builtin is, `input`
         made.meta = {**node.meta, "from_node": [NodeSource(node)], **meta}
         return made
 

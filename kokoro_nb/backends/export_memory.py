@@ -1,7 +1,6 @@
 """What exporters leave in memory: weights that they never read again, and pages that the C library keeps."""
 
 import ctypes
-import gc
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -43,11 +42,10 @@ def release_matched() -> Iterator[None]:
 
 
 def give_back_memory() -> None:
-    """Look for garbage, and give what this process has freed back to the system, which glibc does not do by itself.
+    """Give what this process has freed back to the system, which glibc does not do by itself.
 
     After an export of 54 million parameters it is 0.7 to 1 GB.
     """
-    gc.collect()
     with suppress(OSError, AttributeError):  # another C library
         ctypes.CDLL("libc.so.6").malloc_trim(0)
 

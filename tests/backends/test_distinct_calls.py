@@ -1,5 +1,7 @@
 """A program decomposed call by call is the one that PyTorch makes of the whole, and made of a fraction of its calls."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -190,6 +192,19 @@ def test_the_decoder_is_the_same_node_by_node(part, table, shallow, shallow_case
 @pytest.mark.parametrize("module", [InputWritten, PartWritten, SeenElsewhere, SameGiven, Branch, Counted])
 def test_what_cannot_be_seen_call_by_call_is_left_to_pytorch(module):
     assert decomposed(exported(module()), {}, DECOMPOSE) is None
+
+
+def test_an_input_called_as_a_builtin_keeps_its_name_in_a_copy_of_the_graph():
+    class Named(nn.Module):
+        def forward(self, input):
+            return nn.functional.silu(input)
+
+    first = decomposed(exported(Named()), {}, DECOMPOSE)
+    first._graph_module = copy.deepcopy(first.graph_module)  # as exporters do
+    assert [node.name for node in first.graph.nodes if node.op == "placeholder"] == ["input_1"]
+    second = decomposed(first, default_decompositions(), DECOMPOSE)
+    assert [node.name for node in second.graph.nodes if node.op == "placeholder"] == ["input"]
+    np.testing.assert_allclose(second.module()(X), nn.functional.silu(X), rtol=1e-6)
 
 
 def test_sizes_that_are_not_known_and_edited_programs_are_left_to_pytorch():

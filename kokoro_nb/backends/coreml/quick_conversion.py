@@ -20,7 +20,7 @@ def quick_conversion() -> Iterator[None]:
     A pass that breaks the program is then noticed at the end of its pipeline, by the same check and the same error, and
     not right after it. Values that may not be replaced are followed only where there are any: none but the results of
     the operators ``constexpr_...``, of compressed weights, are. Garbage is left to Python's own search, and to
-    `give_back_memory` after a large export.
+    the one after a large export.
     """
     from coremltools.converters import _converters_entry
     from coremltools.converters.mil.mil.block import Block
