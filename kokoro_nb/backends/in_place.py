@@ -17,13 +17,16 @@ def leaves_alone(node: Any) -> bool:
 def without_writing(node: Any) -> Any | None:
     """Return the operator that makes a new tensor where this one writes to the first that it is given.
 
-    None where there is none, or somebody else may see what is written: through an input, a buffer, or part of a tensor.
+    None where there is none, where its result would be of another dtype, or where somebody else may see what is written:
+    through an input, a buffer, or part of a tensor.
     """
     import torch
 
     packet, overload = node.target.overloadpacket.__name__, node.target._overloadname
     target = getattr(getattr(torch.ops.aten, packet.removesuffix("_"), None), overload, None)
     if target is None or node.target.namespace != "aten" or not packet.endswith("_"):
+        return None
+    if len({one.meta["val"].dtype for one in node.all_input_nodes}) > 1:
         return None
     return target if all(map(_is_alone, same_tensor(node))) else None
 

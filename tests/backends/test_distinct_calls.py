@@ -107,6 +107,15 @@ class SameGiven(nn.Module):
         return same * 2
 
 
+class Narrowed(nn.Module):
+    """A sum of float64 that is written to float32."""
+
+    def forward(self, x):
+        y = torch.sin(x)
+        y += x.double()
+        return y * 2
+
+
 class Branch(nn.Module):
     def forward(self, x):
         return torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
@@ -189,7 +198,7 @@ def test_the_decoder_is_the_same_node_by_node(part, table, shallow, shallow_case
     assert written(made) == written(whole)
 
 
-@pytest.mark.parametrize("module", [InputWritten, PartWritten, SeenElsewhere, SameGiven, Branch, Counted])
+@pytest.mark.parametrize("module", [InputWritten, PartWritten, SeenElsewhere, SameGiven, Narrowed, Branch, Counted])
 def test_what_cannot_be_seen_call_by_call_is_left_to_pytorch(module):
     assert decomposed(exported(module()), {}, DECOMPOSE) is None
 
