@@ -17,7 +17,7 @@ def leaves_alone(node: Any) -> bool:
 def without_writing(node: Any) -> Any | None:
     """Return the operator that makes a new tensor where this one writes to the first that it is given.
 
-    None where there is none, where its result would be of another dtype, or where somebody else may see what is written:
+    None where there is none, where its result may be of another dtype, or where somebody else may see what is written:
     through an input, a buffer, or part of a tensor.
     """
     import torch
