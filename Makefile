@@ -34,7 +34,7 @@ report: $(VENV)/.installed ## run every notebook and render outputs/report/index
 # What the clients need is installed beside the environment, and while types are checked.
 test: ## run the linter, the type checker and the tests
 	$(MAKE) --no-print-directory --jobs=2 lint $(CLIENTS)/.tried
-	$(BIN)/python -m pytest -m "not slow" $(SPREAD) --seconds outputs/test_seconds.json
+	$(BIN)/python -m pytest -m "not slow" $(SPREAD) --seconds=outputs/test_seconds.json
 
 test-all: $(VENV)/.installed-dev $(CLIENTS)/.tried ## the tests with the slow sweeps
 	$(BIN)/python -m pytest $(SPREAD)
