@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from kokoro_nb.backends.called_operators import is_element, origin
+from kokoro_nb.backends.called_operators import is_composite, is_element, origin
 from kokoro_nb.backends.in_place import leaves_alone, same_tensor, without_writing, writes
 
 Decompose = Callable[[Any, Mapping[Any, Any]], Any]
@@ -33,7 +33,7 @@ class _Call:
     def key(self) -> tuple[Any, ...]:
         """The same for calls of which the same comes."""
         places = {node: f"%{place}" for place, node in enumerate(self.given)}
-        args, kwargs = _mapped((self.args, dict(self.kwargs)), places.__getitem__)
+        args, kwargs = _mapped((self.args, self.kwargs), places.__getitem__)
         return self.target, repr(args), repr(kwargs), *(_kind(node.meta["val"]) for node in self.given)
 
 
@@ -80,19 +80,19 @@ def decomposed(program: Any, table: Mapping[Any, Any], decompose: Decompose) -> 
 
 def _made(distinct: Sequence[tuple[Any, _Call]], decompose: Callable[[Any], Any]) -> list[_Made] | None:
     """Return what comes of each call, None if that cannot be seen from the program that they are decomposed in."""
-    whole, given, results = _program_of(distinct)
+    whole, results = _program_of(distinct)
     after = decompose(whole)
     inputs = [node for node in after.graph.nodes if node.op == "placeholder"]
     (outputs,) = after.graph.output_node().args
-    if len(inputs) != sum(map(len, given)) or len(outputs) != sum(results):
+    if len(inputs) != sum(len(call.given) for _, call in distinct) or len(outputs) != sum(results):
         return None  # with a constant, or a write
     nodes: dict[str, list[Any]] = {}
     for node in after.graph.nodes:
         if node.op in ("call_function", "get_attr"):
             nodes.setdefault(origin(node), []).append(node)
     found = []
-    for place, (tensors, count) in enumerate(zip(given, results, strict=True)):
-        own, inputs = tuple(inputs[: len(tensors)]), inputs[len(tensors) :]
+    for place, ((_, call), count) in enumerate(zip(distinct, results, strict=True)):
+        own, inputs = tuple(inputs[: len(call.given)]), inputs[len(call.given) :]
         ends, outputs = tuple(outputs[:count]), outputs[count:]
         found.append(_Made(own, tuple(nodes.pop(_name(place), ())), ends))
     return None if nodes or not all(map(_is_closed, found)) else found
@@ -109,8 +109,8 @@ def _name(place: int) -> str:
     return f"distinct_{place}"
 
 
-def _program_of(distinct: Sequence[tuple[Any, _Call]]) -> tuple[Any, list[tuple[Any, ...]], list[int]]:
-    """Return a program of the calls, each with inputs of its own, and how many inputs and results each has."""
+def _program_of(distinct: Sequence[tuple[Any, _Call]]) -> tuple[Any, list[int]]:
+    """Return a program of the calls, each with inputs of its own, and how many results each has."""
     import torch
     from torch.export.exported_program import ModuleCallEntry, ModuleCallSignature
     from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec
@@ -127,7 +127,7 @@ def _program_of(distinct: Sequence[tuple[Any, _Call]]) -> tuple[Any, list[tuple[
         inputs += own[-1].values()
     ends, counts = [], []
     for place, (node, call) in enumerate(distinct):
-        args, kwargs = _mapped((call.args, dict(call.kwargs)), own[place].__getitem__)
+        args, kwargs = _mapped((call.args, call.kwargs), own[place].__getitem__)
         made = graph.create_node("call_function", call.target, args, kwargs, _name(place))
         made.meta = {name: value for name, value in node.meta.items() if name != "from_node"}
         results = list(_results(graph, made))
@@ -142,7 +142,7 @@ def _program_of(distinct: Sequence[tuple[Any, _Call]]) -> tuple[Any, list[tuple[
     )
     entries = [ModuleCallEntry("", interface)]
     whole = torch.export.ExportedProgram(torch.nn.Module(), graph, signature, {}, {}, entries, (values, {}))
-    return whole, [call.given for _, call in distinct], counts
+    return whole, counts
 
 
 def _results(graph: Any, node: Any) -> Iterator[Any]:
@@ -196,7 +196,7 @@ def _put_together(program: Any, calls: Mapping[Any, _Call], replaced: Mapping[An
             results = [parts[one] for one in made.results]
             copies[node] = results if isinstance(node.meta["val"], list | tuple) else next(iter(results), None)
         else:
-            args, kwargs = _mapped((call.args, dict(call.kwargs)), copies.__getitem__)
+            args, kwargs = _mapped((call.args, call.kwargs), copies.__getitem__)
             # one of several results comes from the operator that has them
             meta = {"from_node": copies[node.args[0]].meta["from_node"]} if is_element(node) else {}
             copies[node] = create(node, call.target, args, kwargs, meta)
@@ -278,5 +278,4 @@ def _is_replaced(target: Any) -> bool:
         return False
     if target.overloadpacket.__name__ in _REPLACED:
         return True
-    composite = torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), "CompositeImplicitAutograd")
-    return composite and not _is_preservable_cia_op(target)
+    return is_composite(target) and not _is_preservable_cia_op(target)

@@ -10,6 +10,7 @@ import numpy as np
 
 from kokoro_nb.backends.base import Failure, RungError, on_rung, quietly
 from kokoro_nb.backends.called_operators import calling_module
+from kokoro_nb.backends.in_place import is_mutable
 from kokoro_nb.backends.late_code import late_code
 from kokoro_nb.backends.provenance import share_provenance
 from kokoro_nb.backends.quick_decompositions import quick_decompositions
@@ -111,7 +112,7 @@ def export_program(module: Any, inputs: Arrays) -> Exported | Failure:
             args, kwargs = call_arguments(twin, {name: torch.from_numpy(array) for name, array in arrays.items()})
             program = torch.export.export(twin, args, kwargs, strict=False)
             # rewriting the graph without writes takes seconds for a large model: only where there may be any
-            functional = program.run_decompositions({}) if _may_write(program) else None
+            functional = program.run_decompositions({}) if any(map(is_mutable, program.graph.nodes)) else None
     except RungError as error:
         return error.failure("torch.export")
     if functional is not None and (written := _written(functional.graph_signature)):
@@ -209,12 +210,6 @@ def _bytes(tensor: Any) -> memoryview:
     import torch
 
     return memoryview(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
-
-
-def _may_write(program: Any) -> bool:
-    """Return whether the program has an operator that can write to what it is given."""
-    schemas = (getattr(node.target, "_schema", None) for node in program.graph.nodes)
-    return any(schema is not None and schema.is_mutable for schema in schemas)
 
 
 def _written(signature: Any) -> list[str]:

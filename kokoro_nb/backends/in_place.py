@@ -2,11 +2,18 @@
 
 from typing import Any
 
+from kokoro_nb.backends.called_operators import is_composite
+
+
+def is_mutable(node: Any) -> bool:
+    """Return whether a node calls an operator that can change what it is given, be it no element of it."""
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and schema.is_mutable
+
 
 def writes(node: Any) -> bool:
-    """Return whether the operator that a node calls can write to what it is given."""
-    schema = getattr(node.target, "_schema", None)
-    return schema is not None and schema.is_mutable and not leaves_alone(node)
+    """Return whether a node calls an operator that can write to the elements of what it is given."""
+    return is_mutable(node) and not leaves_alone(node)
 
 
 def leaves_alone(node: Any) -> bool:
@@ -55,8 +62,7 @@ def _makes_new(node: Any) -> bool:
 
     if not isinstance(node.target, torch._ops.OpOverload) or any(one.alias_info for one in node.target._schema.returns):
         return False
-    composite = torch._C._dispatch_has_kernel_for_dispatch_key(node.target.name(), "CompositeImplicitAutograd")
-    return not composite or str(node.target) in _NEW
+    return not is_composite(node.target) or str(node.target) in _NEW
 
 
 # others that are made of operators may return what they are given, and their schema is silent

@@ -27,7 +27,8 @@ def quick_lowering() -> Iterator[None]:
 
     What is traced is not traced again as long as its nodes, their targets and their arguments are the same objects: a
     trace that changes no operator gives a copy of it. A program without writes in place that has no operator to be
-    decomposed comes back itself. All of it holds for the whole process while the block is open.
+    decomposed comes back itself. What an operator returns for tensors without values is remembered. All of it holds for
+    the whole process while the block is open.
     """
     from executorch.exir.dialects.edge._ops import EdgeOpOverload
     from executorch.exir.graph_module import contains_any_call_fn_target_op
