@@ -1,7 +1,7 @@
 # Two commands do everything on a fresh machine: `make report` and `make test`.
 
 # Looked for once, when the first rule needs it.
-PYTHON ?= $(eval PYTHON := $(shell .ci/fastest-python || command -v python3.11 || command -v python3.12 || command -v python3))$(PYTHON)
+PYTHON ?= $(eval PYTHON := $(shell command -v python3.11 || command -v python3.12 || command -v python3))$(PYTHON)
 VENV ?= .venv
 BIN := $(VENV)/bin
 # For example: make report TORCH_INDEX=<PyTorch's CPU wheel index>; see the README.

@@ -22,7 +22,6 @@ from kokoro_nb.commands import (
 )
 from kokoro_nb.errors import InputError, Terminated
 from kokoro_nb.known_warnings import silence_known_warnings
-from kokoro_nb.rare_collections import collect_rarely
 
 EPILOG = """\
 example: kokoro-nb diagnose vocoder.py:example --backend onnxruntime
@@ -39,7 +38,6 @@ def main(argv: list[str] | None = None) -> int:
         Arguments without the program's name; those of the process by default.
     """
     silence_known_warnings()
-    collect_rarely()
     try:
         arguments = _parser().parse_args(argv)
         with _terminable():

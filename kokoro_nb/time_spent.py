@@ -4,10 +4,9 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import _bootstrap
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
-Kind = Literal["imports", "export", "compile", "load", "run", "float64", "figures", "waiting"]
+Kind = Literal["export", "compile", "load", "run", "float64", "figures", "waiting"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 _spent: dict[str, float] = {}
@@ -38,22 +37,6 @@ def seconds() -> dict[str, float]:
     """Return the seconds spent so far on each kind of work that took any, in the order of `KINDS`."""
     _lap()
     return {kind: _spent[kind] for kind in KINDS if kind in _spent}
-
-
-def time_imports() -> None:
-    """Count the time of every import from now on; for a process that reports where its time goes.
-
-    What is imported already is not looked at: libraries import inside functions that they call a million times.
-    """
-    load = _bootstrap._find_and_load  # type: ignore[attr-defined]
-
-    def timed_load(name: str, import_: Any) -> Any:
-        if _open and _open[-1] == "imports":
-            return load(name, import_)
-        with timed("imports"):
-            return load(name, import_)
-
-    _bootstrap._find_and_load = timed_load  # type: ignore[attr-defined]
 
 
 def _lap() -> None:

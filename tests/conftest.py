@@ -1,6 +1,5 @@
 """The models and the utterance that tests share, each made once, published files of their form, and where time goes."""
 
-import gc
 import hashlib
 import json
 import os
@@ -9,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kokoro_nb.rare_collections import collect_rarely
-from kokoro_nb.time_spent import seconds, time_imports
+from kokoro_nb.time_spent import seconds
 
 # Set before torch is loaded: on small tensors a second thread costs more than it brings, most of all on a busy machine.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -22,8 +20,6 @@ LONGEST = (  # by ``--seconds``: those of a minute and more
 )
 FILES = {}  # test file -> seconds, in all and by kind of work
 
-time_imports()
-
 
 def pytest_addoption(parser):
     """Add ``--seconds FILE``: write there where the time of each test file went."""
@@ -31,16 +27,8 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_finish(session):
-    """Leave out what was imported before the first test, of the times and of what is searched for garbage."""
+    """Leave out what was spent before the first test."""
     session.config.stash[SPENT] = seconds()
-    gc.collect()
-    gc.freeze()
-    collect_rarely()
-
-
-def pytest_unconfigure():
-    """Have libraries find nothing left over at the end."""
-    gc.unfreeze()
 
 
 @pytest.hookimpl(hookwrapper=True)

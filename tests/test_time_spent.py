@@ -1,10 +1,7 @@
 """Seconds by kind of work: each counted once, under the innermost kind."""
 
-import importlib
-import sys
 import threading
 import time
-from importlib import _bootstrap
 
 import pytest
 
@@ -71,18 +68,3 @@ def test_other_threads_are_not_counted(clock):
     thread.start()
     thread.join()
     assert seconds() == {}
-
-
-def test_imports_are_counted_once_and_those_of_what_is_there_are_not(clock, monkeypatch, tmp_path):
-    (tmp_path / "outer_of_two.py").write_text("import time\ntime.clock[0] += 1\nimport inner_of_two\n")
-    (tmp_path / "inner_of_two.py").write_text("import time\ntime.clock[0] += 2\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(time, "clock", clock, raising=False)
-    monkeypatch.setattr(_bootstrap, "_find_and_load", _bootstrap._find_and_load)  # put back at the end
-    time_spent.time_imports()
-    for _ in range(2):
-        exec("import outer_of_two")
-    assert seconds() == {"imports": 3}
-    for name in ("outer_of_two", "inner_of_two"):
-        del sys.modules[name]
-    importlib.invalidate_caches()

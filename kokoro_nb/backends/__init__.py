@@ -9,8 +9,7 @@ from kokoro_nb.backends.mil.reference import CoreMlReference
 from kokoro_nb.backends.mil.rounding import STRICT
 from kokoro_nb.backends.onnx import OnnxRuntime
 from kokoro_nb.backends.qnn import Qnn
-from kokoro_nb.backends.torchscript import TorchScript
-from kokoro_nb.backends.tvm import Tvm, TvmCross
+from kokoro_nb.backends.tvm import Tvm, TvmCross, TvmScheduled
 from kokoro_nb.errors import InputError
 from kokoro_nb.known_warnings import silence_known_warnings
 
@@ -36,8 +35,6 @@ _REGISTRY: tuple[tuple[Backend, str], ...] = (
         Executorch("executorch-vulkan", delegate="vulkan"),
         "ExecuTorch with Vulkan, for the graphics processors of phones",
     ),
-    (TorchScript("torchscript"), "the traced module in libtorch; shows its outputs only"),
-    (TorchScript("torchscript-lite", lite=True), "the traced module in PyTorch Mobile's interpreter; outputs only"),
     (AotInductor("aot-inductor"), "compiled by PyTorch to machine code for this processor; outputs only"),
     (CoreMl("coreml"), "Core ML in float32, as Apple's devices run it; outputs only"),
     (CoreMl("coreml-float16", precision="float16"), "Core ML in float16, as Apple's devices run it; outputs only"),
@@ -54,8 +51,12 @@ _REGISTRY: tuple[tuple[Backend, str], ...] = (
         "the file of coreml-float16, every product and partial sum rounded to float16",
     ),
     (Qnn("onnxruntime-qnn"), "Qualcomm's NPU, on its simulator; outputs only"),
-    (Tvm("tvm"), "TVM with operators fused and loops scheduled: to measure what ships; outputs only"),
-    (Tvm("tvm-unfused", fused=False), "TVM with no operators fused: to look inside, as every operator can be traced"),
+    (Tvm("tvm"), "TVM's own pipeline for this processor, which joins operators; outputs only"),
+    (Tvm("tvm-unfused", fused=False), "tvm.compile's default, which joins no operators; every operator can be traced"),
+    (
+        TvmScheduled("tvm-scheduled"),
+        "TVM with joined operators, its loops reordered by kokoro_nb for speed; outputs only",
+    ),
     (TvmCross("tvm-aarch64-linux", machine="aarch64-linux"), "TVM's code for 64-bit ARM processors under Linux"),
     (TvmCross("tvm-arm64-macos", machine="arm64-macos"), "TVM's code for Apple's processors under macOS"),
     (TvmCross("tvm-metal", machine="metal"), "TVM's code for Apple's graphics processors"),

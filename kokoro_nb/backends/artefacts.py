@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from kokoro_nb.backends.base import META, Artifact, Failure, Program, RungError, Runnable, loadable
-from kokoro_nb.backends.export_memory import forget_last_trace, give_back_memory
+from kokoro_nb.backends.export_memory import give_back_memory
 from kokoro_nb.backends.exported import Exported, as_exported
 from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.backends.taps import TAPS, TapMap, write_taps
@@ -84,7 +84,6 @@ class FileBackend(ABC):
                     with atomic(place) as draft:
                         draft.mkdir()
                         places = self.write(exported, draft / self.file, seconds)
-                        forget_last_trace()
                         write_taps(draft / TAPS, TapMap(exported.specification.operators, places or {}))
                         made = {
                             "weights": _labels(exported.module),

@@ -10,10 +10,6 @@ import numpy as np
 
 from kokoro_nb.backends.base import Failure, RungError, on_rung, quietly
 from kokoro_nb.backends.called_operators import calling_module
-from kokoro_nb.backends.in_place import is_mutable
-from kokoro_nb.backends.late_code import late_code
-from kokoro_nb.backends.provenance import share_provenance
-from kokoro_nb.backends.quick_decompositions import quick_decompositions
 from kokoro_nb.backends.signature import (
     Arrays,
     TensorSpec,
@@ -24,7 +20,7 @@ from kokoro_nb.backends.signature import (
     named_outputs,
     specs,
 )
-from kokoro_nb.backends.snapshot import keeps_state, snapshot
+from kokoro_nb.backends.snapshot import snapshot
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.patch_registry import active_patches
 from kokoro_nb.storage import digest
@@ -54,7 +50,7 @@ class Exported:
     named_by : Specification or None
         Of the program that this one was changed from, which names its operators; None for a program of its own.
     functional : torch.export.ExportedProgram or None
-        The program without writes in place, where its export has made it; None where `specification` is to.
+        The program without writes in place, where it is known already; None where `specification` is to make it.
     """
 
     module: Any
@@ -69,7 +65,7 @@ class Exported:
     @cached_property
     def specification(self) -> Specification:
         """The program's operators by name, and what each computes."""
-        with quietly(), late_code(), quick_decompositions():
+        with quietly():
             program = self.functional or self.program.run_decompositions({})
         return Specification(program, tuple(spec.name for spec in self.inputs), self.outputs, self.named_by)
 
@@ -102,24 +98,19 @@ def export_program(module: Any, inputs: Arrays) -> Exported | Failure:
     """
     import torch
 
-    share_provenance()
     arrays = example_inputs(module, inputs)
     seconds: dict[str, float] = {}
     try:
         with on_rung("patched"):
             twin = snapshot(module)
-        with on_rung("exported", seconds), quietly(), late_code(), quick_decompositions(), torch.no_grad():
+        with on_rung("exported", seconds), quietly(), torch.no_grad():
             args, kwargs = call_arguments(twin, {name: torch.from_numpy(array) for name, array in arrays.items()})
             program = torch.export.export(twin, args, kwargs, strict=False)
-            # rewriting the graph without writes takes seconds for a large model: only where there may be any
-            functional = program.run_decompositions({}) if any(map(is_mutable, program.graph.nodes)) else None
     except RungError as error:
         return error.failure("torch.export")
-    if functional is not None and (written := _written(functional.graph_signature)):
-        raise keeps_state(written[0])
     outputs = named_outputs(_outputs(program), getattr(module, "output_names", None))
     patches, took = active_patches(), seconds["exported"]
-    return Exported(twin, program, specs(arrays), tuple(outputs), patches, took, functional=functional)
+    return Exported(twin, program, specs(arrays), tuple(outputs), patches, took)
 
 
 @dataclass(frozen=True)
@@ -210,11 +201,6 @@ def _bytes(tensor: Any) -> memoryview:
     import torch
 
     return memoryview(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
-
-
-def _written(signature: Any) -> list[str]:
-    """Return what a program writes to: buffers, or its own inputs."""
-    return [*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()]
 
 
 def _outputs(program: Any) -> Any:

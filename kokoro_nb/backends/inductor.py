@@ -48,9 +48,6 @@ class AotInductor(FileBackend):
 
     Attributes
     ----------
-    fold_constants : bool
-        Have Inductor fold constants before it compiles, its default. It then writes zeros for every product with the
-        integer 0, so that NaN and infinity end there: off.
     wrapper_level : str
         How far the C++ compiler optimises the code that calls the kernels, ``O0`` to ``O3``; the kernels themselves
         always get ``-O3``.
@@ -62,12 +59,11 @@ class AotInductor(FileBackend):
     The package holds a shared library for the processor and the number of threads that it was compiled for. Both are
     part of the artefact's key; torch checks neither when it loads a package on another machine.
 
-    Inductor writes ``x % 1`` as ``x - floor(x / 1)`` where it vectorises: PyTorch's -0 becomes +0. Its ``gelu(inf)`` is
+    Inductor writes zeros for every product with the integer 0, so that NaN and infinity end there, and ``x % 1`` as ``x - floor(x / 1)`` where it vectorises: PyTorch's -0 becomes +0. Its ``gelu(inf)`` is
     inf, where PyTorch's own is NaN on some processors. Of 24 elementwise operators and reductions nothing else came out
     otherwise on NaN, infinities, zeros of either sign and numbers near either end of float32.
     """
 
-    fold_constants: bool = False
     wrapper_level: str = "O0"
 
     file: ClassVar[str] = "model.pt2"
@@ -117,7 +113,6 @@ class AotInductor(FileBackend):
     @property
     def _configs(self) -> dict[str, Any]:
         return {
-            "joint_graph_constant_folding": self.fold_constants,
             "aot_inductor.compile_wrapper_opt_level": self.wrapper_level,
             # 290 MB that would stay behind in the system's temporary folder; they save 1.5 s per export
             "aot_inductor.precompile_headers": False,

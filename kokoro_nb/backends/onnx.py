@@ -12,22 +12,16 @@ import numpy as np
 from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import Artifact, Failure, import_failure, on_rung, quietly
 from kokoro_nb.backends.called_operators import is_element
-from kokoro_nb.backends.export_memory import release_matched
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.late_code import late_code
 from kokoro_nb.backends.onnx_reference import OnnxGraph, evaluated
-from kokoro_nb.backends.quick_decompositions import quick_decompositions
-from kokoro_nb.backends.quick_rewriting import quick_rewriting
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.backends.taps import read_taps
-from kokoro_nb.backends.translations import translations_read_once
 from kokoro_nb.time_spent import timed
 from kokoro_nb.traces.operators import Taps
 from kokoro_nb.traces.trace import Keep, Trace
 
 PLACES = 2  # of the rules in `places`: an artefact that was made by earlier ones is made anew
-OPSET = 18  # what torch's exporter writes by itself; a lower or higher one is converted afterwards
 
 
 @dataclass(frozen=True)
@@ -120,8 +114,8 @@ class OnnxRuntime(FileBackend):
         return import_failure("ONNX Runtime", "onnx, onnxscript and onnxruntime", "onnx", "onnxruntime", "onnxscript")
 
     def options(self) -> dict[str, Any]:
-        """Return the opset, the limit of a single file, and which rules say where the results of operators are."""
-        return {"opset": OPSET, "single_file_limit": self.single_file_limit, "places": PLACES}
+        """Return the limit of a single file, and which rules say where the results of operators are."""
+        return {"single_file_limit": self.single_file_limit, "places": PLACES}
 
     def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> dict[str, str]:
         """Convert, save and check the model."""
@@ -153,11 +147,6 @@ class OnnxRuntime(FileBackend):
         return OnnxProgram(session, artifact.inputs, artifact.outputs, path)
 
 
-@release_matched()
-@translations_read_once()
-@quick_rewriting()
-@quick_decompositions()
-@late_code()
 def onnx_program(exported: Exported) -> Any:
     """Return `exported` as torch's exporter writes it, a ``torch.onnx.ONNXProgram`` with our names."""
     import torch
@@ -166,7 +155,6 @@ def onnx_program(exported: Exported) -> Any:
     return torch.onnx.export(
         exported.program,
         dynamo=True,
-        opset_version=OPSET,
         input_names=names,
         output_names=[name if name not in names else f"{name}_out" for name in exported.outputs],
         verbose=False,

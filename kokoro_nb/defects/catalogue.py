@@ -9,7 +9,6 @@ from types import ModuleType
 from typing import Any, Literal, get_args
 
 from kokoro_nb.backends.base import quietly
-from kokoro_nb.backends.quick_decompositions import quick_decompositions
 from kokoro_nb.defects import cases, repro, runners
 from kokoro_nb.defects.defect_case import Defect
 from kokoro_nb.errors import InputError
@@ -101,7 +100,7 @@ def measure(defect: Defect) -> DefectMeasurement:
         return DefectMeasurement(defect, absent=absent)
     module = runner(defect)
     run: Callable[..., Any] | None = None if module is None else module.run
-    with quietly(), quick_decompositions():
+    with quietly():
         broken, mended = (repro.measure(defect, run, defect.inputs, form) for form in (False, True))
     return DefectMeasurement(defect, broken, mended)
 

@@ -11,7 +11,3 @@ for it (`kokoro_nb.models.padding`); what lies between them is NumPy.
 - `clients` writes folders for programs in the field, with contracts of their own: kokoro-onnx, sherpa-onnx, kokoro.js.
 - `hub` hands a program to Qualcomm AI Hub.
 """
-
-from kokoro_nb.quick_imports import import_jsonschema
-
-import_jsonschema()  # before the package `kokoro` does

@@ -7,8 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from kokoro_nb.backends.executorch.quick_lowering import quick_lowering
-from kokoro_nb.backends.export_memory import release_lowered
 from kokoro_nb.errors import InputError
 
 Sizes = Mapping[int, Any]  # axis -> torch.export.Dim, or what is computed of one; empty where all are closed
@@ -34,8 +32,6 @@ def open_program(module: nn.Module, example: Sequence[Tensor], sizes: Sequence[S
         return torch.export.export(module.eval(), tuple(example), dynamic_shapes=shapes, strict=False)
 
 
-@release_lowered()
-@quick_lowering()
 def lowered_program(program: Any, partitioners: Sequence[Any], methods: Mapping[str, Any] | None = None) -> bytes:
     """Lower what `open_program` returned; return the ``.pte`` file.
 

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 
 from kokoro_nb.backends.base import quietly
-from kokoro_nb.backends.distinct_calls import EDITED
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.errors import InputError
@@ -113,7 +112,6 @@ def with_program(exported: Exported, program: Any, named_by: Specification) -> E
     named_by : Specification
         Of the program that it was changed from.
     """
-    program.graph_module.meta[EDITED] = True
     program.graph_module.recompile()
     program.graph.lint()
     program.validate()

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from multiprocessing import connection
+from multiprocessing import connection, get_context
 from pathlib import Path
 from threading import current_thread, main_thread
 from typing import Any
@@ -18,7 +18,7 @@ from kokoro_nb.reporting.exports_room import exports_bytes, trim_exports
 from kokoro_nb.reporting.limits import NONE, Limits
 from kokoro_nb.reporting.logbook import now
 from kokoro_nb.reporting.needs import needs
-from kokoro_nb.reporting.notebook_process import RESERVE, FolderLock, Job, environment_of, work, write_end
+from kokoro_nb.reporting.notebook_process import RESERVE, FolderLock, Job, work, write_end
 from kokoro_nb.reporting.progress import Progress
 from kokoro_nb.reporting.readable import size_text
 from kokoro_nb.reporting.run_outcome import RunOutcome, Status, death_outcome, outcome
@@ -31,7 +31,6 @@ from kokoro_nb.reporting.selection import (
     require_kinds,
 )
 from kokoro_nb.reporting.versions import project_folder
-from kokoro_nb.reporting.warm_start import start_context
 from kokoro_nb.storage import atomic, clear_drafts, locked, require_own
 
 PATIENCE = 20.0  # seconds that a worker is given to shut its kernel down
@@ -175,8 +174,7 @@ def _run_all(
     hold: FolderLock,
     on_change: Callable[[], object],
 ) -> list[RunRecord]:
-    with _stops_held():  # the process that is forked for each of them has none to handle
-        context, warm = start_context(len(jobs), environment_of(jobs[0].threads if jobs else None))
+    spawn = get_context("spawn")  # a fork would copy the parent's threads and locks
     waiting, done = _in_turn(jobs, at_once, room), dict[str, RunRecord]()
     running: dict[Any, tuple[Any, Job]] = {}  # receiving end of the pipe -> process and job
     cause: Status = "abandoned"
@@ -187,9 +185,9 @@ def _run_all(
                 if chosen is None:
                     break
                 waiting.remove(chosen)
-                job = replace(_begin(chosen), environment=dict(os.environ) if warm else None)
-                receiver, sender = context.Pipe(duplex=False)
-                process = context.Process(target=work, args=(job, sender, hold), name=job.run.notebook)
+                job = _begin(chosen)
+                receiver, sender = spawn.Pipe(duplex=False)
+                process = spawn.Process(target=work, args=(job, sender, hold), name=job.run.notebook)
                 with _stops_held():
                     process.start()
                 sender.close()  # so that the end of the worker is the end of the pipe

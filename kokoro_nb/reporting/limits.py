@@ -62,8 +62,8 @@ class Usage:
         Empty until a limit was exceeded, then with that outcome.
     memory : float
         Most resident memory at one look, GB (10**9 bytes), of all its processes together; of what a process shares
-        with others, as with the one it is forked from, its part alone where the system says how much that is, as Linux
-        does: that is looked up when resident memory has grown by a twentieth, and for a fiftieth of the time.
+        with others, its part alone where the system says how much that is, as Linux does: that is looked up when
+        resident memory has grown by a twentieth, and for a fiftieth of the time.
     """
 
     passed: list[RunOutcome] = field(default_factory=list)
@@ -71,15 +71,8 @@ class Usage:
 
 
 @contextmanager
-def enforced(limits: Limits, begun: Sequence[int] = ()) -> Iterator[Usage]:
+def enforced(limits: Limits) -> Iterator[Usage]:
     """Measure what this process starts meanwhile, the kernel and its children; kill it once a limit is exceeded.
-
-    Parameters
-    ----------
-    limits : Limits
-        What is allowed.
-    begun : sequence of int
-        Processes that were started before and count all the same.
 
     Yields
     ------
@@ -90,12 +83,12 @@ def enforced(limits: Limits, begun: Sequence[int] = ()) -> Iterator[Usage]:
 
     done, usage = Event(), Usage()
     this, start, closely = psutil.Process(), time.monotonic(), _CloseLooks(limits.memory)
-    before = {child.pid for child in this.children()} - set(begun)
-    seen = set(begun)  # what has only just been started may still show the memory of what starts it
+    before = {child.pid for child in this.children()}
+    seen: set[int] = set()  # what has only just been started may still show the memory of what starts it
 
     def watch() -> None:
         over = False
-        while not over:  # at once as well: what is forked may have ended before the second look
+        while not over:  # at once as well: what is started may have ended before the second look
             own = [child for child in this.children(recursive=True) if not _within(child, before)]
             running = [child for child in own if child.pid in seen]
             seen.update(child.pid for child in own)

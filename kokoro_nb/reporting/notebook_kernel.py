@@ -12,7 +12,7 @@ from kokoro_nb.known_warnings import silence_known_warnings
 from kokoro_nb.reporting.logbook import OUT_DIR
 from kokoro_nb.reporting.runs import SECONDS
 from kokoro_nb.storage import write_json
-from kokoro_nb.time_spent import seconds, time_imports
+from kokoro_nb.time_spent import seconds
 
 
 def main() -> None:
@@ -22,11 +22,9 @@ def main() -> None:
     faulthandler.enable(os.fdopen(os.dup(2), "w"), all_threads=False)
     from ipykernel.kernelapp import IPKernelApp
 
-    # ipykernel reads that when it is imported, which in a forked process was before there was a parent
-    kernel = IPKernelApp.instance(parent_handle=int(os.environ.get("JPY_PARENT_PID") or 0))
+    kernel = IPKernelApp.instance()
     kernel.initialize()
     if folder := os.environ.get(OUT_DIR):
-        time_imports()
         begun = time.perf_counter()
         events: Any = kernel.shell.events  # type: ignore[union-attr]
         events.register("post_run_cell", lambda _: _write(Path(folder), time.perf_counter() - begun))

@@ -16,12 +16,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Event, Thread
 from typing import IO, TYPE_CHECKING, Any
-from uuid import uuid4
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import read_findings
-from kokoro_nb.quick_imports import import_jsonschema
-from kokoro_nb.reporting.forked_kernel import ForkedKernel, forked_provisioner
 from kokoro_nb.reporting.limits import NONE, Limits, enforced, processor_seconds
 from kokoro_nb.reporting.logbook import FINDINGS, OUT_DIR
 from kokoro_nb.reporting.run_outcome import RunOutcome, death_outcome, error_outcome, oom_kills, outcome
@@ -69,9 +66,6 @@ class Job:
         Its limits of time and memory.
     place : Path or None
         The working directory of the kernel; `folder` where there is none.
-    environment : dict or None
-        Of a process that is forked with the imports done, which otherwise has that of the process it is forked from;
-        None for one that begins anew.
     memory : float
         Bytes that it is expected to hold.
     seconds : float or None
@@ -86,7 +80,6 @@ class Job:
     threads: int | None = None
     limits: Limits = NONE
     place: Path | None = None
-    environment: Mapping[str, str] | None = None
     memory: float = 0.0
     seconds: float | None = None
 
@@ -107,18 +100,8 @@ def _hold(duplicate: Any) -> FolderLock:
     return FolderLock(duplicate.detach())
 
 
-def environment_of(threads: int | None) -> dict[str, str]:
-    """Return the variables that libraries read when they are imported; threads as here, where that is said."""
-    count = os.environ.get("OMP_NUM_THREADS") or (None if threads is None else str(threads))
-    return QUIET if count is None else {**QUIET, "OMP_NUM_THREADS": count}
-
-
 def kernel_manager(
-    log: IO[bytes],
-    begun: "list[Popen[bytes] | ForkedKernel]",
-    job: Job,
-    hold: FolderLock | None = None,
-    forked: ForkedKernel | None = None,
+    log: IO[bytes], begun: "list[Popen[bytes]]", job: Job, hold: FolderLock | None = None
 ) -> "type[AsyncKernelManager]":
     """Return a kernel manager class that starts this very interpreter, whatever kernels are installed.
 
@@ -126,20 +109,20 @@ def kernel_manager(
     ----------
     log : binary file
         Takes what the kernel process itself prints, which is not the notebook's output: why it crashed, for one.
-    begun : list of subprocess.Popen or ForkedKernel
+    begun : list of subprocess.Popen
         Receives the process of the kernel.
     job : Job
         Says where a logbook writes, and how many threads numerical libraries may use, unless the environment says so.
     hold : Hold, optional
         What the kernel holds as long as it lives: left behind by a worker that was killed, it may still write.
-    forked : ForkedKernel, optional
-        The process that becomes the kernel; a new one by default.
     """
     import zmq
     from jupyter_client.kernelspec import KernelSpec
     from jupyter_client.manager import AsyncKernelManager
 
-    environment = {**environment_of(job.threads), OUT_DIR: str(job.folder)}
+    environment = {**QUIET, OUT_DIR: str(job.folder)}
+    if job.threads is not None:
+        environment["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS") or str(job.threads)
     spec = KernelSpec(
         argv=[sys.executable, "-m", "kokoro_nb.reporting.notebook_kernel", "-f", "{connection_file}"],
         display_name="Python 3",
@@ -154,10 +137,6 @@ def kernel_manager(
             super().__init__(transport_encryption=encryption, shutdown_wait_time=2.0, **options)
 
         async def start_kernel(self, **options: Any) -> None:  # type: ignore[override]
-            if forked is not None:
-                self.kernel_id = str(uuid4())
-                about = {"kernel_id": self.kernel_id, "kernel_spec": self.kernel_spec, "parent": self}
-                self.provisioner = forked_provisioner(forked, **about)
             kept = {} if hold is None else {"pass_fds": (hold.number,)}
             await super().start_kernel(**options, **kept, stdout=log, stderr=log)
             begun.append(self.provisioner.process)  # type: ignore[union-attr]
@@ -175,11 +154,6 @@ def work(job: Job, pipe: Connection, hold: FolderLock) -> None:
     The terminal's interrupt reaches every process of the group at once: it is left to the parent, which then
     terminates its workers, so that none is interrupted twice. If the parent is killed, this ends as well.
     """
-    forked = None
-    if job.environment is not None:
-        os.environ.clear()
-        os.environ.update(job.environment)
-        forked = ForkedKernel(pipe.close)  # before there is a thread
     logging.disable(logging.ERROR)  # all of papermill's messages are in the record
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
@@ -189,7 +163,7 @@ def work(job: Job, pipe: Connection, hold: FolderLock) -> None:
     Thread(target=_follow, args=(orphaned,), daemon=True).start()
     start = time.monotonic()
     try:
-        run = execute(job, pipe.send, hold, forked)
+        run = execute(job, pipe.send, hold)
     except (KeyboardInterrupt, BrokenPipeError) as error:
         gone = orphaned.is_set() or isinstance(error, BrokenPipeError)
         took = round(time.monotonic() - start, 2)
@@ -221,12 +195,7 @@ def _follow(orphaned: Event) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def execute(
-    job: Job,
-    report: Callable[[int], None],
-    hold: FolderLock | None = None,
-    forked: ForkedKernel | None = None,
-) -> RunRecord:
+def execute(job: Job, report: Callable[[int], None], hold: FolderLock | None = None) -> RunRecord:
     """Execute `job` through papermill and return its record, but for the files that it left.
 
     Parameters
@@ -237,12 +206,10 @@ def execute(
         Called with the index of each cell as it begins.
     hold : Hold, optional
         What the kernel holds as long as it lives.
-    forked : ForkedKernel, optional
-        The process that becomes the kernel; a new one by default.
     """
     start, spent = time.monotonic(), processor_seconds()
-    with enforced(job.limits, () if forked is None else (forked.pid,)) as usage:
-        how = _execute(job, report, hold, forked)
+    with enforced(job.limits) as usage:
+        how = _execute(job, report, hold)
     if usage.passed and how.status != "passed":
         how = replace(usage.passed[0], error=how.error)
     took = round(time.monotonic() - start, 2)
@@ -254,17 +221,14 @@ def execute(
     )
 
 
-def _execute(
-    job: Job, report: Callable[[int], None], hold: FolderLock | None, forked: ForkedKernel | None
-) -> RunOutcome:
-    import_jsonschema()
+def _execute(job: Job, report: Callable[[int], None], hold: FolderLock | None) -> RunOutcome:
     import nbformat
     import papermill
     from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
 
     target = str(job.folder / f"{job.run.notebook}.ipynb")
-    begun: list[Popen[bytes] | ForkedKernel] = []
+    begun: list[Popen[bytes]] = []
     starved = oom_kills()
     with tempfile.TemporaryFile() as log:
         try:
@@ -275,7 +239,7 @@ def _execute(
                 kernel_name="python3",
                 language="python",
                 progress_bar=False,
-                kernel_manager_class=kernel_manager(log, begun, job, hold, forked),
+                kernel_manager_class=kernel_manager(log, begun, job, hold),
                 resources={"metadata": {"path": str(job.place or job.folder)}},
                 on_cell_start=lambda cell, cell_index: report(cell_index),
             )

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.quick_imports import import_jsonschema
 from kokoro_nb.reporting.versions import PACKAGE, project_folder
 
 if TYPE_CHECKING:
@@ -104,7 +103,6 @@ def read_notebook(path: str | Path) -> "NotebookNode":
     InputError
         If it cannot be read as one.
     """
-    import_jsonschema()
     import nbformat
 
     try:

@@ -8,10 +8,8 @@ or another output as well takes the name away from it.
 from collections.abc import Sequence
 from typing import Any
 
-from kokoro_nb.backends.coreml.coreml_converters import own_converters
 from kokoro_nb.backends.coreml.interface import INTERFACE, feature_names, require_lossless
 from kokoro_nb.backends.coreml.naming import settle, settling_pipeline
-from kokoro_nb.backends.coreml.quick_conversion import quick_conversion
 from kokoro_nb.backends.exported import Exported, output_specs
 from kokoro_nb.backends.signature import TensorSpec, call_arguments, named_outputs
 from kokoro_nb.patch_registry import with_patches
@@ -47,16 +45,15 @@ def mil_program(exported: Exported, route: str, target: str) -> Any:
     require_lossless(exported.inputs, "input")
     require_lossless(output_specs(exported), "output")
     mb.name_count.clear()  # a conversion that failed leaves its numbers, and the next one's names would go on from them
-    with own_converters(), quick_conversion():
-        program = ct.convert(
-            _traced(exported) if route == "trace" else _numbered(exported),
-            source="pytorch",
-            convert_to="milinternal",
-            inputs=[_input_type(spec) for spec in exported.inputs],
-            minimum_deployment_target=getattr(ct.target, target),
-            compute_precision=ct.precision.FLOAT32,
-            pass_pipeline=ct.PassPipeline.EMPTY,
-        )
+    program = ct.convert(
+        _traced(exported) if route == "trace" else _numbered(exported),
+        source="pytorch",
+        convert_to="milinternal",
+        inputs=[_input_type(spec) for spec in exported.inputs],
+        minimum_deployment_target=getattr(ct.target, target),
+        compute_precision=ct.precision.FLOAT32,
+        pass_pipeline=ct.PassPipeline.EMPTY,
+    )
     _name_outputs(program, exported.outputs)
     return program
 
@@ -75,16 +72,15 @@ def model_of(program: Any, target: str, precision: Any) -> Any:
     """
     import coremltools as ct
 
-    with quick_conversion():
-        return ct.convert(
-            program,
-            source="milinternal",
-            convert_to="mlprogram",
-            minimum_deployment_target=getattr(ct.target, target),
-            compute_precision=precision,
-            pass_pipeline=settling_pipeline(),
-            skip_model_load=True,
-        )
+    return ct.convert(
+        program,
+        source="milinternal",
+        convert_to="mlprogram",
+        minimum_deployment_target=getattr(ct.target, target),
+        compute_precision=precision,
+        pass_pipeline=settling_pipeline(),
+        skip_model_load=True,
+    )
 
 
 def lowered_precision(program: Any, precision: Any) -> None:

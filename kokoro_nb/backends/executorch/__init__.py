@@ -11,9 +11,7 @@ from kokoro_nb.backends.base import Artifact, Failure, on_rung, quietly
 from kokoro_nb.backends.executorch.delegates import DELEGATES, Delegate, Name
 from kokoro_nb.backends.executorch.edge import edge_program, own_copy
 from kokoro_nb.backends.executorch.places import Place, places, room
-from kokoro_nb.backends.executorch.quick_lowering import quick_lowering
 from kokoro_nb.backends.executorch.tracing import traced, write_room
-from kokoro_nb.backends.export_memory import release_lowered
 from kokoro_nb.backends.exported import Exported, InterpretedProgram
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.time_spent import timed
@@ -114,8 +112,6 @@ class Executorch(FileBackend):
         """Return the partitioner with which `exported` is lowered."""
         return self.partitioner()
 
-    @release_lowered()
-    @quick_lowering()
     def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> dict[str, Place]:
         """Lower, plan the memory and write the ``.pte`` file."""
         with on_rung("lowered", seconds), quietly():

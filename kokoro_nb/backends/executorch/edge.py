@@ -4,15 +4,11 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from kokoro_nb.backends.executorch.quick_lowering import quick_lowering
-from kokoro_nb.backends.export_memory import release_lowered
 from kokoro_nb.backends.exported import Exported
 
 Look = Callable[[Any, Any], None]
 
 
-@release_lowered()
-@quick_lowering()
 def edge_program(exported: Exported, partitioner: Any | None, look: Look | None = None) -> Any:
     """Return the Edge program with nothing delegated.
 
@@ -37,8 +33,8 @@ def edge_program(exported: Exported, partitioner: Any | None, look: Look | None 
 
 
 def own_copy(exported: Exported) -> Any:
-    """Return a copy of the exported program, without writes in place: partitioners take constants out of it."""
-    return copy.deepcopy(exported.specification.program)
+    """Return a copy of the exported program: partitioners take constants out of it."""
+    return copy.deepcopy(exported.program)
 
 
 def _watching(partitioner: Any, look: Look | None) -> Any:

@@ -1,7 +1,7 @@
 """TVM, for this processor and for others."""
 
 from kokoro_nb.backends.tvm.cross import TvmCross
-from kokoro_nb.backends.tvm.several_sizes import write_sizes
+from kokoro_nb.backends.tvm.schedule.scheduled_tvm import TvmScheduled
 from kokoro_nb.backends.tvm.tvm_backend import Tvm
 
-__all__ = ["Tvm", "TvmCross", "write_sizes"]
+__all__ = ["Tvm", "TvmCross", "TvmScheduled"]

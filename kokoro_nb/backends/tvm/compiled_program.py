@@ -1,6 +1,6 @@
 """A compiled Relax module on TVM's virtual machine, and which call of the machine computes which operator."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,6 @@ from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.backends.taps import TapMap
-from kokoro_nb.errors import InputError
 from kokoro_nb.time_spent import timed
 from kokoro_nb.traces.operators import Taps
 from kokoro_nb.traces.trace import Keep, Trace
@@ -20,22 +19,9 @@ MAIN = "main"
 _OWN = "kokoro_nb_"
 
 
-def entry(specs: Sequence[TensorSpec], shapes: Sequence[tuple[int, ...]]) -> str:
-    """Return the name of the function for inputs of these shapes: ``main``, and the sizes of the open axes.
-
-    >>> entry([TensorSpec("x", (1, 5, 2), "float32", open=(1,))], [(1, 7, 2)])
-    'main_7'
-    """
-    sizes = [shape[axis] for spec, shape in zip(specs, shapes, strict=True) for axis in spec.open]
-    return "_".join([MAIN, *map(str, sizes)])
-
-
 @dataclass(frozen=True)
 class TvmProgram:
-    """A virtual machine that runs the function ``main``, with our own names of inputs and outputs.
-
-    Where axes of the inputs are open there is a function for each size: see `several_sizes.write_sizes`.
-    """
+    """A virtual machine that runs the function ``main``, with our own names of inputs and outputs."""
 
     name: str  # of the backend
     machine: Any  # tvm.relax.VirtualMachine
@@ -45,24 +31,12 @@ class TvmProgram:
 
     @timed("run")
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
-        """Run once: see `base.Program.run`.
-
-        Raises
-        ------
-        InputError
-            As there, and if there is no function for inputs of these sizes.
-        """
+        """Run once: see `base.Program.run`."""
         import tvm
 
-        arrays = checked(inputs, self.inputs).values()
-        name = entry(self.inputs, [array.shape for array in arrays])
-        try:
-            function = self.machine[name]
-        except AttributeError as error:
-            raise InputError(f"TVM's library has no function '{name}' for these sizes; give those it has.") from error
-        tensors = [tvm.runtime.tensor(array) for array in arrays]
+        tensors = [tvm.runtime.tensor(array) for array in checked(inputs, self.inputs).values()]
         with quietly():
-            results = function(*tensors)
+            results = self.machine[MAIN](*tensors)
         return {name: result.numpy() for name, result in zip(self.outputs, results, strict=True)}
 
     @timed("run")
@@ -109,16 +83,19 @@ class Calls:
         self._variables[node] = f"{_OWN}{len(self._variables)}"
         return builder.emit(value, self._variables[node])
 
-    def listing(self) -> Any:
-        """Return the pass that notes the calls; it changes nothing and runs after ``CallTIRRewrite``."""
+    def instrument(self) -> Any:
+        """Return the instrument of TVM's passes that notes the calls as soon as ``CallTIRRewrite`` has made them."""
         import tvm
 
-        @tvm.transform.module_pass(opt_level=0)
-        def note(module: Any, _context: Any) -> Any:
-            self._filled = _fillings(module["main"])
-            return module
+        calls = self
 
-        return note
+        @tvm.instrument.pass_instrument
+        class Listing:
+            def run_after_pass(self, module: Any, info: Any) -> None:
+                if info.name == "CallTIRRewrite" and MAIN in [one.name_hint for one in module.get_global_vars()]:
+                    calls._filled = _fillings(module[MAIN])
+
+        return Listing()
 
     def places(self, exported: Exported) -> dict[str, Place]:
         """Return where each operator's result is filled in."""

@@ -1,18 +1,10 @@
-"""What TVM compiles for: this processor, other processors, and graphics processors with a host beside them."""
+"""What TVM compiles for: other processors, and graphics processors with a host beside them."""
 
-import os
 from typing import Any
 
 ARM_LINUX = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mattr": ["+neon"]}
 ARM_MACOS = {"kind": "llvm", "mtriple": "arm64-apple-macos", "mcpu": "apple-m1"}
 GRAPHICS = {"metal": ARM_MACOS, "opencl": ARM_LINUX}  # each with the processor that drives it
-
-
-def this_processor() -> dict[str, Any]:
-    """Return the target of this processor, with the number of its cores: the generated code spreads its loops so."""
-    from tvm.target.codegen import llvm_get_system_cpu
-
-    return {"kind": "llvm", "mcpu": llvm_get_system_cpu(), "num-cores": os.cpu_count() or 1}
 
 
 def target(description: dict[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""TVM: `torch.export` to Relax, compiled for this processor into a shared library, run on the Relax virtual machine."""
+"""TVM: ``from_exported_program`` and ``tvm.compile``, linked into a shared library, run on the Relax virtual machine."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -9,39 +9,30 @@ from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import Artifact, Failure, import_failure, on_rung, quietly
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.taps import TapMap, read_taps
-from kokoro_nb.backends.tvm import targets, tvm_passes
 from kokoro_nb.backends.tvm.compiled_program import Calls, Place, TvmProgram
 from kokoro_nb.backends.tvm.importer import relax_module
-from kokoro_nb.backends.tvm.schedule import Decision, plan
-from kokoro_nb.backends.tvm.threads import use_threads_of_pytorch
 from kokoro_nb.time_spent import timed
+
+TARGET = "llvm"
 
 
 @dataclass(frozen=True)
 class Tvm(FileBackend):
-    """TVM on this processor.
+    """TVM on this processor, as its own entry points build it.
 
     Attributes
     ----------
     fused : bool
-        Join operators into one function; see `tvm_passes.passes`.
-    scheduled : bool
-        Reorder the loops by our own pass; TVM alone leaves them as they are written.
+        Compile with `tvm.relax.get_default_pipeline` of the target, which folds constants and joins operators into one
+        function. Without, with the default of `tvm.compile`, which joins nothing: each operator is one call on the
+        virtual machine, so that each can be traced.
 
     Notes
     -----
-    What TVM 0.27 does by itself, and our converters mend, is in `tvm_converters` and in its tests. Not mended:
-
-    - Instance norm, group norm and batch norm without running statistics compute the variance in one pass, as
-      E[x²] - E[x]² in float32, which loses all digits where the mean is large beside the deviation, and can be below 0:
-      then the channel is NaN. The patch ``two_pass_norm`` writes instance norm out. Layer norm takes two passes.
-    - ``x * 0`` and ``0 / x`` with a 0 that is written as a number are 0, whatever `x` is.
-    - Argmax, sorting, median and max pooling pass over NaN.
-    - A fused function that compares a value with itself, or with the opposite of such a comparison, does not see NaN.
+    What TVM 0.27 gets wrong is in `kokoro_nb.defects.cases.tvm_defects`, each with a program that shows it.
     """
 
     fused: bool = True
-    scheduled: bool = True
 
     file: ClassVar[str] = "model.so"
     form: ClassVar[str] = "Relax"
@@ -57,15 +48,14 @@ class Tvm(FileBackend):
         return None if get_cc() else "TVM links its library with a C compiler, and there is none; install gcc or clang."
 
     def options(self) -> dict[str, Any]:
-        """Return the processor and the kind of build."""
-        target = None if unavailable() else targets.this_processor()
-        return {"target": target, "fused": self.fused, "scheduled": self.scheduled}
+        """Return the target and the kind of build."""
+        return {"target": TARGET, "fused": self.fused}
 
     def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> dict[str, Place] | None:
         """Import, compile and link."""
         calls = None if self.fused else Calls()
         with on_rung("lowered", seconds), quietly():
-            built = self._compiled(exported, self.fused, self.scheduled, calls)
+            built = self.compiled(exported, calls)
         with on_rung("serialised", seconds), quietly():
             built.export_library(str(path))
         return calls.places(exported) if calls else None
@@ -74,7 +64,6 @@ class Tvm(FileBackend):
     def load(self, artifact: Artifact | Failure) -> TvmProgram:
         """Load the library into a virtual machine."""
         artifact, path = self.loadable(artifact)
-        use_threads_of_pytorch()
         with quietly():
             import tvm
 
@@ -88,28 +77,27 @@ class Tvm(FileBackend):
         with quietly():
             import tvm
 
-            machine = tvm.relax.VirtualMachine(self._compiled(exported, False, False, calls), tvm.cpu())
+            machine = tvm.relax.VirtualMachine(_compiled(exported, False, calls), tvm.cpu())
 
         def taps() -> TapMap:
             return TapMap(exported.specification.operators, calls.places(exported))
 
         return TvmProgram(self.name, machine, exported.inputs, exported.outputs, taps)
 
-    def plan(self, exported: Exported) -> tuple[Decision, ...]:
-        """Return what our pass does with each function of loops, by the work in it, largest first."""
-        with quietly():
-            target = targets.target(targets.this_processor())
-            before = [*tvm_passes.legalisation(), *(tvm_passes.fusion() if self.fused else [])]
-            with target:
-                return plan(tvm_passes.applied(before, relax_module(exported), target), target)
+    def compiled(self, exported: Exported, calls: Calls | None) -> Any:
+        """Return TVM's executable of a program; of a build without joined functions `calls` notes where results are."""
+        return _compiled(exported, self.fused, calls)
 
-    def _compiled(self, exported: Exported, fused: bool, scheduled: bool, calls: Calls | None) -> Any:
-        use_threads_of_pytorch()  # it computes what is constant
-        target = targets.target(targets.this_processor())
-        if calls is None:
-            return tvm_passes.compiled(relax_module(exported), target, fused, scheduled)
-        module = relax_module(exported, observer=calls.observe)
-        return tvm_passes.compiled(module, target, fused, scheduled, calls.listing())
+
+def _compiled(exported: Exported, fused: bool, calls: Calls | None) -> Any:
+    import tvm
+    from tvm import relax
+
+    target = tvm.target.Target(TARGET)
+    module = relax_module(exported.program, None if calls is None else calls.observe)
+    with tvm.transform.PassContext(instruments=[] if calls is None else [calls.instrument()]):
+        pipeline = relax.get_default_pipeline(target) if fused else "default"
+        return tvm.compile(module, target=target, relax_pipeline=pipeline)
 
 
 def unavailable() -> str | None:

@@ -8,10 +8,8 @@ recognise functions by their structure, never by a name.
 from typing import Any
 
 from kokoro_nb.backends.tvm.schedule.processor import Processor
-from kokoro_nb.backends.tvm.schedule.rules import Decision, described, scheduled_by
+from kokoro_nb.backends.tvm.schedule.rules import scheduled_by
 from kokoro_nb.backends.tvm.schedule.sites import call_sites, constants, prepared
-
-__all__ = ["Decision", "plan", "scheduled"]
 
 
 def scheduled(module: Any, target: Any) -> Any:
@@ -37,17 +35,3 @@ def scheduled(module: Any, target: Any) -> Any:
         if isinstance(function, tirx.PrimFunc):
             _, functions[name] = scheduled_by(function, machine, constants(sites.get(name.name_hint, [])))
     return prepared(ir.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos))
-
-
-def plan(module: Any, target: Any) -> tuple[Decision, ...]:
-    """Return what `scheduled` does with each function of `module`, by the work in it, largest first."""
-    from tvm import tirx
-
-    machine, sites = Processor.of(target), call_sites(module)
-    decisions = []
-    for name, function in module.functions_items():
-        if isinstance(function, tirx.PrimFunc):
-            calls = sites.get(name.name_hint, [])
-            rule, _ = scheduled_by(function, machine, constants(calls))
-            decisions.append(Decision(name.name_hint, *described(function), rule, len(calls)))
-    return tuple(sorted(decisions, key=lambda decision: -decision.calls * decision.flops))
