@@ -3,6 +3,8 @@
 import hashlib
 import json
 import os
+import shutil
+import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -12,6 +14,9 @@ from kokoro_nb.time_spent import seconds
 
 # Set before torch is loaded: on small tensors a second thread costs more than it brings, most of all on a busy machine.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Read when huggingface_hub is loaded: a hub cache of their own, and a hub where nobody listens.
+HUB = tempfile.TemporaryDirectory(prefix="hub-")
+os.environ |= {"HF_HUB_CACHE": HUB.name, "HF_ENDPOINT": "http://127.0.0.1:9"}
 TEXT = "Hello world."
 SPENT = pytest.StashKey[dict]()
 LONGEST = (  # by ``--seconds``: those of a minute and more
@@ -120,11 +125,10 @@ def seeded():
 
 
 @pytest.fixture
-def hub_cache(tmp_path, monkeypatch):
-    """Return an empty hub cache on a machine that reaches no hub, whether or not this one does."""
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")  # nobody listens there
-    return tmp_path / "hub"
+def hub_cache():
+    """Return the hub cache of the tests, empty."""
+    shutil.rmtree(HUB.name, ignore_errors=True)
+    return Path(HUB.name)
 
 
 @pytest.fixture(scope="session")

@@ -112,7 +112,7 @@ def test_what_stands_behind_the_valid_part_changes_nothing(seed, valid, more, fi
     layers = torch.nn.Sequential(torch.nn.InstanceNorm1d(3, affine=True), torch.nn.Conv1d(3, 4, 3, padding=1)).double()
     x = torch.randn(1, 3, valid, dtype=torch.float64)
     wide = torch.nn.functional.pad(x, (0, more), value=fill)
-    with torch.no_grad(), within(of_tokens(valid + more, torch.tensor([valid]))):
+    with torch.no_grad(), within(layers, of_tokens(valid + more, torch.tensor([valid]))):
         found = layers(wide)[..., :valid]
     with torch.no_grad():
         assert compare(layers(x).numpy(), found.numpy()).of_peak < 1e-10

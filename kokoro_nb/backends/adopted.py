@@ -15,6 +15,7 @@ import numpy as np
 
 from kokoro_nb.backends.artefacts import artefact_folder
 from kokoro_nb.backends.base import META, Artifact, Backend, quietly
+from kokoro_nb.backends.called_operators import user_results
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.file_facts import FileFact, file_facts
 from kokoro_nb.backends.matched_nodes import of_same_inputs
@@ -184,7 +185,7 @@ def _captured(exported: Exported, arrays: Mapping[str, np.ndarray]) -> dict[str,
 def _results(exported: Exported) -> list[str]:
     """Return, for each output, the operator whose result it is; an empty name for what is none's."""
     specification = exported.specification
-    (results,) = specification.program.graph.output_node().args
+    results = user_results(specification.program)
     return [specification.source_of(node) or "" for node in results]
 
 

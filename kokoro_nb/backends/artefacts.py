@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from kokoro_nb.backends.base import META, Artifact, Failure, Program, RungError, Runnable, loadable
 from kokoro_nb.backends.export_memory import give_back_memory
 from kokoro_nb.backends.exported import Exported, as_exported
+from kokoro_nb.backends.failed_operator import blamed_operator
 from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.backends.taps import TAPS, TapMap, write_taps
 from kokoro_nb.cache_keys import cache_key, package_versions
@@ -92,7 +93,7 @@ class FileBackend(ABC):
                         }
                         write_json(draft / META, {**about, **made})
                 except RungError as error:
-                    return error.failure(self.name).placed(exported.specification)
+                    return _placed(error.failure(self.name), exported)
             else:
                 seconds = dict(meta["seconds"])
         found = Artifact(self.name, place / self.file, exported.inputs, exported.outputs, seconds, meta is not None)
@@ -126,8 +127,16 @@ class FileBackend(ABC):
             "versions": package_versions(("torch", *self.packages)),
             "inputs": [asdict(spec) for spec in exported.inputs],
             "outputs": exported.outputs,
+            "supplied by kokoro_nb": exported.supplied,
         }
         return json_ready({**about, "key": cache_key(about, ("backends",))})
+
+
+def _placed(failure: Failure, exported: Exported) -> Failure:
+    """Return a failure with the operator that its error names, if it names one."""
+    blamed = blamed_operator(failure, exported.specification)
+    source = "" if blamed is None else exported.specification.source_line(blamed.name)
+    return failure if blamed is None else failure.placed(blamed.name, source)
 
 
 def artefact_folder(folder: str | Path | None) -> Path:

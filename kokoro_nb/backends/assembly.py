@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.signature import TensorSpec, dtype_name
+from kokoro_nb.backends.signature import TensorSpec, dtype_name, open_axes, sizes
 
 
 def needed_for(targets: Collection[Any], ends: Collection[Any]) -> set[Any]:
@@ -91,8 +91,9 @@ def _wrapped(
     specs = tuple(
         TensorSpec(
             named.get(spec.arg.name, spec.arg.name),
-            tuple(values[spec.arg.name].shape),
+            sizes(values[spec.arg.name].shape),
             dtype_name(values[spec.arg.name].dtype),
+            open_axes(values[spec.arg.name].shape),
         )
         for spec in own
     )
@@ -109,7 +110,7 @@ def _wrapped(
         graph=graph,
         graph_signature=ExportGraphSignature(inputs, results),
         state_dict={name: value for name, value in whole.state_dict.items() if name in targets},
-        range_constraints={},
+        range_constraints=whole.range_constraints,
         module_call_graph=[ModuleCallEntry("", call)],
         example_inputs=((), examples),
         constants={name: value for name, value in whole.constants.items() if name in targets},

@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from kokoro_nb.backends.failed_operator import blamed_operator, failed_line, failed_operator
+from kokoro_nb.backends.failed_operator import failed_line, failed_operator
 from kokoro_nb.backends.signature import Arrays, TensorSpec
 from kokoro_nb.errors import InputError
 from kokoro_nb.time_spent import Kind, timed
@@ -38,7 +38,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 @dataclass(frozen=True)
 class Failure:
-    """An export or a run that failed: the rung of the export ladder that it fell from, and the exact error.
+    """An export or a run that failed: on which rung of the export ladder, and the exact error.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Failure:
     source: str = ""
 
     def __str__(self) -> str:
-        words = f"{self.backend} fell from the rung '{self.rung}': {self.error}: {_first_line(self.message)}"
+        words = f"{self.backend} failed when {self.rung}: {self.error}: {_first_line(self.message)}"
         return f"{words} (from {_first_line(self.cause)})" if self.cause else words
 
     @property
@@ -80,12 +80,9 @@ class Failure:
         """The line of the model that it is about; empty where no message quotes one."""
         return failed_line(self.message, self.log)
 
-    def placed(self, specification: Any) -> "Failure":
-        """Return it with the operator of a program that it is about, and its line, as far as they are known."""
-        blamed = blamed_operator(self, specification)
-        return (
-            self if blamed is None else replace(self, place=blamed.name, source=specification.source_line(blamed.name))
-        )
+    def placed(self, operator: str, source: str) -> "Failure":
+        """Return it with the operator of the program that it is about, and its line."""
+        return replace(self, place=operator, source=source)
 
     def as_dict(self) -> dict[str, str]:
         """Return the row of a table."""

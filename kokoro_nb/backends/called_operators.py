@@ -26,6 +26,22 @@ def arguments_by_name(node: Any) -> dict[str, Any]:
     return {parameter.name: given.get(parameter.name, parameter.default_value) for parameter in parameters}
 
 
+def user_results(program: Any) -> tuple[Any, ...]:
+    """Return what an `ExportedProgram` gives its caller: nodes, without the new values of buffers and inputs."""
+    from torch.export.graph_signature import OutputKind
+
+    (results,) = program.graph.output_node().args
+    specs = program.graph_signature.output_specs
+    return tuple(one for one, spec in zip(results, specs, strict=True) if spec.kind == OutputKind.USER_OUTPUT)
+
+
+def written_state(program: Any) -> dict[str, str]:
+    """Return the buffers and inputs that an `ExportedProgram` without writes in place changes: name -> node."""
+    signature = program.graph_signature
+    written = {**signature.buffers_to_mutate, **signature.user_inputs_to_mutate}
+    return {name: node for node, name in written.items()}
+
+
 def is_element(node: Any) -> bool:
     """Return whether a node takes one of several results of an operator."""
     return getattr(node.target, "__name__", "") == "getitem"

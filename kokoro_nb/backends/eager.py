@@ -13,13 +13,16 @@ from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.backends.signature import (
     Arrays,
     TensorSpec,
+    as_array,
+    as_tensor,
+    as_tensors,
     call_arguments,
     checked,
     example_inputs,
     named_outputs,
     specs,
 )
-from kokoro_nb.backends.snapshot import require_stateless, snapshot, state
+from kokoro_nb.backends.snapshot import snapshot, state, wrote
 from kokoro_nb.backends.specification import default_dtype
 from kokoro_nb.errors import InputError
 from kokoro_nb.patch_registry import active_patches, with_patches
@@ -47,6 +50,8 @@ class EagerProgram:
         unless the module itself casts to float32.
     source : Exported or None
         The exported program of which `module` is a copy; None where the module was given itself.
+    keeps_state : bool
+        Whether the module writes to its buffers when it runs, so that a second call differs from the first.
     """
 
     module: Any
@@ -55,13 +60,14 @@ class EagerProgram:
     patches: tuple[str, ...]
     double: bool
     source: Exported | None = None
+    keeps_state: bool = False
 
     @timed("run")
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         """Run once: see `base.Program.run`. float64 arrays are taken as they are where it computes in float64."""
         import torch
 
-        tensors = {name: torch.tensor(array) for name, array in checked(inputs, self.inputs, self.double).items()}
+        tensors = as_tensors(checked(inputs, self.inputs, self.double), self.inputs)
         if self.double:
             tensors = {
                 name: tensor.double() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()
@@ -69,7 +75,7 @@ class EagerProgram:
         args, kwargs = call_arguments(self.module, tensors)
         with torch.no_grad(), with_patches(self.patches), default_dtype(self.double):
             outputs = named_outputs(self.module(*args, **kwargs), self.declared)
-        return {name: np.array(output.detach().cpu().numpy()) for name, output in outputs.items()}
+        return {name: as_array(name, output).copy() for name, output in outputs.items()}
 
     @timed("run")
     def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
@@ -80,7 +86,7 @@ class EagerProgram:
 
         def observe(name: str, result: Any) -> None:
             if recorder.wants(name):
-                recorder.add(name, result.numpy())
+                recorder.add(name, as_array(name, result))
 
         outputs = specification.run(arrays, observe, self.double)
         name = "eager-float64" if self.double else "eager"
@@ -91,7 +97,7 @@ class EagerProgram:
         if self.source is not None:
             return self.source
         # what the inputs hold is nothing to an export, their form is
-        anything = {spec.name: np.zeros(spec.shape, spec.dtype) for spec in self.inputs}
+        anything = {spec.name: as_tensor(np.zeros(spec.shape, spec.held), spec.dtype) for spec in self.inputs}
         with with_patches(self.patches):
             exported = export_program(self.module, anything)
         if isinstance(exported, Failure):
@@ -130,7 +136,7 @@ class Eager:
         else:
             patches = active_patches()
             arrays = example_inputs(module, inputs)
-            expected = specs(arrays)
+            expected = specs({name: inputs[name] for name in arrays})
         seconds: dict[str, float] = {}
         declared = getattr(module, "output_names", None)
         try:
@@ -140,10 +146,12 @@ class Eager:
                 outputs = program.run(arrays)
         except RungError as error:
             return error.failure(self.name)
-        require_stateless(before, state(program.module))
+        if wrote(before, state(program.module)):
+            program = replace(program, module=snapshot(module, self.double), keeps_state=True)
         return Artifact(self.name, None, expected, tuple(outputs), seconds, program=program)
 
     @timed("load")
     def load(self, artifact: Artifact | Failure) -> EagerProgram:
-        """Return the program that the export made."""
-        return loadable(artifact, self.name).program
+        """Return the program that the export made, in the state that it was in then."""
+        program: EagerProgram = loadable(artifact, self.name).program
+        return replace(program, module=snapshot(program.module)) if program.keeps_state else program

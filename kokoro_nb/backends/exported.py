@@ -9,15 +9,19 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.backends.base import Failure, RungError, on_rung, quietly
-from kokoro_nb.backends.called_operators import calling_module
+from kokoro_nb.backends.called_operators import calling_module, user_results
 from kokoro_nb.backends.signature import (
     Arrays,
     TensorSpec,
+    as_array,
+    as_tensors,
     call_arguments,
     checked,
     dtype_name,
     example_inputs,
     named_outputs,
+    open_axes,
+    sizes,
     specs,
 )
 from kokoro_nb.backends.snapshot import snapshot
@@ -51,6 +55,8 @@ class Exported:
         Of the program that this one was changed from, which names its operators; None for a program of its own.
     functional : torch.export.ExportedProgram or None
         The program without writes in place, where it is known already; None where `specification` is to make it.
+    supplied : tuple of str
+        What this package changed in the program for a runtime that lacks it, by name.
     """
 
     module: Any
@@ -61,6 +67,7 @@ class Exported:
     seconds: float
     named_by: Specification | None = None
     functional: Any = None
+    supplied: tuple[str, ...] = ()
 
     @cached_property
     def specification(self) -> Specification:
@@ -76,15 +83,18 @@ class Exported:
         return digest(content(self.program), *map(str, self.inputs), *self.outputs, modules)
 
 
-def export_program(module: Any, inputs: Arrays) -> Exported | Failure:
+def export_program(module: Any, inputs: Arrays, dynamic_shapes: Mapping[str, Any] | None = None) -> Exported | Failure:
     """Export `module` with `torch.export` for inputs of these shapes.
 
     Parameters
     ----------
-    module : torch.nn.Module
-        Any module. Exported in evaluation mode and without gradients, from a copy.
+    module : torch.nn.Module or torch.export.ExportedProgram
+        Any module; exported in evaluation mode and without gradients, from a copy. A program that is exported already
+        is taken as it is.
     inputs : mapping
         Name of a parameter of its forward -> example tensor.
+    dynamic_shapes : mapping, optional
+        Name of an input -> its axes of open size, as `torch.export.export` takes them.
 
     Returns
     -------
@@ -94,23 +104,47 @@ def export_program(module: Any, inputs: Arrays) -> Exported | Failure:
     Raises
     ------
     InputError
-        If the inputs do not fit the module, or the module keeps state between calls.
+        If the inputs do not fit the module.
     """
     import torch
 
+    if isinstance(module, torch.export.ExportedProgram):
+        return _given(module, inputs)
     arrays = example_inputs(module, inputs)
+    expected = specs({name: inputs[name] for name in arrays})
     seconds: dict[str, float] = {}
     try:
         with on_rung("patched"):
             twin = snapshot(module)
         with on_rung("exported", seconds), quietly(), torch.no_grad():
-            args, kwargs = call_arguments(twin, {name: torch.from_numpy(array) for name, array in arrays.items()})
-            program = torch.export.export(twin, args, kwargs, strict=False)
+            args, kwargs = call_arguments(twin, as_tensors(arrays, expected))
+            shapes = None if dynamic_shapes is None else {name: dynamic_shapes.get(name) for name in arrays}
+            program = torch.export.export(twin, args, kwargs, dynamic_shapes=shapes)
     except RungError as error:
         return error.failure("torch.export")
     outputs = named_outputs(_outputs(program), getattr(module, "output_names", None))
     patches, took = active_patches(), seconds["exported"]
-    return Exported(twin, program, specs(arrays), tuple(outputs), patches, took)
+    return Exported(twin, program, _opened(program, expected), tuple(outputs), patches, took)
+
+
+def _given(program: Any, inputs: Arrays) -> Exported:
+    """Return a program that somebody else exported, its inputs by the names of `inputs`, or of its own."""
+    nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    names = [name for name in program.graph_signature.user_inputs if isinstance(name, str)]
+    values = [nodes[name].meta["val"] for name in names]
+    expected = tuple(
+        TensorSpec(name, sizes(one.shape), dtype_name(one.dtype), open_axes(one.shape))
+        for name, one in zip(names, values, strict=True)
+    )
+    checked(inputs, expected)
+    return Exported(program.module(), program, expected, tuple(named_outputs(_outputs(program))), (), 0.0)
+
+
+def _opened(program: Any, expected: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
+    """Return the inputs with their open axes, as the exported program has them."""
+    nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    values = [nodes[name].meta["val"] for name in program.graph_signature.user_inputs if isinstance(name, str)]
+    return tuple(replace(spec, open=open_axes(one.shape)) for spec, one in zip(expected, values, strict=True))
 
 
 @dataclass(frozen=True)
@@ -127,18 +161,20 @@ class InterpretedProgram:
         import torch
         from torch.utils._pytree import tree_leaves, tree_unflatten
 
-        tensors = [torch.tensor(array) for array in checked(inputs, self.inputs).values()]
+        tensors = list(as_tensors(checked(inputs, self.inputs), self.inputs).values())
         args, kwargs = tree_unflatten(tensors, self.program.call_spec.in_spec)
         with torch.no_grad():
             leaves = tree_leaves(self._module(*args, **kwargs))
-        return {name: np.array(leaf.numpy()) for name, leaf in zip(self.outputs, leaves, strict=True)}
+        return {name: as_array(name, leaf).copy() for name, leaf in zip(self.outputs, leaves, strict=True)}
 
     @cached_property
     def _module(self) -> Any:
         return self.program.module()
 
 
-def as_exported(module: Any, inputs: Arrays, backend: str) -> Exported | Failure:
+def as_exported(
+    module: Any, inputs: Arrays, backend: str, dynamic_shapes: Mapping[str, Any] | None = None
+) -> Exported | Failure:
     """Return `module` exported: as it is if it is an `Exported` already, for which `inputs` are checked.
 
     A `Failure` comes back under the name of `backend`.
@@ -146,7 +182,7 @@ def as_exported(module: Any, inputs: Arrays, backend: str) -> Exported | Failure
     if isinstance(module, Exported):
         checked(inputs, module.inputs)
         return module
-    result = module if isinstance(module, Failure) else export_program(module, inputs)
+    result = module if isinstance(module, Failure) else export_program(module, inputs, dynamic_shapes)
     return replace(result, backend=backend) if isinstance(result, Failure) else result
 
 
@@ -171,7 +207,7 @@ def _graph_lines(graph_module: Any) -> Iterator[str]:
     for path, part in graph_module.named_modules():
         for node in getattr(part, "graph", _NoGraph).nodes:
             value = node.meta.get("val")
-            kind = (str(value.dtype), tuple(value.shape), value.stride()) if hasattr(value, "stride") else value
+            kind = (str(value.dtype), tuple(value.shape), value.stride()) if hasattr(value, "stride") else str(value)
             yield f"{path} {node.op} {node.name} {_target(node.target)} {node.args!r} {node.kwargs!r} {kind}"
 
 
@@ -207,16 +243,14 @@ def _outputs(program: Any) -> Any:
     """Return what the forward returned, with a stand-in for each tensor."""
     from torch.utils._pytree import tree_unflatten
 
-    (results,) = program.graph.output_node().args
-    leaves = [getattr(result, "meta", {}).get("val", result) for result in results]
+    leaves = [getattr(result, "meta", {}).get("val", result) for result in user_results(program)]
     return tree_unflatten(leaves, program.call_spec.out_spec)
 
 
 def output_specs(exported: Exported) -> tuple[TensorSpec, ...]:
     """Return name, shape and dtype of each output, from the graph of the exported program."""
-    (results,) = exported.program.graph.output_node().args
-    values = [result.meta["val"] for result in results]
+    values = [result.meta["val"] for result in user_results(exported.program)]
     return tuple(
-        TensorSpec(name, tuple(value.shape), dtype_name(value.dtype))
+        TensorSpec(name, sizes(value.shape), dtype_name(value.dtype), open_axes(value.shape))
         for name, value in zip(exported.outputs, values, strict=True)
     )

@@ -15,7 +15,7 @@ from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import Artifact, Failure, on_rung, quietly
 from kokoro_nb.backends.called_operators import require_own
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
+from kokoro_nb.backends.signature import Arrays, TensorSpec, as_array, as_tensors, checked
 from kokoro_nb.backends.taps import UntracedProgram
 from kokoro_nb.storage import cache_dir
 from kokoro_nb.time_spent import timed
@@ -34,12 +34,10 @@ class AotInductorProgram(UntracedProgram):
     @timed("run")
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         """Run once: see `base.Program.run`."""
-        import torch
-
-        tensors = [torch.tensor(array) for array in checked(inputs, self.inputs).values()]
+        tensors = list(as_tensors(checked(inputs, self.inputs), self.inputs).values())
         with quietly():
             results = self.model.loader.run(tensors)
-        return {name: np.array(result.numpy()) for name, result in zip(self.outputs, results, strict=True)}
+        return {name: as_array(name, result).copy() for name, result in zip(self.outputs, results, strict=True)}
 
 
 @dataclass(frozen=True)
@@ -59,9 +57,10 @@ class AotInductor(FileBackend):
     The package holds a shared library for the processor and the number of threads that it was compiled for. Both are
     part of the artefact's key; torch checks neither when it loads a package on another machine.
 
-    Inductor writes zeros for every product with the integer 0, so that NaN and infinity end there, and ``x % 1`` as ``x - floor(x / 1)`` where it vectorises: PyTorch's -0 becomes +0. Its ``gelu(inf)`` is
-    inf, where PyTorch's own is NaN on some processors. Of 24 elementwise operators and reductions nothing else came out
-    otherwise on NaN, infinities, zeros of either sign and numbers near either end of float32.
+    Inductor writes zeros for every product with the integer 0, so that NaN and infinity end there, and ``x % 1`` as
+    ``x - floor(x / 1)`` where it vectorises: PyTorch's -0 becomes +0. Its ``gelu(inf)`` is inf, where PyTorch's own is
+    NaN on some processors. Of 24 elementwise operators and reductions nothing else came out otherwise on NaN,
+    infinities, zeros of either sign and numbers near either end of float32.
     """
 
     wrapper_level: str = "O0"

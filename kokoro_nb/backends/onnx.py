@@ -11,7 +11,7 @@ import numpy as np
 
 from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import Artifact, Failure, import_failure, on_rung, quietly
-from kokoro_nb.backends.called_operators import is_element
+from kokoro_nb.backends.called_operators import is_element, user_results
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.onnx_reference import OnnxGraph, evaluated
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
@@ -187,7 +187,7 @@ def _elements(program: Any, known: Specification) -> dict[str, str]:
     Such a node may be written as several of one result each, as unbind and a stack of LSTMs are, all with one note.
     """
     graph = program.exported_program.graph
-    (results,) = graph.output_node().args
+    results = user_results(program.exported_program)
     names = {value.name: value.name for node in program.model.graph for value in node.outputs}
     names |= {result.name: value.name for result, value in zip(results, program.model.graph.outputs, strict=True)}
     elements = [node for node in graph.nodes if is_element(node) and node.name in names]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.backends.assembly import assembled, needed_for
+from kokoro_nb.backends.called_operators import user_results
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.errors import InputError
@@ -110,7 +111,7 @@ def with_outputs(exported: Exported, names: Collection[str]) -> Exported:
     """
     nodes = known_nodes(exported, names)
     graph = exported.specification.program.graph
-    (own,) = graph.output_node().args
+    own = user_results(exported.specification.program)
     added = {name: nodes[name] for name in dict.fromkeys(names) if nodes[name] not in own}
     taken = sorted(set(added) & set(exported.outputs))
     if taken:
@@ -122,8 +123,7 @@ def with_outputs(exported: Exported, names: Collection[str]) -> Exported:
 
 def output_of(exported: Exported) -> dict[str, str]:
     """Return the operators whose results are outputs of the program: name of the operator -> name of the output."""
-    graph = exported.specification.program.graph
-    (own,) = graph.output_node().args
+    own = user_results(exported.specification.program)
     names: dict[Any, str] = {}
     for name, node in zip(exported.outputs, own, strict=True):
         names.setdefault(node, name)

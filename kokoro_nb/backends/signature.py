@@ -1,7 +1,7 @@
 """What goes into a program and what comes out of it: names, shapes, dtypes, and the sentences when they do not fit."""
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from kokoro_nb.errors import InputError
 
+BFLOAT16 = "bfloat16"
 Arrays = Mapping[str, Any]  # name -> torch.Tensor or numpy.ndarray
 
 
@@ -28,6 +29,11 @@ class TensorSpec:
         sizes = ["any" if axis in self.open else str(size) for axis, size in enumerate(self.shape)]
         return f"{self.name}: {self.dtype}[{', '.join(sizes)}]"
 
+    @property
+    def held(self) -> str:
+        """Dtype of the arrays that hold it: NumPy has no bfloat16, whose numbers float32 holds."""
+        return "float32" if self.dtype == BFLOAT16 else self.dtype
+
     def takes(self, shape: tuple[int, ...]) -> bool:
         """Return whether an array of this shape fits.
 
@@ -37,6 +43,16 @@ class TensorSpec:
         return len(shape) == len(self.shape) and all(
             axis in self.open or size == own for axis, (size, own) in enumerate(zip(shape, self.shape, strict=True))
         )
+
+
+def sizes(shape: Any) -> tuple[int, ...]:
+    """Return the shape of a stand-in of PyTorch's as numbers: of an open axis the size of the example."""
+    return tuple(size if isinstance(size, int) else int(size.node.hint) for size in shape)
+
+
+def open_axes(shape: Any) -> tuple[int, ...]:
+    """Return the axes of a stand-in of PyTorch's that have no fixed size."""
+    return tuple(axis for axis, size in enumerate(shape) if not isinstance(size, int))
 
 
 def dtype_name(dtype: Any) -> str:
@@ -49,8 +65,28 @@ def dtype_name(dtype: Any) -> str:
     return str(dtype).removeprefix("torch.")
 
 
+def numpy_dtype(name: Any) -> np.dtype:
+    """Return the dtype of that name, bfloat16 included, which is a dtype of NumPy's once `ml_dtypes` is imported."""
+    import ml_dtypes  # noqa: F401  # comes with onnx
+
+    return np.dtype(name)
+
+
+def epsilon(dtype: Any) -> float:
+    """Return the distance from 1 to the next number of a float dtype, bfloat16 included.
+
+    >>> epsilon("bfloat16")
+    0.0078125
+    """
+    import ml_dtypes
+
+    return float(ml_dtypes.finfo(numpy_dtype(dtype)).eps)
+
+
 def as_array(name: str, value: Any) -> np.ndarray:
     """Return `value`, a torch tensor or a NumPy array, as a C-contiguous array of the same shape and dtype.
+
+    bfloat16, which NumPy does not have, becomes float32, which holds all of its numbers.
 
     Raises
     ------
@@ -59,7 +95,8 @@ def as_array(name: str, value: Any) -> np.ndarray:
     """
     if hasattr(value, "detach"):
         try:
-            value = value.detach().cpu().numpy()
+            value = value.detach().cpu()
+            value = (value.float() if dtype_name(value.dtype) == BFLOAT16 else value).numpy()
         except TypeError as error:
             raise InputError(
                 f"Input '{name}' is {value.dtype}, which NumPy does not have; convert it first."
@@ -101,20 +138,36 @@ def example_inputs(module: Any, inputs: Arrays) -> dict[str, np.ndarray]:
 
 
 def call_arguments(module: Any, tensors: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments for the forward of `module`, positional and by name: by name, unless it takes ``*args``."""
+    """Return the arguments for the forward of `module`: positional as far as they can be, the others by name."""
     parameters = inspect.signature(module.forward).parameters.values()
     if any(p.kind == p.VAR_POSITIONAL for p in parameters):
         return tuple(tensors.values()), {}
-    return (), dict(tensors)
+    names = [p.name for p in parameters if p.kind == p.POSITIONAL_OR_KEYWORD]
+    count = next((place for place, name in enumerate(names) if name not in tensors), len(names))
+    positional = tuple(tensors[name] for name in names[:count])
+    return positional, {name: value for name, value in tensors.items() if name not in names[:count]}
 
 
-def specs(arrays: Mapping[str, np.ndarray]) -> tuple[TensorSpec, ...]:
-    """Return the specification of each array, in order.
+def specs(inputs: Arrays) -> tuple[TensorSpec, ...]:
+    """Return the specification of each array or tensor, in order.
 
     >>> [str(spec) for spec in specs({"ids": np.zeros((1, 5), "int64")})]
     ['ids: int64[1, 5]']
     """
-    return tuple(TensorSpec(name, array.shape, str(array.dtype)) for name, array in arrays.items())
+    return tuple(TensorSpec(name, tuple(one.shape), dtype_name(one.dtype)) for name, one in inputs.items())
+
+
+def as_tensor(array: np.ndarray, dtype: str) -> Any:
+    """Return a tensor of its own with the numbers of an array, in the dtype that a `TensorSpec` names."""
+    import torch
+
+    tensor = torch.tensor(array)
+    return tensor.to(torch.bfloat16) if dtype == BFLOAT16 else tensor
+
+
+def as_tensors(arrays: Mapping[str, np.ndarray], expected: Sequence[TensorSpec]) -> dict[str, Any]:
+    """Return what `checked` returned as tensors, each in the dtype of its specification."""
+    return {spec.name: as_tensor(arrays[spec.name], spec.dtype) for spec in expected}
 
 
 def checked(inputs: Arrays, expected: Sequence[TensorSpec], double: bool = False) -> dict[str, np.ndarray]:
@@ -144,8 +197,8 @@ def checked(inputs: Arrays, expected: Sequence[TensorSpec], double: bool = False
                 f"Input '{spec.name}' has shape {array.shape}, but the program was exported for {spec.shape}; "
                 "export it again for this shape."
             )
-        widened = double and array.dtype == np.float64 and np.dtype(spec.dtype).kind == "f"
-        if str(array.dtype) != spec.dtype and not widened:
+        widened = double and array.dtype == np.float64 and np.dtype(spec.held).kind == "f"
+        if str(array.dtype) != spec.held and not widened:
             raise InputError(
                 f"Input '{spec.name}' is {array.dtype}, but the program was exported for {spec.dtype}; convert it."
             )
@@ -158,42 +211,51 @@ def named_outputs(value: Any, declared: Sequence[str] | None = None) -> dict[str
 
     Parameters
     ----------
-    value : tensor, or tuple, list or dict of tensors
+    value : tensor, or tuple, list or dict of tensors, nested or not
         What its forward returned.
     declared : sequence of str, optional
-        The module's own `output_names`. Without it: ``output``; ``output_0``, ``output_1`` ...; or the dict's keys.
+        The module's own `output_names`. Without it: ``output``; ``output_0``, ``output_1`` ...; or the dict's keys; of
+        what is nested, with the place within: ``output_1_0``.
 
     Raises
     ------
     InputError
-        If it is none of these, or if the declared names are repeated or of another number.
+        If it holds anything else, or if the declared names are repeated or of another number.
 
     Examples
     --------
-    >>> list(named_outputs((np.zeros(1), np.zeros(2)), ["audio", "phase"]))
-    ['audio', 'phase']
+    >>> list(named_outputs((np.zeros(1), (np.zeros(2), np.zeros(3)))))
+    ['output_0', 'output_1_0', 'output_1_1']
     """
-    if isinstance(value, Mapping):
-        names, leaves = [str(key) for key in value], list(value.values())
-    elif isinstance(value, tuple | list):
-        names, leaves = [f"output_{i}" for i in range(len(value))], list(value)
-    else:
-        names, leaves = ["output"], [value]
+    found = dict(_leaves(value, "" if isinstance(value, Mapping) else "output"))
     if declared is not None:
-        if isinstance(declared, str) or len(declared) != len(leaves) or len(set(declared)) != len(leaves):
+        if isinstance(declared, str) or len(declared) != len(found) or len(set(declared)) != len(found):
             raise InputError(
-                f"The module's output_names are {declared!r} but it returns {len(leaves)} output(s); "
+                f"The module's output_names are {declared!r} but it returns {len(found)} output(s); "
                 "give one name, each different, per output."
             )
-        names = list(declared)
-    for name, leaf in zip(names, leaves, strict=True):
+        found = dict(zip(declared, found.values(), strict=True))
+    for name, leaf in found.items():
         if not hasattr(leaf, "dtype") or not hasattr(leaf, "shape"):
             raise InputError(
-                f"The module's output '{name}' is {_kind(leaf)}; return a tensor, or a flat tuple or dict of tensors."
+                f"The module's output '{name}' is {_kind(leaf)}; return a tensor, or a tuple or dict of tensors."
             )
-    if not leaves:
+    if not found:
         raise InputError("The module returns nothing; return at least one tensor.")
-    return dict(zip(names, leaves, strict=True))
+    return found
+
+
+def _leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Yield what is in nested tuples, lists and dicts, in PyTorch's order, each with its name."""
+    if isinstance(value, Mapping):
+        parts = value.items()
+    elif isinstance(value, tuple | list):
+        parts = enumerate(value)
+    else:
+        yield name, value
+        return
+    for key, part in parts:
+        yield from _leaves(part, f"{name}_{key}" if name else str(key))
 
 
 def _kind(value: Any) -> str:

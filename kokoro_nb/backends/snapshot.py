@@ -4,11 +4,9 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kokoro_nb.errors import InputError
-
 
 def snapshot(module: Any, double: bool = False) -> Any:
-    """Return a deep copy of `module` in evaluation mode whose tensors need no gradient; `module` is left as it is.
+    """Return a deep copy of `module` in evaluation mode; `module` is left as it is.
 
     Parameters
     ----------
@@ -21,7 +19,7 @@ def snapshot(module: Any, double: bool = False) -> Any:
 
     computed = (t for part in module.modules() for t in _plain_tensors(vars(part)) if not t.is_leaf)
     twin = copy.deepcopy(module, {id(tensor): tensor.detach().clone() for tensor in computed})
-    twin.eval().requires_grad_(False)
+    twin.eval()
     if double:
         twin.double()
         for part in twin.modules():
@@ -40,26 +38,11 @@ def state(module: Any) -> State:
     return {name: (tensor, tensor._version) for name, tensor in tensors.items()}
 
 
-def require_stateless(before: State, after: State) -> None:
-    """Refuse a module that wrote to a parameter or buffer while it ran.
-
-    Runtimes disagree about such state: one keeps it, one forgets it, one starts it from zero.
-
-    Raises
-    ------
-    InputError
-        If a tensor of `after` is not the one of `before`, or was written since.
-    """
-    for name, (tensor, version) in after.items():
-        if name not in before or before[name][0] is not tensor or before[name][1] != version:
-            raise keeps_state(name)
-
-
-def keeps_state(name: str) -> InputError:
-    """Return the error about a module that writes to `name`."""
-    return InputError(
-        f"The module writes to '{name}' when it runs, so a second call would differ from the first; "
-        "make that state an input and return its new value."
+def wrote(before: State, after: State) -> bool:
+    """Return whether a tensor of `after` is not the one of `before`, or was written since: the module keeps state."""
+    return any(
+        name not in before or before[name][0] is not tensor or before[name][1] != version
+        for name, (tensor, version) in after.items()
     )
 
 

@@ -13,8 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.backends.called_operators import calling_line, calling_module, is_element, origin
-from kokoro_nb.backends.signature import dtype_name
+from kokoro_nb.backends.called_operators import (
+    calling_line,
+    calling_module,
+    is_element,
+    origin,
+    user_results,
+    written_state,
+)
+from kokoro_nb.backends.signature import as_array, as_tensor, dtype_name, sizes
 from kokoro_nb.errors import InputError
 from kokoro_nb.time_spent import timed
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
@@ -50,6 +57,18 @@ class Specification:
             return self.named_by.operators
         return tuple(self._operator(node) for node in self._nodes.values())
 
+    @cached_property
+    def output_dtypes(self) -> dict[str, str]:
+        """Name of each output -> its dtype."""
+        nodes = zip(self.outputs, user_results(self.program), strict=True)
+        return {name: dtype_name(node.meta["val"].dtype) for name, node in nodes}
+
+    @cached_property
+    def state(self) -> dict[str, str | None]:
+        """Name of each buffer or input that the program writes to -> the operator that computes its new value."""
+        nodes = {node.name: node for node in self.program.graph.nodes}
+        return {name: self.source_of(nodes[node]) for name, node in written_state(self.program).items()}
+
     def source_of(self, node: Any) -> str | None:
         """Return the name of the operator that a node of a program made from the exported one was made of, or None."""
         if self.named_by is not None:
@@ -57,6 +76,8 @@ class Specification:
         if node in self._names:
             return self._names[node]
         place, several = _source(node)
+        if several is not None and self._counts.get(place, 0) != len(node.args[0].meta["val"]):
+            several = None  # what an operator of several results was taken apart into may have several of its own
         return self._sources.get((place, several)) or self._sources.get((place, None))
 
     def sources_of(self, node: Any, count: int, holders: Mapping[str, Any] | None = None) -> list[str | None]:
@@ -131,8 +152,8 @@ class Specification:
                         values[node] = result if instead is None else instead
                 for used in dead.get(node, ()):
                     del values[used]
-            (results,) = graph.output_node().args
-            return {name: np.array(values[node].numpy()) for name, node in zip(self.outputs, results, strict=True)}
+            results = zip(self.outputs, user_results(self.program), strict=True)
+            return {name: as_array(name, values[node]) for name, node in results}
 
     @timed("float64")
     def recompute(
@@ -239,6 +260,12 @@ class Specification:
         return {_source(node): name for name, node in self._nodes.items()}
 
     @cached_property
+    def _counts(self) -> dict[str, int]:
+        """What an operator of several results was made of -> how many it has."""
+        several = (node.args[0] for node in self._nodes.values() if is_element(node))
+        return {origin(node): len(node.meta["val"]) for node in several}
+
+    @cached_property
     def _constants(self) -> dict[Any, str]:
         """Placeholder node -> name of the parameter, buffer or constant that it stands for."""
         signature = self.program.graph_signature
@@ -271,7 +298,9 @@ class Specification:
         if node in self._constants:
             return _widened(self._stored(self._constants[node]), double)
         value = inputs[self._inputs[node]]
-        return _widened(value if isinstance(value, torch.Tensor) else torch.tensor(value), double)
+        if not isinstance(value, torch.Tensor):
+            value = as_tensor(value, dtype_name(node.meta["val"].dtype))
+        return _widened(value, double)
 
     def _stored(self, name: str) -> Any:
         stored = self.program.state_dict.get(name)
@@ -305,7 +334,7 @@ def _source(node: Any) -> Source:
 def _kind(node: Any) -> tuple[tuple[int, ...], str] | None:
     """Return shape and dtype of a node's one tensor; None if it has another kind of result."""
     value = node.meta.get("val")
-    return (tuple(value.shape), dtype_name(value.dtype)) if hasattr(value, "stride") else None
+    return (sizes(value.shape), dtype_name(value.dtype)) if hasattr(value, "stride") else None
 
 
 def _is_plain(value: Any) -> bool:

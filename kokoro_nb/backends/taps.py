@@ -42,6 +42,14 @@ class TapMap:
         return {one.name: self.places[one.name] for one in chosen(self.operators, taps) if one.name in self.places}
 
 
+def laid(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Return a captured array in the shape of its operator: a runtime shows a view as the memory that it is of.
+
+    One of another number of elements stays as it is: the runtime computed something of another shape.
+    """
+    return value.reshape(shape) if value.size == np.prod(shape, dtype=int) else value
+
+
 def write_taps(path: Path, taps: TapMap) -> None:
     """Write ``taps.json``."""
     rows = [list(asdict(operator).values()) for operator in taps.operators]

@@ -33,7 +33,7 @@ from kokoro_nb.delivery.export import TOKENS
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.kokoro import Kokoro, load_model
 
-TRACED = ("eager", "onnxruntime", "coreml-reference")  # backends that show their operators
+TRACED = ("eager", "onnxruntime", "coreml-reference-float32")  # backends that show their operators
 QUICK = ("onnxruntime",)  # to compile
 SHOWN = 10  # layers
 INSPECTED = 64  # tokens

@@ -14,7 +14,7 @@ from kokoro_nb.backends.base import absence
 from kokoro_nb.benchmarks.interleaved import LIMIT, TimedProgram, in_turn, ratio, spread
 from kokoro_nb.benchmarks.memory import of_speaking
 from kokoro_nb.benchmarks.subjects import BASE, ROUNDS, TEXT, eager_speaker, made_of
-from kokoro_nb.delivery.any_length import BOUNDED, HOST, SIZED, takes_any_length
+from kokoro_nb.delivery.any_length import BOUNDED, HOST, takes_any_length
 from kokoro_nb.delivery.export import SECONDS, TOKENS, Delivery, delivered
 from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.errors import InputError
@@ -85,8 +85,7 @@ def measure(
     """
     requests = {name: Delivery(name, HOST, tokens=tokens, seconds=(room,)) for name in backends}
     for name in [name for name in backends if takes_any_length(name, HOST)]:
-        most = room if name == SIZED else max(room, *SECONDS)  # up to which each size takes time to make
-        request = Delivery(name, HOST, any_length=True, seconds=(most,))
+        request = Delivery(name, HOST, any_length=True, seconds=(max(room, *SECONDS),))
         requests[name + ANY_LENGTH] = request
         if name == BOUNDED:
             requests[name + ANY_LENGTH + FAST] = replace(request, fast=True)

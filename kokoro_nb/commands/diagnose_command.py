@@ -45,6 +45,17 @@ def add(commands: Any) -> None:
         help="on while it is exported: names, all or none (default: all for Kokoro, none for a module of your own)",
     )
     diagnose.add_argument("--inputs", type=Path, metavar="NPZ", help="in place of the inputs that TARGET returns")
+    diagnose.add_argument(
+        "--supply", nargs="+", default=[], metavar="NAME", help="put other forms in the place of what the runtime lacks"
+    )
+    diagnose.add_argument(
+        "--dynamic",
+        nargs="+",
+        default=[],
+        metavar="NAME:AXIS[:MOST]",
+        help="axes of open size, of a module of your own",
+    )
+    diagnose.add_argument("--at", type=Path, metavar="NPZ", help="inputs of another length, diagnosed as well")
     diagnose.add_argument("--artefact", type=Path, metavar="FILE", help="an .onnx file of the module to look into")
     diagnose.add_argument(
         "--precision", default="float32", metavar="P", help="of the reference: float32 or float64 (default: float32)"
@@ -69,24 +80,27 @@ def _diagnose(arguments: argparse.Namespace) -> int:
     from kokoro_nb.locate import diagnose
     from kokoro_nb.models.patches import EXPORT_PATCHES
     from kokoro_nb.reporting.needs import DIAGNOSIS, require_memory
-    from kokoro_nb.studies.diagnosed_program import kokoro_decoder, own_module
+    from kokoro_nb.studies.diagnosed_program import kokoro_decoder, own_module, read_inputs
 
     given = arguments
     running(backend(given.backend))  # before anything takes time
-    for path in (given.inputs, given.artefact):
+    for path in (given.inputs, given.artefact, given.at):
         if path is not None and not path.exists():
             raise InputError(f"There is no file {path}; check the path.")
     if given.target:
         patches = _patches(given.patches, (), EXPORT_PATCHES)
-        target = own_module(given.target, given.fault, patches, given.inputs)
-    elif given.inputs:
-        raise InputError("Kokoro's decoder takes its inputs from --text; give --inputs with a module of your own.")
+        target = own_module(given.target, given.fault, patches, given.inputs, given.dynamic)
+    elif given.inputs or given.dynamic or given.at:
+        raise InputError(
+            "Kokoro's decoder takes its inputs from --text; give --inputs, --dynamic and --at with a module of your own."
+        )
     else:
         require_memory("a diagnosis", given.weights, DIAGNOSIS)
         patches = _patches(given.patches, EXPORT_PATCHES, EXPORT_PATCHES)
         target = kokoro_decoder(given.weights, given.seed, given.text, given.frames, given.fault, patches)
     known = target.reference or (target.healthy if given.fault else None)
     about: Any = {"method": given.method, "precision": given.precision, "artefact": given.artefact}
+    about |= {"supply": given.supply, "at": None if given.at is None else read_inputs(given.at)}
     found = diagnose(target.candidate, target.inputs, given.backend, known, remedies=not given.no_remedies, **about)
     if given.html:
         found.save_html(given.html)

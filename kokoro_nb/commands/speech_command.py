@@ -55,8 +55,7 @@ def add(commands: Any) -> None:
             "--any-length",
             action="store_true",
             help="in place of --tokens and buckets: on onnxruntime, and the decoder on executorch-xnnpack up to the "
-            "longest of --seconds; theirs without --tokens and --seconds. On tvm a decoder in many sizes, which takes "
-            "minutes to make",
+            "longest of --seconds; theirs without --tokens and --seconds",
         )
     transcribe = commands.add_parser("transcribe", help="write down what Whisper hears in a WAV file")
     transcribe.add_argument("file", type=Path, help="one channel")
@@ -86,13 +85,13 @@ def _delivery(arguments: argparse.Namespace) -> "tuple[Kokoro, Delivery]":
 
 def _any_length(arguments: argparse.Namespace) -> bool:
     """Return whether it is requested, or nothing is said of sizes and each program takes any."""
-    from kokoro_nb.delivery.any_length import SIZED, takes_any_length
+    from kokoro_nb.delivery.any_length import takes_any_length
 
     if arguments.any_length and arguments.tokens is not None:
         raise InputError("With --any-length a text has as many tokens as the model takes; leave out --tokens.")
     sizes_given = arguments.tokens is not None or arguments.seconds is not None
     any_taken = takes_any_length(arguments.backend, arguments.host or arguments.backend)
-    return arguments.any_length or (any_taken and not sizes_given and arguments.backend != SIZED)
+    return arguments.any_length or (any_taken and not sizes_given)
 
 
 def _deliver(arguments: argparse.Namespace) -> int:

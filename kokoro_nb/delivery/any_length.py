@@ -1,8 +1,7 @@
-"""The two stages as programs that take a text and frames of any length: little or nothing is computed in vain.
+"""The two stages as programs that take a text and frames of any length: nothing is computed in vain.
 
-For ONNX Runtime, and the decoder for XNNPACK, which plans its memory for the longest. TVM compiles for one length: its
-decoder is a library with a function for each of many. ExecuTorch unrolls an LSTM for one length, and Core ML has none
-of open length.
+For ONNX Runtime, and the decoder for XNNPACK, which plans its memory for the longest. TVM compiles for one length,
+ExecuTorch unrolls an LSTM for one, and Core ML has none of open length.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,14 +10,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
 from kokoro_nb.backends.base import Failure, RungError, on_rung, quietly
 from kokoro_nb.backends.executorch.delegates import DELEGATES
-from kokoro_nb.backends.export_memory import give_back_memory
-from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.backends.signature import TensorSpec, as_array, named_outputs
-from kokoro_nb.backends.tvm import write_sizes
 from kokoro_nb.delivery.contract import Part
 from kokoro_nb.delivery.open_onnx import write_open_onnx
 from kokoro_nb.delivery.open_pte import lowered_program, open_program
@@ -30,11 +25,9 @@ from kokoro_nb.models.static_buffers import part_of, widened
 
 HOST = "onnxruntime"  # takes any length in every program
 BOUNDED = "executorch-xnnpack"  # in the decoder, up to a length
-SIZED = "tvm"  # in the decoder, in sizes so close that little is computed in vain
-FILES = {HOST: "onnx", BOUNDED: "pte", SIZED: "so"}
+FILES = {HOST: "onnx", BOUNDED: "pte"}
 FRAMES = 7  # of the examples
 LEAST = 2  # frames: an axis of one is another program to torch.export
-SHORTEST, GROWTH, STEP = 20, 0.25, 4  # frames of the first size, share that each has more, in whole multiples of
 IDS = (0, 16, 43, 44, 0)  # of the first one: no axis has as many as another
 # Input or output -> its axis of open length -> what that counts
 AXES: Mapping[str, Mapping[int, str]] = {
@@ -49,20 +42,7 @@ AXES: Mapping[str, Mapping[int, str]] = {
 
 def takes_any_length(backend: str, host: str) -> bool:
     """Return whether there are programs of any length for the decoder's backend and that of what comes before it."""
-    return backend in (HOST, BOUNDED, SIZED) and host == HOST
-
-
-def sizes(most: int) -> list[int]:
-    """Return the frames of each size of a decoder for `SIZED`, up to `most`: each at most a quarter above the last.
-
-    >>> sizes(50)
-    [20, 24, 28, 32, 40, 48, 50]
-    """
-    found, room = [], SHORTEST
-    while room < most:
-        found.append(room)
-        room += int(room * GROWTH / STEP) * STEP
-    return [*found, most]
+    return backend in FILES and host == HOST
 
 
 def open_stages(model: Any, at_har: bool) -> Iterator[Stage]:
@@ -83,47 +63,35 @@ def open_part(
         See `open_stages`.
     folder : Path
     backend : str
-        `HOST`, or `BOUNDED` or `SIZED` for a decoder.
+        `HOST`, or `BOUNDED` for a decoder.
     most_frames : int
-        That a decoder for the last two takes.
+        That a decoder for the last takes.
     """
     file = f"{name}/kokoro_{name}.{FILES[backend]}"
     (folder / name).mkdir()
     with torch.no_grad():
         outputs = named_outputs(module(*inputs.values()), getattr(module, "output_names", None))
-    given = {**inputs, "length": torch.tensor([LEAST])} if backend == SIZED else inputs
     try:
         if backend == HOST:
             axes = {each: AXES[each] for each in (*inputs, *outputs) if each in AXES}
             write_open_onnx(module, tuple(inputs.values()), tuple(inputs), axes, folder / file)
-        elif backend == BOUNDED:
-            (folder / file).write_bytes(_up_to(module, inputs, most_frames))
         else:
-            programs = _in_sizes(module, given, sizes(most_frames))
-            if failure := write_sizes(programs, _specs(given), folder / file):
-                return failure
+            (folder / file).write_bytes(_up_to(module, inputs, most_frames))
     except RungError as error:
         return error.failure(backend)
-    return Part(backend, file, _specs(given), _specs(outputs))
+    return Part(backend, file, _specs(inputs), _specs(outputs))
 
 
 def _up_to(module: nn.Module, inputs: Mapping[str, Tensor], most_frames: int) -> bytes:
     """Return a decoder for XNNPACK that takes any number of frames up to that."""
     frames = torch.export.Dim("frames", min=LEAST, max=most_frames)
     open_axes = [_sizes(name, frames) for name in inputs]
-    with open_length(), quietly():
+    with open_length(module), quietly():
         with on_rung("exported"):
             example = widened(part_of(inputs, 0, LEAST), most_frames)
             program = open_program(module, [*example.values()], open_axes)
         with on_rung("lowered"):
             return lowered_program(program, [DELEGATES["xnnpack"].partitioner()])
-
-
-def _in_sizes(module: nn.Module, inputs: Mapping[str, Tensor], rooms: list[int]) -> Iterator[Exported | Failure]:
-    """Yield a decoder for TVM with room for so many frames, each exported when it is taken."""
-    for room in tqdm(rooms, desc=SIZED, unit="size", leave=False):
-        yield export_program(module, widened(part_of(inputs, 0, LEAST), room))
-        give_back_memory()  # of this size: each leaves as much as the weights
 
 
 def _sizes(name: str, frames: Any) -> dict[int, Any]:

@@ -76,13 +76,8 @@ class Contract:
     most_frames: int = 0
 
     def part_name(self, stage: str, bucket: str) -> str:
-        """Return the name of the program of `stage`, ``decoder``, for a bucket: its own, or the one for all lengths."""
-        own = f"{stage}_{bucket}"
-        return own if own in self.parts else stage
-
-    def is_open(self, name: str) -> bool:
-        """Return whether there is a program `name` that takes inputs of more than one length."""
-        return name in self.parts and any(spec.open for spec in self.parts[name].inputs)
+        """Return the name of the program of `stage`, ``decoder``, for a bucket, or for all lengths where it is ''."""
+        return f"{stage}_{bucket}" if bucket else stage
 
     @property
     def backends(self) -> tuple[str, ...]:

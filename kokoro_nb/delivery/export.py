@@ -14,7 +14,7 @@ from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import META, TAPS, Artifact, Backend, Failure
 from kokoro_nb.backends.exported import export_program, output_specs
 from kokoro_nb.cache_keys import cache_key
-from kokoro_nb.delivery.any_length import BOUNDED, HOST, SIZED, open_part, open_stages, sizes, takes_any_length
+from kokoro_nb.delivery.any_length import BOUNDED, HOST, open_part, open_stages, takes_any_length
 from kokoro_nb.delivery.contract import FILE, SCHEMA, Contract, Part, is_whole, write_contract
 from kokoro_nb.delivery.second_stage import Stage, second_stage
 from kokoro_nb.errors import InputError
@@ -61,8 +61,7 @@ class Delivery:
         Room of the second stage, a bucket for each; 0.05 at least.
     any_length : bool
         One program for each part, which takes a text and frames of any length: for ONNX Runtime, in place of `tokens`
-        and `seconds`. With ONNX Runtime as host also the decoder for XNNPACK, and for TVM in many sizes, up to the
-        longest of `seconds`.
+        and `seconds`. With ONNX Runtime as host also the decoder for XNNPACK, up to the longest of `seconds`.
     g2p : str
         See `phonemes.phonemise`; the contract keeps it.
     fast : bool
@@ -83,15 +82,13 @@ class Delivery:
     def buckets(self) -> dict[str, int]:
         """Name and frames of each bucket, smallest first; none where any length is taken."""
         if self.any_length:
-            rooms = sizes(self.most_frames) if self.backend == SIZED else []
-            return {f"{room / FRAME_RATE:g}s": room for room in rooms}
+            return {}
         return {f"{each:g}s": round(each * FRAME_RATE) for each in sorted(set(self.seconds))}
 
     @property
     def most_frames(self) -> int:
         """The most that a decoder of any length takes; 0 without a limit, or where `any_length` is not wanted."""
-        limited = self.any_length and self.backend in (BOUNDED, SIZED)
-        return round(max(self.seconds) * FRAME_RATE) if limited else 0
+        return round(max(self.seconds) * FRAME_RATE) if self.any_length and self.backend == BOUNDED else 0
 
     def runtime(self, part: str) -> Backend:
         """Return the backend of a part."""
@@ -180,8 +177,8 @@ def _check(request: Delivery) -> None:
     host = request.host or request.backend
     if request.any_length and not takes_any_length(request.backend, HOST):
         raise InputError(
-            f"A decoder for {request.backend} takes one length alone; give its buckets with --seconds, "
-            "not --any-length."
+            f"A decoder for {request.backend} takes one length alone; give its buckets with --seconds, not "
+            f"--any-length, or use {HOST} or {BOUNDED}, which take any."
         )
     if request.any_length and not takes_any_length(request.backend, host):
         raise InputError(

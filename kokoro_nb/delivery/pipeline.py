@@ -151,7 +151,7 @@ class TwoStages:
             room = self.contract.tokens - 2
             raise InputError(f"{len(symbols)} phonemes have no room where {room} have; cut the text.")
         count, ref_s = len(symbols) + 2, table[len(symbols) - 1][None]
-        ids = np.zeros((1, count if self.contract.is_open("duration") else self.contract.tokens), dtype=np.int64)
+        ids = np.zeros((1, self.contract.tokens if self.contract.buckets else count), dtype=np.int64)
         ids[0, 1 : count - 1] = [self.contract.vocab[symbol] for symbol in symbols]
         given = {"ids": ids, "length": np.array([count]), "ref_s": ref_s, "speed": np.array([speed], np.float32)}
         made = self.run("duration", given)
@@ -199,19 +199,14 @@ class TwoStages:
         """
         frames = features["asr"].shape[-1]
         name, room = self.bucket(frames)
-        before = frames if self.contract.is_open(self.contract.part_name("prosody", name)) else room
-        known = {part: _widened(features[part], before) for part in ("asr", "en")}
+        known = {part: _widened(features[part], room) for part in ("asr", "en")}
         known |= {"ref_s": features["ref_s"], "s": features["ref_s"][:, : self.contract.width("s")]}
         known["length"] = np.array([frames])
-        known["harmonic_noise"] = _widened(noise(frames), before * self.contract.samples_per_frame, axis=1)
+        known["harmonic_noise"] = _widened(noise(frames), room * self.contract.samples_per_frame, axis=1)
         for stage in ("prosody", "source"):
             part = self.contract.part_name(stage, name)
             if part in self.contract.parts:
                 known |= self.run(part, known)
-        for spec in self.contract.parts[self.contract.part_name("decoder", name)].inputs:
-            for axis in spec.open:  # as many for each frame more as it has for each now; `har` has one beside
-                size = known[spec.name].shape[axis]
-                known[spec.name] = _widened(known[spec.name], size + (room - before) * (size // before), axis)
         return known
 
     def sound(self, given: dict[str, np.ndarray]) -> np.ndarray:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from kokoro_nb.backends.called_operators import user_results
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers, nodes_of
@@ -157,7 +158,7 @@ def of_exported(exported: Exported, label: str, keys: Mapping[str, str] | None =
         )
         for index, one in enumerate(operators)
     )
-    (results,) = specification.program.graph.output_node().args
+    results = user_results(specification.program)
     outputs = tuple(specification.source_of(node) or "" for node in results)
     return ComparedProgram(label, tuple(spec.name for spec in exported.inputs), outputs, nodes, compute, drawing)
 

@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from kokoro_nb.locate.alternatives import ALTERNATIVES
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.effect import MEASURED, Deviation, ErrorPropagation, share_gone
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.mechanism import Mechanism
-from kokoro_nb.locate.mechanism_rules import ALTERNATIVES, lowered_as_another
+from kokoro_nb.locate.mechanism_rules import lowered_as_another
 from kokoro_nb.locate.minimise import minimised
 from kokoro_nb.locate.patterns import pattern
-from kokoro_nb.locate.rule_evidence import Evidence
+from kokoro_nb.locate.rule_evidence import Evidence, call_of
 from kokoro_nb.traces.operators import Operator
 from kokoro_nb.traces.trace import Trace
 
@@ -119,18 +120,10 @@ def _as_another(meaning: Any, candidate: Trace, operator: Operator, deviation: D
     given, right = (np.asarray(one, np.float64) for one in (deviation.given, deviation.right))
     if given.shape != right.shape or operator.kind not in ALTERNATIVES:
         return
-    arguments: dict[str, np.ndarray] = {}
-
-    def look(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
-        tensors = [one for one in args if hasattr(one, "is_floating_point") and one.is_floating_point()]
-        arguments.clear()  # that of the operator itself comes last
-        arguments.update({str(place): one.double().numpy() for place, one in enumerate(tensors)})
-        return result
-
-    meaning.recompute(operator.name, candidate.inputs, candidate.values, substitute=look)
+    call = call_of(meaning, operator.name, candidate.inputs, candidate.values)
     peak = float(np.max(np.abs(right[np.isfinite(right)]), initial=0.0))
     error = LocalError(operator, float("nan"), peak, float("nan"), given != right, given, right, ())
-    found = lowered_as_another(Evidence(error, pattern(error.wrong, given - right), arguments))
+    found = lowered_as_another(Evidence(error, pattern(error.wrong, given - right), {}, call))
     if found is not None:
         yield found
 

@@ -12,6 +12,7 @@ from kokoro_nb.locate.effect import ErrorPropagation, seen_deviations, with_effe
 from kokoro_nb.locate.halving import Search
 from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.locate.local_error import LocalError, explained_errors
+from kokoro_nb.locate.mechanism import Mechanism, Name
 from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.output_limit import output_error
 from kokoro_nb.locate.patterns import pattern
@@ -22,6 +23,9 @@ from kokoro_nb.traces.operators import CONSTANT, INPUT
 from kokoro_nb.traces.statistics import describe
 from kokoro_nb.traces.trace import Tap, Trace
 
+JOINED: Name = "operators joined"
+FEW = 8  # operators of which one, or the joining of them, is named
+
 
 def bisected_diagnosis(subject: Subject, why: str, traced: Diagnosis | None = None) -> Diagnosis:
     """Return the diagnosis by bisection, with what each wrong operator does to the output, as far as that is known."""
@@ -31,7 +35,8 @@ def bisected_diagnosis(subject: Subject, why: str, traced: Diagnosis | None = No
     investigation = traced.investigation if traced else None
     outputs = investigation.history.first if investigation else subject.outputs()
     named = (_culprit(subject, search, known) for search in found.searches if search.error is not None)
-    culprits = tuple(placed(subject, one) for one in named)
+    joined = (_joined(subject, search) for search in found.searches if search.joined and len(search.operators) <= FEW)
+    culprits = tuple(placed(subject, one) for one in (*named, *joined))
     if not isinstance(outputs, Failure):
         dtypes = [operator.dtype for operator in subject.candidate.specification.operators]
         output, limits = output_error(known, outputs, dtypes, errors, subject.limit)
@@ -43,6 +48,10 @@ def bisected_diagnosis(subject: Subject, why: str, traced: Diagnosis | None = No
             culprits, ErrorPropagation(known.meaning, known.inputs, seen_deviations(errors), limits)
         )
     verdict, statement = found.verdict, found.searches[0].statement
+    together = next((one for one in culprits if one.mechanism.name == JOINED), None)
+    if together is not None and verdict != "fail":
+        verdict = "fail"
+        statement = f"On {subject.runtime.name} {', '.join(together.candidates)}: {together.mechanism}."
     if output is not None and output.verdict == "fail" and verdict == "pass":
         verdict = "unknown"
         statement = (
@@ -59,6 +68,27 @@ def bisected_diagnosis(subject: Subject, why: str, traced: Diagnosis | None = No
         investigation=investigation,
         bisection=found,
         subject=subject,
+    )
+
+
+def _joined(subject: Subject, search: Search) -> Culprit:
+    """Return the first of a few operators that are right alone and wrong where the runtime joins them."""
+    error = search.joined
+    assert error is not None
+    operators = {one.name: one for one in subject.candidate.specification.operators}
+    first = operators[search.operators[0]]
+    words = _pattern(error).words if error.given.shape == error.right.shape else error.form
+    evidence = (f"{error.operator.name} is wrong where {', '.join(search.operators)} are compiled together: {words}",)
+    return Culprit(
+        "divergence",
+        "fail",
+        subject.runtime.name,
+        Tap(first, describe(np.asarray(error.given)), np.asarray(error.given)),
+        candidates=search.operators,
+        channels=words,
+        upstream=first.inputs,
+        reaches_output=True,
+        mechanisms=(Mechanism(JOINED, "each is right alone, and wrong where they are joined", evidence),),
     )
 
 

@@ -7,7 +7,7 @@ parts shrink, and with them the time that each takes to compile.
 import math
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from kokoro_nb.backends.base import Backend, Failure, RungError, on_rung, runnin
 from kokoro_nb.backends.cuts import Cuts
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.segment import Segment
-from kokoro_nb.backends.signature import Arrays, checked
+from kokoro_nb.backends.signature import Arrays, as_array, checked
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Verdict
@@ -95,7 +95,7 @@ class _Run:
         found: dict[str, np.ndarray] = {}
 
         def observe(name: str, result: Any) -> None:
-            found[name] = result.numpy().copy()
+            found[name] = as_array(name, result).copy()
 
         self.healthy.run(self.inputs, observe)
         return found
@@ -132,7 +132,8 @@ class _Run:
             return self._search("fail", (error.operator.name,), error)
         suspect = ", ".join(self.cuts.names(first, stop))
         reason = f"what was left, {suspect}, is right when it is compiled alone"
-        return self._unknown(self._smallest(failing, given), reason)
+        smallest = self._smallest(failing, given)
+        return replace(self._unknown(smallest, reason), joined=smallest.wrong[0])
 
     def _smallest(self, failing: BisectionStep, given: Collection[str]) -> BisectionStep:
         """Return the smallest part that still fails: it ends no later than it must, and then begins no earlier."""

@@ -51,6 +51,8 @@ class Culprit:
         Error of the output, of its peak, when this operator alone is wrong; NaN where that makes it non-finite.
     source : str
         Line of the model's code that calls the operator, ``vocoder.py:12``; empty where it is not known.
+    seen_in : str
+        The captured operator whose result shows it, where its own was not captured; empty where it was.
     """
 
     kind: Kind
@@ -69,6 +71,12 @@ class Culprit:
     effect: float | None = None
     alone: float | None = None
     source: str = ""
+    seen_in: str = ""
+
+    @property
+    def captured(self) -> str:
+        """The captured operator whose result shows it."""
+        return self.seen_in or (self.tap.name if self.tap is not None else "")
 
     @property
     def mechanism(self) -> Mechanism:

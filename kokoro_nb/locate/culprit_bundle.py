@@ -33,6 +33,7 @@ RUNNERS = {
     "tvm": (tvm, ("apache-tvm",)),
     "tvm-unfused": (tvm, ("apache-tvm",)),
     "coreml-reference": (coremltools, ("coremltools",)),
+    "coreml-reference-float32": (coremltools, ("coremltools",)),
 }
 ALLOWED = 16  # how many times PyTorch's own rounding on these inputs is allowed: one draw of it may be a small one
 WAITED = 600  # seconds, for one form of the case in a process of its own

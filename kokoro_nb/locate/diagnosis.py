@@ -53,6 +53,8 @@ class Diagnosis:
         All steps of bisection.
     subject : Subject or None
         What was diagnosed: program, reference, inputs and runtime.
+    supplied : tuple of str
+        What this package changed in the program for a runtime that lacks it, by name.
     """
 
     backend: str
@@ -67,6 +69,7 @@ class Diagnosis:
     investigation: Investigation | None = field(default=None, repr=False)
     bisection: Bisection | None = field(default=None, repr=False)
     subject: Subject | None = field(default=None, repr=False)
+    supplied: tuple[str, ...] = ()
 
     @property
     def first(self) -> Culprit | None:
@@ -165,6 +168,7 @@ class Diagnosis:
         found: dict[str, Any] = {"backend": self.backend, "method": self.method, "why": self.why}
         found |= {"verdict": self.verdict, "statement": self.statement, "failure": self.failure and str(self.failure)}
         found["output"] = self.output and self.output.as_dict()
+        found["supplied by kokoro_nb"] = self.supplied
         found["culprits"] = [one.as_dict() for one in self.culprits]
         found["ranked"] = [one.tap and one.tap.name for one in self.ranked]
         found["remedies"] = [one.as_dict() for one in self.remedies]
@@ -201,6 +205,8 @@ class Diagnosis:
 
     def __str__(self) -> str:
         lines = [self.statement, f"{self.method}: {self.why}"]
+        if self.supplied:
+            lines.append(f"supplied by kokoro_nb: {', '.join(self.supplied)}")
         if self.output is not None:
             lines.append(f"output: {self.output}")
         for one in self.ranked:

@@ -41,10 +41,13 @@ def deviations(meaning: Any, trace: Trace, names: Collection[str] | None = None)
         Of the runtime, with whole tensors.
     """
     values, found = trace.values, {}
+    shapes = {operator.name: operator.shape for operator in meaning.operators}
     for name, value in values.items():
-        if names is None or name in names:
+        if (names is None or name in names) and value.shape == shapes[name]:
             right = parts(meaning.recompute(name, trace.inputs, values).numpy())
             given = parts(value)
+            if given.shape != right.shape:
+                continue  # what is computed of a result of another shape is another matter
             if not np.array_equal(given, right, equal_nan=given.dtype.kind == "f"):
                 found[name] = Deviation(given, right)
     return found
@@ -52,7 +55,11 @@ def deviations(meaning: Any, trace: Trace, names: Collection[str] | None = None)
 
 def seen_deviations(errors: Iterable[LocalError]) -> dict[str, Deviation]:
     """Return the deviations of those local errors that still have their tensors."""
-    return {error.operator.name: Deviation(error.given, error.right) for error in errors if error.given.size}
+    return {
+        error.operator.name: Deviation(error.given, error.right)
+        for error in errors
+        if error.given.size and error.given.shape == error.right.shape
+    }
 
 
 class ErrorPropagation:
@@ -117,17 +124,16 @@ class ErrorPropagation:
 
 def with_effects(culprits: Sequence[Culprit], propagation: ErrorPropagation) -> tuple[Culprit, ...]:
     """Return the culprits with what each does to the output, of the `MEASURED` worst; of others it stays unknown."""
-    known = [one for one in culprits if one.tap is not None and one.tap.name in propagation.names]
+    known = [one for one in culprits if one.captured in propagation.names]
     chosen = sorted(known, key=lambda one: -np.inf if one.ratio is None else -one.ratio)[:MEASURED]
     if not chosen:
         return tuple(culprits)
     whole = propagation.error(propagation.names)
     found = {}
     for one in chosen:
-        assert one.tap is not None
-        alone, rest = propagation.error((one.tap.name,)), propagation.error_without((one.tap.name,))
-        found[one.tap.name] = replace(one, effect=share_gone(whole, rest), alone=alone.of_peak)
-    return tuple(found.get(one.tap.name, one) if one.tap is not None else one for one in culprits)
+        alone, rest = propagation.error((one.captured,)), propagation.error_without((one.captured,))
+        found[one.captured] = replace(one, effect=share_gone(whole, rest), alone=alone.of_peak)
+    return tuple(found.get(one.captured, one) for one in culprits)
 
 
 def share_gone(before: OutputError, after: OutputError) -> float:

@@ -60,6 +60,8 @@ class Search:
         to twice ceil(log2(units)) more go into finding the smallest part that is.
     outputs : tuple of LocalError
         Figures of the outputs of the whole, where all of them are right.
+    joined : LocalError or None
+        Of the smallest part that is wrong, where each of its operators is right alone: of its first wrong result.
     """
 
     verdict: Verdict
@@ -69,6 +71,7 @@ class Search:
     steps: tuple[BisectionStep, ...]
     limit: int
     outputs: tuple[LocalError, ...] = ()
+    joined: LocalError | None = None
 
     @property
     def compilations(self) -> int:

@@ -24,10 +24,14 @@ class History:
         one of the two only. What the runtime refused to run is not in it.
     first : dict
         The first answer, array of each output by its name.
+    later, right : tuple of dict
+        Of a program that keeps state: the answers of the second and the third call, and what PyTorch's are in float64.
     """
 
     changes: Mapping[str, float]
     first: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
+    later: tuple[Mapping[str, np.ndarray], ...] = field(default=(), repr=False)
+    right: tuple[Mapping[str, np.ndarray], ...] = field(default=(), repr=False)
 
     @property
     def depends(self) -> bool:
@@ -37,6 +41,8 @@ class History:
     @property
     def statement(self) -> str:
         """What was found, in one sentence."""
+        if self.later:
+            return "The program keeps state, so that each call has an answer of its own."
         if not self.depends:
             return f"The answer is the same, bit for bit, after {', '.join(self.changes)}."
         changes = [f"{change:.3g} after {before}" for before, change in self.changes.items() if change != 0]
@@ -61,6 +67,14 @@ def history(program: Runnable, inputs: Arrays) -> History:
             continue
         changes[before] = difference(first, program.run(arrays))
     return History(changes, first)
+
+
+def stateful_history(program: Runnable, reference: Runnable, inputs: Arrays) -> History:
+    """Run `inputs` three times on a program that keeps state, and on PyTorch in float64; both loaded afresh."""
+    arrays = {name: as_array(name, value) for name, value in inputs.items()}
+    first, *later = (program.run(arrays) for _ in range(3))
+    _, *right = (reference.run(arrays) for _ in range(3))
+    return History({}, first, tuple(later), tuple(right))
 
 
 def _ran(program: Runnable, arrays: Mapping[str, np.ndarray], before: str) -> bool:

@@ -12,8 +12,9 @@ from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, checked
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.culprit import Culprit
-from kokoro_nb.locate.history import History, history
+from kokoro_nb.locate.history import History, history, stateful_history
 from kokoro_nb.locate.local_error import LocalError
+from kokoro_nb.locate.narrowing import narrowed
 from kokoro_nb.locate.tapping import ProbeEffect, probe_effect, with_extra_outputs
 from kokoro_nb.locate.verdicts import divergences, first_nonfinite, first_of, judged
 from kokoro_nb.traces.parity import Parity, compare
@@ -146,11 +147,17 @@ def investigate(
         with on_rung("loaded"):
             program = runtime.load(made)
         with on_rung("run"):
-            past = history(program, inputs)
+            if candidate.specification.state:
+                exact = backend("eager-float64")
+                past = stateful_history(program, exact.load(exact.export(candidate, inputs)), inputs)
+            else:
+                past = history(program, inputs)
     except RungError as error:
         if isinstance(error.__cause__, InputError):
             raise error.__cause__ from None
         return error.failure(runtime.name)
+    if past.later:  # the calls before have changed its state
+        program = runtime.load(made)
     trace = program.trace(inputs, keep="full")
     if not trace.taps and artefact is None:
         trace = with_extra_outputs(runtime, candidate, inputs, "all", "full", folder)
@@ -158,7 +165,7 @@ def investigate(
     reference = reference_trace(candidate, inputs) if reference is None else reference
     trace = sharing(trace, reference)
     errors = judged(reference, trace)
-    faults = divergences(reference, trace, errors)
+    faults = narrowed(divergences(reference, trace, errors), runtime, candidate, reference)
     return Investigation(
         runtime.name,
         reference,

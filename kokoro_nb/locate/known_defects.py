@@ -1,17 +1,20 @@
 """Which known defect a culprit is a case of: operator, backend and mechanism have to be those of the defect."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.called_operators import arguments_by_name, is_element
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.defects import DEFECTS
+from kokoro_nb.defects.defect_case import Defect
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.mechanism import Mechanism
 
 
-def with_known_defect(culprit: Culprit, exported: Exported) -> Culprit:
+def with_known_defect(culprit: Culprit, exported: Exported, failure: Failure | None = None) -> Culprit:
     """Return a culprit whose mechanisms name the known defects that they are cases of.
 
     Where the evidence speaks for no mechanism, a defect that is about the operator alone is named all the same.
@@ -22,6 +25,8 @@ def with_known_defect(culprit: Culprit, exported: Exported) -> Culprit:
         With an operator.
     exported : Exported
         The program, in which the operator is called with its arguments.
+    failure : Failure, optional
+        With which the export stopped at this operator.
     """
     if culprit.tap is None or exported.named_by is not None:
         return culprit  # what was changed on purpose is no defect of the runtime
@@ -31,6 +36,7 @@ def with_known_defect(culprit: Culprit, exported: Exported) -> Culprit:
         defect
         for defect in DEFECTS
         if op in defect.operators and culprit.backend.startswith(defect.backends) and defect.concerns(arguments)
+        if _fails_so(defect, failure)
     ]
     found = []
     for mechanism in culprit.mechanisms:
@@ -46,6 +52,13 @@ def with_known_defect(culprit: Culprit, exported: Exported) -> Culprit:
             ),
         )
     return replace(culprit, mechanisms=tuple(found))
+
+
+def _fails_so(defect: Defect, failure: Failure | None) -> bool:
+    """Return whether a defect is the error of this failure, or, where nothing failed, no error at all."""
+    if failure is None:
+        return not defect.error
+    return bool(defect.error) and bool(re.search(defect.error, f"{failure.error}: {failure.message}\n{failure.cause}"))
 
 
 def _arguments(exported: Exported, name: str) -> Mapping[str, Any]:

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from kokoro_nb.backends.signature import BFLOAT16, epsilon, numpy_dtype
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.rounding_bound import RoundingBound
 from kokoro_nb.locate.rounding_families import by_channel
-from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
+from kokoro_nb.traces.operators import CONSTANT, INPUT, VIEWS, Operator
 from kokoro_nb.traces.parity import of_peak
 from kokoro_nb.traces.trace import Meaning, Trace
 
@@ -54,6 +55,8 @@ class LocalError:
         within it is right for its `dtype`, which may still be too little for the output. NaN if it is not known.
     dtype : str
         In which the backend gave the result, as NumPy calls it: what `bound` was computed for.
+    form : str
+        What is wrong with the shape or the kind of number, ``shape (3, 6, 3) in place of (3, 6)``; empty if neither is.
     """
 
     operator: Operator
@@ -66,6 +69,7 @@ class LocalError:
     along: tuple[str, ...]
     bound: float = float("nan")
     dtype: str = ""
+    form: str = ""
 
     def without_tensors(self) -> "LocalError":
         """Return the figures alone."""
@@ -85,6 +89,8 @@ class LocalError:
     @property
     def of_peak_or_nan(self) -> float:
         """The same; NaN where an element is not finite that should be, or is that should not."""
+        if self.given.shape != self.right.shape:
+            return float("nan")
         return self.of_peak if np.array_equal(np.isfinite(self.given), np.isfinite(self.right)) else float("nan")
 
     @property
@@ -123,6 +129,12 @@ class Judge:
         given, along = parts(self._captured[name]), self.along(name)
         about = (self.operators[name],)
         exact = self.right(name)
+        elsewhere = exact.shape != about[0].shape  # at another length than the example's
+        if given.shape != exact.shape and given.size == exact.size and (elsewhere or about[0].kind in VIEWS):
+            given = given.reshape(exact.shape)  # a runtime shows a view as the memory that it is of
+        form = _form(given, exact, about[0])
+        if form:
+            return _misformed(about[0], given, exact, along, form)
         if not np.issubdtype(given.dtype, np.floating):
             # 0.1 in float32 is not above 0.1 in float32: what the program itself says counts as right, too
             single = self._computed(name, self._inputs, self._captured, double=False)
@@ -132,28 +144,34 @@ class Judge:
             return LocalError(*about, count, _peak(exact), ratio, wrong, given, exact, along, 0.0, str(given.dtype))
         misfit = ~_alike(given, exact)
         difference = _apart(given, exact)
-        allowed = _units(exact, given.dtype)
+        dtype = self.dtype(name)
+        allowed = _units(exact, dtype)
         shares = _shares(difference, allowed)
         if (shares > 1).any():
-            bound = self._bound(name, given.dtype)
-            allowed = self._allowed(name, given.dtype, exact, bound)
+            bound = self._bound(name, dtype)
+            allowed = self._allowed(name, dtype, exact, bound)
             shares = _shares(difference, allowed)
             if bound.steps is not None and not along:
-                steps = bound.steps.numpy() + 2 * _units(exact, given.dtype)
+                steps = bound.steps.numpy() + 2 * _units(exact, dtype)
                 shares = np.maximum(shares, _step_shares(given - exact, steps, bound.axis))
         ratio = np.inf if misfit.any() else float(shares.max(initial=0.0))
         largest = float(np.max(allowed, initial=0.0))
         error = float(difference.max(initial=0.0))
         wrong = np.logical_or(misfit, shares > 1)
-        return LocalError(*about, error, _peak(exact), ratio, wrong, given, exact, along, largest, str(given.dtype))
+        return LocalError(*about, error, _peak(exact), ratio, wrong, given, exact, along, largest, str(dtype))
+
+    def dtype(self, name: str) -> np.dtype:
+        """Return the dtype in which the backend gave a result; of bfloat16 itself, whose numbers float32 holds."""
+        held = parts(self._captured[name]).dtype
+        return numpy_dtype(BFLOAT16) if (self.operators[name].dtype, held) == (BFLOAT16, np.float32) else held
 
     def explained(self, name: str) -> float:
         """Return the largest error that rounding explains of the captured operator `name`, however near it came.
 
         The bound in `error` is no wider than it takes to judge what was given.
         """
-        dtype, exact = parts(self._captured[name]).dtype, self.right(name)
-        if not np.issubdtype(dtype, np.floating):
+        dtype, exact = self.dtype(name), self.right(name)
+        if dtype.kind in "iub":
             return 0.0
         return float(np.max(self._allowed(name, dtype, exact, self._bound(name, dtype)), initial=0.0))
 
@@ -201,8 +219,8 @@ class Judge:
         What is beyond the range of the dtype in which the backend gave it is infinite.
         """
         exact = self._computed(name, self._inputs, self._captured)
-        dtype = parts(self._captured[name]).dtype
-        if not np.issubdtype(dtype, np.floating):
+        dtype = self.dtype(name)
+        if dtype.kind in "iub":
             return exact
         with np.errstate(over="ignore"):
             return np.where(np.isfinite(exact.astype(dtype)), exact, exact.astype(dtype).astype(np.float64))
@@ -241,6 +259,27 @@ class Judge:
         return parts(self._meaning.recompute(name, inputs, captured, double).numpy())
 
 
+def _form(given: np.ndarray, exact: np.ndarray, operator: Operator) -> str:
+    """Return in what shape or kind of number the result differs from what it should be; empty if in neither."""
+    if given.shape != exact.shape:
+        return f"shape {given.shape} in place of {exact.shape}"
+    numbers = {"i": "integer", "u": "integer"}
+    kinds = [numbers.get(one.dtype.kind, one.dtype.kind) for one in (given, exact)]
+    return "" if kinds[0] == kinds[1] else f"{given.dtype} in place of {operator.dtype}"
+
+
+def _misformed(
+    operator: Operator, given: np.ndarray, exact: np.ndarray, along: tuple[str, ...], form: str
+) -> LocalError:
+    """Return the error of a result of another shape or kind of number: wrong, whatever its values are."""
+    error, wrong = float("nan"), np.ones(exact.shape, bool)
+    if given.shape == exact.shape:
+        difference = _apart(given, exact)
+        error, differs = float(difference.max(initial=0.0)), difference > 0
+        wrong = differs if differs.any() else wrong
+    return LocalError(operator, error, _peak(exact), np.inf, wrong, given, exact, along, 0.0, str(given.dtype), form)
+
+
 def explained_errors(trace: Trace) -> tuple[LocalError, ...]:
     """Return every captured operator with all that rounding explains of it as its bound: see `Judge.explained`."""
     assert trace.meaning is not None  # of eager, which knows what it computes
@@ -263,7 +302,7 @@ def _nudged(
     With `numpy.sign` as `share` by all of it: a draw in which what matters most hardly moves is no bound.
     """
     generator = np.random.default_rng(0)
-    half = float(np.finfo(dtype).eps) / 2
+    half = epsilon(dtype) / 2
     return {
         name: np.asarray(value, np.float64) * (1 + half * share(generator.uniform(-1, 1, np.shape(value))))
         if np.issubdtype(np.asarray(value).dtype, np.floating)
@@ -289,7 +328,7 @@ def _units(right: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Return the rounding of the results themselves, by channel."""
     size = np.where(np.isfinite(right), np.abs(right), 0.0)
     channels = by_channel(size)
-    return UNITS * float(np.finfo(dtype).eps) * np.maximum(channels, SILENT * float(size.max(initial=0.0)))
+    return UNITS * epsilon(dtype) * np.maximum(channels, SILENT * float(size.max(initial=0.0)))
 
 
 def _shares(difference: np.ndarray, allowed: np.ndarray) -> np.ndarray:

@@ -22,6 +22,10 @@ Name = Literal[
     "quantisation range",
     "baked-in random numbers",
     "frozen length",
+    "another shape or dtype",
+    "lost state",
+    "not supported",
+    "operators joined",
     "unknown",
 ]
 NAMES: tuple[Name, ...] = get_args(Name)

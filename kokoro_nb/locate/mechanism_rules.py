@@ -1,51 +1,27 @@
 """Which mechanisms the figures of one operator speak for: rules that can be read and extended."""
 
-from collections.abc import Callable
+import warnings
 
 import numpy as np
 
-from kokoro_nb.locate import length_rules, variance_rules
+from kokoro_nb.locate import index_rules, length_rules, variance_rules
+from kokoro_nb.locate.alternatives import ALTERNATIVES
 from kokoro_nb.locate.mechanism import Mechanism
 from kokoro_nb.locate.rounding_families import FEW
-from kokoro_nb.locate.rule_evidence import HALF, RULES, Evidence, broadcasts, explained, finite_pairs, rule
+from kokoro_nb.locate.rule_evidence import (
+    HALF,
+    RULES,
+    Evidence,
+    broadcasts,
+    explained,
+    explained_throughout,
+    finite_pairs,
+    rule,
+)
 
 LEVELS = 256  # of 8 bits
-
-
-def _erf(x: np.ndarray) -> np.ndarray:
-    import torch
-
-    return torch.erf(torch.from_numpy(x)).numpy()
-
-
-def _floor_of_the_quotient(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return np.floor(x.astype(np.float32) / y.astype(np.float32))
-
-
-# operator -> number of inputs, in words, and what another operator makes of them
-ALTERNATIVES: dict[str, tuple[tuple[int, str, Callable[..., np.ndarray]], ...]] = {
-    "gelu": (
-        (1, "GELU by erf", lambda x: 0.5 * x * (1 + _erf(x / np.sqrt(2)))),
-        (1, "GELU by tanh", lambda x: 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))),
-        (1, "GELU by sigmoid", lambda x: x / (1 + np.exp(-1.702 * x))),
-    ),
-    "remainder": ((1, "0", lambda x: 0 * x), (2, "a remainder that truncates", np.fmod), (1, "x", lambda x: x)),
-    "fmod": ((2, "a remainder that floors", np.mod), (1, "0", lambda x: 0 * x)),
-    "atan2": (
-        (2, "atan(y / x)", lambda y, x: np.arctan(y / x)),
-        (2, "atan2 that is 0 where y is", lambda y, x: np.where(y == 0, 0.0, np.arctan2(y, x))),
-    ),
-    "round": (
-        (1, "rounding half up", lambda x: np.floor(x + 0.5)),
-        (1, "floor", np.floor),
-        (1, "truncation", np.trunc),
-    ),
-    "div": ((2, "the floor of the rounded quotient", _floor_of_the_quotient),),
-    "floor_divide": ((2, "the floor of the rounded quotient", _floor_of_the_quotient),),
-    "reciprocal": ((1, "1 / (x + 0.0001)", lambda x: 1 / (x + 1e-4)),),
-    "rsqrt": ((1, "1 / sqrt(x + 1e-12)", lambda x: 1 / np.sqrt(x + 1e-12)),),
-    "log_softmax": ((1, "softmax", lambda x: np.exp(x - x.max(-1, keepdims=True))),),
-}
+BOUNDS = ("min", "max", "min_val", "max_val")
+EDGES = {"relu": {0.0}, "elu": {0.0}, "relu6": {0.0, 6.0}, "hardsigmoid": {0.0, 1.0}}  # that are no arguments
 
 
 def mechanisms(evidence: Evidence) -> tuple[Mechanism, ...]:
@@ -54,17 +30,39 @@ def mechanisms(evidence: Evidence) -> tuple[Mechanism, ...]:
     One that was computed and explains the error comes before one that cannot be computed, and that before one that
     something speaks against; one that explains less than half comes last.
     """
-    with np.errstate(all="ignore"):  # what is not finite is looked at, too
-        found = [mechanism for mechanism in (ask(evidence) for ask in RULES) if mechanism is not None]
+    apart = evidence.error.given.shape != evidence.error.right.shape
+    rules = (lowered_as_another, index_rules.all_pairs) if apart else RULES
+    with np.errstate(all="ignore"), warnings.catch_warnings():  # what is not finite is looked at, too
+        warnings.simplefilter("ignore", RuntimeWarning)
+        found = [mechanism for mechanism in (ask(evidence) for ask in rules) if mechanism is not None]
     return tuple(sorted(found, key=_support))
 
 
 def _support(mechanism: Mechanism) -> tuple[bool, bool, bool, float]:
     computed = not np.isnan(mechanism.explained)
     share = mechanism.explained if computed else 0.0
-    return computed and share < 0.5, bool(mechanism.against), not computed, -share
+    # a factor that is fitted always comes as near as one that is known: what is computed of nothing else goes first
+    return computed and share < 0.5, bool(mechanism.against), not computed, -round(share, 2)
 
 
+@rule
+def lowered_as_another(evidence: Evidence) -> Mechanism | None:
+    """What was given is what another operator makes of the same arguments."""
+    for words, other in ALTERNATIVES.get(evidence.kind, ()):
+        try:
+            instead = other(evidence.call)
+        except (KeyError, ValueError):  # it is of other arguments, or they are not known
+            continue
+        if instead is not None:
+            statement = f"{evidence.kind} computed as {words}"
+            found = explained_throughout(statement, evidence, np.asarray(instead, np.float64), words)
+            if found is not None:
+                return found
+    return None
+
+
+for _of_indices in (index_rules.before_the_start, index_rules.all_pairs):
+    rule(_of_indices)
 for _of_variances in (variance_rules.one_pass_variance, variance_rules.short_variance):
     rule(_of_variances)
 
@@ -183,22 +181,13 @@ def swallowed_nan(evidence: Evidence) -> Mechanism | None:
     if not lost.any() or (error.wrong & ~lost).any():
         return None
     text = f"{int(lost.sum())} elements are NaN in float64 and a number here"
+    bounds = {name: evidence.arguments.get(name) for name in BOUNDS}
+    known = {float(one) for one in bounds.values() if isinstance(one, int | float)} | EDGES.get(evidence.kind, set())
+    values = set(np.unique(error.given[lost]).astype(np.float64).tolist())
+    if values <= known:
+        text += f": {', '.join(f'{one:g}' for one in sorted(values))}"
+        return Mechanism("operator lowered as another", "NaN taken for a bound", (text,), explained=1.0)
     return Mechanism("operator lowered as another", f"{evidence.kind} passes over NaN", (text,))
-
-
-@rule
-def lowered_as_another(evidence: Evidence) -> Mechanism | None:
-    """What was given is what another operator makes of the same inputs."""
-    inputs = [value.astype(np.float64) for value in evidence.inputs.values() if value.dtype.kind == "f"]
-    for count, words, other in ALTERNATIVES.get(evidence.kind, ()):
-        if len(inputs) >= count:
-            instead = np.asarray(other(*inputs[:count]), np.float64)
-            if instead.shape == evidence.error.right.shape:
-                statement = f"{evidence.kind} computed as {words}"
-                found = explained("operator lowered as another", statement, evidence, instead, words)
-                if found is not None:
-                    return found
-    return None
 
 
 @rule

@@ -35,6 +35,8 @@ class OutputError:
         What is allowed of `of_peak`; NaN where none could be derived.
     basis : str
         Where the limit comes from.
+    form : str
+        In what shape or dtype it differs, ``shape (3, 6, 3) in place of (3, 6)``; empty if in neither.
     """
 
     output: str
@@ -42,11 +44,12 @@ class OutputError:
     finite: float
     limit: float = float("nan")
     basis: str = ""
+    form: str = ""
 
     @property
     def verdict(self) -> Verdict:
-        """``pass`` within the limit, ``fail`` beyond it or not finite, ``unknown`` without a limit."""
-        if self.finite < 1:
+        """``pass`` within the limit, ``fail`` beyond it, not finite or of another form, ``unknown`` without a limit."""
+        if self.finite < 1 or self.form:
             return "fail"
         if np.isnan(self.limit):
             return "unknown"
@@ -54,9 +57,14 @@ class OutputError:
 
     def __str__(self) -> str:
         if self.finite < 1:
-            return f"{100 * (1 - self.finite):.3g} % of '{self.output}' is not finite where it should be"
+            share = f"{100 * (1 - self.finite):.3g} % of '{self.output}'"
+            return f"{share} is not finite where it should be, or finite where it should not be"
+        if np.isnan(self.of_peak):
+            return f"'{self.output}' has {self.form}"
         limit = "" if np.isnan(self.limit) else f" (limit {self.limit:.3g}: {self.basis})"
-        return f"'{self.output}' is off by {self.of_peak:.3g} of its peak{limit}"
+        return f"'{self.output}' is off by {self.of_peak:.3g} of its peak{limit}" + (
+            f", and has {self.form}" if self.form else ""
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain values, with units in the keys."""
@@ -66,6 +74,7 @@ class OutputError:
             "finite (%)": 100 * self.finite,
             "limit (of peak)": self.limit,
             "limit from": self.basis,
+            "shape or dtype": self.form,
             "verdict": self.verdict,
         }
 
@@ -75,7 +84,8 @@ def worst_output(
 ) -> OutputError:
     """Return the output that is furthest beyond its limit; one that is not finite is further than any other.
 
-    Elements that are not finite in `right` are right where `given` has the same.
+    Elements that are not finite in `right` are right where `given` has the same. An output of another shape is wrong as
+    a whole.
 
     Parameters
     ----------
@@ -87,15 +97,19 @@ def worst_output(
     found = []
     for name, expected in right.items():
         expected, seen = parts(np.asarray(expected)), parts(np.asarray(given[name]))
+        limit = limits[name] if limits else OutputLimit(float("nan"), "")
+        if expected.shape != seen.shape:
+            form = f"shape {seen.shape} in place of {expected.shape}"
+            found.append(OutputError(name, float("nan"), 1.0, limit.value, limit.basis, form))
+            continue
         known = np.isfinite(expected)
         lost = int((known != np.isfinite(seen)).sum())
         error = compare(expected[known], seen[known]).of_peak if known.any() and not lost else 0.0
-        limit = limits[name] if limits else OutputLimit(float("nan"), "")
         share = 1 - lost / expected.size if lost else 1.0
         found.append(OutputError(name, float("nan") if lost else error, share, limit.value, limit.basis))
     return sorted(found, key=_distance)[-1]
 
 
-def _distance(one: OutputError) -> tuple[bool, float, float]:
+def _distance(one: OutputError) -> tuple[bool, bool, float, float]:
     beyond = one.of_peak / one.limit if one.limit else (np.inf if one.of_peak else 0.0)
-    return one.finite < 1, 1 - one.finite, one.of_peak if np.isnan(beyond) else beyond
+    return bool(one.form), one.finite < 1, 1 - one.finite, one.of_peak if np.isnan(beyond) else beyond

@@ -7,10 +7,12 @@ is no excuse but the fault.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from kokoro_nb.backends.signature import BFLOAT16, epsilon
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.output_error import OutputError, OutputLimit, worst_output
 from kokoro_nb.locate.precision.degradation import LOST, SCATTER
@@ -25,6 +27,7 @@ def output_error(
     dtypes: Sequence[str],
     errors: Sequence[LocalError] = (),
     limit: float | None = None,
+    typed: Mapping[str, str] | None = None,
 ) -> tuple[OutputError, dict[str, OutputLimit]]:
     """Return how far the outputs of a run are off from float64, and the limit of each.
 
@@ -40,12 +43,14 @@ def output_error(
         Of its operators, with their bounds.
     limit : float, optional
         What is allowed of every output, of its peak, in place of what is derived.
+    typed : mapping, optional
+        Dtype that each output has to have; without it any will do.
     """
     meaning: Any = reference.meaning
     exact = meaning.run(reference.inputs, double=True)
     if limit is not None:
         limits = {name: OutputLimit(limit, "as requested") for name in exact}
-        return worst_output(exact, outputs, limits), limits
+        return _typed(worst_output(exact, outputs, limits), outputs, typed), limits
     single = meaning.run(reference.inputs) if reference.backend == "eager-float64" else reference.outputs
     own = _coarsest([operator.dtype for operator in meaning.operators])
     runtime = _coarsest(dtypes)
@@ -54,13 +59,23 @@ def output_error(
     if found.of_peak > found.limit and runtime <= np.finfo(np.float32).eps and errors:  # and not NaN
         limits = _carried(reference, exact, errors, limits)
         found = worst_output(exact, outputs, limits)
-    return found, limits
+    return _typed(found, outputs, typed), limits
+
+
+def _typed(found: OutputError, outputs: Mapping[str, np.ndarray], typed: Mapping[str, str] | None) -> OutputError:
+    """Return the worst output; one of another dtype than it has to have, where none is of another shape."""
+    for name, dtype in (typed or {}).items():
+        given = str(outputs[name].dtype)
+        if given != dtype and not found.form:
+            form = f"{given} in place of {dtype}"
+            return replace(found, form=form) if found.verdict == "fail" else replace(found, output=name, form=form)
+    return found
 
 
 def _coarsest(dtypes: Sequence[str]) -> float:
     """Return the distance of numbers at 1 in the coarsest of the float dtypes; float32's if there is none."""
-    known = [float(np.finfo(dtype).eps) for dtype in set(dtypes) if dtype in ("float16", "float32", "float64")]
-    return float(np.max(known)) if known else float(np.finfo(np.float32).eps)
+    known = [epsilon(dtype) for dtype in set(dtypes) if dtype in (BFLOAT16, "float16", "float32", "float64")]
+    return float(np.max(known)) if known else epsilon("float32")
 
 
 def _from_floor(exact: Any, single: Any, own: float, runtime: float) -> OutputLimit:

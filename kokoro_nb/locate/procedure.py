@@ -1,5 +1,6 @@
 """One door to localisation: `diagnose` finds the wrong operators of an export, whatever its runtime shows of itself."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -20,10 +21,10 @@ from kokoro_nb.locate.paired_programs import PartingPoint, other_program, partin
 from kokoro_nb.locate.plain_cures import (
     as_the_reference,
     exported_anew,
-    with_needed_patches,
     with_noise_as_input,
 )
 from kokoro_nb.locate.subject import Subject
+from kokoro_nb.locate.supply import supplied
 from kokoro_nb.locate.traced_diagnosis import traced_diagnosis
 from kokoro_nb.traces.trace import Trace
 
@@ -44,6 +45,9 @@ def diagnose(
     *,
     remedies: bool = False,
     artefact: str | Path | None = None,
+    supply: Sequence[str] = (),
+    dynamic_shapes: Mapping[str, Any] | None = None,
+    at: Arrays | None = None,
 ) -> Diagnosis:
     """Export a program to a backend, run it there, and name the operators that are wrong by themselves.
 
@@ -54,7 +58,7 @@ def diagnose(
 
     Parameters
     ----------
-    program : torch.nn.Module or Exported
+    program : torch.nn.Module, torch.export.ExportedProgram or Exported
         What is exported.
     inputs : mapping
         Name of a parameter of its forward -> example tensor.
@@ -78,6 +82,14 @@ def diagnose(
         Whether remedies are tried and measured where an operator is named: see `Diagnosis.try_remedies`.
     artefact : path, optional
         A file that was exported of `program`, to be looked into in place of an export: see `backends.adopted`.
+    supply : sequence of str
+        Names of other forms of operators that are put in their place for a runtime that lacks them: see
+        `supply.supplied`. They stand in the artefact's record and in the diagnosis.
+    dynamic_shapes : mapping, optional
+        Name of an input -> its axes of open size, as `torch.export.export` takes them.
+    at : mapping, optional
+        Inputs of another length, for a program of open size: where nothing is wrong with `inputs`, it is diagnosed on
+        these, too.
 
     Returns
     -------
@@ -94,9 +106,22 @@ def diagnose(
         if value not in known_values:
             raise InputError(f"'{value}' is not one of {', '.join(known_values)}.")
     runtime = running(named_backend(backend) if isinstance(backend, str) else backend)
-    candidate = as_exported(program, inputs, runtime.name)
+    candidate = as_exported(program, inputs, runtime.name, dynamic_shapes)
     if isinstance(candidate, Failure):
         return failed_diagnosis(candidate)
+    about = {"method": method, "precision": precision, "folder": folder, "limit": limit, "remedies": remedies}
+    if supply:
+        healthy = candidate if reference is None else reference
+        candidate, runtime = supplied(candidate, runtime, supply)
+        found = diagnose(candidate, inputs, runtime, healthy, **about, artefact=artefact, at=at)  # type: ignore[arg-type]
+        return replace(found, supplied=tuple(supply))
+    if at is not None:
+        found = diagnose(candidate, inputs, runtime, reference, **about, artefact=artefact)  # type: ignore[arg-type]
+        if found.verdict != "pass":
+            return found
+        other = diagnose(candidate, at, runtime, reference, **about, artefact=artefact)  # type: ignore[arg-type]
+        sizes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in at.items())
+        return replace(other, statement=f"At {sizes}: {other.statement}")
     if limit is not None and not limit >= 0:
         raise InputError(f"The limit of the output's error is {limit}; give a share of its peak, 0 or more.")
     pair = other_program(reference)
@@ -107,15 +132,13 @@ def diagnose(
         parted = parting(healthy, given, candidate, inputs, runtime.name)
         # what rounding costs matters where it is more than what the rewriting does
         bearable = limit if limit is not None or not parted.matters else parted.output.of_peak
-        found = _examined(runtime, candidate, inputs, reference, method, precision, folder, bearable, file)
+        found = _examined(runtime, candidate, inputs, reference, method, precision, folder, bearable, file, remedies)
         right = found.output is not None and found.output.verdict == "pass"
         if found.verdict != "fail" or (right and parted.culprit is not None):
             found = _rewritten(found, parted, runtime, healthy, given)
             return _cured_as_well(found, runtime, healthy, given, folder) if remedies else found
-    found = _examined(runtime, candidate, inputs, reference, method, precision, folder, limit, file)
-    if remedies and found.failure is not None and (known := with_needed_patches(runtime, candidate, inputs)):
-        return replace(found, remedies=known)
-    if not remedies or not found.culprits:
+    found = _examined(runtime, candidate, inputs, reference, method, precision, folder, limit, file, remedies)
+    if not remedies or not found.culprits or found.failure is not None:
         return found
     if file is not None:
         found = replace(found, remedies=(exported_anew(runtime, candidate, inputs, found.output),))
@@ -154,6 +177,7 @@ def _examined(
     folder: str | Path | None,
     limit: float | None,
     file: Artifact | None,
+    remedies: bool,
 ) -> Diagnosis:
     hidden = "" if file else _hidden(runtime)
     if method == "bisection" or (method == "auto" and hidden):
@@ -164,13 +188,14 @@ def _examined(
     subject = Subject(runtime, candidate, healthy, inputs, folder, limit, known)
     found = investigate(candidate, inputs, runtime, known, folder, file)
     if isinstance(found, Failure):
-        return failed_diagnosis(found, candidate, inputs)
+        return failed_diagnosis(found, subject, remedies)
     traced = traced_diagnosis(subject, found, "" if method == "auto" else "as requested")
     if file is not None:
         traced = replace(traced, culprits=with_facts(traced.culprits, read_facts(file)))
     missing = len(found.candidate.missing)
-    if method == "auto" and traced.verdict == "unknown" and missing and file is None:
+    if method == "auto" and traced.verdict == "unknown" and (missing or found.probe.changed) and file is None:
         why = f"{missing} operators could not be captured by tracing, and none of the others is wrong"
+        why = found.probe.statement if found.probe.changed else why
         return bisected_diagnosis(replace(subject, candidate=_compared_with(candidate, inputs, known)), why, traced)
     return traced
 

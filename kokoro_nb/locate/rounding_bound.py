@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from kokoro_nb.backends.signature import epsilon
 from kokoro_nb.backends.specification import laid_out
 from kokoro_nb.locate.rounding_families import FAMILIES, Call, running_steps
 
@@ -39,7 +40,7 @@ class RoundingBound:
     last: Any = None
 
     def __post_init__(self) -> None:
-        self.unit = float(np.finfo(self.dtype).eps) / 2
+        self.unit = epsilon(self.dtype) / 2
         self._generator = torch.Generator().manual_seed(0)
 
     def __call__(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:

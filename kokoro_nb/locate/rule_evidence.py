@@ -1,15 +1,18 @@
 """What a rule for mechanisms looks at, and the list that the rules stand in."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.mechanism import Mechanism, Name
 from kokoro_nb.locate.patterns import Pattern
+from kokoro_nb.traces.trace import Meaning
 
 HALF = 65504.0  # largest finite float16
+NEAR = 1e-6  # of the peak: two computations in float32 are as near to each other as that, on the average
 MOSTLY = 0.99  # share of the error, beyond which an explanation is taken up
 
 
@@ -25,11 +28,14 @@ class Evidence:
         Where it is wrong.
     inputs : dict
         Name -> what went into it.
+    arguments : dict
+        Name in the operator's schema -> what it was called with; floats in float64. Empty where that is not known.
     """
 
     error: LocalError
     pattern: Pattern
     inputs: dict[str, np.ndarray]
+    arguments: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def kind(self) -> str:
@@ -40,6 +46,39 @@ class Evidence:
     def first(self) -> np.ndarray | None:
         """The first of its inputs that is a float tensor, in float64."""
         return next((v.astype(np.float64) for v in self.inputs.values() if v.dtype.kind == "f"), None)
+
+    @property
+    def call(self) -> Mapping[str, Any]:
+        """The arguments; where they are not known, its float inputs as the operands ``self`` and ``other``."""
+        floats = [value.astype(np.float64) for value in self.inputs.values() if value.dtype.kind == "f"]
+        return self.arguments or dict(zip(("self", "other"), floats, strict=False))
+
+
+def call_of(meaning: Meaning, name: str, inputs: Mapping[str, Any], captured: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of an operator by name, as it is recomputed on what went into it: see `Meaning.recompute`.
+
+    Tensors are arrays, floats in float64. Empty for one of several results, and where the program does not tell.
+    """
+    found: dict[str, Any] = {}
+
+    def look(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
+        found.clear()  # that of the operator itself comes last
+        if hasattr(target, "_schema"):
+            parameters = target._schema.arguments
+            given = dict(zip((one.name for one in parameters), args, strict=False)) | kwargs
+            found.update({one.name: _array(given.get(one.name, one.default_value)) for one in parameters})
+        return result
+
+    meaning.recompute(name, inputs, captured, substitute=look)
+    return found
+
+
+def _array(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_array(one) for one in value]
+    if not hasattr(value, "is_floating_point"):
+        return value
+    return (value.double() if value.is_floating_point() else value).numpy()
 
 
 Rule = Callable[[Evidence], Mechanism | None]
@@ -70,6 +109,35 @@ def explained(
     if not share > MOSTLY:
         return None
     return Mechanism(name, statement, (f"what was given is {words}, to {100 * share:.4g} %",), explained=share)
+
+
+def explained_throughout(statement: str, evidence: Evidence, instead: np.ndarray, words: str) -> Mechanism | None:
+    """Return that another operator was computed, if `instead` is what was given wherever that is wrong.
+
+    What is not finite has to be not finite in the same way; of the rest it has to come much nearer than what is right.
+    """
+    error = evidence.error
+    if instead.shape != error.given.shape:
+        return None
+    given, instead = (np.asarray(one, np.float64) for one in (error.given, instead))
+    kinds = ((np.isnan(one), np.isposinf(one), np.isneginf(one)) for one in (given, instead))
+    if not all(np.array_equal(one, two) for one, two in zip(*kinds, strict=True)):
+        return None
+    known = np.isfinite(given)
+    after = float(np.sum((given - instead)[known] ** 2))
+    if given.shape == error.right.shape:
+        right = np.asarray(error.right, np.float64)
+        known &= np.isfinite(right)
+        before = float(np.sum((given - right)[known] ** 2))
+        odd = error.wrong & ~(np.isfinite(given) & np.isfinite(right))
+    else:
+        before, odd = float(np.sum(given[known] ** 2)), np.ones(1, bool)
+    near = after <= (NEAR * float(np.max(np.abs(given), where=np.isfinite(given), initial=0.0))) ** 2 * given.size
+    share = 1.0 if odd.any() and near else float(1 - np.sqrt(after / before)) if before else 0.0
+    if not share > MOSTLY:
+        return None
+    text = f"what was given is {words}, to {100 * share:.4g} %"
+    return Mechanism("operator lowered as another", statement, (text,), explained=share)
 
 
 def broadcasts(shape: tuple[int, ...], result: tuple[int, ...]) -> bool:

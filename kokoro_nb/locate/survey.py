@@ -64,12 +64,12 @@ class SurveyRow:
 
     @property
     def outcome(self) -> str:
-        """``runs``, the rung it fell from with the first line of the error, or why it was not built or not run."""
+        """``runs``, on which rung it failed with the first line of the error, or why it was not built or not run."""
         if self.absent:
             return f"SKIP: {self.absent}"
         if self.unexecuted:
             return f"built, and not run: {self.unexecuted}"
-        return str(self.failure).partition("fell from the ")[2] if self.failure else "runs"
+        return f"failed {str(self.failure).partition(' failed ')[2]}" if self.failure else "runs"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row of a table, with units in its keys."""

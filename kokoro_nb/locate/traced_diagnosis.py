@@ -4,30 +4,25 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from kokoro_nb.findings import Verdict
 from kokoro_nb.locate.attribution import lossy_culprits, lossy_operators, precision_mechanism
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.effect import Deviation, ErrorPropagation, deviations, seen_deviations, with_effects
+from kokoro_nb.locate.interface_faults import RANDOM, drawn_once, held_dtypes, lost_state, retyped
 from kokoro_nb.locate.investigation import Investigation
 from kokoro_nb.locate.known_defects import with_known_defect
 from kokoro_nb.locate.mechanism import Mechanism
 from kokoro_nb.locate.output_error import OutputError, OutputLimit, worst_output
 from kokoro_nb.locate.output_limit import output_error
 from kokoro_nb.locate.subject import Subject
-from kokoro_nb.traces.operators import Operator
-from kokoro_nb.traces.statistics import describe
-from kokoro_nb.traces.trace import Tap
-
-RANDOM = ("rand", "rand_like", "randn", "randn_like", "normal", "bernoulli", "multinomial", "randint")
 
 
 def traced_diagnosis(subject: Subject, found: Investigation, why: str = "") -> Diagnosis:
     """Return the diagnosis of what was traced: the wrong operators, and those whose rounding is too much."""
     outputs, dtypes = found.history.first, [tap.statistics.dtype for tap in found.candidate.taps]
-    output, limits = output_error(found.reference, outputs, dtypes, found.errors, subject.limit)
+    typed = None if getattr(subject.runtime, "own_dtypes", False) else held_dtypes(_meaning(found))
+    output, limits = output_error(found.reference, outputs, dtypes, found.errors, subject.limit, typed)
     culprits = _measured(subject, found, limits)
     lossy = _lossy(found, culprits, output, limits) if output.verdict == "fail" else ()
     if lossy and culprits:  # what each does is a share of one error: that of all operators together
@@ -36,10 +31,14 @@ def traced_diagnosis(subject: Subject, found: Investigation, why: str = "") -> D
     every = (*culprits, *(placed(subject, one) for one in lossy))
     draws = [one for one in _meaning(found).operators if one.kind in RANDOM]
     if draws and not every and output.verdict == "fail" and not found.history.depends:
-        every = tuple(placed(subject, _baked(found.backend, one)) for one in draws)
+        every = tuple(placed(subject, drawn_once(found.backend, one)) for one in draws)
+    if output.form and not every:
+        every = tuple(placed(subject, one) for one in retyped(found))
+    lost = lost_state(found, limits) if output.verdict == "pass" and not every else ()
+    every = (*every, *(placed(subject, one) for one in lost))
     if found.history.depends and not draws:
         stale = Mechanism("stale memory", "memory that is used again and not cleared", (found.history.statement,))
-        every = tuple(replace(one, mechanisms=(stale, *one.mechanisms)) for one in every)
+        every = tuple(replace(one, mechanisms=_beside(stale, one.mechanisms)) for one in every)
     verdict, statement = _concluded(found, every, lossy, output, bool(draws))
     order = {operator.name: place for place, operator in enumerate(_meaning(found).operators)}
     shown = f"{found.backend} shows {len(found.candidate.taps)} operators ({found.candidate.how})"
@@ -56,34 +55,24 @@ def traced_diagnosis(subject: Subject, found: Investigation, why: str = "") -> D
     )
 
 
+def _beside(stale: Mechanism, own: tuple[Mechanism, ...]) -> tuple[Mechanism, ...]:
+    """Return both: what reads before a tensor gives what lies there, and that changes from call to call as well."""
+    another = bool(own) and own[0].name == "operator lowered as another"
+    return (*own, stale) if another else (stale, *own)
+
+
 def _measured(subject: Subject, found: Investigation, limits: dict[str, OutputLimit]) -> tuple[Culprit, ...]:
     """Return all wrong operators with their source lines and what each does to the output."""
     culprits = [placed(subject, one) for one in _ordered(found)]
     seen = _seen(found, culprits)
     for place, one in enumerate(culprits):
-        if not one.mechanisms and one.kind == "nonfinite" and _name(one) in seen:
+        if not one.mechanisms and one.kind == "nonfinite" and one.captured in seen:
             operators = {operator.name: operator for operator in _meaning(found).operators}
             dtype = found.candidate[_name(one)].statistics.dtype
             mechanism = precision_mechanism(seen[_name(one)], operators, _name(one), dtype)
             if mechanism.name == "overflow of the dtype":
                 culprits[place] = replace(one, mechanisms=(mechanism,))
     return with_effects(culprits, ErrorPropagation(_meaning(found), found.reference.inputs, seen, limits))
-
-
-def _baked(backend: str, operator: Operator) -> Culprit:
-    """Return an operator that draws numbers as a culprit: two calls gave the same."""
-    text = "every call gives the same numbers, which are not those of PyTorch"
-    return Culprit(
-        "divergence",
-        "fail",
-        backend,
-        Tap(operator, describe(np.empty(0, operator.dtype))),
-        candidates=(operator.name,),
-        channels="drawn once, at export",
-        upstream=operator.inputs,
-        reaches_output=True,
-        mechanisms=(Mechanism("baked-in random numbers", "random numbers drawn at export", (text,)),),
-    )
 
 
 def placed(subject: Subject, culprit: Culprit) -> Culprit:
@@ -93,7 +82,7 @@ def placed(subject: Subject, culprit: Culprit) -> Culprit:
 
 def _seen(found: Investigation, culprits: Sequence[Culprit]) -> dict[str, Deviation]:
     seen = seen_deviations(found.errors)
-    others = {_name(one) for one in culprits} - set(seen)
+    others = {one.captured for one in culprits} - set(seen)
     return seen | (deviations(_meaning(found), found.candidate, others) if others else {})
 
 
@@ -102,7 +91,7 @@ def _lossy(
 ) -> tuple[Culprit, ...]:
     """Return the operators whose rounding puts the output beyond its limit, beside the wrong ones."""
     meaning, inputs = _meaning(found), found.reference.inputs
-    wrong = [_name(one) for one in culprits]
+    wrong = [one.captured for one in culprits]
     if wrong:
         explained = ErrorPropagation(meaning, inputs, _seen(found, culprits)).outputs(wrong)
         if worst_output(explained, found.history.first, limits).verdict == "pass":
@@ -123,7 +112,7 @@ def _concluded(
             felt = any((one.effect or 0) > 0 for one in culprits if one.tap is found.culprit.tap)
             masked = found.culprit.reaches_output is False and not (felt and output.verdict == "fail")
             return "fail", replace(found.culprit, reaches_output=not masked).statement
-        return "fail", f"On {found.backend} {_name(culprits[0])} gives the numbers that were drawn at export."
+        return "fail", f"On {found.backend} {_name(culprits[0])} is wrong: {culprits[0].mechanism}."
     if lossy:
         names = ", ".join(_name(one) for one in lossy[:3]) + (f" and {len(lossy) - 3} more" if len(lossy) > 3 else "")
         dtype = found.candidate[_name(lossy[0])].statistics.dtype

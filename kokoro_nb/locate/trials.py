@@ -11,8 +11,9 @@ import numpy as np
 from kokoro_nb.backends.base import Failure, quietly
 from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.backends.signature import as_array
-from kokoro_nb.errors import InputError
 from kokoro_nb.locate.culprit import Culprit
+from kokoro_nb.locate.forms.form import OtherForm
+from kokoro_nb.locate.forms.sums import RUNNING
 from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.locate.local_error import explained_errors
 from kokoro_nb.locate.other_forms import FORMS, float32_region, in_other_form, kept_in_float32
@@ -82,13 +83,14 @@ def _plans(subject: Subject, culprits: tuple[Culprit, ...]) -> Iterator[Plan]:
         for name, applied in cures(candidate.module, kind):
             statement = f"The patch {name} writes {kind} in another form."
             yield "patch", name, statement, partial(_patched, subject, name, applied)
-        if kind in FORMS:
-            form, names = FORMS[kind], [name for name, one in operators.items() if one.kind == kind]
-            every = [one.name for one in candidate.specification.operators if one.kind == kind]
+        names = [name for name, one in operators.items() if one.kind == kind]
+        every = [one.name for one in candidate.specification.operators if one.kind == kind]
+        for form in FORMS.get(kind, ()):
             for chosen, words in ((names, _listed(names)), (every, f"every {kind}")):
-                if chosen is names or set(chosen) != set(names):
+                outcome = _form(subject, chosen, form)
+                if outcome is not None and (chosen is names or set(chosen) != set(names)):
                     statement = f"{words} is written in another form: {form.statement}."
-                    yield "other form", form.name, statement, partial(_form, subject, chosen, form)
+                    yield "other form", form.name, statement, outcome
 
 
 def _in_float32(subject: Subject, names: list[str]) -> Iterator[Plan]:
@@ -98,7 +100,7 @@ def _in_float32(subject: Subject, names: list[str]) -> Iterator[Plan]:
     ways: list[tuple[bool, str]] = [(False, "stay float32.")]
     ways += [(True, "stay float32, and running sums are computed in blocks.")] if sums else []
     converter = getattr(subject.runtime, "converter", None)
-    if getattr(converter, "precision", None) != "float16":
+    if getattr(converter, "precision", "float32") is not None:  # None: coremltools' default, float16
         if not any(one.dtype == "float16" for one in operators if one.name in kept):
             return  # they are float32 already
         for blocks, words in ways:
@@ -107,7 +109,7 @@ def _in_float32(subject: Subject, names: list[str]) -> Iterator[Plan]:
         yield "setting", "float32", "The whole model is exported in float32.", lambda: _single(subject)
         return
     whole = replace(subject.runtime, converter=replace(converter, precision="float32"))  # type: ignore[type-var]
-    summed = in_other_form(subject.candidate, sums, FORMS["cumsum"])
+    summed = in_other_form(subject.candidate, sums, RUNNING)
     forms = [(words, summed if blocks else None) for blocks, words in ways]
     for words, form in forms:
         yield "float32 operators", ", ".join(kept), f"{_listed(kept)} {words}", partial(_mixed, subject, kept, form)
@@ -166,11 +168,13 @@ def _patched(subject: Subject, name: str, applied: Any) -> Any:
         return exported if isinstance(exported, Failure) else subject.outputs(exported)
 
 
-def _form(subject: Subject, names: list[str], form: Any) -> Any:
-    changed = in_other_form(subject.candidate, names, form)
-    if changed is None:
-        raise InputError(f"{form.name} does not apply to {_listed(names)}.")
-    return subject.outputs(changed)
+def _form(subject: Subject, names: list[str], form: OtherForm) -> Outcome | None:
+    """Return what computes the outputs with these operators in another form; None where it applies to none of them."""
+    try:
+        changed = in_other_form(subject.candidate, names, form)
+    except Exception as error:  # it is written for operators as they are called; one called in another way is no cure
+        return partial(str, f"{type(error).__name__}: {error}")
+    return None if changed is None else partial(subject.outputs, changed)
 
 
 def _listed(names: Any) -> str:

@@ -7,32 +7,13 @@ import numpy as np
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.culprit import Culprit, Kind
 from kokoro_nb.locate.local_error import Judge, LocalError, parts
+from kokoro_nb.locate.mechanism import Mechanism
 from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.patterns import pattern
-from kokoro_nb.locate.rule_evidence import Evidence
-from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
+from kokoro_nb.locate.rule_evidence import Evidence, call_of
+from kokoro_nb.traces.operators import CONSTANT, INPUT, VIEWS, Operator
 from kokoro_nb.traces.parity import of_peak
 from kokoro_nb.traces.trace import Trace
-
-# what these give is there already in what they are given: a fault in them shows in what reads them
-VIEWS = frozenset(
-    (
-        *(
-            "alias",
-            "chunk",
-            "clone",
-            "contiguous",
-            "detach",
-            "expand",
-            "flatten",
-            "permute",
-            "reshape",
-            "select",
-            "slice",
-        ),
-        *("split", "split_with_sizes", "squeeze", "t", "transpose", "unbind", "unflatten", "unsqueeze", "view"),
-    )
-)
 
 
 def first_nonfinite(reference: Trace | None, candidate: Trace) -> Culprit:
@@ -85,7 +66,8 @@ def _output_shows(trace: Trace, reference: Trace | None) -> bool | None:
     """Return whether an output is not finite where it should be; None if no output was captured."""
     if not trace.outputs:
         return None
-    sound = {name: np.isfinite(right) for name, right in reference.outputs.items()} if reference else {}
+    right = reference.outputs if reference else {}
+    sound = {name: np.isfinite(one) for name, one in right.items() if one.shape == trace.outputs[name].shape}
     wrong = (np.logical_and(~np.isfinite(given), sound.get(name, True)) for name, given in trace.outputs.items())
     return any(one.any() for one in wrong)
 
@@ -119,8 +101,16 @@ def judged(reference: Trace, candidate: Trace) -> tuple[LocalError, ...]:
         were given different inputs.
     """
     judge = _judge(reference, candidate)
-    errors = (judge.error(tap.name) for tap in candidate.taps)
-    return tuple(error if error.unexplained else error.without_tensors() for error in errors)
+    errors: list[LocalError] = []
+    for tap in candidate.taps:
+        try:
+            error = judge.error(tap.name)
+        except (RuntimeError, ValueError, IndexError, TypeError):
+            if not any(one.form for one in errors):
+                raise
+            continue  # what was computed of a result of another shape may be nothing that PyTorch computes
+        errors.append(error if error.unexplained else error.without_tensors())
+    return tuple(errors)
 
 
 def divergences(reference: Trace, candidate: Trace, errors: Sequence[LocalError] | None = None) -> tuple[Culprit, ...]:
@@ -177,24 +167,31 @@ def _candidates(error: LocalError, wrong: Sequence[LocalError], sound: Collectio
 def _culprit(
     reference: Trace, candidate: Trace, judge: Judge, error: LocalError, candidates: tuple[str, ...]
 ) -> Culprit:
-    with np.errstate(invalid="ignore"):
-        found = pattern(error.wrong, np.asarray(error.given, np.float64) - np.asarray(error.right, np.float64))
     name = error.operator.name
     upstream = judge.upstream(name)
-    evidence = Evidence(error, found, {one: judge.value(one) for one in upstream})
+    assert reference.meaning is not None
+    call = call_of(reference.meaning, name, candidate.inputs, candidate.values)
+    alike = error.given.shape == error.right.shape
+    with np.errstate(invalid="ignore"):
+        given = np.asarray(error.given, np.float64) if alike else np.nan
+        found = pattern(error.wrong, given - np.asarray(error.right, np.float64))
+    causes = mechanisms(Evidence(error, found, {one: judge.value(one) for one in upstream}, call))
+    words = "; ".join(filter(None, (error.form, found.words if alike else "")))
+    if error.form and not causes:
+        causes = (Mechanism("another shape or dtype", "a result of another shape or dtype", (error.form,)),)
     return Culprit(
         "divergence",
         "fail",
         candidate.backend,
         candidate[name],
         candidates=candidates,
-        channels=found.words,
+        channels=words,
         local_error=error.of_peak_or_nan,
         inherited_error=_inherited(reference, error),
         ratio=error.ratio,
         upstream=(*upstream, *(f"{CONSTANT}{one}" for one in judge.constants(name))),
         reaches_output=_reaches(reference, candidate),
-        mechanisms=mechanisms(evidence),
+        mechanisms=causes,
     )
 
 
@@ -204,6 +201,8 @@ def _inherited(reference: Trace, error: LocalError) -> float | None:
     if known is None or not known.size:
         return None
     right, known = np.asarray(error.right, np.float64), np.asarray(parts(known), np.float64)
+    if right.shape != known.shape:
+        return float("nan")
     with np.errstate(invalid="ignore"):
         gap, peak = float(np.max(np.abs(right - known))), float(np.max(np.abs(known)))
     return of_peak(gap, peak)
@@ -214,6 +213,8 @@ def _reaches(reference: Trace, candidate: Trace) -> bool:
     for name, expected in reference.outputs.items():
         given, right = (parts(np.asarray(one)).astype(np.float64) for one in (candidate.outputs[name], expected))
         finite = np.isfinite(right)
+        if given.shape != right.shape:
+            return True
         if not np.array_equal(given[~finite], right[~finite], equal_nan=True):
             return True
         limit = 1e-5 * float(np.max(np.abs(right[finite]), initial=0.0))

@@ -11,7 +11,6 @@ import torch.nn.functional as F
 from kokoro.istftnet import Decoder
 from torch import Tensor, nn
 
-from kokoro_nb.models.padding.layers import readable
 from kokoro_nb.models.replaced_parts import Undo, change_classes
 
 ROUNDED = torch.bfloat16
@@ -40,7 +39,7 @@ class Bfloat16ConvTranspose1d(nn.ConvTranspose1d):
         if output_size is not None:
             raise NotImplementedError("A convolution in bfloat16 takes no output size; Kokoro's decoder gives none.")
         product = F.conv_transpose1d(
-            readable(self, input).to(ROUNDED),
+            input.to(ROUNDED),
             self.weight.to(ROUNDED),
             None,
             self.stride,

@@ -50,7 +50,7 @@ class DurationStage(TextPart):
         t_en : torch.Tensor, shape (1, hidden, tokens)
             Text features, zeros behind the text.
         """
-        with token_cuts.over_text(ids.shape[1], length=length) as (_, mask, padding):
+        with token_cuts.over_text(self, ids.shape[1], length=length) as (_, mask, padding):
             return token_cuts.predicted(self, ids, ref_s[:, STYLE:], speed, mask, padding)
 
 
@@ -65,7 +65,7 @@ class WholeTextStage(TextPart):
 
     def text_features(self, ids: Tensor, ref_s: Tensor, speed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return durations, (1, tokens) int64, and both kinds of features of each token."""
-        with token_cuts.over_text(ids.shape[1], torch.ones_like(ids)) as (_, mask, padding):
+        with token_cuts.over_text(self, ids.shape[1], torch.ones_like(ids)) as (_, mask, padding):
             return token_cuts.predicted(self, ids, ref_s[:, STYLE:], speed, mask, padding)
 
 
@@ -132,7 +132,7 @@ class FeaturesStage(TextPart):
     def _features(self, ids: Tensor, attention_mask: Tensor, style: Tensor, speed: Tensor) -> tuple[Tensor, ...]:
         """Return what `forward` does, and the sum of the durations, (1,) int64."""
         tokens = attention_mask.sum(dim=1) if self.exact else None
-        with token_cuts.over_text(ids.shape[1], attention_mask, tokens) as (_, mask, padding):
+        with token_cuts.over_text(self, ids.shape[1], attention_mask, tokens) as (_, mask, padding):
             lasting, d, t_en = token_cuts.predicted(self, ids, style, speed, mask, padding)
         total, spread = lasting.sum(dim=1), token_cuts.alignment(lasting, self.frames).to(d.dtype)
         f0, n = frame_cuts.prosody(self.predictor, d.transpose(1, 2) @ spread, style, self._length(total))

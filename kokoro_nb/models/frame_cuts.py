@@ -33,7 +33,7 @@ def prosody(
     length : torch.Tensor, shape (1,), int64, frames, optional
         How many frames are valid, 2 or more.
     """
-    with within(of_frames(en.shape[-1], length)) as valid:
+    with within(predictor, of_frames(en.shape[-1], length)) as valid:
         f0, n = ProsodyPredictor.F0Ntrain(predictor, valid.zeroed(en), style)
         return valid.zeroed(f0), valid.zeroed(n)
 
@@ -135,7 +135,7 @@ def waveform(generator: Generator, magnitude: Tensor, phase: Tensor, valid: Vali
         ending = torch.logical_and(number == length - 1, length < frames.shape[1])
         # no torch.where: coremltools declares its result in the shape of the gain
         frames = frames * (1 + ending.to(audio.dtype) * (end_gain(stft, audio.dtype) - 1))
-    return torch.where(number < length, frames, 0.0).reshape(1, -1)
+    return frames.masked_fill(number >= length, 0.0).reshape(1, -1)
 
 
 def from_har(
@@ -166,7 +166,7 @@ def decoded(
     -------
     torch.Tensor, shape (1, 600 * frames)
     """
-    with noise.explicit(drawn), within(of_frames(asr.shape[-1], length)) as valid:
+    with noise.explicit(drawn), within(decoder, of_frames(asr.shape[-1], length)) as valid:
         if length is None:
             return decoder(asr, f0, n, s).reshape(asr.shape[0], -1)
         asr, f0, n = (valid.zeroed(x) for x in (asr, f0, n))
@@ -182,7 +182,7 @@ def extended(stft: TorchSTFT | CustomSTFT, signal: Tensor, length: Tensor) -> Te
     """Return `signal`, (1, 600 * frames), with what the STFT would put behind ``600 * length`` samples put there."""
     frames = signal.reshape(1, -1, SAMPLES_PER_FRAME)
     number, reach = torch.arange(frames.shape[1])[None, :, None], stft.filter_length // 2
-    last = (number == length - 1).to(signal.dtype).transpose(1, 2) @ torch.where(number < length, frames, 0.0)
+    last = (number == length - 1).to(signal.dtype).transpose(1, 2) @ frames.masked_fill(number >= length, 0.0)
     edge = F.pad(last, (0, reach), mode="reflect" if is_exact(stft) else stft.pad_mode)[..., SAMPLES_PER_FRAME:]
     behind = F.pad(edge, (0, SAMPLES_PER_FRAME - reach))
     return torch.where(number < length, frames, (number == length).to(signal.dtype) * behind).reshape(1, -1)

@@ -4,51 +4,51 @@ ExecuTorch has no recurrent operator and writes an LSTM out step by step, for on
 lowering cannot follow a size through the scale factors of `F.interpolate`; here sizes are multiplied by whole numbers.
 """
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
-from unittest.mock import patch
 
 import torch
 import torch.nn.functional as F
 from kokoro.istftnet import SineGen, UpSample1d
 from torch import Tensor, nn
 
+from kokoro_nb.models.replaced_parts import modules_within, other_classes
+
 _valid: ContextVar[Tensor | None] = ContextVar("valid positions", default=None)
-_lock = threading.RLock()
 
 
 @contextmanager
-def open_length(mask: Tensor | None = None) -> Iterator[None]:
-    """Have LSTMs, up-sampling and the phase of the source computed in operators of any length, for the calls inside.
-
-    The methods of the classes are replaced, for one thread at a time.
+def open_length(module: nn.Module, mask: Tensor | None = None) -> Iterator[None]:
+    """Have the LSTMs, up-sampling and phase of the source in `module` computed in operators of any length.
 
     Parameters
     ----------
+    module : torch.nn.Module
+        Its layers are of other classes inside.
     mask : torch.Tensor, shape (1, positions), bool, optional
         Which positions an LSTM reads: at the others its state is 0 in both directions, so that the second direction
         begins at the end of the text. All by default.
     """
     token = _valid.set(mask)
     try:
-        with _lock, ExitStack() as stack:
-            for owner, (name, stand_in) in _STAND_INS.items():
-                stack.enter_context(patch.object(owner, name, stand_in))
+        with other_classes({each: _OPEN[type(each)] for each in modules_within(module) if type(each) in _OPEN}):
             yield
     finally:
         _valid.reset(token)
 
 
-def scanned_lstm(self: nn.LSTM, x: Tensor, hx: Any = None) -> tuple[Tensor, None]:
-    """Stand in for `LSTM.forward` of one layer in two directions, batch first, one sequence, from a state of zeros."""
-    mask = _valid.get()
-    mask = torch.ones_like(x[..., 0], dtype=torch.bool) if mask is None else mask
-    there = _direction(self, x, mask, 0)
-    back = _direction(self, x.flip(1), mask.flip(1), 1).flip(1)
-    return torch.cat([there, back], dim=2), None
+class ScannedLstm(nn.LSTM):
+    """An `nn.LSTM` of one layer in two directions, batch first, as a scan over one sequence, from a state of zeros."""
+
+    def forward(self, x: Tensor, hx: Any = None) -> tuple[Tensor, None]:  # type: ignore[override]
+        """Return (1, positions, 2 * hidden) and no state."""
+        mask = _valid.get()
+        mask = torch.ones_like(x[..., 0], dtype=torch.bool) if mask is None else mask
+        there = _direction(self, x, mask, 0)
+        back = _direction(self, x.flip(1), mask.flip(1), 1).flip(1)
+        return torch.cat([there, back], dim=2), None
 
 
 def _direction(layer: nn.LSTM, x: Tensor, mask: Tensor, direction: int) -> Tensor:
@@ -94,30 +94,41 @@ def ramped(x: Tensor, times: int) -> Tensor:
     return joined.reshape(*x.shape[:-1], -1)
 
 
-def _upsample(self: UpSample1d, x: Tensor) -> Tensor:
-    return x if self.layer_type == "none" else held(x, 2)
+class HeldUpSample1d(UpSample1d):
+    """An `UpSample1d` of sizes multiplied by whole numbers."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return each position twice, or `x` itself."""
+        return x if self.layer_type == "none" else held(x, 2)
 
 
-def _nearest(self: nn.Upsample, x: Tensor) -> Tensor:
-    return held(x, int(self.scale_factor))  # type: ignore[arg-type]  # one number in this model
+class HeldUpsample(nn.Upsample):
+    """An `nn.Upsample` to the nearest of sizes multiplied by a whole number."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return each position as many times as the scale factor says, which is one number in this model."""
+        return held(x, int(self.scale_factor))  # type: ignore[arg-type]
 
 
-def sine_phase(self: SineGen, f0_values: Tensor) -> Tensor:
-    """Stand in for `SineGen._f02sine`: (1, samples, 9) Hz, held over blocks of 300 samples -> (1, samples, 9) sines.
+class RampedSineGen(SineGen):
+    """A `SineGen` whose phase is up-sampled by straight lines in sizes multiplied by a whole number."""
 
-    Of a block the original reads two samples in the middle, which are equal, so one is read here; the initial phase,
-    which is added to the first sample, it does not read either.
-    """
-    block = int(self.upsample_scale)
-    turns = f0_values.reshape(1, -1, block, f0_values.shape[-1])[:, :, block // 2] / self.sampling_rate
-    turns = turns - torch.floor(turns)
-    phase = torch.cumsum(turns, dim=1) * 2 * torch.pi
-    return torch.sin(ramped(phase.transpose(1, 2) * block, block).transpose(1, 2))
+    def _f02sine(self, f0_values: Tensor) -> Tensor:
+        """Return the sines, (1, samples, 9), of Hz that are held over blocks of 300 samples.
+
+        Of a block the original reads two samples in the middle, which are equal, so one is read here; the initial
+        phase, which is added to the first sample, it does not read either.
+        """
+        block = int(self.upsample_scale)
+        turns = f0_values.reshape(1, -1, block, f0_values.shape[-1])[:, :, block // 2] / self.sampling_rate
+        turns = turns - torch.floor(turns)
+        phase = torch.cumsum(turns, dim=1) * 2 * torch.pi
+        return torch.sin(ramped(phase.transpose(1, 2) * block, block).transpose(1, 2))
 
 
-_STAND_INS: dict[Any, tuple[str, Callable[..., Any]]] = {
-    nn.LSTM: ("forward", scanned_lstm),
-    nn.Upsample: ("forward", _nearest),
-    UpSample1d: ("forward", _upsample),
-    SineGen: ("_f02sine", sine_phase),
+_OPEN: dict[type[nn.Module], type[nn.Module]] = {
+    nn.LSTM: ScannedLstm,
+    nn.Upsample: HeldUpsample,
+    UpSample1d: HeldUpSample1d,
+    SineGen: RampedSineGen,
 }

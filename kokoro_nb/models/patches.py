@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from kokoro.custom_stft import CustomSTFT
-from kokoro.istftnet import AdaIN1d, AdainResBlk1d, AdaINResBlock1, Decoder, SineGen, SourceModuleHnNSF, TorchSTFT
+from kokoro.istftnet import AdaIN1d, AdainResBlk1d, AdaINResBlock1, SineGen, SourceModuleHnNSF, TorchSTFT
 from torch import nn
 from torch.nn.utils.weight_norm import WeightNorm
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models import bfloat16, im2col, plane_blocks, replaced_parts, rewrites
+from kokoro_nb.models import bfloat16, im2col, plane_blocks, replaced_parts, rewrites, two_pass_norms
 from kokoro_nb.patch_registry import register
 
 Rewrite = tuple[type, str, Callable[..., Any]]
@@ -53,7 +53,7 @@ class Patch:
     install : callable or None
         Model-level: changes the model and returns the function that undoes it.
     acts_on : tuple of type
-        Model-level: classes of the modules, or of the hooks on them, that it changes.
+        Model-level: classes of the modules, or of the hooks on them, that it changes; not of their subclasses.
     cures : tuple of str
         Operators that it writes in another form: ``instance_norm``.
     """
@@ -70,9 +70,10 @@ class Patch:
 
     def finds(self, model: nn.Module) -> bool:
         """Say whether `model` holds anything that the patch changes, or that a patch which it requires makes such."""
-        classes = self.acts_on or tuple(owner for owner, _, _ in self.rewrites)
-        held = (thing for module in model.modules() for thing in (module, *module._forward_pre_hooks.values()))
-        return any(isinstance(thing, classes) for thing in held) or any(PATCHES[n].finds(model) for n in self.requires)
+        held = {type(thing) for module in model.modules() for thing in (module, *module._forward_pre_hooks.values())}
+        owners = tuple(owner for owner, _, _ in self.rewrites)
+        changed = any(kind in self.acts_on or issubclass(kind, owners) for kind in held)  # a subclass inherits a method
+        return changed or any(PATCHES[name].finds(model) for name in self.requires)
 
 
 _CATALOGUE = (
@@ -156,10 +157,8 @@ _CATALOGUE = (
         "XNNPACK: mean and centred variance are written out, those of GroupNorm as well.",
         ("tvm",),
         1e-5,
-        rewrites=(
-            (nn.InstanceNorm1d, "forward", rewrites.instance_norm),
-            (nn.GroupNorm, "forward", rewrites.group_norm),
-        ),
+        install=two_pass_norms.two_pass,
+        acts_on=(nn.InstanceNorm1d, nn.GroupNorm),
         cures=("instance_norm", "group_norm"),
     ),
     Patch(
@@ -185,7 +184,8 @@ _CATALOGUE = (
         "second axis of one.",
         (),
         1e-5,
-        rewrites=((nn.InstanceNorm1d, "forward", rewrites.instance_norm),),
+        install=two_pass_norms.plane_mean,
+        acts_on=(nn.InstanceNorm1d,),
     ),
     Patch(
         "sliced_style",
@@ -219,7 +219,7 @@ _CATALOGUE = (
         (),
         float("inf"),
         install=bfloat16.install,
-        acts_on=(Decoder,),
+        acts_on=(nn.Conv1d, nn.ConvTranspose1d),
     ),
 )
 
@@ -230,7 +230,7 @@ BFLOAT16 = "bfloat16_products"  # nor this, which rounds
 EXPORT_PATCHES: tuple[str, ...] = tuple(
     name for name in PATCHES if name not in ("signal_noise", *FAST_PATCHES, *OTHER_FAST_PATCHES, BFLOAT16)
 )
-_ORIGINALS = {row[:2]: row[0].__dict__.get(row[1]) for patch in _CATALOGUE for row in patch.rewrites}
+_ORIGINALS = {row[:2]: row[0].__dict__[row[1]] for patch in _CATALOGUE for row in patch.rewrites}
 _OPEN: list[nn.Module] = []  # the models that are being patched, outermost first
 
 
@@ -330,10 +330,7 @@ def _switch(names: Sequence[str]) -> None:
     wanted = {row[:2]: row[2] for name in names for row in PATCHES[name].rewrites}
     for (owner, method), original in _ORIGINALS.items():
         function = wanted.get((owner, method), original)
-        if function is not None:
-            setattr(owner, method, function)
-        elif method in owner.__dict__:  # it was inherited before the patch
-            delattr(owner, method)
+        setattr(owner, method, function)
     rewrites.ON.clear()
     rewrites.ON.update(names)
 

@@ -11,8 +11,8 @@ from kokoro.istftnet import AdaIN1d, AdaINResBlock1
 from torch import Tensor, nn
 
 from kokoro_nb.models import rewrites
-from kokoro_nb.models.padding.layers import padded
 from kokoro_nb.models.replaced_parts import Undo, change_classes, plain_convolution
+from kokoro_nb.models.two_pass_norms import PlaneMeanInstanceNorm1d, TwoPassInstanceNorm1d
 
 
 class PlaneConv1d(nn.Conv1d):
@@ -25,12 +25,10 @@ class PlaneConv1d(nn.Conv1d):
 
 
 class PlaneInstanceNorm1d(nn.InstanceNorm1d):
-    """An `nn.InstanceNorm1d` of planes, written out: see `rewrites.instance_norm`."""
+    """An `nn.InstanceNorm1d` of planes, written out: see `two_pass_norms`."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return what `nn.InstanceNorm1d` would, (batch, channels, 1, frames); in a padded buffer by its stand-in."""
-        if padded():
-            return nn.InstanceNorm1d.forward(self, input.squeeze(2)).unsqueeze(2)
+        """Return what `nn.InstanceNorm1d` would, (batch, channels, 1, frames)."""
         centred = input - input.mean((2, 3), keepdim=True)
         normed = centred * torch.rsqrt((centred * centred).mean((2, 3), keepdim=True) + self.eps)
         if self.affine:
@@ -59,6 +57,8 @@ class PlaneBlock(AdaINResBlock1):
 _ON_PLANES: dict[type[nn.Module], type[nn.Module]] = {
     nn.Conv1d: PlaneConv1d,
     nn.InstanceNorm1d: PlaneInstanceNorm1d,
+    TwoPassInstanceNorm1d: PlaneInstanceNorm1d,
+    PlaneMeanInstanceNorm1d: PlaneInstanceNorm1d,
     AdaIN1d: PlaneAdaIN1d,
     AdaINResBlock1: PlaneBlock,
 }

@@ -1,6 +1,8 @@
 """Patches of one model, not of a class: each changes parts or tensors of it in place and returns what undoes that."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from threading import Lock
 
 from kokoro.custom_stft import CustomSTFT
 from kokoro.istftnet import TorchSTFT
@@ -9,6 +11,9 @@ from torch.nn.utils import remove_weight_norm
 from torch.nn.utils.weight_norm import WeightNorm
 
 Undo = Callable[[], None]
+
+_lock = Lock()
+_held: dict[nn.Module, tuple[type[nn.Module], int]] = {}  # module -> its own class, and how many contexts changed it
 
 
 def change_classes(classes: Mapping[nn.Module, type[nn.Module]]) -> Undo:
@@ -22,6 +27,43 @@ def change_classes(classes: Mapping[nn.Module, type[nn.Module]]) -> Undo:
             module.__class__ = before
 
     return undo
+
+
+@contextmanager
+def other_classes(classes: Mapping[nn.Module, type[nn.Module]]) -> Iterator[None]:
+    """Make each module one of the class given for it inside; a copy that is made there stays one.
+
+    Contexts that are nested, or of several threads, must give a module the same class, which it keeps until the last
+    of them ends.
+    """
+    with _lock:
+        for module, other in classes.items():
+            own, contexts = _held.get(module, (type(module), 0))
+            _held[module] = own, contexts + 1
+            module.__class__ = other
+    try:
+        yield
+    finally:
+        with _lock:
+            for module in classes:
+                own, contexts = _held.pop(module)
+                if contexts > 1:
+                    _held[module] = own, contexts - 1
+                else:
+                    module.__class__ = own
+
+
+def modules_within(module: nn.Module) -> list[nn.Module]:
+    """Return `module` and all modules in it: themselves, where `torch.export` hands out stand-ins while it traces.
+
+    A stand-in has the attributes of what it stands for, and another class, which does not last.
+    """
+    found, waiting = {module: None}, [module]
+    while waiting:
+        inside = [part for part in vars(waiting.pop())["_modules"].values() if part is not None and part not in found]
+        found |= dict.fromkeys(inside)
+        waiting += inside
+    return list(found)
 
 
 def plain_convolution(module: nn.Module) -> bool:

@@ -1,8 +1,8 @@
 """The package's methods that patches change, each written once, with every change marked by the patch that asks for it.
 
-With no patch on, each rewrite computes what the original computes, bit for bit, and the tests hold them to that; only
-`instance_norm` and `group_norm`, which a single patch installs, know no other way. They replace methods of classes, not
-of instances, so that an exported graph keeps the module paths of the model.
+With no patch on, each rewrite computes what the original computes, bit for bit, and the tests hold them to that; where
+an operator has two names, it stands under the one that coremltools knows too (`*`, not `torch.multiply`). They
+replace methods of the speech model's classes, not of instances, so that an exported graph keeps the module paths.
 """
 
 import math
@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from kokoro.custom_stft import CustomSTFT
 from kokoro.istftnet import AdaIN1d, AdainResBlk1d, AdaINResBlock1, SineGen, SourceModuleHnNSF
-from torch import Tensor, nn
+from torch import Tensor
 
 from kokoro_nb.models import noise
 
@@ -41,7 +41,7 @@ def sine_phase(self: SineGen, f0_values: Tensor) -> Tensor:
 def sine_source(self: SineGen, f0: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Stand in for `SineGen.forward`: (1, samples, 1) Hz -> harmonics with noise, voicing, noise."""
     overtones = torch.FloatTensor([[range(1, self.harmonic_num + 2)]]).to(f0.device)
-    sines = self._f02sine(torch.multiply(f0, overtones)) * self.sine_amp
+    sines = self._f02sine(f0 * overtones) * self.sine_amp
     voiced = self._f02uv(f0)
     amplitude = voiced * self.noise_std + (1 - voiced) * self.sine_amp / 3
     if "explicit_noise" in ON:
@@ -80,7 +80,7 @@ def stft_transform(self: CustomSTFT, waveform: Tensor) -> tuple[Tensor, Tensor]:
     floor = 1e-7 if "sqrt_epsilon" in ON else 1e-14
     magnitude = torch.sqrt(real**2 + imag**2 + floor)
     phase = torch.atan2(imag, real)
-    cut = (imag == 0) & (real < 0)
+    cut = torch.logical_and(imag == 0, real < 0)
     if "where_phase" in ON:
         phase = torch.where(cut, torch.full_like(phase, torch.pi), phase)
     else:
@@ -107,34 +107,6 @@ def stft_inverse(self: CustomSTFT, magnitude: Tensor, phase: Tensor, length: int
         pad = self.n_fft // 2
         waveform = waveform[..., pad:-pad]
     return waveform if length is None else waveform[..., :length]
-
-
-def instance_norm(self: nn.InstanceNorm1d, x: Tensor) -> Tensor:
-    """Stand in for `InstanceNorm1d.forward`: mean, then the variance of the centred signal, in plain operators."""
-    centred = x - _mean(x)
-    normed = centred * torch.rsqrt(_mean(centred * centred) + self.eps)
-    if self.affine:
-        normed = normed * self.weight[:, None] + self.bias[:, None]
-    return normed
-
-
-def group_norm(self: nn.GroupNorm, x: Tensor) -> Tensor:
-    """Stand in for `GroupNorm.forward`: mean, then the variance of the centred signal, in plain operators."""
-    grouped = x.reshape(x.shape[0], self.num_groups, -1)
-    centred = grouped - grouped.mean(-1, keepdim=True)
-    normed = centred * torch.rsqrt((centred * centred).mean(-1, keepdim=True) + self.eps)
-    normed = normed.reshape(x.shape)
-    if self.affine:
-        shape = (1, -1, *(1,) * (x.ndim - 2))
-        normed = normed * self.weight.view(shape) + self.bias.view(shape)
-    return normed
-
-
-def _mean(x: Tensor) -> Tensor:
-    """Return the mean of each channel, (batch, channels, frames) -> (batch, channels, 1)."""
-    if "plane_mean" in ON:
-        return x.unsqueeze(-1).mean((2, 3), keepdim=True).view(x.shape[0], x.shape[1], 1)
-    return x.mean(-1, keepdim=True)
 
 
 def adaptive_norm(self: AdaIN1d, x: Tensor, s: Tensor) -> Tensor:

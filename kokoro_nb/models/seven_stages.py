@@ -118,7 +118,7 @@ class SourcesStage(PipelineStep):
             drawn = torch.randn_like(torch.zeros(1, samples, HARMONICS))  # coremltools refuses randn of an open length
         else:
             drawn = self.bank[torch.arange(samples) % self.bank.shape[0]][None]
-        with open_length(), noise.explicit(noise.of_harmonics(drawn)):
+        with open_length(self), noise.explicit(noise.of_harmonics(drawn)):
             har = frame_cuts.harmonics(self, F0_curve)
         pairs = zip(self.noise_convs, self.noise_res, strict=True)
         sources = tuple(block(convolution(har), style_timbre) for convolution, block in pairs)

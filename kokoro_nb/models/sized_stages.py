@@ -48,7 +48,7 @@ class SizedDurations(TextPart):
             the second half of `ref_s`, and `ref_s`.
         """
         length = attention_mask.sum(dim=1)
-        with token_cuts.over_text(input_ids.shape[1], length=length) as (_, mask, padding):
+        with token_cuts.over_text(self, input_ids.shape[1], length=length) as (_, mask, padding):
             lasting, d, t_en = token_cuts.predicted(self, input_ids, ref_s[:, STYLE:], speed, mask, padding)
         features, text = self.missing
         return lasting.to(torch.int32), F.pad(d, (0, features)), F.pad(t_en, (0, 0, 0, text)), ref_s[:, STYLE:], ref_s
@@ -92,7 +92,7 @@ class SizedTrunk(DecoderPart):
         mask : torch.Tensor, shape (1, 1, frames)
             1 for each valid frame.
         """
-        with within(of_frames(asr.shape[-1], _count(mask))) as valid:
+        with within(self, of_frames(asr.shape[-1], _count(mask))) as valid:
             asr, f0, n = (valid.zeroed(x) for x in (_first(asr, self.width), f0[:, 0], n_input[:, 0]))
             return valid.zeroed(frame_cuts.trunk(self.decoder, asr, f0, n, ref_s[:, :STYLE]))
 
@@ -114,7 +114,7 @@ class SizedGenerator(DecoderPart):
             1 for each valid position of `x_pre`.
         """
         generator = self.decoder.generator
-        with within(of_frames(x_pre.shape[-1] // 2, _count(mask[..., ::2]))) as valid:
+        with within(self, of_frames(x_pre.shape[-1] // 2, _count(mask[..., ::2]))) as valid:
             x_pre, har = valid.zeroed(x_pre), valid.zeroed(har)
             x = frame_cuts.filtered(generator, x_pre, ref_s[:, :STYLE], har)
             return frame_cuts.waveform(generator, *frame_cuts.spectrum(generator, x), valid)

@@ -46,7 +46,7 @@ class DurationProgram(TextPart):
             Zeros behind the text.
         """
         padding = text_mask.logical_not()
-        with open_length(text_mask):
+        with open_length(self, text_mask):
             encoded = self.bert_encoder(token_cuts.contextual(self.bert, tokens, text_mask))
             d = token_cuts.duration_features(self.predictor.text_encoder, encoded, voice, padding)
             lasting = token_cuts.durations(self.predictor, d, speed, padding)
@@ -85,10 +85,10 @@ class SynthesizerProgram(TextToAudio):
         torch.Tensor, shape (1, 1, 600 * frames)
             24 kHz, full scale 1.
         """
-        with open_length(text_mask):
+        with open_length(self, text_mask):
             asr = token_cuts.text_features(self.text_encoder, tokens, text_mask.logical_not())[:, :, indices]
         features, s = d[:, indices, : width(self)].transpose(1, 2), voice[:, :STYLE]
-        with open_length():
+        with open_length(self):
             f0, n = frame_cuts.prosody(self.predictor, features, voice[:, STYLE:])
             with noise.explicit(noise.of_harmonics(self.noise(f0))):
                 har = frame_cuts.harmonics(self.decoder.generator, f0)

@@ -88,7 +88,7 @@ class FromHarStage(DecoderPart):
         torch.Tensor, shape (1, 600 * frames)
             24 kHz, full scale 1; with a length, zeros behind the valid ``600 * length`` samples.
         """
-        with within(of_frames(asr.shape[-1], length)) as valid:
+        with within(self, of_frames(asr.shape[-1], length)) as valid:
             asr, f0, n, har = (valid.zeroed(x) for x in (asr, f0, n, har))
             return frame_cuts.from_har(self.decoder, asr, f0, n, s, har, valid)
 

@@ -42,7 +42,7 @@ class TextEncoderStep(PipelineStep):
 
     def forward(self, ids: Tensor, attention_mask: Tensor | None = None, length: Tensor | None = None) -> Tensor:
         """Return text features, (1, hidden, tokens)."""
-        with token_cuts.over_text(ids.shape[1], attention_mask, length) as (_, _, padding):
+        with token_cuts.over_text(self, ids.shape[1], attention_mask, length) as (_, _, padding):
             return token_cuts.text_features(self.text_encoder, ids, padding)
 
 
@@ -56,7 +56,7 @@ class BertStep(PipelineStep):
 
     def forward(self, ids: Tensor, attention_mask: Tensor | None = None, length: Tensor | None = None) -> Tensor:
         """Return contextual features, (1, tokens, hidden)."""
-        with token_cuts.over_text(ids.shape[1], attention_mask, length) as (valid, mask, _):
+        with token_cuts.over_text(self, ids.shape[1], attention_mask, length) as (valid, mask, _):
             return valid.zeroed(self.bert_encoder(token_cuts.contextual(self.bert, ids, mask)), axis=1)
 
 
@@ -72,7 +72,7 @@ class DurationEncoderStep(PipelineStep):
         self, encoded: Tensor, ref_s: Tensor, attention_mask: Tensor | None = None, length: Tensor | None = None
     ) -> Tensor:
         """Return features with style, (1, tokens, hidden + 128)."""
-        with token_cuts.over_text(encoded.shape[1], attention_mask, length) as (_, _, padding):
+        with token_cuts.over_text(self, encoded.shape[1], attention_mask, length) as (_, _, padding):
             return token_cuts.duration_features(self.text_encoder, encoded, ref_s[:, STYLE:], padding)
 
 
@@ -88,7 +88,7 @@ class DurationsStep(PipelineStep):
         self, d: Tensor, speed: Tensor, attention_mask: Tensor | None = None, length: Tensor | None = None
     ) -> Tensor:
         """Return durations, (1, tokens) int64, frames."""
-        with token_cuts.over_text(d.shape[1], attention_mask, length) as (valid, _, padding):
+        with token_cuts.over_text(self, d.shape[1], attention_mask, length) as (valid, _, padding):
             return token_cuts.durations(self, valid.zeroed(d, axis=1), speed, padding)
 
 

@@ -21,12 +21,14 @@ HIDDEN = -1e4  # added to the attention scores of padding: exp(-1e4) is 0, and f
 
 @contextmanager
 def over_text(
-    room: int, attention_mask: Tensor | None = None, length: Tensor | None = None
+    module: nn.Module, room: int, attention_mask: Tensor | None = None, length: Tensor | None = None
 ) -> Iterator[tuple[Valid, Tensor, Tensor]]:
     """Yield what is valid, where there is a token and where there is none, the last two of shape (1, room), bool.
 
     Parameters
     ----------
+    module : torch.nn.Module
+        What runs on the text inside.
     room : int
         Tokens that the buffer has room for.
     attention_mask : torch.Tensor, shape (1, room), int64, optional
@@ -40,7 +42,7 @@ def over_text(
     InputError
         If neither is given.
     """
-    with within(of_tokens(room, length)) as valid:
+    with within(module, of_tokens(room, length)) as valid:
         if length is not None:
             mask, padding = valid.inside(room)[None], valid.outside(room)[None]
         elif attention_mask is not None:

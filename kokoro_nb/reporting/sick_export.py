@@ -207,7 +207,7 @@ def _operator(path: str, kind: str, line: str) -> str:
 def _mechanism(row: Row) -> tuple[str, str]:
     culprits = row.get("culprits") or []
     if row.get("failure"):
-        text = f"It fell from the rung '{row['failure']['rung']}' of the export."
+        text = f"The export failed when {row['failure']['rung']}."
         return escape(text), text
     mechanism = culprits[0].get("mechanism") if culprits else None
     if not mechanism or mechanism.get("name") == "unknown":

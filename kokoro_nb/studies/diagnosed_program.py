@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.backends.signature import checked, example_inputs
@@ -55,7 +57,13 @@ def kokoro_decoder(
     return _planted(f"decoder from har, {frames} frames, weights {label}", decoder.program, decoder.inputs, planted)
 
 
-def own_module(target: str, faults: list[str], patches: Sequence[str] = (), inputs: Path | None = None) -> Target:
+def own_module(
+    target: str,
+    faults: list[str],
+    patches: Sequence[str] = (),
+    inputs: Path | None = None,
+    dynamic: Sequence[str] = (),
+) -> Target:
     """Return what a function of the user's own makes: a module and example inputs for it.
 
     Parameters
@@ -70,6 +78,8 @@ def own_module(target: str, faults: list[str], patches: Sequence[str] = (), inpu
         Names of patches that are on while it is exported; each has to find something in it to change.
     inputs : path, optional
         An ``.npz`` file with an array for each input, in place of the function's.
+    dynamic : sequence of str
+        Axes of open size: see `open_shapes`.
 
     Raises
     ------
@@ -80,7 +90,11 @@ def own_module(target: str, faults: list[str], patches: Sequence[str] = (), inpu
     planted = [Fault.parse(fault) for fault in faults]
     module, given, reference = made_by(target)
     given = given if inputs is None else read_inputs(inputs)
-    if isinstance(module, Exported):  # of the corpus: exported with patches that the function had on
+    if isinstance(module, torch.export.ExportedProgram):
+        exported = export_program(module, given)
+        assert isinstance(exported, Exported)
+        module = exported
+    if isinstance(module, Exported):  # exported already, with patches that the function had on
         if patches:
             raise InputError(
                 f"{target} returns a program that is exported already, to which no patch applies; drop them."
@@ -88,8 +102,37 @@ def own_module(target: str, faults: list[str], patches: Sequence[str] = (), inpu
         checked(given, module.inputs)
         return replace(_planted(target, module, given, planted), reference=reference)
     with patched(module, applicable(module, patches)):
-        exported = _exported(target, module, given)
+        exported = _exported(target, module, given, open_shapes(dynamic, given))
     return replace(_planted(target, exported, given, planted), reference=reference)
+
+
+def open_shapes(dynamic: Sequence[str], inputs: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what `torch.export.export` takes as dynamic shapes; None where all are fixed.
+
+    Parameters
+    ----------
+    dynamic : sequence of str
+        ``NAME:AXIS``, or ``NAME:AXIS:MOST`` with the greatest size, for each open axis of an input.
+    inputs : mapping
+        The example inputs.
+
+    Raises
+    ------
+    InputError
+        If one is not of that form, or there is no such input or axis.
+    """
+    found: dict[str, Any] = {}
+    for text in dynamic:
+        name, *numbers = text.split(":")
+        if len(numbers) not in (1, 2) or not all(one.isdigit() for one in numbers):
+            raise InputError(f"'{text}' is no open axis; write NAME:AXIS, or NAME:AXIS:MOST with the greatest size.")
+        axis, *most = map(int, numbers)
+        if name not in inputs or axis >= len(inputs[name].shape):
+            sizes = ", ".join(f"{one} {tuple(value.shape)}" for one, value in inputs.items())
+            raise InputError(f"There is no axis {axis} of an input '{name}'; the inputs are {sizes}.")
+        dim = torch.export.Dim(f"{name}_{axis}", max=most[0]) if most else torch.export.Dim.AUTO
+        found.setdefault(name, {})[axis] = dim
+    return found or None
 
 
 def applicable(module: Any, patches: Sequence[str]) -> Sequence[str]:
@@ -124,9 +167,8 @@ def read_inputs(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} cannot be read ({error}); give an .npz file with an array for each input.") from error
 
 
-def _exported(target: str, module: Any, inputs: Mapping[str, Any]) -> Exported:
+def _exported(target: str, module: Any, inputs: Mapping[str, Any], shapes: Mapping[str, Any] | None) -> Exported:
     import numpy as np
-    import torch
 
     try:
         with torch.no_grad():
@@ -136,7 +178,7 @@ def _exported(target: str, module: Any, inputs: Mapping[str, Any]) -> Exported:
     except Exception as error:
         example_inputs(module, dict.fromkeys(inputs, np.zeros(1)))  # a name that the forward does not have
         raise InputError(f"The module of {target} fails in eager PyTorch ({one_line(error)}).") from error
-    exported = export_program(module, inputs)
+    exported = export_program(module, inputs, shapes)
     if isinstance(exported, Failure):
         raise InputError(f"The module of {target} cannot be exported: {exported}")
     return exported

@@ -7,6 +7,25 @@ from kokoro_nb.errors import InputError
 
 INPUT = "input:"
 CONSTANT = "constant:"
+# what these give is there already in what they are given: a fault in them shows in what reads them
+VIEWS = frozenset(
+    (
+        *(
+            "alias",
+            "chunk",
+            "clone",
+            "contiguous",
+            "detach",
+            "expand",
+            "flatten",
+            "permute",
+            "reshape",
+            "select",
+            "slice",
+        ),
+        *("split", "split_with_sizes", "squeeze", "t", "transpose", "unbind", "unflatten", "unsqueeze", "view"),
+    )
+)
 
 
 @dataclass(frozen=True)

@@ -200,16 +200,8 @@ class Recorder:
         return name in self._operators
 
     def add(self, name: str, value: Any) -> None:
-        """Measure the result of the operator `name`; of two under one name the later one counts.
-
-        Raises
-        ------
-        ValueError
-            If its shape is not the one that the operator has: then it is something else under this name.
-        """
+        """Measure the result of the operator `name`, in whatever shape; of two under one name the later one counts."""
         operator, array = self._operators[name], np.asarray(value)
-        if array.shape != operator.shape:
-            raise ValueError(f"'{name}' has shape {operator.shape}, and what was captured has {array.shape}.")
         self._taps[name] = Tap(operator, describe(array), np.array(array) if self._keep == "full" else None)
 
     def trace(

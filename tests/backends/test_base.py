@@ -24,7 +24,7 @@ def test_a_failure_names_the_root_of_a_chain_without_colours():
     assert failure.message == "Step 3/3 failed.\nDetails"
     assert failure.cause == "KeyError: 'aten.unfold'"
     assert str(failure) == (
-        "onnxruntime fell from the rung 'lowered': RuntimeError: Step 3/3 failed. (from KeyError: 'aten.unfold')"
+        "onnxruntime failed when lowered: RuntimeError: Step 3/3 failed. (from KeyError: 'aten.unfold')"
     )
 
 
@@ -42,7 +42,7 @@ def test_on_rung_lets_an_interruption_pass():
 
 def test_a_failure_is_reported_in_one_line():
     assert str(Failure("tvm", "exported", "ValueError", "\nfirst\nsecond")) == (
-        "tvm fell from the rung 'exported': ValueError: first"
+        "tvm failed when exported: ValueError: first"
     )
 
 

@@ -57,8 +57,8 @@ TRANSPARENT = {
     "eager-float64": 1e-14,
     "onnxruntime": 1e-6,
     "tvm-unfused": 1e-6,
-    "coreml-reference": 1e-6,
-    "coreml-reference-float16": 4e-3,
+    "coreml-reference-float32": 1e-6,
+    "coreml-reference": 4e-3,
 }
 
 
@@ -203,7 +203,7 @@ def test_what_is_captured_is_what_the_operator_computes(transparent, traced, exp
     assert not [name for name in computing if name not in trace.values]
     far = _far(exported, trace)
     assert max(far.values()) <= TRANSPARENT[transparent.name], far
-    dtype = {"eager-float64": "float64", "coreml-reference-float16": "float16"}.get(transparent.name, "float32")
+    dtype = {"eager-float64": "float64", "coreml-reference": "float16"}.get(transparent.name, "float32")
     assert {str(value.dtype) for value in trace.values.values()} == {dtype}
 
 
@@ -240,7 +240,7 @@ def test_a_linear_layer_and_a_convolution_keep_apart_in_tvm(tmp_path):
     ("name", "weights", "edit"),
     [
         ("onnxruntime", onnx_weights, edit_onnx_weight),
-        ("coreml-reference", mlpackage_weights, edit_mlpackage_weight),
+        ("coreml-reference-float32", mlpackage_weights, edit_mlpackage_weight),
     ],
 )
 def test_a_weight_edited_in_the_file_shows_where_it_is_read(name, weights, edit, tmp_path):

@@ -16,7 +16,6 @@ from kokoro_nb.models.case import capture
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.stages import DecoderStage, FromHarStage, ProsodyStage
 from kokoro_nb.models.static_buffers import part_of
-from kokoro_nb.studies.two_stage_npu.checklist import checklist
 from kokoro_nb.traces.parity import compare
 
 TEXTS = ("Hi.", "Hello world.", "Hello world, this is a test of the exports, and of any length.")
@@ -28,9 +27,7 @@ PROGRAMS = {
     "from har": Delivery("onnxruntime", at_har=True, any_length=True),
     "XNNPACK, whole decoder": XNNPACK,
     "XNNPACK, from har": replace(XNNPACK, at_har=True, fast=True),
-    "TVM, from har": Delivery("tvm", "onnxruntime", at_har=True, any_length=True, seconds=(1.0, 4.0)),
 }
-ROOMS = {"1s": 40, "4s": 160}  # of TVM's decoder here: each size takes seconds to make
 
 
 @pytest.fixture(
@@ -41,10 +38,7 @@ ROOMS = {"1s": 40, "4s": 160}  # of TVM's decoder here: each size takes seconds 
 )
 def speaker(request, shallow, tmp_path_factory):
     place = tmp_path_factory.mktemp("delivered") / "any"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(any_length, "SHORTEST", 40)
-        patch.setattr(any_length, "GROWTH", 3)
-        deliver(shallow, PROGRAMS[request.param], place)
+    deliver(shallow, PROGRAMS[request.param], place)
     return TwoStages(place)
 
 
@@ -52,13 +46,12 @@ def test_one_program_of_open_length_for_each_part(speaker):
     at_har = "source" in speaker.contract.parts
     assert list(speaker.contract.parts) == ["duration", "prosody", *(["source"] if at_har else []), "decoder"]
     backend = speaker.contract.parts["decoder"].backend
-    assert speaker.contract.buckets == (ROOMS if backend == "tvm" else {})
+    assert speaker.contract.buckets == {}
     assert speaker.largest == (float("inf") if backend == "onnxruntime" else 160)
     specs = {spec.name: spec for part in speaker.contract.parts.values() for spec in (*part.inputs, *part.outputs)}
     assert str(specs["ids"]) == "ids: int64[1, any]"
     assert str(specs["f0"]) == "f0: float32[1, any]"
-    closed = ["ref_s", "speed", "s", *(["length"] if backend == "tvm" else [])]
-    assert [name for name, spec in specs.items() if not spec.open] == closed
+    assert [name for name, spec in specs.items() if not spec.open] == ["ref_s", "speed", "s"]
     assert read_contract(speaker.folder) == speaker.contract
 
 
@@ -90,7 +83,7 @@ def test_the_audio_of_any_text_is_the_models(speaker, shallow, text):
         assert compare(expected, audio).of_peak <= 1e-4
 
 
-def test_little_or_nothing_is_computed_behind_the_text(speaker, monkeypatch):
+def test_nothing_is_computed_behind_the_text(speaker, monkeypatch):
     sizes, run = {}, speaker.run
 
     def noted(part, known):
@@ -102,20 +95,9 @@ def test_little_or_nothing_is_computed_behind_the_text(speaker, monkeypatch):
     frames = int(piece.durations.sum())
     assert sizes["duration"]["ids"] == (1, len(piece.symbols) + 2)
     assert sizes["prosody"]["en"][2] == frames
-    _, room = speaker.bucket(frames)
-    assert sizes["decoder"]["asr"][2] == room
-    assert room == (40 if speaker.contract.buckets else frames)
+    assert sizes["decoder"]["asr"][2] == frames
+    assert speaker.bucket(50) == ("", 50)
     assert piece.audio.shape == (600 * frames,)
-
-
-def test_what_lies_behind_the_text_reaches_none_of_it(speaker):
-    if not speaker.contract.buckets:
-        assert speaker.bucket(50) == ("", 50)
-        return
-    found = {check.kind: check for check in checklist(speaker, "Hello world.")}
-    assert found["padding"].value <= found["padding"].limit
-    assert found["padding control"].value >= found["padding control"].limit
-    assert [found[kind].value for kind in ("finite", "silence", "repeated", "history", "buckets")] == [1, 0, 0, 0, 0]
 
 
 def test_what_is_left_closed_takes_no_other_length(shallow, tmp_path, monkeypatch):
@@ -141,7 +123,11 @@ def test_what_is_longer_than_the_decoder_takes_is_cut(speaker):
     ("settings", "sentence"),
     [
         ({"backend": "executorch-portable"}, "A decoder for executorch-portable takes one length alone; give its buck"),
-        ({"backend": "tvm"}, "Before the decoder tvm takes one length alone; host it on onnxruntime"),
+        (
+            {"backend": "tvm"},
+            "A decoder for tvm takes one length alone; give its buckets with --seconds, not --any-len",
+        ),
+        ({"backend": "tvm-scheduled", "host": "onnxruntime"}, "or use onnxruntime or executorch-xnnpack, which take"),
         ({"backend": "onnxruntime", "host": "tvm"}, "Before the decoder tvm takes one length alone; host it on onnx"),
         ({"backend": "executorch-xnnpack"}, "Before the decoder executorch-xnnpack takes one length alone; host it"),
     ],
@@ -159,7 +145,6 @@ def test_other_runtimes_are_refused(shallow, tmp_path, settings, sentence):
         (("--seconds", "1"), {"1s": 40}),
         (("--tokens", "12"), {"3s": 120, "10s": 400, "45s": 1800}),
         (("--backend", "tvm"), {"3s": 120, "10s": 400, "45s": 1800}),
-        (("--backend", "tvm", "--any-length", "--seconds", "0.8"), {"0.5s": 20, "0.6s": 24, "0.7s": 28, "0.8s": 32}),
         (("--backend", "executorch-xnnpack"), {}),
         (("--backend", "executorch-xnnpack", "--seconds", "1"), {"1s": 40}),
         (("--backend", "executorch-xnnpack", "--seconds", "1", "--any-length"), {}),

@@ -231,7 +231,7 @@ def _late(known):
     "name",
     [
         "onnxruntime",
-        *(pytest.param(n, marks=pytest.mark.slow) for n in ("executorch-xnnpack", "tvm", "coreml-reference")),
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("executorch-xnnpack", "tvm", "coreml-reference-float32")),
     ],
 )
 def test_from_har_the_decoder_of_any_backend_is_the_models(name, shallow, shallow_case, tmp_path, monkeypatch):

@@ -10,9 +10,9 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.faults import edit_mlpackage_weight, edit_onnx_weight, mlpackage_weights, onnx_weights
 from kokoro_nb.locate import divergences
 
-WEIGHTS = {"onnxruntime": onnx_weights, "coreml-reference": mlpackage_weights}
-EDITS = {"onnxruntime": edit_onnx_weight, "coreml-reference": edit_mlpackage_weight}
-NAMES = {"onnxruntime": "conv.weight", "coreml-reference": "p_conv_weight"}
+WEIGHTS = {"onnxruntime": onnx_weights, "coreml-reference-float32": mlpackage_weights}
+EDITS = {"onnxruntime": edit_onnx_weight, "coreml-reference-float32": edit_mlpackage_weight}
+NAMES = {"onnxruntime": "conv.weight", "coreml-reference-float32": "p_conv_weight"}
 BOTH = pytest.mark.parametrize("name", list(EDITS))
 
 

@@ -70,7 +70,7 @@ def test_the_same_in_float32_passes():
 
 def test_a_norm_that_float16_cannot_bear_is_named_on_core_ml():
     x = {"x": 10 + 0.02 * torch.randn(1, 8, 240, generator=torch.Generator().manual_seed(0))}
-    found = diagnose(Norm(), x, _here("coreml-reference-float16"), remedies=True)
+    found = diagnose(Norm(), x, _here("coreml-reference"), remedies=True)
     assert found.verdict == "fail"
     assert found.output.of_peak > found.output.limit
     assert found.remedies[-1].verdict == "pass"

@@ -117,7 +117,7 @@ def test_an_export_that_fails_is_a_diagnosis():
     found = diagnose(Refused(), X, "onnxruntime")
     assert (found.verdict, found.method, found.first) == ("fail", "export", None)
     assert found.failure.rung == "exported"
-    assert "fell from the rung 'exported'" in found.statement
+    assert "failed when exported" in found.statement
 
 
 def test_it_is_written_as_json_and_as_a_page(tmp_path, healthy, faulty):

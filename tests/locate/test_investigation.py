@@ -135,7 +135,7 @@ def decoder(shallow, shallow_case):
         return export_program(stages.FromHarStage(shallow.model.decoder), inputs), inputs
 
 
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("tvm-unfused", "coreml-reference")]
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("tvm-unfused", "coreml-reference-float32")]
 
 
 @pytest.mark.parametrize("name", ["eager", "onnxruntime", *SLOW])

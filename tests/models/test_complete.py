@@ -208,7 +208,7 @@ def test_the_exported_graph_has_no_packed_sequence_and_asks_no_value(narrow, inp
     assert [kind for kind in kinds if any(word in kind for word in refused)] == []
 
 
-SLOW = ("executorch-xnnpack", "executorch-portable", "coreml-reference", "tvm")
+SLOW = ("executorch-xnnpack", "executorch-portable", "coreml-reference-float32", "tvm")
 
 
 @pytest.mark.parametrize("name", ["onnxruntime", *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])

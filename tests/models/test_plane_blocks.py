@@ -72,7 +72,7 @@ def test_padding_is_cut_off_in_it_too(given):
     with torch.no_grad():
         alone = block(x[..., :16], s)
         undo = install(block)
-        with within(valid):
+        with within(block, valid):
             inside = block(x, s)[..., :16]
         leaking = block(clean, s)[..., :16]
         undo()

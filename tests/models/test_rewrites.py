@@ -10,8 +10,7 @@ from kokoro_nb.models import noise, rewrites
 from kokoro_nb.models.patches import PATCHES, patched
 
 FRAMES = 12
-WITHOUT_SWITCHES = (rewrites.instance_norm, rewrites.group_norm)
-REWRITES = {row[:2]: row[2] for patch in PATCHES.values() for row in patch.rewrites if row[2] not in WITHOUT_SWITCHES}
+REWRITES = {row[:2]: row[2] for patch in PATCHES.values() for row in patch.rewrites}
 
 
 @pytest.fixture

@@ -120,6 +120,17 @@ def test_a_dead_kernel_and_a_dead_worker_are_reported(project):
     assert runs["05_worker_dies"].executed is None, "its copy may be half-written"
 
 
+def test_what_a_kernel_prints_that_dies_before_the_first_cell_is_in_the_record(tmp_path, monkeypatch):
+    startup = tmp_path / "ipython" / "profile_default" / "startup"
+    startup.mkdir(parents=True)
+    (startup / "00.py").write_text("import os; os.write(2, b'the first word'); os.abort()")
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    save(tmp_path, "01_never_begun", parameters="")
+    (ended,) = run_notebooks([], {}, 1, tmp_path / "run", folder=tmp_path)
+    assert ended.run.status == "crashed"
+    assert "the first word" in ended.run.error
+
+
 def test_a_notebook_outside_any_checkout_works_where_it_lies_and_its_log_goes_into_the_run(
     project, tmp_path, monkeypatch
 ):

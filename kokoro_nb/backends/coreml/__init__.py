@@ -1,7 +1,7 @@
 """Core ML: conversion and saving on any machine, prediction on macOS."""
 
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -9,17 +9,16 @@ import numpy as np
 
 from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import Artifact, Failure, Program, Runnable, on_rung, quietly
-from kokoro_nb.backends.coreml.conversion import mil_program, model_of, places
-from kokoro_nb.backends.coreml.interface import Interface, interface, record
+from kokoro_nb.backends.coreml.conversion import Route, declared_inputs, handed_over, places
+from kokoro_nb.backends.coreml.interface import Interface, interface
 from kokoro_nb.backends.coreml.precision import MixedPrecision, Precision, compute_precision
-from kokoro_nb.backends.exported import Exported, output_specs
+from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.mil.rounding import FLOAT32, Arithmetic
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.backends.taps import UntracedProgram
 from kokoro_nb.time_spent import timed
 
-Route = Literal["export", "trace"]
-Target = Literal["iOS17", "iOS18"]
+Target = Literal["iOS16", "iOS17", "iOS18"] | None
 
 
 @dataclass(frozen=True)
@@ -34,13 +33,7 @@ class CoreMlProgram(UntracedProgram):
 
     @timed("run")
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
-        """Run once: see `base.Program.run`.
-
-        Raises
-        ------
-        InputError
-            Also if an input holds integers of more than 32 bits.
-        """
+        """Run once: see `base.Program.run`; what comes out has the dtype and shape that the file gives it."""
         arrays = self.interface.to_file(checked(inputs, self.inputs))
         with quietly():
             results = self.model.predict(arrays)
@@ -49,30 +42,36 @@ class CoreMlProgram(UntracedProgram):
 
 @dataclass(frozen=True)
 class CoreMl(FileBackend):
-    """Core ML through coremltools.
+    """Core ML through `coremltools.convert`, with nothing but its documented arguments.
 
     Attributes
     ----------
     route : str
         ``export``: from the exported program; ``trace``: from `torch.jit.trace` of its module.
-    precision : str or MixedPrecision
-        What the operators are typed to compute in: ``float32``, ``float16``, or float16 but for some. In a float16 file
-        weights, constants and every result are stored as float16; what Core ML rounds inside an operator, the file does
-        not say (see `mil.rounding.Arithmetic`). Inputs and outputs are float32 (or int32) in all three.
-    target : str
-        The oldest system that the file is for: ``iOS17`` (with macOS 14) or ``iOS18`` (with macOS 15).
+    precision : str, MixedPrecision or None
+        ``float32``, float16 but for some operators, or None: coremltools' default, float16. In a float16 file weights,
+        constants and every result are stored as float16; what Core ML rounds inside an operator, the file does not say
+        (see `mil.rounding.Arithmetic`).
+    target : str or None
+        The oldest system that the file is for, such as ``iOS17``; None: coremltools' default, iOS15. From ``iOS16`` on
+        the outputs of a float16 file are float16, before that they are float32.
+    core_operators : bool
+        Supply something on the route ``export``: decompose the program to PyTorch's core operators before it is handed
+        over, of which coremltools knows some that it does not know as the model calls them.
 
     Notes
     -----
     Core ML knows no int64: integers are int32 inside, and one that outgrows 32 bits there wraps around unnoticed. What
-    the forward computes in float64 is float32. An output that no input reaches is a constant of the file. coremltools
-    9.0 writes ``atan2(y, x)`` as ``atan(y / x)`` with corrections, in which 2e-8 is added to an x within 1e-8 of 0 (in
-    float16: 6e-8, its smallest number). On the route ``trace`` it writes an infinity in the forward as 3.4e38.
+    the forward computes in float64 is float32. float16 inputs are declared float32, which iOS15 needs. coremltools 9.0
+    writes ``atan2(y, x)`` as ``atan(y / x)`` with corrections, in which 2e-8 is added to an x within 1e-8 of 0 (in
+    float16: 6e-8, its smallest number). On the route ``trace`` it writes an infinity in the forward as 3.4e38, and
+    nothing says which of the file's values are the results of which operators.
     """
 
     route: Route = "export"
-    precision: Precision = "float32"
-    target: Target = "iOS17"
+    precision: Precision = None
+    target: Target = None
+    core_operators: bool = False
 
     file: ClassVar[str] = "model.mlpackage"
     packages: ClassVar[tuple[str, ...]] = ("coremltools",)
@@ -95,25 +94,40 @@ class CoreMl(FileBackend):
         return "Core ML predicts on macOS only; coreml-reference runs the same file on any machine."
 
     def options(self) -> dict[str, Any]:
-        """Return route, precision and target."""
-        precision = asdict(self.precision) if isinstance(self.precision, MixedPrecision) else self.precision
-        return {"route": self.route, "precision": precision, "target": self.target}
+        """Return all that `coremltools.convert` is told."""
+        given = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "name"}
+        mixed = isinstance(self.precision, MixedPrecision)
+        return given | ({"precision": asdict(self.precision)} if mixed else {})
 
     def graph(self, exported: Exported, arithmetic: Arithmetic = FLOAT32) -> Runnable:
         """Return the MIL program before coremltools' passes and the saving: see `mil.graph.mil_graph`."""
         from kokoro_nb.backends.mil.graph import mil_graph
 
-        return mil_graph(exported, self.route, self.target, arithmetic)
+        return mil_graph(exported, self, arithmetic)
 
-    def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> dict[str, str]:
-        """Convert and save the model, the declared inputs and outputs in its metadata."""
+    def converted(self, exported: Exported, program: Any, **form: Any) -> Any:
+        """Return what coremltools makes of a program that `handed_over` gave, in the form that `convert` is told."""
+        import coremltools as ct
+
+        # the interface of iOS15 has no float16
+        silent = self.route == "export" and (self.target or all(one.dtype != "float16" for one in exported.inputs))
+        return ct.convert(
+            program,
+            inputs=None if silent else declared_inputs(exported),
+            minimum_deployment_target=self.target and getattr(ct.target, self.target),
+            compute_precision=compute_precision(self.precision),
+            **form,
+        )
+
+    def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> dict[str, str] | None:
+        """Convert and save the model."""
         with on_rung("lowered", seconds), quietly():
-            program = mil_program(exported, self.route, self.target)
-            model = model_of(program, self.target, compute_precision(self.precision))
-            record(model, exported.inputs, output_specs(exported))
+            program = handed_over(exported, self.route, self.core_operators)
+            model = self.converted(exported, program, convert_to="mlprogram", skip_model_load=True)
+            interface(model.get_spec(), exported)  # or raise
         with on_rung("serialised", seconds), quietly():
             model.save(str(path))
-        return places(model, exported)
+        return None if self.route == "trace" else places(model, program, exported)
 
     @timed("load")
     def load(self, artifact: Artifact | Failure) -> Program:
@@ -129,4 +143,4 @@ class CoreMl(FileBackend):
             import coremltools as ct
 
             model = ct.models.MLModel(str(path))
-        return CoreMlProgram(model, interface(model.get_spec()), artifact.inputs, path, self.name)
+        return CoreMlProgram(model, interface(model.get_spec(), artifact), artifact.inputs, path, self.name)

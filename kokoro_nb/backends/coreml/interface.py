@@ -1,140 +1,64 @@
-"""The names of our inputs and outputs in a Core ML file, and the casts between its dtypes and ours.
+"""Which feature of a Core ML file is which of our inputs and outputs: they stand in the same order."""
 
-Core ML has float32, float16 and int32 at the interface of a model and nothing else, gives a scalar one axis, and does
-not allow an output the name of an input. So the file carries, in its own metadata, what was declared.
-"""
-
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from kokoro_nb.backends.signature import TensorSpec
+from kokoro_nb.backends.base import Artifact
+from kokoro_nb.backends.exported import Exported
 from kokoro_nb.errors import InputError
-
-KEY = "kokoro_nb"
-INT32 = np.iinfo(np.int32)
-# What Core ML is given for each dtype that it carries: not for float64, nor for integers of 8 and 16 bits, in which a
-# forward overflows at other places than in int32.
-INTERFACE = {"float32": "float32", "float16": "float16", "int64": "int32", "int32": "int32", "bool": "float32"}
-
-
-@dataclass(frozen=True)
-class Port:
-    """One input or output of a saved model.
-
-    Attributes
-    ----------
-    name : str
-        Our name.
-    feature : str
-        Core ML's name.
-    shape : tuple of int
-        Shape as declared; Core ML gives a scalar the shape (1,).
-    dtype : str
-        Dtype as declared, as NumPy calls it.
-    """
-
-    name: str
-    feature: str
-    shape: tuple[int, ...]
-    dtype: str
-
-    def to_file(self, array: np.ndarray) -> np.ndarray:
-        """Return `array`, of the declared dtype and shape, as Core ML takes it: float32, float16 or int32.
-
-        Raises
-        ------
-        InputError
-            If it holds an integer that int32 does not.
-        """
-        if array.dtype.kind == "i" and array.size and not INT32.min <= array.min() <= array.max() <= INT32.max:
-            raise InputError(
-                f"Input '{self.name}' holds integers between {array.min()} and {array.max()}, and Core ML takes int32 "
-                "alone; keep them within 32 bits."
-            )
-        return array.astype(INTERFACE[self.dtype]).reshape(self.shape or (1,))
-
-    def from_file(self, array: np.ndarray) -> np.ndarray:
-        """Return what Core ML gave for this output in the declared dtype and shape, as an array of its own."""
-        return np.array(array).astype(self.dtype).reshape(self.shape)
 
 
 @dataclass(frozen=True)
 class Interface:
-    """Inputs and outputs of a saved model, in order."""
+    """The features of a saved model.
 
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
+    Attributes
+    ----------
+    inputs : dict
+        Our name -> name of the feature, and its dtype: Core ML knows float32, float16 and int32.
+    outputs : dict
+        Our name -> name of the feature.
+    """
+
+    inputs: Mapping[str, tuple[str, str]]
+    outputs: Mapping[str, str]
 
     def to_file(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the checked inputs under Core ML's names and in its dtypes."""
-        return {port.feature: port.to_file(arrays[port.name]) for port in self.inputs}
+        """Return the checked inputs as Core ML takes them: cast without a word, and a scalar with one axis."""
+        with np.errstate(over="ignore"):
+            return {
+                feature: arrays[name].astype(dtype).reshape(arrays[name].shape or (1,))
+                for name, (feature, dtype) in self.inputs.items()
+            }
 
     def from_file(self, results: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return Core ML's results under our names, in our dtypes."""
-        return {port.name: port.from_file(results[port.feature]) for port in self.outputs}
+        """Return what the file gave, as it gave it, under our names."""
+        return {name: np.array(results[feature]) for name, feature in self.outputs.items()}
 
 
-def require_lossless(specs: Sequence[TensorSpec], what: str) -> None:
-    """Refuse a dtype that Core ML cannot carry without loss, naming `what` it is of: ``input`` or ``output``.
-
-    Raises
-    ------
-    InputError
-        If there is one.
-    """
-    for spec in specs:
-        if spec.dtype not in INTERFACE:
-            raise InputError(
-                f"The {what} '{spec.name}' is {spec.dtype}, which is not exported to Core ML; use "
-                f"{', '.join(INTERFACE)}."
-            )
-
-
-def feature_names(names: Sequence[str], taken: Sequence[str]) -> list[str]:
-    """Return a name for each output that no input has and that Core ML takes.
-
-    >>> feature_names(["state", "audio", "x.y", "x_y"], taken=["x", "state"])
-    ['state_out', 'audio', 'x_y', 'x_y_out']
-    """
-    used, features = set(taken), []
-    for name in names:
-        feature = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in name) or "output"
-        feature = f"output_{feature}" if feature[0].isdigit() else feature
-        while feature in used:
-            feature += "_out"
-        used.add(feature)
-        features.append(feature)
-    return features
-
-
-def record(model: Any, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> None:
-    """Write the declared inputs and outputs into the metadata of a ``coremltools`` model, in its own order."""
-    description = model.get_spec().description
-    sides = {"inputs": (inputs, description.input), "outputs": (outputs, description.output)}
-    ports = {
-        side: [asdict(Port(s.name, f.name, s.shape, s.dtype)) for s, f in zip(declared, features, strict=True)]
-        for side, (declared, features) in sides.items()
-    }
-    model.user_defined_metadata[KEY] = json.dumps(ports)
-
-
-def interface(spec: Any) -> Interface:
-    """Read the interface of a saved model from its specification, ``coremltools.utils.load_spec(path)``.
+def interface(spec: Any, own: Artifact | Exported) -> Interface:
+    """Read the interface of a model from its specification, ``coremltools.utils.load_spec(path)``.
 
     Raises
     ------
     InputError
-        If the model was not written by this package.
+        If it has not as many inputs and outputs as it was made of.
     """
-    written = spec.description.metadata.userDefined.get(KEY)
-    if not written:
-        raise InputError("This Core ML model does not say what it was exported from; export it with this package.")
-    sides = {
-        side: tuple(Port(**{**port, "shape": tuple(port["shape"])}) for port in ports)
-        for side, ports in json.loads(written).items()
-    }
-    return Interface(**sides)
+    inputs, outputs = spec.description.input, spec.description.output
+    if (len(inputs), len(outputs)) != (len(own.inputs), len(own.outputs)):
+        raise InputError(
+            f"The module has {len(own.inputs)} inputs and {len(own.outputs)} outputs, and the file that coremltools "
+            f"makes of it {len(inputs)} and {len(outputs)}."
+        )
+    return Interface(
+        {one.name: (feature.name, _dtype(feature)) for one, feature in zip(own.inputs, inputs, strict=True)},
+        {name: feature.name for name, feature in zip(own.outputs, outputs, strict=True)},
+    )
+
+
+def _dtype(feature: Any) -> str:
+    array = feature.type.multiArrayType
+    return str(array.ArrayDataType.Name(array.dataType)).lower()

@@ -1,10 +1,8 @@
-"""The precision of the operators of a Core ML model: one for all of them, or float16 with exceptions."""
+"""float16 with exceptions, as `coremltools` documents it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
-
-from kokoro_nb.backends.coreml.naming import name_of
 
 
 @dataclass(frozen=True)
@@ -23,7 +21,7 @@ class MixedPrecision:
     def op_selector(self) -> Callable[[Any], bool]:
         """The predicate by which coremltools decides whether an operator computes in float16."""
         kept = frozenset(self.keep)
-        return lambda operation: name_of(operation) not in kept
+        return lambda operation: operation.outputs[0].name not in kept
 
     def as_code(self) -> str:
         """Return the same as Python to paste, for a plain `coremltools.convert` of the exported program."""
@@ -36,13 +34,13 @@ class MixedPrecision:
         )
 
 
-Precision = Literal["float32", "float16"] | MixedPrecision
+Precision = Literal["float32"] | MixedPrecision | None
 
 
 def compute_precision(precision: Precision) -> Any:
-    """Return the value for the ``compute_precision`` of `coremltools.convert`."""
+    """Return the value for the ``compute_precision`` of `coremltools.convert`; None for its default."""
     import coremltools as ct
 
     if isinstance(precision, MixedPrecision):
         return ct.transform.FP16ComputePrecision(op_selector=precision.op_selector)
-    return {"float32": ct.precision.FLOAT32, "float16": ct.precision.FLOAT16}[precision]
+    return ct.precision.FLOAT32 if precision == "float32" else None

@@ -13,7 +13,7 @@ from kokoro_nb.backends.executorch.edge import edge_program, own_copy
 from kokoro_nb.backends.executorch.places import Place, places, room
 from kokoro_nb.backends.executorch.tracing import traced, write_room
 from kokoro_nb.backends.exported import Exported, InterpretedProgram
-from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
+from kokoro_nb.backends.signature import Arrays, TensorSpec, as_array, as_tensors, checked
 from kokoro_nb.time_spent import timed
 from kokoro_nb.traces.operators import Taps
 from kokoro_nb.traces.trace import Keep, Trace
@@ -33,12 +33,11 @@ class ExecutorchProgram:
     @timed("run")
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         """Run once: see `base.Program.run`."""
-        import torch
-
-        tensors = [torch.tensor(array) for array in checked(inputs, self.inputs).values()]
+        tensors = list(as_tensors(checked(inputs, self.inputs), self.inputs).values())
         with quietly():
             results = self.method.execute(tensors)
-        return {name: result.numpy() for name, result in zip(self.outputs, results, strict=True)}
+        # copies: a program that keeps state writes its next results to the same memory
+        return {name: as_array(name, result).copy() for name, result in zip(self.outputs, results, strict=True)}
 
     @timed("run")
     def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
@@ -46,7 +45,8 @@ class ExecutorchProgram:
 
         What is inside a delegate is missing, but for what the delegate hands out.
         """
-        return traced(self.backend, self.path, checked(inputs, self.inputs), self.outputs, taps, keep)
+        dtypes = [spec.dtype for spec in self.inputs]
+        return traced(self.backend, self.path, checked(inputs, self.inputs), dtypes, self.outputs, taps, keep)
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,8 @@ def places(program: Any, exported: Exported) -> dict[str, Place]:
     graph_module = program.exported_program().graph_module
     known: dict[Any, Place] = {}
     for node in graph_module.graph.nodes:
+        if _number(node) is None:
+            continue  # what writes state back when all is done
         if _is_delegate(node):
             handed_out = _inside(graph_module, node).output_node().args[0]
             known |= {inner: (_number(node), place - len(handed_out)) for place, inner in enumerate(handed_out)}
@@ -56,7 +58,11 @@ def _bytes(value: Any) -> int:
         return sum(_bytes(each) for each in value)
     if not hasattr(value, "stride"):
         return 0
-    return _ALIGNMENT * (1 + math.ceil(value.numel() * value.element_size() / _ALIGNMENT))
+    from executorch.exir.sym_util import eval_shape_upper_bound
+
+    return _ALIGNMENT * (
+        1 + math.ceil(math.prod(eval_shape_upper_bound(value.shape)) * value.element_size() / _ALIGNMENT)
+    )
 
 
 def _nodes(graph_module: Any) -> Iterator[Any]:
@@ -92,5 +98,5 @@ def _name(node: Any) -> str:
     return getattr(node.target, "__name__", "")
 
 
-def _number(node: Any) -> int:
-    return node.meta["debug_handle"]
+def _number(node: Any) -> Any:
+    return node.meta.get("debug_handle")

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.executorch.tracer import AGAIN, EVENTS, INPUTS, OUTPUTS, TENSORS
-from kokoro_nb.backends.taps import read_taps
+from kokoro_nb.backends.taps import laid, read_taps
 from kokoro_nb.storage import read_json, write_json
 from kokoro_nb.traces.operators import Taps
 from kokoro_nb.traces.trace import Keep, Trace
@@ -39,9 +40,15 @@ def write_room(program: Path, size: int) -> None:
 
 
 def traced(
-    backend: str, program: Path, inputs: Mapping[str, np.ndarray], outputs: Sequence[str], taps: Taps, keep: Keep
+    backend: str,
+    program: Path,
+    inputs: Mapping[str, np.ndarray],
+    dtypes: Sequence[str],
+    outputs: Sequence[str],
+    taps: Taps,
+    keep: Keep,
 ) -> Trace:
-    """Run the file `program` once in a process of its own, with the event tracer on.
+    """Run the file `program` once in a process of its own, with the event tracer on; inputs are of these dtypes.
 
     Raises
     ------
@@ -51,11 +58,11 @@ def traced(
     known = read_taps(program.parent)
     recorder, wanted = known.recorder(taps, keep), known.wanted(taps)
     size = int(read_json(program.with_name(ROOM), "size of the tracer's buffer")["bytes"])
-    run = logged_run(program, inputs, size)
+    run = logged_run(program, inputs, size, dtypes=dtypes)
     results, logged = dict(zip(outputs, run.outputs, strict=True)), run.logged
     shapes = {operator.name: operator.shape for operator in known.operators}
-    for name, (instruction, place) in wanted.items():
-        recorder.add(name, logged[instruction][place].reshape(shapes[name]))
+    for name, (instruction, place) in wanted.items() if logged else ():  # of what is damaged nothing is shown
+        recorder.add(name, laid(logged[instruction][place], shapes[name]))
     return recorder.trace(backend, inputs, results, HOW)
 
 
@@ -68,7 +75,9 @@ class LoggedRun:
     again: list[np.ndarray]
 
 
-def logged_run(program: Path, inputs: Mapping[str, np.ndarray], size: int, again: bool = False) -> LoggedRun:
+def logged_run(
+    program: Path, inputs: Mapping[str, np.ndarray], size: int, again: bool = False, dtypes: Sequence[str] = ()
+) -> LoggedRun:
     """Run a file once in a process of its own.
 
     Parameters
@@ -81,6 +90,8 @@ def logged_run(program: Path, inputs: Mapping[str, np.ndarray], size: int, again
         Bytes of the tracer's buffer; too few abort the process.
     again : bool
         Call it twice more without the tracer, and return what the second call gives.
+    dtypes : sequence of str
+        Of each input, where it is another than that of its array: bfloat16 is held in float32.
 
     Raises
     ------
@@ -89,7 +100,9 @@ def logged_run(program: Path, inputs: Mapping[str, np.ndarray], size: int, again
     """
     with tempfile.TemporaryDirectory() as room:
         folder = Path(room)
-        np.savez(folder / INPUTS, *inputs.values())
+        kinds = dtypes or [str(array.dtype) for array in inputs.values()]
+        given = zip(kinds, inputs.values(), strict=True)
+        np.savez(folder / INPUTS, **{f"{place}_{kind}": array for place, (kind, array) in enumerate(given)})
         run_logged(program, size, folder, again)
         buffer = np.fromfile(folder / TENSORS, np.uint8)
         events = _logged(folder / EVENTS)
@@ -137,7 +150,8 @@ def _logged(path: Path) -> dict[int, list[Any]]:
 
     found: dict[int, list[Any]] = {}
     try:
-        runs = deserialize_from_etdump_flatcc(path.read_bytes()).run_data
+        with quietly():
+            runs = deserialize_from_etdump_flatcc(path.read_bytes()).run_data
     except subprocess.CalledProcessError:  # what ExecuTorch's tracer writes of a float16 tensor is damaged
         return {}
     for run in runs:
@@ -151,9 +165,13 @@ def _logged(path: Path) -> dict[int, list[Any]]:
 
 def _tensor(buffer: np.ndarray, about: Any) -> np.ndarray:
     """Return a logged tensor: a view of the tracer's buffer."""
-    dtype = np.dtype(DTYPES[about.scalar_type.name])
+    short = about.scalar_type.name == "BFLOAT16"
+    dtype = np.dtype("uint16" if short else DTYPES[about.scalar_type.name])
     count = int(np.prod(about.sizes, dtype=int))
     start = about.offset or 0
     flat = buffer[start : start + count * dtype.itemsize].view(dtype)
+    if short:  # the upper half of a float32
+        flat = (flat.astype(np.uint32) << 16).view(np.float32)
+        dtype = flat.dtype
     strides = [stride * dtype.itemsize for stride in about.strides]
     return np.lib.stride_tricks.as_strided(flat, about.sizes, strides, writeable=False)

@@ -37,10 +37,12 @@ class ReferenceProgram:
     def run(self, inputs: Arrays, observe: "Observer | None" = None) -> dict[str, np.ndarray]:
         """Run once: see `base.Program.run`; `observe` is called for every operator, see `Interpreter.run`.
 
+        What comes out has the dtype and shape that the file gives it.
+
         Raises
         ------
         InputError
-            Also if an input holds integers of more than 32 bits, or an index in the program is out of range.
+            Also if an index in the program is out of range.
         """
         arrays = self.interface.to_file(checked(inputs, self.inputs))
         return self.interface.from_file(self.interpreter.run(arrays, observe))
@@ -74,15 +76,15 @@ class CoreMlReference:
 
     Notes
     -----
-    ``coreml-reference``: a float32 file; every operator computes in float32.
+    ``coreml-reference``: the file of ``coreml``, which is float16; an operator computes in float32 on its float16
+    inputs and weights, and its result is rounded to float16, once.
 
-    ``coreml-reference-float16``: a float16 file; an operator computes in float32 on its float16 inputs and weights, and
-    its result is rounded to float16, once.
+    ``coreml-reference-strict``: the same file; every product, partial sum and other step inside an operator is rounded
+    to float16 as well.
 
-    ``coreml-reference-float16-strict``: the same file; every product, partial sum and other step inside an operator is
-    rounded to float16 as well.
+    ``coreml-reference-float32``: the file of ``coreml-float32``; every operator computes in float32.
 
-    Whether Apple's hardware lies between the last two, nobody has shown: `Arithmetic` says what is known. An index out
+    Whether Apple's hardware lies between the first two, nobody has shown: `Arithmetic` says what is known. An index out
     of range, which Core ML leaves undefined, is an error here. What the converter changes is in the file, and so in the
     result: see `CoreMl`.
     """
@@ -124,4 +126,6 @@ class CoreMlReference:
         assert artifact.path is not None
         saved = load_program(artifact.path)
         interpreter = Interpreter(saved.program, self.arithmetic)
-        return ReferenceProgram(interpreter, interface(saved.spec), artifact.inputs, self.name, artifact.folder)
+        return ReferenceProgram(
+            interpreter, interface(saved.spec, artifact), artifact.inputs, self.name, artifact.folder
+        )

@@ -9,7 +9,7 @@ import numpy as np
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
-from kokoro_nb.backends.taps import TapMap
+from kokoro_nb.backends.taps import TapMap, laid
 from kokoro_nb.time_spent import timed
 from kokoro_nb.traces.operators import Taps
 from kokoro_nb.traces.trace import Keep, Trace
@@ -50,7 +50,7 @@ class TvmProgram:
         shapes = {operator.name: operator.shape for operator in known.operators}
 
         def add(name: str, value: np.ndarray) -> None:
-            recorder.add(name, value.reshape(shapes[name]))
+            recorder.add(name, laid(value, shapes[name]))
 
         self.machine.set_instrument(instrument(known.wanted(taps), add))
         try:
@@ -158,7 +158,7 @@ def instrument(places: Mapping[str, Place], add: Callable[[str, Any], None]) -> 
 
     def look(_function: Any, called: str, before: bool, _result: Any, *arguments: Any) -> None:
         nonlocal count
-        if called.startswith("vm."):
+        if called.startswith(("vm.", "shape_func")):  # of TVM itself, and sizes of open axes
             return
         if before:
             count += 1

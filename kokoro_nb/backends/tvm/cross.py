@@ -43,8 +43,8 @@ class TvmCross(FileBackend):
 
     Notes
     -----
-    It is compiled with `tvm.relax.get_default_pipeline` of the target, which schedules the loops of a graphics processor
-    and leaves those of a processor as they are written. What TVM 0.27 gets wrong holds here, too.
+    It is compiled with `tvm.relax.get_default_pipeline` of the target, which schedules the loops of a graphics
+    processor and leaves those of a processor as they are written. What TVM 0.27 gets wrong holds here, too.
     """
 
     machine: Machine = "aarch64-linux"

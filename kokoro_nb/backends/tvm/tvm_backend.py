@@ -1,4 +1,4 @@
-"""TVM: ``from_exported_program`` and ``tvm.compile``, linked into a shared library, run on the Relax virtual machine."""
+"""TVM: ``from_exported_program`` and ``tvm.compile``, linked into a library, run on the Relax virtual machine."""
 
 from dataclasses import dataclass
 from functools import partial

@@ -53,6 +53,24 @@ class CoremltoolsAtan2(ConverterDefect):
         return np.arctan2(y.numpy(), x.numpy())
 
 
+class CoremltoolsFloat64Input(ConverterDefect):
+    """coremltools takes a float64 input as float32, so that a clock in seconds loses its fractions.
+
+    Core ML has no float64, and nothing is said where the exported program asks for one.
+    """
+
+    where = "coremltools/converters/mil/frontend/torch/exir_utils.py: extract_inputs_from_exir_program"
+    mended_by = "whole seconds and fractions, two inputs"
+    share = torch.linspace(0, 0.9, 10, dtype=torch.float64)
+    inputs = {"x": 1e9 + share, "whole": torch.full((10,), 1e9, dtype=torch.float64), "part": share}
+
+    def broken(self, x: Tensor, whole: Tensor, part: Tensor) -> Tensor:
+        return x - torch.floor(x)
+
+    def mended(self, x: Tensor, whole: Tensor, part: Tensor) -> Tensor:
+        return part - torch.floor(part)
+
+
 class CoremltoolsInt(TraceDefect):
     """coremltools cannot convert new_ones and whatever else takes an integer from a tensor of one element.
 
@@ -61,6 +79,7 @@ class CoremltoolsInt(TraceDefect):
 
     packages = ("coremltools", "numpy")
     where = "coremltools/converters/mil/frontend/torch/ops.py: _cast; mended after 9.0 by apple/coremltools#2632"
+    operators = ("slice", "new_ones")
     threads = ("apple/coremltools#2633", "apple/coremltools#2632")
     mended_by = "full_like, which takes no size"
     limit = 0.0
@@ -123,6 +142,27 @@ class CoremltoolsMatrixVector(TraceDefect):
 
     def mended(self, x: Tensor, y: Tensor) -> Tensor:
         return (x * y).sum(1)
+
+
+class CoremltoolsOperators(ConverterDefect):
+    """coremltools cannot convert where with a number, mask & mask, multiply, new_ones and lstm of an exported program.
+
+    Its table names them otherwise or not at all, although it converts where.self, logical_and, mul, full and, in a
+    trace, lstm.
+    """
+
+    where = "coremltools/converters/mil/frontend/torch/exir_utils.py and ops.py: _TORCH_OPS_REGISTRY"
+    operators = ("where", "__and__", "multiply", "new_ones", "lstm")
+    mended_by = "where of two tensors"
+    limit = 0.0
+    error = "Unsupported fx node"
+    inputs = {"x": torch.linspace(-2, 2, 5), "half": torch.full((5,), 0.5)}
+
+    def broken(self, x: Tensor, half: Tensor) -> Tensor:
+        return torch.where(x > 0, x, 0.5) + 0 * half
+
+    def mended(self, x: Tensor, half: Tensor) -> Tensor:
+        return torch.where(x > 0, x, half)
 
 
 class CoremltoolsPsnr(Defect):

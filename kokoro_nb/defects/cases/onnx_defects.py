@@ -142,6 +142,27 @@ class OnnxFrozenLength(Defect):
         return [x.shape[1]]
 
 
+class OnnxIntegerRelu(OnnxExportDefect):
+    """ONNX Runtime has no Relu of int64.
+
+    ONNX has one since opset 14, and torch.onnx writes it.
+    """
+
+    where = "onnxruntime/core/providers/cpu/cpu_execution_provider.cc: Relu 14 of float, double, int8 and int32 alone"
+    operators = ("relu",)
+    threads = ("microsoft/onnxruntime#11725",)
+    mended_by = "the maximum with zeros"
+    limit = 0.0
+    error = "Could not find an implementation for Relu"
+    inputs = {"x": torch.arange(-2, 3)}
+
+    def broken(self, x: Tensor) -> Tensor:
+        return F.relu(x)
+
+    def mended(self, x: Tensor) -> Tensor:
+        return torch.maximum(x, torch.zeros_like(x))
+
+
 class OnnxLogSigmoid(OnnxExportDefect):
     """The logarithm of the sigmoid of -200 is -inf in ONNX.
 

@@ -1,6 +1,8 @@
 """Defects of PyTorch itself."""
 
-from math import inf
+from collections.abc import Mapping
+from math import inf, nan
+from typing import Any
 
 import numpy as np
 import torch
@@ -8,6 +10,34 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from kokoro_nb.defects.defect_case import Defect
+
+
+class InductorWrittenZero(Defect):
+    """AOTInductor takes x * 0 for 0, whatever x is.
+
+    A pass over the whole graph folds a product with a 0 that is written as a number, so that NaN and infinity end
+    there.
+    """
+
+    tool = "AOTInductor"
+    packages = ("torch",)
+    runner = "inductor"
+    where = "torch/_inductor/fx_passes/joint_graph.py: joint_graph_constant_folding"
+    backends = ("aot-inductor",)
+    operators = ("mul",)
+    mechanism = "operator lowered as another"
+    mended_by = "x - x in the place of x * 0"
+    inputs = {"x": torch.tensor([-inf, -1.0, 0.0, inf, nan])}
+
+    def concerns(self, arguments: Mapping[str, Any]) -> bool:
+        """Return whether it is multiplied by the number 0."""
+        return isinstance(arguments.get("other"), int | float) and arguments.get("other") == 0
+
+    def broken(self, x: Tensor) -> Tensor:
+        return x * 0
+
+    def mended(self, x: Tensor) -> Tensor:
+        return x - x
 
 
 class TorchGeluInfinity(Defect):

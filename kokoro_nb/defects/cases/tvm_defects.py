@@ -20,6 +20,13 @@ class TvmDefect(Defect):
     runner = "tvm"
     backends: tuple[str, ...] = ("tvm",)
 
+    @staticmethod
+    def whole(argument: Any) -> bool:
+        """Return whether an argument is a tensor of whole numbers or truth values, or a whole number."""
+        meta = getattr(argument, "meta", None)
+        dtype = meta["val"].dtype if meta else None
+        return isinstance(argument, int) or (dtype is not None and not dtype.is_floating_point)
+
 
 class TvmArgmaxNan(TvmDefect):
     """TVM's argmax passes over NaN.
@@ -73,17 +80,27 @@ class TvmBakedNoise(TvmDefect):
 
 
 class TvmClampNan(TvmDefect):
-    """TVM's clamp gives a bound for NaN.
+    """TVM's clamp gives a bound for NaN, as do relu, elu, maximum, minimum, max and min.
 
-    Clamp, relu, minimum and maximum are compared with <, which no NaN passes, so that the bound is taken in its place.
+    They are comparisons with <, which no NaN passes, so that the bound or the other operand is taken in its place.
     """
 
-    where = "tvm/relax/frontend/torch/base_fx_graph_translator.py: _clamp, relax.op.clip; so are maximum and relu"
-    operators = ("clamp", "relu", "maximum", "minimum")
+    where = (
+        "tvm/relax/frontend/torch/base_fx_graph_translator.py: _clamp, _elu, _hardsigmoid; exported_program_translator"
+        ".py: _hardtanh: relax.op.clip and relax.op.nn.relu; relax.op.maximum and relax.op.max"
+    )
+    operators: tuple[str, ...] = (
+        *("clamp", "clamp_min", "clamp_max", "relu", "relu6", "hardtanh", "hardsigmoid", "elu"),
+        *("maximum", "minimum", "max", "min"),
+    )
     threads = ("apache/tvm#19579",)
     mechanism = "operator lowered as another"
     mended_by = "NaN put back by isnan"
     inputs = {"x": torch.tensor([-inf, -1.0, 0.0, 2.0, inf, nan])}
+
+    def concerns(self, arguments: Mapping[str, Any]) -> bool:
+        """Return whether it is no elu with a scale, which is lost."""
+        return arguments.get("scale") in (None, 1)
 
     def broken(self, x: Tensor) -> Tensor:
         return x.clamp(-1.0, 1.0)
@@ -93,13 +110,14 @@ class TvmClampNan(TvmDefect):
 
 
 class TvmIgnoredAlpha(TvmDefect):
-    """TVM's importer drops alpha from torch.add and torch.sub.
+    """TVM's importer drops alpha from torch.add, torch.sub and torch.rsub.
 
     The converter of binary operators reads the two operands alone, so that x + 2 y becomes x + y.
     """
 
-    where = "tvm/relax/frontend/torch/base_fx_graph_translator.py: _binary_op"
-    operators = ("add", "sub")
+    where = "tvm/relax/frontend/torch/base_fx_graph_translator.py: _binary_op, _rsub"
+    operators = ("add", "sub", "rsub")
+    mechanism = "operator lowered as another"
     mended_by = "the product written out"
     inputs = {"x": torch.arange(4.0), "y": torch.ones(4)}
 
@@ -144,15 +162,22 @@ class TvmInstanceNorm(TvmDefect):
 
 
 class TvmIntegerAndHalf(TvmDefect):
-    """TVM's importer rounds 0.5 to 0 where it is added to integers.
+    """TVM's importer rounds 0.5 to 0 beside integers, and makes it true beside truth values.
 
-    A number beside a tensor is made a constant of the tensor's dtype; PyTorch would make the result a float.
+    A number beside a tensor is made a constant of the tensor's dtype, in sums, products and comparisons; PyTorch would
+    make the result a float.
     """
 
     where = "tvm/relax/frontend/torch/base_fx_graph_translator.py: _binary_op, call_binary_op"
+    operators = ("add", "sub", "rsub", "mul", "eq", "ne", "lt", "le", "gt", "ge")
+    mechanism = "operator lowered as another"
     threads = ("apache/tvm#20372",)
     mended_by = "the tensor cast to float before"
     inputs = {"x": torch.arange(4)}
+
+    def concerns(self, arguments: Mapping[str, Any]) -> bool:
+        """Return whether a number stands beside whole numbers or truth values."""
+        return self.whole(arguments.get("self")) and isinstance(arguments.get("other"), int | float)
 
     def broken(self, x: Tensor) -> Tensor:
         return x + 0.5
@@ -162,27 +187,6 @@ class TvmIntegerAndHalf(TvmDefect):
 
     def right(self, x: Tensor) -> np.ndarray:
         return x.numpy() + 0.5
-
-
-class TvmIntegerClamp(TvmDefect):
-    """TVM cannot compile the clamp of integers to one bound.
-
-    The bound that is not given becomes an infinity, which no integer is.
-    """
-
-    where = "tvm/relax/frontend/torch/base_fx_graph_translator.py: _clamp, math.inf"
-    mended_by = "the maximum with a tensor"
-    error = "Cannot convert infinity to BigInt"
-    inputs = {"x": torch.arange(-2, 3)}
-
-    def broken(self, x: Tensor) -> Tensor:
-        return x.clamp(min=1)
-
-    def mended(self, x: Tensor) -> Tensor:
-        return torch.maximum(x, torch.ones_like(x))
-
-    def right(self, x: Tensor) -> np.ndarray:
-        return np.maximum(x.numpy(), 1)
 
 
 class TvmMaxPoolNan(TvmDefect):
@@ -215,6 +219,8 @@ class TvmNegativeIndex(TvmDefect):
         "tvm/relax/frontend/torch/base_fx_graph_translator.py: _index_tensor, relax.op.take; "
         "the importer of ONNX adds the size since apache/tvm#19525"
     )
+    operators = ("select", "index")
+    mechanism = "operator lowered as another"
     threads = ("apache/tvm#19436",)
     mended_by = "the size added to what is negative"
     inputs = {"x": torch.arange(5.0) + 1, "i": torch.tensor([-1, 0, -2])}
@@ -241,7 +247,7 @@ class TvmNotEqualNan(TvmDefect):
         "src/target/llvm/codegen_llvm.cc: NE is CreateFCmpONE, which is ordered"
     )
     threads = ("apache/tvm#17158",)
-    operators = ("ne",)
+    operators = ("ne", "eq")
     mechanism = "operator lowered as another"
     mended_by = "torch.isnan"
     inputs = {"x": torch.tensor([-inf, -1.0, 0.0, 2.0, inf, nan])}
@@ -254,21 +260,24 @@ class TvmNotEqualNan(TvmDefect):
 
 
 class TvmRemainderInfinity(TvmDefect):
-    """TVM's remainder by infinity is NaN.
+    """TVM's remainder by infinity is NaN, and that of a large number is off by a share of the divisor.
 
-    It is computed as x - floor(x / y) * y, and 0 * inf is NaN; the remainder of 1 by infinity is 1.
+    It is computed as x - floor(x / y) * y, where 0 * inf is NaN, and the product of a large quotient is rounded.
     """
 
     where = "tvm/relax/frontend/torch/exported_program_translator.py: remainder.Tensor is floor_mod; topi.floor_mod"
-    mended_by = "infinity set apart"
+    operators = ("remainder",)
+    mechanism = "operator lowered as another"
+    mended_by = "fmod, and the divisor added where the signs differ"
     limit = 1e-6
-    inputs = {"x": torch.tensor([0.5, 1.0, 5.0, 7.0]), "y": torch.tensor([inf, inf, 3.0, 4.0])}
+    inputs = {"x": torch.tensor([0.5, 1.0, 5.0, -7.0, 12345.67]), "y": torch.tensor([inf, inf, 3.0, 4.0, 0.1])}
 
     def broken(self, x: Tensor, y: Tensor) -> Tensor:
         return torch.remainder(x, y)
 
     def mended(self, x: Tensor, y: Tensor) -> Tensor:
-        return torch.where(torch.isinf(y) & (x >= 0), x, torch.remainder(x, torch.where(torch.isinf(y), 1.0, y)))
+        rest = torch.fmod(x, y)
+        return torch.where((rest < 0) & (y > 0) | (rest > 0) & (y < 0), rest + y, rest)
 
 
 class TvmWrittenZero(TvmDefect):
@@ -278,8 +287,14 @@ class TvmWrittenZero(TvmDefect):
     """
 
     where = "src/ir/prim/const_fold.h (src/arith in older versions): TryConstFold of Mul, for floats as for integers"
+    operators = ("mul",)
+    mechanism = "operator lowered as another"
     mended_by = "a 0 that is an input"
     inputs = {"x": torch.tensor([-inf, -1.0, 0.0, 2.0, inf, nan]), "zero": torch.zeros(6)}
+
+    def concerns(self, arguments: Mapping[str, Any]) -> bool:
+        """Return whether it is multiplied by the number 0."""
+        return isinstance(arguments.get("other"), int | float) and arguments.get("other") == 0
 
     def broken(self, x: Tensor, zero: Tensor) -> Tensor:
         return x * 0

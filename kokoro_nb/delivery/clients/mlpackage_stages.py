@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 
 from kokoro_nb.backends.base import quietly
-from kokoro_nb.backends.coreml.coreml_converters import own_converters
 from kokoro_nb.delivery.clients import fluidaudio_client as client
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Dtype, Programs, Ranges, Signature, TensorRule
 from kokoro_nb.delivery.clients.package_weights import quantise
@@ -106,7 +105,7 @@ def package(module: nn.Module, signature: Signature, ranges: Ranges, precise: bo
         )
         for rule in inputs
     ]
-    with torch.no_grad(), quietly(), own_converters():
+    with torch.no_grad(), quietly():
         traced = torch.jit.trace(module, tuple(_example(rule) for rule in inputs), check_trace=False)
         model: Any = ct.convert(
             traced,

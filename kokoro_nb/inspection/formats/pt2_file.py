@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from kokoro_nb.backends.called_operators import user_results
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import TensorSpec, dtype_name
@@ -72,7 +73,7 @@ class Pt2File:
         names = [name for name in program.graph_signature.user_inputs if isinstance(name, str)]
         nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
         specs = tuple(_spec(name, nodes[name].meta["val"]) for name in names)
-        (results,) = program.graph.output_node().args
+        results = user_results(program)
         outputs = ("output",) if len(results) == 1 else tuple(f"output_{k}" for k in range(len(results)))
         return cls(path, Exported(None, program, specs, outputs, (), 0.0))
 
@@ -82,7 +83,7 @@ class Pt2File:
         import torch
 
         specification = self.exported.specification
-        (results,) = specification.program.graph.output_node().args
+        results = user_results(specification.program)
         givers = [specification.source_of(node) or "" for node in results]
         drawing = [one.name for one in self.operators if "rand" in one.op or "bernoulli" in one.op]
         return ProgramFacts(

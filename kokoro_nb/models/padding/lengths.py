@@ -78,9 +78,8 @@ class Valid:
         if self.length is None:
             return x
         room = x.shape[axis]
-        return torch.where(
-            self.inside(room).reshape([room if d == axis % x.dim() else 1 for d in range(x.dim())]), x, 0.0
-        )
+        shape = [room if d == axis % x.dim() else 1 for d in range(x.dim())]
+        return x.masked_fill(self.outside(room).reshape(shape), 0.0)  # coremltools has no where of one number
 
     def _once(self, kind: str, room: int, dtype: torch.dtype, build: Callable[[], Tensor]) -> Tensor:
         key = (kind, room, dtype)

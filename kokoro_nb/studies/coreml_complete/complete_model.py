@@ -98,7 +98,7 @@ class CompleteModel:
 
 
 def _surveyed(stage: CompleteStage, inputs: Mapping[str, Tensor]) -> tuple[SurveyRow, SpectralAgreement]:
-    names = ["eager-float64", "eager", "coreml-reference"]
+    names = ["eager-float64", "eager", "coreml-reference-float32"]
     rows = survey(stage, inputs, names, calls=1)
     audio = [row.climb.outputs["audio"] if row.climb and row.climb.outputs else np.empty(0) for row in rows]
     return rows[-1], spectral_agreement(*audio)

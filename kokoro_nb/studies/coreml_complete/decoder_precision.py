@@ -150,7 +150,7 @@ def source_precision(kokoro: Kokoro, case: Case, frames: int, tolerance: float, 
     pitch = {name: inputs[name] for name in ("f0", "harmonic_noise")}
     with patched(kokoro.model, EXPORT_PATCHES):
         source = stages.ExcitationStage(kokoro.model.decoder)
-        diagnosis = diagnose(source, pitch, "coreml-reference-float16", remedies=True)
+        diagnosis = diagnose(source, pitch, "coreml-reference", remedies=True)
         kept = [one.name.split(", ") for one in diagnosis.remedies if one.kind == "float32 operators"]
         mended = repair(source, pitch, tolerance, shrink=shrink, start=kept[0] if kept else ())
         return SourcePrecision(diagnosis, lens(source, pitch), mended)

@@ -88,9 +88,9 @@ ONNX, TVM, PORTABLE, XNNPACK, MIL = (
     "tvm-unfused",
     "executorch-portable",
     "executorch-xnnpack",
-    "coreml-reference",
+    "coreml-reference-float32",
 )
-HALF, STRICT = "coreml-reference-float16", "coreml-reference-float16-strict"
+HALF, STRICT = "coreml-reference", "coreml-reference-strict"
 PHASE = (":unsqueeze", ":div", ":mul", ":cumsum", ":mul#2")  # each of them has to be in float32
 CODEC = ("first:conv1d", *(f"blocks.{place}:conv1d" for place in range(4)), "last:conv1d")
 # a static range cuts what a convolution reads and gives: it shows in what made it, and in what reads it

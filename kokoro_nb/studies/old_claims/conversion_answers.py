@@ -11,7 +11,7 @@ from kokoro_nb.studies.old_claims.padding_answers import EXACT, FRAMES
 from kokoro_nb.studies.validate_steps.validation import follow, walk
 
 STEPS = ("durations", "F0 and N", "trunk", "generator")
-BACKEND = "coreml-reference"
+BACKEND = "coreml-reference-float32"
 VARIANTS = (3, 10, 45)  # seconds
 
 

@@ -11,12 +11,12 @@ from kokoro_nb.backends.base import Failure, quietly
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.ladder import loaded, outputs_of
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.patches import class_patches
+from kokoro_nb.models.patches import patched
 from kokoro_nb.studies.executorch_0_7 import plan
 from kokoro_nb.studies.executorch_0_7.replay_record import recorded
 from kokoro_nb.studies.old_claims.claim import Answer
 
-TVM, COREML = "tvm-unfused", "coreml-reference"
+TVM, COREML = "tvm-unfused", "coreml-reference-float32"
 CHANNELS, STILL, LENGTH = 256, 10, 3840  # of the first norm of the generator's noise branch at 32 frames
 MEAN, DEVIATION = 20.0, 0.003  # of the channels that hardly vary
 
@@ -122,7 +122,7 @@ def _tvm(seed: int) -> tuple[Answer, Answer, Answer]:
     with torch.no_grad():
         eager = [bool(torch.isfinite(one).all()) for one in module(x)]
     found = _run(module, x)
-    with class_patches(("two_pass_norm",)):
+    with patched(module, ("two_pass_norm",)):
         mended = _run(module, x)
     shares = [float(np.isfinite(one).mean()) for one in found]
     lost = int((~np.isfinite(found[0])).all(axis=-1).sum())

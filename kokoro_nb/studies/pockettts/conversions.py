@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Failure, absence, quietly
-from kokoro_nb.backends.coreml.coreml_converters import own_converters
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.ladder import loaded, outputs_of
 from kokoro_nb.models.gelu import tanh_gelu_written_out
@@ -100,7 +99,7 @@ def flexible(module: nn.Module, call: StepCall) -> str:
         return f"SKIP: {backend('coreml').available()}"
     tensors = {name: torch.from_numpy(value) for name, value in call.inputs.items()}
     try:
-        with quietly(), torch.no_grad(), tanh_gelu_written_out(), own_converters():
+        with quietly(), torch.no_grad(), tanh_gelu_written_out():
             logging.disable(logging.ERROR)  # coremltools logs what it raises; `quietly` sets this back
             trace = torch.jit.trace(module.eval(), tuple(tensors.values()), check_trace=False)
             _convert(trace, tensors)

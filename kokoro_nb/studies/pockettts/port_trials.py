@@ -75,7 +75,7 @@ def trials(
     model: TTSModel,
     right: PackageReference,
     whole: Sequence[WholeConversion],
-    name: str = "coreml-reference",
+    name: str = "coreml-reference-float32",
     folder: str | Path | None = None,
 ) -> tuple[PortTrial, ...]:
     """Execute all of them.

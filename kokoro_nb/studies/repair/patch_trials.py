@@ -167,7 +167,7 @@ class PatchBench:
 def judged(stage: TrialStage, taken: Climb, limit: float) -> StageOutcome:
     """Say what became of a stage."""
     if taken.failure is not None:
-        return StageOutcome(stage.name, FELL, f"fell from the {str(taken.failure).partition('fell from the ')[2]}")
+        return StageOutcome(stage.name, FELL, f"failed {str(taken.failure).partition(' failed ')[2]}")
     if taken.outputs is None:  # built for another machine: that it was built is all that can be checked
         return StageOutcome(stage.name, WORKS)
     shapes = {name: array.shape for name, array in taken.outputs.items()}

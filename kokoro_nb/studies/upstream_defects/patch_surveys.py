@@ -35,7 +35,7 @@ class PatchSurvey:
 
 
 def phase_on_coreml(model: KModel, case: Case, frames: int) -> PatchSurvey:
-    """Survey the whole decoder on ``coreml-reference``, with `floor_phase` and without.
+    """Survey the whole decoder on ``coreml-reference-float32``, with `floor_phase` and without.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def phase_on_coreml(model: KModel, case: Case, frames: int) -> PatchSurvey:
     def surveyed(patches: tuple[str, ...]) -> tuple[SurveyRow, ...]:
         with patched(model, patches):
             stage = stages.DecoderStage(model.decoder)
-            return survey(stage, case.decoder_inputs(frames), ["coreml-reference"], calls=1)
+            return survey(stage, case.decoder_inputs(frames), ["coreml-reference-float32"], calls=1)
 
     return _both("floor_phase", surveyed)
 

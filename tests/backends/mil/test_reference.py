@@ -13,8 +13,8 @@ from kokoro_nb.backends.mil.reference import CoreMlReference
 from kokoro_nb.backends.mil.rounding import FLOAT64, STRICT
 from kokoro_nb.backends.mil.saved_program import load_program, operator_types
 
-REFERENCE = CoreMlReference("coreml-reference", CoreMl("coreml"))
-HALF = CoreMlReference("coreml-reference-float16", CoreMl("coreml-float16", precision="float16"))
+REFERENCE = CoreMlReference("coreml-reference-float32", CoreMl("coreml"))
+HALF = CoreMlReference("coreml-reference", CoreMl("coreml", precision="float16"))
 pytestmark = pytest.mark.skipif(REFERENCE.available() is not None, reason=str(REFERENCE.available()))
 
 
@@ -100,7 +100,7 @@ def test_one_artefact_for_all_who_read_it(layers, tmp_path):
     theirs = REFERENCE.converter.export(module, inputs, tmp_path)
     ours = REFERENCE.export(module, inputs, tmp_path)
     assert isinstance(ours, Artifact)
-    assert (ours.backend, ours.cached) == ("coreml-reference", True)
+    assert (ours.backend, ours.cached) == ("coreml-reference-float32", True)
     assert ours.path == theirs.path
     assert REFERENCE.executes() is None
 
@@ -197,4 +197,4 @@ def test_a_failure_is_its_own(tmp_path):
 
     failure = REFERENCE.export(DataDependent(), {"x": torch.ones(3)}, tmp_path)
     assert isinstance(failure, Failure)
-    assert (failure.backend, failure.rung) == ("coreml-reference", "exported")
+    assert (failure.backend, failure.rung) == ("coreml-reference-float32", "exported")

@@ -155,5 +155,5 @@ def test_values_that_are_not_finite_in_float32_are_no_reference(seen):
 
 
 def test_a_module_that_cannot_be_converted_is_refused(folder):
-    with pytest.raises(InputError, match="nothing to compare, for coreml fell from the rung 'lowered'"):
+    with pytest.raises(InputError, match="nothing to compare, for coreml failed when lowered"):
         lens(Function(lambda x: x.double()), {"x": torch.ones(2)}, folder)

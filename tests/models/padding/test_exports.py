@@ -8,7 +8,7 @@ from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.static_buffers import widened
 from kokoro_nb.traces.parity import compare
 
-SLOW = ("executorch-xnnpack", "tvm", "coreml-reference")
+SLOW = ("executorch-xnnpack", "tvm", "coreml-reference-float32")
 RUNTIMES = ["onnxruntime", *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
 
 

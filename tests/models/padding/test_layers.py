@@ -1,3 +1,4 @@
+import copy
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
@@ -35,7 +36,7 @@ def test_a_layer_in_a_longer_buffer_computes_the_same(name):
     layer = _layers()[name].double().eval()
     x = torch.randn(1, 3, VALID, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     expected, wide = layer(x), _padded(x, 3.0)
-    with within(of_tokens(ROOM, torch.tensor([VALID]))):
+    with within(layer, of_tokens(ROOM, torch.tensor([VALID]))):
         found = layer(wide)
     torch.testing.assert_close(found[..., :VALID], expected, rtol=1e-12, atol=1e-12)
     if name != "position by position":  # the control: left as it is, the layer reads the padding
@@ -48,7 +49,7 @@ def test_both_directions_of_an_lstm_stop_at_the_end():
     layer = nn.LSTM(3, 4, batch_first=True, bidirectional=True).double()
     x = torch.randn(1, VALID, 3, dtype=torch.float64)
     expected, wide = layer(x)[0], nn.functional.pad(x, (0, 0, 0, ROOM - VALID))
-    with within(of_tokens(ROOM, torch.tensor([VALID]))):
+    with within(layer, of_tokens(ROOM, torch.tensor([VALID]))):
         found, _ = layer(wide)
     torch.testing.assert_close(found[:, :VALID], expected, rtol=1e-12, atol=1e-12)
     naive = layer(wide)[0][:, :VALID]
@@ -58,21 +59,39 @@ def test_both_directions_of_an_lstm_stop_at_the_end():
 
 
 def test_outside_everything_is_as_it_was():
-    owners = (nn.InstanceNorm1d, nn.Conv1d, nn.ConvTranspose1d, nn.LSTM)
-    before = [(vars(owner).get("forward"), owner.forward) for owner in owners]
-    with within(of_tokens(2, torch.tensor([1]))), within(of_tokens(3, torch.tensor([1]))):
-        assert nn.Conv1d.forward is not before[1][1]
-    with pytest.raises(RuntimeError, match="stop"), within(of_tokens(2, torch.tensor([1]))):
+    layers, other = (
+        nn.ModuleDict({name.replace(" ", "_"): layer for name, layer in _layers().items()}),
+        nn.Conv1d(1, 1, 3),
+    )
+    before = [type(layer) for layer in layers.values()]
+    valid = of_tokens(2, torch.tensor([1]))
+    with within(layers, valid), within(layers, of_tokens(3, torch.tensor([1]))):
+        inside = [type(layer) for layer in layers.values()]
+        assert type(other) is nn.Conv1d
+    with pytest.raises(RuntimeError, match="stop"), within(layers, valid):
         raise RuntimeError("stop")
-    assert [(vars(owner).get("forward"), owner.forward) for owner in owners] == before
+    assert [type(layer) for layer in layers.values()] == before
+    assert all(issubclass(new, old) and new is not old for new, old in zip(inside, before, strict=True))
+
+
+@torch.no_grad()
+def test_a_copy_made_inside_computes_the_same():
+    norm, x = nn.InstanceNorm1d(1), torch.tensor([[[1.0, 3.0, 9.0, 100.0]]])
+    plain = norm(x)
+    with within(norm, of_tokens(4, torch.tensor([3]))):
+        expected, twin = norm(x), copy.deepcopy(norm)
+        assert torch.equal(twin(x), expected)
+    assert torch.equal(twin(x), plain)
+    with within(twin, of_tokens(4, torch.tensor([3]))):
+        assert torch.equal(twin(x), expected)
 
 
 @torch.no_grad()
 def test_the_inner_length_counts():
     norm, x = nn.InstanceNorm1d(1), torch.tensor([[[1.0, 3.0, 9.0, 100.0]]])
-    with within(of_tokens(4, torch.tensor([3]))):
+    with within(norm, of_tokens(4, torch.tensor([3]))):
         outer = norm(x)
-        with within(of_tokens(4, torch.tensor([2]))):
+        with within(norm, of_tokens(4, torch.tensor([2]))):
             inner = norm(x)
         assert torch.equal(norm(x), outer)
     torch.testing.assert_close(inner[..., :2], torch.tensor([[[-1.0, 1.0]]]), rtol=1e-4, atol=1e-4)
@@ -84,11 +103,11 @@ def test_two_threads_do_not_share_a_length():
     norm, x, together = nn.InstanceNorm1d(1), torch.tensor([[[1.0, 3.0, 9.0, 100.0]]]), Barrier(2, timeout=20)
     alone = {}
     for length in (2, 3):
-        with within(of_tokens(4, torch.tensor([length]))):
+        with within(norm, of_tokens(4, torch.tensor([length]))):
             alone[length] = norm(x)
 
     def run(length):
-        with torch.no_grad(), within(of_tokens(4, torch.tensor([length]))):
+        with torch.no_grad(), within(norm, of_tokens(4, torch.tensor([length]))):
             together.wait()
             found = norm(x)
             together.wait()
@@ -97,4 +116,4 @@ def test_two_threads_do_not_share_a_length():
     with ThreadPoolExecutor(2) as pool:
         for length, found in pool.map(run, (2, 3)):
             assert torch.equal(found, alone[length])
-    assert "forward" not in vars(nn.InstanceNorm1d)
+    assert type(norm) is nn.InstanceNorm1d

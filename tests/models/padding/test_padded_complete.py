@@ -67,7 +67,7 @@ def test_a_text_that_is_too_long_is_cut_and_its_length_says_so(narrow, spoken):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["onnxruntime", "coreml-reference"])
+@pytest.mark.parametrize("name", ["onnxruntime", "coreml-reference-float32"])
 def test_a_runtime_takes_it(name, narrow, spoken, tmp_path):
     backend = BACKENDS[name]
     if backend.executes():

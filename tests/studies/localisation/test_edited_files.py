@@ -91,7 +91,7 @@ def _readers(path, specification):
 
 
 @pytest.mark.parametrize(
-    ("name", "weights"), [("onnxruntime", {"conv.weight", "conv.bias"}), ("coreml-reference", {"p_conv_weight"})]
+    ("name", "weights"), [("onnxruntime", {"conv.weight", "conv.bias"}), ("coreml-reference-float32", {"p_conv_weight"})]
 )
 def test_an_edited_weight_is_found_at_the_operator_that_reads_it(name, weights, small):
     healthy, *edited = study_files(name, small, len(weights))
@@ -116,7 +116,7 @@ class Snake(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("name", "readers"), [("onnxruntime", ((":mul",), (":div",))), ("coreml-reference", ((":mul",),))]
+    ("name", "readers"), [("onnxruntime", ((":mul",), (":div",))), ("coreml-reference-float32", ((":mul",),))]
 )
 def test_who_reads_a_weight_is_what_the_file_says(name, readers):
     x = torch.randn(1, 300, 10, generator=torch.Generator().manual_seed(1))
@@ -126,7 +126,7 @@ def test_who_reads_a_weight_is_what_the_file_says(name, readers):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["onnxruntime", "coreml-reference"])
+@pytest.mark.parametrize("name", ["onnxruntime", "coreml-reference-float32"])
 def test_twenty_edited_weights_of_the_narrow_decoder_are_found(name):
     (line,) = summarise(study_files(name, spoken_decoder("narrow", frames=8)[1], 20))
     assert line["faults"] >= 15

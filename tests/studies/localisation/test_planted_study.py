@@ -86,7 +86,7 @@ def test_a_backend_that_does_not_execute_is_refused(small, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["eager", "onnxruntime", "coreml-reference", "tvm-unfused"])
+@pytest.mark.parametrize("name", ["eager", "onnxruntime", "coreml-reference-float32", "tvm-unfused"])
 def test_thirty_faults_in_the_narrow_decoder_are_named_exactly(name, tmp_path):
     decoder = spoken_decoder("narrow", frames=8)[1]
     rows = study(generate(decoder.specification, 30), [name], decoder, tmp_path)

@@ -22,7 +22,7 @@ def test_an_export_that_fails_is_a_failure_and_no_absent_runtime(narrow, narrow_
     )
     found = on_runtime(narrow.model, narrow_case, "broken", 6, 12, rounds=1)
     assert found.failure is failure
-    assert "fell from the rung 'lowered'" in found.as_dict()["not measured"]
+    assert "failed when lowered" in found.as_dict()["not measured"]
     broken.available = lambda: "it is not installed"
     found = on_runtime(narrow.model, narrow_case, "broken", 6, 12, rounds=1)
     assert (found.failure, found.reason) == (None, "it is not installed")

@@ -37,7 +37,7 @@ class ExactBlock(Block):
     """The same with the length as an input."""
 
     def forward(self, x, length):
-        with within(of_tokens(x.shape[2], length)):
+        with within(self, of_tokens(x.shape[2], length)):
             return super().forward(x)
 
 

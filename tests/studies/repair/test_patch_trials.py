@@ -53,7 +53,7 @@ def _climb(output, drift=0.0):
         (
             Climb("x", Failure("x", "lowered", "E", "no such thing")),
             FELL,
-            "fell from the rung 'lowered': E: no such thing",
+            "failed when lowered: E: no such thing",
         ),
         (Climb("x", unexecuted="made for a phone."), WORKS, ""),
     ],

@@ -144,11 +144,11 @@ def test_a_proof_in_which_a_set_works_is_no_proof():
 
 def test_the_table_is_patches_by_backends_and_says_where_the_catalogue_is_wrong():
     tvm = search("tvm", Oracle(lambda names: "sqrt_epsilon" in names))
-    coreml = search("coreml-reference", Oracle(lambda names: {"constant_scale", "floor_phase"} <= names))
+    coreml = search("coreml-reference-float32", Oracle(lambda names: {"constant_scale", "floor_phase"} <= names))
     absent = PatchRepair("onnxruntime", absent="not installed.")
     table = uses_table([tvm, coreml, absent])
     assert [row["patch"] for row in table] == list(PATCHES)
-    assert all(list(row) == ["patch", "tvm", "coreml-reference"] for row in table)
+    assert all(list(row) == ["patch", "tvm", "coreml-reference-float32"] for row in table)
     assert next(row["tvm"] for row in table if row["patch"] == "sqrt_epsilon") == "needed: fell"
     assert next(row["tvm"] for row in table if row["patch"] == "floor_phase") == "pass: harmless"
     spoilt = search("tvm", Oracle(lambda names: "floor_phase" in names and "two_pass_norm" not in names))
@@ -159,8 +159,8 @@ def test_the_table_is_patches_by_backends_and_says_where_the_catalogue_is_wrong(
     assert found["tvm", "sqrt_epsilon"]["catalogue"] == "not needed"
     assert found["tvm", "where_phase"]["tried"] == "harmless, a call takes 1 times as long with it"
     # the interpreter is held to what is said of the backend that writes its file
-    assert ("coreml-reference", "floor_phase") not in found
-    assert found["coreml-reference", "custom_stft"]["catalogue"] == "needed"
+    assert ("coreml-reference-float32", "floor_phase") not in found
+    assert found["coreml-reference-float32", "custom_stft"]["catalogue"] == "needed"
     assert absent.verdict == "skip"
     assert absent.as_dict()["how"] == "not installed."
 

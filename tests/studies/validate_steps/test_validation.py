@@ -201,7 +201,7 @@ def test_the_whole_check_in_one_call(narrow, narrow_case, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["onnxruntime", "coreml-reference", "tvm", "executorch-xnnpack"])
+@pytest.mark.parametrize("name", ["onnxruntime", "coreml-reference-float32", "tvm", "executorch-xnnpack"])
 def test_every_step_of_a_runtime_is_right_by_itself(narrow, exact, floor, tmp_path, name):
     if BACKENDS[name].available():
         pytest.skip(BACKENDS[name].available())

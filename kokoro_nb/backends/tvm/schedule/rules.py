@@ -27,4 +27,3 @@ def scheduled_by(function: Any, machine: Processor, constants: Collection[int]) 
         if schedule is not None:
             return name, schedule.mod["main"].with_attr("tirx.is_scheduled", True)
     return None, function
-

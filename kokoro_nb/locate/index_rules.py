@@ -1,0 +1,70 @@
+"""Rules for what reads where indices point: before the tensor, or at all pairs of several indices."""
+
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.locate.mechanism import Mechanism
+from kokoro_nb.locate.rule_evidence import Evidence, explained_throughout
+
+BEFORE = "an index counted from the end read before the tensor"
+PAIRS = "all pairs of the indices"
+
+
+def before_the_start(evidence: Evidence) -> Mechanism | None:
+    """What is wrong is what a negative index points at; where that lies in the tensor all the same, it was given."""
+    x, indices = _indexed(evidence)
+    error = evidence.error
+    if x is None or not error.wrong.any():
+        return None
+    places = _places(x.shape, indices)
+    back = _places(x.shape, {axis: np.where(one < 0, one % x.shape[axis], one) for axis, one in indices.items()})
+    if places.shape != error.wrong.shape or (error.wrong & (places == back)).any():
+        return None
+    count = int((places != back).sum())
+    text = f"{int(error.wrong.sum())} of the {count} elements that a negative index points at are wrong, and no other"
+    inside = (places >= 0) & (places != back)
+    read = np.asarray(x, np.float64).ravel()[np.where(inside, places, 0)]
+    alike = np.isclose(np.asarray(error.given, np.float64), read, rtol=1e-6, atol=0, equal_nan=True) & inside
+    if inside.any() and not alike[inside].all():
+        return None
+    found = f"{int(inside.sum())} of them are what stands as many places before the tensor's own rows"
+    return Mechanism("operator lowered as another", BEFORE, (text, *([found] if inside.any() else ())), explained=1.0)
+
+
+def all_pairs(evidence: Evidence) -> Mechanism | None:
+    """What was given is what each index picks of what the one behind it picked."""
+    x, indices = _indexed(evidence)
+    if x is None or len(indices) < 2:
+        return None
+    taken = x
+    for axis in sorted(indices, reverse=True):
+        taken = np.take(taken, indices[axis].reshape(-1), axis)
+    shapes = f"{evidence.error.given.shape} in place of {evidence.error.right.shape}"
+    return explained_throughout(PAIRS, evidence, taken, f"what {PAIRS} pick, {shapes}")
+
+
+def _indexed(evidence: Evidence) -> tuple[np.ndarray | None, dict[int, np.ndarray]]:
+    """Return the tensor and axis -> whole numbers that index it; None where the operator is none that indexes."""
+    given: Any = evidence.arguments
+    x = given.get("self")
+    if evidence.kind == "select" and x is not None:
+        return x, {given["dim"] % x.ndim: np.asarray(given["index"])}
+    if evidence.kind != "index" or x is None:
+        return None, {}
+    indices = {axis: one for axis, one in enumerate(given["indices"]) if one is not None}
+    return (None, {}) if any(one.dtype.kind not in "iu" for one in indices.values()) else (x, indices)
+
+
+def _places(shape: tuple[int, ...], indices: dict[int, np.ndarray]) -> np.ndarray:
+    """Return where each element of the result is read, in what lies one behind the other, unbounded."""
+    steps = [int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))]
+    axes, wide = [*indices], max(one.ndim for one in indices.values())
+    rest = [axis for axis in range(len(shape)) if axis not in axes]
+    front = axes[0] if axes == [*range(axes[0], axes[0] + len(axes))] else 0
+    found: Any = sum(one.astype(np.int64) * steps[axis] for axis, one in indices.items())
+    found = np.asarray(found).reshape(*found.shape, *[1] * (len(rest) - front))
+    for number, axis in enumerate(rest):
+        behind = len(rest) - 1 - number + (wide if number < front else 0)
+        found = found + (np.arange(shape[axis]) * steps[axis]).reshape(-1, *[1] * behind)
+    return np.asarray(found)

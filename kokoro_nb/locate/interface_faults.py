@@ -1,0 +1,77 @@
+"""What is wrong with an export although its operators compute what they should: dtypes, state, and random numbers."""
+
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.backends.ladder import difference
+from kokoro_nb.backends.signature import BFLOAT16
+from kokoro_nb.locate.culprit import Culprit
+from kokoro_nb.locate.investigation import Investigation
+from kokoro_nb.locate.mechanism import Mechanism
+from kokoro_nb.locate.output_error import OutputLimit, worst_output
+from kokoro_nb.traces.operators import Operator
+from kokoro_nb.traces.statistics import describe
+from kokoro_nb.traces.trace import Tap
+
+RANDOM = (
+    *("rand", "rand_like", "randn", "randn_like", "normal", "bernoulli", "multinomial", "randint"),
+    *("dropout", "native_dropout"),
+)
+
+
+def drawn_once(backend: str, operator: Operator) -> Culprit:
+    """Return an operator that draws numbers as a culprit: two calls gave the same."""
+    text = "every call gives the same numbers, which are not those of PyTorch"
+    cause = Mechanism("baked-in random numbers", "random numbers drawn at export, or left out", (text,))
+    return _right_but(backend, Tap(operator, describe(np.empty(0, operator.dtype))), cause)
+
+
+def held_dtypes(meaning: Any) -> dict[str, str]:
+    """Return the dtype of the array that holds each output, as PyTorch gives it."""
+    return {name: "float32" if dtype == BFLOAT16 else dtype for name, dtype in meaning.output_dtypes.items()}
+
+
+def retyped(found: Investigation) -> tuple[Culprit, ...]:
+    """Return the first operator of another dtype than in PyTorch, where an output is: it is right but for that."""
+    for tap in found.candidate.taps:
+        if tap.statistics.dtype != ("float32" if tap.operator.dtype == BFLOAT16 else tap.operator.dtype):
+            text = f"{tap.statistics.dtype} in place of {tap.operator.dtype}"
+            cause = Mechanism("another shape or dtype", "a result of another dtype", (text,))
+            return (_right_but(found.backend, tap, cause),)
+    return ()
+
+
+def lost_state(found: Investigation, limits: dict[str, OutputLimit]) -> tuple[Culprit, ...]:
+    """Return the operators that compute the new state of a program whose later calls are not those of PyTorch."""
+    pairs = list(zip(found.history.right, found.history.later, strict=True))
+    errors = [worst_output(right, given, limits) for right, given in pairs]
+    wrong = next((error for error in errors if error.verdict == "fail"), None)
+    if wrong is None:
+        return ()
+    same = all(difference(dict(found.history.first), dict(given)) == 0 for _, given in pairs)
+    text = "every call gives what the first gives, bit for bit" if same else f"on a later call {wrong}"
+    meaning: Any = found.reference.meaning
+    operators = {one.name: one for one in meaning.operators}
+    culprits = {}
+    for buffer, name in meaning.state.items():
+        if name in operators:
+            cause = Mechanism("lost state", f"'{buffer}' is not kept from one call to the next", (text,))
+            tap = Tap(operators[name], describe(np.empty(0)))
+            culprits[name] = _right_but(found.backend, tap, cause)
+    return tuple(culprits.values())
+
+
+def _right_but(backend: str, tap: Tap, mechanism: Mechanism) -> Culprit:
+    """Return an operator as a culprit whose values are right."""
+    return Culprit(
+        "divergence",
+        "fail",
+        backend,
+        tap,
+        candidates=(tap.name,),
+        channels=mechanism.evidence[0],
+        upstream=tap.operator.inputs,
+        reaches_output=True,
+        mechanisms=(mechanism,),
+    )

@@ -1,0 +1,158 @@
+"""Which operator a runtime refuses, and what it takes in its place: each is tried."""
+
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from kokoro_nb.backends.base import Failure
+from kokoro_nb.backends.called_operators import calls
+from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.failed_operator import blamed_operator
+from kokoro_nb.backends.ladder import loaded, outputs_of
+from kokoro_nb.backends.segment import part, result_nodes
+from kokoro_nb.locate.investigation import reference_trace
+from kokoro_nb.locate.local_error import explained_errors
+from kokoro_nb.locate.other_forms import FORMS, in_other_form
+from kokoro_nb.locate.output_limit import output_error
+from kokoro_nb.locate.plain_cures import with_needed_patches
+from kokoro_nb.locate.remedy import Remedy, RemedyKind
+from kokoro_nb.locate.subject import Subject
+from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
+
+CORE = "core operators"
+MOST = 6  # operators of different kinds that are written in another form, one after the other
+_NODE = re.compile(r"^at '([^']+)' \(", re.MULTILINE)  # as `backends.tvm.importer` notes it
+
+
+def refused_operator(subject: Subject, failure: Failure) -> Operator | None:
+    """Return the operator that a runtime refuses: the one its error names, else the first that it refuses alone."""
+    if failure.rung in ("patched", "exported"):
+        return blamed_operator(failure, subject.candidate.specification)
+    named = _noted(subject.candidate, failure) or blamed_operator(failure, subject.candidate.specification)
+    return named or _decomposed(subject.candidate, failure) or _alone(subject, failure)
+
+
+def _noted(candidate: Exported, failure: Failure) -> Operator | None:
+    """Return the operator of which the node was made, in PyTorch's core operators, that a note of the error names."""
+    node = _NODE.search(failure.log)
+    if node is None:
+        return None
+    made = [one for one in candidate.program.run_decompositions().graph.nodes if one.name == node[1]]
+    return _operator(candidate, made)
+
+
+def _decomposed(candidate: Exported, failure: Failure) -> Operator | None:
+    """Return the operator that is taken apart into the one that the error names."""
+    if not failure.operator:
+        return None
+    program = candidate.program.run_decompositions()
+    return _operator(candidate, [node for name, node in calls(program) if name.partition(".")[2] == failure.operator])
+
+
+def _operator(candidate: Exported, nodes: Sequence[Any]) -> Operator | None:
+    operators = {one.name: one for one in candidate.specification.operators}
+    names = (candidate.specification.source_of(node) for node in nodes)
+    return next((operators[name] for name in names if name in operators), None)
+
+
+def _alone(subject: Subject, failure: Failure) -> Operator | None:
+    """Return the first operator that fails alone with the same error, else the first that fails alone at all."""
+    other = None
+    for operator in tqdm(_distinct(subject.candidate), desc="operators alone", unit="operator", leave=False):
+        given = [one for one in operator.inputs if not one.startswith((INPUT, CONSTANT))]
+        segment = part(subject.candidate, given, [operator.name])
+        shapes = {spec.name: np.ones(spec.shape, spec.held) for spec in segment.exported.inputs}
+        with tempfile.TemporaryDirectory() as room:
+            try:
+                found = outputs_of(subject.runtime, loaded(subject.runtime, segment.exported, shapes, room), shapes)
+            except Exception:  # a part that cannot be put together says nothing
+                continue
+        if isinstance(found, Failure):
+            if (found.rung, found.error) == (failure.rung, failure.error):
+                return operator
+            other = other or operator
+    return other
+
+
+def _distinct(candidate: Exported) -> list[Operator]:
+    """Return the operators, of those that are called alike the first."""
+    nodes, specification = result_nodes(candidate), candidate.specification
+    dtypes = {one.name: (one.dtype, one.shape) for one in specification.operators}
+    known: dict[Any, Operator] = {}
+    for one in specification.operators:
+        if one.name in nodes:
+            read = tuple(dtypes.get(name, name) for name in one.inputs)
+            known.setdefault((one.op, str(specification.numbers(one.name)), read, one.dtype, one.shape), one)
+    return list(known.values())
+
+
+def cured_refusal(subject: Subject, failure: Failure, operator: Operator | None) -> tuple[Remedy, ...]:
+    """Return what was tried so that the runtime takes the program, each measured; the first that does ends it."""
+    found: list[Remedy] = list(with_needed_patches(subject.runtime, subject.candidate, subject.inputs))
+    for kind, name, statement, outputs in _tries(subject, operator):
+        if any(one.verdict == "pass" for one in found):
+            break
+        found.append(_measured(subject, kind, name, statement, outputs))
+    return tuple(found)
+
+
+def _tries(subject: Subject, operator: Operator | None) -> Iterator[tuple[RemedyKind, str, str, Any]]:
+    changed, names = subject, []
+    while operator is not None and len(names) < MOST:
+        form, after = None, changed
+        for form in FORMS.get(operator.kind, ()):
+            every = [one.name for one in subject.candidate.specification.operators if one.kind == operator.kind]
+            candidate = in_other_form(changed.candidate, every, form)
+            if candidate is not None:
+                after = replace(changed, candidate=candidate)
+                break
+        if form is None or after is changed:
+            break
+        changed, names = after, [*names, form.name]
+        outputs = _outputs(changed)
+        if not isinstance(outputs, Failure):
+            yield (
+                "other form",
+                ", ".join(names),
+                f"{operator.kind} is written in another form: {form.statement}.",
+                outputs,
+            )
+            break
+        following = refused_operator(changed, outputs)
+        operator = None if following is None or following.kind == operator.kind else following
+    runtime = with_core_operators(subject.runtime)
+    if runtime is not None:
+        statement = "The program is taken apart into PyTorch's core operators first (run_decompositions())."
+        yield "setting", CORE, statement, _outputs(subject, runtime)
+
+
+def with_core_operators(runtime: Any) -> Any | None:
+    """Return a backend that is given PyTorch's core operators; None where it is already, or has no such setting."""
+    if hasattr(runtime, "converter"):
+        inner = with_core_operators(runtime.converter)
+        return None if inner is None else replace(runtime, converter=inner)
+    return replace(runtime, core_operators=True) if getattr(runtime, "core_operators", None) is False else None
+
+
+def _outputs(subject: Subject, runtime: Any = None) -> Any:
+    runtime = runtime or subject.runtime
+    try:
+        program = loaded(runtime, subject.candidate, subject.inputs, subject.folder)
+        return outputs_of(runtime, program, subject.inputs)
+    except Exception as error:  # the cure of what is refused may fail in whatever way, and that is its result
+        return Failure(runtime.name, "run", type(error).__name__, str(error))
+
+
+def _measured(subject: Subject, kind: RemedyKind, name: str, statement: str, outputs: Any) -> Remedy:
+    if isinstance(outputs, Failure):
+        return Remedy(kind, name, statement, float("nan"), float("nan"), "unknown", str(outputs))
+    known = reference_trace(subject.healthy, subject.inputs)
+    dtypes = [operator.dtype for operator in subject.healthy.specification.operators]
+    after, _ = output_error(known, outputs, dtypes, explained_errors(known), subject.limit)
+    reason = "" if after.verdict == "pass" else str(after)
+    return Remedy(kind, name, statement, float("nan"), after.of_peak, after.verdict, reason, outputs=outputs)
