@@ -4,7 +4,7 @@ VERDICTS, CONTRACT = "kokoro_nb.locate.verdicts", "kokoro_nb.delivery.contract"
 STATISTICS, SPECTRUM = "kokoro_nb.traces.statistics", "kokoro_nb.listening.spectrum"
 WAVEFORM, PATTERNS = "kokoro_nb.listening.waveform", "kokoro_nb.locate.patterns"
 LIMIT, FAMILIES = "kokoro_nb.locate.output_limit", "kokoro_nb.locate.rounding_families"
-RECORD_CHECKS, CHECK_FAULTS = "kokoro_nb.reporting.record_checks", "kokoro_nb.reporting.check_faults"
+RECORD_CHECKS = "kokoro_nb.reporting.record_checks"
 RUNS, PADDING = "kokoro_nb.reporting.runs", "kokoro_nb.studies.padding.padding_audit"
 EQUIVALENT: dict[tuple[str, str], str] = {  # (module, changed line) -> why nothing can be noticed
     (VERDICTS, "if other != error and shared:"): "errors are equal to themselves alone",
@@ -66,18 +66,6 @@ EQUIVALENT: dict[tuple[str, str], str] = {  # (module, changed line) -> why noth
         "if row.eager32 and (finite < 1 or (parity is not None and not row.eager32.of_peak <= parity)):",
     ): "a share is never above 1",
     (
-        CHECK_FAULTS,
-        'return not (same if kinds <= "both" else self.killed_by)',
-    ): "of the kinds that are left it is the least",
-    (
-        CHECK_FAULTS,
-        "if len(made) != 1 and all(isinstance(value, float) for value in made.values()):",
-    ): "where nothing was made nothing is changed",
-    (
-        CHECK_FAULTS,
-        "if len(made) > 0 and all(isinstance(value, float) for value in made.values()):",
-    ): "every fault does the same to a figure and to a table of it alone",
-    (
         RECORD_CHECKS,
         "bad = sum(tap.statistics.finite < 1 for tap in found.candidate.taps)",
     ): "a share is never above 1",
@@ -94,15 +82,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {  # (module, changed line) -> why noth
         CONTRACT,
         'if not isinstance(about, dict) or about.pop("schema", None) is not SCHEMA:',
     ): "small numbers are one object",
-    (
-        CHECK_FAULTS,
-        "cell.measured = measured_calls() is not before or bool(cell.uses & late)",
-    ): "small numbers are one object, and of large ones more is executed again",
     ("kokoro_nb.delivery.chunks", "if len(parts) != 1:"): "of what is split there is one part at least",
-    (
-        CHECK_FAULTS,
-        "if isinstance(changed, dict) and changed.keys() >= made.keys():",
-    ): "no fault adds a name",
     (
         RECORD_CHECKS,
         'elif found.verdict is "fail" or found.bisection is not None:',
@@ -129,10 +109,6 @@ EQUIVALENT: dict[tuple[str, str], str] = {  # (module, changed line) -> why noth
         RECORD_CHECKS,
         'if found.verdict <= "fail" or (found.output is not None and found.output.verdict == "fail"):',
     ): "of the names of verdicts it is the least",
-    (
-        CHECK_FAULTS,
-        "cell.measured = measured_calls() != before or bool(cell.uses & late)",
-    ): "a count of calls never falls",
     (
         RUNS,
         "plain = all(isinstance(text, str) for text in texts) and "

@@ -64,7 +64,6 @@ ROOMS: dict[str, dict[str, tuple[str, ...]]] = {  # room -> module -> its tests
     "verdicts": {
         "kokoro_nb.findings": ("tests/test_findings.py",),
         "kokoro_nb.reporting.record_checks": ("tests/reporting/test_record_checks.py",),
-        "kokoro_nb.reporting.check_faults": ("tests/reporting/test_check_faults.py",),
     },
     "cache keys": {
         "kokoro_nb.cache_keys": ("tests/test_cache_keys.py",),

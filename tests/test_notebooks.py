@@ -14,7 +14,6 @@ from kokoro_nb.reporting.selection import declared_parameters, find_notebooks, r
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 SMALL = {
     "weights": "narrow",
-    "small_weights": "narrow",
     "frames": 8,
     "backends": ["onnxruntime"],
     "trace_backends": ["onnxruntime"],
@@ -22,17 +21,12 @@ SMALL = {
     "fault_backends": ["eager"],
     "defects": ["coremltools_remainder", "onnx_atan2_nan", "tvm_argmax_nan", "xnnpack_tanh_gelu"],
     "main_backends": ["onnxruntime"],
-    "slow_backends": [],
     "staged_clients": [],
-    "float16_backends": [],
-    "built_backends": [],
     "delegates": ["executorch-xnnpack"],
     "shrink": False,
     "text": "A short one.",
     "fault_count": 1,
     "fault_phrases": 1,
-    "sentences_count": 2,
-    "fitting_count": 6,
     "large": False,
     "padded_buckets": [16],
     "audit_buckets": [12],
@@ -55,7 +49,6 @@ LONG = (
     "10_upstream_defects",
     "11_delegation",
     "21_inspect_file",
-    "23_more_backends",
 )  # minutes each, however small
 SPECTRAL = ("04_waveform_spectrum",)  # its limits are those of speech; a decoder of fewer layers is further from that
 
@@ -65,7 +58,7 @@ def executed(request, shallow_weights, tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     declared = {path.stem: declared_parameters(read_notebook(path)) for path in find_notebooks(folder=NOTEBOOKS)}
     names = [name for name in declared if (name in LONG) == (request.param == "long")]
-    shallow = dict.fromkeys(("weights", "small_weights"), str(shallow_weights))
+    shallow = {"weights": str(shallow_weights)}
     spectral = [name for name in names if name in SPECTRAL]
     outcomes = []
     for some, small in (spectral, SMALL), ([name for name in names if name not in SPECTRAL], SMALL | shallow):
@@ -104,7 +97,7 @@ def test_the_report_shows_every_notebook(executed, tmp_path):
 
 def test_nothing_is_written_beside_the_sources(executed):
     others = {path.name for path in NOTEBOOKS.iterdir() if path.is_file() and path.suffix != ".ipynb"}
-    assert others - {"full_size.json"} == {"check_faults.json"}, "the tables that a study and a report record"
+    assert others == set()
     assert all(read_notebook(path).cells for path in find_notebooks(folder=NOTEBOOKS))
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from kokoro_nb.backends.base import META, Artifact, Failure, Program, RungError, Runnable, loadable
+from kokoro_nb.backends.base import META, Artifact, Failure, Program, RungError, loadable
 from kokoro_nb.backends.export_memory import give_back_memory
 from kokoro_nb.backends.exported import Exported, as_exported
 from kokoro_nb.backends.failed_operator import blamed_operator
@@ -37,7 +37,6 @@ class FileBackend(ABC):
 
     file: ClassVar[str]  # name of the model file, or of the folder where the format is one
     packages: ClassVar[tuple[str, ...]]  # distributions whose versions the artefact depends on
-    form: ClassVar[str] = ""  # what `graph` returns, as the field calls it: Edge, ONNX, Relax, MIL
 
     @abstractmethod
     def available(self) -> str | None:
@@ -63,10 +62,6 @@ class FileBackend(ABC):
 
     def executes(self) -> str | None:
         """Return None if what is exported can be run here, else the reason why not: see `base.Backend.executes`."""
-        return None
-
-    def graph(self, exported: Exported) -> Runnable | None:
-        """Return what the runtime is handed, run by something that is not the runtime: see `base.Backend.graph`."""
         return None
 
     def export(self, module: Any, inputs: Arrays, folder: str | Path | None = None) -> Artifact | Failure:

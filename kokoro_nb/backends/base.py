@@ -198,22 +198,6 @@ class Backend(Protocol):
         An artefact for another processor or system is built, and not executed here.
         """
 
-    def graph(self, exported: Any) -> Runnable | None:
-        """Return the lowered graph (Edge, ONNX, Relax, MIL), run by something that is not the runtime.
-
-        It tells a wrong lowering from a wrong kernel.
-
-        Parameters
-        ----------
-        exported : Exported
-            What `exported.export_program` made of a module.
-
-        Returns
-        -------
-        Runnable or None
-            None where there is no such graph, or nothing but the runtime to run it.
-        """
-
     def export(self, module: Any, inputs: Arrays, folder: str | Path | None = None) -> Artifact | Failure:
         """Export `module` for inputs of these shapes into `folder`, or take it from the cache there.
 

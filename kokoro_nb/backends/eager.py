@@ -10,6 +10,7 @@ import numpy as np
 
 from kokoro_nb.backends.base import Artifact, Failure, RungError, loadable, on_rung
 from kokoro_nb.backends.exported import Exported, export_program
+from kokoro_nb.backends.float64_calls import default_dtype
 from kokoro_nb.backends.signature import (
     Arrays,
     TensorSpec,
@@ -23,7 +24,6 @@ from kokoro_nb.backends.signature import (
     specs,
 )
 from kokoro_nb.backends.snapshot import snapshot, state, wrote
-from kokoro_nb.backends.specification import default_dtype
 from kokoro_nb.errors import InputError
 from kokoro_nb.patch_registry import active_patches, with_patches
 from kokoro_nb.time_spent import timed
@@ -119,10 +119,6 @@ class Eager:
     def executes(self) -> str | None:
         """Return None: what can be exported runs."""
         return None
-
-    def graph(self, exported: Exported) -> None:
-        """Return None: there is no graph but the program."""
-        return
 
     def export(self, module: Any, inputs: Arrays, folder: str | Path | None = None) -> Artifact | Failure:
         """Copy `module`: see `base.Backend.export`; `folder` is not used."""

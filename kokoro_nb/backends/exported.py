@@ -6,14 +6,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from kokoro_nb.backends.base import Failure, RungError, on_rung, quietly
 from kokoro_nb.backends.called_operators import calling_module, user_results
 from kokoro_nb.backends.signature import (
     Arrays,
     TensorSpec,
-    as_array,
     as_tensors,
     call_arguments,
     checked,
@@ -28,7 +25,6 @@ from kokoro_nb.backends.snapshot import snapshot
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.patch_registry import active_patches
 from kokoro_nb.storage import digest
-from kokoro_nb.time_spent import timed
 
 
 @dataclass(frozen=True)
@@ -145,31 +141,6 @@ def _opened(program: Any, expected: tuple[TensorSpec, ...]) -> tuple[TensorSpec,
     nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     values = [nodes[name].meta["val"] for name in program.graph_signature.user_inputs if isinstance(name, str)]
     return tuple(replace(spec, open=open_axes(one.shape)) for spec, one in zip(expected, values, strict=True))
-
-
-@dataclass(frozen=True)
-class InterpretedProgram:
-    """An `ExportedProgram` of any dialect that PyTorch can run: what it means before a runtime has touched it."""
-
-    program: Any
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[str, ...]
-
-    @timed("run")
-    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
-        """Run once: see `base.Program.run`."""
-        import torch
-        from torch.utils._pytree import tree_leaves, tree_unflatten
-
-        tensors = list(as_tensors(checked(inputs, self.inputs), self.inputs).values())
-        args, kwargs = tree_unflatten(tensors, self.program.call_spec.in_spec)
-        with torch.no_grad():
-            leaves = tree_leaves(self._module(*args, **kwargs))
-        return {name: as_array(name, leaf).copy() for name, leaf in zip(self.outputs, leaves, strict=True)}
-
-    @cached_property
-    def _module(self) -> Any:
-        return self.program.module()
 
 
 def as_exported(

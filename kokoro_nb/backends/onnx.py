@@ -13,7 +13,6 @@ from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import Artifact, Failure, import_failure, on_rung, quietly
 from kokoro_nb.backends.called_operators import is_element, user_results
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.onnx_reference import OnnxGraph, evaluated
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.backends.taps import read_taps
@@ -107,7 +106,6 @@ class OnnxRuntime(FileBackend):
 
     file: ClassVar[str] = "model.onnx"
     packages: ClassVar[tuple[str, ...]] = ("onnx", "onnxscript", "onnxruntime")
-    form: ClassVar[str] = "ONNX"
 
     def available(self) -> str | None:
         """Return None if the exporter and ONNX Runtime can be imported, else the reason why not, in one sentence."""
@@ -128,11 +126,6 @@ class OnnxRuntime(FileBackend):
             model.save(str(path), external_data=weights > self.single_file_limit)
             onnx.checker.check_model(str(path))
         return places(model, exported)
-
-    def graph(self, exported: Exported) -> OnnxGraph:
-        """Return the graph as onnx's own reference implementation runs it, in NumPy."""
-        with on_rung("lowered"), quietly():
-            return evaluated(onnx_program(exported).model_proto, exported.inputs, exported.outputs)
 
     @timed("load")
     def load(self, artifact: Artifact | Failure) -> OnnxProgram:

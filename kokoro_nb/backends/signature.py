@@ -65,22 +65,13 @@ def dtype_name(dtype: Any) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def numpy_dtype(name: Any) -> np.dtype:
-    """Return the dtype of that name, bfloat16 included, which is a dtype of NumPy's once `ml_dtypes` is imported."""
-    import ml_dtypes  # noqa: F401  # comes with onnx
-
-    return np.dtype(name)
-
-
-def epsilon(dtype: Any) -> float:
+def epsilon(dtype: str) -> float:
     """Return the distance from 1 to the next number of a float dtype, bfloat16 included.
 
     >>> epsilon("bfloat16")
     0.0078125
     """
-    import ml_dtypes
-
-    return float(ml_dtypes.finfo(numpy_dtype(dtype)).eps)
+    return 2.0**-7 if dtype == BFLOAT16 else float(np.finfo(dtype).eps)
 
 
 def as_array(name: str, value: Any) -> np.ndarray:
@@ -197,10 +188,12 @@ def checked(inputs: Arrays, expected: Sequence[TensorSpec], double: bool = False
                 f"Input '{spec.name}' has shape {array.shape}, but the program was exported for {spec.shape}; "
                 "export it again for this shape."
             )
+        given = BFLOAT16 if str(getattr(inputs[spec.name], "dtype", "")) == "torch.bfloat16" else str(array.dtype)
+        fits = given in (spec.dtype, spec.held)
         widened = double and array.dtype == np.float64 and np.dtype(spec.held).kind == "f"
-        if str(array.dtype) != spec.held and not widened:
+        if not fits and not widened:
             raise InputError(
-                f"Input '{spec.name}' is {array.dtype}, but the program was exported for {spec.dtype}; convert it."
+                f"Input '{spec.name}' is {given}, but the program was exported for {spec.dtype}; convert it."
             )
         arrays[spec.name] = array
     return arrays
@@ -247,14 +240,10 @@ def named_outputs(value: Any, declared: Sequence[str] | None = None) -> dict[str
 
 def _leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
     """Yield what is in nested tuples, lists and dicts, in PyTorch's order, each with its name."""
-    if isinstance(value, Mapping):
-        parts = value.items()
-    elif isinstance(value, tuple | list):
-        parts = enumerate(value)
-    else:
+    if not isinstance(value, Mapping | tuple | list):
         yield name, value
         return
-    for key, part in parts:
+    for key, part in value.items() if isinstance(value, Mapping) else enumerate(value):
         yield from _leaves(part, f"{name}_{key}" if name else str(key))
 
 

@@ -6,7 +6,6 @@ where it comes from and never by what it is called.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,6 +20,7 @@ from kokoro_nb.backends.called_operators import (
     user_results,
     written_state,
 )
+from kokoro_nb.backends.float64_calls import default_dtype, double_dtypes, laid_out, widened
 from kokoro_nb.backends.signature import as_array, as_tensor, dtype_name, sizes
 from kokoro_nb.errors import InputError
 from kokoro_nb.time_spent import timed
@@ -203,7 +203,7 @@ class Specification:
                 elif node is not target and self._names.get(node) in captured:
                     known, dtype = torch.tensor(captured[self._names[node]]), node.meta["val"].dtype
                     # a backend may keep in float16 what the program computes in float32, and in int32 what in int64
-                    known = _widened(known if double and dtype.is_floating_point else known.to(dtype), double)
+                    known = widened(known if double and dtype.is_floating_point else known.to(dtype), double)
                     values[node] = laid_out(known, node.meta["val"].stride())
                 elif waiting := [source for source in node.all_input_nodes if source not in values]:
                     pending += waiting
@@ -296,11 +296,11 @@ class Specification:
         import torch
 
         if node in self._constants:
-            return _widened(self._stored(self._constants[node]), double)
+            return widened(self._stored(self._constants[node]), double)
         value = inputs[self._inputs[node]]
         if not isinstance(value, torch.Tensor):
             value = as_tensor(value, dtype_name(node.meta["val"].dtype))
-        return _widened(value, double)
+        return widened(value, double)
 
     def _stored(self, name: str) -> Any:
         stored = self.program.state_dict.get(name)
@@ -361,50 +361,6 @@ def _call(node: Any, values: Mapping[Any, Any], double: bool, substitute: Substi
     if double:
         if str(node.target).startswith("aten._assert_tensor_metadata"):  # of a dtype, which is another one in float64
             return None
-        args, kwargs = _double(args), _double(kwargs)
+        args, kwargs = double_dtypes(args), double_dtypes(kwargs)
     result = node.target(*args, **kwargs)
     return result if substitute is None else substitute(node.target, args, kwargs, result)
-
-
-def laid_out(tensor: Any, strides: tuple[int, ...]) -> Any:
-    """Return the tensor with these strides in memory, elements: a view of it may be possible in that order alone.
-
-    An attention's result, (batch, heads, time, width), is in memory by time first; its transpose is then viewed as
-    (batch, time, heads x width), which no array in plain order allows.
-    """
-    import torch
-
-    known = all(isinstance(one, int) and one > 0 for one in strides)  # neither symbols nor an axis that is repeated
-    if not known or tensor.stride() == strides or not tensor.numel():
-        return tensor
-    return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype).copy_(tensor)
-
-
-@contextmanager
-def default_dtype(double: bool) -> Iterator[None]:
-    """Have tensors that are made without a dtype, and quotients of integers, be float64 inside, if `double`."""
-    import torch
-
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64 if double else before)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
-
-
-def _double(argument: Any) -> Any:
-    """Put float64 in the place of float32 in the dtypes that an operator is given."""
-    import torch
-
-    if isinstance(argument, torch.dtype):
-        return {torch.float32: torch.float64, torch.complex64: torch.complex128}.get(argument, argument)
-    if isinstance(argument, dict):
-        return {key: _double(value) for key, value in argument.items()}
-    return type(argument)(map(_double, argument)) if isinstance(argument, list | tuple) else argument
-
-
-def _widened(tensor: Any, double: bool) -> Any:
-    if not double:
-        return tensor
-    return tensor.double() if tensor.is_floating_point() else tensor.cdouble() if tensor.is_complex() else tensor

@@ -32,7 +32,7 @@ CHANGES: tuple[tuple[str, ...], ...] = (
 WITHOUT_BFLOAT16 = {
     "onnxruntime": "ONNX Runtime has no convolution in bfloat16 for processors, and refuses the file.",
     "executorch-xnnpack": "XNNPACK takes no convolution in bfloat16, and ExecuTorch's portable kernels are slow.",
-    "tvm": "TVM's importer gives a convolution in bfloat16 the dtype float32.",
+    "tvm-scheduled": "TVM's importer gives a convolution in bfloat16 the dtype float32.",
 }
 BACKENDS = ("onnxruntime", "executorch-xnnpack", "aot-inductor")
 UNCHANGED = "as exported"

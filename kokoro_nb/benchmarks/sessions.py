@@ -34,7 +34,7 @@ from kokoro_nb.models import stages
 from kokoro_nb.models.kokoro import Kokoro
 
 COUNTS = (1, 2, 4)
-BACKENDS = ("onnxruntime", "executorch-xnnpack", "tvm")
+BACKENDS = ("onnxruntime", "executorch-xnnpack", "tvm-scheduled")
 TOGETHER, APART = "one process", "a process each"
 
 

@@ -92,7 +92,7 @@ def _diagnose(arguments: argparse.Namespace) -> int:
         target = own_module(given.target, given.fault, patches, given.inputs, given.dynamic)
     elif given.inputs or given.dynamic or given.at:
         raise InputError(
-            "Kokoro's decoder takes its inputs from --text; give --inputs, --dynamic and --at with a module of your own."
+            "Kokoro's decoder takes its inputs from --text; --inputs, --dynamic and --at are for a module of your own."
         )
     else:
         require_memory("a diagnosis", given.weights, DIAGNOSIS)

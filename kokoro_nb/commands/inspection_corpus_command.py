@@ -13,13 +13,12 @@ def add_options(study: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--of",
         nargs="+",
-        choices=("zoo", "faults", "blame", "corrupted", "peers", "oracle", "budget", "foresight"),
+        choices=("zoo", "faults", "blame", "corrupted", "oracle", "budget", "foresight"),
         default=("zoo", "faults", "blame", "corrupted"),
         metavar="CORPUS",
         help="zoo: healthy files of every form; faults: planted ones; blame: files of which it is known who is "
-        "to blame; corrupted: damaged ones (default: these four); peers: one fault of each kind in each file for "
-        "other tools, too; oracle: operators beside onnx's own node tests; budget: quantised layers beside the float "
-        "files; foresight: float16 foreseen beside float16 run",
+        "to blame; corrupted: damaged ones (default: these four); oracle: operators beside onnx's own node tests; "
+        "budget: quantised layers beside the float files; foresight: float16 foreseen beside float16 run",
     )
 
 

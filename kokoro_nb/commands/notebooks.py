@@ -24,7 +24,6 @@ def add(commands: Any) -> None:
     run.set_defaults(command=_run)
     report = commands.add_parser("report", help="execute notebooks and write the HTML report")
     report.add_argument("--render-only", action="store_true", help="write the report of what has been run already")
-    report.add_argument("--record", action="store_true", help="keep what each took, with weights of published size")
     report.set_defaults(command=_report)
     for command in (run, report):
         command.add_argument(
@@ -76,9 +75,6 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    from kokoro_nb.reporting.fault_table import read_fault_table
-    from kokoro_nb.reporting.full_size import record_full_size
-    from kokoro_nb.reporting.needs import needs
     from kokoro_nb.reporting.report_files import Report
     from kokoro_nb.reporting.runs import read_runs
     from kokoro_nb.reporting.selection import find_notebooks, notebook_names
@@ -86,19 +82,16 @@ def _report(arguments: argparse.Namespace) -> int:
     out = _out(arguments)
     names = notebook_names(arguments.notebooks)
     chosen = () if arguments.render_only else [path.stem for path in find_notebooks(arguments.notebooks)]
-    report = Report(out / "run", out / "report", names, chosen, read_fault_table())
+    report = Report(out / "run", out / "report", names, chosen)
     if not arguments.render_only:
         try:
-            ended = _execute(arguments, out, report.update)
+            _execute(arguments, out, report.update)
         except KeyboardInterrupt:  # the index says what has ended and what was stopped, and waits for nothing
             with suppress(InputError):
                 report.close()
             raise
-        if arguments.record:
-            runs_now = {one.run.notebook: one.run for one in ended}
-            print(f"Recorded: {record_full_size(runs_now.values(), needs(runs_now).weights)}")
-    elif arguments.notebooks or arguments.parameters or arguments.fresh or arguments.record:
-        raise InputError("--render-only runs nothing; leave out the notebooks, -p, --fresh and --record.")
+    elif arguments.notebooks or arguments.parameters or arguments.fresh:
+        raise InputError("--render-only runs nothing; leave out the notebooks, -p and --fresh.")
     print(f"Report: {report.close()}")
     runs = [run for run in read_runs(out / "run") if run.notebook in names or run.source]
     return int(any(run.status != "passed" for run in runs))

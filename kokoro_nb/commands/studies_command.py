@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kokoro_nb.commands import clients_table_command, corpus_command, inspection_corpus_command
 from kokoro_nb.commands.quiet import import_models
-from kokoro_nb.storage import cache_dir, json_ready, locked
+from kokoro_nb.storage import cache_dir, json_ready
 
 if TYPE_CHECKING:
     from kokoro.model import KModel
@@ -41,20 +41,11 @@ def add(commands: Any) -> None:
     study.add_argument(
         "which",
         nargs="?",
-        choices=("faults", "diagnosis", "checks", "inspection", "clients"),
+        choices=("faults", "diagnosis", "inspection", "clients"),
         default="faults",
-        help="faults: planted ones (default); diagnosis: exports that are really sick, and healthy ones; checks: which "
-        "fault in what a notebook measures turns each of its checks red; inspection: model files; clients: which "
-        "program in the field speaks a delivery of each dtype as PyTorch does",
+        help="faults: planted ones (default); diagnosis: exports that are really sick, and healthy ones; inspection: "
+        "model files; clients: which program in the field speaks a delivery of each dtype as PyTorch does",
     )
-    study.add_argument("--notebooks", nargs="+", default=["01"], metavar="NN", help="of checks: which (default: 01)")
-    study.add_argument(
-        "--kinds",
-        choices=("one", "both", "every"),
-        default="one",
-        help="of checks: the first fault of either kind; one in a result and one in a measure; every one",
-    )
-    study.add_argument("--record", action="store_true", help="of checks: put them into the table that reports show")
     study.add_argument("--backends", nargs="+", default=["eager"], metavar="B", help="which to look into")
     study.add_argument("--weights", default="narrow", metavar="W", help="as in the notebooks (default: narrow)")
     study.add_argument("--faults", type=int, default=200, metavar="N", help="how many (default: 200)")
@@ -98,16 +89,6 @@ def _study(arguments: argparse.Namespace) -> int:
         return inspection_corpus_command.run(arguments)
     if arguments.which == "clients":
         return clients_table_command.run(arguments)
-    if arguments.which == "checks":
-        from kokoro_nb.reporting.check_faults import study_checks
-
-        folder = arguments.out or cache_dir() / "checks"
-        with locked(folder, "study"):  # a folder that cannot be written is refused before the work
-            checked = study_checks(arguments.notebooks, folder, arguments.kinds, record=arguments.record)
-        _print([row.as_dict() for row in checked])
-        red = sum(bool(row.killed_by) for row in checked)
-        print(f"{red} of {len(checked)} checks are turned red by a fault; the table: {folder / 'index.html'}")
-        return int(any(row.verdict == "fail" or not row.killed_by for row in checked))
     from kokoro_nb.faults import generate
     from kokoro_nb.studies.decoder import spoken_decoder
     from kokoro_nb.studies.localisation import study, summarise

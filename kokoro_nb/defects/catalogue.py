@@ -21,6 +21,7 @@ MEASURED_ON = {  # the versions of the tools to blame in which every defect was 
     "apache-tvm": "0.27.0.post1",
     "coremltools": "9.0",
     "onnx": "1.23.2",
+    "onnxruntime": "1.31.1",
     "sherpa-onnx": "2.0.1",
 }
 

@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,24 +20,6 @@ from kokoro_nb.listening.waveform import Signal, as_signal
 NOISE_DB = -50.0  # of the signal's power
 SILENCE = 0.2  # seconds before and after
 RATE = 16_000  # Hz: what the acoustic model was taught at
-CARRIER = "please say the word {} again"
-RHYMES = Path(__file__).parents[2] / "data" / "rhyme_words.txt"
-
-
-def rhyme_sets(count: int) -> tuple[tuple[str, ...], ...]:
-    """Return the first `count` of the 50 sets of the Modified Rhyme Test (House et al., 1965; ANSI S3.2).
-
-    Each has six words that differ in their first consonant or in their last one.
-
-    Raises
-    ------
-    InputError
-        If there are not so many.
-    """
-    known = tuple(tuple(line.split()) for line in RHYMES.read_text(encoding="utf-8").splitlines())
-    if not 1 <= count <= len(known):
-        raise InputError(f"{count} sets are requested and {RHYMES.name} has {len(known)}; request 1 to {len(known)}.")
-    return known[:count]
 
 
 def unknown_words(texts: Sequence[str]) -> tuple[str, ...]:

@@ -1,33 +1,18 @@
 """What another operator makes of the same arguments: the forms in which converters are known to write operators."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-Arguments = Mapping[str, Any]
-Alternative = tuple[str, Callable[[Arguments], Any]]  # in words, and what it gives; None or KeyError: does not apply
-SELU = (1.6732632423543772, 1.0507009873554805)
-COMPARISONS = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal}
+from kokoro_nb.locate.forms.functions import SELU
 
-
-def _of(function: Callable[..., Any]) -> Callable[[Arguments], Any]:
-    """Make a function of the first operand one of the arguments."""
-    return lambda given: function(_self(given))
-
-
-def _of_both(function: Callable[..., Any]) -> Callable[[Arguments], Any]:
-    """Make a function of two operands one of the arguments."""
-    return lambda given: function(_self(given), np.asarray(given["other"], np.float64))
-
-
-def _self(given: Arguments) -> np.ndarray:
-    return np.asarray(given["self"], np.float64)
+Alternative = tuple[str, Callable[..., Any]]  # in words, and what it gives of the arguments by name; None: not of these
 
 
 def _single(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a function compute in float32, step by step."""
-    return lambda *operands: function(*(one.astype(np.float32) for one in operands))
+    """Make a function of one operand or two compute in float32, step by step."""
+    return lambda self, other=None, **_: function(*(np.float32(one) for one in (self, other) if one is not None))
 
 
 def _erf(x: np.ndarray) -> np.ndarray:
@@ -36,164 +21,154 @@ def _erf(x: np.ndarray) -> np.ndarray:
     return torch.erf(torch.from_numpy(x)).numpy()
 
 
-def _without_alpha(sign: int) -> Callable[[Arguments], Any]:
-    return lambda given: _self(given) + sign * np.asarray(given["other"]) if given["alpha"] != 1 else None
+def _without_alpha(sign: int) -> Callable[..., Any]:
+    return lambda self, other, alpha, **_: self + sign * np.asarray(other) if alpha != 1 else None
 
 
-def _opposite_without_alpha(given: Arguments) -> Any:
-    return np.asarray(given["other"]) - _self(given) if given["alpha"] != 1 else None
+def _rounded(function: Callable[..., Any]) -> Alternative:
+    """Return a function of whole numbers and a fraction as one of the whole part of that fraction."""
+
+    def compute(self: np.ndarray, other: Any, **_: Any) -> Any:
+        known = isinstance(other, float) and self.dtype.kind in "iu" and other != int(other)
+        return function(self, int(other)) if known else None
+
+    return "the same of the number rounded to the tensor's integer dtype", compute
 
 
-def _rounded_number(function: Callable[..., Any]) -> Callable[[Arguments], Any]:
-    """Make a function of a tensor of whole numbers and a fraction one of the whole part of that fraction."""
-
-    def compute(given: Arguments) -> Any:
-        x, other = np.asarray(given["self"]), given["other"]
-        if not isinstance(other, float) or x.dtype.kind not in "iu" or other == int(other):
-            return None
-        return function(x, int(other))
-
-    return compute
+def _mask_times(self: np.ndarray, other: Any, **_: Any) -> Any:
+    return self & bool(other) if self.dtype.kind == "b" and isinstance(other, int | float) else None
 
 
-def _mask_times(given: Arguments) -> Any:
-    x, other = np.asarray(given["self"]), given["other"]
-    return x & bool(other) if x.dtype.kind == "b" and isinstance(other, int | float) else None
+def _whole_quotient(self: Any, other: Any, rounding_mode: str | None = None, **_: Any) -> Any:
+    whole = all(np.asarray(one).dtype.kind in "iu" for one in (self, other))
+    return np.trunc(self / other) if whole and not rounding_mode else None
 
 
-def _zero(given: Arguments) -> Any:
-    other = given["other"]
-    return 0 * np.nan_to_num(_self(given)) if isinstance(other, int | float) and other == 0 else None
+def _softplus(self: np.ndarray, beta: float, threshold: float, **_: Any) -> Any:
+    x = np.float32(self)
+    return np.where(x > threshold, x, np.log(1 + np.exp(x))) if beta == 1 else None
 
 
-def _whole_quotient(given: Arguments) -> Any:
-    pair = [np.asarray(given[name]) for name in ("self", "other")]
-    if any(one.dtype.kind not in "iu" for one in pair) or given["rounding_mode"]:
-        return None
-    return np.trunc(pair[0] / pair[1])
+def _unscaled_elu(self: np.ndarray, alpha: float = SELU[0], scale: float = SELU[1], **_: Any) -> Any:
+    return np.where(self > 0, self, alpha * np.expm1(self)) if scale != 1 else None
 
 
-def _unscaled_elu(given: Arguments) -> Any:
-    x, alpha = _self(given), given.get("alpha", SELU[0])
-    return np.where(x > 0, x, alpha * np.expm1(x)) if given.get("scale", SELU[1]) != 1 else None
-
-
-def _softplus(given: Arguments) -> Any:
-    x = _self(given).astype(np.float32)
-    return np.where(x > given["threshold"], x, np.log(1 + np.exp(x))) if given["beta"] == 1 else None
-
-
-def _in_turn(given: Arguments) -> Any:
+def _in_turn(self: np.ndarray, dim: Any = None, keepdim: bool = False, **_: Any) -> Any:
     """Add what is summed one by one in float32."""
-    x = np.asarray(given["self"], np.float32)
-    axes = [given["dim"]] if isinstance(given.get("dim"), int) else list(given.get("dim") or range(x.ndim))
-    axes = sorted(axis % x.ndim for axis in axes)
-    rest = [axis for axis in range(x.ndim) if axis not in axes]
-    total = _summed(x.transpose(*rest, *axes).reshape(*(x.shape[axis] for axis in rest), -1))
-    return np.expand_dims(total, axes) if given.get("keepdim") else total
+    axes = [axis % self.ndim for axis in ([dim] if isinstance(dim, int) else dim or range(self.ndim))]
+    rest = [axis for axis in range(self.ndim) if axis not in axes]
+    rows = np.float32(self).transpose(*rest, *sorted(axes)).reshape(*(self.shape[axis] for axis in rest), -1)
+    total = np.add.accumulate(rows, axis=-1)[..., -1]
+    return np.expand_dims(total, axes) if keepdim else total
 
 
-def _summed(rows: np.ndarray) -> np.ndarray:
-    return np.add.accumulate(rows, axis=-1, dtype=np.float32)[..., -1]
+def _mean_in_turn(self: np.ndarray, **given: Any) -> Any:
+    total = _in_turn(self, **given)
+    return total / (self.size / total.size)
 
 
-def _mean_in_turn(given: Arguments) -> Any:
-    total = _in_turn(given)
-    return total / (np.asarray(given["self"]).size / total.size)
+def _root_mean_in_turn(input: np.ndarray, normalized_shape: Any, weight: Any, eps: float | None, **_: Any) -> Any:
+    x, last = np.float32(input), range(-len(normalized_shape), 0)
+    mean = _in_turn(x * x, last, keepdim=True) / np.prod(normalized_shape)
+    found = x / np.sqrt(mean + (np.finfo(np.float32).eps if eps is None else eps))
+    return found if weight is None else found * weight
 
 
-def _root_mean_in_turn(given: Arguments) -> Any:
-    x, size = np.asarray(given["input"], np.float32), int(np.prod(given["normalized_shape"]))
-    eps = np.finfo(np.float32).eps if given["eps"] is None else given["eps"]
-    mean = _summed(np.square(x.reshape(-1, size))).reshape(*x.shape[: -len(given["normalized_shape"])], 1) / size
-    found = (x.reshape(*mean.shape[:-1], size) / np.sqrt(mean + eps)).reshape(x.shape)
-    return found if given["weight"] is None else found * given["weight"]
+def _known(name: str, function: Callable[..., Any]) -> Alternative:
+    """Return a maximum or minimum over axes of what is no NaN."""
+
+    def compute(self: np.ndarray, dim: Any = None, keepdim: bool = False, **_: Any) -> Any:
+        return function(self, axis=tuple(dim) if dim else None, keepdims=keepdim)
+
+    return f"the {name} of what is no NaN", compute
 
 
-def _wrapped_sums(given: Arguments) -> Any:
-    x = np.asarray(given["self"])
-    return np.cumsum(x, given["dim"], dtype=np.int32) if x.dtype == np.int32 else None
+def _compared(before: Callable[..., Any]) -> tuple[Alternative, Alternative]:
+    """Return what a maximum or minimum by a comparison gives, which no NaN passes."""
+    words = "what a comparison chooses that NaN does not pass"
+    return (
+        (words, lambda self, other, **_: np.where(before(self, other), self, other)),
+        (words, lambda self, other, **_: np.where(before(other, self), other, self)),
+    )
 
 
-def _extreme(function: Callable[..., Any]) -> Callable[[Arguments], Any]:
-    def compute(given: Arguments) -> Any:
-        axes = given.get("dim")
-        return function(_self(given), axis=tuple(axes) if axes else None, keepdims=bool(given.get("keepdim")))
-
-    return compute
-
-
-_FLOORED: Alternative = ("the floor of the rounded quotient", _of_both(_single(lambda x, y: np.floor(x / y))))
-_ROUNDED = "{} with the number rounded to the tensor's integer dtype"
+_FLOORED: Alternative = ("the floor of the rounded quotient", _single(lambda x, y: np.floor(x / y)))
 _ONE_BY_ONE = "a sum one by one in float32"
-_LOST_NAN = "the {} of what is no NaN"
 ALTERNATIVES: dict[str, tuple[Alternative, ...]] = {
     "gelu": (
-        ("GELU by erf", _of(lambda x: 0.5 * x * (1 + _erf(x / np.sqrt(2))))),
-        ("GELU by tanh", _of(lambda x: 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))))),
-        ("GELU by sigmoid", _of(lambda x: x / (1 + np.exp(-1.702 * x)))),
+        ("GELU by erf", lambda self, **_: 0.5 * self * (1 + _erf(self / np.sqrt(2)))),
+        (
+            "GELU by tanh",
+            lambda self, **_: 0.5 * self * (1 + np.tanh(np.sqrt(2 / np.pi) * (self + 0.044715 * self**3))),
+        ),
+        ("GELU by sigmoid", lambda self, **_: self / (1 + np.exp(-1.702 * self))),
     ),
     "remainder": (
-        ("0", _of(lambda x: 0 * x)),
-        ("a remainder that truncates", _of_both(np.fmod)),
-        ("x", _of(lambda x: x)),
-        ("x - floor(x / y) y", _of_both(_single(lambda x, y: x - np.floor(x / y) * y))),
+        ("0", lambda self, **_: 0 * self),
+        ("a remainder that truncates", lambda self, other, **_: np.fmod(self, other)),
+        ("x", lambda self, **_: self),
+        ("x - floor(x / y) y", _single(lambda x, y: x - np.floor(x / y) * y)),
     ),
-    "fmod": (("a remainder that floors", _of_both(np.mod)), ("0", _of(lambda x: 0 * x))),
+    "fmod": (
+        ("a remainder that floors", lambda self, other, **_: np.mod(self, other)),
+        ("0", lambda self, **_: 0 * self),
+    ),
     "atan2": (
-        ("atan(y / x)", _of_both(lambda y, x: np.arctan(y / x))),
-        ("atan2 that is 0 where y is", _of_both(lambda y, x: np.where(y == 0, 0.0, np.arctan2(y, x)))),
+        ("atan(y / x)", lambda self, other, **_: np.arctan(self / other)),
+        ("atan2 that is 0 where y is", lambda self, other, **_: np.where(self == 0, 0, np.arctan2(self, other))),
     ),
     "round": (
-        ("rounding half up", _of(lambda x: np.floor(x + 0.5))),
-        ("floor", _of(np.floor)),
-        ("truncation", _of(np.trunc)),
+        ("rounding half up", lambda self, **_: np.floor(self + 0.5)),
+        ("floor", lambda self, **_: np.floor(self)),
+        ("truncation", lambda self, **_: np.trunc(self)),
     ),
-    "add": (
-        ("add without alpha", _without_alpha(1)),
-        (_ROUNDED.format("add"), _rounded_number(np.add)),
-    ),
-    "sub": (
-        ("sub without alpha", _without_alpha(-1)),
-        (_ROUNDED.format("sub"), _rounded_number(np.subtract)),
-    ),
+    "add": (("the sum without alpha", _without_alpha(1)), _rounded(np.add)),
+    "sub": (("the difference without alpha", _without_alpha(-1)), _rounded(np.subtract)),
     "rsub": (
-        ("rsub without alpha", _opposite_without_alpha),
-        (_ROUNDED.format("rsub"), _rounded_number(lambda x, y: y - x)),
+        ("the difference without alpha", lambda self, other, alpha, **_: other - self if alpha != 1 else None),
+        _rounded(lambda x, y: y - x),
     ),
     "mul": (
-        (_ROUNDED.format("mul"), _rounded_number(np.multiply)),
+        _rounded(np.multiply),
         ("a product with the number taken as a truth value", _mask_times),
-        ("0, whatever x is", _zero),
+        ("0, whatever x is", lambda self, other, **_: np.zeros(self.shape) if np.all(other == 0) else None),
     ),
-    "div": (_FLOORED, ("integer division", _whole_quotient)),
+    "div": (
+        ("integer division", _whole_quotient),
+        _FLOORED,
+        ("x", lambda self, other, **_: self if np.all(other == 1) else None),
+    ),
     "floor_divide": (_FLOORED,),
-    **{
-        kind: ((_ROUNDED.format(kind), _rounded_number(compare)),)
-        for kind, compare in COMPARISONS.items()
-        if kind != "eq"
-    },
+    "lt": (_rounded(np.less),),
+    "le": (_rounded(np.less_equal),),
+    "gt": (_rounded(np.greater),),
+    "ge": (_rounded(np.greater_equal),),
     "eq": (
-        (_ROUNDED.format("eq"), _rounded_number(np.equal)),
-        ("eq that NaN passes", _of_both(lambda x, y: (x == y) | np.isnan(x) & np.isnan(y))),
+        _rounded(np.equal),
+        ("eq that NaN passes", lambda self, other, **_: (self == other) | np.isnan(self) & np.isnan(other)),
     ),
     "ne": (
-        (_ROUNDED.format("ne"), _rounded_number(np.not_equal)),
-        ("less or greater, which NaN is not", _of_both(lambda x, y: (x < y) | (x > y))),
+        _rounded(np.not_equal),
+        ("less or greater, which NaN is not", lambda self, other, **_: (self < other) | (self > other)),
     ),
     **dict.fromkeys(("elu", "selu"), (("ELU without its scale", _unscaled_elu),)),
-    "log1p": (("log(1 + x)", _of(_single(lambda x: np.log(1 + x)))),),
-    "expm1": (("exp(x) - 1", _of(_single(lambda x: np.exp(x) - 1))),),
+    "log1p": (("log(1 + x)", _single(lambda x: np.log(1 + x))),),
+    "expm1": (("exp(x) - 1", _single(lambda x: np.exp(x) - 1)),),
     "softplus": (("log(1 + exp(x))", _softplus),),
-    **dict.fromkeys(("max", "amax"), ((_LOST_NAN.format("maximum"), _extreme(np.nanmax)),)),
-    **dict.fromkeys(("min", "amin"), ((_LOST_NAN.format("minimum"), _extreme(np.nanmin)),)),
-    "maximum": ((_LOST_NAN.format("maximum"), _of_both(np.fmax)),),
-    "minimum": ((_LOST_NAN.format("minimum"), _of_both(np.fmin)),),
-    "cumsum": (("running sums in int32, which wrap around", _wrapped_sums),),
+    **dict.fromkeys(("max", "amax"), (_known("maximum", np.nanmax),)),
+    **dict.fromkeys(("min", "amin"), (_known("minimum", np.nanmin),)),
+    "maximum": _compared(np.greater),
+    "minimum": _compared(np.less),
+    "cumsum": (
+        (
+            "running sums in int32, which wrap around",
+            lambda self, dim, **_: np.cumsum(self, dim, dtype=np.int32) if self.dtype == np.int32 else None,
+        ),
+    ),
     "sum": ((_ONE_BY_ONE, _in_turn),),
     "mean": ((_ONE_BY_ONE, _mean_in_turn),),
     "rms_norm": ((_ONE_BY_ONE, _root_mean_in_turn),),
-    "reciprocal": (("1 / (x + 0.0001)", _of(lambda x: 1 / (x + 1e-4))),),
-    "rsqrt": (("1 / sqrt(x + 1e-12)", _of(lambda x: 1 / np.sqrt(x + 1e-12))),),
-    "log_softmax": (("softmax", _of(lambda x: np.exp(x - x.max(-1, keepdims=True)))),),
+    "reciprocal": (("1 / (x + 0.0001)", lambda self, **_: 1 / (self + 1e-4)),),
+    "rsqrt": (("1 / sqrt(x + 1e-12)", lambda self, **_: 1 / np.sqrt(self + 1e-12)),),
+    "log_softmax": (("softmax", lambda self, **_: np.exp(self - self.max(-1, keepdims=True))),),
 }

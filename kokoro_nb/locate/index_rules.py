@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from kokoro_nb.locate.forms.indexing import places
 from kokoro_nb.locate.mechanism import Mechanism
 from kokoro_nb.locate.rule_evidence import Evidence, explained_throughout
 
@@ -17,15 +18,15 @@ def before_the_start(evidence: Evidence) -> Mechanism | None:
     error = evidence.error
     if x is None or not error.wrong.any():
         return None
-    places = _places(x.shape, indices)
+    read = _places(x.shape, indices)
     back = _places(x.shape, {axis: np.where(one < 0, one % x.shape[axis], one) for axis, one in indices.items()})
-    if places.shape != error.wrong.shape or (error.wrong & (places == back)).any():
+    if read.shape != error.wrong.shape or (error.wrong & (read == back)).any():
         return None
-    count = int((places != back).sum())
+    count = int((read != back).sum())
     text = f"{int(error.wrong.sum())} of the {count} elements that a negative index points at are wrong, and no other"
-    inside = (places >= 0) & (places != back)
-    read = np.asarray(x, np.float64).ravel()[np.where(inside, places, 0)]
-    alike = np.isclose(np.asarray(error.given, np.float64), read, rtol=1e-6, atol=0, equal_nan=True) & inside
+    inside = (read >= 0) & (read != back)
+    there = np.asarray(x, np.float64).ravel()[np.where(inside, read, 0)]
+    alike = np.isclose(np.asarray(error.given, np.float64), there, rtol=1e-6, atol=0, equal_nan=True) & inside
     if inside.any() and not alike[inside].all():
         return None
     found = f"{int(inside.sum())} of them are what stands as many places before the tensor's own rows"
@@ -57,14 +58,7 @@ def _indexed(evidence: Evidence) -> tuple[np.ndarray | None, dict[int, np.ndarra
 
 
 def _places(shape: tuple[int, ...], indices: dict[int, np.ndarray]) -> np.ndarray:
-    """Return where each element of the result is read, in what lies one behind the other, unbounded."""
-    steps = [int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))]
-    axes, wide = [*indices], max(one.ndim for one in indices.values())
-    rest = [axis for axis in range(len(shape)) if axis not in axes]
-    front = axes[0] if axes == [*range(axes[0], axes[0] + len(axes))] else 0
-    found: Any = sum(one.astype(np.int64) * steps[axis] for axis, one in indices.items())
-    found = np.asarray(found).reshape(*found.shape, *[1] * (len(rest) - front))
-    for number, axis in enumerate(rest):
-        behind = len(rest) - 1 - number + (wide if number < front else 0)
-        found = found + (np.arange(shape[axis]) * steps[axis]).reshape(-1, *[1] * behind)
+    import torch
+
+    found = places(shape, {axis: torch.as_tensor(one) for axis, one in indices.items()})
     return np.asarray(found)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.backends.signature import BFLOAT16, epsilon, numpy_dtype
+from kokoro_nb.backends.signature import BFLOAT16, epsilon
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.rounding_bound import RoundingBound
 from kokoro_nb.locate.rounding_families import by_channel
@@ -158,12 +158,12 @@ class Judge:
         largest = float(np.max(allowed, initial=0.0))
         error = float(difference.max(initial=0.0))
         wrong = np.logical_or(misfit, shares > 1)
-        return LocalError(*about, error, _peak(exact), ratio, wrong, given, exact, along, largest, str(dtype))
+        return LocalError(*about, error, _peak(exact), ratio, wrong, given, exact, along, largest, dtype)
 
-    def dtype(self, name: str) -> np.dtype:
+    def dtype(self, name: str) -> str:
         """Return the dtype in which the backend gave a result; of bfloat16 itself, whose numbers float32 holds."""
-        held = parts(self._captured[name]).dtype
-        return numpy_dtype(BFLOAT16) if (self.operators[name].dtype, held) == (BFLOAT16, np.float32) else held
+        held = str(parts(self._captured[name]).dtype)
+        return BFLOAT16 if (self.operators[name].dtype, held) == (BFLOAT16, "float32") else held
 
     def explained(self, name: str) -> float:
         """Return the largest error that rounding explains of the captured operator `name`, however near it came.
@@ -171,20 +171,20 @@ class Judge:
         The bound in `error` is no wider than it takes to judge what was given.
         """
         dtype, exact = self.dtype(name), self.right(name)
-        if dtype.kind in "iub":
+        if not np.issubdtype(parts(self._captured[name]).dtype, np.floating):
             return 0.0
         return float(np.max(self._allowed(name, dtype, exact, self._bound(name, dtype)), initial=0.0))
 
-    def _allowed(self, name: str, dtype: np.dtype, exact: np.ndarray, bound: RoundingBound) -> np.ndarray:
+    def _allowed(self, name: str, dtype: str, exact: np.ndarray, bound: RoundingBound) -> np.ndarray:
         """Return what rounding explains of each element, in a shape that broadcasts."""
         return _units(exact, dtype) + self._rounding(name, dtype, exact, bound) + self._captured_coarsely(name, exact)
 
-    def _bound(self, name: str, dtype: np.dtype) -> RoundingBound:
+    def _bound(self, name: str, dtype: str) -> RoundingBound:
         bound = RoundingBound(dtype)
         self._meaning.recompute(name, self._inputs, self._captured, substitute=bound)
         return bound
 
-    def _rounding(self, name: str, dtype: np.dtype, exact: np.ndarray, bound: RoundingBound) -> np.ndarray:
+    def _rounding(self, name: str, dtype: str, exact: np.ndarray, bound: RoundingBound) -> np.ndarray:
         """Return what rounding explains beside that of the results themselves, in a shape that broadcasts."""
         derived = np.zeros_like(exact)
         if bound.own is not None:
@@ -210,7 +210,7 @@ class Judge:
         coarse = {one: value for one, value in floats.items() if value.itemsize < dtype.itemsize}
         if not coarse:
             return 0.0
-        moved = near | _nudged(coarse, next(iter(coarse.values())).dtype, np.sign)
+        moved = near | _nudged(coarse, str(next(iter(coarse.values())).dtype), np.sign)
         return COARSELY * by_channel(_apart(self._computed(name, self._inputs, moved), exact))
 
     def right(self, name: str) -> np.ndarray:
@@ -219,8 +219,8 @@ class Judge:
         What is beyond the range of the dtype in which the backend gave it is infinite.
         """
         exact = self._computed(name, self._inputs, self._captured)
-        dtype = self.dtype(name)
-        if dtype.kind in "iub":
+        dtype = parts(self._captured[name]).dtype
+        if not np.issubdtype(dtype, np.floating):
             return exact
         with np.errstate(over="ignore"):
             return np.where(np.isfinite(exact.astype(dtype)), exact, exact.astype(dtype).astype(np.float64))
@@ -295,7 +295,7 @@ def parts(values: np.ndarray) -> np.ndarray:
 
 
 def _nudged(
-    values: Mapping[str, np.ndarray], dtype: np.dtype, share: Callable[[np.ndarray], np.ndarray] = np.positive
+    values: Mapping[str, np.ndarray], dtype: str, share: Callable[[np.ndarray], np.ndarray] = np.positive
 ) -> dict[str, np.ndarray]:
     """Return the values in float64, each moved at random by up to half a unit in the last place of `dtype`.
 
@@ -324,7 +324,7 @@ def _apart(given: np.ndarray, right: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(difference), difference, 0.0)
 
 
-def _units(right: np.ndarray, dtype: np.dtype) -> np.ndarray:
+def _units(right: np.ndarray, dtype: str) -> np.ndarray:
     """Return the rounding of the results themselves, by channel."""
     size = np.where(np.isfinite(right), np.abs(right), 0.0)
     channels = by_channel(size)

@@ -21,7 +21,10 @@ from kokoro_nb.locate.rule_evidence import (
 
 LEVELS = 256  # of 8 bits
 BOUNDS = ("min", "max", "min_val", "max_val")
-EDGES = {"relu": {0.0}, "elu": {0.0}, "relu6": {0.0, 6.0}, "hardsigmoid": {0.0, 1.0}}  # that are no arguments
+EDGES = {  # that are no arguments; a clamp without a bound has one at infinity
+    **{"relu": {0.0}, "elu": {0.0}, "relu6": {0.0, 6.0}, "hardsigmoid": {0.0, 1.0}},
+    **{kind: {-np.inf, np.inf} for kind in ("clamp", "clamp_min", "clamp_max")},
+}
 
 
 def mechanisms(evidence: Evidence) -> tuple[Mechanism, ...]:
@@ -50,8 +53,8 @@ def lowered_as_another(evidence: Evidence) -> Mechanism | None:
     """What was given is what another operator makes of the same arguments."""
     for words, other in ALTERNATIVES.get(evidence.kind, ()):
         try:
-            instead = other(evidence.call)
-        except (KeyError, ValueError):  # it is of other arguments, or they are not known
+            instead = other(**evidence.call)
+        except (TypeError, ValueError):  # it is of other arguments, or they are not known
             continue
         if instead is not None:
             statement = f"{evidence.kind} computed as {words}"

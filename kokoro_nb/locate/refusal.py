@@ -102,7 +102,8 @@ def cured_refusal(subject: Subject, failure: Failure, operator: Operator | None)
 
 
 def _tries(subject: Subject, operator: Operator | None) -> Iterator[tuple[RemedyKind, str, str, Any]]:
-    changed, names = subject, []
+    changed = subject
+    names: list[str] = []
     while operator is not None and len(names) < MOST:
         form, after = None, changed
         for form in FORMS.get(operator.kind, ()):

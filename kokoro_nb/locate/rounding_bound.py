@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 
+from kokoro_nb.backends.float64_calls import laid_out
 from kokoro_nb.backends.signature import epsilon
-from kokoro_nb.backends.specification import laid_out
 from kokoro_nb.locate.rounding_families import FAMILIES, Call, running_steps
 
 
@@ -20,7 +19,7 @@ class RoundingBound:
 
     Parameters
     ----------
-    dtype : numpy.dtype
+    dtype : str
         Of the backend's result.
 
     Attributes
@@ -33,7 +32,7 @@ class RoundingBound:
         What it gives on what was moved.
     """
 
-    dtype: np.dtype
+    dtype: str
     own: Any = None
     steps: torch.Tensor | None = None
     axis: int = 0

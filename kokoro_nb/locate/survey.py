@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.base import Arrays, Failure
+from kokoro_nb.backends.base import Arrays, Backend, Failure
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.ladder import Climb, climb
 from kokoro_nb.findings import Verdict
@@ -102,7 +102,7 @@ class SurveyRow:
 def survey(
     module: Any,
     inputs: Arrays,
-    backends: Sequence[str],
+    backends: Sequence[str | Backend],
     calls: int = 3,
     folder: str | Path | None = None,
 ) -> tuple[SurveyRow, ...]:
@@ -114,8 +114,8 @@ def survey(
         Patched as it is to be exported. Of several outputs the one that is furthest from eager float32 is shown.
     inputs : mapping
         Name -> tensor.
-    backends : sequence of str
-        Keys of `BACKENDS`.
+    backends : sequence of str or Backend
+        Keys of `BACKENDS`, or others.
     calls : int
         Calls on each loaded program.
     folder : path, optional
@@ -125,13 +125,14 @@ def survey(
     single = _light(climb(backend("eager"), module, inputs, folder, calls=2))
     shared = export_program(module, inputs)
     rows = []
-    for name in backends:
-        absent = backend(name).available()
+    for one in backends:
+        runtime = backend(one) if isinstance(one, str) else one
+        name, absent = runtime.name, runtime.available()
         if absent:
             rows.append(SurveyRow(name, absent=absent))
             continue
         source = module if name.startswith("eager") else shared
-        taken = _light(climb(backend(name), source, inputs, folder, calls))
+        taken = _light(climb(runtime, source, inputs, folder, calls))
         rows.append(_measure(name, taken, single, double))
     return tuple(rows)
 

@@ -140,7 +140,7 @@ class FeaturesStage(TextPart):
 
     def _length(self, total: Tensor) -> Tensor | None:
         """Return how many frames are valid of a text that lasts `total`, where that is to be known."""
-        return total.clamp(max=self.frames) if self.exact else None
+        return total.clamp(0, self.frames) if self.exact else None  # TVM refuses whole numbers with one bound
 
 
 class CompleteStage(FeaturesStage):

@@ -127,7 +127,7 @@ def waveform(generator: Generator, magnitude: Tensor, phase: Tensor, valid: Vali
     """Return the audio, (1, samples), whichever STFT the generator holds; zeros behind the valid part."""
     stft, length = generator.stft, valid.length
     if length is None:
-        return stft.inverse(magnitude, phase).reshape(magnitude.shape[0], -1)
+        return stft.inverse(magnitude, phase).flatten(1)
     audio = stft.inverse(magnitude * valid.mask(magnitude.shape[-1], magnitude.dtype), phase)
     frames = audio.reshape(1, -1, SAMPLES_PER_FRAME)
     number = torch.arange(frames.shape[1])[None, :, None]
@@ -168,7 +168,7 @@ def decoded(
     """
     with noise.explicit(drawn), within(decoder, of_frames(asr.shape[-1], length)) as valid:
         if length is None:
-            return decoder(asr, f0, n, s).reshape(asr.shape[0], -1)
+            return decoder(asr, f0, n, s).flatten(1)
         asr, f0, n = (valid.zeroed(x) for x in (asr, f0, n))
         return from_har(decoder, asr, f0, n, s, harmonics(decoder.generator, f0, valid), valid)
 

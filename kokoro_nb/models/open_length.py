@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from kokoro.istftnet import SineGen, UpSample1d
+from kokoro.istftnet import UpSample1d
 from torch import Tensor, nn
 
 from kokoro_nb.models.replaced_parts import modules_within, other_classes
@@ -21,7 +21,9 @@ _valid: ContextVar[Tensor | None] = ContextVar("valid positions", default=None)
 
 @contextmanager
 def open_length(module: nn.Module, mask: Tensor | None = None) -> Iterator[None]:
-    """Have the LSTMs, up-sampling and phase of the source in `module` computed in operators of any length.
+    """Have the LSTMs and up-sampling in `module` computed in operators of any length.
+
+    The source's phase, which hangs on a length too, is the patch ``ramped_phase``'s.
 
     Parameters
     ----------
@@ -77,21 +79,8 @@ def held(x: Tensor, times: int) -> Tensor:
     >>> held(torch.tensor([[1, 2]]), 3).tolist()
     [[1, 1, 1, 2, 2, 2]]
     """
-    return x[..., None].expand(*x.shape, times).reshape(*x.shape[:-1], -1)
-
-
-def ramped(x: Tensor, times: int) -> Tensor:
-    """Return the last axis up-sampled by straight lines between the middles of the blocks, level at both ends.
-
-    >>> ramped(torch.tensor([[0.0, 4.0]]), 2).tolist()
-    [[0.0, 1.0, 3.0, 4.0]]
-    """
-    place = (torch.arange(times) + 0.5) / times - 0.5
-    after, before = place.clamp(min=0), (-place).clamp(min=0)
-    left = torch.cat([x[..., :1], x[..., :-1]], dim=-1)[..., None]
-    right = torch.cat([x[..., 1:], x[..., -1:]], dim=-1)[..., None]
-    joined = x[..., None] * (1 - after - before) + left * before + right * after
-    return joined.reshape(*x.shape[:-1], -1)
+    # without reading a size: in a trace coremltools 9.0 makes no number of one that is fixed (with NumPy 2.4)
+    return x[..., None].expand(*[-1] * x.dim(), times).flatten(-2)
 
 
 class HeldUpSample1d(UpSample1d):
@@ -110,25 +99,8 @@ class HeldUpsample(nn.Upsample):
         return held(x, int(self.scale_factor))  # type: ignore[arg-type]
 
 
-class RampedSineGen(SineGen):
-    """A `SineGen` whose phase is up-sampled by straight lines in sizes multiplied by a whole number."""
-
-    def _f02sine(self, f0_values: Tensor) -> Tensor:
-        """Return the sines, (1, samples, 9), of Hz that are held over blocks of 300 samples.
-
-        Of a block the original reads two samples in the middle, which are equal, so one is read here; the initial
-        phase, which is added to the first sample, it does not read either.
-        """
-        block = int(self.upsample_scale)
-        turns = f0_values.reshape(1, -1, block, f0_values.shape[-1])[:, :, block // 2] / self.sampling_rate
-        turns = turns - torch.floor(turns)
-        phase = torch.cumsum(turns, dim=1) * 2 * torch.pi
-        return torch.sin(ramped(phase.transpose(1, 2) * block, block).transpose(1, 2))
-
-
 _OPEN: dict[type[nn.Module], type[nn.Module]] = {
     nn.LSTM: ScannedLstm,
     nn.Upsample: HeldUpsample,
     UpSample1d: HeldUpSample1d,
-    SineGen: RampedSineGen,
 }

@@ -144,6 +144,15 @@ _CATALOGUE = (
         cures=("remainder",),
     ),
     Patch(
+        "ramped_phase",
+        "Linear interpolation clamps integers to one bound, which TVM refuses, and hides its size from ExecuTorch: "
+        "the phase is up-sampled by straight lines from block to block, nearer to float64.",
+        ("tvm",),
+        float("inf"),
+        rewrites=(_SINE_PHASE,),
+        cures=("upsample_linear1d",),
+    ),
+    Patch(
         "divided_snake",
         "coremltools writes 1 / alpha as 1 / (alpha + 0.0001); the Snake activation divides by alpha instead.",
         ("coreml",),

@@ -19,9 +19,19 @@ ON: set[str] = set()  # the class-level patches in force; `patches.class_patches
 
 
 def sine_phase(self: SineGen, f0_values: Tensor) -> Tensor:
-    """Stand in for `SineGen._f02sine`: (1, samples, 9) Hz -> (1, samples, 9) sines."""
+    """Stand in for `SineGen._f02sine`: (1, samples, 9) Hz -> (1, samples, 9) sines.
+
+    Of a block of 300 samples the original reads two in the middle, which are equal: with ``ramped_phase`` one is read.
+    The initial phase, which is added to the first sample, neither reads.
+    """
+    if "ramped_phase" in ON:
+        block = int(self.upsample_scale)
+        f0_values = f0_values.reshape(1, -1, block, f0_values.shape[-1])[:, :, block // 2]
     rad = f0_values / self.sampling_rate
     rad = rad - torch.floor(rad) if "floor_phase" in ON else rad % 1
+    if "ramped_phase" in ON:
+        phase = torch.cumsum(rad, dim=1) * 2 * torch.pi
+        return torch.sin(ramped(phase.transpose(1, 2) * block, block).transpose(1, 2))
     if "explicit_noise" in ON:
         rand_ini = noise.given().initial_phase.to(rad)
     elif "signal_noise" in ON:
@@ -36,6 +46,20 @@ def sine_phase(self: SineGen, f0_values: Tensor) -> Tensor:
     phase = torch.cumsum(rad, dim=1) * 2 * torch.pi
     phase = F.interpolate(phase.transpose(1, 2) * scale, scale_factor=scale, mode="linear").transpose(1, 2)
     return torch.sin(phase)
+
+
+def ramped(x: Tensor, times: int) -> Tensor:
+    """Return the last axis up-sampled by straight lines between the middles of the blocks, level at both ends.
+
+    >>> ramped(torch.tensor([[0.0, 4.0]]), 2).tolist()
+    [[0.0, 1.0, 3.0, 4.0]]
+    """
+    place = (torch.arange(times, dtype=x.dtype) + 0.5) / times - 0.5  # of integers TVM loses the half
+    after, before = place.clamp(min=0), (-place).clamp(min=0)
+    left = torch.cat([x[..., :1], x[..., :-1]], dim=-1)[..., None]
+    right = torch.cat([x[..., 1:], x[..., -1:]], dim=-1)[..., None]
+    joined = x[..., None] * (1 - after - before) + left * before + right * after
+    return joined.reshape(*x.shape[:-1], -1)
 
 
 def sine_source(self: SineGen, f0: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -51,7 +51,8 @@ class SizedDurations(TextPart):
         with token_cuts.over_text(self, input_ids.shape[1], length=length) as (_, mask, padding):
             lasting, d, t_en = token_cuts.predicted(self, input_ids, ref_s[:, STYLE:], speed, mask, padding)
         features, text = self.missing
-        return lasting.to(torch.int32), F.pad(d, (0, features)), F.pad(t_en, (0, 0, 0, text)), ref_s[:, STYLE:], ref_s
+        style = ref_s * 1.0  # coremltools takes no output that is an input under another name
+        return lasting.to(torch.int32), F.pad(d, (0, features)), F.pad(t_en, (0, 0, 0, text)), ref_s[:, STYLE:], style
 
 
 class SizedPitch(PipelineStep):

@@ -200,11 +200,8 @@ def render_page(page: Page) -> str:
     return _render("page.html.j2", page=page, board=board(page.findings).html, script=script, style=style)
 
 
-def render_index(pages: Sequence[Page], sizes: Mapping[str, int], checked: str = "") -> str:
-    """Return the HTML of the index.
-
-    `sizes` gives the bytes of each page by the notebook's name, `checked` says how many checks were seen to fail.
-    """
+def render_index(pages: Sequence[Page], sizes: Mapping[str, int]) -> str:
+    """Return the HTML of the index; `sizes` gives the bytes of each page by the notebook's name."""
     counted = [page for page in pages if page.run.status != "removed"]
     every = [finding for page in counted for finding in page.findings]
     return _render(
@@ -224,7 +221,6 @@ def render_index(pages: Sequence[Page], sizes: Mapping[str, int], checked: str =
         made=clock(now()),
         versions=versions(),
         commit=commit(),
-        checked=checked,
         script="",
     )
 

@@ -8,14 +8,13 @@ from pathlib import Path
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting.expected_costs import expected_cost
 from kokoro_nb.reporting.exports_room import exports_bytes
-from kokoro_nb.reporting.full_size import FullSizeRuns, read_full_size
 from kokoro_nb.reporting.readable import size_text
 from kokoro_nb.reporting.runs import RunRecord
 from kokoro_nb.storage import cache_dir
 
 SMALL = ("mini", "narrow")
 SMALL_BYTES, FULL_BYTES = 16e6, 327e6  # of the bundled voice, and of the published model: its parameters in float32
-# Of a notebook that was never measured: more than any of the project's, of which 19 held 5.3 GB at the published size
+# Of a notebook that was not run here: more than any of the project's, of which 19 held 5.3 GB at the published size
 MEMORY, MEMORY_OF_WEIGHTS = 1.8e9, 15.0
 MARGIN = 1.05  # over what was measured: two runs of a notebook mostly differ by less
 OWN = 6.5e8  # what the processes hold that execute the notebooks: 0.61 GB were measured with two at once
@@ -35,11 +34,11 @@ class Needs:
     weights : float
         Bytes of the largest weights among the parameters.
     each : mapping
-        Name of each notebook -> bytes of memory that it is expected to hold: by its last run here, by the record of
-        runs at the published size, or else the most that any should.
+        Name of each notebook -> bytes of memory that it is expected to hold: by its last run here, or else the most
+        that any should.
     seconds : mapping
-        Name of each that was measured -> how long it takes, by its last run here or by that record: to begin the
-        longest first, not to say how long it will be.
+        Name of each that was run here -> how long that took: to begin the longest first, not to say how long it will
+        be.
     """
 
     weights: float
@@ -123,17 +122,12 @@ def needs(runs: Mapping[str, RunRecord]) -> Needs:
     """Return what is needed by the notebooks, each as it is to be run."""
     sizes = {name: _bytes(str(run.parameters.get("weights", SMALL[0]))) for name, run in runs.items()}
     weights = sorted([SMALL_BYTES, *sizes.values()])[-1]
-    recorded = read_full_size()
     costs = {name: expected_cost(run) for name, run in runs.items()}
-    memory = {name: _expected(name, costs[name].memory, sizes[name], recorded) for name in runs}
-    took = {name: row["seconds"] for name, row in recorded.notebooks.items()} if recorded else {}
-    took |= {name: cost.seconds for name, cost in costs.items() if cost.seconds}
-    return Needs(weights, memory, {name: took[name] for name in runs if name in took})
-
-
-def _expected(notebook: str, last: float | None, weights: float, recorded: FullSizeRuns | None) -> float:
-    measured = last * 1e9 if last else recorded and recorded.memory(notebook, weights)
-    return MARGIN * measured if measured else MEMORY + MEMORY_OF_WEIGHTS * weights
+    memory = {
+        name: MARGIN * 1e9 * cost.memory if cost.memory else MEMORY + MEMORY_OF_WEIGHTS * sizes[name]
+        for name, cost in costs.items()
+    }
+    return Needs(weights, memory, {name: cost.seconds for name, cost in costs.items() if cost.seconds})
 
 
 def require_memory(work: str, weights: str, times: float) -> None:

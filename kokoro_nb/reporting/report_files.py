@@ -5,8 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.markup import page as plain_page
-from kokoro_nb.reporting.fault_table import PAGE, FaultTable
 from kokoro_nb.reporting.html import GENERATOR, Page, read_page, render_index, render_page
 from kokoro_nb.reporting.runs import RunRecord, read_runs
 from kokoro_nb.storage import write_text
@@ -42,8 +40,6 @@ class Report:
         As for `render_report`.
     awaited : collection of str, optional
         Names of the notebooks that are going to be run.
-    faults : FaultTable, optional
-        Which fault turns each check red: a page of its own.
     """
 
     def __init__(
@@ -52,9 +48,7 @@ class Report:
         out_dir: Path,
         notebooks: Collection[str] | None = None,
         awaited: Collection[str] = (),
-        faults: FaultTable | None = None,
     ) -> None:
-        self._faults, self._faults_written = faults or FaultTable({}), False
         self._run_dir, self._out_dir, self._notebooks, self._awaited = run_dir, out_dir, notebooks, awaited
         self._written: dict[str, tuple[RunRecord, Page, int]] = {}
 
@@ -73,11 +67,7 @@ class Report:
             raise InputError(f"Nothing has been run in {self._run_dir}; run the notebooks first: kokoro-nb run.")
         self._written = {name: self._page(runs[name]) for name in sorted(runs)}
         pages = [page for _, page, _ in self._written.values()]
-        checked = self._faults.statement if self._faults.rows else ""
-        if checked and not self._faults_written:
-            write_text(self._out_dir / PAGE, plain_page("Which fault turns each check red", self._faults.parts()))
-            self._faults_written = True
-        return write_text(self._out_dir / "index.html", render_index(pages, self._sizes(), checked))
+        return write_text(self._out_dir / "index.html", render_index(pages, self._sizes()))
 
     def close(self) -> Path:
         """Write what is left to write, await nothing, remove what an earlier report left; return the path of the index.
@@ -89,8 +79,6 @@ class Report:
         """
         self._awaited = ()
         self.update()
-        if not self._faults.rows:
-            (self._out_dir / PAGE).unlink(missing_ok=True)  # of an earlier report
         return _without_others(self._out_dir, self._sizes())
 
     def _page(self, run: RunRecord) -> tuple[RunRecord, Page, int]:

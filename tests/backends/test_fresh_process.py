@@ -12,7 +12,7 @@ from kokoro_nb.backends.fresh_process import run_fresh
 from kokoro_nb.errors import InputError
 
 SLOW = pytest.param("executorch-xnnpack", marks=pytest.mark.slow)
-NAMES = ["torchscript", "torchscript-lite", "aot-inductor", "onnxruntime", SLOW]
+NAMES = ["aot-inductor", "onnxruntime", SLOW]
 
 
 class Block(nn.Module):
@@ -74,15 +74,15 @@ def test_what_is_imported_is_reported(made):
     found = run_fresh("onnxruntime", artifact, _inputs())
     assert found.imported("onnxruntime")
     assert not found.imported("torch")  # a deployment on ONNX Runtime needs none
-    artifact, _ = made("torchscript")
-    assert run_fresh("torchscript", artifact, _inputs()).imported("torch")
+    artifact, _ = made("aot-inductor")
+    assert run_fresh("aot-inductor", artifact, _inputs()).imported("torch")
 
 
 def test_a_process_that_fails_says_why(made):
-    artifact, _ = made("torchscript")
+    artifact, _ = made("aot-inductor")
     artifact.path.write_bytes(b"no model")
-    with pytest.raises(RuntimeError, match=r"process that ran torchscript ended with 1: (?s:.)*PytorchStreamReader"):
-        run_fresh("torchscript", artifact, _inputs())
+    with pytest.raises(RuntimeError, match=r"process that ran aot-inductor ended with 1: (?s:.)*Error"):
+        run_fresh("aot-inductor", artifact, _inputs())
 
 
 def test_refuses_what_no_other_process_could_load(made, tmp_path):
@@ -93,7 +93,7 @@ def test_refuses_what_no_other_process_could_load(made, tmp_path):
     with pytest.raises(InputError, match="0 calls are too few"):
         run_fresh("onnxruntime", artifact, _inputs(), calls=0)
     with pytest.raises(InputError, match="cannot load what onnxruntime exported"):
-        run_fresh("torchscript", artifact, _inputs())
+        run_fresh("aot-inductor", artifact, _inputs())
     with pytest.raises(InputError, match="no longer there"):
         run_fresh("onnxruntime", replace(artifact, path=tmp_path / "gone"), _inputs())
     with pytest.raises(InputError, match="Input 'mask' is missing"):

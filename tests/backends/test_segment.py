@@ -97,7 +97,7 @@ def test_the_whole_stays_as_it_was(exported):
     assert content(part(exported, [":exp"], [":view"]).exported.program) != content(made.exported.program)
 
 
-@pytest.mark.parametrize("name", ["eager", "torchscript", "onnxruntime", "executorch-portable"])
+@pytest.mark.parametrize("name", ["eager", "onnxruntime", "executorch-portable"])
 def test_backends_take_a_part(name, exported, captured, tmp_path):
     if BACKENDS[name].available() is not None:
         pytest.skip(BACKENDS[name].available())
@@ -138,7 +138,7 @@ def forked():
     return export_program(Forked(), FORKED)
 
 
-@pytest.mark.parametrize("name", ["eager", "torchscript", "onnxruntime", "executorch-portable"])
+@pytest.mark.parametrize("name", ["eager", "onnxruntime", "executorch-portable"])
 def test_the_results_come_out_beside_the_outputs(name, forked, tmp_path):
     backend = BACKENDS[name]
     if backend.available() is not None:

@@ -5,7 +5,7 @@ import pytest
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening import closed_set
-from kokoro_nb.listening.closed_set import CARRIER, identified, rhyme_sets, unknown_words
+from kokoro_nb.listening.closed_set import identified, unknown_words
 from kokoro_nb.training.espeak import speak
 
 CHOICES = ("Susan falls.", "Why did mary jump slowly?", "Could we pull a clock?", "The old dog is happy.")
@@ -45,16 +45,12 @@ def test_nothing_is_heard_in_silence_and_in_nan(y):
 
 
 def test_one_consonant_decides():
-    words = [CARRIER.format(word) for word in ("same", "tame", "fame")]
+    words = [f"please say the word {word} again" for word in ("same", "tame", "fame")]
     assert [identified(words, speak(text, "en-us", 150).audio, SR) for text in words].count(None) == 0
 
 
-def test_the_sets_are_fifty_of_six():
-    sets = rhyme_sets(50)
-    assert {len(set(words)) for words in sets} == {6}
-    assert unknown_words([word for words in sets for word in words]) == ("sud", "cud")
-    with pytest.raises(InputError, match="51 sets"):
-        rhyme_sets(51)
+def test_words_that_it_cannot_say_are_told():
+    assert unknown_words(["Sud and same.", "cud"]) == ("sud", "cud")
 
 
 def test_bad_choices_are_one_sentence():

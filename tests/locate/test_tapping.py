@@ -36,7 +36,7 @@ def expected(exported):
     return found
 
 
-@pytest.mark.parametrize(("name", "recompiled"), [("eager", False), ("torchscript", True), ("onnxruntime", False)])
+@pytest.mark.parametrize(("name", "recompiled"), [("eager", False), ("aot-inductor", True), ("onnxruntime", False)])
 def test_every_backend_is_looked_into(name, recompiled, exported, expected, tmp_path):
     if BACKENDS[name].available() is not None:
         pytest.skip(BACKENDS[name].available())
@@ -49,7 +49,7 @@ def test_every_backend_is_looked_into(name, recompiled, exported, expected, tmp_
 
 
 def test_what_is_asked_for_and_nothing_else(exported, tmp_path):
-    trace = traced(BACKENDS["torchscript"], exported, X, [":exp"], folder=tmp_path)
+    trace = traced(BACKENDS["aot-inductor"], exported, X, [":exp"], folder=tmp_path)
     assert [tap.name for tap in trace.taps] == [":exp"]
     assert (trace.missing, trace.values) == ((), {})
 

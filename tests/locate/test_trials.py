@@ -56,7 +56,8 @@ def test_another_form_computes_the_same_without_the_operator(kind, module):
     exported = export_program(Applied(module).eval(), {"x": X})
     names = [one.name for one in exported.specification.operators if one.kind.startswith(kind)]
     assert names
-    changed = in_other_form(exported, names[:1], FORMS[kind])
+    (form, *_) = (one for one in FORMS[kind] if one.name != "one dtype first")
+    changed = in_other_form(exported, names[:1], form)
     expected = exported.specification.run({"x": X}, double=True)["output"]
     np.testing.assert_allclose(
         changed.specification.run({"x": X}, double=True)["output"], expected, rtol=1e-12, atol=1e-12

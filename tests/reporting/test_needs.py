@@ -12,7 +12,6 @@ from kokoro_nb.__main__ import main
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting.execute import _in_turn, _next, run_notebooks
 from kokoro_nb.reporting.expected_costs import note_cost
-from kokoro_nb.reporting.full_size import FILE, read_full_size, record_full_size
 from kokoro_nb.reporting.needs import FULL_BYTES, OWN, SMALL_BYTES, needs
 from kokoro_nb.reporting.notebook_process import Job
 from kokoro_nb.reporting.runs import RunRecord
@@ -50,15 +49,13 @@ def test_weights_are_known_by_name_or_by_their_file(tmp_path):
     assert needs({"a": _run("a", weights="mini"), "b": _run("b", weights="seeded")}).weights == FULL_BYTES
 
 
-def test_a_notebook_is_expected_to_hold_what_it_held_last_time_or_in_the_record_or_what_the_largest_does(record):
-    record({"01_a": 2.0, "02_b": 4.0})
+def test_a_notebook_is_expected_to_hold_what_it_held_last_time_or_what_the_largest_does():
     note_cost(_run("02_b", weights="seeded"))
-    runs = {name: _run(name, weights="seeded") for name in ("01_a", "02_b", "03_c")}
+    runs = {name: _run(name, weights="seeded") for name in ("02_b", "03_c")}
     each = needs(runs).each
-    assert each == pytest.approx({"01_a": 2.1e9, "02_b": 3.15e9, "03_c": 1.8e9 + 15 * FULL_BYTES})
+    assert each == pytest.approx({"02_b": 3.15e9, "03_c": 1.8e9 + 15 * FULL_BYTES})
     assert needs(runs).memory == each["03_c"]
-    assert needs({"01_a": _run("01_a", weights="mini")}).each["01_a"] > 1.8e9, "the record is of large weights"
-    beside = needs({"01_a": _run("01_a", weights="seeded"), "03_c": _run("03_c")}).each
+    beside = needs({"02_b": _run("02_b", weights="seeded"), "03_c": _run("03_c")}).each
     assert beside["03_c"] == 1.8e9 + 15 * SMALL_BYTES, "its own weights are small"
 
 
@@ -109,50 +106,9 @@ def test_what_says_whether_an_export_works_begins_first_and_then_the_longest():
     assert order == ["01_b", "05_c", "04_b", "07_e", "00_a", "08_f", "06_d"], "one that was never measured may be long"
 
 
-def test_how_long_a_notebook_takes_is_known_from_its_last_run_or_the_record(record):
-    record({"01_a": 2.0, "02_b": 4.0})
+def test_how_long_a_notebook_takes_is_known_from_its_last_run():
     note_cost(replace(_run("02_b"), seconds=7.0))
-    assert needs({name: _run(name) for name in ("01_a", "02_b", "03_c")}).seconds == {"01_a": 60.0, "02_b": 7.0}
-
-
-def test_what_passed_is_recorded_beside_what_was(tmp_path):
-    (tmp_path / "notebooks").mkdir()
-    folder = tmp_path / "notebooks"
-    assert read_full_size(folder) is None
-    record_full_size([_run("01_a"), _run("02_b")], FULL_BYTES, folder)
-    failed = replace(_run("02_b"), status="failed", memory=9.0)
-    record_full_size([replace(_run("01_a"), memory=2.0), failed], FULL_BYTES, folder)
-    kept = read_full_size(folder)
-    assert {name: row["memory"] for name, row in kept.notebooks.items()} == {"01_a": 2.0, "02_b": 3.0}
-    assert (kept.memory("01_a", FULL_BYTES), kept.memory("01_a", 2 * FULL_BYTES)) == (2e9, 4e9)
-    assert (kept.memory("01_a", SMALL_BYTES), kept.memory("09_z", FULL_BYTES)) == (None, None)
-    record_full_size([_run("02_b")], 2 * FULL_BYTES, folder)
-    assert list(read_full_size(folder).notebooks) == ["02_b"], "of other weights nothing stays"
-    with pytest.raises(InputError, match="nothing to record"):
-        record_full_size([failed], FULL_BYTES, folder)
-    (folder / FILE).write_text('{"notebooks": [1]}')
-    assert read_full_size(folder) is None
-
-
-def test_where_no_notebooks_of_the_project_are_nothing_was_recorded(monkeypatch):
-    def none():
-        raise InputError("There are no notebooks here.")
-
-    monkeypatch.setattr("kokoro_nb.reporting.full_size.notebooks_folder", none)
-    assert needs({"a": _run("a", weights="seeded")}).each == {"a": 1.8e9 + 15 * FULL_BYTES}
-
-
-@pytest.fixture
-def record(tmp_path, monkeypatch):
-    """Return a function that records how much memory notebooks took at full size."""
-
-    def write(memory):
-        folder = tmp_path / "recorded"
-        folder.mkdir()
-        record_full_size([replace(_run(name), memory=size) for name, size in memory.items()], FULL_BYTES, folder)
-        monkeypatch.setattr("kokoro_nb.reporting.full_size.notebooks_folder", lambda: folder)
-
-    return write
+    assert needs({name: _run(name) for name in ("02_b", "03_c")}).seconds == {"02_b": 7.0}
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Core ML: conversion and saving on any machine, prediction on macOS."""
 
 import sys
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import Artifact, Failure, Program, Runnable, on_rung, quietly
-from kokoro_nb.backends.coreml.conversion import Route, declared_inputs, handed_over, places
+from kokoro_nb.backends.coreml.conversion import Route, declared_inputs, handed_over, places, reader_of_number
 from kokoro_nb.backends.coreml.interface import Interface, interface
 from kokoro_nb.backends.coreml.precision import MixedPrecision, Precision, compute_precision
 from kokoro_nb.backends.exported import Exported
@@ -47,7 +47,9 @@ class CoreMl(FileBackend):
     Attributes
     ----------
     route : str
-        ``export``: from the exported program; ``trace``: from `torch.jit.trace` of its module.
+        ``export``: from the exported program; ``trace``: from `torch.jit.trace` of its module; ``traced program``:
+        from a trace of the exported program, something that is supplied: there every size is a number, of which
+        coremltools 9.0 makes none out of a trace with NumPy 2.4, and it takes LSTMs from a trace alone.
     precision : str, MixedPrecision or None
         ``float32``, float16 but for some operators, or None: coremltools' default, float16. In a float16 file weights,
         constants and every result are stored as float16; what Core ML rounds inside an operator, the file does not say
@@ -64,8 +66,8 @@ class CoreMl(FileBackend):
     Core ML knows no int64: integers are int32 inside, and one that outgrows 32 bits there wraps around unnoticed. What
     the forward computes in float64 is float32. float16 inputs are declared float32, which iOS15 needs. coremltools 9.0
     writes ``atan2(y, x)`` as ``atan(y / x)`` with corrections, in which 2e-8 is added to an x within 1e-8 of 0 (in
-    float16: 6e-8, its smallest number). On the route ``trace`` it writes an infinity in the forward as 3.4e38, and
-    nothing says which of the file's values are the results of which operators.
+    float16: 6e-8, its smallest number). Out of a trace it writes an infinity in the forward as 3.4e38, and nothing says
+    which of the file's values are the results of which operators.
     """
 
     route: Route = "export"
@@ -95,9 +97,9 @@ class CoreMl(FileBackend):
 
     def options(self) -> dict[str, Any]:
         """Return all that `coremltools.convert` is told."""
-        given = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "name"}
-        mixed = isinstance(self.precision, MixedPrecision)
-        return given | ({"precision": asdict(self.precision)} if mixed else {})
+        precision = asdict(self.precision) if isinstance(self.precision, MixedPrecision) else self.precision
+        told = {"route": self.route, "precision": precision, "target": self.target}
+        return {**told, "core_operators": self.core_operators}
 
     def graph(self, exported: Exported, arithmetic: Arithmetic = FLOAT32) -> Runnable:
         """Return the MIL program before coremltools' passes and the saving: see `mil.graph.mil_graph`."""
@@ -123,11 +125,16 @@ class CoreMl(FileBackend):
         """Convert and save the model."""
         with on_rung("lowered", seconds), quietly():
             program = handed_over(exported, self.route, self.core_operators)
-            model = self.converted(exported, program, convert_to="mlprogram", skip_model_load=True)
+            try:
+                model = self.converted(exported, program, convert_to="mlprogram", skip_model_load=True)
+            except TypeError as error:
+                if self.route != "export":
+                    error.add_note(reader_of_number(program, exported))
+                raise
             interface(model.get_spec(), exported)  # or raise
         with on_rung("serialised", seconds), quietly():
             model.save(str(path))
-        return None if self.route == "trace" else places(model, program, exported)
+        return None if self.route != "export" else places(model, program, exported)
 
     @timed("load")
     def load(self, artifact: Artifact | Failure) -> Program:

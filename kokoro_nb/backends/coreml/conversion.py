@@ -1,20 +1,20 @@
 """What `coremltools.convert` is handed, and which values of what it makes are the results of the model's operators."""
 
+from collections import Counter
 from typing import Any, Literal
 
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.signature import call_arguments
 from kokoro_nb.patch_registry import with_patches
 
-Route = Literal["export", "trace"]
+Route = Literal["export", "trace", "traced program"]
 # casts that coremltools puts in for storage alone: a result is what stands before them
 INSERTED = {"add_fp16_cast", "adjust_io_to_supported_types"}
 
 
 def handed_over(exported: Exported, route: Route, core_operators: bool) -> Any:
-    """Return the exported program, its nodes numbered for `places`, or a trace of its module."""
-    if route == "trace":
-        return _traced(exported)
+    """Return the exported program, its nodes numbered for `places`, or a trace of the module or of the program."""
+    if route != "export":
+        return _traced(exported.module if route == "trace" else exported.program.module(), exported)
     program = exported.program.run_decompositions() if core_operators else exported.specification.program
     for number, node in enumerate(program.graph.nodes):
         node.meta["debug_handle"] = number
@@ -60,11 +60,31 @@ def places(model: Any, program: Any, exported: Exported) -> dict[str, str]:
     return found
 
 
-def _traced(exported: Exported) -> Any:
-    """Trace the module on zeros; what it computes cannot hang on them, or `torch.export` would have refused it."""
+def _traced(module: Any, exported: Exported) -> Any:
+    """Trace a module on zeros; what it computes cannot hang on them, or `torch.export` would have refused it."""
     import torch
+    from torch.utils._pytree import tree_unflatten
 
-    zeros = {spec.name: torch.zeros(spec.shape, dtype=getattr(torch, spec.dtype)) for spec in exported.inputs}
-    args, kwargs = call_arguments(exported.module, zeros)
+    zeros = [torch.zeros(spec.shape, dtype=getattr(torch, spec.dtype)) for spec in exported.inputs]
+    args, kwargs = tree_unflatten(zeros, exported.program.call_spec.in_spec)
     with with_patches(exported.patches), torch.no_grad():
-        return torch.jit.trace(exported.module, args or None, check_trace=False, example_kwarg_inputs=kwargs or None)
+        return torch.jit.trace(module, args or None, check_trace=False, example_kwarg_inputs=kwargs or None)
+
+
+def reader_of_number(trace: Any, exported: Exported) -> str:
+    """Return a note on the first operator that takes a number which a trace computes, as ``x[: n // 2]`` does.
+
+    coremltools names what computes the number, which is no operator of the model.
+    """
+    numbers: set[str] = set()
+    counts = Counter[str]()
+    for node in trace.inlined_graph.nodes():
+        kind, read = node.kind().partition("::")[2], {value.debugName() for value in node.inputs()}
+        named = [one.name for one in exported.specification.operators if one.kind == kind]
+        if named and numbers & read:
+            place = exported.specification.node_name(named[min(counts[kind], len(named) - 1)])
+            return f"at '{place}' (which takes a number that the trace computes)"
+        counts[kind] += 1
+        if kind == "Int" or numbers & read:
+            numbers |= {value.debugName() for value in node.outputs()}
+    return ""

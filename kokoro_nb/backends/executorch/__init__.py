@@ -12,7 +12,7 @@ from kokoro_nb.backends.executorch.delegates import DELEGATES, Delegate, Name
 from kokoro_nb.backends.executorch.edge import edge_program, own_copy
 from kokoro_nb.backends.executorch.places import Place, places, room
 from kokoro_nb.backends.executorch.tracing import traced, write_room
-from kokoro_nb.backends.exported import Exported, InterpretedProgram
+from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, TensorSpec, as_array, as_tensors, checked
 from kokoro_nb.time_spent import timed
 from kokoro_nb.traces.operators import Taps
@@ -74,7 +74,6 @@ class Executorch(FileBackend):
 
     file: ClassVar[str] = "model.pte"
     packages: ClassVar[tuple[str, ...]] = ("executorch", "torchao", "coremltools")
-    form: ClassVar[str] = "Edge"
 
     def available(self) -> str | None:
         """Return None if the exporter and the delegate's partitioner can be imported, else the reason why not."""
@@ -126,12 +125,6 @@ class Executorch(FileBackend):
                 program.write_to_file(stream)
             write_room(path, room(program))
         return places(program, exported)
-
-    def graph(self, exported: Exported) -> InterpretedProgram:
-        """Return the Edge program before delegation, run by PyTorch."""
-        with on_rung("lowered"), quietly():
-            edge = edge_program(exported, self.partitioner())
-        return InterpretedProgram(edge, exported.inputs, exported.outputs)
 
     @timed("load")
     def load(self, artifact: Artifact | Failure) -> ExecutorchProgram:

@@ -4,6 +4,7 @@ An operator that is left runs in ExecuTorch's portable kernels, between two piec
 piece of code to trust. The reasons are those of the delegate's own partitioner.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from kokoro_nb.backends.exported import Exported
 from kokoro_nb.errors import InputError
 
 UNKNOWN = "unknown"
+_LOG = "executorch.backends.xnnpack.partition.config"
 
 
 @dataclass(frozen=True)
@@ -128,16 +130,26 @@ def _xnnpack(partitioner: Any, program: Any, node: Any) -> str:
 
 @contextmanager
 def _complaints() -> Iterator[list[str]]:
-    """Collect the reasons that XNNPACK's configurations would otherwise write into a log."""
-    from executorch.exir.backend.utils import WhyNoPartition
-
+    """Collect the reasons that XNNPACK's configurations write into a log."""
     words: list[str] = []
-    original = WhyNoPartition.__call__
-    WhyNoPartition.__call__ = lambda self, node, reason: words.append(reason)
+
+    class Collecting(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            words.append(getattr(record.msg, "reason", str(record.msg)))
+
+    log, disabled, handler = logging.getLogger(_LOG), logging.root.manager.disable, Collecting()
+    level, propagates = log.level, log.propagate
+    log.addHandler(handler)
+    log.setLevel(logging.DEBUG)
+    log.propagate = False
+    logging.disable(logging.NOTSET)
     try:
         yield words
     finally:
-        WhyNoPartition.__call__ = original
+        logging.disable(disabled)
+        log.removeHandler(handler)
+        log.setLevel(level)
+        log.propagate = propagates
 
 
 def _coreml(partitioner: Any, program: Any, node: Any) -> str:

@@ -102,7 +102,8 @@ def logged_run(
         folder = Path(room)
         kinds = dtypes or [str(array.dtype) for array in inputs.values()]
         given = zip(kinds, inputs.values(), strict=True)
-        np.savez(folder / INPUTS, **{f"{place}_{kind}": array for place, (kind, array) in enumerate(given)})
+        named: dict[str, Any] = {f"{place}_{kind}": array for place, (kind, array) in enumerate(given)}
+        np.savez(folder / INPUTS, **named)
         run_logged(program, size, folder, again)
         buffer = np.fromfile(folder / TENSORS, np.uint8)
         events = _logged(folder / EVENTS)

@@ -15,7 +15,6 @@ from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import Artifact, Failure, on_rung, quietly
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.onnx import OnnxRuntime
-from kokoro_nb.backends.onnx_reference import OnnxGraph
 from kokoro_nb.backends.qnn.compilation import compile_checked
 from kokoro_nb.backends.qnn.process import Worker
 from kokoro_nb.backends.qnn.target import checked_options
@@ -97,7 +96,6 @@ class Qnn(FileBackend):
 
     file: ClassVar[str] = "model_ctx.onnx"
     packages: ClassVar[tuple[str, ...]] = ("onnx", "onnxscript", "onnxruntime", "onnxruntime-qnn")
-    form: ClassVar[str] = "ONNX"
 
     def available(self) -> str | None:
         """Return None if ONNX Runtime and Qualcomm's provider are installed, else the reason, in one sentence."""
@@ -120,10 +118,6 @@ class Qnn(FileBackend):
             If there is no such chip, option or value.
         """
         return {"provider": checked_options(self.soc_model, self.htp_arch, self.provider_options)}
-
-    def graph(self, exported: Exported) -> OnnxGraph:
-        """Return the ONNX graph as onnx's own reference implementation runs it."""
-        return _ONNX.graph(exported)
 
     def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> None:
         """Convert to ONNX, which is not kept, and compile."""

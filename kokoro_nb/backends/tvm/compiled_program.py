@@ -8,7 +8,7 @@ import numpy as np
 
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
+from kokoro_nb.backends.signature import BFLOAT16, Arrays, TensorSpec, as_tensor, checked
 from kokoro_nb.backends.taps import TapMap, laid
 from kokoro_nb.time_spent import timed
 from kokoro_nb.traces.operators import Taps
@@ -32,12 +32,11 @@ class TvmProgram:
     @timed("run")
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         """Run once: see `base.Program.run`."""
-        import tvm
-
-        tensors = [tvm.runtime.tensor(array) for array in checked(inputs, self.inputs).values()]
+        given = zip(self.inputs, checked(inputs, self.inputs).values(), strict=True)
+        tensors = [_tensor(array, spec.dtype) for spec, array in given]
         with quietly():
             results = self.machine[MAIN](*tensors)
-        return {name: result.numpy() for name, result in zip(self.outputs, results, strict=True)}
+        return {name: _array(result) for name, result in zip(self.outputs, results, strict=True)}
 
     @timed("run")
     def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
@@ -166,9 +165,23 @@ def instrument(places: Mapping[str, Place], add: Callable[[str, Any], None]) -> 
         for name, function, back in wanted.get(count, ()):
             if function != called:
                 raise RuntimeError(f"call {count} is '{called}' and was '{function}' when the program was compiled")
-            add(name, arguments[back].numpy())
+            add(name, _array(arguments[back]))
 
     return look
+
+
+def _tensor(array: np.ndarray, dtype: str) -> Any:
+    import tvm
+
+    if dtype == BFLOAT16:
+        return tvm.runtime.from_dlpack(as_tensor(array, dtype))
+    return tvm.runtime.tensor(array)
+
+
+def _array(tensor: Any) -> np.ndarray:
+    """Return the numbers of a tensor of TVM's; bfloat16, which NumPy does not have, in float32."""
+    array = tensor.numpy()
+    return array.astype(np.float32) if str(array.dtype) == BFLOAT16 else array
 
 
 def _name(expression: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import Artifact, Failure, import_failure, on_rung, quietly
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.taps import TapMap, read_taps
+from kokoro_nb.backends.taps import read_taps
 from kokoro_nb.backends.tvm.compiled_program import Calls, Place, TvmProgram
 from kokoro_nb.backends.tvm.importer import relax_module
 from kokoro_nb.time_spent import timed
@@ -35,7 +35,6 @@ class Tvm(FileBackend):
     fused: bool = True
 
     file: ClassVar[str] = "model.so"
-    form: ClassVar[str] = "Relax"
     packages: ClassVar[tuple[str, ...]] = ("apache-tvm", "apache-tvm-ffi")
 
     def available(self) -> str | None:
@@ -70,19 +69,6 @@ class Tvm(FileBackend):
             library = tvm.runtime.load_module(str(path))
             machine = tvm.relax.VirtualMachine(library, tvm.cpu())
         return TvmProgram(self.name, machine, artifact.inputs, artifact.outputs, partial(read_taps, artifact.folder))
-
-    def graph(self, exported: Exported) -> TvmProgram:
-        """Return the Relax module, each of its operators a function of plain loops, run without a file."""
-        calls = Calls()
-        with quietly():
-            import tvm
-
-            machine = tvm.relax.VirtualMachine(_compiled(exported, False, calls), tvm.cpu())
-
-        def taps() -> TapMap:
-            return TapMap(exported.specification.operators, calls.places(exported))
-
-        return TvmProgram(self.name, machine, exported.inputs, exported.outputs, taps)
 
     def compiled(self, exported: Exported, calls: Calls | None) -> Any:
         """Return TVM's executable of a program; of a build without joined functions `calls` notes where results are."""

@@ -59,10 +59,19 @@ class CoremltoolsFloat64Input(ConverterDefect):
     Core ML has no float64, and nothing is said where the exported program asks for one.
     """
 
-    where = "coremltools/converters/mil/frontend/torch/exir_utils.py: extract_inputs_from_exir_program"
+    where = (
+        "coremltools/converters/mil/frontend/torch/exir_utils.py: _construct_ct_tensor_type_from_torch, "
+        "TORCH_DTYPE_TO_MIL_DTYPE"
+    )
+    operators = ("floor", "remainder", "sub", "sin", "cos")
     mended_by = "whole seconds and fractions, two inputs"
     share = torch.linspace(0, 0.9, 10, dtype=torch.float64)
     inputs = {"x": 1e9 + share, "whole": torch.full((10,), 1e9, dtype=torch.float64), "part": share}
+
+    def concerns(self, arguments: Mapping[str, Any]) -> bool:
+        """Return whether it computes in float64."""
+        meta = getattr(arguments.get("self"), "meta", None)
+        return bool(meta) and meta["val"].dtype == torch.float64
 
     def broken(self, x: Tensor, whole: Tensor, part: Tensor) -> Tensor:
         return x - torch.floor(x)
@@ -151,7 +160,7 @@ class CoremltoolsOperators(ConverterDefect):
     trace, lstm.
     """
 
-    where = "coremltools/converters/mil/frontend/torch/exir_utils.py and ops.py: _TORCH_OPS_REGISTRY"
+    where = "coremltools/converters/mil/frontend/torch/internal_graph.py: from_exir_node; torch_op_registry.py"
     operators = ("where", "__and__", "multiply", "new_ones", "lstm")
     mended_by = "where of two tensors"
     limit = 0.0
@@ -159,7 +168,7 @@ class CoremltoolsOperators(ConverterDefect):
     inputs = {"x": torch.linspace(-2, 2, 5), "half": torch.full((5,), 0.5)}
 
     def broken(self, x: Tensor, half: Tensor) -> Tensor:
-        return torch.where(x > 0, x, 0.5) + 0 * half
+        return torch.where(x > 0, x, 0.5)
 
     def mended(self, x: Tensor, half: Tensor) -> Tensor:
         return torch.where(x > 0, x, half)

@@ -148,6 +148,8 @@ class OnnxIntegerRelu(OnnxExportDefect):
     ONNX has one since opset 14, and torch.onnx writes it.
     """
 
+    tool = "ONNX Runtime"
+    packages = ("onnxruntime", "torch", "onnx", "onnxscript")
     where = "onnxruntime/core/providers/cpu/cpu_execution_provider.cc: Relu 14 of float, double, int8 and int32 alone"
     operators = ("relu",)
     threads = ("microsoft/onnxruntime#11725",)

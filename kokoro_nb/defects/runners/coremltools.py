@@ -89,10 +89,7 @@ def _converted(module: torch.nn.Module, inputs: Mapping[str, torch.Tensor], trac
 
 def _computed(function: Any, inputs: Mapping[str, torch.Tensor]) -> np.ndarray:
     """Return the first output of a MIL function."""
-    from coremltools.converters.mil.mil.types import nptype_from_builtin
-
-    kinds = {name: nptype_from_builtin(function.inputs[name].dtype) for name in inputs}
-    values = {name: value.numpy().astype(kinds[name]) for name, value in inputs.items()}
+    values = {name: np.asarray(x, FLOAT if x.is_floating_point() else None) for name, x in inputs.items()}
 
     def value(variable: Any) -> Any:
         return values.get(variable.name, variable.val)

@@ -106,7 +106,7 @@ def package(module: nn.Module, signature: Signature, ranges: Ranges, precise: bo
         for rule in inputs
     ]
     with torch.no_grad(), quietly():
-        traced = torch.jit.trace(module, tuple(_example(rule) for rule in inputs), check_trace=False)
+        traced = torch.jit.trace(module, tuple(example(rule) for rule in inputs), check_trace=False)
         model: Any = ct.convert(
             traced,
             source="pytorch",
@@ -120,8 +120,9 @@ def package(module: nn.Module, signature: Signature, ranges: Ranges, precise: bo
         model.save(str(path))
 
 
-def _example(rule: TensorRule) -> Tensor:
+def example(rule: TensorRule) -> Tensor:
+    """Return a tensor that an input may be given while it is traced."""
     shape = [EXAMPLE[axis] if isinstance(axis, str) else axis for axis in rule.shape]
     if rule.dtype.startswith("int"):
         return torch.full(shape, 2 if rule.name == "pred_dur" else 1, dtype=torch.int32)
-    return torch.full(shape, 1.0 if rule.name == "speed" else 0.1)
+    return torch.full(shape, 1.0 if rule.name in ("speed", "mask") else 0.1)

@@ -178,5 +178,5 @@ def probe_sizes(contract: ClientContract, room: sized_packages.Room) -> Path:
     for name in room.programs:
         if not (folder / name).is_dir():
             module = next((kind for word, kind in kinds.items() if word in name), ProbeGenerator)
-            sized_packages.package(module(), signatures[name][0], True, folder / name)
+            sized_packages.package(module(), signatures[name], True, folder / name)
     return folder

@@ -1,18 +1,16 @@
 """The four stages of kokoro-coreml as Core ML packages, each in every size that is wanted."""
 
-import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from kokoro_nb.backends.base import Failure
-from kokoro_nb.backends.coreml import CoreMl
+from kokoro_nb.backends.base import quietly
 from kokoro_nb.delivery.clients import kokoro_coreml_client as client
-from kokoro_nb.delivery.clients.client_contract import ClientContract, Dtype, TensorRule
+from kokoro_nb.delivery.clients import mlpackage_stages
+from kokoro_nb.delivery.clients.client_contract import ClientContract, Dtype, Signature
 from kokoro_nb.delivery.clients.package_weights import quantise
 from kokoro_nb.delivery.clients.program_cache import program_place
 from kokoro_nb.errors import InputError
@@ -67,7 +65,7 @@ def exported_sizes(kokoro: Kokoro, contract: ClientContract, dtype: Dtype, room:
     Raises
     ------
     InputError
-        If the model has more features than the client, or a stage cannot be converted.
+        If the model has more features than the client.
     """
     text = kokoro.model.text_encoder.embedding.embedding_dim
     if text > sized_stages.TEXT:
@@ -80,26 +78,23 @@ def exported_sizes(kokoro: Kokoro, contract: ClientContract, dtype: Dtype, room:
                 # in float16 a duration near a half is rounded the other way
                 precise = dtype == "float32" or "duration" in name
                 with atomic(folder / name) as draft:
-                    package(_stage(kokoro, name), client.programs(channels)[name][0], precise, draft)
+                    package(_stage(kokoro, name), client.programs(channels)[name], precise, draft)
                     if dtype == "int8" and not precise:
                         quantise(draft)
     return folder
 
 
-def package(module: nn.Module, inputs: Sequence[TensorRule], precise: bool, path: Path) -> None:
-    """Convert a module of static size, whose parameters are `inputs`, and save it as a ``.mlpackage``.
+def package(module: nn.Module, signature: Signature, precise: bool, path: Path) -> None:
+    """Convert a module of static size, whose parameters are the inputs of `signature`, and save it.
 
-    Raises
-    ------
-    InputError
-        If it cannot be converted.
+    The module is exported first, which makes a number of every size, and that program traced: of an exported program
+    coremltools 9.0 takes no LSTM, and of a trace no size that is computed (with NumPy 2.4).
     """
-    given = {rule.name: _example(rule) for rule in inputs}
-    made = CoreMl("coreml", precision="float32" if precise else "float16").export(module.eval(), given)
-    if isinstance(made, Failure) or made.path is None:
-        raise InputError(f"{path.name} cannot be converted to Core ML ({made}).")
+    given = tuple(mlpackage_stages.example(rule) for rule in signature[0])
+    with torch.no_grad(), quietly():
+        program = torch.export.export(module.eval(), given).module()
     with atomic(path) as draft:
-        shutil.copytree(made.path, draft, copy_function=os.link)
+        mlpackage_stages.package(program, signature, {}, precise, draft)
 
 
 def _stage(kokoro: Kokoro, name: str) -> nn.Module:
@@ -109,9 +104,3 @@ def _stage(kokoro: Kokoro, name: str) -> nn.Module:
     if "f0ntrain" in name:
         return sized_stages.SizedPitch(model)
     return sized_stages.SizedTrunk(model) if "decoder_pre" in name else sized_stages.SizedGenerator(model.decoder)
-
-
-def _example(rule: TensorRule) -> Tensor:
-    dtype = getattr(torch, rule.dtype)
-    value = 1 if rule.dtype == "int32" or rule.name in ("mask", "speed") else 0.1
-    return torch.full([int(size) for size in rule.shape], value, dtype=dtype)

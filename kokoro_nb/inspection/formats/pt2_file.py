@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.backends.called_operators import user_results
 from kokoro_nb.backends.base import quietly
+from kokoro_nb.backends.called_operators import user_results
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import TensorSpec, dtype_name
 from kokoro_nb.errors import InputError

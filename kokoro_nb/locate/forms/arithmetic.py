@@ -2,171 +2,125 @@
 
 from typing import Any
 
-from kokoro_nb.faults.planting_site import FaultSite
-from kokoro_nb.locate.forms.form import OtherForm, Writer, is_float, is_tensor, meta
+from kokoro_nb.locate.forms.form import OtherForm, choose, is_float, is_tensor
 
 
-def _alpha(site: FaultSite) -> Any:
-    given, add = site.arguments, Writer(site)
-    alpha = given.get("alpha", 1)
+def _alpha(self: Any, other: Any, alpha: Any, op: Any, **_: Any) -> Any:
     if alpha == 1:
         return None
-    if "rsub" in site.op:
-        scaled = add("mul.Tensor", given["self"], alpha)
-        return add("add.Tensor", add("neg", scaled), given["other"])
-    other = given["other"]
-    other = add("mul.Tensor", other, alpha) if is_tensor(other) else other * alpha
-    return add("sub.Tensor" if "sub" in site.op else "add.Tensor", given["self"], other)
+    if "rsub" in str(op):
+        return -(self * alpha) + other
+    return self - other * alpha if "sub" in str(op) else self + other * alpha
 
 
-def _one_dtype(site: FaultSite) -> Any:
+def _one_dtype(op: Any, result: Any, rounding_mode: str | None = None, **given: Any) -> Any:
     import torch
 
-    given, add = site.arguments, Writer(site)
-    if given.get("rounding_mode") is not None:
+    pair = [given[name] for name in ("self", "other") if given.get(name) is not None]
+    dtype = result.dtype
+    if len(pair) == 2 and dtype == torch.bool:
+        dtype = torch.result_type(*pair)
+    if rounding_mode is not None or all(not is_tensor(one) or one.dtype == dtype for one in pair):
         return None
-    operands = [given[name] for name in ("self", "other") if given.get(name) is not None]
-    dtype = site.value.dtype
-    if len(operands) == 2 and dtype == torch.bool:
-        dtype = torch.result_type(*(meta(one) if is_tensor(one) else one for one in operands))
-    cast = {
-        name: add.cast(given[name], dtype)
-        for name in ("self", "other")
-        if is_tensor(given.get(name)) and meta(given[name]).dtype != dtype
-    }
-    if not cast:
-        return None
-    if "rsub" in site.op:
-        x, other = (cast.get(name, given[name]) for name in ("self", "other"))
-        return add("add.Tensor", add("neg", add("mul.Tensor", x, given["alpha"])), other)
-    return add.again(**cast)
+    pair = [one.to(dtype) if is_tensor(one) else one for one in pair]
+    if "rsub" in str(op):
+        return -(pair[0] * given["alpha"]) + pair[1]
+    return op(*pair, *([given["dim"]] if "dim" in given else []))
 
 
-def _masks(site: FaultSite) -> Any:
+def _masks(self: Any, other: Any, op: Any, **_: Any) -> Any:
     import torch
 
-    pair = [site.arguments["self"], site.arguments["other"]]
-    if not all(is_tensor(one) and meta(one).dtype == torch.bool for one in pair):
+    if not all(is_tensor(one) and one.dtype == torch.bool for one in (self, other)):
         return None
-    return Writer(site)("logical_or" if ".add." in site.op or "__or__" in site.op else "logical_and", *pair)
+    return (torch.logical_or if "add" in str(op) or "__or__" in str(op) else torch.logical_and)(self, other)
 
 
-def _remainder(site: FaultSite) -> Any:
-    x, divisor = site.arguments["self"], site.arguments["other"]
-    add = Writer(site)
-    if site.op == "aten.remainder.Scalar" and divisor == 1:
-        return add("sub.Tensor", x, add("floor", x))
-    whole = add("floor", add("div.Tensor", x, divisor))
-    return add("sub.Tensor", x, add("mul.Tensor", whole, divisor))
+def _remainder(self: Any, other: Any, **_: Any) -> Any:
+    return self - self.floor() if not is_tensor(other) and other == 1 else self - (self / other).floor() * other
 
 
-def _by_fmod(site: FaultSite) -> Any:
-    x, divisor, add = site.arguments["self"], site.arguments["other"], Writer(site)
-    if not is_tensor(x):
+def _by_fmod(self: Any, other: Any, **_: Any) -> Any:
+    if not is_tensor(self):
         return None
-    rest = add.over("fmod", x, divisor)
-    return add.where(_apart(add, rest, divisor), add("add.Tensor", rest, divisor), rest)
+    rest = self.fmod(other)
+    return choose(_apart(rest, other), rest + other, rest)
 
 
-def _apart(add: Writer, rest: Any, divisor: Any) -> Any:
-    """Add whether a remainder is above and the divisor below 0, or the other way round."""
-    below, above = add("lt.Scalar", rest, 0), add("gt.Scalar", rest, 0)
+def _apart(rest: Any, divisor: Any) -> Any:
+    """Return whether a remainder is above and the divisor below 0, or the other way round."""
     if not is_tensor(divisor):
-        return below if divisor > 0 else above
-    pairs = ((below, add("gt.Scalar", divisor, 0)), (above, add("lt.Scalar", divisor, 0)))
-    return add("logical_or", *(add("logical_and", *pair) for pair in pairs))
+        return rest < 0 if divisor > 0 else rest > 0
+    return ((rest < 0).logical_and(divisor > 0)).logical_or((rest > 0).logical_and(divisor < 0))
 
 
-def _quotient(site: FaultSite) -> Any:
-    """Add a quotient that is rounded down or towards 0: what fmod leaves over is taken away first."""
-    given, add = site.arguments, Writer(site)
-    mode = given.get("rounding_mode", "floor")
-    if mode is None or not site.value.is_floating_point():
+def _quotient(self: Any, other: Any, result: Any, rounding_mode: str | None = "floor", **_: Any) -> Any:
+    """Return a quotient that is rounded down or towards 0: what fmod leaves over is taken away first."""
+    if rounding_mode is None or not is_float(result):
         return None
-    x, divisor = given["self"], given["other"]
-    rest = add.over("fmod", x, divisor)
-    whole = add("round", add("div.Tensor", add("sub.Tensor", x, rest), divisor))
-    if mode == "trunc":
+    if not is_tensor(other) and other == 1:
+        return self.floor() if rounding_mode == "floor" else self.trunc()
+    rest = self.fmod(other)
+    whole = ((self - rest) / other).round()
+    if rounding_mode == "trunc":
         return whole
-    floored = add.where(_apart(add, rest, divisor), add("sub.Tensor", whole, 1.0), whole)
-    if not is_tensor(divisor):
-        return floored
-    return add.where(add("eq.Scalar", divisor, 0), add("div.Tensor", x, divisor), floored)
+    floored = choose(_apart(rest, other), whole - 1.0, whole)
+    return choose(other == 0, self / other, floored) if is_tensor(other) else floored
 
 
-def _whole_quotient(site: FaultSite) -> Any:
-    given, add = site.arguments, Writer(site)
-    mode, divisor = given.get("rounding_mode", "floor"), given["other"]
-    if mode is None or site.value.is_floating_point():
+def _whole_quotient(self: Any, other: Any, result: Any, rounding_mode: str | None = "floor", **_: Any) -> Any:
+    import torch
+
+    if rounding_mode is None or is_float(result):
         return None
-    x = add.cast(given["self"], site.value.dtype)
-    divisor = add.cast(divisor, site.value.dtype) if is_tensor(divisor) else add.filled(x, divisor)
-    return add("div.Tensor_mode", x, divisor, rounding_mode=mode)
+    x = self.to(result.dtype)
+    other = other.to(result.dtype) if is_tensor(other) else torch.full_like(x, other)
+    return torch.div(x, other, rounding_mode=rounding_mode)
 
 
-def _not_equal(site: FaultSite) -> Any:
-    given, add = site.arguments, Writer(site)
-    pair = (given["self"], given["other"])
-    if not is_float(pair[0]):
-        return None
-    if pair[0] is pair[1]:
-        return add("isnan", pair[0])
-    tests = [add.over(name, *pair) for name in ("lt", "gt")]
-    tests += [add("isnan", one) for one in pair if is_tensor(one) and is_float(one)]
-    found = tests[0]
-    for one in tests[1:]:
-        found = add("logical_or", found, one)
-    return found
+def _not_equal(self: Any, other: Any, **_: Any) -> Any:
+    if not is_float(self) or self is other:
+        return self.isnan() if is_float(self) else None
+    found = (self < other).logical_or(self > other).logical_or(self.isnan())
+    return found.logical_or(other.isnan()) if is_float(other) else found
 
 
-def _itself(site: FaultSite) -> Any:
-    x, add = site.arguments["self"], Writer(site)
-    if x is not site.arguments["other"] or not is_float(x):
-        return None
-    return add("logical_not", add("isnan", x))
+def _itself(self: Any, other: Any, **_: Any) -> Any:
+    return self.isnan().logical_not() if self is other and is_float(self) else None
 
 
-def _by_zero(site: FaultSite) -> Any:
-    x, other = site.arguments["self"], site.arguments["other"]
-    if is_tensor(other) or other != 0 or not is_float(x):
-        return None
-    return Writer(site)("sub.Tensor", x, x)
+def _by_zero(self: Any, other: Any, **_: Any) -> Any:
+    return None if is_tensor(other) or other != 0 or not is_float(self) else self - self
 
 
-def _named(site: FaultSite) -> Any:
-    other = {"multiply": "mul", "divide": "div", "subtract": "sub"}[site.op.split(".")[1]]
-    return Writer(site)(f"{other}.Tensor", site.arguments["self"], site.arguments["other"])
+def _named(self: Any, other: Any, op: Any, **_: Any) -> Any:
+    import torch
+
+    usual = {"multiply": torch.mul, "divide": torch.div, "subtract": torch.sub}
+    return usual[str(op).split(".")[1]](self, other)
 
 
 _ALPHA = OtherForm("alpha written out", "the product with alpha stands in the program", _alpha)
-ONE_DTYPE = OtherForm("one dtype first", "what is computed with is cast to the dtype of the result first", _one_dtype)
+_ONE_DTYPE = OtherForm("one dtype first", "what is computed with is cast to the dtype of the result first", _one_dtype)
 _MASKS = OtherForm("masks by logic", "logical_or and logical_and stand for the sum and the product of masks", _masks)
 _FIRST = OtherForm("the remainder first", "what fmod leaves over is taken away, then divided", _quotient)
-_TENSOR = OtherForm(
-    "a divisor of the same dtype", "the divisor is a tensor of the dtype of the result", _whole_quotient
-)
+_TENSOR = OtherForm("a divisor of the same dtype", "the divisor is a tensor of the result's dtype", _whole_quotient)
 _ITSELF = OtherForm("isnan asked", "what is equal to itself is what is not NaN", _itself)
 _ZERO = OtherForm("x - x", "0 is what is left of x less itself: NaN of what is not finite", _by_zero)
+_FLOOR = OtherForm("x - floor(x)", "the remainder is x less the whole multiples of the divisor", _remainder)
 _FMOD = OtherForm("fmod", "the remainder is that of fmod, with the divisor added where the signs differ", _by_fmod)
 _SIDES = OtherForm("less or greater", "what is not equal is less, greater, or not a number", _not_equal)
 _NAME = OtherForm("the usual operator", "mul, div or sub stands for multiply, divide or subtract", _named)
 FORMS: dict[str, tuple[OtherForm, ...]] = {
-    "add": (_ALPHA, _MASKS, ONE_DTYPE),
-    "sub": (_ALPHA, ONE_DTYPE),
-    "rsub": (_ALPHA, ONE_DTYPE),
-    "mul": (_MASKS, ONE_DTYPE, _ZERO),
+    "add": (_ALPHA, _MASKS, _ONE_DTYPE),
+    **dict.fromkeys(("sub", "rsub"), (_ALPHA, _ONE_DTYPE)),
+    "mul": (_MASKS, _ONE_DTYPE, _ZERO),
     **dict.fromkeys(("__and__", "__or__"), (_MASKS,)),
-    "div": (ONE_DTYPE, _FIRST, _TENSOR),
+    "div": (_ONE_DTYPE, _FIRST, _TENSOR),
     "floor_divide": (_FIRST, _TENSOR),
-    "remainder": (
-        OtherForm("x - floor(x)", "the remainder is x less the whole multiples of the divisor", _remainder),
-        _FMOD,
-    ),
-    "eq": (_ITSELF, ONE_DTYPE),
-    "ne": (_SIDES, ONE_DTYPE),
-    **dict.fromkeys(("lt", "gt"), (ONE_DTYPE,)),
-    **dict.fromkeys(("le", "ge"), (_ITSELF, ONE_DTYPE)),
-    "cumsum": (ONE_DTYPE,),
-    "cumprod": (ONE_DTYPE,),
+    "remainder": (_FLOOR, _FMOD),
+    "ne": (_SIDES, _ONE_DTYPE),
+    **dict.fromkeys(("eq", "le", "ge"), (_ITSELF, _ONE_DTYPE)),
+    **dict.fromkeys(("lt", "gt", "cumsum", "cumprod"), (_ONE_DTYPE,)),
     **dict.fromkeys(("multiply", "divide", "subtract"), (_NAME,)),
 }

@@ -2,73 +2,72 @@
 
 from typing import Any
 
-from kokoro_nb.faults.planting_site import FaultSite
-from kokoro_nb.locate.forms.form import OtherForm, Writer, is_tensor, meta
+from kokoro_nb.locate.forms.form import OtherForm, choose, is_float, is_tensor
 
 
-def _where(site: FaultSite) -> Any:
-    given, add = site.arguments, Writer(site)
-    pair = [given["self"], given["other"]]
-    if all(is_tensor(one) for one in pair):
-        return None
-    like = next((one for one in pair if is_tensor(one)), given["condition"])
-    dtype = site.value.dtype
-    chosen = [add.cast(one, dtype) if is_tensor(one) else add("full_like", like, one, dtype=dtype) for one in pair]
-    return add("where.self", given["condition"], *chosen)
-
-
-def _ones(site: FaultSite) -> Any:
-    return Writer(site)("full", list(site.value.shape), 1, dtype=site.value.dtype)
-
-
-def _infinite(site: FaultSite) -> Any:
-    """Add what is not finite as the logarithm of 0, or of -1."""
-    add, value = Writer(site), site.arguments["fill_value"]
-    if not site.value.is_floating_point() or abs(value) < float("inf"):
-        return None
-    inside = -1.0 if value != value else 0.0
-    found = add("log", add("full", list(site.value.shape), inside, dtype=site.value.dtype))
-    return add("neg", found) if value > 0 else found
-
-
-def _triangle(site: FaultSite) -> Any:
-    given, add = site.arguments, Writer(site)
-    rows, columns = site.value.shape[-2:]
-    off = add("sub.Tensor", add("arange", columns), add("reshape", add("arange", rows), [rows, 1]))
-    kept = add("ge.Scalar" if "triu" in site.op else "le.Scalar", off, given["diagonal"])
-    return add.where(kept, given["self"], 0)
-
-
-def _linear(site: FaultSite) -> Any:
-    """Add an interpolation as two gatherings and their weights."""
+def _where(condition: Any, self: Any, other: Any, result: Any, **_: Any) -> Any:
     import torch
 
-    given, add = site.arguments, Writer(site)
+    pair = [self, other]
+    if all(is_tensor(one) for one in pair):
+        return None
+    like = next((one for one in pair if is_tensor(one)), condition)
+    dtype = result.dtype
+    return torch.where(
+        condition, *(one.to(dtype) if is_tensor(one) else torch.full_like(like, one, dtype=dtype) for one in pair)
+    )
+
+
+def _ones(result: Any, **_: Any) -> Any:
+    import torch
+
+    return torch.full(result.shape, 1, dtype=result.dtype)
+
+
+def _infinite(fill_value: Any, result: Any, **_: Any) -> Any:
+    """Return what is not finite as the logarithm of 0, or of -1."""
+    import torch
+
+    if not is_float(result) or abs(fill_value) < float("inf"):
+        return None
+    inside = -1.0 if fill_value != fill_value else 0.0
+    found = torch.full(result.shape, inside, dtype=result.dtype).log()
+    return -found if fill_value > 0 else found
+
+
+def _triangle(self: Any, diagonal: int, op: Any, **_: Any) -> Any:
+    import torch
+
+    off = torch.arange(self.shape[-1]) - torch.arange(self.shape[-2]).unsqueeze(-1)
+    return choose(off >= diagonal if "triu" in str(op) else off <= diagonal, self, 0)
+
+
+def _linear(align_corners: bool, result: Any, **given: Any) -> Any:
+    """Return an interpolation as two gatherings and their weights."""
+    import torch
+
     x = given.get("input", given.get("self"))
-    length, size = meta(x).shape[-1], site.value.shape[-1]
+    length, size = x.shape[-1], result.shape[-1]
     factor = given.get("scale_factors", given.get("scales"))
     factor = factor[0] if isinstance(factor, list | tuple) else factor
-    places = add("arange", size, dtype=torch.float32)
-    if given["align_corners"]:
-        places = add("mul.Tensor", places, (length - 1) / (size - 1) if size > 1 else 0.0)
+    places = torch.arange(size, dtype=torch.float32)
+    if align_corners:
+        places = places * ((length - 1) / (size - 1) if size > 1 else 0.0)
     else:
-        share = 1 / factor if factor else length / size
-        places = add("sub.Tensor", add("mul.Tensor", add("add.Tensor", places, 0.5), share), 0.5)
-        places = add("maximum", places, add("zeros_like", places))
-    before = add.cast(add("floor", places), torch.int64)
-    after = add("minimum", add("add.Tensor", before, 1), add.filled(before, length - 1))
-    weight = add.cast(add("sub.Tensor", places, before), site.value.dtype)
-    low, high = (add("index_select", x, 2, one) for one in (before, after))
-    return add("add.Tensor", add("mul.Tensor", low, add("rsub.Scalar", weight, 1)), add("mul.Tensor", high, weight))
+        places = (places + 0.5) * (1 / factor if factor else length / size) - 0.5
+        places = torch.maximum(places, torch.zeros_like(places))
+    before = places.floor().to(torch.int64)
+    after = torch.minimum(before + 1, torch.full_like(before, length - 1))
+    weight = (places - before).to(result.dtype)
+    return x.index_select(2, before) * (1 - weight) + x.index_select(2, after) * weight
 
 
 _TRIANGLE = OtherForm("a triangle by where", "where keeps what a comparison of row and column says", _triangle)
+_LINEAR = OtherForm("interpolation written out", "two gatherings, and the weights between them", _linear)
 FORMS: dict[str, tuple[OtherForm, ...]] = {
     "where": (OtherForm("where of tensors", "the number is a tensor of the result's dtype", _where),),
     "new_ones": (OtherForm("full", "full makes the ones", _ones),),
     "full": (OtherForm("an infinity computed", "what is not finite is a logarithm", _infinite),),
     **dict.fromkeys(("triu", "tril"), (_TRIANGLE,)),
-    "upsample_linear1d": (
-        OtherForm("interpolation written out", "two gatherings, and the weights between them", _linear),
-    ),
+    "upsample_linear1d": (_LINEAR,),
 }

@@ -1,15 +1,11 @@
-"""What another form of an operator is, and what forms are written with."""
+"""What another form of an operator is: a function of its arguments in PyTorch, put in its place."""
 
-import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 from kokoro_nb.faults.planting_site import FaultSite
-
-Write = Callable[[FaultSite], Any]
 
 
 @dataclass(frozen=True)
@@ -20,85 +16,75 @@ class OtherForm:
     ----------
     name, statement : str
         A short name, and what is computed in its place.
-    write : callable
-        Adds the other form behind the operator and returns the node with its result; None where it does not apply.
+    function : callable
+        Computes it of the operator's arguments by the names of its schema, of the operator itself, ``op``, and a
+        stand-in of its result, ``result``; None where it does not apply.
     """
 
     name: str
     statement: str
-    write: Write
+    function: Callable[..., Any]
+
+    def write(self, site: FaultSite) -> Any:
+        """Add what the function computes behind the operator and return the node with its result, or None."""
+        if site.is_element:
+            return None
+        return added(site, self.function, **site.arguments, op=site.node.target, result=site.value)
 
 
-class Writer:
-    """Adds operators of PyTorch's behind the one at a site: ``add("mul.Tensor", x, y)``."""
+def added(site: FaultSite, function: Callable[..., Any], **arguments: Any) -> Any:
+    """Add what a function computes of arguments, nodes among them, and return the node with its result, or None."""
+    import torch
+    from torch.fx.experimental.proxy_tensor import make_fx
+    from torch.fx.node import map_arg
 
-    def __init__(self, site: FaultSite):
-        self._site = site
+    nodes: dict[Any, None] = {}
+    map_arg(arguments, lambda node: nodes.setdefault(node))
 
-    def __call__(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Add an operator by its name and overload."""
-        import torch
+    def of_tensors(*tensors: Any) -> Any:
+        return function(**map_arg(arguments, dict(zip(nodes, tensors, strict=True)).__getitem__))
 
-        packet, _, overload = name.partition(".")
-        mode = getattr(self._site.value, "fake_mode", None)
-        with nullcontext() if mode is None else mode:  # what is made of no tensor has to be a stand-in as well
-            return self._site.emit(getattr(getattr(torch.ops.aten, packet), overload or "default"), *args, **kwargs)
-
-    def again(self, /, **changes: Any) -> Any:
-        """Add the operator itself once more, with other arguments by name."""
-        given = {**self._site.arguments, **changes}
-        schema = self._site.node.target._schema.arguments
-        named = {one.name: given[one.name] for one in schema if one.kwarg_only and given[one.name] is not None}
-        return self._site.emit(
-            self._site.node.target, *(given[one.name] for one in schema if not one.kwarg_only), **named
-        )
-
-    def element(self, pair: Any, place: int) -> Any:
-        """Add what takes one of several results."""
-        return self._site.emit(operator.getitem, pair, place)
-
-    def over(self, name: str, x: Any, other: Any) -> Any:
-        """Add a binary operator of a tensor and another or a number."""
-        return self(f"{name}.{'Tensor' if is_tensor(other) else 'Scalar'}", x, other)
-
-    def where(self, condition: Any, x: Any, other: Any) -> Any:
-        """Add a choice between two tensors, or a tensor and a number."""
-        x, other = (one if is_tensor(one) else self.filled(two, one) for one, two in ((x, other), (other, x)))
-        return self("where.self", condition, x, other)
-
-    def filled(self, like: Any, value: Any) -> Any:
-        """Add a tensor of one number."""
-        return self("full_like", like, value)
-
-    def cast(self, x: Any, dtype: Any) -> Any:
-        """Add a cast, where one is needed."""
-        return x if meta(x).dtype == dtype else self("_to_copy", x, dtype=dtype)
-
-    def last(self, x: Any, axes: Sequence[int]) -> Any:
-        """Add a view with several axes as one, the last."""
-        shape = meta(x).shape
-        rest = [axis for axis in range(len(shape)) if axis not in axes]
-        moved = x if [*rest, *axes] == list(range(len(shape))) else self("permute", x, [*rest, *axes])
-        return self("reshape", moved, [*(shape[axis] for axis in rest), prod(shape[axis] for axis in axes)])
+    mode = getattr(site.value, "fake_mode", None)
+    with torch.no_grad(), nullcontext() if mode is None else mode:  # what is made of no tensor is a stand-in, too
+        traced = make_fx(of_tensors)(*(node.meta["val"] for node in nodes)).graph
+    traced.eliminate_dead_code()
+    places, made = iter(nodes), dict[Any, Any]()
+    for node in traced.nodes:
+        if node.op == "placeholder":
+            made[node] = next(places)
+        elif node.op == "call_function":
+            args, kwargs = map_arg((node.args, node.kwargs), made.__getitem__)
+            made[node] = site.emit(node.target, *args, **kwargs)
+    (result,) = next(reversed(traced.nodes)).args
+    return None if result is None else made[result]
 
 
 def is_tensor(value: Any) -> bool:
-    """Return whether an argument of an operator is the result of another, and no number."""
-    return hasattr(value, "meta")
+    """Return whether an argument of an operator is a tensor, and no number."""
+    return hasattr(value, "is_floating_point")
 
 
-def meta(node: Any) -> Any:
-    """Return the stand-in of a tensor: its shape and dtype."""
-    return node.meta["val"]
+def is_float(value: Any) -> bool:
+    """Return whether an argument is a tensor of floats."""
+    return is_tensor(value) and bool(value.is_floating_point())
 
 
-def is_float(node: Any) -> bool:
-    """Return whether a tensor holds floats."""
-    return bool(meta(node).is_floating_point())
+def choose(condition: Any, x: Any, other: Any) -> Any:
+    """Return `torch.where` of tensors alone: coremltools has none of a number."""
+    import torch
+
+    like = x if is_tensor(x) else other
+    x, other = (one if is_tensor(one) else torch.full_like(like, one) for one in (x, other))
+    return torch.where(condition, x, other)
 
 
 def axes_of(x: Any, given: Any) -> list[int]:
     """Return the axes that a reduction names: a number, several, or all where it names none."""
-    ndim = meta(x).ndim
-    named = [given] if isinstance(given, int) else list(given or range(ndim))
-    return sorted(axis % max(ndim, 1) for axis in named)
+    named = [given] if isinstance(given, int) else list(given or range(x.ndim))
+    return sorted(axis % max(x.ndim, 1) for axis in named)
+
+
+def with_last(x: Any, axes: list[int]) -> Any:
+    """Return a tensor with several axes as one, the last."""
+    rest = [axis for axis in range(x.ndim) if axis not in axes]
+    return x.permute(*rest, *axes).reshape(*(x.shape[axis] for axis in rest), -1)

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kokoro_nb.backends.coreml.conversion import lowered_precision
-from kokoro_nb.backends.coreml.naming import name_of
-from kokoro_nb.backends.coreml.precision import MixedPrecision, compute_precision
+from kokoro_nb.backends.base import quietly
+from kokoro_nb.backends.coreml import CoreMl
+from kokoro_nb.backends.coreml.conversion import handed_over
+from kokoro_nb.backends.coreml.precision import MixedPrecision
 from kokoro_nb.backends.mil.interpreter import Interpreter
 from kokoro_nb.backends.mil.rounding import FLOAT32, Arithmetic
-from kokoro_nb.backends.mil.saved_program import load_program
 from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.minimise import minimised
@@ -101,8 +101,7 @@ def repair(
 
     The set is `start` at first. It grows from where the trouble begins, the first of `Lens.sources`, by that operator
     and all that it is computed from, until the outputs are good. It shrinks by leaving out halves, quarters and at last
-    single operators, as long as the outputs stay good. Every set is tried on the saved float32 program with
-    coremltools' own passes.
+    single operators, as long as the outputs stay good. For every set the module is converted.
 
     Parameters
     ----------
@@ -139,25 +138,27 @@ def repair(
 
 
 class _Bench:
-    """The saved float32 program, on which sets of operators are tried."""
+    """The saved float32 program, beside which sets of operators are tried."""
 
     def __init__(self, full: CoreMlFile, tolerance: float, arithmetic: Arithmetic):
         self.full, self.tolerance, self.arithmetic = full, tolerance, arithmetic
-        self.names = [name_of(operation) for operation in operations(full.program)]
+        self.names = [_name(operation) for operation in operations(full.program)]
         self.expected = Interpreter(full.program).run(full.arrays)
         self.trials = 0
 
     def program(self, keep: Iterable[str]) -> Any:
         """Return the float16 program in which the operators `keep` are float32."""
         self.trials += 1
-        program = load_program(self.full.path).program
-        lowered_precision(program, compute_precision(MixedPrecision(tuple(keep))))
-        return program
+        mixed = CoreMl("coreml", precision=MixedPrecision(tuple(keep)))
+        with quietly():
+            program = handed_over(self.full.exported, mixed.route, mixed.core_operators)
+            made = mixed.converted(self.full.exported, program, convert_to="mlprogram", skip_model_load=True)
+        return made._mil_program
 
     def compared(self, program: Any) -> Parity:
         """Return the output of a program that is furthest from the float32 program's."""
-        outputs = Interpreter(program, self.arithmetic).run(self.full.arrays)
-        return worst([compare(self.expected[name], value) for name, value in outputs.items()])
+        outputs = Interpreter(program, self.arithmetic).run(self.full.arrays).values()
+        return worst([compare(*pair) for pair in zip(self.expected.values(), outputs, strict=True)])
 
     def outcome(self, keep: Iterable[str]) -> Parity:
         """Return how far the output is off with the operators `keep` in float32."""
@@ -170,16 +171,20 @@ class _Bench:
     def upstream(self, row: OperatorPrecision) -> set[str]:
         """Return the operators that a result comes from; of an input of the program, those that read it."""
         if row.type == INPUT:
-            return {name_of(one) for one in operations(self.full.program) if row.value in read(one)}
+            return {_name(one) for one in operations(self.full.program) if row.value in read(one)}
         made = {variable: operation for operation in operations(self.full.program) for variable in operation.outputs}
         queue = [operation for variable, operation in made.items() if variable.name == row.value]
         found: set[str] = set()
         while queue:
             operation = queue.pop()
-            if name_of(operation) not in found:
-                found.add(name_of(operation))
+            if _name(operation) not in found:
+                found.add(_name(operation))
                 queue += [made[variable] for variable in arguments(operation) if variable in made]
         return found
+
+
+def _name(operation: Any) -> str:
+    return str(operation.outputs[0].name)
 
 
 def _grown(bench: _Bench, start: Collection[str]) -> tuple[list[str], list[SearchRound]]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.backends.base import Failure
-from kokoro_nb.backends.coreml import CoreMl, Target
+from kokoro_nb.backends.coreml import CoreMl
 from kokoro_nb.backends.coreml.interface import interface
 from kokoro_nb.backends.coreml.precision import Precision
 from kokoro_nb.backends.exported import Exported, as_exported
@@ -23,7 +23,6 @@ from kokoro_nb.locate.precision.matching import Counterpart, arguments, matched,
 from kokoro_nb.traces import operators
 from kokoro_nb.traces.parity import compare
 
-TARGET: Target = "iOS17"
 OUTPUT = "output:"
 
 
@@ -31,7 +30,7 @@ def lens(
     module: Any,
     inputs: Arrays,
     folder: str | Path | None = None,
-    precision: Precision = "float16",
+    precision: Precision = None,
     arithmetic: Arithmetic = FLOAT32,
 ) -> Lens:
     """Convert a module to float32 and to `precision`, and compare the two files operator by operator.
@@ -44,8 +43,8 @@ def lens(
         Name of a parameter of its forward -> tensor. The findings hold for these values.
     folder : path, optional
         Where artefacts are kept.
-    precision : str or MixedPrecision
-        ``float16``, or what `keep_float32.repair` found.
+    precision : MixedPrecision, optional
+        What `keep_float32.repair` found; coremltools' default, float16, without.
     arithmetic : Arithmetic
         Of the float16 file: float32 accumulation, or strict.
 
@@ -95,12 +94,13 @@ def converted(
         If it cannot be converted.
     """
     exported = as_exported(module, inputs, "coreml")
-    made = CoreMl("coreml", precision=precision, target=TARGET).export(exported, inputs, folder)
+    name = "coreml-float32" if precision == "float32" else "coreml"
+    made = CoreMl(name, precision=precision).export(exported, inputs, folder)
     if isinstance(exported, Failure) or isinstance(made, Failure):
         raise InputError(f"There is nothing to compare, for {made}")
     assert made.path is not None
     saved = load_program(made.path)
-    arrays = interface(saved.spec).to_file(checked(inputs, exported.inputs))
+    arrays = interface(saved.spec, made).to_file(checked(inputs, exported.inputs))
     places = read_taps(made.folder).places
     return CoreMlFile(exported, made.path, saved.program, arrays, _names(saved.program, places))
 
@@ -129,7 +129,7 @@ def examine(
     Parameters
     ----------
     full, half : coremltools.converters.mil.Program
-        The two, with settled names: as `backends.coreml` saves them.
+        The two, as `backends.coreml` saves them.
     inputs : mapping
         Array of each input, by the name and in the dtype that the programs have.
     arithmetic : Arithmetic
@@ -147,10 +147,10 @@ def examine(
             if source is not None and value.dtype != bool and value.size:
                 rows.append(_row(reference, source, place, value, given, names or {}))
 
-    outputs = Interpreter(half, arithmetic).run(inputs, look)
+    outputs = zip(reference.outputs.items(), Interpreter(half, arithmetic).run(inputs, look).values(), strict=True)
     return Lens(
         tuple(rows),
-        {name: compare(reference.outputs[name], value) for name, value in outputs.items()},
+        {name: compare(expected, value) for (name, expected), value in outputs},
         reference.floors,
         matching.inserted,
         matching.unmatched,

@@ -1,12 +1,12 @@
 """Which operator of a float16 Core ML program is which of the float32 program, exactly or not at all."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kokoro_nb.backends.coreml.naming import before_float16, name_of
-
 FLOATS = ("fp16", "fp32")
+COPY = "_cast_fp16"  # what coremltools adds to the name of an operator that computes in float16
+MOVED = ("cast", "transpose")  # operators that it moves, and names anew, after that
 
 
 @dataclass(frozen=True)
@@ -72,67 +72,58 @@ def read(operation: Any) -> Iterator[str]:
 def matched(full: Any, half: Any) -> Matching:
     """Match the results of a float16 program with those of the float32 program of the same module.
 
-    A match has the name that coremltools gives a float16 copy (see `backends.coreml.naming`), the type of operator and
-    the shape. The cast of an input to float16 is matched with the input. A cast from or to truth values or integers,
-    which coremltools names anew, is matched with the one cast of the same value.
+    A match has the name that coremltools gives an operator's float16 copy, the type of operator and the shapes. The
+    cast of an input to float16 is matched with the input; casts from or to truth values or integers, and
+    transpositions, are matched with one of the same value.
 
     Parameters
     ----------
     full, half : coremltools.converters.mil.Program
-        With settled names: as `backends.coreml` saves them.
+        As `backends.coreml` saves them.
     """
-    results = {variable.name: operation for operation in operations(full) for variable in operation.outputs}
-    ends = {variable.name for variable in full.functions["main"].outputs}
+    named = {operation.name: operation for operation in operations(full)}
     counterparts: dict[str, Counterpart] = {}
+    same: dict[str, str] = {}  # a value of the float16 program -> the one of the float32 program
     inserted, unmatched = [], []
     for operation in operations(half):
-        for place, variable in enumerate(operation.outputs):
-            source = _copied(variable, place, operation, results, ends)
-            if source is None and operation.op_type == "cast":
-                source = _cast(operation, counterparts, results)
-            if source is not None:
-                counterparts[variable.name] = source
-            elif operation.op_type == "cast" and _is_float(operation.x) and _is_float(variable):
-                inserted.append(variable.name)
-            else:
-                unmatched.append(variable.name)
+        found = None
+        if operation.op_type not in MOVED:
+            found = named.get(operation.name.removesuffix(COPY))
+        elif not _rounds(operation):
+            found = _moved(operation, same.get(operation.x.name, operation.x.name), named.values())
+        elif operation.x.op is None:
+            counterparts[operation.outputs[0].name] = Counterpart(None, operation.x.name)
+        else:
+            inserted.append(operation.outputs[0].name)
+        if found is not None and _kind(found) == _kind(operation):
+            results = zip(operation.outputs, found.outputs, strict=True)
+            counterparts |= {own.name: Counterpart(found, other.name) for own, other in results}
+            same |= {own.name: other.name for own, other in zip(operation.outputs, found.outputs, strict=True)}
+        elif _rounds(operation):
+            same[operation.outputs[0].name] = same.get(operation.x.name, operation.x.name)
+        else:
+            unmatched += [variable.name for variable in operation.outputs]
     return Matching(counterparts, tuple(inserted), tuple(unmatched))
 
 
-def _copied(
-    variable: Any, place: int, operation: Any, results: Mapping[str, Any], ends: set[str]
-) -> Counterpart | None:
-    """Match a result by its name."""
-    name = variable.name
-    copied = before_float16(name)
-    if copied is not None:
-        operator, copied_place = copied
-        if operator not in results or not copied_place == place < len(results[operator].outputs):
-            return None
-        name = results[operator].outputs[place].name
-    found = results.get(name)
-    if found is None or tuple(found.outputs[place].shape) != tuple(variable.shape):
-        return None
-    # at an output the identity that carries our name becomes the cast back to float32
-    same = found.op_type == operation.op_type or (name in ends and (found.op_type, operation.op_type) == OUTPUT)
-    return Counterpart(found, name) if same else None
+def _kind(operation: Any) -> tuple[str, list[tuple[Any, ...]]]:
+    return operation.op_type, [tuple(variable.shape) for variable in operation.outputs]
 
 
-OUTPUT = ("identity", "cast")
+def _rounds(operation: Any) -> bool:
+    """Return whether an operator is a cast between the two precisions, which the float32 program does not have."""
+    return operation.op_type == "cast" and _is_float(operation.x) and _is_float(operation.outputs[0])
 
 
-def _cast(operation: Any, counterparts: Mapping[str, Counterpart], results: Mapping[str, Any]) -> Counterpart | None:
-    """Match a cast of an input, or between other dtypes than the two floats."""
-    source, made = operation.x, operation.outputs[0]
-    if _is_float(source) and _is_float(made):
-        return Counterpart(None, source.name) if source.op is None else None
-    read = counterparts[source.name].result if source.name in counterparts else source.name
-    casts = [
-        found
-        for found in results.values()
-        if found.op_type == "cast" and found.x.name == read and _is_float(found.outputs[0]) == _is_float(made)
-    ]
-    return Counterpart(casts[0], name_of(casts[0])) if len(casts) == 1 else None
+def _moved(operation: Any, read: str, others: Iterable[Any]) -> Any:
+    """Return the operator of the float32 program that does the same to the value `read`; None if there is none."""
+    for other in others:
+        if other.op_type == operation.op_type and other.x.name == read:
+            if operation.op_type == "cast" and _is_float(other.outputs[0]) == _is_float(operation.outputs[0]):
+                return other
+            if operation.op_type == "transpose" and list(other.perm.val) == list(operation.perm.val):
+                return other
+    return None
 
 
 def _is_truth(variable: Any) -> bool:

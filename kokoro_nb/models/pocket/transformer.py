@@ -76,14 +76,14 @@ def written(cache: Tensor, new: Tensor, position: Tensor, count: Tensor | int, w
     """
     tokens = new.shape[0]
     if write == "scatter":
-        rows = (position + torch.arange(tokens))[:, None, None].expand(new.shape)
+        rows = (position + torch.arange(tokens))[:, None, None].expand_as(new)
         return cache.scatter(0, rows, new)
     slots = torch.arange(cache.shape[0])
     here = torch.logical_and(slots >= position, slots < position + count)[:, None, None]
     if tokens == 1:  # the same row wherever it goes
         return torch.where(here, new, cache)
     places = (slots[:, None] == (position + torch.arange(tokens))[None]).to(new.dtype)
-    return torch.where(here, (places @ new.flatten(1)).reshape(cache.shape), cache)
+    return torch.where(here, (places @ new.flatten(1)).reshape_as(cache), cache)
 
 
 def visible(position: Tensor, tokens: int, capacity: int, context: int | None) -> Tensor:
@@ -139,8 +139,7 @@ def attend(
     queries = rotate(q, *turn).transpose(0, 1)[None]
     shared = attention.num_heads // heads  # query heads to each head of the cache
     all_k, all_v = (
-        part.transpose(0, 1)[:, None].expand(heads, shared, capacity, channels).flatten(0, 1)[None]
-        for part in (keys, values)
+        part.transpose(0, 1)[:, None].expand(-1, shared, -1, -1).flatten(0, 1)[None] for part in (keys, values)
     )
     mask = visible(position, tokens, capacity, attention.context)[None, None]
     mixed = F.scaled_dot_product_attention(queries, all_k, all_v, mask)

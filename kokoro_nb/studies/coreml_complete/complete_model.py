@@ -9,6 +9,7 @@ from torch import Tensor
 from kokoro_nb.backends.base import Artifact, Failure
 from kokoro_nb.backends.coreml import CoreMl
 from kokoro_nb.backends.mil.operators import OPERATORS
+from kokoro_nb.backends.mil.reference import CoreMlReference
 from kokoro_nb.backends.mil.saved_program import operator_types
 from kokoro_nb.listening.spectral_agreement import SpectralAgreement, spectral_agreement
 from kokoro_nb.locate.survey import SurveyRow, survey
@@ -21,6 +22,8 @@ from kokoro_nb.models.static_buffers import widened
 from kokoro_nb.traces.parity import compare
 
 SPARE = 12  # tokens, and frames
+# the program is traced, as coremltools takes LSTMs from a trace alone
+CONVERTER = CoreMl("coreml-float32", route="traced program", precision="float32")
 
 
 @dataclass(frozen=True)
@@ -98,8 +101,8 @@ class CompleteModel:
 
 
 def _surveyed(stage: CompleteStage, inputs: Mapping[str, Tensor]) -> tuple[SurveyRow, SpectralAgreement]:
-    names = ["eager-float64", "eager", "coreml-reference-float32"]
-    rows = survey(stage, inputs, names, calls=1)
+    reference = CoreMlReference("coreml-reference-float32", CONVERTER)
+    rows = survey(stage, inputs, ["eager-float64", "eager", reference], calls=1)
     audio = [row.climb.outputs["audio"] if row.climb and row.climb.outputs else np.empty(0) for row in rows]
     return rows[-1], spectral_agreement(*audio)
 
@@ -107,5 +110,5 @@ def _surveyed(stage: CompleteStage, inputs: Mapping[str, Tensor]) -> tuple[Surve
 def complete_model(kokoro: Kokoro, case: Case) -> CompleteModel:
     """Convert the complete model to Core ML, with room for exactly the tokens and frames of `case`."""
     with patched(kokoro.model, EXPORT_PATCHES):
-        artifact = CoreMl("coreml").export(CompleteStage(kokoro.model, case.frames), complete_inputs(case))
+        artifact = CONVERTER.export(CompleteStage(kokoro.model, case.frames), complete_inputs(case))
     return CompleteModel(kokoro, case, artifact)

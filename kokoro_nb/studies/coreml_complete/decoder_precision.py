@@ -1,13 +1,14 @@
 """The decoder as Core ML files: by two routes, in two precisions, in float16 operator by operator, and mended."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from kokoro_nb.backends.base import Artifact, Failure
 from kokoro_nb.backends.coreml import CoreMl
+from kokoro_nb.backends.coreml.conversion import Route
 from kokoro_nb.backends.mil.saved_program import operator_types
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.precision.degradation import Lens
@@ -19,8 +20,8 @@ from kokoro_nb.models.case import Case
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 
-ROUTES: tuple[Literal["export", "trace"], ...] = ("export", "trace")
-WIDTHS: tuple[Literal["float32", "float16"], ...] = ("float32", "float16")
+ROUTES: tuple[Route, ...] = ("export", "traced program")
+WIDTHS = {"float32": CoreMl("coreml-float32", precision="float32"), "float16": CoreMl("coreml")}
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +70,7 @@ class Conversions:
 def convert_decoder(kokoro: Kokoro, case: Case, frames: int) -> Conversions:
     """Convert the first `frames` frames of the decoder from `har` on, with all export patches, to Core ML."""
     decoder = kokoro.model.decoder
-    converters = {f"{way}, {width}": CoreMl("coreml", route=way, precision=width) for way in ROUTES for width in WIDTHS}
+    converters = {f"{way}, {width}": replace(one, route=way) for way in ROUTES for width, one in WIDTHS.items()}
     with patched(kokoro.model, EXPORT_PATCHES):
         inputs = stages.from_har_inputs(decoder, case.decoder_inputs(frames))
         made = {name: one.export(stages.FromHarStage(decoder), inputs) for name, one in converters.items()}

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
-
 from kokoro_nb.listening.spectral_agreement import SpectralAgreement, spectral_agreement
 from kokoro_nb.locate.survey import SurveyRow, survey
 from kokoro_nb.models import stages
@@ -15,8 +13,8 @@ from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 
 def from_har(kokoro: Kokoro, case: Case, frames: int, backends: Sequence[str], calls: int = 3) -> tuple[SurveyRow, ...]:
     """Export the decoder from `har` on, with all export patches, to each of `backends`: see `locate.survey`."""
-    inputs = har_inputs(kokoro, case, frames)
     with patched(kokoro.model, EXPORT_PATCHES):
+        inputs = stages.from_har_inputs(kokoro.model.decoder, case.decoder_inputs(frames))
         return survey(stages.FromHarStage(kokoro.model.decoder), inputs, backends, calls)
 
 
@@ -37,18 +35,6 @@ class DecoderSurvey:
 
 def whole_decoder(kokoro: Kokoro, case: Case, frames: int, backends: Sequence[str]) -> DecoderSurvey:
     """Export the whole decoder with all export patches to each of `backends`."""
-    return DecoderSurvey(decoder_rows(kokoro, case, frames, ["eager", *backends, "eager-float64"], EXPORT_PATCHES))
-
-
-def decoder_rows(
-    kokoro: Kokoro, case: Case, frames: int, backends: Sequence[str], patches: Sequence[str]
-) -> tuple[SurveyRow, ...]:
-    """Export the whole decoder with these patches to each of `backends`: see `locate.survey`."""
-    with patched(kokoro.model, patches):
-        return survey(stages.DecoderStage(kokoro.model.decoder), case.decoder_inputs(frames), backends)
-
-
-def har_inputs(kokoro: Kokoro, case: Case, frames: int) -> dict[str, torch.Tensor]:
-    """Return the inputs of the decoder from `har` on, name -> tensor, of so many frames of the case."""
+    every = ["eager", *backends, "eager-float64"]
     with patched(kokoro.model, EXPORT_PATCHES):
-        return stages.from_har_inputs(kokoro.model.decoder, case.decoder_inputs(frames))
+        return DecoderSurvey(survey(stages.DecoderStage(kokoro.model.decoder), case.decoder_inputs(frames), every))

@@ -119,9 +119,9 @@ class PlantedFault:
         """What goes into it."""
         return _written(self.base)[1]
 
-    def inspected(self, path: Path, healthy: Path | None = None) -> InspectionReport:
-        """Inspect the file with the fault, where it has to be against the file without it, or what stands for that."""
-        return inspect(path, self.inputs, against=healthy or self.healthy if self.seen == "against" else None)
+    def inspected(self, path: Path) -> InspectionReport:
+        """Inspect the file with the fault, where it has to be against the file without it."""
+        return inspect(path, self.inputs, against=self.healthy if self.seen == "against" else None)
 
 
 @lru_cache

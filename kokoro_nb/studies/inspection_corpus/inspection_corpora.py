@@ -15,12 +15,11 @@ from kokoro_nb.studies.inspection_corpus.corrupted_rows import CorruptedRow, cor
 from kokoro_nb.studies.inspection_corpus.fault_entries import WANTED, PlantedFault, named, possible
 from kokoro_nb.studies.inspection_corpus.foresight_rows import FORESEEN, ForesightRow, foresight_row
 from kokoro_nb.studies.inspection_corpus.oracle_rows import OracleRow, oracle_entries, oracle_row
-from kokoro_nb.studies.inspection_corpus.peer_rows import PeerRow, peer_rows, peers_summed
 from kokoro_nb.studies.inspection_corpus.saved_rows import saved_rows
 from kokoro_nb.studies.inspection_corpus.zoo_entries import ZOO
 from kokoro_nb.studies.inspection_corpus.zoo_rows import ZooRow, zoo_row
 
-Corpus = Literal["zoo", "faults", "blame", "corrupted", "peers", "oracle", "budget", "foresight"]
+Corpus = Literal["zoo", "faults", "blame", "corrupted", "oracle", "budget", "foresight"]
 CORPORA: tuple[Corpus, ...] = get_args(Corpus)
 
 
@@ -54,7 +53,7 @@ class BlameRow:
         return self.right == self.said
 
 
-Row = ZooRow | FaultRow | BlameRow | CorruptedRow | PeerRow | OracleRow | BudgetRow | ForesightRow
+Row = ZooRow | FaultRow | BlameRow | CorruptedRow | OracleRow | BudgetRow | ForesightRow
 
 
 def run_corpus(
@@ -69,7 +68,7 @@ def run_corpus(
     Parameters
     ----------
     corpus : str
-        ``zoo``, ``faults``, ``blame``, ``corrupted``, ``peers``, ``oracle``, ``budget`` or ``foresight``.
+        ``zoo``, ``faults``, ``blame``, ``corrupted``, ``oracle``, ``budget`` or ``foresight``.
     only, folder, watch
         As for `saved_rows`.
     wanted : int
@@ -92,8 +91,6 @@ def run_corpus(
         return saved_rows(corpus, QUANTISERS, BudgetRow, budget_row, only, folder, watch)
     if corpus == "foresight":
         return saved_rows(corpus, FORESEEN, ForesightRow, foresight_row, only, folder, watch)
-    if corpus == "peers":
-        return peer_rows(only, folder, watch)
     if corpus == "faults":
         with tempfile.TemporaryDirectory() as place:
             entries = list(possible(Path(place), wanted))
@@ -133,9 +130,6 @@ def summed(rows: Sequence[Row]) -> list[dict[str, Any]]:
         return [total | {"share": f"{total['within'] / total[of]:.1%}"}]
     if rows and isinstance(rows[0], CorruptedRow):
         return ends_of([row for row in rows if isinstance(row, CorruptedRow)])
-    peers = [row for row in rows if isinstance(row, PeerRow)]
-    if peers:
-        return peers_summed(peers)
     of_kinds = [row for row in rows if isinstance(row, FaultRow | BlameRow)]
     kinds, sound = Counter(row.kind for row in of_kinds), Counter(row.kind for row in of_kinds if row.sound)
     return [{"kind": kind, "right": sound[kind], "of": count} for kind, count in kinds.items()]

@@ -89,11 +89,6 @@ def flexible(module: nn.Module, call: StepCall) -> str:
     -------
     str
         ``converts``, or class and text of the error, and the function of coremltools that raised it.
-
-    Notes
-    -----
-    With coremltools' own converter of ``aten::Int`` both forms fall before they come so far, on NumPy 2.4 and later:
-    see `backends.coreml.converters`.
     """
     if backend("coreml").available():
         return f"SKIP: {backend('coreml').available()}"

@@ -1,6 +1,6 @@
 """The steps and the loop on a runtime: each step by itself, in closed loop, and the utterance against the package's."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Backend, Failure, Program, absence
 from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.backends.ladder import loaded, outputs_of
+from kokoro_nb.backends.signature import Arrays, as_array
 from kokoro_nb.models.gelu import tanh_gelu_written_out
 from kokoro_nb.models.pocket.generation import Steps, speak
 from kokoro_nb.models.pocket.pocket_steps import StepModule
@@ -143,7 +144,11 @@ def loop_on(
     rows = tuple(_alone(runtime, step, program, right.calls) for step, program in programs.items())
     if any(row.failure for row in rows):
         return RuntimeLoop(name, steps=rows)
-    steps: Steps = {step: program.run for step, program in programs.items() if not isinstance(program, Failure)}
+    steps: Steps = {
+        step: _fed_back(program, right.modules[step])
+        for step, program in programs.items()
+        if not isinstance(program, Failure)
+    }
     found, calls, seconds = said(steps, right.host, right.utterance)
     ended = speak(steps, replace(right.host, stop_above=right.stop_above), right.utterance)
     return RuntimeLoop(
@@ -155,6 +160,14 @@ def loop_on(
         compare(right.ended.latents, ended.latents) if ended.latents.shape == right.ended.latents.shape else None,
         len(ended.latents),
         found.seconds / seconds,
+    )
+
+
+def _fed_back(program: Program, step: StepModule) -> Callable[[Arrays], dict[str, np.ndarray]]:
+    """Return a step that takes what it gave: the positions that come out of Core ML are int32."""
+    dtypes = {name: as_array(name, value).dtype for name, value in step.inputs.items()}
+    return lambda inputs: program.run(
+        {name: as_array(name, value).astype(dtypes[name]) for name, value in inputs.items()}
     )
 
 

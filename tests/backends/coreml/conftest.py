@@ -1,10 +1,8 @@
-"""A module with all that Core ML has no name or dtype for, and converted files read and run."""
+"""Converted files, read and run."""
 
 from dataclasses import replace
 
 import pytest
-import torch
-from torch import nn
 
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.base import Artifact
@@ -43,22 +41,3 @@ def run(tmp_path):
         return reference.load(reference.export(module, inputs, tmp_path)).run(inputs)
 
     return convert_and_run
-
-
-class Names(nn.Module):
-    """Names and dtypes that Core ML does not have: a reserved word, a scalar, a point, an input's name."""
-
-    def forward(self, list, step, mask, ids):
-        return {"list": list + step, "x.y": mask.logical_not(), "x_y": ids + 1, "0": step, "é": list.sum()}
-
-
-@pytest.fixture
-def names():
-    """Return a module with awkward names, its inputs, and its outputs."""
-    inputs = {
-        "list": torch.ones(2, 3),
-        "step": torch.tensor(2.0),
-        "mask": torch.tensor([True, False]),
-        "ids": torch.tensor([1, -5]),
-    }
-    return Names(), inputs, {name: value.numpy() for name, value in Names()(**inputs).items()}

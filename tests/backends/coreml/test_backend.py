@@ -1,12 +1,15 @@
 """The backend: graph, prediction on macOS with a stand-in for Core ML, and its absence."""
 
+import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from kokoro_nb.backends.coreml import CoreMlProgram
+from kokoro_nb.backends.coreml.precision import MixedPrecision
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 
@@ -18,18 +21,35 @@ class Sine(torch.nn.Module):
         return torch.sin(x)
 
 
-def test_the_graph_carries_every_name_and_dtype(coreml, names):
-    module, inputs, expected = names
-    graph = coreml.graph(export_program(module, inputs))
-    results = graph.run(inputs)
-    assert list(results) == list(expected)
-    for name, value in expected.items():
+class Names(torch.nn.Module):
+    def forward(self, list, step, mask, ids):
+        return {"list": list + step, "x.y": mask.logical_not(), "n": ids + 1}
+
+
+INPUTS = {
+    "list": torch.ones(2, 3),
+    "step": torch.tensor(2.0),
+    "mask": torch.tensor([True, False]),
+    "ids": torch.tensor([1, -5]),
+}
+EXPECTED = {
+    "list": np.full((2, 3), 3, "float32"),
+    "x.y": np.array([False, True]),
+    "n": np.array([2, -4], "int32"),
+}
+
+
+def test_the_graph_has_our_names(coreml):
+    graph = coreml.graph(export_program(Names(), INPUTS))
+    results = graph.run(INPUTS)
+    assert list(results) == list(EXPECTED)
+    for name, value in EXPECTED.items():
         assert results[name].dtype == value.dtype
         np.testing.assert_array_equal(results[name], value)
     with pytest.raises(InputError, match="'mask' is missing"):
-        graph.run({name: inputs[name] for name in ("list", "step", "ids")})
-    with pytest.raises(InputError, match="beyond its range"):
-        graph.run({**inputs, "ids": torch.tensor([4, 2**40])})
+        graph.run({name: INPUTS[name] for name in ("list", "step", "ids")})
+    wide = graph.run({**INPUTS, "ids": torch.tensor([4, 2**32])})
+    assert wide["n"].tolist() == [5, 1], "as Core ML casts them"
 
 
 class Model:
@@ -44,36 +64,28 @@ class Model:
         return self.spec
 
     def predict(self, inputs):
-        assert {name: (value.dtype.name, value.shape) for name, value in inputs.items()} == {
-            "list_workaround": ("float32", (2, 3)),
-            "step": ("float32", (1,)),
-            "mask": ("float32", (2,)),
-            "ids": ("int32", (2,)),
-        }
-        return {
-            "list_out": inputs["list_workaround"] + inputs["step"],
-            "x_y": 1 - inputs["mask"],
-            "x_y_out": inputs["ids"] + 1,
-            "output_0": inputs["step"],
-            "_": inputs["list_workaround"].sum(keepdims=True).reshape(1),
-        }
+        x, step, mask, ids = (inputs[feature.name] for feature in self.spec.description.input)
+        assert [(one.dtype.name, one.shape) for one in (x, step, mask, ids)] == [
+            ("float32", (2, 3)),
+            ("float32", (1,)),
+            ("float32", (2,)),
+            ("int32", (2,)),
+        ]
+        names = [feature.name for feature in self.spec.description.output]
+        return dict(zip(names, (x + step, 1 - mask, ids + 1), strict=True))
 
 
-def test_on_macos_the_file_is_loaded_and_predicts_under_our_names(coreml, names, tmp_path, monkeypatch):
-    module, inputs, expected = names
-    made = coreml.export(module, inputs, tmp_path)
+def test_on_macos_the_file_is_loaded_and_predicts_under_our_names(coreml, tmp_path, monkeypatch):
+    made = coreml.export(Names(), INPUTS, tmp_path)
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setattr("coremltools.models.MLModel", Model)
     assert coreml.executes() is None
     program = coreml.load(made)
     assert isinstance(program, CoreMlProgram)
-    results = program.run(inputs)
-    assert list(results) == list(expected)
-    for name, value in expected.items():
-        assert results[name].dtype == value.dtype
+    results = program.run(INPUTS)
+    assert list(results) == list(EXPECTED)
+    for name, value in EXPECTED.items():
         np.testing.assert_array_equal(results[name], value)
-    with pytest.raises(InputError, match="holds integers between"):
-        program.run({**inputs, "ids": torch.tensor([2**40, 0])})
 
 
 def test_elsewhere_loading_says_where_it_would_run(coreml, tmp_path, monkeypatch):
@@ -88,3 +100,11 @@ def test_without_coremltools_it_says_so_and_the_export_is_a_record(coreml, tmp_p
     assert "cannot be used here" in coreml.available()
     failure = coreml.export(Sine(), X, tmp_path)
     assert (failure.rung, failure.error) == ("lowered", "ModuleNotFoundError")
+
+
+def test_what_it_is_told_stands_in_the_record(coreml, tmp_path):
+    for precision in (None, "float32", MixedPrecision(("sin",))):
+        made = replace(coreml, precision=precision, core_operators=True).export(Sine(), X, tmp_path)
+        about = json.loads((made.folder / "meta.json").read_text())["options"]
+        kept = {"keep": ["sin"]} if precision not in (None, "float32") else precision
+        assert about == {"route": "export", "precision": kept, "target": None, "core_operators": True}

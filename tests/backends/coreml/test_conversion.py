@@ -8,9 +8,10 @@ import torch
 from torch import nn
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.coreml import conversion
 from kokoro_nb.backends.coreml.precision import MixedPrecision
 from kokoro_nb.backends.exported import export_program
+from kokoro_nb.backends.mil.reference import CoreMlReference
+from kokoro_nb.backends.taps import read_taps
 from kokoro_nb.faults import Fault, plant
 
 ROUTES = ("export", "trace")
@@ -28,12 +29,6 @@ class Function(nn.Module):
         return self.function(x)
 
 
-def _operators(spec):
-    """Return type and names of the outputs of each operator of a saved file, constants left out."""
-    (block,) = spec.mlProgram.functions["main"].block_specializations.values()
-    return [(op.type, [out.name for out in op.outputs]) for op in block.operations if op.type != "const"]
-
-
 def _dtypes(spec):
     """Return the dtype of the first output of each operator that is no constant, by its name."""
     from coremltools.proto import MIL_pb2
@@ -47,28 +42,36 @@ def _dtypes(spec):
 
 
 @pytest.mark.parametrize("route", ROUTES)
-@pytest.mark.parametrize("target", ["iOS17", "iOS18"])
-def test_the_file_is_for_the_system_it_was_asked_for(route, target, coreml, spec_of, tmp_path):
+@pytest.mark.parametrize(("target", "version"), [(None, 6), ("iOS17", 8), ("iOS18", 9)])
+def test_the_file_is_for_the_system_it_was_asked_for(route, target, version, coreml, spec_of, tmp_path):
     spec = spec_of(replace(coreml, route=route, target=target).export(Function(torch.sin), X, tmp_path))
-    assert spec.specificationVersion == {"iOS17": 8, "iOS18": 9}[target]
+    assert spec.specificationVersion == version
 
 
-def test_float16_casts_every_operator_and_leaves_the_interface(coreml, run, spec_of, tmp_path):
+def test_by_default_every_operator_is_float16_and_the_interface_is_not(coreml, run, spec_of, tmp_path):
     module = Function(lambda x: torch.sin(x) * 2 + x)
-    made = replace(coreml, precision="float16").export(module, X, tmp_path)
-    assert _dtypes(spec_of(made)) == {
+    assert _dtypes(spec_of(coreml.export(module, X, tmp_path))) == {
         "x_to_fp16": "FLOAT16",
         "sin_cast_fp16": "FLOAT16",
         "mul_cast_fp16": "FLOAT16",
         "add_cast_fp16": "FLOAT16",
-        "output": "FLOAT32",
+        "add": "FLOAT32",
     }
-    assert set(_dtypes(spec_of(coreml.export(module, X, tmp_path))).values()) == {"FLOAT32"}
+    full = replace(coreml, precision="float32").export(module, X, tmp_path)
+    assert set(_dtypes(spec_of(full)).values()) == {"FLOAT32"}
     np.testing.assert_allclose(
-        run(module, X, precision="float16")["output"],
+        run(module, X, precision=None)["output"],
         module(**X),
         atol=2.0**-9,  # 4 roundings below 4
     )
+
+
+def test_a_result_is_what_stands_before_the_cast_to_the_output(coreml, tmp_path):
+    made = coreml.export(Function(lambda x: torch.sin(x) > 0), X, tmp_path)
+    places = read_taps(made.folder).places
+    assert places == {":sin": "sin_cast_fp16", ":gt": "gt__pre__output__fp32__cast"}
+    made = coreml.export(Function(lambda x: torch.sin(x).transpose(1, 2)), X, tmp_path)
+    assert read_taps(made.folder).places == {":sin": "sin_cast_fp16", ":transpose": "transpose_cast_fp16"}
 
 
 def test_mixed_precision_keeps_what_it_names_in_float32(coreml, spec_of, tmp_path):
@@ -76,26 +79,33 @@ def test_mixed_precision_keeps_what_it_names_in_float32(coreml, spec_of, tmp_pat
     made = replace(coreml, precision=MixedPrecision(("sin", "mul"))).export(module, X, tmp_path)
     kinds = _dtypes(spec_of(made))
     assert (kinds["sin"], kinds["mul"], kinds["add_cast_fp16"]) == ("FLOAT32", "FLOAT32", "FLOAT16")
-    assert made.path != replace(coreml, precision="float16").export(module, X, tmp_path).path
+    assert made.path != coreml.export(module, X, tmp_path).path
 
 
-@pytest.mark.parametrize("precision", ["float32", "float16"])
-def test_two_steps_give_the_operators_of_one(precision, coreml, spec_of, tmp_path):
-    """Ours, without the identities of the outputs, against one plain call of coremltools."""
-    import coremltools as ct
+REFUSED = {
+    "where": (Function(lambda x: torch.where(x > 0, x, 0.5)), "Unsupported fx node where, kind where.scalarother"),
+    "multiply": (Function(lambda x: torch.multiply(x, x)), "Unsupported fx node multiply, kind multiply"),
+    "new_ones": (Function(lambda x: x + x.new_ones(4)), "Unsupported fx node new_ones, kind new_ones"),
+    "and_1": (Function(lambda x: ((x > 0) & (x < 1)).float()), "Unsupported fx node and_1, kind __and__"),
+}
 
-    exported = export_program(nn.Sequential(nn.Conv1d(3, 4, 3), nn.GELU(), nn.InstanceNorm1d(4)), {"input": X["x"]})
-    ours = replace(coreml, precision=precision).export(exported, {"input": X["x"]}, tmp_path)
-    plain = ct.convert(
-        exported.program.run_decompositions({}),
-        inputs=[ct.TensorType(name="input", shape=(1, 3, 4), dtype=np.float32)],
-        outputs=[ct.TensorType(name="output", dtype=np.float32)],
-        minimum_deployment_target=ct.target.iOS17,
-        compute_precision=getattr(ct.precision, precision.upper()),
-        skip_model_load=True,
-    )
-    types = [op.op_type for op in plain._mil_program.functions["main"].operations if op.op_type != "const"]
-    assert [kind for kind, _ in _operators(spec_of(ours)) if kind != "identity"] == types
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_the_tool_refuses_is_named_and_taken_in_core_operators(name, coreml, tmp_path):
+    module, words = REFUSED[name]
+    failure = coreml.export(module, X, tmp_path)
+    assert (failure.rung, failure.message, failure.operator) == ("lowered", words, name)
+    reference = CoreMlReference("reference", replace(coreml, precision="float32", core_operators=True))
+    program = reference.load(reference.export(module, X, tmp_path))
+    np.testing.assert_allclose(program.run(X)["output"], module(**X), rtol=1e-6)
+    assert set(program.trace(X).missing) <= {":new_ones"}, "a constant of the file"
+
+
+def test_in_a_trace_the_operator_is_named_that_takes_a_computed_number(coreml, tmp_path):
+    module = Function(lambda x: torch.sin(x)[..., 1:] + torch.cos(x)[..., : x.shape[-1] // 2 + 1])
+    failure = replace(coreml, route="trace").export(module, X, tmp_path)
+    assert (failure.rung, failure.error) == ("lowered", "TypeError")
+    assert "at 'slice_2' (which takes a number that the trace computes)" in failure.log
 
 
 @pytest.mark.parametrize("route", ROUTES)
@@ -109,25 +119,6 @@ def test_a_remainder_of_one_is_zero_in_the_file_and_right_before_the_passes(rout
     np.testing.assert_array_equal(run(module, inputs, route)["output"], 0)
     mended = Function(lambda x: x - torch.floor(x))  # what the patch floor_phase writes
     np.testing.assert_array_equal(run(mended, inputs, route)["output"], expected)
-
-
-def test_the_pass_that_zeroes_the_remainder_is_noop_elimination():
-    import coremltools as ct
-    from coremltools.converters.mil.mil.passes.pass_registry import PASS_REGISTRY
-
-    exported = export_program(Function(lambda x: x % 1), {"x": torch.linspace(-2, 2, 9)})
-
-    def divisions(program):
-        return sum(op.op_type == "floor_div" for op in program.functions["main"].operations)
-
-    program = conversion.mil_program(exported, "export", "iOS17")
-    for name in ct.PassPipeline.DEFAULT.passes:
-        before = divisions(program)
-        if name not in (f"common::add_{kind}_cast" for kind in ("fp16", "int16")):
-            PASS_REGISTRY[name](program)
-        if divisions(program) < before:
-            break
-    assert (name, before, divisions(program)) == ("common::noop_elimination", 1, 0)
 
 
 @pytest.mark.parametrize(("route", "written"), [("export", np.inf), ("trace", np.float32(3.4e38))])
@@ -148,15 +139,6 @@ def test_atan2_of_a_small_x_is_that_of_an_x_moved_by_two_hundred_millionths(run)
     result = run(Angle(), inputs)["output"]
     np.testing.assert_allclose(result, moved, atol=1e-6)
     assert abs(result[0] - torch.atan2(y, x)[0]) > 1  # 0.44 instead of 1.47: it matters where there is no signal
-
-
-def test_names_do_not_hang_on_a_conversion_that_broke_off(coreml, spec_of, tmp_path):
-    from coremltools.converters.mil import Builder
-
-    module = Function(lambda x: torch.atan2(x, x + 2))
-    first = _operators(spec_of(coreml.export(module, X, tmp_path / "first")))
-    Builder.name_count["less"] += 3  # what coremltools leaves behind where it raises
-    assert _operators(spec_of(coreml.export(module, X, tmp_path / "second"))) == first
 
 
 def test_what_a_planted_fault_goes_on_to_change_is_no_result_of_the_operator(coreml, tmp_path):

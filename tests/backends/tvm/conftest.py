@@ -1,10 +1,9 @@
+from types import SimpleNamespace
+
 import pytest
 
 from kokoro_nb.backends.exported import Exported, as_exported
-from kokoro_nb.backends.taps import TapMap
-from kokoro_nb.backends.tvm import Tvm, targets, tvm_passes
-from kokoro_nb.backends.tvm.compiled_program import TvmProgram
-from kokoro_nb.backends.tvm.importer import relax_module
+from kokoro_nb.backends.tvm import Tvm, TvmScheduled
 
 
 @pytest.fixture(autouse=True)
@@ -17,37 +16,38 @@ def _tvm_is_here():
 @pytest.fixture(scope="session")
 def here():
     """TVM's target for this processor."""
-    return targets.target(targets.this_processor())
+    from tvm.target import Target
+
+    return Target(TvmScheduled("tvm-scheduled").options()["target"])
 
 
 @pytest.fixture(scope="session")
-def run(here):
-    """Take a module through our importer and the compiler, in memory, without the schedules, and run it once."""
+def run(tmp_path_factory):
+    """Take a module through TVM and run it once."""
 
-    def run(module, inputs, fused=True, observer=None):
-        import tvm
-
+    def run(module, inputs):
+        tvm = Tvm("tvm")
         exported = as_exported(module, inputs, "tvm")
         assert isinstance(exported, Exported), str(exported)
-        built = tvm_passes.compiled(relax_module(exported, observer=observer), here, fused=fused, scheduled=False)
-        machine = tvm.relax.VirtualMachine(built, tvm.cpu())
-        program = TvmProgram("tvm", machine, exported.inputs, exported.outputs, lambda: TapMap((), {}))
-        return program.run(inputs)
+        return tvm.load(tvm.export(exported, inputs, tmp_path_factory.mktemp("tvm"))).run(inputs)
 
     return run
 
 
 @pytest.fixture(scope="session")
-def run_bare(here):
-    """Do the same with TVM alone, without any of our converters, and return the outputs in order."""
+def plan(here):
+    """Return which rule takes each function of loops, and from how many places it is called."""
+    from tvm import tirx
 
-    def run(exported, inputs):
-        import tvm
-        from tvm.relax.frontend.torch import from_exported_program
+    from kokoro_nb.backends.tvm.schedule import scheduled_by
+    from kokoro_nb.backends.tvm.schedule.processor import Processor
+    from kokoro_nb.backends.tvm.schedule.sites import call_sites, constants
 
-        imported = from_exported_program(exported.program)
-        built = tvm_passes.compiled(imported, here, scheduled=False)
-        machine = tvm.relax.VirtualMachine(built, tvm.cpu())
-        return [output.numpy() for output in machine["main"](*(tvm.runtime.tensor(x.numpy()) for x in inputs.values()))]
+    def plan(module):
+        machine, sites = Processor.of(here), call_sites(module)
+        functions = {name.name_hint: one for name, one in module.functions_items() if isinstance(one, tirx.PrimFunc)}
+        calls = {name: sites.get(name, []) for name in functions}
+        rules = {name: scheduled_by(one, machine, constants(calls[name]))[0] for name, one in functions.items()}
+        return [SimpleNamespace(function=name, rule=rule, calls=len(calls[name])) for name, rule in rules.items()]
 
-    return run
+    return plan

@@ -68,7 +68,7 @@ def test_the_other_norms(norm, one_pass, run, offset):
 
 @pytest.mark.slow
 def test_hardly_varying_channels_make_the_decoder_nan_and_the_patch_mends_it(narrow, narrow_case, tmp_path):
-    decoder, tvm, eager = narrow.model.decoder, Tvm("tvm", scheduled=False), BACKENDS["eager"]
+    decoder, tvm, eager = narrow.model.decoder, Tvm("tvm"), BACKENDS["eager"]
     stage = stages.FromHarStage(decoder)
     for patch_set, finite in ((tuple(set(EXPORT_PATCHES) - {"two_pass_norm"}), 0.0), (EXPORT_PATCHES, 1.0)):
         with patched(narrow.model, patch_set), nearly_constant(decoder.generator.noise_convs[0], 20):

@@ -10,9 +10,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from kokoro_nb.backends.exported import export_program
-from kokoro_nb.backends.tvm import tvm_passes
 from kokoro_nb.backends.tvm.importer import relax_module
-from kokoro_nb.backends.tvm.schedule import plan, scheduled
+from kokoro_nb.backends.tvm.schedule import scheduled
 
 
 @pytest.fixture(scope="module")
@@ -21,9 +20,11 @@ def taken(here):
     import tvm
 
     def taken(module, inputs, fused=True):
-        passes = [*tvm_passes.legalisation(), *(tvm_passes.fusion() if fused else [])]
+        from tvm.relax.backend.cpu_generic import pipeline
+
+        passes = [one for one in pipeline.legalize_passes(here) if fused or not one.info.name.startswith("Fuse")]
         with here:
-            return tvm.transform.Sequential(passes)(relax_module(export_program(module.eval(), inputs)))
+            return tvm.transform.Sequential(passes)(relax_module(export_program(module.eval(), inputs).program))
 
     return taken
 
@@ -34,8 +35,11 @@ def run(here):
     import tvm
 
     def run(lowered, inputs, target=here):
+        from tvm.relax.backend.cpu_generic import pipeline
+
         with target:
-            ready = tvm.transform.Sequential(tvm_passes.lowering())(lowered)
+            passes = [*pipeline.dataflow_lower_passes(target), *pipeline.finalize_passes(target)]
+            ready = tvm.transform.Sequential(passes)(lowered)
             built = tvm.relax.build(ready, target, relax_pipeline=None)
         results = tvm.relax.VirtualMachine(built, tvm.cpu())["main"](*map(tvm.runtime.tensor, inputs))
         return [result.numpy() for result in results]
@@ -118,13 +122,11 @@ SHAPES = {
 
 
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, cases in SHAPES.items() for name in cases])
-def test_sums_of_products_are_computed_in_blocks(taken, run, here, kind, name):
+def test_sums_of_products_are_computed_in_blocks(taken, run, here, plan, kind, name):
     function, weight, shape = SHAPES[kind][name]
     module, x = Of(function, _drawn(*weight)), _drawn(*shape)
     lowered = taken(module, {"x": x})
-    work = [decision for decision in plan(lowered, here) if decision.rule == "blocked"]
-    expected = {"one sample": "matmul", "one group per channel": "convolution"}.get(name, kind.strip())
-    assert [(decision.kind, decision.calls) for decision in work] == [(expected, 1)]
+    assert [decision.calls for decision in plan(lowered) if decision.rule == "blocked"] == [1]
     (found,) = run(scheduled(lowered, here), [x.numpy()])
     # up to 1e2 terms of float32 are summed: 1e2 roundings of 6e-8 at worst, their root as a rule
     assert _of_peak(found, _in_float64(module, x)) < 1e-6
@@ -158,11 +160,11 @@ ROWS = {
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_what_concerns_a_row_is_computed_row_by_row(taken, run, here, name):
+def test_what_concerns_a_row_is_computed_row_by_row(taken, run, here, plan, name):
     function, tensors, shape = ROWS[name]
     module, x = Of(function, *(_drawn(*shape) for shape in tensors)), _drawn(*shape)
     lowered = taken(module, {"x": x})
-    assert "rowwise" in {decision.rule for decision in plan(lowered, here)}
+    assert "rowwise" in {decision.rule for decision in plan(lowered)}
     (found,) = run(scheduled(lowered, here), [x.numpy()])
     assert _of_peak(found, _in_float64(module, x)) < 1e-6
 
@@ -177,12 +179,11 @@ ELEMENTS = {
 
 
 @pytest.mark.parametrize("name", ELEMENTS)
-def test_what_reduces_nothing_is_one_loop_per_result(taken, run, here, name):
+def test_what_reduces_nothing_is_one_loop_per_result(taken, run, here, plan, name):
     module, x = Of(ELEMENTS[name]), _drawn(1, 6, 41)
     lowered = taken(module, {"x": x})
-    decisions = plan(lowered, here)
+    decisions = plan(lowered)
     assert {decision.rule for decision in decisions} == {"elementwise"}
-    assert {decision.kind for decision in decisions} == {"elementwise"}
     (found,) = run(scheduled(lowered, here), [x.numpy()])
     assert _of_peak(found, _in_float64(module, x)) < 1e-6
 
@@ -206,15 +207,12 @@ class Block(nn.Module):
 
 
 @pytest.mark.parametrize("fused", [True, False])
-def test_a_vocoder_block_is_scheduled_from_end_to_end(taken, run, here, fused):
+def test_a_vocoder_block_is_scheduled_from_end_to_end(taken, run, here, plan, fused):
     module, x = Block(), _drawn(1, 12, 77)
     lowered = taken(module, {"x": x}, fused)
-    decisions = plan(lowered, here)
+    decisions = plan(lowered)
     assert all(decision.rule for decision in decisions)
-    products = {decision.kind: decision.flops for decision in decisions if decision.rule == "blocked"}
-    # two operations per product: 10 rows of 310 places (308 and the rounding up to whole phases) with 12 * 2 taps
-    assert products["transposed convolution"] == 2 * 10 * 312 * 12 * 2
-    assert sum(d.flops for d in decisions if d.kind == "convolution") == 2 * 308 * (10 * 10 * 7 + 3 * 10 * 3)
+    assert [decision.rule for decision in decisions].count("blocked") == 3
     (found,) = run(scheduled(lowered, here), [x.numpy()])
     assert _of_peak(found, _in_float64(module, x)) < 5e-6  # exp magnifies the rounding of its argument, of up to 4
 
@@ -248,12 +246,12 @@ def test_a_row_with_a_number_that_is_not_finite_leaves_the_others_alone(taken, r
     assert _of_peak(found[2:], _in_float64(module, x)[2:]) < 1e-6
 
 
-def test_what_no_rule_knows_is_left_as_it_was(taken, run, here):
+def test_what_no_rule_knows_is_left_as_it_was(taken, run, here, plan):
     import tvm
 
     module, x = Of(lambda x: torch.sort(x, -1).values.cumsum(-1)), _drawn(3, 50)
     lowered = taken(module, {"x": x})
-    unknown = [decision.function for decision in plan(lowered, here) if decision.rule is None]
+    unknown = [decision.function for decision in plan(lowered) if decision.rule is None]
     assert unknown
     after = scheduled(lowered, here)
     for name in unknown:
@@ -265,7 +263,6 @@ def test_what_no_rule_knows_is_left_as_it_was(taken, run, here):
 def test_the_module_that_is_given_stays_as_it_was(taken, here):
     lowered = taken(Block(), {"x": _drawn(1, 12, 77)})
     before = lowered.script(show_meta=False)
-    plan(lowered, here)
     scheduled(lowered, here)
     assert lowered.script(show_meta=False) == before
 
@@ -288,16 +285,6 @@ def test_taps_are_put_in_order_before_the_program_runs_if_they_are_known(taken, 
     lowered = taken(Given(), {"x": x, "weight": weight})
     (found,) = run(scheduled(lowered, here), [x.numpy(), weight.numpy()])
     assert _of_peak(found, _in_float64(Of(_transposed(stride=5), weight), x)) < 1e-6
-
-
-def test_the_plan_is_sorted_by_work_and_counts_calls(taken, here):
-    twice = Of(lambda x, w: torch.tanh(F.conv1d(torch.tanh(F.conv1d(x, w, padding=1)), w, padding=1)), _drawn(8, 8, 3))
-    lowered = taken(twice, {"x": _drawn(1, 8, 40)})
-    decisions = plan(lowered, here)
-    work = [decision.calls * decision.flops for decision in decisions]
-    assert work == sorted(work, reverse=True)
-    assert (decisions[0].kind, decisions[0].rule, decisions[0].calls) == ("convolution", "blocked", 2)
-    assert decisions[0].flops == 2 * 8 * 8 * 3 * 40
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="These are older processors of the same family.")

@@ -51,11 +51,11 @@ def test_a_convolution_is_a_matrix_product_whose_taps_move_along_the_columns():
     work = _contraction(
         lambda x, w, o, t, c, k: x[c, t * 2 + k * 3] * w[o, c, k], (6, 10), (4, 3), x=(4, 25), w=(6, 4, 3)
     )
-    assert (work.kind, work.stride, work.base, list(work.taps.values())) == ("convolution", 2, 0, [3])
-    assert (work.extents[work.row], work.extents[work.column], work.flops) == (6, 10, 2 * 6 * 10 * 4 * 3)
+    assert (work.stride, work.base, list(work.taps.values())) == (2, 0, [3])
+    assert (work.extents[work.row], work.extents[work.column]) == (6, 10)
     assert not work.columns_in_place
     work = _contraction(lambda a, b, i, j, k: b[k, j] * a[i, k], (5, 7), (6,), a=(5, 6), b=(6, 7))
-    assert (work.kind, work.columns.source.name, work.columns_in_place) == ("matmul", "b", True)
+    assert (work.columns.source.name, work.columns_in_place) == ("b", True)
 
 
 def test_groups_become_an_axis():
@@ -87,11 +87,15 @@ def _transposed(stride, taps, padding=0):
     return te.create_prim_func([x, w, result])
 
 
+def _products(work):
+    return math.prod(work.nest.axes.values())
+
+
 @pytest.mark.parametrize(("stride", "taps", "padding"), [(2, 4, 1), (5, 10, 3), (3, 3, 0), (4, 8, 7)])
 def test_phases_leave_out_the_products_that_are_zero(call, stride, taps, padding):
     function = _transposed(stride, taps, padding)
     new = phased(function)
-    before, after = ([work.flops for nest in nests(f) if (work := contraction(nest))] for f in (function, new))
+    before, after = ([_products(work) for nest in nests(f) if (work := contraction(nest))] for f in (function, new))
     length = (9 - 1) * stride + taps - 2 * padding
     assert after[0] <= before[0] / stride * (length + 2 * stride) / length  # rounded up to whole phases at both ends
     rng = np.random.default_rng(0)

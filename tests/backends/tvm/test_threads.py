@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from kokoro_nb.backends.tvm import Tvm
+from kokoro_nb.backends.tvm import TvmScheduled
 from kokoro_nb.benchmarks.machine import cores
 
 COUNT = """
@@ -18,12 +18,12 @@ import torch
 
 from kokoro_nb.backends.base import Artifact
 from kokoro_nb.backends.signature import TensorSpec
-from kokoro_nb.backends.tvm import Tvm
+from kokoro_nb.backends.tvm import TvmScheduled
 
 torch.set_num_threads(int(sys.argv[3]))
-made = Artifact("tvm", Path(sys.argv[1]), (TensorSpec("input", (4, 6), "float32"),), ("output",))
+made = Artifact("tvm-scheduled", Path(sys.argv[1]), (TensorSpec("input", (4, 6), "float32"),), ("output",))
 if sys.argv[2] == "loaded":
-    Tvm("tvm").load(made).run({"input": np.zeros((4, 6), np.float32)})
+    TvmScheduled("tvm-scheduled").load(made).run({"input": np.zeros((4, 6), np.float32)})
 import tvm
 
 print(tvm.get_global_func("runtime.NumThreads")())
@@ -33,7 +33,11 @@ print(tvm.get_global_func("runtime.NumThreads")())
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
     """Return the file of a small program."""
-    return Tvm("tvm").export(nn.Sigmoid(), {"input": torch.ones(4, 6)}, tmp_path_factory.mktemp("tvm")).path
+    return (
+        TvmScheduled("tvm-scheduled")
+        .export(nn.Sigmoid(), {"input": torch.ones(4, 6)}, tmp_path_factory.mktemp("tvm"))
+        .path
+    )
 
 
 def threads(library, how, **variables):

@@ -1,12 +1,15 @@
 import sys
 from dataclasses import replace
 
+import numpy as np
+import pytest
 import torch
 from torch import nn
 
 from kokoro_nb import cache_keys
 from kokoro_nb.backends.exported import export_program
-from kokoro_nb.backends.tvm import Tvm, TvmCross, tvm_backend
+from kokoro_nb.backends.tvm import Tvm, TvmCross, TvmScheduled
+from kokoro_nb.backends.tvm.importer import relax_module
 
 X = {"x": torch.linspace(-1, 1, 24).reshape(1, 4, 6)}
 
@@ -33,7 +36,7 @@ def test_what_decides_the_content_decides_the_key(tmp_path, monkeypatch):
     tvm, exported = Tvm("tvm"), export_program(nn.Sigmoid(), given)
     first = tvm.export(exported, given, tmp_path)
     assert tvm.export(exported, given, tmp_path).cached
-    others = [replace(tvm, fused=False), replace(tvm, scheduled=False)]
+    others = [replace(tvm, fused=False), TvmScheduled("tvm")]
     paths = {made.path for made in (first, *(other.export(exported, given, tmp_path) for other in others))}
     assert len(paths) == 3
     monkeypatch.setattr(cache_keys, "code_digest", lambda *rooms: "our own code was changed")
@@ -43,23 +46,50 @@ def test_what_decides_the_content_decides_the_key(tmp_path, monkeypatch):
 def test_the_processor_is_named_with_its_cores(monkeypatch):
     monkeypatch.setattr("tvm.target.codegen.llvm_get_system_cpu", lambda: "neoverse-n1")
     monkeypatch.setattr("os.cpu_count", lambda: 3)
-    assert Tvm("tvm").options()["target"] == {"kind": "llvm", "mcpu": "neoverse-n1", "num-cores": 3}
+    assert TvmScheduled("tvm").options()["target"] == {"kind": "llvm", "mcpu": "neoverse-n1", "num-cores": 3}
 
 
-def test_the_graph_is_run_without_a_file_and_without_fusion(monkeypatch):
-    asked = []
-    compiled = tvm_backend.tvm_passes.compiled
+def _unfused(exported, folder):
+    tvm = Tvm("tvm-unfused", fused=False)
+    return tvm.load(tvm.export(exported, X, folder))
 
-    def note(module, target, fused, scheduled, listing):
-        asked.append((fused, scheduled))
-        return compiled(module, target, fused, scheduled, listing)
 
-    monkeypatch.setattr(tvm_backend.tvm_passes, "compiled", note)
-    tvm = Tvm("tvm")
-    found = tvm.graph(export_program(Conv().eval(), X)).run(X)["output"]
-    assert tvm.form == "Relax"
-    assert asked == [(False, False)]
-    assert found.shape == (1, 2, 4)
+class Chain(Conv):
+    def forward(self, x):
+        return torch.sin(self.conv(x)).exp() + 1
+
+
+def test_unfused_every_operator_is_a_call_that_can_be_seen(tmp_path):
+    exported = export_program(Chain().eval(), X)
+    trace = _unfused(exported, tmp_path).trace(X, keep="full")
+    assert [tap.name for tap in trace.taps] == ["conv:conv1d", ":sin", ":exp", ":add"]
+    values = trace.values
+    np.testing.assert_allclose(values[":sin"], np.sin(values["conv:conv1d"]), atol=1e-6)
+    np.testing.assert_array_equal(values[":add"], trace.outputs["output"])
+
+
+def test_watching_converters_changes_no_bit(tmp_path):
+    exported = export_program(Chain().eval(), X)
+    import tvm
+    from tvm.relax.frontend.torch import from_exported_program
+
+    plain = from_exported_program(exported.program)
+    tvm.ir.assert_structural_equal(relax_module(exported.program), plain)
+    machine = tvm.relax.VirtualMachine(tvm.compile(plain, target="llvm"), tvm.cpu())
+    expected = machine["main"](tvm.runtime.tensor(X["x"].numpy()))[0].numpy()
+    np.testing.assert_array_equal(_unfused(exported, tmp_path).run(X)["output"], expected)
+
+
+def test_a_refusal_says_at_which_node():
+    class Running(nn.Module):
+        def forward(self, x):
+            ring = x.clone()
+            ring[:, torch.tensor([0, 1])] = -x[:, :2]
+            return ring
+
+    with pytest.raises(ValueError, match="IndexPut") as caught:
+        relax_module(export_program(Running(), X).program)
+    assert "(index_put.default) in the module" in caught.value.__notes__[0]
 
 
 def test_without_tvm_the_reason_is_given_and_the_export_is_a_record(tmp_path, monkeypatch):

@@ -11,7 +11,6 @@ from kokoro.custom_stft import CustomSTFT
 
 from kokoro_nb.__main__ import main
 from kokoro_nb.delivery.clients import kokoro_coreml_client as client
-from kokoro_nb.delivery.clients import mlpackage_stages
 from kokoro_nb.delivery.clients.chained_acceptance import accept_chain
 from kokoro_nb.delivery.clients.chained_host import StageProgram
 from kokoro_nb.delivery.clients.client_contract import TensorRule
@@ -127,13 +126,13 @@ MODULES = {DURATIONS: TinyDurations, PITCH: TinyPitch, TRUNK: TinyTrunk, GENERAT
 def _write(folder, name, module, inputs=None, patches=("exact_istft",)):
     shutil.rmtree(folder / name, ignore_errors=True)
     with class_patches(patches):
-        package(module.eval(), inputs or SIGNATURES[name][0], True, folder / name)
+        package(module.eval(), (inputs or SIGNATURES[name][0], SIGNATURES[name][1]), True, folder / name)
 
 
 def _traced(folder, name, module, signature):
     """Write a package with names and dtypes that are not the module's."""
     shutil.rmtree(folder / name)
-    mlpackage_stages.package(module.eval(), signature, {}, True, folder / name)
+    package(module.eval(), signature, True, folder / name)
 
 
 @pytest.fixture(scope="module")

@@ -86,6 +86,29 @@ def test_a_copy_made_inside_computes_the_same():
         assert torch.equal(twin(x), expected)
 
 
+class Joined(nn.Module):
+    """Two convolutions with one activation between them: of shared modules `torch.export` traces stand-ins."""
+
+    def __init__(self):
+        super().__init__()
+        shared = nn.LeakyReLU()
+        self.parts = nn.Sequential(nn.Conv1d(1, 2, 3, padding=1), shared, nn.Conv1d(2, 1, 3, padding=1), shared)
+
+    def forward(self, x, length):
+        with within(self.parts, of_tokens(ROOM, length)):
+            return self.parts(x)
+
+
+@torch.no_grad()
+def test_an_exported_program_stops_there_too():
+    module, x = Joined().eval(), torch.randn(1, 1, VALID, generator=torch.Generator().manual_seed(1))
+    program = torch.export.export(module, (_padded(x, 3.0), torch.tensor([VALID])), strict=False)
+    found = program.module()(_padded(x, 5.0), torch.tensor([VALID]))[..., :VALID]
+    torch.testing.assert_close(found, module.parts(x))
+    paths = {list(node.meta["nn_module_stack"].values())[-1][0] for node in program.graph.nodes if "conv" in node.name}
+    assert {"parts.0", "parts.2"} <= paths
+
+
 @torch.no_grad()
 def test_the_inner_length_counts():
     norm, x = nn.InstanceNorm1d(1), torch.tensor([[[1.0, 3.0, 9.0, 100.0]]])

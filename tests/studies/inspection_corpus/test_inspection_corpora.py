@@ -1,7 +1,6 @@
 """The corpora of inspection: a sample of each here, the whole where it is slow; rows are saved and taken up again."""
 
 import json
-import sys
 from dataclasses import replace
 
 import pytest
@@ -15,8 +14,6 @@ from kokoro_nb.studies.inspection_corpus.blame_entries import KNOWN
 from kokoro_nb.studies.inspection_corpus.budget_rows import QUANTISERS, budget_row
 from kokoro_nb.studies.inspection_corpus.fault_entries import PlantedFault, named
 from kokoro_nb.studies.inspection_corpus.foresight_rows import FORESEEN, foresight_row
-from kokoro_nb.studies.inspection_corpus.peer_process import PeerProcess
-from kokoro_nb.studies.inspection_corpus.peer_rows import PEERS, PeerCase, peer_row
 from kokoro_nb.studies.inspection_corpus.zoo_entries import ZOO
 
 FEW = ("loop_onnx", "branch_onnx", "function_onnx", "bfloat16_onnx", "attention-legacy_onnx")
@@ -72,58 +69,6 @@ def test_faults_of_every_format_are_named_and_the_healthy_file_is_not_accused(ba
         key = fault.planted(path)
         assert named(fault, fault.inspected(path)) == key != ""
         assert inspect(fault.healthy, fault.inputs, against=fault.healthy).findings == ()
-
-
-def test_other_tools_are_asked_the_same_and_what_they_cannot_do_has_a_reason(tmp_path):
-    peers = {one.name: one for one in PEERS}
-
-    process = PeerProcess()
-
-    def row(peer, base, kind):
-        return peer_row(PeerCase(peers[peer], PlantedFault(base, kind, 0)), process)
-
-    asked = row("ort_debug", "attention-dynamo_onnx", "axis")
-    assert (asked.outcome, asked.named) == ("exact", asked.planted)
-    mac = row("coremltools", "attention-float32_mlpackage", "constant")
-    assert (mac.outcome, "macOS" in mac.words) == ("skip", True)
-    assert row("polygraphy", "attention-pt2", "constant").outcome == "format"
-    process.close()
-    own = row("kokoro_nb", "attention-pt2", "axis")
-    assert (own.outcome, own.sound) == ("exact", True)
-    other = row("kokoro_nb_other_names", "attention-dynamo_onnx", "axis")
-    assert (other.outcome, other.named) == ("exact", asked.planted)
-    total = {one["peer"]: one for one in summed([asked, mac, own])}
-    assert (total["ort_debug"]["exact"], total["coremltools"]["skip"], total["kokoro_nb"]["of"]) == (1, 1, 1)
-    assert not replace(own, outcome="other node").sound
-
-
-ANSWERS = """
-import json, os, sys, time
-print("spoken", file=sys.stderr)
-for line in sys.stdin:
-    case = json.loads(line)
-    if case["do"] == "die":
-        print("bad kernel", file=sys.stderr, flush=True)
-        os._exit(3)
-    time.sleep(60 if case["do"] == "hang" else 0)
-    print(json.dumps({"answer": [os.getpid(), sys.argv[1]]}), flush=True)
-"""
-
-
-def test_a_tool_that_dies_or_hangs_costs_one_row_and_answers_the_next():
-    with PeerProcess((sys.executable, "-c", ANSWERS)) as process:
-
-        def ask(do, tool="a", limit=20.0):
-            return process.ask(tool, {"do": do}, limit)
-
-        (first, _), (again, _) = ask("answer")[0], ask("answer")[0]
-        assert first == again  # one process for many
-        assert ask("die") == (None, "its process ended with 3: bad kernel")
-        second, _ = ask("answer")[0]
-        assert ask("hang", limit=0.2) == (None, "no answer in 0 s")
-        third, _ = ask("answer")[0]
-        other, tool = ask("answer", "b")[0]
-        assert (len({first, second, third, other}), tool) == (4, "b")
 
 
 def test_layers_and_nodes_are_held_against_what_is_true(monkeypatch):

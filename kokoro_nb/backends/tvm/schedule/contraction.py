@@ -58,19 +58,6 @@ class Contraction:
     groups: Split | None
 
     @property
-    def kind(self) -> str:
-        """Return what it is: one that has taps, or moves by more than 1, is a convolution."""
-        return "convolution" if self.taps or self.stride > 1 else "matmul"
-
-    @property
-    def flops(self) -> int:
-        """Return two operations for every product."""
-        total = 2
-        for extent in self.nest.axes.values():
-            total *= extent
-        return total
-
-    @property
     def result(self) -> Any:
         """Return the buffer that holds the sums."""
         return self.nest.stores[0].buffer

@@ -1,5 +1,7 @@
 """TVM with its loops reordered by this package: the same importer and operators, other loops, for speed."""
 
+import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,8 +11,9 @@ from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.tvm.compiled_program import Calls, TvmProgram
 from kokoro_nb.backends.tvm.importer import relax_module
 from kokoro_nb.backends.tvm.schedule import scheduled
-from kokoro_nb.backends.tvm.schedule.threads import use_threads_of_pytorch
 from kokoro_nb.backends.tvm.tvm_backend import Tvm
+
+CHOSEN = ("TVM_NUM_THREADS", "OMP_NUM_THREADS")  # which TVM reads, in this order, when it computes for the first time
 
 
 @dataclass(frozen=True)
@@ -47,8 +50,6 @@ class TvmScheduled(Tvm):
 
 def _this_processor() -> dict[str, Any]:
     """Return the target of this processor, with the number of its cores: the generated code spreads its loops so."""
-    import os
-
     from tvm.target.codegen import llvm_get_system_cpu
 
     return {"kind": "llvm", "mcpu": llvm_get_system_cpu(), "num-cores": os.cpu_count() or 1}
@@ -57,7 +58,7 @@ def _this_processor() -> dict[str, Any]:
 def _pipeline(target: Any) -> Any:
     """Return TVM's passes for a processor, with the loops reordered before memory is planned."""
     import tvm
-    from tvm.relax.backend import cpu_generic
+    from tvm.relax.backend.cpu_generic import pipeline as passes
 
     @tvm.transform.module_pass(opt_level=0)
     def reorder(module: Any, _context: Any) -> Any:
@@ -65,10 +66,21 @@ def _pipeline(target: Any) -> Any:
 
     return tvm.transform.Sequential(
         [
-            *cpu_generic.library_dispatch_passes(target),
-            *cpu_generic.legalize_passes(target),
+            *passes.library_dispatch_passes(target),
+            *passes.legalize_passes(target),
             reorder,
-            *cpu_generic.dataflow_lower_passes(target),
-            *cpu_generic.finalize_passes(target),
+            *passes.dataflow_lower_passes(target),
+            *passes.finalize_passes(target),
         ]
     )
+
+
+def use_threads_of_pytorch() -> None:
+    """Have TVM compute on as many threads as PyTorch, unless the environment says how many; before it computes.
+
+    On x86 TVM halves the number of processors, as if every two were one core with two threads (`MaxConcurrency` in its
+    `threading_backend.cc`). Where PyTorch is not loaded, it is as many as there are processors.
+    """
+    if not any(name in os.environ for name in CHOSEN):
+        torch = sys.modules.get("torch")
+        os.environ[CHOSEN[0]] = str(torch.get_num_threads() if torch else os.cpu_count() or 1)

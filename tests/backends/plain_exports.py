@@ -1,0 +1,127 @@
+"""The vendors' documented calls on small modules, in a process that imports nothing of the package.
+
+``python plain_exports.py FOLDER [PROGRAM]`` writes to the folder what each tool makes of each module, or of a saved
+program, or what that gives, as ``NAME.BACKEND.SUFFIX``.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(8, 24), nn.Linear(8, 8)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).chunk(3, -1)
+        return self.out(F.scaled_dot_product_attention(q, k, v))
+
+
+class Function(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+class First(nn.Module):
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, x):
+        return self.module(x)[0]
+
+
+def modules():
+    """Return name -> module; each takes one float tensor of shape (2, 6, 8)."""
+    torch.manual_seed(0)
+    return {
+        "linear": nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 4)),
+        "convolution": nn.Sequential(nn.Conv1d(6, 8, 3, padding=1), nn.LeakyReLU(0.1)),
+        "transposed": nn.ConvTranspose1d(6, 4, 4, stride=2, padding=1),
+        "instance_norm": nn.Sequential(nn.InstanceNorm1d(6, affine=True), nn.Conv1d(6, 6, 1)),
+        "layer_norm": nn.Sequential(nn.LayerNorm(8), nn.GELU(), nn.Linear(8, 8)),
+        "lstm": First(nn.LSTM(8, 5, batch_first=True, bidirectional=True)),
+        "attention": Attention(),
+        "phase": Function(lambda x: torch.sin(torch.cumsum(x, 1)) * 0.5),
+        "padded": Function(lambda x: F.pad(x, (1, 1)).exp().mean(-1, keepdim=True) - x),
+        "pooled": nn.Sequential(nn.ReLU(), nn.MaxPool1d(2), nn.Linear(4, 4)),
+    }
+
+
+def inputs():
+    """Return the input of all modules."""
+    return torch.randn(2, 6, 8, generator=torch.Generator().manual_seed(1))
+
+
+def onnxruntime(program, tensors, names, path):
+    """Write an ONNX file."""
+    options = {"input_names": names[0], "output_names": names[1]}
+    torch.onnx.export(program, tensors, f"{path}.onnx", dynamo=True, verbose=False, external_data=False, **options)
+
+
+def executorch(program, path, partitioners):
+    """Write a ``.pte`` file."""
+    from executorch.exir import to_edge_transform_and_lower
+
+    edge = to_edge_transform_and_lower(program, partitioner=partitioners)
+    Path(f"{path}.pte").write_bytes(edge.to_executorch().buffer)
+
+
+def tvm(program, tensors, path, fused):
+    """Write what TVM's code gives."""
+    import tvm as tool
+    from tvm import relax
+    from tvm.relax.frontend.torch import from_exported_program
+
+    target = tool.target.Target("llvm")
+    pipeline = relax.get_default_pipeline(target) if fused else "default"
+    built = tool.compile(from_exported_program(program), target=target, relax_pipeline=pipeline)
+    results = relax.VirtualMachine(built, tool.cpu())["main"](*(tool.runtime.tensor(one.numpy()) for one in tensors))
+    np.save(f"{path}.npy", results[0].numpy())
+
+
+def inductor(program, tensors, path):
+    """Write what AOTInductor's code gives."""
+    package = torch._inductor.aoti_compile_and_package(program, package_path=f"{path}.pt2")
+    np.save(f"{path}.npy", torch._inductor.aoti_load_package(package)(*tensors).detach().numpy())
+
+
+def main(folder, saved=""):
+    """Export all modules, or one saved program, with every tool."""
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+
+    room = Path(folder)
+    if saved:
+        program = torch.export.load(saved)
+        args, kwargs = program.example_inputs
+        tensors = (*args, *kwargs.values())
+        tvm(program, tensors, room / "saved.tvm", True)
+        executorch(program, room / "saved.executorch-xnnpack", [XnnpackPartitioner()])
+        return
+    x = inputs()
+    for name, module in modules().items():
+        module.eval()
+        with torch.no_grad():
+            program = torch.export.export(module, (x,))
+        given = [node.name for node in program.graph.nodes if node.name in program.graph_signature.user_inputs]
+        onnxruntime(module, (x,), (given, ["output"]), room / f"{name}.onnxruntime")
+        executorch(torch.export.export(module, (x,)), room / f"{name}.executorch-xnnpack", [XnnpackPartitioner()])
+        executorch(torch.export.export(module, (x,)), room / f"{name}.executorch-portable", [])
+        tvm(program, (x,), room / f"{name}.tvm", True)
+        tvm(program, (x,), room / f"{name}.tvm-unfused", False)
+        if name in ("linear", "phase"):
+            inductor(program, (x,), room / f"{name}.aot-inductor")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

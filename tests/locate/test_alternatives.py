@@ -1,0 +1,172 @@
+"""What a converter made of an operator is told from what it gave and how it was called; no runtime is needed."""
+
+import numpy as np
+import pytest
+
+from kokoro_nb.backends.exported import export_program
+from kokoro_nb.locate.alternatives import ALTERNATIVES
+from kokoro_nb.locate.local_error import LocalError
+from kokoro_nb.locate.mechanism_rules import mechanisms
+from kokoro_nb.locate.patterns import pattern
+from kokoro_nb.locate.rule_evidence import Evidence, call_of
+from kokoro_nb.traces.operators import Operator
+
+X = np.linspace(-2, 2, 32).reshape(1, 4, 8)
+WHOLE = np.arange(-3, 5)
+PAIR = {"self": X, "other": np.sin(3 * X)}
+
+
+def _evidence(kind, given, right, arguments):
+    given, right = np.asarray(given), np.asarray(right)
+    operator = Operator(":it", f"aten.{kind}.default", "", ("input:x",), right.shape, "float32")
+    alike = given.shape == right.shape
+    wrong = np.ones(right.shape, bool)
+    if alike:
+        wrong = (given != right) & ~(np.isnan(given.astype(float)) & np.isnan(right.astype(float)))
+    error = LocalError(operator, 1.0, 1.0, np.inf, wrong, given, right, ())
+    found = pattern(wrong, (given if alike else np.nan) - right.astype(np.float64))
+    inputs = {name: one for name, one in arguments.items() if isinstance(one, np.ndarray)}
+    return Evidence(error, found, inputs, arguments)
+
+
+def _first(kind, given, right, arguments):
+    found = mechanisms(_evidence(kind, given, right, arguments))
+    return found[0].statement if found else None
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "right", "arguments", "words"),
+    [
+        ("add", X + PAIR["other"], X + 3 * PAIR["other"], {**PAIR, "alpha": 3}, "the sum without alpha"),
+        ("sub", X - PAIR["other"], X - 3 * PAIR["other"], {**PAIR, "alpha": 3}, "the difference without alpha"),
+        ("rsub", 1 - X, 1 - 0.5 * X, {"self": X, "other": 1, "alpha": 0.5}, "the difference without alpha"),
+        ("mul", 0 * WHOLE, 0.5 * WHOLE, {"self": WHOLE, "other": 0.5}, "number rounded to the tensor's integer dtype"),
+        ("ge", WHOLE >= 0, WHOLE >= 0.5, {"self": WHOLE, "other": 0.5}, "number rounded to the tensor's integer dtype"),
+        ("mul", X > 0, (X > 0) * 0.5, {"self": X > 0, "other": 0.5}, "the number taken as a truth value"),
+        ("div", WHOLE // 2, WHOLE / 2, {"self": WHOLE, "other": 2, "rounding_mode": None}, "the floor of the rounded"),
+        ("selu", np.where(X > 0, X, 1.6732632423543772 * np.expm1(X)), X + 9, {"self": X}, "ELU without its scale"),
+        ("log1p", np.log(np.float32(1) + np.float32(X * 1e-7 + 3e-7)), np.log1p(X * 1e-7 + 3e-7), {}, "log(1 + x)"),
+        ("cumsum", [2**30, -(2**31)], [2**30, 2**31], {"self": np.int32([2**30] * 2), "dim": 0}, "wrap around"),
+    ],
+)
+def test_what_was_computed_is_named(kind, given, right, arguments, words):
+    arguments = arguments or {"self": X * 1e-7 + 3e-7}
+    assert words in _first(kind, given, right, arguments)
+
+
+def test_integer_division_is_towards_0():
+    found = _first("div", np.trunc(WHOLE / 2), WHOLE / 2, {"self": WHOLE, "other": 2, "rounding_mode": None})
+    assert found == "div computed as integer division"
+
+
+def test_what_it_would_give_is_no_reason_where_it_was_not_given():
+    for kind, arguments in (("add", {**PAIR, "alpha": 3}), ("mul", {"self": WHOLE, "other": 0.5})):
+        right = np.asarray(arguments["self"], np.float64) + 1
+        assert not any(
+            one.name == "operator lowered as another"
+            for one in mechanisms(_evidence(kind, right + np.cos(right), right, arguments))
+        )
+
+
+def test_numbers_as_they_should_be_leave_an_alternative_out():
+    same = {**PAIR, "alpha": 1, "rounding_mode": None, "scale": 1, "beta": 2, "threshold": 20}
+    for kind in ("add", "sub", "mul", "softplus", "elu"):
+        for _, other in ALTERNATIVES[kind]:
+            assert other(**same) is None
+
+
+def test_what_is_not_finite_has_to_be_alike():
+    x = X.copy()
+    x[0, 0, 0] = np.nan
+    right, given = np.asarray(np.nan), np.asarray(2.0)
+    assert _first("max", given, right, {"self": x}) == "max computed as the maximum of what is no NaN"
+    assert _first("max", np.asarray(1.5), right, {"self": x}) == "max passes over NaN"
+    assert _first("ne", x < x, x != x, {"self": x, "other": x}) == "ne computed as less or greater, which NaN is not"
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "arguments", "words"),
+    [
+        ("clamp", -1.0, {"min": -1.0, "max": 1}, "NaN taken for a bound"),
+        ("clamp_min", np.inf, {"min": -1.0}, "NaN taken for a bound"),
+        ("relu", 0.0, {}, "NaN taken for a bound"),
+        ("relu", 0.5, {}, "relu passes over NaN"),
+    ],
+)
+def test_a_bound_in_the_place_of_nan(kind, value, arguments, words):
+    right = np.clip(X, -1, 1)
+    right[0, 1, 3] = np.nan
+    found = mechanisms(_evidence(kind, np.where(np.isnan(right), value, right), right, {"self": X, **arguments}))
+    assert found[0].statement == words
+    assert ("here: " in found[0].evidence[0]) is (words == "NaN taken for a bound")
+
+
+def test_a_known_form_goes_before_a_fitted_factor():
+    given, right = np.float32(X), X * 1.0507009873554805
+    fitted, *_ = mechanisms(_evidence("mul", given, right, {"self": X, "other": 1.05}))
+    assert fitted.name in ("changed scale", "changed constant")
+    elu = np.where(X > 0, X, 1.6732632423543772 * np.expm1(X))
+    found = mechanisms(_evidence("selu", np.float32(elu), 1.0507009873554805 * elu, {"self": X}))
+    assert [one.name for one in found[:2]] == ["operator lowered as another", "changed scale"]
+
+
+BEFORE, PAIRS = "an index counted from the end read before the tensor", "all pairs of the indices"
+T = np.arange(24.0).reshape(2, 3, 4)
+
+
+def _before(x, axis, index):
+    """Return what lies `index` places along an axis, negative ones before what precedes them; garbage before all."""
+    step = int(np.prod(x.shape[axis + 1 :]))
+    places = np.arange(x.size).reshape(x.shape).take([0], axis) + step * np.asarray(index).reshape(
+        [-1 if one == axis else 1 for one in range(x.ndim)]
+    )
+    return np.where(places < 0, 1e30, x.ravel()[places.clip(0)])
+
+
+def test_what_lies_before_the_tensor():
+    index = np.array([1, -1])
+    arguments = {"self": T, "indices": [None, index]}
+    given, right = _before(T, 1, index), T[:, index]
+    (found, *_) = mechanisms(_evidence("index", given, right, arguments))
+    assert (found.name, found.statement) == ("operator lowered as another", BEFORE)
+    assert found.evidence[0] == "8 of the 8 elements that a negative index points at are wrong, and no other"
+    assert found.evidence[1].startswith("4 of them are what stands")
+    last = _before(T, 1, [-1])[:, 0]
+    assert _first("select", last, T[:, -1], {"self": T, "dim": 1, "index": -1}) == BEFORE
+
+
+def test_what_is_wrong_elsewhere_lies_not_before_the_tensor():
+    index = np.array([1, -1])
+    arguments, right = {"self": T, "indices": [None, index]}, T[:, index]
+    given = _before(T, 1, index)
+    assert _first("index", np.where(given == 4, 5, given), right, arguments) != BEFORE
+    assert _first("index", np.where(right == 20, 5, given), right, arguments) != BEFORE  # what stands there is 8
+    assert _first("index", right + 1, right, {"self": T, "indices": [None, np.array([1, 2])]}) != BEFORE
+    mask = {"self": T, "indices": [T > 3]}
+    assert _first("index", T[T > 3] + 1, T[T > 3], mask) != BEFORE
+
+
+def test_all_pairs_of_the_indices():
+    i, j = np.array([0, 2]), np.array([1, 3])
+    arguments, right = {"self": T, "indices": [None, i, j]}, T[:, i, j]
+    (found,) = mechanisms(_evidence("index", T[:, i][:, :, j], right, arguments))
+    assert found.statement == PAIRS
+    assert "(2, 2, 2) in place of (2, 2)" in found.evidence[0]
+    assert mechanisms(_evidence("index", T[:, i][:, :, j] + 1, right, arguments)) == ()
+    apart = {"self": T, "indices": [np.array([0, 1]), None, j]}
+    assert _first("index", T[:, :, j], T[[0, 1], :, j], apart) == PAIRS
+
+
+def test_the_call_is_known_by_the_names_of_the_schema():
+    import torch
+
+    class Called(torch.nn.Module):
+        def forward(self, x, i):
+            return torch.add(x, x[i], alpha=2)
+
+    inputs = {"x": torch.ones(3), "i": torch.tensor([-1])}
+    meaning = export_program(Called(), inputs).specification
+    arrays = {name: one.numpy() for name, one in inputs.items()}
+    call = call_of(meaning, ":add", arrays, {":index": np.float32([7])})
+    assert (call["alpha"], call["other"].tolist(), call["self"].dtype) == (2, [7.0], np.float64)
+    assert call_of(meaning, ":index", arrays, {})["indices"][0].tolist() == [-1]

@@ -1,0 +1,233 @@
+"""Other forms: what a stock tool gets wrong or refuses comes out right, on the tool itself."""
+
+from math import inf, nan
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from kokoro_nb.backends import backend
+from kokoro_nb.backends.base import Failure
+from kokoro_nb.backends.exported import export_program
+from kokoro_nb.locate.other_forms import FORMS, in_other_form
+
+ALIKE = {  # written by what others are written by as well: the sweep has them
+    *("amin", "argmax", "clamp_min", "cumprod", "expm1", "ge", "hardsigmoid", "hardtanh", "log_sigmoid", "lt", "max"),
+    *("minimum", "rsub", "sub", "index_copy", "scatter"),
+}
+X = torch.randn(2, 5, 4, generator=torch.Generator().manual_seed(3))
+NUMBERS = torch.tensor([-2.0, -0.3, 0.0, nan, 0.4, 3.0])
+WHOLE = torch.arange(-4, 5)
+PLACES = torch.tensor([3, 0])
+
+
+def _chosen(programs):
+    """Return kind, form and place of each program; of one form the first is quick."""
+    for kind, form in programs:
+        for number in range(len(programs[kind, form])):
+            yield pytest.param(kind, form, number, marks=[pytest.mark.slow] if number or kind in ALIKE else [])
+
+
+class Applied(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x, y=None):
+        return self.function(x) if y is None else self.function(x, y)
+
+
+def _outcome(exported, inputs, name):
+    """Return the output of a runtime, or None where it refuses the program."""
+    runtime = backend(name)
+    made = runtime.export(exported, inputs)
+    try:
+        return None if isinstance(made, Failure) else next(iter(runtime.load(made).run(inputs).values()))
+    except Exception:
+        return None
+
+
+def _right(given, exported, inputs, module):
+    if given is None:
+        return False
+    expected = exported.specification.run(inputs, double=True)["output"]
+    with torch.no_grad():
+        eager = module(*inputs.values()).numpy()
+    if given.shape != expected.shape or given.dtype.kind != eager.dtype.kind:
+        return False
+    rtol = {2: 2e-3, 4: 2e-5, 8: 1e-12}[eager.itemsize] if eager.dtype.kind == "f" else 0
+    near = [np.allclose(given, one, rtol=rtol, atol=1e-30, equal_nan=True) for one in (expected, eager)]
+    return any(near) and (eager.dtype.kind != "f" or given.dtype == eager.dtype)
+
+
+def _cured(kind, form, function, inputs, name="tvm-unfused"):
+    module = Applied(function).eval()
+    exported = export_program(module, inputs)
+    names = [one.name for one in exported.specification.operators if one.kind == kind]
+    assert names
+    assert not _right(_outcome(exported, inputs, name), exported, inputs, module), "the tool is right without"
+    (chosen,) = (one for one in FORMS[kind] if one.name == form)
+    changed = in_other_form(exported, names, chosen)
+    assert changed is not None
+    assert _right(_outcome(changed, inputs, name), exported, inputs, module)
+
+
+ONE = {
+    ("add", "alpha written out"): [lambda x: torch.add(x, x.sin(), alpha=3.0)],
+    ("sub", "alpha written out"): [lambda x: torch.sub(x, x.cos(), alpha=0.25)],
+    ("rsub", "alpha written out"): [lambda x: torch.rsub(x, 1.0, alpha=0.5)],
+    ("amax", "max over one axis"): [lambda x: x.amax((0, 2), keepdim=True)],
+    ("amin", "max over one axis"): [lambda x: x.amin(-1)],
+    ("logsumexp", "logsumexp written out"): [lambda x: x.logsumexp((0, 1)), lambda x: (x - inf).logsumexp(1)],
+    ("logaddexp", "logaddexp written out"): [lambda x: torch.logaddexp(3 * x, x.flip(1))],
+    ("isfinite", "below infinity"): [lambda x: torch.isfinite(1 / (x > 0).float())],
+    ("add", "masks by logic"): [lambda x: (x > 1) + (x < 0)],
+    ("mul", "masks by logic"): [lambda x: (x < 1) * (x > 0)],
+    ("mul", "one dtype first"): [lambda x: (x > 0) * 0.25],
+    ("cumsum", "one dtype first"): [lambda x: (x > 0).cumsum(2)],
+    ("mul", "x - x"): [lambda x: x + (1 / (x > 0).float()) * 0],
+    ("selu", "ELU written out"): [F.selu],
+    ("full", "an infinity computed"): [
+        lambda x: x + torch.full((5, 4), -inf).triu(2),
+        lambda x: torch.minimum(x, torch.full((4,), inf)),
+    ],
+    ("select", "indices from the start"): [lambda x: x.tanh()[:, -2]],
+    ("upsample_linear1d", "interpolation written out"): [
+        lambda x: F.interpolate(x, scale_factor=1.5, mode="linear"),
+        lambda x: F.interpolate(x, size=7, mode="linear", align_corners=True),
+    ],
+    ("softplus", "log1p of small numbers"): [lambda x: F.softplus(x - 18), lambda x: F.softplus(x - 9, beta=2.0)],
+    ("log_sigmoid", "log1p of small numbers"): [lambda x: F.logsigmoid(x + 16)],
+    ("log1p", "log1p of small numbers"): [lambda x: torch.log1p(1e-6 * x)],
+    ("expm1", "expm1 of small numbers"): [lambda x: torch.expm1(1e-6 * x)],
+    ("remainder", "fmod"): [lambda x: torch.remainder(3000 * x, -0.7)],
+}
+
+
+@pytest.mark.parametrize(("kind", "form", "number"), _chosen(ONE))
+def test_of_ordinary_numbers(kind, form, number):
+    _cured(kind, form, ONE[kind, form][number], {"x": X})
+
+
+NAN_KEPT = {
+    "clamp": lambda x: x.clamp(-1.0, 2.0),
+    "clamp_min": lambda x: x.clamp_min(0.1),
+    "relu": F.relu,
+    "hardtanh": F.hardtanh,
+    "hardsigmoid": F.hardsigmoid,
+    "minimum": lambda x: torch.minimum(x, x.flip(0)),
+    "max": lambda x: x.max(),
+    "min": lambda x: x.min() + x,
+    "argmax": lambda x: x.argmax(0),
+    "max_pool1d": lambda x: F.max_pool1d(x.flip(0)[None], 2),
+}
+
+
+@pytest.mark.parametrize("kind", [pytest.param(k, marks=[pytest.mark.slow] if k in ALIKE else []) for k in NAN_KEPT])
+def test_nan_is_kept(kind):
+    _cured(kind, "NaN kept", NAN_KEPT[kind], {"x": NUMBERS})
+
+
+def test_nan_of_others():
+    _cured("elu", "ELU written out", F.elu, {"x": NUMBERS})
+    _cured("ne", "less or greater", lambda x: x != x, {"x": NUMBERS})
+    _cured("ne", "less or greater", lambda x: x != 0.4, {"x": NUMBERS})
+    _cured("eq", "isnan asked", lambda x: torch.where(x == x, x + 1, 0.0), {"x": NUMBERS}, "tvm")
+    _cured("remainder", "fmod", torch.remainder, {"x": torch.tensor([3.0, -3.0]), "y": torch.tensor([inf, 2.0])})
+    zeros = {"x": torch.tensor([-inf, 0.3, -0.3, 2.0]), "y": torch.tensor([0.1, 0.1, 0.1, 0.0])}
+    _cured("div", "the remainder first", lambda x, y: torch.div(x, y, rounding_mode="floor"), zeros)
+    _cured("floor_divide", "the remainder first", lambda x: x // -0.2, {"x": zeros["x"]})
+
+
+INTEGERS = {
+    ("add", "one dtype first"): [lambda x: x + 1.5],
+    ("rsub", "one dtype first"): [lambda x: 0.5 - x],
+    ("div", "one dtype first"): [lambda x: x / 4, lambda x: x / (x * x).sum()],
+    ("lt", "one dtype first"): [lambda x: x < 0.5],
+    ("ge", "one dtype first"): [lambda x: x >= 0.5],
+    ("clamp", "bounds as tensors"): [lambda x: x.clamp(min=-2)],
+    ("floor_divide", "a divisor of the same dtype"): [lambda x: x // 3],
+    ("div", "a divisor of the same dtype"): [lambda x: torch.div(x, 3, rounding_mode="trunc")],
+    ("cumsum", "one dtype first"): [lambda x: (x.int() * 2**28).cumsum(0)],
+    ("cumprod", "one dtype first"): [lambda x: (x.int() + 12).cumprod(0)],
+}
+
+
+@pytest.mark.parametrize(("kind", "form", "number"), _chosen(INTEGERS))
+def test_of_whole_numbers(kind, form, number):
+    _cured(kind, form, INTEGERS[kind, form][number], {"x": WHOLE})
+
+
+def _written(x, place, values):
+    found = x.clone()
+    found[place] = values
+    return found
+
+
+INDEXED = {
+    ("index", "indices from the start"): [lambda x, y: x.cos()[:, y - 5], lambda x, y: x.cos()[y % 2, y - 4]],
+    ("index", "one linear index"): [
+        lambda x, y: x.cos()[:, y, y - 4],
+        lambda x, y: x.cos()[y % 2, :, y],
+    ],
+    ("index_put", "one linear index"): [
+        lambda x, y: x.index_put((y % 2, y), -x[0, :2]),
+        lambda x, y: _written(x, (slice(None), y - 5), x[:, :2] * 2),
+        lambda x, y: x.index_put((y % 2,), x[:2], accumulate=True),
+    ],
+    ("index_put", "where in place of a mask"): [lambda x, y: x.index_put((x > 0,), torch.zeros(()))],
+    ("index_copy", "one linear index"): [lambda x, y: x.index_copy(2, y, x[:, :, :2].exp())],
+    ("index_add", "one linear index"): [lambda x, y: x.index_add(0, y % 1, x.exp(), alpha=2)],
+    ("index_fill", "one linear index"): [lambda x, y: x.index_fill(1, y, -1.0)],
+    ("scatter", "one linear index"): [lambda x, y: x.scatter(2, y.expand(1, 5, 2), x.exp())],
+    ("scatter_add", "one linear index"): [lambda x, y: x.scatter_add(1, (0 * y)[None, :, None].repeat(2, 1, 4), x)],
+}
+
+
+@pytest.mark.parametrize(("kind", "form", "number"), _chosen(INDEXED))
+def test_where_indices_point(kind, form, number):
+    _cured(kind, form, INDEXED[kind, form][number], {"x": X, "y": PLACES})
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
+def test_products_keep_their_dtype(dtype):
+    _cured("matmul", "a product in its dtype", lambda x: x @ x.transpose(1, 2), {"x": X.to(dtype)})
+    _cured("linear", "a product in its dtype", lambda x: F.linear(x, x[0], x[0, :, 0]), {"x": X.to(dtype)})
+
+
+def test_long_sums_are_added_in_blocks():
+    _cured("sum", "sums in blocks", lambda x: x.sum(-1), {"x": torch.full((2, 2**19 + 5), 0.1)})
+    _cured("mean", "sums in blocks", lambda x: x.mean((0, 1)), {"x": torch.full((2, 2**19), 0.1)})
+    _cured("rms_norm", "RMS in blocks", lambda x: F.rms_norm(x, (2**18,)), {"x": torch.full((2, 2**18), 0.1)})
+
+
+@pytest.mark.parametrize(
+    ("kind", "form", "function"),
+    [
+        ("where", "where of tensors", lambda x: torch.where(x > 0, x, 0.25)),
+        ("__and__", "masks by logic", lambda x: x * ((x > 0) & (x < 1)).float()),
+        ("multiply", "the usual operator", lambda x: torch.multiply(x, 0.5)),
+        ("new_ones", "full", lambda x: x + x.new_ones(4)),
+    ],
+)
+def test_what_coremltools_refuses(kind, form, function):
+    module, inputs = Applied(function).eval(), {"x": X}
+    exported = export_program(module, inputs)
+    names = [one.name for one in exported.specification.operators if one.kind == kind]
+    (chosen,) = (one for one in FORMS[kind] if one.name == form)
+    assert _outcome(exported, inputs, "coreml-reference") is None
+    given = _outcome(in_other_form(exported, names, chosen), inputs, "coreml-reference")
+    with torch.no_grad():
+        np.testing.assert_allclose(given, module(X), rtol=2e-3)
+
+
+def test_what_onnx_runtime_refuses():
+    _cured("relu", "bounds as tensors", F.relu, {"x": WHOLE}, "onnxruntime")
+
+
+def test_a_form_that_does_not_apply_changes_nothing():
+    exported = export_program(Applied(lambda x: (x + 1).clamp(0.0, 1.0)[:, 1]).eval(), {"x": X})
+    for kind, form in [(":add", form) for form in FORMS["add"]] + [(":select", form) for form in FORMS["select"]]:
+        assert in_other_form(exported, [kind], form) is None
