@@ -29,12 +29,12 @@ def _swaps(source):
                     found.append(words)
         elif isinstance(node, ast.Call):
             called = ast.unparse(node.func)
-            if called.endswith("patch.object") or called in {f"gc.{name}" for name in COLLECTOR}:
+            method = isinstance(node.func, ast.Attribute) and node.func.attr in WRITES and _root(node.func) in foreign
+            function = called in foreign and called in WRITES
+            if called.endswith("patch.object") or called in {f"gc.{name}" for name in COLLECTOR} or method or function:
                 found.append(called)
             elif called == "setattr" and _root(node.args[0]) in foreign:
                 found.append(ast.unparse(node))
-            elif (isinstance(node.func, ast.Attribute) and node.func.attr in WRITES and _root(node.func) in foreign) or (called in foreign and called in WRITES):
-                found.append(called)
     return found
 
 

@@ -14,7 +14,7 @@ from kokoro_nb.backends.float64_calls import default_dtype
 from kokoro_nb.backends.signature import (
     Arrays,
     TensorSpec,
-    as_array,
+    array_of,
     as_tensor,
     as_tensors,
     call_arguments,
@@ -75,7 +75,7 @@ class EagerProgram:
         args, kwargs = call_arguments(self.module, tensors)
         with torch.no_grad(), with_patches(self.patches), default_dtype(self.double):
             outputs = named_outputs(self.module(*args, **kwargs), self.declared)
-        return {name: as_array(name, output).copy() for name, output in outputs.items()}
+        return {name: np.array(array_of(output)) for name, output in outputs.items()}
 
     @timed("run")
     def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
@@ -86,7 +86,7 @@ class EagerProgram:
 
         def observe(name: str, result: Any) -> None:
             if recorder.wants(name):
-                recorder.add(name, as_array(name, result))
+                recorder.add(name, array_of(result))
 
         outputs = specification.run(arrays, observe, self.double)
         name = "eager-float64" if self.double else "eager"

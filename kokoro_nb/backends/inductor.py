@@ -15,7 +15,7 @@ from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import Artifact, Failure, on_rung, quietly
 from kokoro_nb.backends.called_operators import require_own
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.signature import Arrays, TensorSpec, as_array, as_tensors, checked
+from kokoro_nb.backends.signature import Arrays, TensorSpec, array_of, as_tensors, checked
 from kokoro_nb.backends.taps import UntracedProgram
 from kokoro_nb.storage import cache_dir
 from kokoro_nb.time_spent import timed
@@ -37,7 +37,7 @@ class AotInductorProgram(UntracedProgram):
         tensors = list(as_tensors(checked(inputs, self.inputs), self.inputs).values())
         with quietly():
             results = self.model.loader.run(tensors)
-        return {name: as_array(name, result).copy() for name, result in zip(self.outputs, results, strict=True)}
+        return {name: np.array(array_of(result)) for name, result in zip(self.outputs, results, strict=True)}
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,13 @@ def epsilon(dtype: str) -> float:
     return 2.0**-7 if dtype == BFLOAT16 else float(np.finfo(dtype).eps)
 
 
+def array_of(tensor: Any) -> np.ndarray:
+    """Return the numbers of a tensor; bfloat16, which NumPy does not have, in float32, which holds all of them."""
+    tensor = tensor.detach().cpu()
+    array: np.ndarray = (tensor.float() if dtype_name(tensor.dtype) == BFLOAT16 else tensor).numpy()
+    return array
+
+
 def as_array(name: str, value: Any) -> np.ndarray:
     """Return `value`, a torch tensor or a NumPy array, as a C-contiguous array of the same shape and dtype.
 
@@ -86,8 +93,7 @@ def as_array(name: str, value: Any) -> np.ndarray:
     """
     if hasattr(value, "detach"):
         try:
-            value = value.detach().cpu()
-            value = (value.float() if dtype_name(value.dtype) == BFLOAT16 else value).numpy()
+            value = array_of(value)
         except TypeError as error:
             raise InputError(
                 f"Input '{name}' is {value.dtype}, which NumPy does not have; convert it first."

@@ -21,7 +21,7 @@ from kokoro_nb.backends.called_operators import (
     written_state,
 )
 from kokoro_nb.backends.float64_calls import default_dtype, double_dtypes, laid_out, widened
-from kokoro_nb.backends.signature import as_array, as_tensor, dtype_name, sizes
+from kokoro_nb.backends.signature import array_of, as_tensor, dtype_name, sizes
 from kokoro_nb.errors import InputError
 from kokoro_nb.time_spent import timed
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
@@ -153,7 +153,7 @@ class Specification:
                 for used in dead.get(node, ()):
                     del values[used]
             results = zip(self.outputs, user_results(self.program), strict=True)
-            return {name: as_array(name, values[node]) for name, node in results}
+            return {name: array_of(values[node]) for name, node in results}
 
     @timed("float64")
     def recompute(

@@ -57,7 +57,7 @@ def _in_turn(self: np.ndarray, dim: Any = None, keepdim: bool = False, **_: Any)
     """Add what is summed one by one in float32."""
     axes = [axis % self.ndim for axis in ([dim] if isinstance(dim, int) else dim or range(self.ndim))]
     rest = [axis for axis in range(self.ndim) if axis not in axes]
-    rows = np.float32(self).transpose(*rest, *sorted(axes)).reshape(*(self.shape[axis] for axis in rest), -1)
+    rows = self.astype(np.float32).transpose(*rest, *sorted(axes)).reshape(*(self.shape[axis] for axis in rest), -1)
     total = np.add.accumulate(rows, axis=-1)[..., -1]
     return np.expand_dims(total, axes) if keepdim else total
 
@@ -68,10 +68,14 @@ def _mean_in_turn(self: np.ndarray, **given: Any) -> Any:
 
 
 def _root_mean_in_turn(input: np.ndarray, normalized_shape: Any, weight: Any, eps: float | None, **_: Any) -> Any:
-    x, last = np.float32(input), range(-len(normalized_shape), 0)
+    x, last = input.astype(np.float32), range(-len(normalized_shape), 0)
     mean = _in_turn(x * x, last, keepdim=True) / np.prod(normalized_shape)
     found = x / np.sqrt(mean + (np.finfo(np.float32).eps if eps is None else eps))
     return found if weight is None else found * weight
+
+
+def _wrapped(self: np.ndarray, dim: int, **_: Any) -> Any:
+    return np.cumsum(self, dim, dtype=np.int32) if self.dtype == np.int32 else None
 
 
 def _known(name: str, function: Callable[..., Any]) -> Alternative:
@@ -83,24 +87,19 @@ def _known(name: str, function: Callable[..., Any]) -> Alternative:
     return f"the {name} of what is no NaN", compute
 
 
-def _compared(before: Callable[..., Any]) -> tuple[Alternative, Alternative]:
-    """Return what a maximum or minimum by a comparison gives, which no NaN passes."""
+def _compared(before: Callable[..., Any]) -> tuple[Alternative]:
     words = "what a comparison chooses that NaN does not pass"
-    return (
-        (words, lambda self, other, **_: np.where(before(self, other), self, other)),
-        (words, lambda self, other, **_: np.where(before(other, self), other, self)),
-    )
+    return ((words, lambda self, other, **_: np.where(before(self, other), self, other)),)
 
 
+ROOT = np.sqrt(2 / np.pi)
+COMPARISONS = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
 _FLOORED: Alternative = ("the floor of the rounded quotient", _single(lambda x, y: np.floor(x / y)))
 _ONE_BY_ONE = "a sum one by one in float32"
 ALTERNATIVES: dict[str, tuple[Alternative, ...]] = {
     "gelu": (
         ("GELU by erf", lambda self, **_: 0.5 * self * (1 + _erf(self / np.sqrt(2)))),
-        (
-            "GELU by tanh",
-            lambda self, **_: 0.5 * self * (1 + np.tanh(np.sqrt(2 / np.pi) * (self + 0.044715 * self**3))),
-        ),
+        ("GELU by tanh", lambda self, **_: 0.5 * self * (1 + np.tanh(ROOT * (self + 0.044715 * self**3)))),
         ("GELU by sigmoid", lambda self, **_: self / (1 + np.exp(-1.702 * self))),
     ),
     "remainder": (
@@ -139,10 +138,7 @@ ALTERNATIVES: dict[str, tuple[Alternative, ...]] = {
         ("x", lambda self, other, **_: self if np.all(other == 1) else None),
     ),
     "floor_divide": (_FLOORED,),
-    "lt": (_rounded(np.less),),
-    "le": (_rounded(np.less_equal),),
-    "gt": (_rounded(np.greater),),
-    "ge": (_rounded(np.greater_equal),),
+    **{kind: (_rounded(compare),) for kind, compare in COMPARISONS.items()},
     "eq": (
         _rounded(np.equal),
         ("eq that NaN passes", lambda self, other, **_: (self == other) | np.isnan(self) & np.isnan(other)),
@@ -159,12 +155,7 @@ ALTERNATIVES: dict[str, tuple[Alternative, ...]] = {
     **dict.fromkeys(("min", "amin"), (_known("minimum", np.nanmin),)),
     "maximum": _compared(np.greater),
     "minimum": _compared(np.less),
-    "cumsum": (
-        (
-            "running sums in int32, which wrap around",
-            lambda self, dim, **_: np.cumsum(self, dim, dtype=np.int32) if self.dtype == np.int32 else None,
-        ),
-    ),
+    "cumsum": (("running sums in int32, which wrap around", _wrapped),),
     "sum": ((_ONE_BY_ONE, _in_turn),),
     "mean": ((_ONE_BY_ONE, _mean_in_turn),),
     "rms_norm": ((_ONE_BY_ONE, _root_mean_in_turn),),

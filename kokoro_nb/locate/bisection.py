@@ -18,7 +18,7 @@ from kokoro_nb.backends.base import Backend, Failure, RungError, on_rung, runnin
 from kokoro_nb.backends.cuts import Cuts
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.segment import Segment
-from kokoro_nb.backends.signature import Arrays, as_array, checked
+from kokoro_nb.backends.signature import Arrays, array_of, checked
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Verdict
@@ -95,7 +95,7 @@ class _Run:
         found: dict[str, np.ndarray] = {}
 
         def observe(name: str, result: Any) -> None:
-            found[name] = as_array(name, result).copy()
+            found[name] = np.array(array_of(result))
 
         self.healthy.run(self.inputs, observe)
         return found

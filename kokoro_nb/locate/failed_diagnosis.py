@@ -7,7 +7,9 @@ from kokoro_nb.locate.interface_faults import RANDOM
 from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.locate.known_defects import with_known_defect
 from kokoro_nb.locate.mechanism import Mechanism
+from kokoro_nb.locate.plain_cures import with_noise_as_input
 from kokoro_nb.locate.refusal import cured_refusal, refused_operator
+from kokoro_nb.locate.remedy import Remedy
 from kokoro_nb.locate.subject import Subject
 from kokoro_nb.traces.operators import Operator
 
@@ -32,13 +34,18 @@ def failed_diagnosis(failure: Failure, subject: Subject | None = None, remedies:
         source=specification.source_line(operator.name),
     )
     culprits = (with_known_defect(culprit, subject.candidate, failure),)
-    cures = cured_refusal(subject, failure, operator) if remedies else ()
+    draws = operator.kind in RANDOM
+    cures = () if not remedies else (_drawn(subject),) if draws else cured_refusal(subject, failure, operator)
     line = f" at {culprit.source}" if culprit.source else ""
     statement = f"{failure.backend} refuses {operator.op} ({operator.name}){line}. {failure}."
     placed = failure.placed(operator.name, culprit.source)
     return Diagnosis(
         failure.backend, "export", why, "fail", culprits, statement, placed, remedies=cures, subject=subject
     )
+
+
+def _drawn(subject: Subject) -> Remedy:
+    return with_noise_as_input(subject.runtime, subject.candidate, subject.inputs, None)
 
 
 def _mechanism(operator: Operator, failure: Failure) -> Mechanism:

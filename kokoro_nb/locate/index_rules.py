@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.locate.forms.indexing import places
+from kokoro_nb.locate.forms.form import is_mask
+from kokoro_nb.locate.forms.indexing import from_the_start, places
 from kokoro_nb.locate.mechanism import Mechanism
 from kokoro_nb.locate.rule_evidence import Evidence, explained_throughout
 
@@ -18,8 +19,7 @@ def before_the_start(evidence: Evidence) -> Mechanism | None:
     error = evidence.error
     if x is None or not error.wrong.any():
         return None
-    read = _places(x.shape, indices)
-    back = _places(x.shape, {axis: np.where(one < 0, one % x.shape[axis], one) for axis, one in indices.items()})
+    read, back = (np.asarray(places(x.shape, one)) for one in (indices, from_the_start(x.shape, indices)))
     if read.shape != error.wrong.shape or (error.wrong & (read == back)).any():
         return None
     count = int((read != back).sum())
@@ -45,20 +45,15 @@ def all_pairs(evidence: Evidence) -> Mechanism | None:
     return explained_throughout(PAIRS, evidence, taken, f"what {PAIRS} pick, {shapes}")
 
 
-def _indexed(evidence: Evidence) -> tuple[np.ndarray | None, dict[int, np.ndarray]]:
+def _indexed(evidence: Evidence) -> tuple[np.ndarray | None, dict[int, Any]]:
     """Return the tensor and axis -> whole numbers that index it; None where the operator is none that indexes."""
-    given: Any = evidence.arguments
-    x = given.get("self")
-    if evidence.kind == "select" and x is not None:
-        return x, {given["dim"] % x.ndim: np.asarray(given["index"])}
-    if evidence.kind != "index" or x is None:
-        return None, {}
-    indices = {axis: one for axis, one in enumerate(given["indices"]) if one is not None}
-    return (None, {}) if any(one.dtype.kind not in "iu" for one in indices.values()) else (x, indices)
-
-
-def _places(shape: tuple[int, ...], indices: dict[int, np.ndarray]) -> np.ndarray:
     import torch
 
-    found = places(shape, {axis: torch.as_tensor(one) for axis, one in indices.items()})
-    return np.asarray(found)
+    given: Any = evidence.arguments
+    x = given.get("self")
+    if evidence.kind not in ("select", "index") or x is None:
+        return None, {}
+    if evidence.kind == "select":
+        return x, {given["dim"] % x.ndim: torch.tensor(given["index"])}
+    indices = {axis: torch.tensor(one) for axis, one in enumerate(given["indices"]) if one is not None}
+    return (None, {}) if any(map(is_mask, indices.values())) else (x, indices)

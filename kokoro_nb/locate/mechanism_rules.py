@@ -1,6 +1,7 @@
 """Which mechanisms the figures of one operator speak for: rules that can be read and extended."""
 
 import warnings
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -8,19 +9,9 @@ from kokoro_nb.locate import index_rules, length_rules, variance_rules
 from kokoro_nb.locate.alternatives import ALTERNATIVES
 from kokoro_nb.locate.mechanism import Mechanism
 from kokoro_nb.locate.rounding_families import FEW
-from kokoro_nb.locate.rule_evidence import (
-    HALF,
-    RULES,
-    Evidence,
-    broadcasts,
-    explained,
-    explained_throughout,
-    finite_pairs,
-    rule,
-)
+from kokoro_nb.locate.rule_evidence import HALF, RULES, Evidence, explained, explained_throughout, rule
 
 LEVELS = 256  # of 8 bits
-BOUNDS = ("min", "max", "min_val", "max_val")
 EDGES = {  # that are no arguments; a clamp without a bound has one at infinity
     **{"relu": {0.0}, "elu": {0.0}, "relu6": {0.0, 6.0}, "hardsigmoid": {0.0, 1.0}},
     **{kind: {-np.inf, np.inf} for kind in ("clamp", "clamp_min", "clamp_max")},
@@ -123,7 +114,7 @@ def zero_argument(evidence: Evidence) -> Mechanism | None:
     bad = error.wrong & ~(np.isfinite(error.given) & np.isfinite(error.right))
     found = []
     for name, value in evidence.inputs.items():
-        if value.dtype.kind == "f" and broadcasts(value.shape, bad.shape):
+        if value.dtype.kind == "f" and _broadcasts(value.shape, bad.shape):
             count = int((bad & (value == 0)).sum())
             found += [f"at {count} of {int(bad.sum())} elements that are not finite, {name} is 0"] if count else []
     return Mechanism("division by zero", f"{evidence.kind} of zero", tuple(found)) if found else None
@@ -184,8 +175,8 @@ def swallowed_nan(evidence: Evidence) -> Mechanism | None:
     if not lost.any() or (error.wrong & ~lost).any():
         return None
     text = f"{int(lost.sum())} elements are NaN in float64 and a number here"
-    bounds = {name: evidence.arguments.get(name) for name in BOUNDS}
-    known = {float(one) for one in bounds.values() if isinstance(one, int | float)} | EDGES.get(evidence.kind, set())
+    given = [one for one in evidence.arguments.values() if isinstance(one, int | float)]
+    known = {*map(float, given), *EDGES.get(evidence.kind, ())}
     values = set(np.unique(error.given[lost]).astype(np.float64).tolist())
     if values <= known:
         text += f": {', '.join(f'{one:g}' for one in sorted(values))}"
@@ -198,7 +189,7 @@ def another_constant(evidence: Evidence) -> Mechanism | None:
     """What is multiplied, divided or added to is another constant."""
     if evidence.kind not in ("mul", "div", "add", "sub") or len(evidence.inputs) != 1:
         return None
-    given, right = finite_pairs(evidence)
+    given, right = _finite_pairs(evidence)
     if given.size < FEW:
         return None
     if evidence.kind in ("mul", "div"):
@@ -235,7 +226,7 @@ def turned_sign(evidence: Evidence) -> Mechanism | None:
 @rule
 def scaled(evidence: Evidence) -> Mechanism | None:
     """What was given is a multiple of what is right."""
-    given, right = finite_pairs(evidence)
+    given, right = _finite_pairs(evidence)
     energy = float(np.sum(right**2))
     factor = float(np.sum(given * right)) / energy if energy else 0.0
     if not factor or abs(factor + 1) < 1e-3 or given.size < FEW:
@@ -298,3 +289,18 @@ def edge(evidence: Evidence) -> Mechanism | None:
 
 for _of_lengths in (length_rules.padded_statistics, length_rules.frozen_length):
     rule(_of_lengths)
+
+
+def _broadcasts(shape: tuple[int, ...], result: tuple[int, ...]) -> bool:
+    """Return whether a tensor of one shape broadcasts to a result of another."""
+    try:
+        return np.broadcast_shapes(shape, result) == result
+    except ValueError:  # they do not go together: what was not captured lies between them
+        return False
+
+
+def _finite_pairs(evidence: Evidence) -> Iterator[np.ndarray]:
+    """Yield what was given and what is right, where both are finite."""
+    usable = np.isfinite(evidence.error.given) & np.isfinite(evidence.error.right)
+    yield evidence.error.given[usable].astype(np.float64)
+    yield evidence.error.right[usable]

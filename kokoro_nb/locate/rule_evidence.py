@@ -1,6 +1,6 @@
 """What a rule for mechanisms looks at, and the list that the rules stand in."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ from kokoro_nb.locate.patterns import Pattern
 from kokoro_nb.traces.trace import Meaning
 
 HALF = 65504.0  # largest finite float16
-NEAR = 1e-6  # of the peak: two computations in float32 are as near to each other as that, on the average
+NEAR = 1e-5  # of the peak: two computations of a number in float32 are as near to each other as that
 MOSTLY = 0.99  # share of the error, beyond which an explanation is taken up
 
 
@@ -117,39 +117,18 @@ def explained_throughout(statement: str, evidence: Evidence, instead: np.ndarray
     What is not finite has to be not finite in the same way; of the rest it has to come much nearer than what is right.
     """
     error = evidence.error
-    if instead.shape != error.given.shape:
+    alike = error.given.shape == error.right.shape
+    given, right, instead = (np.asarray(one, np.float64) for one in (error.given, error.right, instead))
+    odd, other = (np.where(np.isfinite(one), 0.0, one) for one in (given, instead))
+    if not np.array_equal(odd, other, equal_nan=True):
         return None
-    given, instead = (np.asarray(one, np.float64) for one in (error.given, instead))
-    kinds = ((np.isnan(one), np.isposinf(one), np.isneginf(one)) for one in (given, instead))
-    if not all(np.array_equal(one, two) for one, two in zip(*kinds, strict=True)):
-        return None
-    known = np.isfinite(given)
-    after = float(np.sum((given - instead)[known] ** 2))
-    if given.shape == error.right.shape:
-        right = np.asarray(error.right, np.float64)
-        known &= np.isfinite(right)
-        before = float(np.sum((given - right)[known] ** 2))
-        odd = error.wrong & ~(np.isfinite(given) & np.isfinite(right))
-    else:
-        before, odd = float(np.sum(given[known] ** 2)), np.ones(1, bool)
-    near = after <= (NEAR * float(np.max(np.abs(given), where=np.isfinite(given), initial=0.0))) ** 2 * given.size
-    share = 1.0 if odd.any() and near else float(1 - np.sqrt(after / before)) if before else 0.0
+    known = np.isfinite(given) & (np.isfinite(right) if alike else False)
+    before, after = (float(np.sum((given - one)[known] ** 2)) if alike else 0.0 for one in (right, instead))
+    share = float(1 - np.sqrt(after / before)) if before else 0.0
+    if not alike or (error.wrong & ~known).any():  # of what is not finite as it should be, or not of its shape
+        largest = float(np.max(np.abs(given - odd), where=np.isfinite(given), initial=0.0))
+        share = float(np.allclose(given, instead, rtol=0, atol=NEAR * largest, equal_nan=True))
     if not share > MOSTLY:
         return None
     text = f"what was given is {words}, to {100 * share:.4g} %"
     return Mechanism("operator lowered as another", statement, (text,), explained=share)
-
-
-def broadcasts(shape: tuple[int, ...], result: tuple[int, ...]) -> bool:
-    """Return whether a tensor of one shape broadcasts to a result of another."""
-    try:
-        return np.broadcast_shapes(shape, result) == result
-    except ValueError:  # they do not go together: what was not captured lies between them
-        return False
-
-
-def finite_pairs(evidence: Evidence) -> Iterator[np.ndarray]:
-    """Yield what was given and what is right, where both are finite."""
-    usable = np.isfinite(evidence.error.given) & np.isfinite(evidence.error.right)
-    yield evidence.error.given[usable].astype(np.float64)
-    yield evidence.error.right[usable]

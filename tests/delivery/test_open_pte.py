@@ -48,13 +48,6 @@ def test_every_size_is_computed_as_in_pytorch(program, lowered, tmp_path):
             method.execute([torch.zeros(1, 2, MOST + 1)])
 
 
-def test_the_lowering_without_idle_passes_gives_the_same_file(program, lowered):
-    with quietly():
-        plain = lowered_program.__wrapped__.__wrapped__
-        assert plain(program[1], [DELEGATES["xnnpack"].partitioner()], {"most": MOST}) == lowered
-        assert plain(program[1], [], {"most": MOST}) != lowered, "the control: without the delegate it is another"
-
-
 def test_a_program_of_one_size_is_refused_where_more_is_promised(program, monkeypatch):
     monkeypatch.setattr("executorch.exir.sym_util.eval_upper_bound", lambda size: 1)
     with quietly(), pytest.raises(InputError, match=r"Lowering narrowed an input of \[1, 2, 12\] to \[1, 1, 1\]"):

@@ -1,16 +1,22 @@
 """A failed export whose error names an operator of the program is localised; one that names none is not."""
 
 import inspect
+import json
+from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from kokoro.istftnet import TorchSTFT
 from torch import nn
 
+from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import export_program
+from kokoro_nb.errors import InputError
 from kokoro_nb.locate import diagnose
 from kokoro_nb.locate.failed_diagnosis import failed_diagnosis
+from kokoro_nb.locate.subject import Subject
 from kokoro_nb.patch_registry import needed_patches
 
 
@@ -24,7 +30,8 @@ INPUTS = {"x": torch.zeros(4)}
 
 def _found(message):
     exported = export_program(Noisy(), INPUTS)
-    return failed_diagnosis(Failure("tvm", "lowered", "NotImplementedError", message), exported, INPUTS)
+    subject = Subject(BACKENDS["tvm-unfused"], exported, exported, INPUTS)
+    return failed_diagnosis(Failure("tvm", "lowered", "NotImplementedError", message), subject)
 
 
 def test_the_operator_that_the_error_names_is_the_culprit():
@@ -74,11 +81,51 @@ class Transformed(nn.Module):
         return self.stft.inverse(magnitude, phase)
 
 
+class Peak(nn.Module):
+    def forward(self, x):
+        return x - x.amax(-1, keepdim=True)
+
+
+class Counted(nn.Module):
+    def forward(self, x):
+        return x + ((x > 0) + (x < -1)).float()
+
+
+@pytest.mark.parametrize(("module", "name"), [(Peak(), ":amax"), (Counted(), ":add")])
+def test_what_is_refused_is_located_cured_and_can_be_supplied(module, name, tmp_path):
+    x = {"x": torch.randn(2, 6, generator=torch.Generator().manual_seed(0))}
+    found = diagnose(module, x, "tvm-unfused", folder=tmp_path, remedies=True)
+    assert (found.exit_status, found.first.tap.name, found.first.mechanism.name) == (1, name, "not supported")
+    assert found.first.source.startswith("test_failed_diagnosis.py:")
+    assert found.first.tap.name in found.statement
+    (remedy,) = found.remedies
+    assert (remedy.kind, remedy.verdict) == ("other form", "pass")
+    assert remedy.error_after < 1e-6
+    supplied = diagnose(module, x, "tvm-unfused", folder=tmp_path, supply=(remedy.name,))
+    assert (supplied.verdict, supplied.supplied) == ("pass", (remedy.name,))
+    assert f"supplied by kokoro_nb: {remedy.name}" in str(supplied)
+    records = map(json.loads, map(Path.read_text, tmp_path.rglob("meta.json")))
+    assert [remedy.name] in [record["supplied by kokoro_nb"] for record in records]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("nonsense", "nothing called 'nonsense' to supply"),
+        ("alpha written out", "applies to no operator"),
+        ("core operators", "cannot be supplied to tvm-unfused"),
+    ],
+)
+def test_a_supply_that_does_not_apply_is_refused(name, words):
+    with pytest.raises(InputError, match=words):
+        diagnose(Peak(), INPUTS, "tvm-unfused", supply=(name,))
+
+
 def test_the_patches_that_a_runtime_needs_are_tried_where_nothing_is_exported(tmp_path):
     x = {"x": torch.randn(1, 200, generator=torch.Generator().manual_seed(0))}
     found = diagnose(Transformed(), x, "onnxruntime", folder=tmp_path, remedies=True)
     (remedy,) = found.remedies
     assert (remedy.kind, remedy.name, remedy.verdict) == ("patch", "custom_stft, exact_istft", "pass")
     assert np.isnan(remedy.error_before)
-    assert found.next_step == "apply what cures it (custom_stft, exact_istft), and diagnose again"
+    assert (found.exit_status, found.first.tap.op.partition(".")[0]) == (1, "aten")
     assert needed_patches(Transformed(), "eager") == ()

@@ -14,7 +14,7 @@ from kokoro_nb.backends.exported import export_program
 from kokoro_nb.locate.other_forms import FORMS, in_other_form
 
 ALIKE = {  # written by what others are written by as well: the sweep has them
-    *("amin", "argmax", "clamp_min", "cumprod", "expm1", "ge", "hardsigmoid", "hardtanh", "log_sigmoid", "lt", "max"),
+    *("amin", "clamp_min", "cumprod", "expm1", "ge", "hardsigmoid", "hardtanh", "log_sigmoid", "lt", "max"),
     *("minimum", "rsub", "sub", "index_copy", "scatter"),
 }
 X = torch.randn(2, 5, 4, generator=torch.Generator().manual_seed(3))
@@ -120,8 +120,6 @@ NAN_KEPT = {
     "minimum": lambda x: torch.minimum(x, x.flip(0)),
     "max": lambda x: x.max(),
     "min": lambda x: x.min() + x,
-    "argmax": lambda x: x.argmax(0),
-    "max_pool1d": lambda x: F.max_pool1d(x.flip(0)[None], 2),
 }
 
 

@@ -43,7 +43,7 @@ def test_rows_keep_no_copy_of_the_weights(inputs, tmp_path):
 def test_what_falls_is_a_row_with_its_rung_and_error(tmp_path):
     row = survey(Branches(), {"x": torch.ones(3)}, ["onnxruntime"], folder=tmp_path)[0]
     assert isinstance(row.climb.failure, Failure)
-    assert row.outcome.startswith("rung 'exported'")
+    assert row.outcome.startswith("failed when exported")
     assert row.verdict == "fail"
     assert set(row.as_dict()) == {"backend", "outcome"}
 

@@ -8,12 +8,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from kokoro_nb.backends.artefacts import FileBackend
-from kokoro_nb.backends.base import Artifact, Failure, Program, Runnable, on_rung, quietly
+from kokoro_nb.backends.base import Artifact, Failure, Program, on_rung, quietly
 from kokoro_nb.backends.coreml.conversion import Route, declared_inputs, handed_over, places, reader_of_number
 from kokoro_nb.backends.coreml.interface import Interface, interface
 from kokoro_nb.backends.coreml.precision import MixedPrecision, Precision, compute_precision
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.mil.rounding import FLOAT32, Arithmetic
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.backends.taps import UntracedProgram
 from kokoro_nb.time_spent import timed
@@ -77,7 +76,6 @@ class CoreMl(FileBackend):
 
     file: ClassVar[str] = "model.mlpackage"
     packages: ClassVar[tuple[str, ...]] = ("coremltools",)
-    form: ClassVar[str] = "MIL"
 
     def available(self) -> str | None:
         """Return None if models can be converted and saved here, else the reason why not, in one sentence."""
@@ -101,24 +99,19 @@ class CoreMl(FileBackend):
         told = {"route": self.route, "precision": precision, "target": self.target}
         return {**told, "core_operators": self.core_operators}
 
-    def graph(self, exported: Exported, arithmetic: Arithmetic = FLOAT32) -> Runnable:
-        """Return the MIL program before coremltools' passes and the saving: see `mil.graph.mil_graph`."""
-        from kokoro_nb.backends.mil.graph import mil_graph
-
-        return mil_graph(exported, self, arithmetic)
-
-    def converted(self, exported: Exported, program: Any, **form: Any) -> Any:
-        """Return what coremltools makes of a program that `handed_over` gave, in the form that `convert` is told."""
+    def converted(self, exported: Exported, program: Any) -> Any:
+        """Return what coremltools makes of a program that `handed_over` gave."""
         import coremltools as ct
 
         # the interface of iOS15 has no float16
         silent = self.route == "export" and (self.target or all(one.dtype != "float16" for one in exported.inputs))
         return ct.convert(
             program,
+            convert_to="mlprogram",
             inputs=None if silent else declared_inputs(exported),
             minimum_deployment_target=self.target and getattr(ct.target, self.target),
             compute_precision=compute_precision(self.precision),
-            **form,
+            skip_model_load=True,
         )
 
     def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> dict[str, str] | None:
@@ -126,7 +119,7 @@ class CoreMl(FileBackend):
         with on_rung("lowered", seconds), quietly():
             program = handed_over(exported, self.route, self.core_operators)
             try:
-                model = self.converted(exported, program, convert_to="mlprogram", skip_model_load=True)
+                model = self.converted(exported, program)
             except TypeError as error:
                 if self.route != "export":
                     error.add_note(reader_of_number(program, exported))

@@ -9,11 +9,11 @@ import numpy as np
 from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import Artifact, Failure, on_rung, quietly
 from kokoro_nb.backends.executorch.delegates import DELEGATES, Delegate, Name
-from kokoro_nb.backends.executorch.edge import edge_program, own_copy
+from kokoro_nb.backends.executorch.edge import own_copy
 from kokoro_nb.backends.executorch.places import Place, places, room
 from kokoro_nb.backends.executorch.tracing import traced, write_room
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.signature import Arrays, TensorSpec, as_array, as_tensors, checked
+from kokoro_nb.backends.signature import Arrays, TensorSpec, array_of, as_tensors, checked
 from kokoro_nb.time_spent import timed
 from kokoro_nb.traces.operators import Taps
 from kokoro_nb.traces.trace import Keep, Trace
@@ -37,7 +37,7 @@ class ExecutorchProgram:
         with quietly():
             results = self.method.execute(tensors)
         # copies: a program that keeps state writes its next results to the same memory
-        return {name: as_array(name, result).copy() for name, result in zip(self.outputs, results, strict=True)}
+        return {name: np.array(array_of(result)) for name, result in zip(self.outputs, results, strict=True)}
 
     @timed("run")
     def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:

@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kokoro_nb.backends.base import Artifact, Failure, Runnable, loadable
+from kokoro_nb.backends.base import Artifact, Failure, loadable
 from kokoro_nb.backends.coreml import CoreMl
 from kokoro_nb.backends.coreml.interface import Interface, interface
-from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.mil.rounding import FLOAT32, Arithmetic
 from kokoro_nb.backends.mil.saved_program import load_program
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
@@ -93,8 +92,6 @@ class CoreMlReference:
     converter: CoreMl
     arithmetic: Arithmetic = FLOAT32
 
-    form: ClassVar[str] = "MIL"
-
     def available(self) -> str | None:
         """Return None if models can be converted and saved here, else the reason why not, in one sentence."""
         return self.converter.available()
@@ -102,10 +99,6 @@ class CoreMlReference:
     def executes(self) -> str | None:
         """Return None: the file runs on any machine."""
         return None
-
-    def graph(self, exported: Exported) -> Runnable:
-        """Return the MIL program before coremltools' passes and the saving: see `graph.mil_graph`."""
-        return self.converter.graph(exported, self.arithmetic)
 
     def export(self, module: Any, inputs: Arrays, folder: str | Path | None = None) -> Artifact | Failure:
         """Have the converter export `module`: see `base.Backend.export`."""

@@ -70,8 +70,8 @@ class CoremltoolsFloat64Input(ConverterDefect):
 
     def concerns(self, arguments: Mapping[str, Any]) -> bool:
         """Return whether it computes in float64."""
-        meta = getattr(arguments.get("self"), "meta", None)
-        return bool(meta) and meta["val"].dtype == torch.float64
+        meta = getattr(arguments.get("self"), "meta", None) or {}
+        return getattr(meta.get("val"), "dtype", None) == torch.float64
 
     def broken(self, x: Tensor, whole: Tensor, part: Tensor) -> Tensor:
         return x - torch.floor(x)
@@ -238,10 +238,14 @@ class CoremltoolsRemainder(ConverterDefect):
         "coremltools/converters/mil/mil/passes/defs/cleanup/noop_elimination.py: floor_div; "
         "frontend/torch/ops.py: remainder; mended after 9.0 by apple/coremltools#2762"
     )
-    operators = ("remainder",)
+    operators = ("remainder", "div", "floor_divide")
     threads = ("apple/coremltools#2836", "apple/coremltools#2761", "apple/coremltools#2762")
     mended_by = "x - floor(x) (the patch floor_phase)"
     inputs = {"x": torch.linspace(0, 40, 161)[:-1]}
+
+    def concerns(self, arguments: Mapping[str, Any]) -> bool:
+        """Return whether the divisor is 1."""
+        return arguments.get("other") in (1, 1.0)
 
     def broken(self, x: Tensor) -> Tensor:
         return x % 1

@@ -1,7 +1,7 @@
 """Defects of TVM's importer of exported programs: other numbers, dtypes and states than the program's."""
 
 from collections.abc import Callable, Mapping
-from math import inf
+from math import inf, nan
 from typing import Any
 
 import numpy as np
@@ -100,14 +100,36 @@ class TvmFloorDivision(TvmDefect):
     inputs = {"x": torch.tensor([1.0, 2.5, 0.95, inf]), "y": torch.full((4,), 0.1)}
 
     def concerns(self, arguments: Mapping[str, Any]) -> bool:
-        """Return whether the quotient is floored."""
-        return arguments.get("rounding_mode", "floor") == "floor"
+        """Return whether the quotient of numbers that are not whole is floored."""
+        return arguments.get("rounding_mode", "floor") == "floor" and not self.whole(arguments.get("self"))
 
     def broken(self, x: Tensor, y: Tensor) -> Tensor:
         return torch.div(x, y, rounding_mode="floor")
 
     def mended(self, x: Tensor, y: Tensor) -> Tensor:
         return torch.round((x - torch.fmod(x, y)) / y)
+
+
+class TvmFusedEqual(TvmDefect):
+    """TVM's pipeline that joins operators finds NaN equal to itself.
+
+    x == x is folded to true where both are read in one loop, whatever the dtype.
+    """
+
+    where = "src/sym/rewrite_simplify.cc (src/arith in older versions), after relax.transform.FuseOps"
+    operators = ("eq", "where")
+    mechanism = "operators joined"
+    mended_by = "torch.isnan"
+    inputs = {"x": torch.tensor([-inf, -1.0, 0.0, 2.0, nan])}
+
+    def options(self, mended: bool) -> dict[str, bool]:
+        return {"fused": True}
+
+    def broken(self, x: Tensor) -> Tensor:
+        return torch.where(x == x, x, 0.0)
+
+    def mended(self, x: Tensor) -> Tensor:
+        return torch.where(torch.isnan(x), 0.0, x)
 
 
 class TvmIndexPairs(TvmDefect):

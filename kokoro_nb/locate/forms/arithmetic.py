@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kokoro_nb.locate.forms.form import OtherForm, choose, is_float, is_tensor
+from kokoro_nb.locate.forms.form import OtherForm, choose, filled, is_float, is_mask, is_tensor
 
 
 def _alpha(self: Any, other: Any, alpha: Any, op: Any, **_: Any) -> Any:
@@ -29,11 +29,9 @@ def _one_dtype(op: Any, result: Any, rounding_mode: str | None = None, **given: 
 
 
 def _masks(self: Any, other: Any, op: Any, **_: Any) -> Any:
-    import torch
-
-    if not all(is_tensor(one) and one.dtype == torch.bool for one in (self, other)):
+    if not is_mask(self) or not is_mask(other):
         return None
-    return (torch.logical_or if "add" in str(op) or "__or__" in str(op) else torch.logical_and)(self, other)
+    return self.logical_or(other) if "add" in str(op) or "__or__" in str(op) else self.logical_and(other)
 
 
 def _remainder(self: Any, other: Any, **_: Any) -> Any:
@@ -69,13 +67,10 @@ def _quotient(self: Any, other: Any, result: Any, rounding_mode: str | None = "f
 
 
 def _whole_quotient(self: Any, other: Any, result: Any, rounding_mode: str | None = "floor", **_: Any) -> Any:
-    import torch
-
     if rounding_mode is None or is_float(result):
         return None
     x = self.to(result.dtype)
-    other = other.to(result.dtype) if is_tensor(other) else torch.full_like(x, other)
-    return torch.div(x, other, rounding_mode=rounding_mode)
+    return x.div(other.to(x.dtype) if is_tensor(other) else filled(x, other), rounding_mode=rounding_mode)
 
 
 def _not_equal(self: Any, other: Any, **_: Any) -> Any:
@@ -94,10 +89,7 @@ def _by_zero(self: Any, other: Any, **_: Any) -> Any:
 
 
 def _named(self: Any, other: Any, op: Any, **_: Any) -> Any:
-    import torch
-
-    usual = {"multiply": torch.mul, "divide": torch.div, "subtract": torch.sub}
-    return usual[str(op).split(".")[1]](self, other)
+    return getattr(self, {"multiply": "mul", "divide": "div", "subtract": "sub"}[str(op).split(".")[1]])(other)
 
 
 _ALPHA = OtherForm("alpha written out", "the product with alpha stands in the program", _alpha)

@@ -2,20 +2,16 @@
 
 from typing import Any
 
-from kokoro_nb.locate.forms.form import OtherForm, choose, is_float, is_tensor
+from kokoro_nb.locate.forms.form import OtherForm, filled, is_float, is_tensor
 
 
 def _where(condition: Any, self: Any, other: Any, result: Any, **_: Any) -> Any:
-    import torch
-
-    pair = [self, other]
-    if all(is_tensor(one) for one in pair):
+    if is_tensor(self) and is_tensor(other):
         return None
-    like = next((one for one in pair if is_tensor(one)), condition)
-    dtype = result.dtype
-    return torch.where(
-        condition, *(one.to(dtype) if is_tensor(one) else torch.full_like(like, one, dtype=dtype) for one in pair)
+    x, other = (
+        one.to(result.dtype) if is_tensor(one) else filled(condition, one, result.dtype) for one in (self, other)
     )
+    return x.where(condition, other)
 
 
 def _ones(result: Any, **_: Any) -> Any:
@@ -35,18 +31,11 @@ def _infinite(fill_value: Any, result: Any, **_: Any) -> Any:
     return -found if fill_value > 0 else found
 
 
-def _triangle(self: Any, diagonal: int, op: Any, **_: Any) -> Any:
-    import torch
-
-    off = torch.arange(self.shape[-1]) - torch.arange(self.shape[-2]).unsqueeze(-1)
-    return choose(off >= diagonal if "triu" in str(op) else off <= diagonal, self, 0)
-
-
 def _linear(align_corners: bool, result: Any, **given: Any) -> Any:
     """Return an interpolation as two gatherings and their weights."""
     import torch
 
-    x = given.get("input", given.get("self"))
+    x: Any = given.get("input", given.get("self"))
     length, size = x.shape[-1], result.shape[-1]
     factor = given.get("scale_factors", given.get("scales"))
     factor = factor[0] if isinstance(factor, list | tuple) else factor
@@ -55,19 +44,17 @@ def _linear(align_corners: bool, result: Any, **given: Any) -> Any:
         places = places * ((length - 1) / (size - 1) if size > 1 else 0.0)
     else:
         places = (places + 0.5) * (1 / factor if factor else length / size) - 0.5
-        places = torch.maximum(places, torch.zeros_like(places))
+        places = places.maximum(filled(places, 0))
     before = places.floor().to(torch.int64)
-    after = torch.minimum(before + 1, torch.full_like(before, length - 1))
+    after = (before + 1).minimum(filled(before, length - 1))
     weight = (places - before).to(result.dtype)
     return x.index_select(2, before) * (1 - weight) + x.index_select(2, after) * weight
 
 
-_TRIANGLE = OtherForm("a triangle by where", "where keeps what a comparison of row and column says", _triangle)
 _LINEAR = OtherForm("interpolation written out", "two gatherings, and the weights between them", _linear)
 FORMS: dict[str, tuple[OtherForm, ...]] = {
     "where": (OtherForm("where of tensors", "the number is a tensor of the result's dtype", _where),),
     "new_ones": (OtherForm("full", "full makes the ones", _ones),),
     "full": (OtherForm("an infinity computed", "what is not finite is a logarithm", _infinite),),
-    **dict.fromkeys(("triu", "tril"), (_TRIANGLE,)),
     "upsample_linear1d": (_LINEAR,),
 }

@@ -69,13 +69,22 @@ def is_float(value: Any) -> bool:
     return is_tensor(value) and bool(value.is_floating_point())
 
 
-def choose(condition: Any, x: Any, other: Any) -> Any:
-    """Return `torch.where` of tensors alone: coremltools has none of a number."""
+def is_mask(value: Any) -> bool:
+    """Return whether an argument is a tensor of truth values."""
+    return str(getattr(value, "dtype", "")) == "torch.bool"
+
+
+def filled(like: Any, value: Any, dtype: Any = None) -> Any:
+    """Return a tensor of one number in the shape of another, by default in its dtype."""
     import torch
 
-    like = x if is_tensor(x) else other
-    x, other = (one if is_tensor(one) else torch.full_like(like, one) for one in (x, other))
-    return torch.where(condition, x, other)
+    return torch.full_like(like, value, dtype=dtype)
+
+
+def choose(condition: Any, x: Any, other: Any) -> Any:
+    """Return `torch.where` of tensors alone: coremltools has none of a number."""
+    x, other = (one if is_tensor(one) else filled(two, one) for one, two in ((x, other), (other, x)))
+    return x.where(condition, other)
 
 
 def axes_of(x: Any, given: Any) -> list[int]:

@@ -1,6 +1,6 @@
 """Functions of numbers written out, so that what is small, large or not a number comes out right."""
 
-from math import log, pi, sqrt
+from math import inf, log, pi, sqrt
 from typing import Any
 
 from kokoro_nb.locate.forms.extremes import largest
@@ -10,11 +10,9 @@ SELU = (1.6732632423543772, 1.0507009873554805)  # its alpha and its scale, as P
 
 
 def _atan2(self: Any, other: Any, **_: Any) -> Any:
-    import torch
-
-    larger = torch.maximum(self.abs(), other.abs())
+    larger = self.abs().maximum(other.abs())
     larger = choose(larger == 0, 1, larger)
-    angle = torch.atan2(self / larger, other / larger)
+    angle = (self / larger).atan2(other / larger)
     level = self == 0
     right = choose(level.logical_and(other < 0), pi, angle)
     return choose(level.logical_and(other >= 0), 0, right)
@@ -26,10 +24,14 @@ def _gelu(self: Any, approximate: str, **_: Any) -> Any:
     return self * 0.5 * (gate + 1.0)
 
 
-def _log_sigmoid(self: Any, **_: Any) -> Any:
-    import torch
+def _one(x: Any) -> Any:
+    return x - x + 1.0
 
-    return -torch.nn.functional.softplus(-self)
+
+def _log_sigmoid(self: Any, **_: Any) -> Any:
+    from torch.nn.functional import softplus
+
+    return -softplus(-self)
 
 
 def _log_of_more(x: Any) -> Any:
@@ -42,11 +44,6 @@ def _log_of_more(x: Any) -> Any:
 def _softplus(self: Any, beta: float, threshold: float, **_: Any) -> Any:
     scaled = self * beta
     return choose(scaled > threshold, self, _log_of_more(scaled.exp()) / beta)
-
-
-def _log_gate(self: Any, **_: Any) -> Any:
-    low = -_log_of_more((-self.abs()).exp())
-    return choose(self < 0, low + self, low)
 
 
 def _expm1(self: Any, **_: Any) -> Any:
@@ -76,24 +73,18 @@ def _logaddexp(self: Any, other: Any, **_: Any) -> Any:
 _KAHAN = "log1p of small numbers", "the rounding of 1 + x is divided out of its logarithm"
 _ELU = OtherForm("ELU written out", "the formula stands in the place of the operator, with all its scales", _elu)
 _ATAN2 = "both are divided by the larger; pi is put in where y is 0 and x below it, 0 where x is not"
+_ROOT = "1 is a tensor that is divided by the root of x"
+_BELOW = "what is finite is less than infinity in size"
 _SUM = "the largest is taken away before the exponentials are summed"
 _PAIR = "the larger, and log1p of what the other adds to it"
 FORMS: dict[str, tuple[OtherForm, ...]] = {
     "atan2": (OtherForm("atan2 with its cut set", _ATAN2, _atan2),),
     "gelu": (OtherForm("GELU written out", "the formula stands in the place of the operator", _gelu),),
-    "reciprocal": (
-        OtherForm("a quotient", "1 is a tensor that is divided by x", lambda self, **_: (self - self + 1.0) / self),
-    ),
-    "rsqrt": (
-        OtherForm(
-            "a quotient by the root",
-            "1 is a tensor that is divided by the root of x",
-            lambda self, **_: (self - self + 1.0) / self.sqrt(),
-        ),
-    ),
+    "reciprocal": (OtherForm("a quotient", "1 is a tensor that is divided by x", lambda self, **_: _one(self) / self),),
+    "rsqrt": (OtherForm("a quotient by the root", _ROOT, lambda self, **_: _one(self) / self.sqrt()),),
     "log_sigmoid": (
         OtherForm("softplus", "the negative softplus of the opposite", _log_sigmoid),
-        OtherForm(*_KAHAN, _log_gate),
+        OtherForm(*_KAHAN, lambda self, **_: -_softplus(-self, 1.0, 20.0)),
     ),
     "log1p": (OtherForm(*_KAHAN, lambda self, **_: _log_of_more(self)),),
     "softplus": (OtherForm(*_KAHAN, _softplus),),
@@ -101,11 +92,5 @@ FORMS: dict[str, tuple[OtherForm, ...]] = {
     **dict.fromkeys(("elu", "selu", "celu"), (_ELU,)),
     "logsumexp": (OtherForm("logsumexp written out", _SUM, _logsumexp),),
     "logaddexp": (OtherForm("logaddexp written out", _PAIR, _logaddexp),),
-    "isfinite": (
-        OtherForm(
-            "below infinity",
-            "what is finite is less than infinity in size",
-            lambda self, **_: self.abs() < float("inf") if is_float(self) else None,
-        ),
-    ),
+    "isfinite": (OtherForm("below infinity", _BELOW, lambda self, **_: self.abs() < inf if is_float(self) else None),),
 }

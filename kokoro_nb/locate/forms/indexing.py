@@ -3,7 +3,7 @@
 from math import prod
 from typing import Any
 
-from kokoro_nb.locate.forms.form import OtherForm, choose, is_tensor
+from kokoro_nb.locate.forms.form import OtherForm, choose, filled, is_mask, is_tensor
 
 
 def _select(self: Any, dim: int, index: int, **_: Any) -> Any:
@@ -23,10 +23,8 @@ def _index(self: Any, indices: Any, **_: Any) -> Any:
 
 def _known(indices: Any) -> dict[int, Any]:
     """Return axis -> index tensor; none where one of them is a mask."""
-    import torch
-
     given = {axis: one for axis, one in enumerate(indices) if one is not None}
-    return {} if any(one.dtype in (torch.bool, torch.uint8) for one in given.values()) else given
+    return {} if any(map(is_mask, given.values())) else given
 
 
 def places(shape: Any, indices: dict[int, Any]) -> Any:
@@ -39,12 +37,10 @@ def places(shape: Any, indices: dict[int, Any]) -> Any:
     indices : dict
         Axis -> whole numbers.
     """
-    import torch
-
     axes, wide = list(indices), max(one.ndim for one in indices.values())
     rest = [axis for axis in range(len(shape)) if axis not in axes]
     front = axes[0] if axes == list(range(axes[0], axes[0] + len(axes))) else 0
-    found: Any = sum(one.to(torch.int64) * prod(shape[axis + 1 :]) for axis, one in indices.items())
+    found: Any = sum(one.long() * prod(shape[axis + 1 :]) for axis, one in indices.items())
     found = found.reshape(*found.shape, *[1] * (len(rest) - front))
     for number, axis in enumerate(rest):
         behind = len(rest) - 1 - number + (wide if number < front else 0)
@@ -52,7 +48,7 @@ def places(shape: Any, indices: dict[int, Any]) -> Any:
     return found
 
 
-def _started(shape: Any, indices: dict[int, Any]) -> dict[int, Any]:
+def from_the_start(shape: Any, indices: dict[int, Any]) -> dict[int, Any]:
     """Return indices counted from the start."""
     return {axis: choose(one < 0, one + shape[axis], one) for axis, one in indices.items()}
 
@@ -65,7 +61,7 @@ def _along(shape: Any, axis: int, size: int | None = None) -> Any:
 
 
 def _gathered(self: Any, indices: Any, **_: Any) -> Any:
-    known = _started(self.shape, _known(indices))
+    known = from_the_start(self.shape, _known(indices))
     return self.reshape(-1)[places(self.shape, known)] if known else None
 
 
@@ -76,18 +72,16 @@ def _written(x: Any, where: Any, values: Any, accumulate: bool) -> Any:
 
 
 def _put(self: Any, indices: Any, values: Any, accumulate: bool, **_: Any) -> Any:
-    known = _started(self.shape, _known(indices))
+    known = from_the_start(self.shape, _known(indices))
     return _written(self, places(self.shape, known), values, accumulate) if known else None
 
 
 def _along_one(self: Any, dim: int, index: Any, op: Any, alpha: Any = 1, **given: Any) -> Any:
     """Return index_copy, index_add or index_fill as a write to places."""
-    import torch
-
     if not self.ndim:
         return None
     values = given.get("source", given.get("value"))
-    values = values if is_tensor(values) else torch.full_like(self[(0,) * self.ndim], values)
+    values = values if is_tensor(values) else filled(self[(0,) * self.ndim], values)
     where = places(self.shape, {dim % self.ndim: index.reshape(-1)})
     return _written(self, where, values if alpha == 1 else values * alpha, "add" in str(op))
 
@@ -105,14 +99,12 @@ def _scattered(self: Any, dim: int, index: Any, op: Any, src: Any = None, reduce
 
 def _masked(self: Any, indices: Any, values: Any, accumulate: bool, **_: Any) -> Any:
     """Return a choice in the place of a write of one number where a mask holds."""
-    import torch
-
     masks = [(axis, one) for axis, one in enumerate(indices) if one is not None]
     axis, mask = masks[0]
-    if len(masks) != 1 or mask.dtype != torch.bool or values.numel() != 1 or accumulate:
+    if len(masks) != 1 or not is_mask(mask) or values.numel() != 1 or accumulate:
         return None
     mask = mask.reshape(*mask.shape, *[1] * (self.ndim - axis - mask.ndim))
-    return torch.where(mask, values.reshape(()).to(self.dtype), self)
+    return values.reshape(()).to(self.dtype).where(mask, self)
 
 
 _FROM_THE_START = "indices from the start", "the size of the axis is added to an index that is counted from its end"

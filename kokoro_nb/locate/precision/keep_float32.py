@@ -152,7 +152,7 @@ class _Bench:
         mixed = CoreMl("coreml", precision=MixedPrecision(tuple(keep)))
         with quietly():
             program = handed_over(self.full.exported, mixed.route, mixed.core_operators)
-            made = mixed.converted(self.full.exported, program, convert_to="mlprogram", skip_model_load=True)
+            made = mixed.converted(self.full.exported, program)
         return made._mil_program
 
     def compared(self, program: Any) -> Parity:

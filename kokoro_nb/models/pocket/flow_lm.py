@@ -120,7 +120,7 @@ class FlowLmStep(nn.Module):
             The new ones.
         """
         x, cache = run(self.transformer, self.input_linear(latent), cache, position, 1, self.write)
-        condition = self.z_proj(self.out_norm(x))[:, -1]
+        condition = self.z_proj(self.out_norm(x))[:, 0]  # TVM reads -1 before the tensor
         return condition, self.out_eos(condition), cache, position + 1
 
 

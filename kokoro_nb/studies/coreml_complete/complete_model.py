@@ -23,7 +23,7 @@ from kokoro_nb.traces.parity import compare
 
 SPARE = 12  # tokens, and frames
 # the program is traced, as coremltools takes LSTMs from a trace alone
-CONVERTER = CoreMl("coreml-float32", route="traced program", precision="float32")
+REFERENCE = CoreMlReference("coreml-reference-float32", CoreMl("coreml-float32", "traced program", "float32"))
 
 
 @dataclass(frozen=True)
@@ -101,8 +101,7 @@ class CompleteModel:
 
 
 def _surveyed(stage: CompleteStage, inputs: Mapping[str, Tensor]) -> tuple[SurveyRow, SpectralAgreement]:
-    reference = CoreMlReference("coreml-reference-float32", CONVERTER)
-    rows = survey(stage, inputs, ["eager-float64", "eager", reference], calls=1)
+    rows = survey(stage, inputs, ["eager-float64", "eager", REFERENCE], calls=1)
     audio = [row.climb.outputs["audio"] if row.climb and row.climb.outputs else np.empty(0) for row in rows]
     return rows[-1], spectral_agreement(*audio)
 
@@ -110,5 +109,5 @@ def _surveyed(stage: CompleteStage, inputs: Mapping[str, Tensor]) -> tuple[Surve
 def complete_model(kokoro: Kokoro, case: Case) -> CompleteModel:
     """Convert the complete model to Core ML, with room for exactly the tokens and frames of `case`."""
     with patched(kokoro.model, EXPORT_PATCHES):
-        artifact = CONVERTER.export(CompleteStage(kokoro.model, case.frames), complete_inputs(case))
+        artifact = REFERENCE.export(CompleteStage(kokoro.model, case.frames), complete_inputs(case))
     return CompleteModel(kokoro, case, artifact)

@@ -5,13 +5,13 @@ import numpy as np
 from kokoro_nb.models.architecture import FRAMES_PER_SECOND
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.kokoro import Kokoro
+from kokoro_nb.studies.coreml_complete.complete_model import REFERENCE
 from kokoro_nb.studies.coreml_complete.replacements import replacements
 from kokoro_nb.studies.old_claims.claim import Answer
 from kokoro_nb.studies.old_claims.padding_answers import EXACT, FRAMES
 from kokoro_nb.studies.validate_steps.validation import follow, walk
 
 STEPS = ("durations", "F0 and N", "trunk", "generator")
-BACKEND = "coreml-reference-float32"
 VARIANTS = (3, 10, 45)  # seconds
 
 
@@ -33,7 +33,7 @@ def _classes(kokoro: Kokoro, case: Case) -> Answer:
 
 
 def _steps(kokoro: Kokoro, case: Case) -> Answer:
-    found = follow(kokoro.model, walk(kokoro.model, case, frames=FRAMES), BACKEND, only=STEPS)
+    found = follow(kokoro.model, walk(kokoro.model, case, frames=FRAMES), REFERENCE, only=STEPS)
     errors = {f"{one.step}, {one.output}": one.own.of_peak if one.own else float("nan") for one in found}
     worst, frames = float(np.max([*errors.values()])), [seconds * FRAMES_PER_SECOND for seconds in VARIANTS]
     return Answer(

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kokoro_nb.backends import backend
 from kokoro_nb.findings import Verdict
 from kokoro_nb.models.patches import PATCHES
 from kokoro_nb.studies.repair.patch_trials import PatchTrial
@@ -122,15 +121,14 @@ def uses_table(repairs: Sequence[PatchRepair]) -> list[dict[str, str]]:
 def disagreements(repairs: Sequence[PatchRepair]) -> list[dict[str, str]]:
     """Return where the catalogue's `needed_by` differs from what was tried.
 
-    The catalogue also names a backend that is only slow without a patch: there the speed is given. An interpreter of a
-    file, such as ``coreml-reference``, is compared with what is noted for the backend that writes the file.
+    The catalogue also names a backend that is only slow without a patch: there the speed is given. What is noted for
+    ``coreml`` holds for every backend whose name begins so, as in `models.patches.needed`.
     """
     rows = []
     for one in repairs:
-        named = getattr(getattr(backend(one.backend), "converter", None), "name", one.backend)
         for use in one.uses:
-            written = {one.backend, named} & set(PATCHES[use.patch].needed_by)
-            if use.kind != UNKNOWN and bool(written) != (use.kind in (NEEDED, ONE_WAY)):
+            written = any(one.backend.startswith(name) for name in PATCHES[use.patch].needed_by)
+            if use.kind != UNKNOWN and written != (use.kind in (NEEDED, ONE_WAY)):
                 says = "needed" if written else "not needed"
                 speed = "" if use.speed is None else f", a call takes {use.speed:.2g} times as long with it"
                 row = {"backend": one.backend, "patch": use.patch, "catalogue": says, "tried": f"{use.kind}{speed}"}

@@ -14,7 +14,7 @@ from kokoro.model import KModel
 from torch import nn
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.base import Failure, running
+from kokoro_nb.backends.base import Backend, Failure, running
 from kokoro_nb.backends.ladder import Outputs, loaded, outputs_of
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.case import Case
@@ -69,7 +69,7 @@ def walk(
 
 
 def follow(
-    model: KModel, reference: Walk, name: str, folder: str | Path | None = None, only: Sequence[str] = ()
+    model: KModel, reference: Walk, name: str | Backend, folder: str | Path | None = None, only: Sequence[str] = ()
 ) -> tuple[StepResult, ...]:
     """Take the candidate through the steps of `reference`, by itself and on its own chain.
 
@@ -77,6 +77,8 @@ def follow(
     ----------
     model : kokoro.model.KModel
         Without patches; the one that the reference ran, or one with a fault in it.
+    name : str or Backend
+        The candidate.
 
     Returns
     -------
@@ -84,7 +86,7 @@ def follow(
         One for each output, in the order of computation. A step that falls is one row per output with its failure, and
         what needs it has no chained figure.
     """
-    runtime = backend(name)
+    runtime = backend(name) if isinstance(name, str) else name
     running(runtime)
     chained: Outputs = {key: tensor.numpy() for key, tensor in reference.inputs.items()}
     rows: list[StepResult] = []
@@ -180,9 +182,10 @@ def phasors(phase: np.ndarray, magnitude: np.ndarray) -> np.ndarray:
 
 
 def _feed(module: nn.Module, values: Mapping[str, np.ndarray]) -> Outputs:
-    """Return what the forward of `module` takes, so far as it is there; float64 is rounded to float32."""
+    """Return what the forward of `module` takes, so far as it is there, in PyTorch's own dtypes."""
+    own = {"float64": "float32", "int32": "int64"}  # Core ML gives int32 for int64
     names = [name for name in inspect.signature(module.forward).parameters if name in values]
-    return {name: v.astype(np.float32) if (v := values[name]).dtype == np.float64 else v for name in names}
+    return {name: values[name].astype(own.get(str(values[name].dtype), values[name].dtype)) for name in names}
 
 
 def _tensors(arrays: Outputs) -> dict[str, torch.Tensor]:

@@ -7,7 +7,6 @@ from torch import nn
 
 from kokoro_nb.backends.base import Artifact, Failure, quietly
 from kokoro_nb.backends.coreml import CoreMl
-from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.mil.interpreter import Interpreter
 from kokoro_nb.backends.mil.reference import CoreMlReference
 from kokoro_nb.backends.mil.rounding import FLOAT64, STRICT
@@ -128,14 +127,6 @@ def test_layers_in_every_arithmetic(layers, backend, tolerance, tmp_path_factory
     assert outputs["length"].tolist() == length.tolist() == [15]
     assert outputs["length"].dtype == np.int32
     assert {"gather", "lstm", "layer_norm", "gelu", "conv_transpose", "conv"} <= set(seen)
-
-
-def test_the_graph_of_layers(layers):
-    module, inputs, (sound, length) = layers
-    outputs = REFERENCE.graph(export_program(module, inputs)).run(inputs)
-    assert list(outputs) == ["sound", "length"]
-    assert np.abs(outputs["sound"] - sound.numpy()).max() < 2e-6 * sound.abs().max()
-    assert (outputs["length"].dtype, outputs["length"].tolist()) == (np.int32, length.tolist())
 
 
 class Step(nn.Module):

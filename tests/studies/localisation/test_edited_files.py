@@ -91,7 +91,8 @@ def _readers(path, specification):
 
 
 @pytest.mark.parametrize(
-    ("name", "weights"), [("onnxruntime", {"conv.weight", "conv.bias"}), ("coreml-reference-float32", {"p_conv_weight"})]
+    ("name", "weights"),
+    [("onnxruntime", {"conv.weight", "conv.bias"}), ("coreml-reference-float32", {"p_conv_weight"})],
 )
 def test_an_edited_weight_is_found_at_the_operator_that_reads_it(name, weights, small):
     healthy, *edited = study_files(name, small, len(weights))
