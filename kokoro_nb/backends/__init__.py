@@ -53,7 +53,7 @@ _REGISTRY: tuple[tuple[Backend, str], ...] = (
     ),
     (
         CoreMlReference("coreml-reference-trace", CoreMl("coreml-trace", route="trace")),
-        "the file of coreml-trace, executed on any machine; outputs only",
+        "the file of coreml-trace, executed on any machine; most operators can be traced",
     ),
     (Qnn("onnxruntime-qnn"), "Qualcomm's NPU, on its simulator; outputs only"),
     (Tvm("tvm"), "TVM's own pipeline for this processor, which joins operators; outputs only"),

@@ -153,7 +153,7 @@ class Specification:
                 for used in dead.get(node, ()):
                     del values[used]
             results = zip(self.outputs, user_results(self.program), strict=True)
-            return {name: array_of(values[node]) for name, node in results}
+            return {name: np.array(array_of(values[node])) for name, node in results}
 
     @timed("float64")
     def recompute(

@@ -6,12 +6,12 @@ from typing import Any
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.faults.planting import program_copy, with_program
 from kokoro_nb.faults.planting_site import FaultSite
-from kokoro_nb.locate.forms import arithmetic, creation, extremes, functions, indexing, sums
+from kokoro_nb.locate.forms import arithmetic, creation, extremes, functions, indexing, summing
 from kokoro_nb.locate.forms.form import OtherForm, added
 from kokoro_nb.locate.verdicts import VIEWS
 from kokoro_nb.traces.operators import Operator
 
-_FAMILIES = (arithmetic, extremes, functions, indexing, creation, sums)
+_FAMILIES = (arithmetic, extremes, functions, indexing, creation, summing)
 FORMS: dict[str, tuple[OtherForm, ...]] = {
     kind: tuple(form for family in _FAMILIES for form in family.FORMS.get(kind, ()))
     for kind in dict.fromkeys(kind for family in _FAMILIES for kind in family.FORMS)
@@ -90,7 +90,7 @@ def kept_in_float32(exported: Exported, names: Collection[str], blocks: bool) ->
         args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), widened)
         kwargs = {key: torch.float32 if value is torch.float16 else value for key, value in kwargs.items()}
         if blocks and site.op == "aten.cumsum.default":
-            result = added(site, sums.RUNNING.function, self=args[0], dim=args[1])
+            result = added(site, summing.RUNNING.function, self=args[0], dim=args[1])
         else:
             result = site.emit(node.target, *args, **kwargs)
         rounded = site.emit(cast, result, dtype=torch.float16)

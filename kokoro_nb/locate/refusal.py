@@ -153,7 +153,9 @@ def _measured(subject: Subject, kind: RemedyKind, name: str, statement: str, out
     if isinstance(outputs, Failure):
         return Remedy(kind, name, statement, float("nan"), float("nan"), "unknown", str(outputs))
     known = reference_trace(subject.healthy, subject.inputs)
-    dtypes = [operator.dtype for operator in subject.healthy.specification.operators]
+    converter = getattr(subject.runtime, "converter", subject.runtime)
+    rounded = hasattr(converter, "precision") and converter.precision != "float32"  # Core ML's own choice is float16
+    dtypes = ["float16"] if rounded else [operator.dtype for operator in subject.healthy.specification.operators]
     after, _ = output_error(known, outputs, dtypes, explained_errors(known), subject.limit)
     reason = "" if after.verdict == "pass" else str(after)
     return Remedy(kind, name, statement, float("nan"), after.of_peak, after.verdict, reason, outputs=outputs)

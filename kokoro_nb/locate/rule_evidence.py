@@ -76,7 +76,7 @@ def call_of(meaning: Meaning, name: str, inputs: Mapping[str, Any], captured: Ma
 def _array(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_array(one) for one in value]
-    if not hasattr(value, "is_floating_point"):
+    if not hasattr(value, "detach"):
         return value
     return (value.double() if value.is_floating_point() else value).numpy()
 

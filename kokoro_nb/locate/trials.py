@@ -13,7 +13,7 @@ from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.backends.signature import as_array
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.forms.form import OtherForm
-from kokoro_nb.locate.forms.sums import RUNNING
+from kokoro_nb.locate.forms.summing import RUNNING
 from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.locate.local_error import explained_errors
 from kokoro_nb.locate.other_forms import FORMS, float32_region, in_other_form, kept_in_float32

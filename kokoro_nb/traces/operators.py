@@ -11,6 +11,7 @@ CONSTANT = "constant:"
 VIEWS = frozenset(
     (
         *(
+            "_unsafe_view",
             "alias",
             "chunk",
             "clone",

@@ -71,9 +71,9 @@ def test_an_instance_norm_stays_outside_xnnpack_and_cuts_the_graph_in_two():
     assert "getitem" not in {placement.operator for placement in found}
 
 
-def test_written_out_the_norm_is_taken_but_for_its_means(narrow):
-    with patched(narrow.model, ("two_pass_norm",)):
-        found = partition_map(_backend("executorch-xnnpack"), _exported(Block()))
+def test_written_out_the_norm_is_taken_but_for_its_means():
+    with patched(Block(), ("two_pass_norm",)) as block:
+        found = partition_map(_backend("executorch-xnnpack"), _exported(block))
     assert NORM not in {placement.operator for placement in found}
     left = [placement for placement in found if placement.delegate is None]
     assert {placement.operator for placement in left} == {MEAN}

@@ -136,6 +136,6 @@ def test_an_export_has_it(narrow, narrow_case):
     assert kinds[aten.conv_transpose1d.default].count(torch.float32) == 3, "those of the STFT's inverse are left"
     assert torch.bfloat16 in kinds[aten.conv_transpose1d.default]
     with torch.no_grad():
-        found = made.program.module()(**inputs)
+        found = made.program.module()(*inputs.values())
     assert torch.allclose(found, rounded, atol=1e-5)
     assert not torch.allclose(plain, rounded, atol=1e-5)

@@ -65,8 +65,8 @@ class CoreMl(FileBackend):
     Core ML knows no int64: integers are int32 inside, and one that outgrows 32 bits there wraps around unnoticed. What
     the forward computes in float64 is float32. float16 inputs are declared float32, which iOS15 needs. coremltools 9.0
     writes ``atan2(y, x)`` as ``atan(y / x)`` with corrections, in which 2e-8 is added to an x within 1e-8 of 0 (in
-    float16: 6e-8, its smallest number). Out of a trace it writes an infinity in the forward as 3.4e38, and nothing says
-    which of the file's values are the results of which operators.
+    float16: 6e-8, its smallest number). Out of a trace it writes an infinity in the forward as 3.4e38, and the results
+    of operators are known by their modules, kinds and order alone: not all of them are.
     """
 
     route: Route = "export"
@@ -76,6 +76,7 @@ class CoreMl(FileBackend):
 
     file: ClassVar[str] = "model.mlpackage"
     packages: ClassVar[tuple[str, ...]] = ("coremltools",)
+    own_dtypes: ClassVar[bool] = True  # float32, float16, int32: no others come out
 
     def available(self) -> str | None:
         """Return None if models can be converted and saved here, else the reason why not, in one sentence."""
@@ -114,7 +115,7 @@ class CoreMl(FileBackend):
             skip_model_load=True,
         )
 
-    def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> dict[str, str] | None:
+    def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> dict[str, str]:
         """Convert and save the model."""
         with on_rung("lowered", seconds), quietly():
             program = handed_over(exported, self.route, self.core_operators)
@@ -127,7 +128,7 @@ class CoreMl(FileBackend):
             interface(model.get_spec(), exported)  # or raise
         with on_rung("serialised", seconds), quietly():
             model.save(str(path))
-        return None if self.route != "export" else places(model, program, exported)
+        return places(model, program, exported, self.route)
 
     @timed("load")
     def load(self, artifact: Artifact | Failure) -> Program:

@@ -1,6 +1,8 @@
 """What `coremltools.convert` is handed, and which values of what it makes are the results of the model's operators."""
 
+import copy
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from kokoro_nb.backends.exported import Exported
@@ -14,7 +16,8 @@ INSERTED = {"add_fp16_cast", "adjust_io_to_supported_types"}
 def handed_over(exported: Exported, route: Route, core_operators: bool) -> Any:
     """Return the exported program, its nodes numbered for `places`, or a trace of the module or of the program."""
     if route != "export":
-        return _traced(exported.module if route == "trace" else exported.program.module(), exported)
+        # a copy, because a trace runs the module, which may keep something
+        return _traced(copy.deepcopy(exported.module) if route == "trace" else exported.program.module(), exported)
     program = exported.program.run_decompositions() if core_operators else exported.specification.program
     for number, node in enumerate(program.graph.nodes):
         node.meta["debug_handle"] = number
@@ -36,28 +39,72 @@ def declared_inputs(exported: Exported) -> list[Any]:
     ]
 
 
-def places(model: Any, program: Any, exported: Exported) -> dict[str, str]:
-    """Return the name of the value that holds each operator's result, in a model made of a numbered program.
+def places(model: Any, program: Any, exported: Exported, route: Route) -> dict[str, str]:
+    """Return the name of the value that holds each operator's result, in a model made of what `handed_over` gave.
 
     An operator that was fused of several holds the result of the last of them. A value stored in float16 is a result
     all the same. A value that a planted fault goes on to change is no result of the operator.
     """
-    from coremltools.converters.mil.mil.scope import ScopeSource
-
-    nodes = list(program.graph.nodes)
-    holders = exported.specification.results(nodes)
+    made: dict[Any, list[Any]] = {}  # what the operators are called in there -> the values that were made of each
+    for operation in model._mil_program.functions["main"].operations:
+        passes = operation.scopes.get(_scopes().COREMLTOOLS_GRAPH_PASS, ())
+        origin = _origin(operation, route)
+        if operation.op_type != "const" and origin and not (operation.op_type == "cast" and INSERTED & {*passes}):
+            made.setdefault(origin, []).extend(operation.outputs)
+    names = (
+        _called(made, exported, route) if route != "export" else _numbered(made, list(program.graph.nodes), exported)
+    )
     shapes = {operator.name: operator.shape for operator in exported.specification.operators}
     found: dict[str, str] = {}
-    for operation in model._mil_program.functions["main"].operations:
-        handles = [one for one in operation.scopes.get(ScopeSource.EXIR_DEBUG_HANDLE, ()) if one is not None]
-        inserted = INSERTED.intersection(operation.scopes.get(ScopeSource.COREMLTOOLS_GRAPH_PASS, ()))
-        if operation.op_type == "const" or not handles or (operation.op_type == "cast" and inserted):
-            continue
-        results = exported.specification.sources_of(nodes[max(handles)], len(operation.outputs), holders)
-        for name, variable in zip(results, operation.outputs, strict=True):
-            if name is not None and tuple(variable.shape) == shapes[name]:
-                found[name] = variable.name
+    for origin, own in names.items():
+        values = [value for value in made[origin] if tuple(value.shape) in {shapes[name] for name in own if name}]
+        values = values[-1:] if len(own) == 1 else values
+        if len(values) == len(own):  # else one of several results is not there by itself
+            found |= {name: value.name for name, value in zip(own, values, strict=True) if name}
     return found
+
+
+def _origin(operation: Any, route: Route) -> Any:
+    """Return the number of the node that an operation was made of; of a trace its module, kind and name."""
+    scopes, sources = operation.scopes, _scopes()
+    if route == "export":
+        return max((one for one in scopes.get(sources.EXIR_DEBUG_HANDLE, ()) if one is not None), default=None)
+    *path, name = scopes.get(sources.TORCHSCRIPT_MODULE_NAME) or ("",)
+    kind = (scopes.get(sources.TORCHSCRIPT_MODULE_TYPE) or ("",))[-1]
+    return (".".join(path) if route == "trace" else "", kind.strip("_"), name) if name else None
+
+
+def _numbered(made: Iterable[int], nodes: list[Any], exported: Exported) -> dict[Any, list[str | None]]:
+    holders = exported.specification.results(nodes)
+    counts = {one: len(value) if isinstance(value := nodes[one].meta.get("val"), list | tuple) else 1 for one in made}
+    return {one: exported.specification.sources_of(nodes[one], count, holders) for one, count in counts.items()}
+
+
+def _called(made: Iterable[Any], exported: Exported, route: Route) -> dict[Any, list[str | None]]:
+    """Return the operators of a trace by name: those of one kind in one module, where there are as many as there were.
+
+    Transpositions are left out, which coremltools moves.
+    """
+    calls: dict[Any, list[Any]] = {}
+    for origin in made:
+        calls.setdefault(origin[:2], []).append(origin)
+    own: dict[Any, list[str | None]] = {}
+    for one in exported.specification.operators:
+        kind = "convolution" if one.kind.startswith("conv") else one.kind
+        own.setdefault((one.module_path if route == "trace" else "", kind), []).append(one.name)
+    same = {key: pair for key, origins in calls.items() if len(pair := own.get(key, ())) == len(origins)}
+    return {
+        origin: [name]
+        for key, names in same.items()
+        if key[1] != "transpose"
+        for origin, name in zip(calls[key], names, strict=True)
+    }
+
+
+def _scopes() -> Any:
+    from coremltools.converters.mil.mil.scope import ScopeSource
+
+    return ScopeSource
 
 
 def _traced(module: Any, exported: Exported) -> Any:

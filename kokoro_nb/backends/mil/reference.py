@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -91,6 +91,8 @@ class CoreMlReference:
     name: str
     converter: CoreMl
     arithmetic: Arithmetic = FLOAT32
+
+    own_dtypes: ClassVar[bool] = True  # float32, float16, int32: no others come out
 
     def available(self) -> str | None:
         """Return None if models can be converted and saved here, else the reason why not, in one sentence."""

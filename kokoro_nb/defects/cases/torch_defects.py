@@ -21,7 +21,7 @@ class InductorWrittenZero(Defect):
 
     tool = "AOTInductor"
     packages = ("torch",)
-    runner = "inductor"
+    runner = "aot_inductor"
     where = "torch/_inductor/fx_passes/joint_graph.py: joint_graph_constant_folding"
     backends = ("aot-inductor",)
     operators = ("mul",)

@@ -234,15 +234,20 @@ class TvmLostState(TvmDefect):
     mended_by = "the state as an input and an output"
     inputs = {"x": torch.ones(1)}
 
+    class Keeping(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.total = nn.Buffer(torch.zeros(1))
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.total.add_(x)
+            return self.total * 1
+
     def module(self, mended: bool) -> nn.Module:
-        form = super().module(mended)
-        form.register_buffer("total", torch.zeros(1))
-        return form
+        return super().module(mended) if mended else self.Keeping()
 
     def broken(self, x: Tensor) -> Tensor:
-        self.total: Tensor  # registered by `module`
-        self.total.add_(x)
-        return self.total * 1
+        return self.Keeping()(x)
 
     def mended(self, x: Tensor, total: Tensor) -> Tensor:
         return total + x

@@ -5,13 +5,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import torch
 from pocket_tts import TTSModel
 from pocket_tts.modules.stateful_module import ModelState, increment_steps, init_states
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from kokoro_nb.models.pocket.generation import Speech, Utterance
 from kokoro_nb.models.pocket.pocket_architecture import without_warnings
@@ -117,20 +117,28 @@ def _settings(model: TTSModel, sampler: int, stop: bool) -> Iterator[None]:
         model.sampler_decode_steps, model.eos_threshold = before
 
 
-@contextmanager
-def given_noise(noise: Tensor) -> Iterator[None]:
-    """Hand out the rows of `noise`, (draws, latent width), wherever the package draws from a normal distribution.
+class _Given(TorchFunctionMode):
+    """Answers the package's draws from a normal distribution.
 
     The package makes an empty tensor and fills it. The row takes the place of the empty tensor, so that a tracer finds
     no write that is not the package's.
     """
-    rows, empty = iter(noise), torch.empty
 
-    def made(*size: Any, **options: Any) -> Tensor:
-        shape = size[0] if len(size) == 1 else size
-        return next(rows)[None] if shape == (1, noise.shape[1]) else empty(*size, **options)
+    def __init__(self, noise: Tensor) -> None:
+        super().__init__()
+        self._rows, self._shape = iter(noise), (1, noise.shape[1])
 
-    with patch("torch.empty", made), patch("torch.nn.init.normal_", lambda tensor, mean=0.0, std=1.0: tensor):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        options = kwargs or {}
+        if func is torch.empty and (args[0] if len(args) == 1 else args) == self._shape:
+            return next(self._rows)[None]
+        return options["tensor"] if func is torch.nn.init.normal_ else func(*args, **options)
+
+
+@contextmanager
+def given_noise(noise: Tensor) -> Iterator[None]:
+    """Hand out the rows of `noise`, (draws, latent width), wherever the package draws from a normal distribution."""
+    with _Given(noise):
         yield
 
 

@@ -112,7 +112,7 @@ def decoder_in_buffers(
     Parameters
     ----------
     model : kokoro.model.KModel
-        Without patches; it runs with those of an export.
+        Without patches; it runs with those of an export, but its phase is interpolated, as in a port.
     case : Case
         The utterance.
     frames : int
@@ -136,7 +136,7 @@ def _run(model: KModel, case: Case, frames: int, bucket: int, kind: str, seed: i
     if kind not in KINDS:
         raise InputError(f"There is no noise '{kind}'; use one of {', '.join(KINDS)}.")
     drawn = noise.draw(bucket, seed, "zero" if kind == SIGNAL else cast(noise.NoiseKind, kind)).harmonic
-    patches = [name for name in EXPORT_PATCHES if name != "explicit_noise"]
+    patches = [name for name in EXPORT_PATCHES if name not in ("explicit_noise", "ramped_phase")]
     inputs = {**case.decoder_inputs(frames), "harmonic_noise": drawn[:, : SAMPLES_PER_FRAME * frames]}
     wide = {**widened(inputs, bucket), "harmonic_noise": drawn}
     length, decoder = torch.tensor([frames]), model.decoder

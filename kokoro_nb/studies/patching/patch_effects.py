@@ -28,9 +28,10 @@ LEVELS: Mapping[str, float] = {
     "custom_stft": INVERSE,
     "exact_istft": HEARD,
     "sqrt_epsilon": INVERSE,  # stands on custom_stft; what it adds itself is in the spectrum
+    "ramped_phase": HEARD,
     BFLOAT16: HEARD,
 }
-SPECTRA: Mapping[str, float] = {"sqrt_epsilon": TRANSPARENT, BFLOAT16: TRANSPARENT}
+SPECTRA: Mapping[str, float] = dict.fromkeys(("sqrt_epsilon", "ramped_phase", BFLOAT16), TRANSPARENT)
 
 
 @dataclass(frozen=True)

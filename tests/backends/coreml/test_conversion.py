@@ -74,6 +74,32 @@ def test_a_result_is_what_stands_before_the_cast_to_the_output(coreml, tmp_path)
     assert read_taps(made.folder).places == {":sin": "sin_cast_fp16", ":transpose": "transpose_cast_fp16"}
 
 
+class Several(nn.Module):
+    """Modules called twice, results taken apart, and a transposition that coremltools moves."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear, self.conv = nn.Linear(4, 12), nn.Conv1d(3, 3, 3, padding=1)
+
+    def forward(self, x):
+        q, k, v = self.linear(x).unflatten(2, (3, 4)).unbind(2)
+        y = self.conv(torch.relu(self.conv(q))) * torch.sin(k) + torch.sin(v)
+        return y.transpose(1, 2).relu() - self.linear(y)[..., :4].transpose(1, 2)
+
+
+@pytest.mark.parametrize("route", ["export", "trace", "traced program"])
+def test_what_is_captured_under_a_name_is_the_operators_result(route, coreml, tmp_path):
+    exported = export_program(Several(), X)
+    reference = CoreMlReference("reference", replace(coreml, route=route, precision="float32"))
+    trace = reference.load(reference.export(exported, X, tmp_path)).trace(X, keep="full")
+    expected = backend("eager").load(backend("eager").export(exported, X)).trace(X, keep="full").values
+    assert {"linear:linear", "linear:linear#2", "conv:conv1d", "conv:conv1d#2", ":sin", ":sin#2"} <= {*trace.values}
+    assert (":unbind#2" in trace.values) == (route == "export")
+    for name, value in trace.values.items():
+        np.testing.assert_allclose(value, expected[name], atol=1e-5)
+
+
 def test_mixed_precision_keeps_what_it_names_in_float32(coreml, spec_of, tmp_path):
     module = Function(lambda x: torch.sin(x) * 2 + x)
     made = replace(coreml, precision=MixedPrecision(("sin", "mul"))).export(module, X, tmp_path)

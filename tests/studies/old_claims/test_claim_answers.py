@@ -90,7 +90,7 @@ def test_channels_that_vary_lose_nothing(monkeypatch):
 def test_an_export_that_fails_answers_nothing(monkeypatch):
     failure = Failure(runtime_answers.TVM, "run", "RuntimeError", "it failed")
     monkeypatch.setattr(runtime_answers, "outputs_of", lambda *given: failure)
-    with pytest.raises(InputError, match="about TVM cannot be answered: tvm-unfused fell"):
+    with pytest.raises(InputError, match="about TVM cannot be answered: tvm-unfused failed"):
         runtime_answers.runtime_answers(0)
 
 

@@ -1,0 +1,134 @@
+"""What vendors take is taken: state, nested outputs, open sizes, bfloat16, small integers; what they lose is named."""
+
+import pytest
+import torch
+from torch import nn
+
+from kokoro_nb.backends import BACKENDS
+from kokoro_nb.errors import InputError
+from kokoro_nb.locate import diagnose
+
+X = torch.randn(2, 6, 8, generator=torch.Generator().manual_seed(1))
+NAMES = ("onnxruntime", "executorch-portable", "tvm-unfused")
+
+
+def _net():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 4)).eval()
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("KOKORO_NB_CACHE", str(tmp_path_factory.mktemp("cache")))
+
+
+def _here(name):
+    reason = BACKENDS[name].available()
+    return name if reason is None else pytest.skip(reason)
+
+
+class Counting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros(1))
+
+    def forward(self, x):
+        self.count.add_(1)
+        return x * self.count
+
+
+class Shifted(nn.Module):
+    """A ring of the last frames, as a streaming decoder keeps it."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("past", torch.zeros(2, 6, 8))
+
+    def forward(self, x):
+        self.past.copy_(torch.cat([self.past[:, 3:], x[:, :3].sin()], 1))
+        return self.past.sum(1)
+
+
+@pytest.mark.parametrize(
+    ("name", "keeps"), [("onnxruntime", False), ("executorch-portable", True), ("tvm-unfused", False), ("eager", True)]
+)
+@pytest.mark.parametrize(("module", "operator", "buffer"), [(Counting(), ":add", "count"), (Shifted(), ":cat", "past")])
+def test_state_is_kept_or_its_loss_is_named(name, keeps, module, operator, buffer):
+    found = diagnose(module, {"x": X}, _here(name))
+    if keeps:
+        assert found.verdict == "pass"
+    else:
+        assert (found.exit_status, found.first.tap.name, found.first.mechanism.name) == (1, operator, "lost state")
+        assert f"'{buffer}' is not kept" in found.statement
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_outputs_may_be_nested(name):
+    class Nested(nn.Module):
+        def forward(self, x):
+            return x + 1, (x * 2, {"y": x - 1})
+
+    found = diagnose(Nested(), {"x": X}, _here(name))
+    assert found.verdict == "pass"
+    assert list(found.investigation.history.first) == ["output_0", "output_1_0", "output_1_1_y"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16])
+def test_small_integers_go_in(name, dtype):
+    class Scaled(nn.Module):
+        def forward(self, x):
+            return x.float() * 0.5
+
+    assert diagnose(Scaled(), {"x": torch.arange(6, dtype=dtype)}, _here(name)).verdict == "pass"
+
+
+@pytest.mark.parametrize("name", ["eager", "executorch-portable"])
+def test_bfloat16_is_judged_by_its_own_rounding(name):
+    found = diagnose(_net().bfloat16(), {"input": X.bfloat16()}, _here(name))
+    assert found.verdict == "pass"
+    assert found.output.of_peak > 1e-4  # what float32's rounding would not explain
+
+
+def test_a_float32_program_refuses_bfloat16():
+    made = BACKENDS["eager"].export(_net(), {"input": X})
+    with pytest.raises(InputError, match="is bfloat16, but the program was exported for float32"):
+        BACKENDS["eager"].load(made).run({"input": X.bfloat16()})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_open_size_is_diagnosed_at_another_length_too(name):
+    frames = {"input": {1: torch.export.Dim("frames", min=2, max=64)}}
+    longer = torch.randn(2, 9, 8, generator=torch.Generator().manual_seed(2))
+    found = diagnose(_net(), {"input": X}, _here(name), dynamic_shapes=frames, at={"input": longer})
+    assert found.verdict == "pass"
+    assert found.statement.startswith("At input (2, 9, 8): ")
+    assert found.investigation.history.first["output"].shape == (2, 9, 4)
+
+
+def test_a_program_that_somebody_exported_is_taken_as_it_is():
+    program = torch.export.export(_net(), (X,))
+    assert diagnose(program, {"input": X}, "onnxruntime").verdict == "pass"
+
+
+class Of(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "x", "operator", "form"),
+    [
+        (lambda x: x.sin()[torch.tensor([1, 0]), :, torch.tensor([2, 5])], X, ":index", "shape (2, 6, 2) in place of"),
+        (lambda x: 3 - x * 0.25, torch.arange(6), ":mul", "int64 in place of float32"),
+        (lambda x: x @ x.transpose(1, 2), X.double(), ":matmul", "float32 in place of float64"),
+    ],
+)
+def test_a_wrong_shape_or_dtype_is_a_finding(function, x, operator, form):
+    found = diagnose(Of(function), {"x": x}, _here("tvm-unfused"))
+    assert (found.exit_status, found.first.tap.name) == (1, operator)
+    assert form in found.first.channels
