@@ -235,7 +235,7 @@ def _require_weights(path: Path, model: Any, exported: Exported) -> None:
     from onnx import numpy_helper
 
     stored: Mapping[str, Any] = exported.program.state_dict
-    floats = [value.numpy() for value in stored.values() if value.numel() > 1 and value.is_floating_point()]
+    floats = [value.detach().numpy() for value in stored.values() if value.numel() > 1 and value.is_floating_point()]
     mine = [value for value in floats if value.size >= LARGE] or floats
     attributes = (one.t for node in model.graph.node for one in node.attribute if one.HasField("t"))
     theirs = [numpy_helper.to_array(tensor) for tensor in (*model.graph.initializer, *attributes)]

@@ -1,10 +1,9 @@
 """The vendors' documented calls on small modules, in a process that imports nothing of the package.
 
-``python plain_exports.py FOLDER [PROGRAM]`` writes to the folder what each tool makes of each module, or of a saved
+`main` writes to a folder what each tool makes of each module, or of a saved
 program, or what that gives, as ``NAME.BACKEND.SUFFIX``.
 """
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -121,7 +120,3 @@ def main(folder, saved=""):
         tvm(program, (x,), room / f"{name}.tvm-unfused", False)
         if name in ("linear", "phase"):
             inductor(program, (x,), room / f"{name}.aot-inductor")
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from kokoro_nb.backends import BACKENDS
-from kokoro_nb.backends.exported import Exported, export_program
+from kokoro_nb.backends.exported import export_program
 
 PLAIN = Path(__file__).with_name("plain_exports.py")
 BYTES = ("onnxruntime", "executorch-xnnpack", "executorch-portable")  # these tools write the same file each time
@@ -29,8 +29,8 @@ MODULES = _plain().modules()
 
 
 def _call(*arguments):
-    code = f"import runpy, sys; sys.argv[1:] = {[str(one) for one in arguments]!r}; "
-    code += f"runpy.run_path({str(PLAIN)!r}, run_name='__main__'); assert 'kokoro_nb' not in sys.modules"
+    code = f"import sys; sys.path.insert(0, {str(PLAIN.parent)!r}); import plain_exports; "
+    code += f"plain_exports.main(*{[str(one) for one in arguments]!r}); assert 'kokoro_nb' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -71,13 +71,10 @@ def test_the_outputs_are_those_of_the_plain_call(name, backend, plain, exported,
 
 
 def test_a_decoder_is_that_of_the_plain_call(shallow, shallow_case, tmp_path):
-    from kokoro_nb.models.patches import EXPORT_PATCHES, patched
-    from kokoro_nb.studies.decoder import decoder_from_har
+    from kokoro_nb.studies.decoder import decoder_program
 
-    module, inputs = decoder_from_har(shallow.model, shallow_case, 8)
-    with patched(module, EXPORT_PATCHES):
-        program = export_program(module, inputs)
-    assert isinstance(program, Exported)
+    decoder = decoder_program(shallow.model, shallow_case, 8)
+    program, inputs = decoder.program, decoder.inputs
     torch.export.save(program.program, tmp_path / "decoder.pt2")
     _call(tmp_path, tmp_path / "decoder.pt2")
     runtime = BACKENDS["tvm"]

@@ -140,7 +140,7 @@ def test_the_control_is_what_the_patch_puts_in(name, form):
 
 @pytest.mark.parametrize("name", ["coremltools_remainder", "coremltools_reciprocal", "coremltools_atan2"])
 def test_what_a_converted_program_means_is_what_our_reference_computes(name, measured):
-    # the runner of coremltools' cases knows a few operators; coreml-reference-float32 knows them all, from the specification
+    # the runner of coremltools' cases knows a few operators; coreml-reference-float32 knows them all
     known = defect(name)
     found = measured(name)
     (row,) = survey(known.module(mended=False), known.inputs, ["coreml-reference-float32"], calls=1)

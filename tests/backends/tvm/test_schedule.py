@@ -22,7 +22,8 @@ def taken(here):
     def taken(module, inputs, fused=True):
         from tvm.relax.backend.cpu_generic import pipeline
 
-        passes = [one for one in pipeline.legalize_passes(here) if fused or not one.info.name.startswith("Fuse")]
+        every = [*pipeline.library_dispatch_passes(here), *pipeline.legalize_passes(here)]
+        passes = [one for one in every if fused or not one.info.name.startswith("Fuse")]
         with here:
             return tvm.transform.Sequential(passes)(relax_module(export_program(module.eval(), inputs).program))
 
