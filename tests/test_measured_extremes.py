@@ -44,7 +44,9 @@ OTHER: dict[str, str] = {  # the rest of what is no measurement -> why NaN canno
     "min(rows, key=len, default=[])": "the shortest list",
     "min(group, count)": "how many weights share a scale",
     "max(indices)": "places in a list",
-    "max(handles)": "numbers of a debugger's nodes",
+    "max((one for one in scopes.get(sources.EXIR_DEBUG_HANDLE, ()) if one is not None), default=None)": (
+        "numbers of a debugger's nodes"
+    ),
     "max(places, key=self._age, default=None)": "places in a list, by the order of versions",
     "max((self._last, *nodes), key=order.__getitem__)": "nodes by their place in the graph",
     "max((positions.get(user, beyond) for user in node.users), default=positions[node])": "places in a graph",

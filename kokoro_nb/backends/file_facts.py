@@ -68,7 +68,7 @@ def file_facts(model: Any, exported: Exported, places: Mapping[str, str]) -> dic
             if one.startswith(CONSTANT)
             and (name := one.removeprefix(CONSTANT)) in stored
             and name in mine
-            and (text := _changed(name, mine[name].numpy(), numpy_helper.to_array(stored[name])))
+            and (text := _changed(name, mine[name].detach().numpy(), numpy_helper.to_array(stored[name])))
         ]
         frozen = _frozen(nodes.get(operator.name), made.get(places[operator.name]), stored, made, lengths)
         fact = FileFact(tuple(sorted(kinds & QUANTISED)), tuple(changed), tuple(frozen))
