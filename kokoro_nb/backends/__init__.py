@@ -15,7 +15,7 @@ from kokoro_nb.known_warnings import silence_known_warnings
 
 silence_known_warnings()  # of what the runtimes import
 
-_REGISTRY: tuple[tuple[Backend, str], ...] = (
+_LISTED: tuple[tuple[Backend, str], ...] = (
     (Eager("eager"), "PyTorch on this processor: the reference that every runtime is compared with"),
     (
         Eager("eager-float64", double=True),
@@ -68,8 +68,8 @@ _REGISTRY: tuple[tuple[Backend, str], ...] = (
     (TvmCross("tvm-opencl", machine="opencl"), "TVM's code for graphics processors under OpenCL"),
 )
 
-BACKENDS: dict[str, Backend] = {backend.name: backend for backend, _ in _REGISTRY}
-PURPOSES: dict[str, str] = {backend.name: purpose for backend, purpose in _REGISTRY}  # what each is for
+BACKENDS: dict[str, Backend] = {backend.name: backend for backend, _ in _LISTED}
+PURPOSES: dict[str, str] = {backend.name: purpose for backend, purpose in _LISTED}  # what each is for
 
 
 def backend(name: str) -> Backend:

@@ -56,7 +56,7 @@ def test_rewriting_the_program_once_more_changes_nothing(exported, inputs):
 def test_the_module_computes_what_the_program_does(exported, inputs):
     planted = _planted(exported, *SEVERAL, WEIGHT)
     with torch.no_grad():
-        assert torch.equal(planted.module(**inputs), torch.tensor(planted.specification.run(inputs)["output"]))
+        assert torch.equal(planted.module(*inputs.values()), torch.tensor(planted.specification.run(inputs)["output"]))
 
 
 @pytest.mark.parametrize("name", ["eager", "onnxruntime", "coreml-reference-float32"])
@@ -78,7 +78,7 @@ def test_a_fault_at_an_output_is_seen_there(exported, inputs):
     healthy, planted = exported.specification.run(inputs), plant(exported, Fault("sign_flip", ":div"))
     assert (planted.specification.run(inputs)["output"] == -healthy["output"]).all()
     with torch.no_grad():
-        assert (planted.module(**inputs).numpy() == -healthy["output"]).all()
+        assert (planted.module(*inputs.values()).numpy() == -healthy["output"]).all()
 
 
 def test_output_names_are_kept(inputs):

@@ -31,7 +31,7 @@ LEVELS: Mapping[str, float] = {
     "ramped_phase": HEARD,
     BFLOAT16: HEARD,
 }
-SPECTRA: Mapping[str, float] = dict.fromkeys(("sqrt_epsilon", "ramped_phase", BFLOAT16), TRANSPARENT)
+SPECTRA: Mapping[str, float] = dict.fromkeys(("sqrt_epsilon", BFLOAT16), TRANSPARENT)
 
 
 @dataclass(frozen=True)
