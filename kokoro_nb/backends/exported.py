@@ -123,14 +123,18 @@ def export_program(module: Any, inputs: Arrays, dynamic_shapes: Mapping[str, Any
     return Exported(twin, program, _opened(program, expected), tuple(outputs), patches, took)
 
 
+def _user_inputs(program: Any) -> dict[str, Any]:
+    """Return the stand-in of each tensor that a caller gives, by the name of its node, in order."""
+    nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    names = program.graph_signature.user_inputs
+    return {name: nodes[name].meta["val"] for name in names if isinstance(name, str)}
+
+
 def _given(program: Any, inputs: Arrays) -> Exported:
     """Return a program that somebody else exported, its inputs by the names of `inputs`, or of its own."""
-    nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
-    names = [name for name in program.graph_signature.user_inputs if isinstance(name, str)]
-    values = [nodes[name].meta["val"] for name in names]
     expected = tuple(
         TensorSpec(name, sizes(one.shape), dtype_name(one.dtype), open_axes(one.shape))
-        for name, one in zip(names, values, strict=True)
+        for name, one in _user_inputs(program).items()
     )
     checked(inputs, expected)
     return Exported(program.module(), program, expected, tuple(named_outputs(_outputs(program))), (), 0.0)
@@ -138,8 +142,7 @@ def _given(program: Any, inputs: Arrays) -> Exported:
 
 def _opened(program: Any, expected: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
     """Return the inputs with their open axes, as the exported program has them."""
-    nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
-    values = [nodes[name].meta["val"] for name in program.graph_signature.user_inputs if isinstance(name, str)]
+    values = _user_inputs(program).values()
     return tuple(replace(spec, open=open_axes(one.shape)) for spec, one in zip(expected, values, strict=True))
 
 

@@ -10,8 +10,9 @@ from kokoro_nb.backends.base import Backend, Failure
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.ladder import loaded, outputs_of
 from kokoro_nb.backends.segment import part
+from kokoro_nb.locate.bisection import judged_results
 from kokoro_nb.locate.culprit import Culprit
-from kokoro_nb.locate.local_error import Judge, LocalError
+from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.patterns import pattern
 from kokoro_nb.locate.rule_evidence import Evidence
@@ -65,12 +66,10 @@ def _alone(name: str, runtime: Backend, candidate: Exported, reference: Trace) -
         outputs = outputs_of(runtime, loaded(runtime, segment.exported, inputs, room), inputs)
     if isinstance(outputs, Failure):
         return None
-    taken = segment.taken(outputs) | {one: values[one] for one in given}
-    operators = {one.name: one for one in candidate.specification.operators}
-    taps = tuple(Tap(operators[one], describe(value), value) for one, value in taken.items())
-    trace = Trace(runtime.name, taps, inputs=reference.inputs)
     meaning: Any = reference.meaning
-    return Judge(meaning, trace).error(name)
+    fed = {one: values[one] for one in given}
+    (error,) = judged_results(meaning, reference.inputs, fed, segment.taken(outputs))
+    return error
 
 
 def _as_culprit(culprit: Culprit, error: LocalError, reference: Trace) -> Culprit:
