@@ -17,6 +17,7 @@ from kokoro_nb.locate import diagnose
 @dataclass(frozen=True)
 class Pt2Program(UntracedProgram):  # it shows no results of its operators: its trace says so
     module: Any
+    by_name: bool  # how its inputs were given when it was exported
     inputs: tuple
     outputs: tuple
     path: Path
@@ -24,7 +25,8 @@ class Pt2Program(UntracedProgram):  # it shows no results of its operators: its 
 
     def run(self, inputs):
         tensors = {name: torch.tensor(array) for name, array in checked(inputs, self.inputs).items()}
-        results = torch.utils._pytree.tree_leaves(self.module(**tensors))
+        made = self.module(**tensors) if self.by_name else self.module(*tensors.values())
+        results = torch.utils._pytree.tree_leaves(made)
         return {name: result.detach().numpy() for name, result in zip(self.outputs, results, strict=True)}
 
 
@@ -44,7 +46,9 @@ class Pt2(FileBackend):
 
     def load(self, artifact):
         artifact, path = self.loadable(artifact)
-        return Pt2Program(torch.export.load(path).module(), artifact.inputs, artifact.outputs, path, self.name)
+        program = torch.export.load(path)
+        by_name = bool(program.example_inputs[1])
+        return Pt2Program(program.module(), by_name, artifact.inputs, artifact.outputs, path, self.name)
 
 
 def test_a_backend_of_ones_own_exports_loads_runs_and_finds_its_artefact_again(tmp_path):

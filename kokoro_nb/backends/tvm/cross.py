@@ -1,5 +1,9 @@
 """TVM for machines that this is not: object files, and kernels for graphics processors, built and not executed here."""
 
+import signal
+import subprocess
+import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -7,26 +11,18 @@ from typing import Any, ClassVar, Literal
 from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import Artifact, Failure, Program, on_rung, quietly
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.tvm import targets
-from kokoro_nb.backends.tvm.importer import relax_module
+from kokoro_nb.backends.tvm import cross_compiling
 from kokoro_nb.backends.tvm.tvm_backend import unavailable
 from kokoro_nb.errors import InputError
 
 Machine = Literal["aarch64-linux", "arm64-macos", "metal", "opencl"]
 
-_TARGETS: dict[Machine, dict[str, Any]] = {
-    "aarch64-linux": targets.ARM_LINUX,
-    "arm64-macos": targets.ARM_MACOS,
-    "metal": {"kind": "metal"},
-    "opencl": {"kind": "opencl"},
-}
 _WORDS: dict[Machine, str] = {
     "aarch64-linux": "64-bit ARM processors under Linux",
     "arm64-macos": "Apple's 64-bit ARM processors under macOS",
     "metal": "graphics processors under Metal, driven by an ARM processor under macOS",
     "opencl": "graphics processors under OpenCL, driven by a 64-bit ARM processor under Linux",
 }
-_SOURCES: dict[Machine, str] = {"metal": "kernels.metal", "opencl": "kernels.cl"}
 
 
 @dataclass(frozen=True)
@@ -40,14 +36,19 @@ class TvmCross(FileBackend):
     ----------
     machine : str
         ``aarch64-linux``, ``arm64-macos``, ``metal`` or ``opencl``.
+    matmul : bool
+        For graphics processors: use TVM's schedule for matrix products and convolutions. That of Metal ends TVM 0.27
+        with a segmentation fault; without it the general schedule is used.
 
     Notes
     -----
     It is compiled with `tvm.relax.get_default_pipeline` of the target, which schedules the loops of a graphics
-    processor and leaves those of a processor as they are written. What TVM 0.27 gets wrong holds here, too.
+    processor and leaves those of a processor as they are written. What TVM 0.27 gets wrong holds here, too. For
+    graphics processors it is compiled in a process of its own, since TVM's schedules can end the process.
     """
 
     machine: Machine = "aarch64-linux"
+    matmul: bool = True
 
     file: ClassVar[str] = "model.tar"
     packages: ClassVar[tuple[str, ...]] = ("apache-tvm", "apache-tvm-ffi")
@@ -62,28 +63,33 @@ class TvmCross(FileBackend):
 
     def options(self) -> dict[str, Any]:
         """Return what is compiled for."""
-        return {"target": _TARGETS[self.machine]}
+        return {"target": cross_compiling.TARGETS[self.machine], "matmul": self.matmul}
 
     def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> None:
         """Import, compile, and pack the object files."""
-        kernels = _SOURCES.get(self.machine)
         with on_rung("lowered", seconds), quietly():
-            import tvm
+            if self.machine in cross_compiling.KERNELS:
+                self._write_apart(exported.program, path)
+            else:
+                cross_compiling.compile_for(exported.program, self.machine, self.matmul, path)
 
-            target = targets.target(_TARGETS[self.machine])
-            pipeline = tvm.relax.get_default_pipeline(target)
-            built = tvm.compile(relax_module(exported.program), target=target, relax_pipeline=pipeline)
-        with on_rung("serialised", seconds), quietly():
-            built.export_library(str(path))
-            if kernels is not None:
-                path.with_name(kernels).write_text(_kernels(built.mod, self.machine), encoding="utf-8")
+    def _write_apart(self, program: Any, path: Path) -> None:
+        import torch
+
+        with tempfile.TemporaryDirectory() as folder:
+            saved = Path(folder) / "program.pt2"
+            torch.export.save(program, saved)
+            code = f"from {cross_compiling.__name__} import main; main()"
+            arguments = [str(saved), self.machine, str(path), *(["matmul"] if self.matmul else [])]
+            done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
+        if done.returncode < 0:
+            cure = "; without its schedule for matrix products (matmul=False) it may do" if self.matmul else ""
+            raise RuntimeError(f"TVM ended with {signal.Signals(-done.returncode).name} while it compiled{cure}.")
+        if done.returncode:
+            raise RuntimeError(
+                done.stdout.strip() or done.stderr.strip() or f"TVM's process ended with status {done.returncode}."
+            )
 
     def load(self, artifact: Artifact | Failure) -> Program:
         """Raise `InputError`: the artefact is for another machine."""
         raise InputError(f"{self.executes()} It cannot be loaded here.")
-
-
-def _kernels(module: Any, kind: str) -> str:
-    """Return the sources of the kernels in a compiled module and those that it imports."""
-    own = [module.inspect_source()] if module.kind == kind else []
-    return "\n".join([*own, *(_kernels(part, kind) for part in module.imports)])

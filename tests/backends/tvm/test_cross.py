@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from kokoro_nb.backends.base import Artifact
+from kokoro_nb.backends.base import Artifact, Failure
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.tvm import TvmCross
 from kokoro_nb.errors import InputError
@@ -54,13 +54,29 @@ def exported():
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_the_artefact_is_for_that_machine_and_not_run_here(machine, exported, tmp_path):
-    backend = TvmCross(f"tvm-{machine}", machine=machine)
+    backend = TvmCross(f"tvm-{machine}", machine=machine, matmul=machine != "metal")
     assert backend.available() is None
     assert backend.executes().startswith(f"tvm-{machine} makes code for ")
     made = backend.export(exported, {"input": torch.zeros(1, 4, 6)}, tmp_path)
     _is_for(machine, made)
     with pytest.raises(InputError, match=f"tvm-{machine} makes code for .*It cannot be loaded here"):
         backend.load(made)
+
+
+def test_a_compiler_that_ends_its_process_is_a_failure(exported, tmp_path):
+    made = TvmCross("tvm-metal", machine="metal").export(exported, {"input": torch.zeros(1, 4, 6)}, tmp_path)
+    assert isinstance(made, Failure)
+    assert (made.rung, "TVM ended with SIGSEGV" in str(made), "matmul=False" in str(made)) == ("lowered", True, True)
+
+
+def test_an_error_of_the_compiler_is_passed_on(tmp_path):
+    class SingularValues(nn.Module):
+        def forward(self, x):
+            return torch.linalg.svdvals(x)
+
+    made = TvmCross("tvm-metal", machine="metal").export(SingularValues(), {"x": torch.zeros(3, 3)}, tmp_path)
+    assert isinstance(made, Failure)
+    assert (made.rung, "svd" in str(made)) == ("lowered", True)
 
 
 def test_another_machine_is_seen(exported, tmp_path):
@@ -76,7 +92,7 @@ def test_another_machine_is_seen(exported, tmp_path):
 def test_the_decoder_is_built_for_it(machine, narrow, narrow_case, tmp_path):
     with patched(narrow.model, EXPORT_PATCHES):
         inputs = stages.from_har_inputs(narrow.model.decoder, narrow_case.decoder_inputs(8))
-        made = TvmCross(f"tvm-{machine}", machine=machine).export(
+        made = TvmCross(f"tvm-{machine}", machine=machine, matmul=machine != "metal").export(
             stages.FromHarStage(narrow.model.decoder), inputs, tmp_path
         )
     _is_for(machine, made)
