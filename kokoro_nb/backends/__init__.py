@@ -69,6 +69,7 @@ _LISTED: tuple[tuple[Backend, str], ...] = (
 )
 
 BACKENDS: dict[str, Backend] = {backend.name: backend for backend, _ in _LISTED}
+_SPELLED_OUT = {"coreml-float16": "coreml", "coreml-reference-float16": "coreml-reference"}  # with their precision
 PURPOSES: dict[str, str] = {backend.name: purpose for backend, purpose in _LISTED}  # what each is for
 
 
@@ -80,6 +81,7 @@ def backend(name: str) -> Backend:
     InputError
         If there is none of that name.
     """
+    name = _SPELLED_OUT.get(name, name)
     if name not in BACKENDS:
         raise InputError(f"There is no backend '{name}'; the backends are {', '.join(BACKENDS)}.")
     return BACKENDS[name]

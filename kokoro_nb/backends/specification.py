@@ -355,6 +355,7 @@ def _short(node: Any) -> str:
 
 
 def _call(node: Any, values: Mapping[Any, Any], double: bool, substitute: Substitute | None = None) -> Any:
+    import torch
     from torch.fx.node import map_arg
 
     args, kwargs = map_arg((node.args, node.kwargs), values.__getitem__)
@@ -362,5 +363,7 @@ def _call(node: Any, values: Mapping[Any, Any], double: bool, substitute: Substi
         if str(node.target).startswith("aten._assert_tensor_metadata"):  # of a dtype, which is another one in float64
             return None
         args, kwargs = double_dtypes(args), double_dtypes(kwargs)
-    result = node.target(*args, **kwargs)
+    # in float64 an operator may lay its result out in another way, which a view does not take
+    target = torch.ops.aten.reshape.default if node.target is torch.ops.aten.view.default else node.target
+    result = target(*args, **kwargs)
     return result if substitute is None else substitute(node.target, args, kwargs, result)

@@ -97,6 +97,6 @@ def _output(one: OutputSummary) -> dict[str, object]:
         "signal over that error (dB)": "no error" if snr is not None and np.isinf(snr) else snr,
         "changed by optimisation (of peak)": one.optimised,
         "by two threads (of peak)": one.threads,
-        "second call": "same bits" if one.again else "differs",
+        "second call": {True: "same bits", False: "differs", None: "not compared"}[one.again],
         "drawn (of variance)": "" if one.drawn is None else number(one.drawn),
     }

@@ -1,5 +1,6 @@
 """What is wrong with an export although its operators compute what they should: dtypes, state, and random numbers."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,10 +8,12 @@ import numpy as np
 from kokoro_nb.backends.ladder import difference
 from kokoro_nb.backends.signature import BFLOAT16
 from kokoro_nb.locate.culprit import Culprit
+from kokoro_nb.locate.effect import Deviation
 from kokoro_nb.locate.investigation import Investigation
+from kokoro_nb.locate.local_error import parts
 from kokoro_nb.locate.mechanism import Mechanism
 from kokoro_nb.locate.output_error import OutputLimit, worst_output
-from kokoro_nb.traces.operators import Operator
+from kokoro_nb.traces.operators import CONSTANT, Operator
 from kokoro_nb.traces.statistics import describe
 from kokoro_nb.traces.trace import Tap
 
@@ -60,6 +63,36 @@ def lost_state(found: Investigation, limits: dict[str, OutputLimit]) -> tuple[Cu
             tap = Tap(operators[name], describe(np.empty(0)))
             culprits[name] = _right_but(found.backend, tap, cause)
     return tuple(culprits.values())
+
+
+def with_lost_start(culprit: Culprit, deviation: Deviation | None, found: Investigation) -> Culprit:
+    """Return a culprit with its mechanism, if it gives what it gives where a buffer that is written starts at 0."""
+    import torch
+
+    meaning: Any = found.reference.meaning
+    read = [] if culprit.tap is None else culprit.tap.operator.inputs
+    held = [name for name in meaning.state if f"{CONSTANT}{name}" in read]
+    if deviation is None or culprit.mechanisms or not held:
+        return culprit
+    for name in held:
+        start = meaning.program.state_dict[name]
+
+        def zeroed(target: Any, args: Any, kwargs: Any, _: Any, start: Any = start) -> Any:
+            def other(one: Any) -> Any:
+                same = isinstance(one, torch.Tensor) and torch.equal(one.to(start.dtype), start)
+                return torch.zeros_like(one) if same else one
+
+            args, kwargs = torch.utils._pytree.tree_map(other, (args, kwargs))
+            return target(*args, **kwargs)
+
+        trace = found.candidate
+        right = parts(meaning.recompute(culprit.captured, trace.inputs, trace.values, True, zeroed).numpy())
+        off = np.abs(deviation.given - deviation.right).max()
+        if np.abs(deviation.given - right).max() <= 1e-3 * off:
+            text = f"with zeros in '{name}' PyTorch gives what the runtime gave"
+            cause = Mechanism("lost state", f"the buffer '{name}' starts at 0, not at the module's values", (text,))
+            return replace(culprit, mechanisms=(cause,))
+    return culprit
 
 
 def _right_but(backend: str, tap: Tap, mechanism: Mechanism) -> Culprit:

@@ -9,7 +9,7 @@ from kokoro_nb.locate.attribution import lossy_culprits, lossy_operators, precis
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.effect import Deviation, ErrorPropagation, deviations, seen_deviations, with_effects
-from kokoro_nb.locate.interface_faults import RANDOM, drawn_once, held_dtypes, lost_state, retyped
+from kokoro_nb.locate.interface_faults import RANDOM, drawn_once, held_dtypes, lost_state, retyped, with_lost_start
 from kokoro_nb.locate.investigation import Investigation
 from kokoro_nb.locate.known_defects import with_known_defect
 from kokoro_nb.locate.mechanism import Mechanism
@@ -72,6 +72,7 @@ def _measured(subject: Subject, found: Investigation, limits: dict[str, OutputLi
             mechanism = precision_mechanism(seen[_name(one)], operators, _name(one), dtype)
             if mechanism.name == "overflow of the dtype":
                 culprits[place] = replace(one, mechanisms=(mechanism,))
+    culprits = [with_lost_start(one, seen.get(one.captured), found) for one in culprits]
     return with_effects(culprits, ErrorPropagation(_meaning(found), found.reference.inputs, seen, limits))
 
 
@@ -111,7 +112,9 @@ def _concluded(
         if found.culprit.verdict == "fail":
             felt = any((one.effect or 0) > 0 for one in culprits if one.tap is found.culprit.tap)
             masked = found.culprit.reaches_output is False and not (felt and output.verdict == "fail")
-            return "fail", replace(found.culprit, reaches_output=not masked).statement
+            said = replace(found.culprit, reaches_output=not masked).statement
+            lost = [one.mechanism for one in culprits if one.mechanism.name == "lost state"]
+            return "fail", f"{said[:-1]}: {lost[0].statement}." if lost else said
         return "fail", f"On {found.backend} {_name(culprits[0])} is wrong: {culprits[0].mechanism}."
     if lossy:
         names = ", ".join(_name(one) for one in lossy[:3]) + (f" and {len(lossy) - 3} more" if len(lossy) > 3 else "")

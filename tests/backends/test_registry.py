@@ -38,6 +38,7 @@ def test_the_registry_is_keyed_by_name():
 
 def test_a_backend_is_found_by_name():
     assert backends.backend("onnxruntime") is backends.BACKENDS["onnxruntime"]
+    assert backends.backend("coreml-reference-float16") is backends.BACKENDS["coreml-reference"]
     with pytest.raises(InputError, match="no backend 'onnx'; the backends are eager, eager-float64, onnxruntime"):
         backends.backend("onnx")
 

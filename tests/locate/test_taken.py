@@ -132,3 +132,40 @@ def test_a_wrong_shape_or_dtype_is_a_finding(function, x, operator, form):
     found = diagnose(Of(function), {"x": x}, _here("tvm-unfused"))
     assert (found.exit_status, found.first.tap.name) == (1, operator)
     assert form in found.first.channels
+
+
+class Past(nn.Module):
+    """A streaming sum whose past does not start at 0."""
+
+    def __init__(self, start):
+        super().__init__()
+        self.register_buffer("past", torch.full((2, 6, 1), start))
+
+    def forward(self, x):
+        joined = torch.cat([self.past, x], 2)
+        self.past.copy_(joined[..., -1:])
+        return torch.tanh(joined)
+
+
+@pytest.mark.parametrize("start", [1.5, 0.0])
+def test_a_buffer_that_does_not_start_with_its_values_is_named(start, tmp_path):
+    found = diagnose(Past(start).eval(), {"x": X}, _here("executorch-portable"), folder=tmp_path)
+    if start == 0:
+        assert found.verdict == "pass"
+    else:
+        assert found.ranked[0].tap.name == ":cat"
+        assert found.ranked[0].mechanism.name == "lost state"
+        assert "the buffer 'past' starts at 0" in found.statement
+
+
+def test_a_view_of_what_float64_lays_out_in_another_way_is_computed(tmp_path):
+    class Attention(nn.Module):
+        def forward(self, x, mask):
+            q = x.view(2, 6, 2, 4).transpose(1, 2)
+            y = torch.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=mask)
+            return y.transpose(1, 2).reshape(2, 6, 8)
+
+    mask = torch.ones(2, 1, 6, 6, dtype=torch.bool)
+    mask[..., 4:, :] = False  # rows that see nothing: 0 in PyTorch, NaN in a file of ONNX
+    found = diagnose(Attention().eval(), {"x": X, "mask": mask}, _here("onnxruntime"), folder=tmp_path)
+    assert (found.verdict, found.ranked[0].tap.name) == ("fail", ":scaled_dot_product_attention")

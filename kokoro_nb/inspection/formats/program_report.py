@@ -244,7 +244,7 @@ def _not_finite(
 def _summaries(
     program: RunnableProgram, inputs: Mapping[str, np.ndarray], run: ProgramRun, true: Mapping[str, np.ndarray]
 ) -> tuple[OutputSummary, ...]:
-    again = run.again or program.run(inputs).outputs
+    again = None if run.again is None else run.again or program.run(inputs).outputs
     found = []
     for name, value in run.outputs.items():
         right = true.get(name)
@@ -258,7 +258,7 @@ def _summaries(
                 None if right is None else signal_to_noise(value, right),
                 None,
                 None,
-                again[name].tobytes() == value.tobytes(),
+                None if again is None else again[name].tobytes() == value.tobytes(),
                 None,
             )
         )

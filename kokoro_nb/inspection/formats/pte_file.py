@@ -215,7 +215,7 @@ class PteFile:
                         self.instructions.tensor(value).sizes
                     )
         first, again = ({f"output_{k}": value for k, value in enumerate(one)} for one in (run.outputs, run.again))
-        return ProgramRun(captured, first, again)
+        return ProgramRun(captured, first, None if self.instructions.states else again)
 
     @property
     def _has_halves(self) -> bool:

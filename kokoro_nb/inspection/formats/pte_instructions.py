@@ -142,7 +142,7 @@ class PteInstructions:
                     made |= {call.args[k] for k in inside.gives}
                     known |= made
                     continue
-                tensors = [v for v in call.args if self.tensor(v) is not None and self.stored(v) is None]
+                tensors = [v for v in call.args if self.tensor(v) is not None and self._constant(v) is None]
                 fresh = {tensors[-1]}  # what it reads comes first, and it gives something
                 for value in reversed(tensors[:-1]):
                     source = self._alias(value, known)
@@ -170,7 +170,24 @@ class PteInstructions:
                 yield from (one for one in found.items if one >= 0)
 
     def stored(self, value: int) -> np.ndarray | None:
-        """Return a constant; None of what is computed."""
+        """Return a constant, or the zeros that a state starts with; None of what is computed."""
+        tensor = self.tensor(value)
+        if value in self.states:
+            return np.zeros(tensor.sizes, DTYPES[tensor.scalar_type.name])
+        return self._constant(value)
+
+    @cached_property
+    def states(self) -> frozenset[int]:
+        """The tensors that are read before the instruction that writes them: ExecuTorch starts them with zeros."""
+        made: list[int] = list(self.plan.inputs)
+        early: set[int] = set()
+        for step in self.steps:
+            unmade = (one for one in step.reads if self._constant(one) is None and one not in made)
+            early |= {one for one in unmade if self._alias(one, made) is None}
+            made += step.results
+        return frozenset(early & set(made))
+
+    def _constant(self, value: int) -> np.ndarray | None:
         tensor = self.tensor(value)
         if tensor.data_buffer_idx == 0 or tensor.allocation_info is not None:
             return None

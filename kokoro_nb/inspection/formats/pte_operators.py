@@ -136,6 +136,7 @@ def _dequantised_by_channel(
 OWN: dict[str, tuple[Function, tuple[str, ...]]] = {
     "executorch_prim::et_view": (lambda self, size: self.reshape(size), ("self", "size")),
     "aten::view_copy": (lambda self, size: self.reshape(size), ("self", "size")),
+    "aten::copy_": (lambda self, src, non_blocking=False: src.expand(self.shape), ("self", "src", "non_blocking")),
     "dim_order_ops::_to_dim_order_copy": (
         lambda self, non_blocking=False, dim_order=None: self,
         ("self", "non_blocking", "dim_order"),

@@ -26,12 +26,12 @@ class ProgramRun:
     outputs : dict of str to numpy.ndarray
         The outputs by name.
     again : dict of str to numpy.ndarray
-        What a second call gives; empty if there was none.
+        What a second call gives; empty if there was none, None of a program that keeps state.
     """
 
     captured: Mapping[str, np.ndarray]
     outputs: Mapping[str, np.ndarray]
-    again: Mapping[str, np.ndarray] = field(default_factory=dict)
+    again: Mapping[str, np.ndarray] | None = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -83,3 +83,25 @@ def test_damaged_files_are_reported_in_a_sentence(pte, pt2, tmp_path):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(InputError, match=words):
             nb.inspect(tmp_path / name)
+
+
+@pytest.mark.parametrize("start", [1.5, 0.0])
+def test_a_state_starts_with_zeros_and_is_compared_with_the_buffer(start, tmp_path):
+    class Past(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("past", torch.full((1, 3, 2), start))
+
+        def forward(self, x):
+            joined = torch.cat([self.past, x], 2)
+            self.past.copy_(joined[..., -2:])
+            return torch.tanh(joined)
+
+    from executorch.exir import to_edge
+
+    path, inputs = tmp_path / "past.pte", {"x": torch.randn(1, 3, 5)}
+    path.write_bytes(to_edge(torch.export.export(Past(), (), inputs)).to_executorch().buffer)
+    assert nb.inspect(path).verdict == "pass"
+    report = nb.inspect(path, against=(Past(), inputs))
+    assert report.verdict == ("pass" if start == 0 else "fail")
+    assert start == 0 or "(aten::cat.out)" in report.findings[0].statement
