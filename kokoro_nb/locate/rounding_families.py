@@ -42,6 +42,10 @@ ACROSS = 5  # and how often the root of the sum of the squared terms
 FEW = 8  # elements of a channel below which it is not judged for itself: too few to meet the worst rounding
 IN_ORDER = 2  # how many times the error of adding one by one is allowed
 LANES = (2, 4, 8, 16)  # in which vector instructions add, of 64 to 512 bits
+REACH = {  # functions that runtimes write as a difference from 1, and the arguments that scale it
+    **dict.fromkeys(("expm1", "log1p", "tanh", "sigmoid", "softplus"), ()),
+    **{"elu": ("alpha", "scale"), "celu": ("alpha",), "selu": ()},
+}
 TINY = 1e-300  # keeps 0 / 0 out of relative errors of results that are 0 and exact
 
 
@@ -317,7 +321,19 @@ def pointwise(call: Call) -> torch.Tensor | None:
         turn = chain(signs, repeat(1))
         found = call.again(lambda one, turn=turn: one * (1 + 2 * call.unit * next(turn)))  # type: ignore[misc]
         moved = torch.maximum(moved, _apart(found, call.right))
-    return moved + 8 * call.unit * call.right.abs()
+    return moved + 8 * call.unit * (call.right.abs() + _reach(call))
+
+
+def _reach(call: Call) -> float:
+    """Return the size of the numbers that a function is subtracted from near 0, where runtimes write it so.
+
+    ``exp(x) - 1`` and ``log(1 + x)`` are right to the rounding of 1; of results that are all small, to theirs.
+    """
+    name, known = str(call.target).split(".")[1], call.right[torch.isfinite(call.right)]
+    if name not in REACH or not known.numel():
+        return 0.0
+    factors = [call.named.get(one) for one in REACH[name]]
+    return min(abs(math.prod(one for one in factors if one is not None)), float(known.abs().max()))
 
 
 @family("lstm", "gru", "scaled_dot_product_attention", "istft")
