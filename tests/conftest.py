@@ -196,19 +196,3 @@ def pytest_collection_modifyitems(items):
     items.sort(
         key=lambda item: next((place for place, end in enumerate(LONGEST) if item.path.match(end)), len(LONGEST))
     )
-
-
-@pytest.fixture(scope="session")
-def tiny_texts():
-    """Return five sentences of the closed vocabulary."""
-    return "john sings", "the old dog is happy", "where is my hat?", "she found the yellow box", "open a window"
-
-
-@pytest.fixture(scope="session")
-def tiny_corpus(tiny_texts):
-    """Return ten sentences by espeak: five, in two voices."""
-    from kokoro_nb.models.architecture import full_config
-    from kokoro_nb.training.corpus import VOICES, utterance
-
-    vocab = full_config()["vocab"]
-    return [utterance(text, voice, vocab) for text in tiny_texts for voice in VOICES]

@@ -35,7 +35,6 @@ LAYERS = (
     {"inspection"},
     {"delivery"},
     {"benchmarks"},
-    {"training"},
     {"studies"},
     {"reporting"},
     {"verbs"},
@@ -162,7 +161,7 @@ def test_every_module_has_a_layer():
         "from kokoro_nb import studies",
         "from ..backends import base",
         "def late():\n    from kokoro_nb.listening import pitch",
-        "import importlib\nimportlib.import_module('kokoro_nb.training.voice')",
+        "import importlib\nimportlib.import_module('kokoro_nb.studies.decoder')",
         "from kokoro_nb import __main__",
     ],
 )

@@ -9,9 +9,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "kokoro_nb"
 COLLECTOR = {"set_threshold", "freeze", "unfreeze", "disable"}
 WRITES = {"update", "clear", "setdefault", "register", "register_pass", "register_torch_op"}
-ALLOWED = {
-    "training/learner.py": {"torch._dynamo.config.recompile_limit"},  # a setting that PyTorch documents
-}
+ALLOWED = {}
 
 
 def _swaps(source):

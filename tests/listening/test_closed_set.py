@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from training.espeak import speak
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening import closed_set
 from kokoro_nb.listening.closed_set import identified, unknown_words
-from kokoro_nb.training.espeak import speak
 
 CHOICES = ("Susan falls.", "Why did mary jump slowly?", "Could we pull a clock?", "The old dog is happy.")
 SR = 24_000

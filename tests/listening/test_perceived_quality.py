@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from training.espeak import speak
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.perceived_quality import perceived_quality
-from kokoro_nb.training.espeak import speak
 
 SR = 24_000
 

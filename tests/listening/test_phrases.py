@@ -2,11 +2,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from training.sentences import VOCABULARY, is_held_out
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.phrases import believed, heard_in, phrase_error_rate, phrases, spoken_texts
 from kokoro_nb.listening.transcript import Transcript
-from kokoro_nb.training.sentences import VOCABULARY, is_held_out
 
 SURE = Transcript("Two cats!", -0.1, 0.0, 0.9)
 

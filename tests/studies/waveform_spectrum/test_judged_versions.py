@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from training.espeak import speak
 
 from kokoro_nb.studies.waveform_spectrum.utterance_versions import FLOOR, PATCHED, Versions
-from kokoro_nb.training.espeak import speak
 
 
 @pytest.fixture(scope="module")

@@ -4,11 +4,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from training.espeak import speak
 
 from kokoro_nb.studies.waveform_spectrum.utterance_versions import PACKAGE
 from kokoro_nb.studies.whisper.known_sentences import known_sentences
 from kokoro_nb.studies.whisper.phrase_versions import PhraseVersions
-from kokoro_nb.training.espeak import speak
 
 TEXTS = ("he sleeps often", "susan falls")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.training.alignment import AlignmentError
+from training.alignment import AlignmentError
 
 T = TypeVar("T")
 

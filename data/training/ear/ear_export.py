@@ -7,14 +7,14 @@ import torch
 
 from kokoro_nb.listening.recogniser import load_whisper
 from kokoro_nb.storage import atomic, write_text
-from kokoro_nb.training.ear.batch import SILENT
-from kokoro_nb.training.ear.ear_corpus import HELD_OUT_VOICES, PITCHES, RATES, SCRAMBLED, TRAINED
-from kokoro_nb.training.ear.ear_judge import SENTENCES, EarScore, verdicts
-from kokoro_nb.training.ear.ear_model import TERMS, checkpoint
-from kokoro_nb.training.ear.ear_trainer import EarSettings
-from kokoro_nb.training.ear.tokens import trained_tokens
-from kokoro_nb.training.model_card import CARD, bullets, losses_table, require_size, with_earlier_sections
-from kokoro_nb.training.sentences import TEMPLATES, VOCABULARY
+from training.ear.batch import SILENT
+from training.ear.ear_corpus import HELD_OUT_VOICES, PITCHES, RATES, SCRAMBLED, TRAINED
+from training.ear.ear_judge import SENTENCES, EarScore, verdicts
+from training.ear.ear_model import TERMS, checkpoint
+from training.ear.ear_trainer import EarSettings
+from training.ear.tokens import trained_tokens
+from training.model_card import CARD, bullets, losses_table, require_size, with_earlier_sections
+from training.sentences import TEMPLATES, VOCABULARY
 
 MOST_BYTES = 16_000_000
 
@@ -73,7 +73,7 @@ def model_card(state: dict[str, Any], parameters: int, size: int, judged: list[E
         f"{s.batch} clips a step on short windows; {s.full_batch} on whole windows of 30 s in one step of "
         f"{s.whole_every} and, in the last {s.last:.0%}, of 2; AdamW, at most {s.rate:g}, cosine; weights averaged "
         "over steps.",
-        f"Made again, up to rounding and the noise in espeak's breath, by `python -m kokoro_nb.training.ear --steps "
+        f"Made again, up to rounding and the noise in espeak's breath, by `python -m training.ear --steps "
         f"{s.steps} --clips {s.clips} --seed {s.seed}` and `--export data/whisper_mini`.",
         "Licence: Apache-2.0. openai-whisper, whose architecture and front end it uses, is MIT; espeak-ng is GPL-3.0, "
         "and nothing of its code or data is in these files.",

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.training.ear.batch import collate, draw_ear_batch, plain
-from kokoro_nb.training.ear.ear_corpus import HELD_OUT_VOICES, Clip, make_clip
-from kokoro_nb.training.ear.ear_model import TERMS, Ear
-from kokoro_nb.training.sentences import sentences
-from kokoro_nb.training.trainer import TrainingRun
+from training.ear.batch import collate, draw_ear_batch, plain
+from training.ear.ear_corpus import HELD_OUT_VOICES, Clip, make_clip
+from training.ear.ear_model import TERMS, Ear
+from training.sentences import sentences
+from training.trainer import TrainingRun
 
 HELD_OUT_SEED = 2
 SAMPLED = 32  # held-out sentences that are listened to while training

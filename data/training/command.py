@@ -9,8 +9,8 @@ from typing import Any
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.storage import cache_dir, require_own
-from kokoro_nb.training.model_card import CARD
-from kokoro_nb.training.trainer import TrainingRun, load_checkpoint, train
+from training.model_card import CARD
+from training.trainer import TrainingRun, load_checkpoint, train
 
 
 def run_parser(module: str, description: str, name: str) -> argparse.ArgumentParser:

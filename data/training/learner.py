@@ -15,8 +15,8 @@ from kokoro.istftnet import AdaINResBlock1
 from torch import Tensor, nn
 
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME, STYLE, NarrowKModel, initialise, narrow_config
-from kokoro_nb.training.corpus import HOP, VOICES, AlignedSentence
-from kokoro_nb.training.losses import MELS, curve_terms, duration_terms, log_mel, spectral_terms
+from training.corpus import HOP, VOICES, AlignedSentence
+from training.losses import MELS, curve_terms, duration_terms, log_mel, spectral_terms
 
 WEIGHTS = {
     "stft": 1.0,

@@ -19,8 +19,8 @@ import torch
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.weights import read_torch
 from kokoro_nb.storage import atomic
-from kokoro_nb.training.corpus import AlignedSentence
-from kokoro_nb.training.learner import Learner, draw_batch, total
+from training.corpus import AlignedSentence
+from training.learner import Learner, draw_batch, total
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ class Trainer(TrainingRun):
 
     def sample(self, folder: Path) -> dict[str, float]:
         """Write audio, and return the mean distances from espeak."""
-        from kokoro_nb.training.samples import voice_of, write_samples
+        from training.samples import voice_of, write_samples
 
         return write_samples(voice_of(self.learner.config, self.averaged()), self.step, folder)
 

@@ -5,7 +5,7 @@ import numpy as np
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
 from kokoro_nb.models.phonemes import SILENT
-from kokoro_nb.training.espeak import EspeakSpeech
+from training.espeak import EspeakSpeech
 
 STRESS = "ˈˌ"
 MERGES = {  # what misaki's EspeakG2P makes of espeak's tied pairs

@@ -11,9 +11,9 @@ import torch
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLE_RATE, STYLE, NarrowKModel, full_config
 from kokoro_nb.storage import atomic
-from kokoro_nb.training.corpus import VOICES, AlignedSentence, utterance
-from kokoro_nb.training.losses import log_mel
-from kokoro_nb.training.sentences import sentences
+from training.corpus import VOICES, AlignedSentence, utterance
+from training.losses import log_mel
+from training.sentences import sentences
 
 HELD_OUT_SEED = 1
 SAMPLED = 4  # sentences for each voice

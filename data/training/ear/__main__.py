@@ -1,4 +1,4 @@
-"""Train the small ear, or write it out: ``python -m kokoro_nb.training.ear --steps 6000``.
+"""Train the small ear, or write it out: ``python -m training.ear --steps 6000``.
 
 SIGTERM and Ctrl-C save and end the run; ``--resume`` goes on. ``--export FOLDER`` writes the weights of the run;
 ``--judge MODEL`` measures how well any whisper model hears, ``mini`` or a path.
@@ -8,17 +8,17 @@ from pathlib import Path
 
 from kokoro_nb.benchmarks.ceilings import threads
 from kokoro_nb.listening.recogniser import load_whisper
-from kokoro_nb.training.command import carry_out, exit_with, run_parser
-from kokoro_nb.training.ear.ear_corpus import build_clips
-from kokoro_nb.training.ear.ear_export import export_ear
-from kokoro_nb.training.ear.ear_judge import SENTENCES, verdicts
-from kokoro_nb.training.ear.ear_trainer import EarSettings, EarTrainer
-from kokoro_nb.training.trainer import load_checkpoint
+from training.command import carry_out, exit_with, run_parser
+from training.ear.ear_corpus import build_clips
+from training.ear.ear_export import export_ear
+from training.ear.ear_judge import SENTENCES, verdicts
+from training.ear.ear_trainer import EarSettings, EarTrainer
+from training.trainer import load_checkpoint
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
-    parser = run_parser("kokoro_nb.training.ear", str(__doc__), "ear")
+    parser = run_parser("training.ear", str(__doc__), "ear")
     parser.add_argument("--judge", metavar="MODEL", help="measure a model's word error rates instead of training")
     parser.add_argument("--sentences", type=int, default=SENTENCES, help="held-out sentences to measure on")
     parser.add_argument("--clips", type=int, help="size of the corpus, a multiple of 100")

@@ -1,4 +1,4 @@
-"""Train the small voice, or write it out: ``python -m kokoro_nb.training.voice --steps 9500``.
+"""Train the small voice, or write it out: ``python -m training.voice --steps 9500``.
 
 SIGTERM and Ctrl-C save and end the run; ``--resume`` goes on. ``--export FOLDER`` writes the weights of the run.
 """
@@ -6,16 +6,16 @@ SIGTERM and Ctrl-C save and end the run; ``--resume`` goes on. ``--export FOLDER
 from pathlib import Path
 
 from kokoro_nb.benchmarks.ceilings import threads
-from kokoro_nb.training.command import carry_out, exit_with, run_parser
-from kokoro_nb.training.corpus import build_corpus
-from kokoro_nb.training.learner import Learner
-from kokoro_nb.training.trainer import Settings, Trainer, load_checkpoint
+from training.command import carry_out, exit_with, run_parser
+from training.corpus import build_corpus
+from training.learner import Learner
+from training.trainer import Settings, Trainer, load_checkpoint
 
 
 def export(run: Path, folder: Path) -> Path:
-    """Write the averaged weights of the run's checkpoint to `folder`; see `kokoro_nb.training.voice_export`."""
-    from kokoro_nb.training.samples import voice_of
-    from kokoro_nb.training.voice_export import export_voice
+    """Write the averaged weights of the run's checkpoint to `folder`; see `training.voice_export`."""
+    from training.samples import voice_of
+    from training.voice_export import export_voice
 
     state = load_checkpoint(run)
     config = Learner(0, state["settings"]["width"]).config
@@ -24,7 +24,7 @@ def export(run: Path, folder: Path) -> Path:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
-    parser = run_parser("kokoro_nb.training.voice", str(__doc__), "voice")
+    parser = run_parser("training.voice", str(__doc__), "voice")
     parser.add_argument("--sentences", type=int, help="size of the corpus, a multiple of 100")
     parser.add_argument("--no-compile", dest="compiled", action="store_false", default=None)
     options = parser.parse_args(arguments)

@@ -1,6 +1,6 @@
 """Aligned speech for training the small voice: ids, durations, F0, energy and audio of every sentence.
 
-The alignment is espeak-ng's own (`kokoro_nb.training.alignment`); F0 and energy are measured on the audio.
+The alignment is espeak-ng's own (`training.alignment`); F0 and energy are measured on the audio.
 """
 
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ import numpy as np
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLE_RATE, SAMPLES_PER_FRAME, full_config
 from kokoro_nb.storage import atomic, cache_dir, digest
-from kokoro_nb.training.alignment import MERGES, AlignmentError, align, frame_durations
-from kokoro_nb.training.espeak import speak
-from kokoro_nb.training.sentences import punctuated, sentences, word_lists
-from kokoro_nb.training.shards import build_shards, candidates, first_aligned
+from training.alignment import MERGES, AlignmentError, align, frame_durations
+from training.espeak import speak
+from training.sentences import punctuated, sentences, word_lists
+from training.shards import build_shards, candidates, first_aligned
 
 VOICES: dict[str, dict] = {
     "em_espeak": {"voice": "en-us", "rate": 150, "pitch": 50},

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from kokoro_nb.models.architecture import full_config
-from kokoro_nb.training.ear.ear_corpus import MEL_SECONDS, Clip
-from kokoro_nb.training.ear.tokens import trained_tokens
-from kokoro_nb.training.sentences import VOCABULARY
+from training.ear.ear_corpus import MEL_SECONDS, Clip
+from training.ear.tokens import trained_tokens
+from training.sentences import VOCABULARY
 
 MELS, FULL = 80, 3000  # bands and mel frames of whisper's window
 RANGE = 2.0  # whisper cuts its spectrogram so far below its highest value; one unit is 40 dB

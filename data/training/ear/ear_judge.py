@@ -13,9 +13,9 @@ import numpy as np
 from kokoro_nb.listening.phrases import phrase_error_rate, phrases
 from kokoro_nb.listening.transcript import is_speech, transcribe
 from kokoro_nb.models.architecture import SAMPLE_RATE
-from kokoro_nb.training.corpus import VOICES
-from kokoro_nb.training.ear.ear_corpus import HELD_OUT_VOICES
-from kokoro_nb.training.espeak import speak
+from training.corpus import VOICES
+from training.ear.ear_corpus import HELD_OUT_VOICES
+from training.espeak import speak
 
 SENTENCES = 50
 

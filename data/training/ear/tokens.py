@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from kokoro_nb.training.sentences import VOCABULARY
+from training.sentences import VOCABULARY
 
 END_STEP = 0.1  # seconds: ends are no finer; whisper's own grid is 0.02
 LONGEST = 8.0  # seconds

@@ -14,10 +14,10 @@ import numpy as np
 
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.storage import atomic, cache_dir, digest
-from kokoro_nb.training.alignment import STRESS, AlignmentError, align
-from kokoro_nb.training.espeak import speak
-from kokoro_nb.training.sentences import VOCABULARY, is_held_out, sentences
-from kokoro_nb.training.shards import build_shards, candidates, first_aligned
+from training.alignment import STRESS, AlignmentError, align
+from training.espeak import speak
+from training.sentences import VOCABULARY, is_held_out, sentences
+from training.shards import build_shards, candidates, first_aligned
 
 _VARIANTS = (
     "f1 f2 f4 m1 m2 m3 m4 m6 m7 m8 klatt klatt2 klatt4 klatt5 klatt6 Alex Alicia Andrea Annie Denis Diogo Gene Gene2 "
@@ -27,7 +27,7 @@ _VARIANTS = (
     "travis victor zac"
 )
 TRAINED = tuple(f"en-us+{variant}" for variant in _VARIANTS.split())
-HELD_OUT_VOICES = (  # the first two are those of `kokoro_nb.training.corpus.VOICES`
+HELD_OUT_VOICES = (  # the first two are those of `training.corpus.VOICES`
     "en-us", "en-us+f3", "en-us+f5", "en-us+m5", "en-us+klatt3", "en-us+Andy", "en-us+Mario", "en-us+linda",
 )  # fmt: skip
 RATES = (110, 210)  # words per minute

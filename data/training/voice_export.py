@@ -7,11 +7,11 @@ import numpy as np
 
 from kokoro_nb.models.architecture import MAX_PHONEMES
 from kokoro_nb.storage import atomic, write_json, write_text
-from kokoro_nb.training.corpus import CLOSED, VOICES
-from kokoro_nb.training.learner import WEIGHTS
-from kokoro_nb.training.model_card import CARD, as_float16, bullets, losses_table, require_size, with_earlier_sections
-from kokoro_nb.training.samples import Voice, distances, held_out_utterances
-from kokoro_nb.training.sentences import TEMPLATES, VOCABULARY
+from training.corpus import CLOSED, VOICES
+from training.learner import WEIGHTS
+from training.model_card import CARD, as_float16, bullets, losses_table, require_size, with_earlier_sections
+from training.samples import Voice, distances, held_out_utterances
+from training.sentences import TEMPLATES, VOCABULARY
 
 MOST_BYTES = 8_000_000  # of the weights' file
 JUDGED = 25  # held-out sentences for each voice
@@ -77,7 +77,7 @@ def model_card(voice: Voice, state: dict[str, Any], size: int) -> str:
         f"Training: {state['step']} of {settings['steps']} steps in {state['seconds'] / 60:.0f} minutes, seed "
         f"{settings['seed']}; batches of {settings['batch']} windows of {settings['window'] / 40:g} s; AdamW, at most "
         f"{settings['rate']:g}, cosine; weights averaged over steps. No adversarial term.",
-        f"Made again, up to rounding and the noise in espeak's breath, by `python -m kokoro_nb.training.voice --steps "
+        f"Made again, up to rounding and the noise in espeak's breath, by `python -m training.voice --steps "
         f"{settings['steps']} --sentences {settings['sentences']} --seed {settings['seed']}`.",
         "Licence: Apache-2.0, as Kokoro's own. espeak-ng is GPL-3.0; nothing of its code or data is in these files.",
     )

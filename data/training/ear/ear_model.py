@@ -13,10 +13,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from kokoro_nb.models.architecture import full_config
-from kokoro_nb.training.ear.batch import IGNORED, MELS, EarBatch
-from kokoro_nb.training.ear.tokens import trained_tokens
-from kokoro_nb.training.model_card import as_float16
-from kokoro_nb.training.sentences import VOCABULARY
+from training.ear.batch import IGNORED, MELS, EarBatch
+from training.ear.tokens import trained_tokens
+from training.model_card import as_float16
+from training.sentences import VOCABULARY
 
 POSITIONS, TEXT_POSITIONS, TOKENS = 1500, 64, 51_864
 TERMS = {"text": 1.0, "phoneme": 0.3, "word": 0.5, "attention": 0.2}
