@@ -10,7 +10,7 @@ from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Artifact, Program, quietly
 from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.benchmarks.ceilings import Ceilings, in_turn_with_ceilings, threads
-from kokoro_nb.benchmarks.interleaved import FLOOR, LIMIT, TimedProgram, ratio, spread
+from kokoro_nb.benchmarks.interleaved import FLOOR, LIMIT, TimedProgram, busy, ratio, spread, without_ratios
 from kokoro_nb.benchmarks.memory import of_artifact
 from kokoro_nb.benchmarks.subjects import (
     BASE,
@@ -71,11 +71,14 @@ class DecoderTimes:
         each round, a control.
     ceilings : Ceilings
         Measured in the same rounds.
+    busy : bool
+        Whether the machine was busy with something else: eager was not as fast as itself, and the ratios are NaN.
     """
 
     decoder: DecoderPrograms
     rows: tuple[TimedProgram, ...]
     ceilings: Ceilings
+    busy: bool = False
 
     @property
     def floors(self) -> dict[str, float]:
@@ -184,7 +187,8 @@ def measure(
             figures |= of_artifact(decoder.artifacts[one], inputs).as_dict()
         compared = ratio(times[name], times[BASE]), compare(audio[BASE], audio[one]).of_peak
         rows.append(TimedProgram(name, length, spread(times[name]), *compared, figures=figures))
-    return DecoderTimes(decoder, tuple(rows), ceilings)
+    is_busy = busy(rows[-1].ratio)
+    return DecoderTimes(decoder, without_ratios(rows) if is_busy else tuple(rows), ceilings, is_busy)
 
 
 def _calls(programs: Mapping[str, Program], inputs: Arrays) -> dict[str, Callable[[], Any]]:

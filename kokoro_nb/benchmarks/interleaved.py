@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,6 +16,7 @@ DISTANCE = "log-spectral distance (dB)"  # of audio from eager's
 FLOOR = "x floor"  # the time of a program over what none beats
 DRAWS = 1000  # of the bootstrap
 COVERED = 0.95
+APART = 0.25  # of 1: how far a program may be from as fast as itself before the machine is taken to be busy
 LIMIT = 60.0  # seconds that one program may take in all, warm-up aside
 PAUSE = 0.05  # seconds before each call: the threads of the program before may still be waiting for work at full speed
 
@@ -141,6 +142,21 @@ def timed(call: Callable[[], Made]) -> tuple[Made, float]:
     """Return what a call returned, and its wall time in seconds."""
     start = time.perf_counter()
     return call(), time.perf_counter() - start
+
+
+def busy(control: Spread) -> bool:
+    """Return whether a program that was timed twice in each round is not as fast as itself: no ratio counts then.
+
+    >>> busy(Spread(1.02, 0.97, 1.1, 7)), busy(Spread(12.0, 8.0, 13.0, 7))
+    (False, True)
+    """
+    return max(control.low - 1, 1 - control.high) > APART
+
+
+def without_ratios(rows: Sequence[TimedProgram]) -> tuple[TimedProgram, ...]:
+    """Return the rows without their ratios, but the last, the control: other work took the machine meanwhile."""
+    unknown = Spread(float("nan"), float("nan"), float("nan"), 0)
+    return (*(replace(row, ratio=unknown) for row in rows[:-1]), rows[-1])
 
 
 def spread(values: Sequence[float]) -> Spread:

@@ -1,7 +1,6 @@
 """What a process of its own is asked to call, as plain values in a file: an artefact, or text to audio."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +41,7 @@ def save_module(module: Any, folder: Path) -> None:
 
 
 def requested_call(request: Mapping[str, Any], folder: Path) -> Callable[[], Any]:
-    """Load what the request in `folder` names, and return a function that calls it once.
-
-    With ``threads`` in the request, ONNX Runtime and PyTorch compute on so many.
-    """
+    """Load what the request in `folder` names, and return a function that calls it once."""
     return _KINDS[request["kind"]](request, folder)
 
 
@@ -54,10 +50,7 @@ def _artefact(request: Mapping[str, Any], folder: Path) -> Callable[[], Any]:
 
     specs, inputs = read_inputs(request, folder)
     artifact = Artifact(request["backend"], Path(request["path"]), specs, tuple(request["outputs"]))
-    runtime: Any = backend(request["backend"])
-    if request.get("threads") and hasattr(runtime, "threads"):
-        runtime = replace(runtime, threads=request["threads"])
-    program = runtime.load(artifact)
+    program = backend(request["backend"]).load(artifact)
     return lambda: program.run(inputs)
 
 
@@ -67,8 +60,6 @@ def _eager(request: Mapping[str, Any], folder: Path) -> Callable[[], Any]:
     from kokoro_nb.backends.base import quietly
     from kokoro_nb.backends.eager import EagerProgram
 
-    if request.get("threads"):
-        torch.set_num_threads(request["threads"])
     if request["patches"]:
         import kokoro_nb.models.patches  # noqa: F401
     with quietly():

@@ -1,7 +1,7 @@
 """What is timed: the decoder from `har` with its inputs, eager and exported, and the model in PyTorch as it speaks."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -96,37 +96,6 @@ def export_to(name: str, exported: Any, inputs: Arrays, folder: str | Path | Non
         return absent
     made = exported if isinstance(exported, Failure) else runtime.export(exported, inputs, folder)
     return str(made) if isinstance(made, Failure) else made
-
-
-def export_each(
-    programs: Iterable[tuple[str, Any, Arrays]], backends: Sequence[str], folder: str | Path | None
-) -> tuple[dict[tuple[str, str], Artifact], dict[str, str]]:
-    """Export each program to each backend, one program after the other.
-
-    Parameters
-    ----------
-    programs : iterable of (str, Exported or Failure, mapping)
-        Name, what `export_program` made of it, and its inputs.
-    backends : sequence of str
-        Keys of `BACKENDS`.
-    folder : path, optional
-        Where artefacts are saved.
-
-    Returns
-    -------
-    dict, dict
-        Backend and program -> artefact, backend by backend; and the two names in one -> why there is none.
-    """
-    made: dict[tuple[str, str], Artifact] = {}
-    skipped: dict[str, str] = {}
-    for program, exported, inputs in programs:
-        for name in backends:
-            one = export_to(name, exported, inputs, folder)
-            if isinstance(one, str):
-                skipped[f"{name} {program}"] = one
-            else:
-                made[name, program] = one
-    return {key: made[key] for key in sorted(made, key=lambda key: backends.index(key[0]))}, skipped
 
 
 def made_of(

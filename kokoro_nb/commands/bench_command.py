@@ -9,10 +9,6 @@ from typing import Any
 from kokoro_nb.benchmarks import DEFAULT_SUITES, SUITES
 
 FOLDER = Path("outputs") / "bench"
-IMPORTED = (
-    *("kokoro_nb.models.kokoro", "kokoro_nb.models.stages", "kokoro_nb.models.case"),
-    *("kokoro_nb.locate", "kokoro_nb.reporting.logbook", "kokoro_nb.reporting.explorer"),
-)  # by most notebooks
 
 
 def add(commands: Any) -> None:
@@ -32,13 +28,7 @@ def add(commands: Any) -> None:
     bench.add_argument("--seconds", type=float, nargs="+", default=[1.0, 3.0], metavar="S", help="of audio (1 3)")
     bench.add_argument("--rounds", type=int, default=7, help="each program once in every round (default: 7)")
     bench.add_argument("--limit", type=float, default=60.0, help="seconds for one program in all (default: 60)")
-    bench.add_argument("--phrases", type=int, default=50, metavar="N", help="of word-error-rate (default: 50, all)")
     bench.add_argument("--tokens", type=int, default=256, metavar="N", help="room of the first stage (default: 256)")
-    sessions = "at once, of sessions (default: 1 2 4)"
-    bench.add_argument("--sessions", type=int, nargs="+", default=(1, 2, 4), metavar="N", help=sessions)
-    threads, batches = "of scale (default: 1 2 4 8)", "utterances at once, of scale (default: 1 2 4 8)"
-    bench.add_argument("--threads", type=int, nargs="+", default=(1, 2, 4, 8), metavar="N", help=threads)
-    bench.add_argument("--batches", type=int, nargs="+", default=(1, 2, 4, 8), metavar="N", help=batches)
     bench.add_argument("--seed", type=int, default=0, help="of random weights and of the noise (default: 0)")
     bench.add_argument("--against", type=Path, metavar="FILE", help="compare with a stored result")
     out = "folder of results (default: the project's outputs/bench)"
@@ -53,14 +43,12 @@ def _bench(arguments: argparse.Namespace) -> int:
     with quietly():
         from kokoro_nb.benchmarks import stored_results
         from kokoro_nb.benchmarks.suite import BenchmarkOptions, run
-    from kokoro_nb.reporting.versions import commit, outputs_folder, project_folder, versions
+    from kokoro_nb.reporting.versions import commit, project_folder, versions
 
     reference = stored_results.load(arguments.against) if arguments.against else None
-    names = ("weights", "backends", "rounds", "limit", "seed", "phrases", "tokens", "sessions", "threads", "batches")
+    names = ("weights", "backends", "rounds", "limit", "seed", "tokens")
     options = {name: getattr(arguments, name) for name in names}
-    recorded = outputs_folder()
-    measured = BenchmarkOptions(lengths=arguments.seconds, modules=IMPORTED, recorded=recorded, **options)
-    label, suites = run(arguments.suite, measured)
+    label, suites = run(arguments.suite, BenchmarkOptions(lengths=arguments.seconds, **options))
     parameters = {"suites": arguments.suite, "seconds": arguments.seconds, **options}
     result = stored_results.record(label, parameters, versions(), commit(), suites)
     path = stored_results.save(result, arguments.out or (project_folder() or Path.cwd()) / FOLDER)

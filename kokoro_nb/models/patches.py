@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from kokoro.custom_stft import CustomSTFT
-from kokoro.istftnet import AdaIN1d, AdainResBlk1d, AdaINResBlock1, SineGen, SourceModuleHnNSF, TorchSTFT
+from kokoro.istftnet import AdainResBlk1d, AdaINResBlock1, SineGen, SourceModuleHnNSF, TorchSTFT
 from torch import nn
 from torch.nn.utils.weight_norm import WeightNorm
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models import bfloat16, im2col, plane_blocks, replaced_parts, rewrites, two_pass_norms
+from kokoro_nb.models import plane_blocks, replaced_parts, rewrites, two_pass_norms
 from kokoro_nb.patch_registry import register
 
 Rewrite = tuple[type, str, Callable[..., Any]]
@@ -188,22 +188,6 @@ _CATALOGUE = (
         acts_on=(CustomSTFT,),
     ),
     Patch(
-        "plane_mean",
-        "XNNPACK takes the mean over two axes of four alone: that of a channel, in the norm written out, is given a "
-        "second axis of one.",
-        (),
-        1e-5,
-        install=two_pass_norms.plane_mean,
-        acts_on=(nn.InstanceNorm1d,),
-    ),
-    Patch(
-        "sliced_style",
-        "XNNPACK has no split, and the integer of 1 + gamma becomes a copy outside it: two slices and 1.0 stay inside.",
-        (),
-        0.0,
-        rewrites=((AdaIN1d, "forward", rewrites.adaptive_norm),),
-    ),
-    Patch(
         "plane_blocks",
         "XNNPACK turns a tensor round before and after each convolution in one dimension: the generator's residual "
         "blocks convolve in two, and are turned round once.",
@@ -212,33 +196,11 @@ _CATALOGUE = (
         install=plane_blocks.install,
         acts_on=(AdaINResBlock1,),
     ),
-    Patch(
-        "im2col",
-        "XNNPACK multiplies matrices faster than it convolves: a convolution of stride 1 becomes such a product, for "
-        "some memory.",
-        (),
-        1e-5,
-        install=im2col.install,
-        acts_on=(nn.Conv1d,),
-    ),
-    Patch(
-        "bfloat16_products",
-        "Processors with AMX or AVX512-BF16 multiply bfloat16 several times as fast: so does the decoder convolve, and "
-        "rounds to 8 bits.",
-        (),
-        float("inf"),
-        install=bfloat16.install,
-        acts_on=(nn.Conv1d, nn.ConvTranspose1d),
-    ),
 )
 
 PATCHES: dict[str, Patch] = {patch.name: patch for patch in _CATALOGUE}
 FAST_PATCHES: tuple[str, ...] = ("plane_blocks",)  # no export needs it
-OTHER_FAST_PATCHES: tuple[str, ...] = ("plane_mean", "sliced_style", "im2col")  # nor these: processors differ in them
-BFLOAT16 = "bfloat16_products"  # nor this, which rounds
-EXPORT_PATCHES: tuple[str, ...] = tuple(
-    name for name in PATCHES if name not in ("signal_noise", *FAST_PATCHES, *OTHER_FAST_PATCHES, BFLOAT16)
-)
+EXPORT_PATCHES: tuple[str, ...] = tuple(name for name in PATCHES if name not in ("signal_noise", *FAST_PATCHES))
 _ORIGINALS = {row[:2]: row[0].__dict__[row[1]] for patch in _CATALOGUE for row in patch.rewrites}
 _OPEN: list[nn.Module] = []  # the models that are being patched, outermost first
 

@@ -10,7 +10,7 @@ import math
 import torch
 import torch.nn.functional as F
 from kokoro.custom_stft import CustomSTFT
-from kokoro.istftnet import AdaIN1d, AdainResBlk1d, AdaINResBlock1, SineGen, SourceModuleHnNSF
+from kokoro.istftnet import AdainResBlk1d, AdaINResBlock1, SineGen, SourceModuleHnNSF
 from torch import Tensor
 
 from kokoro_nb.models import noise
@@ -131,17 +131,6 @@ def stft_inverse(self: CustomSTFT, magnitude: Tensor, phase: Tensor, length: int
         pad = self.n_fft // 2
         waveform = waveform[..., pad:-pad]
     return waveform if length is None else waveform[..., :length]
-
-
-def adaptive_norm(self: AdaIN1d, x: Tensor, s: Tensor) -> Tensor:
-    """Stand in for `AdaIN1d.forward`: (1, channels, frames), (1, 128) -> (1, channels, frames)."""
-    h = self.fc(s)
-    h = h.view(h.size(0), h.size(1), 1)
-    if "sliced_style" in ON:
-        half = h.size(1) // 2
-        return (h[:, :half] + 1.0) * self.norm(x) + h[:, half:]
-    gamma, beta = torch.chunk(h, chunks=2, dim=1)
-    return (1 + gamma) * self.norm(x) + beta
 
 
 def residual_block(self: AdainResBlk1d, x: Tensor, s: Tensor) -> Tensor:

@@ -48,9 +48,3 @@ def two_pass(model: nn.Module) -> Undo:
     """Write out the norms of `model`; return what undoes it."""
     written_out = {nn.InstanceNorm1d: TwoPassInstanceNorm1d, nn.GroupNorm: TwoPassGroupNorm}
     return change_classes({one: written_out[type(one)] for one in model.modules() if type(one) in written_out})
-
-
-def plane_mean(model: nn.Module) -> Undo:
-    """Write out the instance norms of `model` with means over two axes; return what undoes it."""
-    plain = (nn.InstanceNorm1d, TwoPassInstanceNorm1d)
-    return change_classes({one: PlaneMeanInstanceNorm1d for one in model.modules() if type(one) in plain})

@@ -5,7 +5,6 @@ import pytest
 from kokoro_nb.__main__ import main
 from kokoro_nb.benchmarks import DEFAULT_SUITES, SUITES, stored_results, suite
 from kokoro_nb.benchmarks.suite import BenchmarkOptions, BenchmarkTable
-from kokoro_nb.commands.bench_command import IMPORTED
 
 
 @pytest.fixture
@@ -25,7 +24,7 @@ def requested(monkeypatch):
 def test_it_measures_what_was_requested_and_saves_the_result(requested, tmp_path, capsys):
     given = ["bench", "--suite", "decoders", "--weights", "narrow", "--seconds", "1", "10", "--rounds", "3"]
     assert main([*given, "--backends", "onnxruntime", "tvm", "--out", str(tmp_path)]) == 0
-    options = BenchmarkOptions("narrow", [1.0, 10.0], ["onnxruntime", "tvm"], 3, modules=IMPORTED)
+    options = BenchmarkOptions("narrow", [1.0, 10.0], ["onnxruntime", "tvm"], 3)
     assert requested == [(["decoders"], options)]
     output = capsys.readouterr().out
     (path,) = tmp_path.glob("*/*.json")

@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from kokoro_nb.models.fixed_norms import FixedInstanceNorm1d
 from kokoro_nb.models.padding.lengths import Valid
 from kokoro_nb.models.replaced_parts import modules_within, other_classes
 
@@ -26,13 +25,13 @@ _given: ContextVar[Valid | None] = ContextVar("valid", default=None)
 def within(module: nn.Module, valid: Valid) -> Iterator[Valid]:
     """Have norms, convolutions and LSTMs in `module` read no more than `valid` says, for the calls of this thread.
 
-    Where everything is valid, nothing is replaced; a norm whose statistics are fixed reads no others anyway.
+    Where everything is valid, nothing is replaced.
     """
     if valid.length is None:
         yield valid
         return
     token = _given.set(valid)
-    layers = [layer for layer in modules_within(module) if _stopping(layer)]
+    layers = [layer for layer in modules_within(module) if isinstance(layer, tuple(_STOPPING))]
     try:
         with other_classes({layer: _padded(type(layer)) for layer in layers}):
             yield valid
@@ -91,10 +90,6 @@ _STOPPING: dict[type[nn.Module], type[nn.Module]] = {
     nn.LSTM: _PaddedLstm,
 }
 _made: dict[type[nn.Module], type[Any]] = {}
-
-
-def _stopping(layer: nn.Module) -> bool:
-    return isinstance(layer, tuple(_STOPPING)) and not isinstance(layer, FixedInstanceNorm1d)
 
 
 def _padded(kind: type[nn.Module]) -> type[nn.Module]:

@@ -62,7 +62,9 @@ class DecoderBenchmark:
 
     @property
     def gain(self) -> float | None:
-        """Times that TVM is faster with its loops reordered than as it is; None where both were not timed."""
+        """Times that TVM is faster with its loops reordered; None where both were not timed, or on a busy machine."""
+        if self.times.busy:
+            return None
         ratios = {row.program: row.ratio.median for row in self.rows}
         return ratios["tvm"] / ratios["tvm-scheduled"] if {"tvm", "tvm-scheduled"} <= set(ratios) else None
 

@@ -16,7 +16,7 @@ from kokoro_nb.listening.spectrum import log_spectral_distance
 from kokoro_nb.listening.waveform import rms, rms_ratio_db
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.decoding import decode
-from kokoro_nb.models.patches import BFLOAT16, PATCHES
+from kokoro_nb.models.patches import PATCHES
 from kokoro_nb.traces.parity import Parity, compare
 
 HEARD = 1.0  # dB: the least difference in level that is heard
@@ -29,9 +29,8 @@ LEVELS: Mapping[str, float] = {
     "exact_istft": HEARD,
     "sqrt_epsilon": INVERSE,  # stands on custom_stft; what it adds itself is in the spectrum
     "ramped_phase": HEARD,
-    BFLOAT16: HEARD,
 }
-SPECTRA: Mapping[str, float] = dict.fromkeys(("sqrt_epsilon", BFLOAT16), TRANSPARENT)
+SPECTRA: Mapping[str, float] = {"sqrt_epsilon": TRANSPARENT}
 
 
 @dataclass(frozen=True)

@@ -58,9 +58,9 @@ def test_what_changes_the_samples_on_purpose_must_not_be_heard(narrow, narrow_ca
 
 
 def test_every_patch_is_held_to_a_figure(narrow, narrow_case):
-    names = ("im2col", *ON_PURPOSE)
+    names = ("plane_blocks", *ON_PURPOSE)
     effects = PatchEffects(tuple(patch_effect(narrow.model, narrow_case, name, 4) for name in names), 0.0)
-    assert [one.patch for one in effects.bounded] == ["im2col"]
+    assert [one.patch for one in effects.bounded] == ["plane_blocks"]
     assert [one.patch for one in effects.on_purpose] == list(ON_PURPOSE)
     assert all(one.heard for one in effects.on_purpose)
     assert {name for name, patch in PATCHES.items() if patch.tolerance == float("inf")} == set(ON_PURPOSE)
