@@ -20,13 +20,11 @@ def add(commands: Any) -> None:
     check = commands.add_parser("check-delivery", help="compare a folder with what a program expects")
     check.add_argument("folder", type=Path, help="in the program's layout, whoever made it")
     check.add_argument("--for", dest="client", required=True, metavar="CLIENT", help="as after `deliver --for`")
-    check.add_argument("--mend", type=Path, metavar="DIR", help="write a copy there in which what can be mended is")
     check.set_defaults(command=_check)
 
 
 def _check(arguments: argparse.Namespace) -> int:
     from kokoro_nb.delivery.clients.delivery_check import check_delivery
-    from kokoro_nb.delivery.clients.mending import mend
 
     check = check_delivery(arguments.folder, arguments.client)
     for deviation in check.deviations:
@@ -34,11 +32,8 @@ def _check(arguments: argparse.Namespace) -> int:
     for note in check.notes:
         print(f"note: {note}")
     print(f"{arguments.folder}: {len(check.deviations)} deviations from the contract of {check.client}")
-    if arguments.mend:
-        mended = mend(check, arguments.client, arguments.mend)
-        for row in mended.rows:
-            print(f"mended: {row.rule}: {row.change}; {row.measure}: {row.before} before, {row.after} after")
-        print(f"{arguments.mend}: {len(mended.left.deviations)} deviations left")
+    if check.deviations:
+        print(f"Deliver it again: kokoro-nb deliver FOLDER --for {arguments.client}")
     return int(bool(check.deviations))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kokoro_nb.commands import clients_table_command, corpus_command, inspection_corpus_command
+from kokoro_nb.commands import corpus_command, inspection_corpus_command
 from kokoro_nb.commands.quiet import import_models
 from kokoro_nb.storage import cache_dir, json_ready
 
@@ -41,10 +41,10 @@ def add(commands: Any) -> None:
     study.add_argument(
         "which",
         nargs="?",
-        choices=("faults", "diagnosis", "inspection", "clients"),
+        choices=("faults", "diagnosis", "inspection"),
         default="faults",
         help="faults: planted ones (default); diagnosis: exports that are really sick, and healthy ones; inspection: "
-        "model files; clients: which program in the field speaks a delivery of each dtype as PyTorch does",
+        "model files",
     )
     study.add_argument("--backends", nargs="+", default=["eager"], metavar="B", help="which to look into")
     study.add_argument("--weights", default="narrow", metavar="W", help="as in the notebooks (default: narrow)")
@@ -54,7 +54,6 @@ def add(commands: Any) -> None:
     study.add_argument("--out", type=Path, metavar="DIR", help="where the rows are kept (default: in the cache)")
     corpus_command.add_options(study)
     inspection_corpus_command.add_options(study)
-    clients_table_command.add_options(study)
     study.set_defaults(command=_study)
 
 
@@ -87,8 +86,6 @@ def _study(arguments: argparse.Namespace) -> int:
         return corpus_command.run(arguments)
     if arguments.which == "inspection":
         return inspection_corpus_command.run(arguments)
-    if arguments.which == "clients":
-        return clients_table_command.run(arguments)
     from kokoro_nb.faults import generate
     from kokoro_nb.studies.decoder import spoken_decoder
     from kokoro_nb.studies.localisation import study, summarise

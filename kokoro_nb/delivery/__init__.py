@@ -6,8 +6,7 @@ for it (`kokoro_nb.models.padding`); what lies between them is NumPy.
 
 - `export.deliver` writes such a folder, with PyTorch; `contract.read_contract` says what is in it.
 - `pipeline.TwoStages` speaks from it, and imports no torch.
-- `snippets/` holds what lies between the programs in C++, Kotlin and Swift; `golden` records what they must give, and
-  checks it.
+- `golden` records what lies between the programs, for an integrator in any language to check against.
 - `clients` writes folders for programs in the field, with contracts of their own: kokoro-onnx, sherpa-onnx, kokoro.js.
 - `hub` hands a program to Qualcomm AI Hub.
 """

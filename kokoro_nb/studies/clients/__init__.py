@@ -2,13 +2,10 @@
 
 from kokoro_nb.studies.clients.contract_faults import contract_faults
 from kokoro_nb.studies.clients.spoken_by_clients import CLIENTS, ClientSpeech, layouts, probed, spoken_by_clients
-from kokoro_nb.studies.clients.table import ClientTableRow, client_table
 
 __all__ = [
     "CLIENTS",
     "ClientSpeech",
-    "ClientTableRow",
-    "client_table",
     "contract_faults",
     "layouts",
     "probed",

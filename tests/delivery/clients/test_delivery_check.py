@@ -10,11 +10,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from kokoro_nb.__main__ import main
+from kokoro_nb.delivery.clients.client_delivery import FILE
 from kokoro_nb.delivery.clients.contract_deviation import CONSEQUENCES
 from kokoro_nb.delivery.clients.delivery_check import check_delivery
-from kokoro_nb.delivery.clients.mending import mend
 from kokoro_nb.delivery.clients.speech_program import rename, set_metadata
-from kokoro_nb.errors import InputError
+from kokoro_nb.storage import checksums, write_json
 
 
 def _edit(change: Callable):
@@ -256,55 +256,22 @@ def test_each_broken_folder_is_named(made, name):
     assert all(one.consequence and str(one).endswith(one.consequence) for one in found)
 
 
-MENDABLE = (
-    "IR 14",
-    "durations first",
-    "audio of float16",
-    "three quarters of the level",
-    "draws",
-    "ids called x",
-    "no style_dim",
-    "speed of int32",
-)
+def test_a_file_that_was_changed_since_it_was_delivered_is_named(made):
+    folder = made(S)
+    write_json(folder / FILE, {"files": checksums(folder, (FILE,))})
+    assert check_delivery(folder, S).deviations == ()
+    with (folder / "lexicon.txt").open("a", encoding="utf-8") as stream:
+        stream.write("a ɐ\n")
+    (found,) = check_delivery(folder, S).deviations
+    assert (found.rule, found.where, found.found) == ("checksum", "lexicon.txt", "another")
 
 
-@pytest.mark.parametrize("name", MENDABLE)
-def test_what_can_be_mended_is_and_is_measured(made, tmp_path, name):
-    client, change, rule = BROKEN[name]
-    folder = made(client, change if isinstance(change, str) else "good")
-    if callable(change):
-        change(folder)
-    mended = mend(check_delivery(folder, client), client, tmp_path / "mended")
-    assert rule in [row.rule for row in mended.rows]
-    assert all(row.before != row.after for row in mended.rows)
-    assert mended.left.deviations == ()
-    assert rule in [one.rule for one in check_delivery(folder, client).deviations]  # the folder itself is as it was
-
-
-def test_the_mended_level_is_that_of_torch(made, tmp_path):
+def test_the_command_names_deviations_and_what_one_would_hear(made, tmp_path, capsys):
     folder = made(K, "quiet")
-    (row,) = mend(check_delivery(folder, K), K, tmp_path / "mended").rows
-    assert row.before == "0.7500 and 1.5000"
-    assert row.after == "1.0000 and 1.0000"
-
-
-def test_what_cannot_be_mended_is_refused(made, tmp_path):
-    folder = made(K)
-    with pytest.raises(InputError, match="can be mended by a change of the program"):
-        mend(check_delivery(folder, K), K, tmp_path / "mended")
-    (folder / "kokoro.onnx").unlink()
-    with pytest.raises(InputError, match="can be mended by a change of the program"):
-        mend(check_delivery(folder, K), K, tmp_path / "mended")
-
-
-def test_the_command_names_deviations_and_mends(made, tmp_path, capsys):
-    folder = made(K, "quiet")
-    assert main(["check-delivery", str(folder), "--for", K, "--mend", str(tmp_path / "mended")]) == 1
+    assert main(["check-delivery", str(folder), "--for", K]) == 1
     said = capsys.readouterr().out
     assert "kokoro.onnx: level: 0.75 of it in bins 1 to 9, 1.50 in the first and last" in said
-    assert "0.7500 and 1.5000 before, 1.0000 and 1.0000 after" in said
-    assert "0 deviations left" in said
-    assert main(["check-delivery", str(tmp_path / "mended"), "--for", K]) == 0
+    assert "The audio is too quiet or too loud" in said
+    assert "Deliver it again" in said
     assert main(["check-delivery", str(tmp_path / "none"), "--for", K]) == 2
-    assert main(["check-delivery", str(folder), "--for", K, "--mend", str(tmp_path / "mended")]) == 2
     assert json.dumps(check_delivery(folder, K).table())

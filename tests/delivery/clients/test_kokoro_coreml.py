@@ -21,7 +21,6 @@ from kokoro_nb.delivery.clients.hosted_source import hosted_har, normal_noise
 from kokoro_nb.delivery.clients.imitation import imitate
 from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.delivery.clients.kokoro_coreml_host import KokoroCoreMlHost
-from kokoro_nb.delivery.clients.mending import mend
 from kokoro_nb.delivery.clients.sized_packages import Room, package
 from kokoro_nb.delivery.clients.speech_program import NoiseChoice
 from kokoro_nb.errors import InputError
@@ -273,17 +272,6 @@ def test_what_is_wrong_is_named(folder, name):
     change, rule = BROKEN[name]
     change(folder)
     assert rule in [one.rule for one in check_delivery(folder, CLIENT).deviations]
-
-
-def test_the_level_of_packages_is_mended_and_measured(folder, tmp_path):
-    change, rule = BROKEN["three quarters of the level"]
-    change(folder)
-    check = check_delivery(folder, CLIENT)
-    mended = mend(check, CLIENT, tmp_path / "mended")
-    (row,) = mended.rows
-    assert (row.rule, row.before, row.after) == (rule, "0.7500 and 1.5000", "1.0000 and 1.0000")
-    assert mended.left.deviations == ()
-    assert rule in [one.rule for one in check_delivery(folder, CLIENT).deviations]  # the folder itself is as it was
 
 
 def test_what_the_client_leaves_no_choice_of_is_refused_and_nothing_is_written(voiced, tmp_path, capsys):

@@ -3,23 +3,19 @@
 import importlib.util
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from kokoro_nb.delivery.clients import pte_mending
 from kokoro_nb.delivery.clients.client_delivery import deliver_to, read_delivery, vocabulary
 from kokoro_nb.delivery.clients.client_programs import Request
 from kokoro_nb.delivery.clients.delivery_check import check_delivery
 from kokoro_nb.delivery.clients.imitation import imitate
 from kokoro_nb.delivery.clients.known_clients import contract
-from kokoro_nb.delivery.clients.mending import mend
-from kokoro_nb.delivery.clients.model_schema import METHOD, model_schema
+from kokoro_nb.delivery.clients.model_schema import METHOD
 from kokoro_nb.delivery.clients.probe import compare_reading, read_probe, write_probe
-from kokoro_nb.delivery.clients.pte_mending import _told
 from kokoro_nb.delivery.clients.pte_programs import lowered
 from kokoro_nb.delivery.clients.react_native_client import PREDICTOR, SYNTHESIZER
 from kokoro_nb.delivery.clients.react_native_host import PteProgram, ReactNativeHost, fitted
@@ -207,46 +203,6 @@ def test_a_program_without_a_schema_is_named(folder, monkeypatch):
     found = check_delivery(folder, CLIENT).deviations
     assert [one.rule for one in found] == ["schema missing"] * 2
     assert METHOD in str(found[0])
-
-
-def _without_batch(signature, ranges):
-    told = model_schema(signature, ranges)
-    told["forward"]["inputs"][0]["shape"].pop(0)
-    return told
-
-
-def _unbound(signature, ranges):
-    told = model_schema(signature, ranges)
-    told["forward"]["runtimeConstraints"] = []
-    return told
-
-
-@pytest.mark.parametrize(("planted", "rule"), [(_unbound, "schema constraints"), (_without_batch, "schema form")])
-def test_a_schema_is_mended_and_measured(folder, tmp_path, monkeypatch, planted, rule):
-    with monkeypatch.context() as patch:
-        patch.setattr(pte_mending, "model_schema", planted)
-        (folder / SYNTHESIZER).write_bytes(_told(folder / SYNTHESIZER, RULES.programs[SYNTHESIZER], RULES))
-    check = check_delivery(folder, CLIENT)
-    assert rule in [one.rule for one in check.deviations]
-    mended = mend(check, CLIENT, tmp_path / "mended")
-    (row,) = mended.rows
-    assert row.before != row.after
-    assert row.after == f"0 in {PREDICTOR}, 0 in {SYNTHESIZER}"
-    assert mended.left.deviations == ()
-    request = Request(SYMBOLS, "alto")
-    audio = [ReactNativeHost(one, RULES).utter(request).audio for one in (folder, tmp_path / "mended")]
-    assert np.array_equal(*audio)
-
-
-def test_a_schema_that_the_program_does_not_keep_is_not_written(folder):
-    more = replace(RULES, ranges={**RULES.ranges, "tokens": (8, 256, 1)})
-    with pytest.raises(InputError, match=r"takes tokens of \[1, 128\], and the client wants \[1, 256\]"):
-        pte_mending.tell_schemas(folder, more)
-
-
-def test_a_good_pair_is_not_mended(folder, tmp_path):
-    with pytest.raises(InputError, match="only schema missing, schema form"):
-        mend(check_delivery(folder, CLIENT), CLIENT, tmp_path / "mended")
 
 
 def test_a_program_of_another_size_is_named(folder):
