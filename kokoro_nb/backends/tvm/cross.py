@@ -12,6 +12,7 @@ from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import Artifact, Failure, Program, on_rung, quietly
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.tvm import cross_compiling
+from kokoro_nb.backends.tvm.importer import relax_module
 from kokoro_nb.backends.tvm.tvm_backend import unavailable
 from kokoro_nb.errors import InputError
 
@@ -68,17 +69,18 @@ class TvmCross(FileBackend):
     def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> None:
         """Import, compile, and pack the object files."""
         with on_rung("lowered", seconds), quietly():
+            module = relax_module(exported.program)
             if self.machine in cross_compiling.KERNELS:
-                self._write_apart(exported.program, path)
+                self._write_apart(module, path)
             else:
-                cross_compiling.compile_for(exported.program, self.machine, self.matmul, path)
+                cross_compiling.compile_for(module, self.machine, self.matmul, path)
 
-    def _write_apart(self, program: Any, path: Path) -> None:
-        import torch
+    def _write_apart(self, module: Any, path: Path) -> None:
+        import tvm
 
         with tempfile.TemporaryDirectory() as folder:
-            saved = Path(folder) / "program.pt2"
-            torch.export.save(program, saved)
+            saved = Path(folder) / "module.json"
+            saved.write_text(tvm.ir.save_json(module), encoding="utf-8")
             code = f"from {cross_compiling.__name__} import main; main()"
             arguments = [str(saved), self.machine, str(path), *(["matmul"] if self.matmul else [])]
             done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)

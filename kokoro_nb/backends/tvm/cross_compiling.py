@@ -1,11 +1,10 @@
-"""An exported program compiled for another machine, in this process or in one of its own."""
+"""A Relax module compiled for another machine, in this process or in one of its own."""
 
 import sys
 from pathlib import Path
 from typing import Any
 
 from kokoro_nb.backends.tvm import targets
-from kokoro_nb.backends.tvm.importer import relax_module
 
 TARGETS: dict[str, dict[str, Any]] = {
     "aarch64-linux": targets.ARM_LINUX,
@@ -16,13 +15,13 @@ TARGETS: dict[str, dict[str, Any]] = {
 KERNELS = {"metal": "kernels.metal", "opencl": "kernels.cl"}  # the file of the sources of the kernels
 
 
-def compile_for(program: Any, machine: str, matmul: bool, path: Path) -> None:
-    """Compile an exported program for `machine` and write the archive and the sources of its kernels."""
+def compile_for(module: Any, machine: str, matmul: bool, path: Path) -> None:
+    """Compile a Relax module for `machine` and write the archive and the sources of its kernels."""
     import tvm
 
     target = targets.target(TARGETS[machine])
     pipeline = tvm.relax.get_default_pipeline(target) if matmul else _without_matmul(target)
-    built = tvm.compile(relax_module(program), target=target, relax_pipeline=pipeline)
+    built = tvm.compile(module, target=target, relax_pipeline=pipeline)
     built.export_library(str(path))
     if machine in KERNELS:
         path.with_name(KERNELS[machine]).write_text(_kernels(built.mod, machine), encoding="utf-8")
@@ -58,15 +57,15 @@ def _kernels(module: Any, kind: str) -> str:
 
 
 def main() -> None:
-    """Compile in a process of its own: PROGRAM.pt2 MACHINE FILE.tar [matmul].
+    """Compile in a process of its own: MODULE.json MACHINE FILE.tar [matmul].
 
     An error is printed, and the exit status is 1.
     """
-    import torch
+    import tvm
 
     saved, machine, path, *matmul = sys.argv[1:]
     try:
-        compile_for(torch.export.load(saved), machine, bool(matmul), Path(path))
+        compile_for(tvm.ir.load_json(Path(saved).read_text(encoding="utf-8")), machine, bool(matmul), Path(path))
     except Exception as error:  # the process that waits raises it
         print(f"{type(error).__name__}: {error}")
         sys.exit(1)
