@@ -196,7 +196,8 @@ def _examined(
     if method == "auto" and traced.verdict == "unknown" and (missing or found.probe.changed) and file is None:
         why = f"{missing} operators could not be captured by tracing, and none of the others is wrong"
         why = found.probe.statement if found.probe.changed else why
-        return bisected_diagnosis(replace(subject, candidate=_compared_with(candidate, inputs, known)), why, traced)
+        compared = _compared_with(candidate, inputs, None if reference is None else known)
+        return bisected_diagnosis(replace(subject, candidate=compared), why, traced)
     return traced
 
 

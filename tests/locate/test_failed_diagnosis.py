@@ -129,3 +129,18 @@ def test_the_patches_that_a_runtime_needs_are_tried_where_nothing_is_exported(tm
     assert np.isnan(remedy.error_before)
     assert (found.exit_status, found.first.tap.op.partition(".")[0]) == (1, "aten")
     assert needed_patches(Transformed(), "eager") == ()
+
+
+def test_operators_wrong_where_they_are_joined_have_a_known_defect_and_a_cure(tmp_path):
+    class Gapped(nn.Module):
+        def forward(self, x):
+            return torch.where(x == x, x, 0.0)
+
+    reason = BACKENDS["tvm"].available()
+    if reason is not None:
+        pytest.skip(reason)
+    x = torch.tensor([[1.0, float("nan"), 2.0, -3.0]])
+    found = diagnose(Gapped().eval(), {"x": x}, "tvm", folder=tmp_path, remedies=True)
+    assert (found.verdict, found.ranked[0].mechanism.name) == ("fail", "operators joined")
+    assert found.ranked[0].mechanism.defect == "tvm_fused_equal"
+    assert [(one.name, one.verdict) for one in found.remedies] == [("isnan asked", "pass")]
