@@ -3,8 +3,7 @@ import torch
 from kokoro.istftnet import AdaINResBlock1
 from torch import nn
 
-from kokoro_nb.benchmarks.subjects import decoder_inputs
-from kokoro_nb.models.fixed_norms import fixed_norms, norm_statistics
+from kokoro_nb.benchmarks.decoders import decoder_inputs
 from kokoro_nb.models.padding.layers import within
 from kokoro_nb.models.padding.lengths import of_frames
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
@@ -79,19 +78,6 @@ def test_padding_is_cut_off_in_it_too(given):
     scale = float(alone.abs().max())
     assert torch.allclose(inside, alone, rtol=0, atol=1e-10 * scale)
     assert not torch.allclose(leaking, alone, rtol=0, atol=1e-3 * scale), "the control: without lengths it leaks"
-
-
-def test_known_statistics_are_taken_in_it_too(given):
-    block, x, s = given
-    statistics = norm_statistics(block, [{"x": x, "s": s}])
-    with torch.no_grad():
-        undo = install(block)
-        with fixed_norms(block, statistics):
-            inside = block(x[..., :16], s)
-        undo()
-        with fixed_norms(block, statistics):
-            expected = block(x[..., :16], s)
-    assert torch.allclose(inside, expected, rtol=0, atol=1e-10 * float(expected.abs().max()))
 
 
 def test_what_it_does_not_compute_is_left_alone(shallow):
