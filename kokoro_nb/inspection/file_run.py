@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from kokoro_nb.findings import Verdict
-from kokoro_nb.inspection.idle_channels import ChannelWatch, IdleChannels
 from kokoro_nb.inspection.node_groups import NodeGroups
 from kokoro_nb.inspection.node_judgement import NodeJudgement, is_float, judged_outputs, unrounded_inputs_explain
 from kokoro_nb.inspection.onnx_file import OnnxFile
@@ -15,7 +14,6 @@ from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers, nodes_of
 from kokoro_nb.inspection.onnx_session import OtherRuns, brief, pinned, run_session, run_ways, session_of, tapped
 from kokoro_nb.inspection.progress_words import SAID, seldom
 from kokoro_nb.inspection.quantisation_budget import BudgetWatch, QuantisationBudget
-from kokoro_nb.inspection.saved_progress import SavedProgress
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value, dtypes_of
 from kokoro_nb.inspection.semantics.operator_semantics import NotDefined, computed
 from kokoro_nb.traces.parity import of_peak
@@ -47,8 +45,6 @@ class FileRun:
         The noise of its quantised layers.
     others : OtherRuns or None
         What it gives when it is run in other ways, if it was.
-    idle : tuple of IdleChannels
-        Channels that carry nothing.
     unlike : dict of str to str
         Nodes that give something else in another run, whether or not an output shows it.
     """
@@ -63,7 +59,6 @@ class FileRun:
     complete: bool = True
     budget: QuantisationBudget = field(default_factory=QuantisationBudget)
     others: OtherRuns | None = None
-    idle: tuple[IdleChannels, ...] = ()
     unlike: Mapping[str, str] = field(default_factory=dict)
 
     def captured(self, node: OnnxNode) -> dict[str, Value]:
@@ -86,7 +81,6 @@ def examined(
     tell: Callable[[str], object] = str,
     *,
     in_all_ways: bool = False,
-    progress: SavedProgress | None = None,
 ) -> FileRun:
     """Run a file and judge its nodes.
 
@@ -102,8 +96,6 @@ def examined(
         Is given a line on how far it is.
     in_all_ways : bool
         Run it in the other ways as well.
-    progress : SavedProgress, optional
-        Where it goes on from, if it was begun before, and where it saves how far it is.
 
     Raises
     ------
@@ -114,9 +106,8 @@ def examined(
     nodes = nodes_of(file.model.graph)
     drawn: dict[str, np.ndarray] = {}
     chosen = [name for node in nodes if node.is_random for name in node.outputs]
-    before = progress.load() if progress is not None else None
     if chosen:
-        drawn = before["drawn"] if before else {k: np.asarray(one) for k, one in _run(file, inputs, chosen).items()}
+        drawn = {k: np.asarray(one) for k, one in _run(file, inputs, chosen).items()}
         file = replace(file, model=pinned(file.model, drawn))
     others = None
     if in_all_ways:
@@ -129,36 +120,21 @@ def examined(
     lost: set[str] = set()  # values whose true value is not known
     found: list[NodeJudgement] = []
     watch, groups = BudgetWatch(file, nodes), NodeGroups(file, nodes, inputs, in_all_ways=in_all_ways)
-    channels = ChannelWatch(file.constants)
-    if before is not None:
-        truth, lost, found = before["truth"], before["lost"], before["found"]
-        channels.restore(before["channels"])
-        watch.restore(before["watch"])
-        groups.alive, groups.start, groups.count = before["groups"]
-        groups.unlike = before["unlike"]
     say = seldom(tell, SAID)
     for group, values in groups:
         for node in group:
             found.append(_judged(file, node, values, truth, lost))
             watch.see(node, values)
-            channels.see(node, values)
             for name in freed.get(node.index, ()):
                 truth.pop(name, None)
-            channels.forget(freed.get(node.index, ()))
             say(f"{len(found)} of {len(nodes)} nodes")
-        if progress is not None:
-            alive = (groups.alive, groups.start, groups.count)
-            state = {"truth": truth, "lost": lost, "found": found, "watch": watch.state, "groups": alive}
-            state |= {"channels": channels.state, "unlike": groups.unlike}
-            progress.save(state | {"drawn": drawn})
         if time.monotonic() > until:
             break
     tell(f"{len(found)} of {len(nodes)} nodes")
     true = {name: truth[name] for name in outputs if name in truth}
     complete = len(found) == len(nodes)
-    idle = tuple(channels.found)
     return FileRun(
-        file, nodes, tuple(found), inputs, outputs, true, drawn, complete, watch.budget, others, idle, groups.unlike
+        file, nodes, tuple(found), inputs, outputs, true, drawn, complete, watch.budget, others, groups.unlike
     )
 
 

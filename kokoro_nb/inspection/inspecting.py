@@ -26,7 +26,6 @@ from kokoro_nb.inspection.onnx_report import heard, onnx_report, static_report
 from kokoro_nb.inspection.other_version import OtherVersion, second_opinion
 from kokoro_nb.inspection.quantised_mend import QuantisedMend, quantised_mend
 from kokoro_nb.inspection.references import Reference, varied
-from kokoro_nb.inspection.saved_progress import SavedProgress
 from kokoro_nb.inspection.unrounded_layers import candidates
 from kokoro_nb.inspection.whole_file import AUDIBLE, has_halves
 
@@ -103,9 +102,8 @@ def inspect(
     if static:
         return static_report(read)
     made = given_inputs(read, inputs) if inputs is not None else _inputs(read, reference)
-    progress = SavedProgress.of(read, made.arrays)
     tell("its inputs are there")
-    seen = examined(read, made.arrays, seconds, tell, in_all_ways=True, progress=progress)
+    seen = examined(read, made.arrays, seconds, tell, in_all_ways=True)
     report = onnx_report(read, made, seen, tell)
     if other is not None:
         found, notes = second_opinion(seen, report.findings, other, report.runtime)
@@ -117,8 +115,6 @@ def inspect(
     if mend is not None:
         done = _mended(read, seen, Path(mend), level, tell)
         report = replace(report, notes=(*report.notes, f"{Path(mend).name}: {done}"), mended=done)
-    if seen.complete:
-        progress.clear()
     if folder is None:
         return report
     report = _with_scripts(report, write_scripts(seen, report.bodies, report.findings, Path(folder)))
@@ -170,8 +166,7 @@ def _of_program(
     if inputs is None and reference is not None and reference.inputs is not None:
         inputs = dict(zip([spec.name for spec in facts.inputs], reference.inputs.values(), strict=False))
     made = program.made_inputs() if inputs is None else _given(inputs, facts.inputs)
-    progress = SavedProgress.of_path(facts.path, facts.runtime, made.arrays)
-    report = program_report(program, made, seconds, tell, progress)
+    report = program_report(program, made, seconds, tell)
     if reference is not None:
         report = _compared(report, reference, program.compared(), made.arrays)
     if folder is not None:

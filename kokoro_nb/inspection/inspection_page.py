@@ -51,9 +51,7 @@ def _parts(report: "InspectionReport") -> list[Fragment]:
         rows = [{"heard": one.name, "verdict": one.verdict, "what": str(one)} for one in report.checks]
         parts.append(table(rows, "What is heard of the difference"))
     parts.append(_list("Inputs", [f"{name}: {how}" for name, how in report.inputs.items()]))
-    parts.append(
-        table([report.row(one) for one in report.worst(SHOWN)], f"The {SHOWN} nodes furthest from their definition")
-    )
+    parts.append(table([one.row() for one in report.worst(SHOWN)], f"The {SHOWN} nodes furthest from their definition"))
     if report.foresight:
         rows = [one.row() for one in in_danger(report.foresight, SHOWN)]
         parts.append(table(rows, "What float16 would do to this file: the nodes that it would harm most"))

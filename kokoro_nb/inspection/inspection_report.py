@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,9 +11,7 @@ from kokoro_nb.findings import Verdict
 from kokoro_nb.inspection.blame import InspectionFinding
 from kokoro_nb.inspection.body_runs import BodyRun
 from kokoro_nb.inspection.float16_foresight import HalfPrecisionNode
-from kokoro_nb.inspection.idle_channels import IdleChannels
 from kokoro_nb.inspection.node_judgement import NodeJudgement
-from kokoro_nb.inspection.open_lengths import OpenLength
 from kokoro_nb.inspection.quantisation_budget import QuantisationBudget
 from kokoro_nb.inspection.whole_file import OutputSummary
 from kokoro_nb.listening.speech_checks import SpeechCheck
@@ -58,15 +56,9 @@ class InspectionReport:
         The noise of the layers that are quantised, part by part.
     mended : Float16Mend or QuantisedMend or None
         What the mended file was made by, if one was written.
-    parts : dict of str to str
-        Of a Kokoro the part that each node belongs to, by the node's key; empty of anything else.
     checks : tuple of SpeechCheck
         Of a Kokoro what is heard of its difference to what it is compared with; without that, to the same file in
         float64 from the start.
-    idle : tuple of IdleChannels
-        Channels that never vary or repeat another one.
-    lengths : tuple of OpenLength
-        Where each length comes from that is not fixed.
     places : dict of str to tuple of (str, str)
         Of an ONNX file with functions of its own for each node's key the graphs and ids that viewers know it by: those
         of the calls that it came from, and its own.
@@ -86,10 +78,7 @@ class InspectionReport:
     bodies: tuple[BodyRun, ...] = ()
     budget: QuantisationBudget = field(default_factory=QuantisationBudget)
     mended: "Float16Mend | QuantisedMend | None" = None
-    parts: Mapping[str, str] = field(default_factory=dict)
     checks: tuple[SpeechCheck, ...] = ()
-    idle: tuple[IdleChannels, ...] = ()
-    lengths: tuple[OpenLength, ...] = ()
     places: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
 
     @property
@@ -116,12 +105,7 @@ class InspectionReport:
 
     def table(self) -> Fragment:
         """Return a row for each node."""
-        return table([self.row(judgement) for judgement in self.judgements], "Every node in the order of execution")
-
-    def row(self, judgement: NodeJudgement) -> dict[str, Any]:
-        """Return a node as a row of a table, with the part that it belongs to, if that is known."""
-        row = judgement.row()
-        return {"node": row.pop("node"), "part": self.parts.get(judgement.key, ""), **row} if self.parts else row
+        return table([judgement.row() for judgement in self.judgements], "Every node in the order of execution")
 
     def page(self, path: str | Path) -> Path:
         """Write the report as one HTML page that loads nothing from elsewhere; return its path."""
@@ -144,8 +128,7 @@ class InspectionReport:
     def __str__(self) -> str:
         lines = [f"{self.path.name}: {self.headline}"]
         for finding in self.findings:
-            part = f" (part: {self.parts[finding.key]})" if finding.key in self.parts else ""
-            lines.append(f"  [{finding.blame}] {finding.statement}{part}")
+            lines.append(f"  [{finding.blame}] {finding.statement}")
             lines += [f"      {proof}" for proof in finding.proof]
         lines += [f"  note: {note}" for note in self.notes]
         lines += [f"  heard, {one.verdict}: {one}" for one in self.checks]

@@ -12,19 +12,16 @@ from kokoro_nb.inspection.body_runs import body_findings, body_runs
 from kokoro_nb.inspection.compared_program import ComparedProgram
 from kokoro_nb.inspection.file_run import FileRun
 from kokoro_nb.inspection.float16_foresight import HalfPrecisionNode, float16_foresight, foreseen
-from kokoro_nb.inspection.idle_channels import idle_notes
 from kokoro_nb.inspection.input_maker import MadeInputs, made_inputs
 from kokoro_nb.inspection.inspection_report import InspectionReport
-from kokoro_nb.inspection.kokoro_anatomy import kokoro_parts, spoken, stated_parts
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, nodes_of
 from kokoro_nb.inspection.onnx_session import run_ways
-from kokoro_nb.inspection.open_lengths import OpenLength, lengths_noted, may_differ, open_lengths
 from kokoro_nb.inspection.references import varied
-from kokoro_nb.inspection.whole_file import constants_noted, has_halves, named_constants, summaries, whole_findings
+from kokoro_nb.inspection.whole_file import constants_noted, has_halves, summaries, whole_findings
 from kokoro_nb.listening.speech_checks import speech_checks
 
-SAMPLE_RATE = 24_000  # Hz: of every Kokoro
+SAMPLE_RATE, SAMPLES_PER_FRAME = 24_000, 600  # Hz, and samples: of every Kokoro
 HEAVY = 128 * 2**20  # bytes of a file of which float16 is foreseen on two inputs alone
 
 
@@ -55,10 +52,7 @@ def onnx_report(file: OnnxFile, made: MadeInputs, seen: FileRun, tell: Callable[
     runs = seen.others or run_ways(seen.file.model, seen.inputs)[1]
     outputs = summaries(seen, file, runs)
     more, noted = whole_findings(seen, runs, outputs, bool(findings))
-    lengths, traced = _lengths(file, seen, tell)
     ahead = _foresight(seen, others, tell)
-    constants = {name: array.shape for name, array in named_constants(file).items()}
-    parts = kokoro_parts(seen.nodes, constants.get)
     late = () if seen.complete else (f"The time was up after {len(seen.judgements):,} of {len(seen.nodes):,} nodes.",)
     said = (
         *late,
@@ -67,14 +61,12 @@ def onnx_report(file: OnnxFile, made: MadeInputs, seen: FileRun, tell: Callable[
         *noted,
         *_drawing(seen.nodes),
         *_unlike(seen.unlike),
-        *idle_notes(seen.idle),
-        *traced,
     )
     report = InspectionReport(
         file.path,
         _runtime(),
         (*findings, *more),
-        (*file.notes, *stated_parts(parts), *said, *foreseen(ahead), *seen.budget.stated()),
+        (*file.notes, *said, *foreseen(ahead), *seen.budget.stated()),
         seen.judgements,
         outputs,
         made.how,
@@ -83,28 +75,9 @@ def onnx_report(file: OnnxFile, made: MadeInputs, seen: FileRun, tell: Callable[
         foresight=ahead,
         bodies=bodies,
         budget=seen.budget,
-        parts=parts,
-        idle=seen.idle,
-        lengths=lengths,
         places=dict(zip((node.key for node in seen.nodes), file.places, strict=False)),
     )
     return heard(report, seen)
-
-
-def _lengths(
-    file: OnnxFile, seen: FileRun, tell: Callable[[str], object]
-) -> tuple[tuple[OpenLength, ...], tuple[str, ...]]:
-    """Return where each open length comes from, and that in sentences; nothing if the time was up."""
-    if not seen.complete or not may_differ(file):
-        return (), ()
-    tensors = {one.name for judgement in seen.judgements for one in judgement.outputs}
-    names = [name for node in seen.nodes for name in node.outputs if name in tensors or name in seen.drawn]
-    try:
-        found, refused = open_lengths(file, seen.inputs, names)
-    except InputError as error:
-        return (), (f"Where its open lengths come from is not known: {error}",)
-    tell("its lengths were traced")
-    return found, (*lengths_noted(found, list(seen.outputs)), *refused)
 
 
 def _foresight(
@@ -135,9 +108,10 @@ def _unlike(nodes: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def heard(report: InspectionReport, seen: FileRun, known: ComparedProgram | None = None) -> InspectionReport:
-    """Add the audible checks of a Kokoro: against another program, both in float64, or against its own float64."""
-    if not report.parts:
-        return report
+    """Add the audible checks of a Kokoro: against another program, both in float64, or against its own float64.
+
+    A Kokoro is a file with an audio and the whole frames of each token among its outputs.
+    """
     right: dict[str, Any] = dict(seen.true)
     given: Mapping[str, Any] = seen.outputs
     if known is not None:
@@ -146,16 +120,28 @@ def heard(report: InspectionReport, seen: FileRun, known: ComparedProgram | None
         known.compute(named, lambda name, value: values.update({name: value}) if name in ends else None)
         given, right = right, values
     (audio, frames), (other, counts) = spoken(right), spoken(given)
-    if audio is None or other is None:
+    if audio is None or other is None or frames is None or counts is None:
         return report
-    lengths = None if frames is None or counts is None else (frames.tolist(), counts.tolist())
-    checks = speech_checks(audio, other, SAMPLE_RATE, lengths)
+    checks = speech_checks(audio, other, SAMPLE_RATE, (frames.tolist(), counts.tolist()))
     wrong = [one for one in checks if one.verdict == "fail"] if known is not None else []
     found = [
         InspectionFinding("audible", "file", f"Heard against what is right: {one}.", proof=("Both were in float64.",))
         for one in wrong
     ]
     return replace(report, findings=(*report.findings, *found), checks=checks)
+
+
+def spoken(outputs: Mapping[str, Any]) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Return the audio and the durations among a Kokoro's outputs: the longest of floats, and whole frames by token."""
+    arrays = [np.asarray(value).reshape(-1) for value in outputs.values() if isinstance(value, np.ndarray)]
+    floats = sorted((one for one in arrays if one.dtype.kind == "f" and one.size), key=lambda one: one.size)
+    if not floats or floats[-1].size < SAMPLES_PER_FRAME:
+        return None, None
+    audio = floats[-1]
+    others = [one for one in arrays if one is not audio and one.size and np.isfinite(one).all()]
+    whole = [one.astype(np.int64) for one in others if (one == np.rint(one)).all()]
+    fits = [one for one in whole if one.sum() > 0 and audio.size == int(one.sum()) * SAMPLES_PER_FRAME]
+    return audio, fits[0] if fits else None
 
 
 def static_report(file: OnnxFile) -> InspectionReport:

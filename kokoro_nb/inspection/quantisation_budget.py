@@ -16,7 +16,6 @@ from kokoro_nb.inspection.integer_products import integer_products
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers
 from kokoro_nb.inspection.quantised_layers import Operand, QuantisedLayer, layer_of
-from kokoro_nb.inspection.saved_progress import Gathering
 from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, Value, dtypes_of, widened
 from kokoro_nb.inspection.semantics.operator_semantics import NotDefined, computed
 from kokoro_nb.inspection.semantics.quantised import BEFORE_ROUNDING, RANGES, scales_spread
@@ -185,7 +184,7 @@ class _Result:
     exact: np.ndarray
 
 
-class BudgetWatch(Gathering):
+class BudgetWatch:
     """Gathers the budget while nodes pass one after the other, and keeps no more than what later nodes read.
 
     Parameters
@@ -195,8 +194,6 @@ class BudgetWatch(Gathering):
     nodes : tuple of OnnxNode
         Its nodes in order.
     """
-
-    gathered = ("layers", "values", "weights", "rounded", "results", "steps")
 
     def __init__(self, file: OnnxFile, nodes: tuple[OnnxNode, ...]) -> None:
         self.file = file

@@ -10,13 +10,11 @@ from kokoro_nb.findings import Verdict
 from kokoro_nb.inspection.blame import Blame, InspectionFinding, stated
 from kokoro_nb.inspection.file_run import is_finite, relative_difference, relative_noise
 from kokoro_nb.inspection.formats.runnable_program import ProgramRun, RunnableProgram
-from kokoro_nb.inspection.idle_channels import ChannelWatch, idle_notes
 from kokoro_nb.inspection.input_maker import MadeInputs
 from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.node_judgement import NodeJudgement, NodeOutputError, channels_of, is_float
 from kokoro_nb.inspection.references import varied
 from kokoro_nb.inspection.rounding_limits import spacing
-from kokoro_nb.inspection.saved_progress import SavedProgress
 from kokoro_nb.inspection.whole_file import AUDIBLE, OutputSummary, amplifier, signal_to_noise
 from kokoro_nb.locate.local_error import Judge, LocalError
 from kokoro_nb.markup import number
@@ -32,7 +30,6 @@ def program_report(
     made: MadeInputs,
     seconds: float = float("inf"),
     tell: Callable[[str], object] = str,
-    progress: SavedProgress | None = None,
 ) -> InspectionReport:
     """Run a program and judge its operators.
 
@@ -46,8 +43,6 @@ def program_report(
         After which no further operators are judged.
     tell : callable
         Is given a line on how far it is.
-    progress : SavedProgress, optional
-        Where it is saved how far it is; what was saved there is not done again.
 
     Raises
     ------
@@ -62,12 +57,11 @@ def program_report(
     known = {one.name: one for one in program.operators}
     taps = tuple(Tap(known[name], describe(value), value) for name, value in run.captured.items() if name in known)
     judge = Judge(program, Trace(facts.runtime, taps, inputs=inputs))
-    before = (progress.load() if progress is not None else None) or {}
-    judgements: list[NodeJudgement] = [*before.get("judgements", ())]
-    findings: list[InspectionFinding] = [*before.get("findings", ())]
-    noted_at_nodes: list[str] = [*before.get("notes", ())]
+    judgements: list[NodeJudgement] = []
+    findings: list[InspectionFinding] = []
+    noted_at_nodes: list[str] = []
     late = []
-    for index, operator in list(enumerate(program.operators))[len(judgements) :]:
+    for index, operator in enumerate(program.operators):
         if time.monotonic() > until:
             late.append(f"The time was up after {len(judgements):,} of {len(program.operators):,} nodes.")
             break
@@ -79,31 +73,23 @@ def program_report(
             finding, note = _not_finite(program, operator.name, judgement, inputs, run, bool(findings))
             findings += [finding] if finding else []
             noted_at_nodes += [note] if note else []
-        if progress is not None:
-            progress.save({"judgements": judgements, "findings": findings, "notes": noted_at_nodes})
         if index % 50 == 49:
             tell(f"{index + 1} of {len(program.operators)} nodes")
     outputs = _summaries(program, inputs, run, true)
     more, noted = _whole(program, tuple(judgements), outputs, bool(findings))
-    if progress is not None and not late:
-        progress.clear()
     unsound = [name for name, value in inputs.items() if not is_finite(value)]
     if unsound:
         findings.insert(0, InspectionFinding("nonfinite", "input", f"The input '{unsound[0]}' itself is not finite."))
-    watch = ChannelWatch()
-    for node in program.compared().nodes:
-        watch.see(node, run.captured, dict(one for one in node.constants if one is not None))
     return InspectionReport(
         facts.path,
         facts.runtime,
         (*findings, *more),
-        (*facts.notes, *stopped, *noted_at_nodes, *late, *noted, *idle_notes(watch.found)),
+        (*facts.notes, *stopped, *noted_at_nodes, *late, *noted),
         tuple(judgements),
         outputs,
         made.how,
         len(program.operators),
         graph=facts.graph,
-        idle=tuple(watch.found),
     )
 
 
