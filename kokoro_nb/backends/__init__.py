@@ -65,6 +65,10 @@ _LISTED: tuple[tuple[Backend, str], ...] = (
     (TvmCross("tvm-aarch64-linux", machine="aarch64-linux"), "TVM's code for 64-bit ARM processors under Linux"),
     (TvmCross("tvm-arm64-macos", machine="arm64-macos"), "TVM's code for Apple's processors under macOS"),
     (TvmCross("tvm-metal", machine="metal"), "TVM's code for Apple's graphics processors"),
+    (
+        TvmCross("tvm-metal-general", machine="metal", matmul=False),
+        "the same without TVM's schedule for matrix products, which ends TVM 0.27 with a segmentation fault",
+    ),
     (TvmCross("tvm-opencl", machine="opencl"), "TVM's code for graphics processors under OpenCL"),
 )
 

@@ -31,6 +31,7 @@ def test_the_registry_is_keyed_by_name():
         "tvm-aarch64-linux",
         "tvm-arm64-macos",
         "tvm-metal",
+        "tvm-metal-general",
         "tvm-opencl",
     ]
     assert all(name == backend.name for name, backend in backends.BACKENDS.items())

@@ -71,21 +71,21 @@ class TvmCross(FileBackend):
         with on_rung("lowered", seconds), quietly():
             module = relax_module(exported.program)
             if self.machine in cross_compiling.KERNELS:
-                self._write_apart(module, path)
+                self._write_apart(exported.program, path)  # as a module TVM 0.27 cannot save it
             else:
                 cross_compiling.compile_for(module, self.machine, self.matmul, path)
 
-    def _write_apart(self, module: Any, path: Path) -> None:
-        import tvm
+    def _write_apart(self, program: Any, path: Path) -> None:
+        import torch
 
         with tempfile.TemporaryDirectory() as folder:
-            saved = Path(folder) / "module.json"
-            saved.write_text(tvm.ir.save_json(module), encoding="utf-8")
+            saved = Path(folder) / "program.pt2"
+            torch.export.save(program, saved)
             code = f"from {cross_compiling.__name__} import main; main()"
             arguments = [str(saved), self.machine, str(path), *(["matmul"] if self.matmul else [])]
             done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
         if done.returncode < 0:
-            cure = "; without its schedule for matrix products (matmul=False) it may do" if self.matmul else ""
+            cure = "; tvm-metal-general leaves out its schedule for matrix products" if self.matmul else ""
             raise RuntimeError(f"TVM ended with {signal.Signals(-done.returncode).name} while it compiled{cure}.")
         if done.returncode:
             raise RuntimeError(

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from kokoro_nb.backends.tvm import targets
+from kokoro_nb.backends.tvm.importer import relax_module
 
 TARGETS: dict[str, dict[str, Any]] = {
     "aarch64-linux": targets.ARM_LINUX,
@@ -57,15 +58,15 @@ def _kernels(module: Any, kind: str) -> str:
 
 
 def main() -> None:
-    """Compile in a process of its own: MODULE.json MACHINE FILE.tar [matmul].
+    """Compile in a process of its own: PROGRAM.pt2 MACHINE FILE.tar [matmul].
 
     An error is printed, and the exit status is 1.
     """
-    import tvm
+    import torch
 
     saved, machine, path, *matmul = sys.argv[1:]
     try:
-        compile_for(tvm.ir.load_json(Path(saved).read_text(encoding="utf-8")), machine, bool(matmul), Path(path))
+        compile_for(relax_module(torch.export.load(saved)), machine, bool(matmul), Path(path))
     except Exception as error:  # the process that waits raises it
         print(f"{type(error).__name__}: {error}")
         sys.exit(1)
