@@ -15,8 +15,7 @@ from kokoro_nb.backends.base import Failure, RungError, on_rung, quietly
 from kokoro_nb.backends.executorch.delegates import DELEGATES
 from kokoro_nb.backends.signature import TensorSpec, as_array, named_outputs
 from kokoro_nb.delivery.contract import Part
-from kokoro_nb.delivery.open_onnx import write_open_onnx
-from kokoro_nb.delivery.open_pte import lowered_program, open_program
+from kokoro_nb.delivery.open_programs import lowered_program, open_program, write_open_onnx
 from kokoro_nb.delivery.second_stage import Stage, second_stage
 from kokoro_nb.models.architecture import STYLE
 from kokoro_nb.models.complete import WholeTextStage

@@ -6,7 +6,7 @@ from torch import nn
 
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.executorch.delegates import DELEGATES
-from kokoro_nb.delivery.open_pte import lowered_program, open_program
+from kokoro_nb.delivery.open_programs import lowered_program, open_program
 from kokoro_nb.errors import InputError
 
 pytest.importorskip("executorch.runtime")

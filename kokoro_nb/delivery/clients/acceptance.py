@@ -1,21 +1,33 @@
-"""A delivery accepted in the client itself: durations and audio compared with PyTorch from the same `har`."""
+"""A delivery accepted: durations and audio compared with PyTorch from the same `har`, whatever its client is.
+
+The client itself speaks where it is installed, else what stands for it here.
+"""
 
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
-from kokoro_nb.delivery.clients.client_delivery import read_delivery, vocabulary
-from kokoro_nb.delivery.clients.client_programs import Request, speak_in
+from kokoro_nb.delivery.clients.client_contract import ClientContract
+from kokoro_nb.delivery.clients.client_delivery import read_delivery
+from kokoro_nb.delivery.clients.client_folder import vocabulary
+from kokoro_nb.delivery.clients.client_programs import Request, muteness, speak_in
 from kokoro_nb.delivery.clients.har_tap import TappedAudio, read_tapped, tap_har
+from kokoro_nb.delivery.clients.hosts import Utterance, host, imitate
 from kokoro_nb.delivery.clients.known_clients import contract
-from kokoro_nb.models import frame_cuts
+from kokoro_nb.delivery.clients.mlpackages import noise_twin
+from kokoro_nb.delivery.clients.programs import PteProgram, StageProgram
+from kokoro_nb.delivery.clients.pte_programs import exported_twin
+from kokoro_nb.delivery.clients.react_native_client import FRAMES
+from kokoro_nb.delivery.clients.speech_program import NoiseChoice
+from kokoro_nb.errors import InputError
+from kokoro_nb.models import frame_cuts, seven_stages
 from kokoro_nb.models.architecture import STYLE
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import class_patches
@@ -39,9 +51,9 @@ class Acceptance:
         rounded to float16 where the client's contract hands them from program to program.
     from_har : float, dB
         PyTorch's audio over the difference from the client's, both computed from the client's own `har` and at its own
-        durations; NaN if those are ``other``.
+        durations; NaN if those are ``other``, or it is not certain what `har` was.
     bytes : int
-        Size of the program.
+        Size of the programs.
     seconds : float
         What the client took to load, speak and end.
     """
@@ -67,10 +79,13 @@ def accept(
     folder: str | Path,
     requests: Sequence[Request],
     tables: Sequence[torch.Tensor],
-    speak: Speak = speak_in,
-    fed: Sequence[Sequence[int]] = (),
+    speak: Speak | None = None,
 ) -> list[Acceptance]:
-    """Have a client speak a delivery, and compare with PyTorch.
+    """Have a delivery spoken, and compare with PyTorch.
+
+    Where programs give no `har`, a twin of the one that computes it does, and stands for it only where what both give
+    is the same to the bit; where it is not, `from_har` is NaN. Between FluidAudio's stages values are float16, as the
+    client has it, which bounds the figure.
 
     Parameters
     ----------
@@ -84,33 +99,86 @@ def accept(
     tables : sequence of torch.Tensor, shape (510, 1, 256)
         PyTorch's own table of the voice of each request, from which row n - 1 is taken.
     speak : callable, optional
-        What speaks in the client's place.
-    fed : sequence of sequence of int
-        With both pads, what the client makes of each request; by default the ids of its symbols.
+        What speaks from an ONNX file in the client's place.
 
     Raises
     ------
     InputError
-        If the client cannot speak here, or changes the audio.
+        If the audio was changed, or a text is so short or so long that the client changes its durations: PyTorch has
+        no such audio.
     ClientEnded
-        If it ends with an error.
+        If the client ends with an error.
     """
-    about, symbols, rules = read_delivery(folder), vocabulary(folder), contract(client)
+    about, rules = read_delivery(folder), contract(client)
+    paths = [path for name in rules.programs for path in ((Path(folder) / name), *(Path(folder) / name).rglob("*"))]
+    size, rows = sum(path.stat().st_size for path in paths if path.is_file()), []
+    if rules.form == "ONNX":
+        every = _tapped(client, Path(folder), requests, speak or (imitate if muteness(client) else speak_in))
+    else:
+        noise = None if rules.makes_noise else NoiseChoice(**about.noise)
+        every = _hosted(kokoro, rules, Path(folder), requests, noise)
+    for request, table, (ids, said, certain, seconds) in zip(requests, tables, every, strict=True):
+        style = table[len(ids) - 3]
+        rounded = through_float16(kokoro, ids, style, request.speed) if rules.client == "fluidaudio" else None
+        durations, ratio = judged(kokoro, ids, style, request.speed, said, rounded)
+        told = (rules.label, about.dtype, request.voice, len(ids) - 2)
+        rows.append(Acceptance(*told, durations, ratio if certain else float("nan"), size, seconds))
+    return rows
+
+
+_Heard = tuple[Sequence[int], TappedAudio, bool, float]  # ids, what was said, whether that is certain, seconds
+
+
+def _tapped(client: str, folder: Path, requests: Sequence[Request], speak: Speak) -> Iterator[_Heard]:
+    """Yield what an ONNX file says whose audio tells `har` too."""
+    symbols = vocabulary(folder)
     with tempfile.TemporaryDirectory() as place:
         copy = Path(shutil.copytree(folder, Path(place) / "tapped"))
-        (program,) = (path for path in copy.rglob("*.onnx"))
-        size = program.stat().st_size
+        (program,) = copy.rglob("*.onnx")
         tap_har(program, program)
         begun = time.perf_counter()
         spoken = speak(client, copy, requests)
         seconds = time.perf_counter() - begun
-    rows = []
-    every = fed or [[0, *(symbols[symbol] for symbol in request.symbols), 0] for request in requests]
-    for request, audio, table, ids in zip(requests, spoken, tables, every, strict=True):
-        said, count = read_tapped(audio), len(ids) - 2
-        durations, ratio = judged(kokoro, ids, table[count - 1], request.speed, said)
-        rows.append(Acceptance(rules.label, about.dtype, request.voice, count, durations, ratio, size, seconds))
-    return rows
+    for request, audio in zip(requests, spoken, strict=True):
+        yield [0, *(symbols[symbol] for symbol in request.symbols), 0], read_tapped(audio), True, seconds
+
+
+def _hosted(
+    kokoro: Kokoro, rules: ClientContract, folder: Path, requests: Sequence[Request], noise: NoiseChoice | None
+) -> Iterator[_Heard]:
+    """Yield what programs of several stages say, with the `har` of a twin, or the host's own where `noise` is None."""
+    twin: Any = None
+    if noise is not None:
+        pair = rules.form == "ExecuTorch"
+        made = exported_twin(kokoro, noise, rules) if pair else noise_twin(kokoro, noise, rules)
+        twin = PteProgram(made) if pair else StageProgram(made)
+    for request in requests:
+        begun = time.perf_counter()
+        said = host(folder, rules).utter(request)
+        seconds = time.perf_counter() - begun
+        assert said.durations is not None
+        if rules.form == "ExecuTorch":
+            yield *_pair(said, twin, request, noise is not None and noise.origin == "drawn"), seconds
+            continue
+        har, certain = said.values.get("har", np.zeros(0)), True
+        if twin is not None:
+            shown = twin(said.values)
+            har = shown["har"]
+            certain = all(np.array_equal(shown[name], said.values[name]) for name in ("x_source_0", "x_source_1"))
+        yield said.ids, TappedAudio(said.durations, har[..., : 120 * said.frames + 1], said.audio), certain, seconds
+
+
+def _pair(said: Utterance, twin: PteProgram, request: Request, drawn: bool) -> tuple[Sequence[int], TappedAudio, bool]:
+    """Return what the second of two programs says; no two calls of one that draws are alike, and the twin's counts."""
+    assert said.durations is not None
+    frames = int(said.durations.sum())
+    if not FRAMES[0] <= frames <= FRAMES[1]:
+        raise InputError(f"'{request.symbols}' lasts {frames} frames, which the client stretches; give another text.")
+    audio, har = twin(*(said.values[name] for name in ("tokens", "text_mask", "indices", "d", "voice")))
+    tokens, mask = said.values["tokens"][0], said.values["text_mask"][0]
+    spoken = audio.reshape(-1) if drawn else said.audio
+    lasting = said.durations if said.durations[~mask].any() else said.durations[mask]  # padding that lasts is no token
+    return tokens[mask].tolist(), TappedAudio(lasting, har, spoken), np.array_equal(audio.reshape(-1), spoken)
 
 
 def judged(
@@ -150,3 +218,18 @@ def judged(
     reference = audio.reshape(-1).numpy().astype(np.float64)
     error = np.sum((said.audio.astype(np.float64) - reference) ** 2)
     return durations, float(10 * np.log10(np.sum(reference**2) / error)) if error else float("inf")
+
+
+def through_float16(kokoro: Kokoro, ids: Sequence[int], style: torch.Tensor, speed: float) -> np.ndarray:
+    """Return PyTorch's durations, (tokens,) int64, for FluidAudio: BERT's values, style and speed become float16.
+
+    Its contract declares those inputs so; 1.2 is 1.2001953125 there, and a duration near a half is rounded otherwise.
+    """
+    tokens, style_s = torch.tensor([list(ids)]), style[:, STYLE:]
+    every = torch.ones_like(tokens)
+    with torch.no_grad(), class_patches(()):
+        handed = (seven_stages.AlbertStage(kokoro.model).eval()(tokens, every), style_s, torch.tensor([speed]))
+        bert_dur, style_s, rate = (value.half().float() for value in handed)
+        stage = seven_stages.PostAlbertStage(kokoro.model).eval()
+        lasting, _, _ = stage(bert_dur, tokens, style_s, rate, every)
+    return lasting[0].round().clamp(min=1).long().numpy()

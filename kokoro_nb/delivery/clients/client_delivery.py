@@ -1,26 +1,17 @@
 """A folder for a program in the field, whole and with checksums, or none."""
 
-import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from kokoro_nb.delivery.clients import (
-    fluidaudio_client,
-    kokoro_coreml_client,
-    kokoro_js_client,
-    kokoro_onnx_client,
-    react_native_client,
-    sherpa_onnx_client,
-)
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Dtype
+from kokoro_nb.delivery.clients.client_folder import Material, write_client
 from kokoro_nb.delivery.clients.known_clients import contract
-from kokoro_nb.delivery.clients.material import Material
-from kokoro_nb.delivery.clients.mlpackage_stages import exported_packages
+from kokoro_nb.delivery.clients.kokoro_coreml_client import SEED, Room
+from kokoro_nb.delivery.clients.mlpackages import exported_packages
 from kokoro_nb.delivery.clients.pte_programs import exported_pair
-from kokoro_nb.delivery.clients.sized_packages import Room, exported_sizes
 from kokoro_nb.delivery.clients.speech_program import NoiseChoice, exported_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import STYLE, full_config
@@ -32,15 +23,6 @@ FILE = "delivery.json"
 SCHEMA = 1
 WORDS = ("hello", "world", "the", "quick", "brown", "fox", "jumps", "over", "lazy", "dog")
 VOICE_NAME = re.compile(r"[\w-]+")
-_WRITERS: dict[str, Callable[[Material, ClientContract, Path], None]] = {
-    "kokoro-onnx": kokoro_onnx_client.write,
-    "sherpa-onnx": sherpa_onnx_client.write,
-    "kokoro.js": kokoro_js_client.write,
-    "react-native-executorch": react_native_client.write,
-    "react-native-executorch-padded": react_native_client.write,
-    "fluidaudio": fluidaudio_client.write,
-    "kokoro-coreml": kokoro_coreml_client.write,
-}
 
 
 @dataclass(frozen=True)
@@ -136,7 +118,8 @@ def deliver_to(
     tables = {
         _name(voice or kokoro.default_voice): load_voice(kokoro, voice)[:, 0].numpy() for voice in voices or ("",)
     }
-    source, programs = _exported(kokoro, noise or NoiseChoice(), rules, dtype, room or Room())
+    source = _exported(kokoro, noise or NoiseChoice(), rules, dtype, room)
+    programs = (room or Room()).programs if rules.client == "kokoro-coreml" else ()
     material = Material(source, model_config(kokoro), tables, dtype, tuple(dict.fromkeys(words)), programs)
     with atomic(path) as draft:
         write_client(material, rules, draft)
@@ -160,18 +143,14 @@ def deliver_to(
     return about
 
 
-def _exported(
-    kokoro: Kokoro, noise: NoiseChoice, rules: ClientContract, dtype: Dtype, room: Room
-) -> tuple[Path, tuple[str, ...]]:
-    """Return the file or the folder of what is delivered, ONNX in float32 as yet, and which programs, if not all."""
+def _exported(kokoro: Kokoro, noise: NoiseChoice, rules: ClientContract, dtype: Dtype, room: Room | None) -> Path:
+    """Return the file or the folder of what is delivered, ONNX in float32 as yet."""
     if rules.form == "ONNX":
-        return exported_program(kokoro, noise), ()
-    if rules.client == "kokoro-coreml":
-        return exported_sizes(kokoro, rules, dtype, room), room.programs
+        return exported_program(kokoro, noise)
     if rules.form == "Core ML":
-        return exported_packages(kokoro, noise, rules, dtype), ()
+        return exported_packages(kokoro, noise, rules, dtype, room)
     _require_vocabulary(kokoro, rules)
-    return exported_pair(kokoro, noise, rules), ()
+    return exported_pair(kokoro, noise, rules)
 
 
 def _require_choices(rules: ClientContract, noise: NoiseChoice | None, room: Room | None) -> dict[str, Any]:
@@ -181,7 +160,7 @@ def _require_choices(rules: ClientContract, noise: NoiseChoice | None, room: Roo
     if rules.makes_noise:
         if noise is not None:
             raise InputError(f"{rules.label} makes the source's noise itself; deliver it without a choice of noise.")
-        return {"origin": "client", "seed": kokoro_coreml_client.SEED}
+        return {"origin": "client", "seed": SEED}
     return asdict(noise or NoiseChoice())
 
 
@@ -201,12 +180,6 @@ def model_config(kokoro: Kokoro) -> dict[str, Any]:
     linear = model.decoder.generator.m_source.l_linear
     source = {"linear_weights": linear.weight[0].tolist(), "linear_bias": float(linear.bias[0])}
     return {"weights": kokoro.weights.label, "style_dim": STYLE, **sizes, "source": source, "vocab": dict(model.vocab)}
-
-
-def write_client(material: Material, rules: ClientContract, folder: Path) -> None:
-    """Make a folder in the client's layout."""
-    folder.mkdir(parents=True)
-    _WRITERS[rules.client](material, rules, folder)
 
 
 def require_free(folder: Path, force: bool) -> None:
@@ -257,21 +230,3 @@ def _name(voice: str) -> str:
     if not VOICE_NAME.fullmatch(name):
         raise InputError(f"'{voice}' gives no name for a file; rename the voice with letters, digits and _.")
     return name
-
-
-def vocabulary(folder: str | Path) -> dict[str, int]:
-    """Return symbol -> id as a delivered folder carries it, whichever client it is for."""
-    root = Path(folder)
-    if (root / "tokens.txt").is_file():
-        lines = (root / "tokens.txt").read_text(encoding="utf-8").splitlines()
-        return {line[0]: int(line[1:]) for line in lines}
-    if (root / fluidaudio_client.VOCAB).is_file():
-        return dict(read_json(root / fluidaudio_client.VOCAB, "table of symbols"))
-    if (root / kokoro_coreml_client.VOCAB).is_file():
-        return dict(read_json(root / kokoro_coreml_client.VOCAB, "table of symbols")["vocab"])
-    if (root / "tokenizer.json").is_file():
-        vocab = json.loads((root / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
-        return {symbol: number for symbol, number in vocab.items() if number}
-    if not (root / "config.json").is_file():  # the client holds the published table itself
-        return dict(full_config()["vocab"])
-    return dict(read_json(root / "config.json", "configuration")["vocab"])

@@ -8,7 +8,6 @@ names the folder ``node_modules`` that it was installed into.
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -20,12 +19,17 @@ from pathlib import Path
 
 import numpy as np
 
-from kokoro_nb.delivery.clients.client_contract import ClientContract
+from kokoro_nb.delivery.clients.client_contract import ClientContract, Form
 from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.errors import InputError
 
 ENVIRONMENT, NODE = "KOKORO_NB_CLIENTS", "KOKORO_NB_NODE"
 PACKAGES: Mapping[str, str] = {"kokoro-onnx": "kokoro_onnx", "sherpa-onnx": "sherpa_onnx"}
+STANDS_FOR: dict[Form, str] = {
+    "ONNX": "ONNX Runtime, after its contract",
+    "ExecuTorch": "ExecuTorch, after its contract",
+    "Core ML": "the reference executor, after its contract",
+}
 _PLAYERS = Path(__file__).parent / "players"
 PATIENCE = 600.0  # seconds for all requests of a job
 
@@ -37,14 +41,12 @@ class Request:
     Attributes
     ----------
     symbols : str
-        Phonemes of the vocabulary; with the route ``text``, a text.
+        Phonemes of the vocabulary.
     voice : str
         By name, and `number`, its position in the delivery: a client takes one or the other.
     speed : float
     default : bool
         Leave the client's own treatment of silence as it is.
-    route : str
-        For sherpa-onnx: ``codepoints`` (the ids as given, cut after 402), ``tokens`` (cut at each mark) or ``text``.
     """
 
     symbols: str
@@ -52,7 +54,6 @@ class Request:
     number: int = 0
     speed: float = 1.0
     default: bool = False
-    route: str = "codepoints"
 
 
 class ClientEnded(RuntimeError):
@@ -108,26 +109,24 @@ def muteness(client: str) -> str | None:
     return absence(client) or (None if rules.phonemes else f"{rules.label} takes text alone, and no phonemes.")
 
 
-def require_speakable(rules: ClientContract, folder: Path, request: Request) -> None:
-    """Refuse what a client would cut, skip or end with.
+def speaker(client: str) -> str:
+    """Say what speaks from a delivery here: the client with its version, or what stands for it."""
+    rules = contract(client)
+    return STANDS_FOR[rules.form] if muteness(client) else f"{rules.client} {installed(client)}"
+
+
+def require_speakable(rules: ClientContract, request: Request) -> None:
+    """Refuse what a client would cut or end with.
 
     Raises
     ------
     InputError
-        If there are too many phonemes, the speed is out of its range, or a word is not in the lexicon.
+        If there are too many phonemes, or the speed is out of its range.
     """
     if not rules.min_speed <= request.speed <= rules.max_speed:
         span = f"{rules.min_speed:g} to {rules.max_speed:g}"
         raise InputError(f"{rules.label} speaks at a speed of {span}, not {request.speed:g}.")
-    lexicon = folder / "lexicon.txt"
-    if request.route == "text" and lexicon.is_file():
-        known = {line.split()[0] for line in lexicon.read_text(encoding="utf-8").splitlines() if line.strip()}
-        missing = [
-            word for word in re.findall(r"[^\W\d_]+(?:'[^\W\d_]+)*", request.symbols.lower()) if word not in known
-        ]
-        if missing:
-            raise InputError(f"The lexicon has no '{missing[0]}', and {rules.label} skips it; deliver it with --words.")
-    if request.route != "text" and len(request.symbols) > rules.max_tokens:
+    if len(request.symbols) > rules.max_tokens:
         count = len(request.symbols)
         raise InputError(f"{count} phonemes are more than the {rules.max_tokens} of {rules.label}; cut the text.")
 
@@ -155,12 +154,10 @@ def speak_in(client: str, folder: str | Path, requests: Sequence[Request]) -> li
     ClientEnded
         If its process ends with an error.
     """
-    text = all(request.route == "text" for request in requests)
-    reason = absence(client) if text else muteness(client)
-    if reason:
+    if reason := muteness(client):
         raise InputError(reason)
     for request in requests:
-        require_speakable(contract(client), Path(folder), request)
+        require_speakable(contract(client), request)
     with tempfile.TemporaryDirectory() as place:
         job, out = Path(place) / "job.json", Path(place) / "spoken.npz"
         about = {"folder": str(Path(folder).resolve()), "requests": [asdict(request) for request in requests]}

@@ -1,13 +1,8 @@
 """FluidAudio: seven Core ML programs, a table of symbols, and a raw file for each voice."""
 
-import json
-import shutil
-from pathlib import Path
-
 import numpy as np
 
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Programs, RowRule, TensorRule, VoicesRule
-from kokoro_nb.delivery.clients.material import Material
 
 ALBERT, POST_ALBERT, ALIGNMENT, PROSODY, NOISE, VOCODER, TAIL = (
     f"Kokoro{name}.mlpackage"
@@ -88,12 +83,3 @@ FLUIDAUDIO = ClientContract(
     },
     form="Core ML",
 )
-
-
-def write(material: Material, contract: ClientContract, folder: Path) -> None:
-    """Write the folder; `material.source` is the folder of the packages, which macOS compiles to ``.mlmodelc``."""
-    material.copy_programs(contract, folder)
-    material.write_voices(contract, folder)
-    first = contract.voices.path.format(voice=next(iter(material.voices)))
-    shutil.copyfile(folder / first, folder / FIRST_VOICE)
-    (folder / VOCAB).write_text(json.dumps(material.vocab, ensure_ascii=False, indent=1), encoding="utf-8")

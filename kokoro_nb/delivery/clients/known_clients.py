@@ -5,10 +5,14 @@ import difflib
 from kokoro_nb.delivery.clients.client_contract import ClientContract
 from kokoro_nb.delivery.clients.fluidaudio_client import FLUIDAUDIO
 from kokoro_nb.delivery.clients.kokoro_coreml_client import KOKORO_COREML
-from kokoro_nb.delivery.clients.kokoro_js_client import KOKORO_JS
-from kokoro_nb.delivery.clients.kokoro_onnx_client import KOKORO_ONNX, KOKORO_ONNX_0_5
+from kokoro_nb.delivery.clients.onnx_clients import (
+    KOKORO_JS,
+    KOKORO_ONNX,
+    KOKORO_ONNX_0_5,
+    SHERPA_ONNX,
+    SHERPA_ONNX_1,
+)
 from kokoro_nb.delivery.clients.react_native_client import REACT_NATIVE, REACT_NATIVE_PADDED
-from kokoro_nb.delivery.clients.sherpa_onnx_client import SHERPA_ONNX, SHERPA_ONNX_1
 from kokoro_nb.errors import InputError
 
 CONTRACTS: tuple[ClientContract, ...] = (
@@ -54,14 +58,13 @@ def contract(client: str) -> ClientContract:
 
 def difference(one: ClientContract, other: ClientContract) -> str:
     """Say in what two contracts of one program differ."""
-    names = {"programs": "inputs or outputs", "row": "row of the style", "voices": "voices", "files": "files"}
     pairs = {
-        "programs": (one.programs, other.programs),
-        "row": (one.row.words, other.row.words),
+        "inputs or outputs": (one.programs, other.programs),
+        "row of the style": (one.row.words, other.row.words),
         "voices": (one.voices, other.voices),
         "files": (one.files, other.files),
     }
-    changed = [names[key] for key, (first, second) in pairs.items() if first != second]
+    changed = [name for name, (first, second) in pairs.items() if first != second]
     return f"{other.versions} differs in {', '.join(changed)}"
 
 

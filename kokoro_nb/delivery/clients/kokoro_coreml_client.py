@@ -1,12 +1,12 @@
 """mattmireles/kokoro-coreml: four Core ML programs, each in several sizes, and a source that the host computes."""
 
-import json
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Programs, RowRule, TensorRule, VoicesRule
-from kokoro_nb.delivery.clients.material import Material
+from kokoro_nb.errors import InputError
 from kokoro_nb.models.sized_stages import TEXT
 from kokoro_nb.models.staged_speech import FEATURES
 
@@ -53,6 +53,45 @@ def programs(channels: int | str = "channels") -> Programs:
     return found
 
 
+@dataclass(frozen=True)
+class Room:
+    """Which of the client's sizes are delivered.
+
+    Attributes
+    ----------
+    tokens : int
+        The sizes of the first stage up to this one.
+    seconds : tuple of float
+        Those of the stages over frames; all of the client's by default.
+
+    Raises
+    ------
+    InputError
+        If the client has no such size.
+    """
+
+    tokens: int = TOKENS[-1]
+    seconds: tuple[float, ...] = SECONDS
+
+    def __post_init__(self) -> None:
+        if self.tokens not in TOKENS:
+            raise InputError(f"There is no size for {self.tokens} tokens; use one of {_listed(TOKENS)}.")
+        other = [size for size in self.seconds if size not in SECONDS]
+        if other or not self.seconds:
+            raise InputError(f"There is no size of {_listed(other) or 'no'} s; use some of {_listed(SECONDS)}.")
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """Paths of the programs in the folder."""
+        first = [durations(size) for size in TOKENS if size <= self.tokens]
+        rest = [name for size in SECONDS if size in self.seconds for name in frame_stages(size)]
+        return (*first, *rest)
+
+
+def _listed(sizes: Sequence[float]) -> str:
+    return ", ".join(f"{size:g}" for size in sizes)
+
+
 KOKORO_COREML = ClientContract(
     client="kokoro-coreml",
     versions="2026",
@@ -75,12 +114,3 @@ KOKORO_COREML = ClientContract(
     form="Core ML",
     makes_noise=True,
 )
-
-
-def write(material: Material, contract: ClientContract, folder: Path) -> None:
-    """Write the folder; `material.source` is that of the packages."""
-    material.copy_programs(contract, folder)
-    material.write_voices(contract, folder)
-    (folder / "runtime").mkdir()
-    (folder / VOCAB).write_text(json.dumps({"vocab": material.vocab}, ensure_ascii=False, indent=1), encoding="utf-8")
-    (folder / SOURCE).write_text(json.dumps(material.config["source"], indent=1), encoding="utf-8")

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Dtype
-from kokoro_nb.delivery.clients.client_delivery import WORDS, require_free, write_client
+from kokoro_nb.delivery.clients.client_delivery import WORDS, require_free
+from kokoro_nb.delivery.clients.client_folder import Material, write_client
 from kokoro_nb.delivery.clients.known_clients import contract
-from kokoro_nb.delivery.clients.material import Material
-from kokoro_nb.delivery.clients.probe_form import (
+from kokoro_nb.delivery.clients.kokoro_coreml_client import Room
+from kokoro_nb.delivery.clients.probe_programs import (
     BEGIN,
     END,
     FASTEST,
@@ -24,14 +25,9 @@ from kokoro_nb.delivery.clients.probe_form import (
     LAYOUT,
     PADDING,
     RANGE,
-    REST,
-    SILENCE,
     WHOLE,
+    probe_program,
 )
-from kokoro_nb.delivery.clients.probe_packages import probe_seven, probe_sizes
-from kokoro_nb.delivery.clients.probe_pair import probe_pair
-from kokoro_nb.delivery.clients.program_cache import program_place
-from kokoro_nb.delivery.clients.sized_packages import Room
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import HARMONICS, SAMPLE_RATE, full_config
 from kokoro_nb.storage import atomic
@@ -152,109 +148,10 @@ def write_probe(
     sizes = room or Room()
     config = {"vocab": full_config()["vocab"], "source": {"linear_weights": [0.0] * HARMONICS, "linear_bias": 0.0}}
     programs = sizes.programs if rules.client == "kokoro-coreml" else ()
-    material = ProbeMaterial(_program(rules, sizes), config, names, dtype, WORDS, programs)
+    material = ProbeMaterial(probe_program(rules, sizes), config, names, dtype, WORDS, programs)
     with atomic(folder) as draft:
         write_client(material, rules, draft)
     return rules
-
-
-def _program(rules: ClientContract, room: Room) -> Path:
-    """Return the file of the probe, which is the same for every client that takes ONNX, or the folder of several."""
-    import onnx
-
-    if rules.form == "ExecuTorch":
-        return probe_pair(rules)
-    if rules.form == "Core ML":
-        return probe_seven(rules) if rules.client == "fluidaudio" else probe_sizes(rules, room)
-    path = program_place("probe", ("onnx",)).with_suffix(".onnx")
-    if not path.is_file():
-        with atomic(path) as draft:
-            onnx.save(probe_model(), draft)
-    return path
-
-
-def probe_model() -> Any:
-    """Return the ONNX model of the probe: three inputs, ``waveform`` and ``duration``."""
-    from onnx import TensorProto, checker, helper, numpy_helper
-
-    constants = {
-        "lead": np.zeros(SILENCE, np.float32),
-        "begin": np.array(BEGIN, np.float32),
-        "end": np.array(END, np.float32),
-        "whole": np.array(WHOLE, np.float32),
-        "fastest": np.array(FASTEST, np.float32),
-        "columns": np.array([0, 128, 255]),
-        "flat": np.array([-1]),
-        "column": np.array([-1, 1]),
-        "held": np.array([1, HOLD]),
-        "zero": np.array(0),
-        "one": np.array(1),
-        "two": np.array(2),
-        "floor": np.array(FLOOR, np.float32),
-        "range": np.array(RANGE, np.float32),
-        "half": np.array(0.5, np.float32),
-        "rest": np.array([REST]),
-    }
-    node = helper.make_node
-    nodes = [
-        node("Reshape", ["input_ids", "flat"], ["ids"]),
-        node("Cast", ["ids"], ["ids_float"], to=TensorProto.FLOAT),
-        node("Div", ["ids_float", "whole"], ["ids_share"]),
-        node("Shape", ["ids"], ["count"]),
-        node("Cast", ["count"], ["count_float"], to=TensorProto.FLOAT),
-        node("Div", ["count_float", "whole"], ["count_share"]),
-        node("Gather", ["style", "columns"], ["picked"], axis=1),
-        node("Reshape", ["picked", "flat"], ["picked_flat"]),
-        node("Div", ["picked_flat", "whole"], ["picked_share"]),
-        node("Reshape", ["speed", "flat"], ["speed_flat"]),
-        node("Div", ["speed_flat", "fastest"], ["speed_share"]),
-        node("Concat", ["begin", "count_share", "ids_share"], ["front"], axis=0),
-        node("Concat", ["picked_share", "speed_share", "end"], ["back"], axis=0),
-        *_held(node, "front", TensorProto.FLOAT),
-        *_held(node, "back", TensorProto.FLOAT),
-        node("Concat", ["lead", "front_held", "lead", "back_held", "lead"], ["waveform"], axis=0),
-        node(
-            "ConstantOfShape", ["count"], ["ones"], value=helper.make_tensor("one_value", TensorProto.INT64, [1], [1])
-        ),
-        node("Slice", ["ones", "zero_axis", "one_axis"], ["first"]),
-        node("Add", ["first", "rest"], ["first_lasting"]),
-        node("Slice", ["ones", "one_axis", "count"], ["others"]),
-        node("Concat", ["first_lasting", "others"], ["duration"], axis=0),
-    ]
-    constants |= {"zero_axis": np.array([0]), "one_axis": np.array([1])}
-    inputs = [
-        helper.make_tensor_value_info("input_ids", TensorProto.INT64, [1, "tokens"]),
-        helper.make_tensor_value_info("style", TensorProto.FLOAT, [1, 256]),
-        helper.make_tensor_value_info("speed", TensorProto.FLOAT, [1]),
-    ]
-    outputs = [
-        helper.make_tensor_value_info("waveform", TensorProto.FLOAT, ["samples"]),
-        helper.make_tensor_value_info("duration", TensorProto.INT64, ["tokens"]),
-    ]
-    held = [numpy_helper.from_array(value, name) for name, value in constants.items()]
-    graph = helper.make_graph(nodes, "probe", inputs, outputs, held)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
-    checker.check_model(model)
-    return model
-
-
-def _held(node: Any, name: str, kind: int) -> list[Any]:
-    """Return the nodes that hold each number of `name` for 600 samples, as levels of alternating sign."""
-    return [
-        node("Shape", [name], [f"{name}_shape"]),
-        node("Squeeze", [f"{name}_shape"], [f"{name}_size"]),
-        node("Range", ["zero", f"{name}_size", "one"], [f"{name}_number"]),
-        node("Mod", [f"{name}_number", "two"], [f"{name}_odd"]),
-        node("Cast", [f"{name}_odd"], [f"{name}_odd_float"], to=kind),
-        node("Sub", ["half", f"{name}_odd_float"], [f"{name}_side"]),
-        node("Mul", [name, "range"], [f"{name}_scaled"]),
-        node("Add", [f"{name}_scaled", "floor"], [f"{name}_level"]),
-        node("Mul", [f"{name}_level", f"{name}_side"], [f"{name}_signed"]),
-        node("Add", [f"{name}_signed", f"{name}_signed"], [f"{name}_alternating"]),
-        node("Reshape", [f"{name}_alternating", "column"], [f"{name}_column"]),
-        node("Expand", [f"{name}_column", "held"], [f"{name}_rows"]),
-        node("Reshape", [f"{name}_rows", "flat"], [f"{name}_held"]),
-    ]
 
 
 def read_probe(audio: np.ndarray, sample_rate: int = SAMPLE_RATE) -> ProbeReading:

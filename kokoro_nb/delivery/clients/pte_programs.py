@@ -11,10 +11,9 @@ from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.executorch.delegates import DELEGATES
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Ranges, Signature
 from kokoro_nb.delivery.clients.model_schema import METHOD, model_schema
-from kokoro_nb.delivery.clients.program_cache import program_place
 from kokoro_nb.delivery.clients.react_native_client import PREDICTOR, SYNTHESIZER
-from kokoro_nb.delivery.clients.speech_program import NoiseChoice
-from kokoro_nb.delivery.open_pte import lowered_program, open_program
+from kokoro_nb.delivery.clients.speech_program import NoiseChoice, program_place
+from kokoro_nb.delivery.open_programs import lowered_program, open_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import patched
@@ -26,34 +25,26 @@ _log = logging.getLogger(__name__)
 
 def exported_pair(kokoro: Kokoro, noise: NoiseChoice, contract: ClientContract) -> Path:
     """Return the folder of both programs, out of the cache or made now."""
-    folder = _folder(kokoro, noise, contract)
-    for name, module in (
-        (PREDICTOR, DurationProgram(kokoro.model)),
-        (SYNTHESIZER, SynthesizerProgram(kokoro.model, noise.origin, noise.seed, noise.samples)),
-    ):
-        _made(folder / name, kokoro, module, contract, contract.programs[name])
-    return folder
+    _saved(PREDICTOR, PREDICTOR, DurationProgram(kokoro.model), kokoro, noise, contract)
+    synthesizer = SynthesizerProgram(kokoro.model, noise.origin, noise.seed, noise.samples)
+    return _saved(SYNTHESIZER, SYNTHESIZER, synthesizer, kokoro, noise, contract).parent
 
 
 def exported_twin(kokoro: Kokoro, noise: NoiseChoice, contract: ClientContract) -> Path:
     """Return the second program with `har` as one more output, by which its audio can be held to PyTorch's numbers."""
     module = SynthesizerProgram(kokoro.model, noise.origin, noise.seed, noise.samples)
     module.shows_har, module.output_names = True, ("audio", "har")
-    return _made(
-        _folder(kokoro, noise, contract) / "twin.pte", kokoro, module, contract, contract.programs[SYNTHESIZER]
-    )
+    return _saved("twin.pte", SYNTHESIZER, module, kokoro, noise, contract)
 
 
-def _folder(kokoro: Kokoro, noise: NoiseChoice, contract: ClientContract) -> Path:
-    return program_place(contract.client, ("executorch",), weights=kokoro.weights.label, noise=repr(noise))
-
-
-def _made(path: Path, kokoro: Kokoro, module: nn.Module, contract: ClientContract, signature: Signature) -> Path:
+def _saved(
+    file: str, name: str, module: nn.Module, kokoro: Kokoro, noise: NoiseChoice, contract: ClientContract
+) -> Path:
+    about = {"weights": kokoro.weights.label, "noise": repr(noise)}
+    path = program_place(contract.client, ("executorch",), **about) / file
     if not path.is_file():
-        with patched(kokoro.model):
-            content = lowered(module.eval(), signature, contract.ranges)
-        with atomic(path) as draft:
-            draft.write_bytes(content)
+        with atomic(path) as draft, patched(kokoro.model):
+            draft.write_bytes(lowered(module.eval(), contract.programs[name], contract.ranges))
     return path
 
 

@@ -1,9 +1,8 @@
 """react-native-executorch: two ExecuTorch programs, and a raw file for each voice."""
 
-from pathlib import Path
+from dataclasses import replace
 
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Programs, RowRule, TensorRule, VoicesRule
-from kokoro_nb.delivery.clients.material import Material
 from kokoro_nb.models.staged_speech import FEATURES
 
 PREDICTOR, SYNTHESIZER = "duration_predictor_std.pte", "synthesizer_std.pte"
@@ -22,37 +21,27 @@ def programs(tokens: int | str = "tokens") -> Programs:
     }
 
 
-def _contract(client: str, known: tuple[str, ...], tokens: int | str) -> ClientContract:
-    return ClientContract(
-        client=client,
-        versions=known[0],
-        known=known,
-        programs=programs(tokens),
-        by_position=True,
-        voices=VoicesRule("voices/{voice}.bin", "raw", 510),
-        row=RowRule(
-            "symbols - 1, at most 127 and the last", lambda ids, symbols, rows: min(symbols - 1, 127, rows - 1)
-        ),
-        metadata={},
-        files=(),
-        max_tokens=TOKENS[1] - 2,
-        min_speed=0.1,
-        max_speed=3.0,
-        opset=0,
-        ir_version=0,
-        stored=("float32",),
-        audio="cuts behind the last sounding token, strips silence but for 50 ms, adds a pause after marks",
-        raw="nothing of it can be switched off",
-        ranges={"tokens": TOKENS, "frames": FRAMES, "samples": SAMPLES},
-        form="ExecuTorch",
-    )
-
-
-REACT_NATIVE = _contract("react-native-executorch", ("0.10", "0.9"), "tokens")
-REACT_NATIVE_PADDED = _contract("react-native-executorch-padded", ("0.10",), TOKENS[1])
-
-
-def write(material: Material, contract: ClientContract, folder: Path) -> None:
-    """Write the folder; `material.source` is the folder of both programs, as they are delivered."""
-    material.copy_programs(contract, folder)
-    material.write_voices(contract, folder)
+REACT_NATIVE = ClientContract(
+    client="react-native-executorch",
+    versions="0.10",
+    known=("0.10", "0.9"),
+    programs=programs(),
+    by_position=True,
+    voices=VoicesRule("voices/{voice}.bin", "raw", 510),
+    row=RowRule("symbols - 1, at most 127 and the last", lambda ids, symbols, rows: min(symbols - 1, 127, rows - 1)),
+    metadata={},
+    files=(),
+    max_tokens=TOKENS[1] - 2,
+    min_speed=0.1,
+    max_speed=3.0,
+    opset=0,
+    ir_version=0,
+    stored=("float32",),
+    audio="cuts behind the last sounding token, strips silence but for 50 ms, adds a pause after marks",
+    raw="nothing of it can be switched off",
+    ranges={"tokens": TOKENS, "frames": FRAMES, "samples": SAMPLES},
+    form="ExecuTorch",
+)
+REACT_NATIVE_PADDED = replace(
+    REACT_NATIVE, client="react-native-executorch-padded", known=("0.10",), programs=programs(TOKENS[1])
+)

@@ -9,7 +9,7 @@ import numpy as np
 
 from kokoro_nb.delivery.clients.client_programs import Request, muteness, speak_in
 from kokoro_nb.delivery.clients.delivery_check import check_delivery
-from kokoro_nb.delivery.clients.imitation import imitate
+from kokoro_nb.delivery.clients.hosts import imitate
 from kokoro_nb.delivery.clients.probe import compare_reading, read_probe, write_probe
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.speech import encode

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from kokoro_nb.delivery.clients.any_acceptance import accept_any, speaker, takes_text
-from kokoro_nb.delivery.clients.client_delivery import deliver_to, vocabulary
-from kokoro_nb.delivery.clients.client_programs import Request, muteness, speak_in
-from kokoro_nb.delivery.clients.imitation import imitate
+from kokoro_nb.delivery.clients.acceptance import accept
+from kokoro_nb.delivery.clients.client_delivery import deliver_to
+from kokoro_nb.delivery.clients.client_folder import vocabulary
+from kokoro_nb.delivery.clients.client_programs import Request, muteness, speak_in, speaker
+from kokoro_nb.delivery.clients.hosts import imitate
 from kokoro_nb.delivery.clients.known_clients import contract
+from kokoro_nb.delivery.clients.kokoro_coreml_client import Room
 from kokoro_nb.delivery.clients.probe import compare_reading, read_probe, write_probe
-from kokoro_nb.delivery.clients.sized_packages import Room
 from kokoro_nb.models import noise
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.models.kokoro import Kokoro
@@ -104,13 +105,13 @@ def spoken_by_clients(
     versions, rows, absent = {"PyTorch": in_pytorch(kokoro, symbols, speed)}, [], {}
     for client in clients:
         place, reason = Path(folder) / client, muteness(client)
-        about = deliver_to(kokoro, client, place, force=True, room=sizes_for(client, SIZES))
+        about = deliver_to(kokoro, client, place, force=True, room=_sizes_for(client))
         if reason:
             absent[client] = reason
         speak, request = imitate if reason else speak_in, Request(symbols, about.voices[0], 0, speed)
         name = client if contract(client).form == "ONNX" else f"{client}, by {speaker(client)}"
         (versions[name],) = speak(client, place, [request])
-        (row,) = accept_any(kokoro, client, place, [request], [load_voice(kokoro, voice)])
+        (row,) = accept(kokoro, client, place, [request], [load_voice(kokoro, voice)])
         rows.append(
             {
                 "client": row.client,
@@ -189,29 +190,21 @@ def probed(
     clients : sequence of str
     """
     symbols = "".join(symbol for symbol in text if symbol in vocab)
-    return [fed_to_probe(client, symbols, Path(folder) / f"probe-{client}", speed) for client in clients]
+    return [_fed_to_probe(client, symbols, Path(folder) / f"probe-{client}", speed) for client in clients]
 
 
-def fed_to_probe(
-    client: str, symbols: str, place: Path, speed: float = 0.8, room: Room = SIZES, text: str = ""
-) -> dict[str, Any]:
-    """Return what a client, or what stands for it, fed to a probe in the folder `place`, and in what that deviates.
-
-    A client that takes text alone is given `text`; which ids are right is then its own matter.
-    """
-    by_text = bool(text) and takes_text(client)
-    speak = imitate if muteness(client) and not by_text else speak_in
-    write_probe(client, place, force=True, room=sizes_for(client, room))
+def _fed_to_probe(client: str, symbols: str, place: Path, speed: float) -> dict[str, Any]:
+    speak = imitate if muteness(client) else speak_in
+    write_probe(client, place, force=True, room=_sizes_for(client))
     known = vocabulary(place)
-    request = Request(text, "probe_1", 1, speed, route="text") if by_text else Request(symbols, "probe_1", 1, speed)
-    (audio,) = speak(client, place, [request])
-    reading, ids = read_probe(audio), () if by_text else (0, *(known[symbol] for symbol in symbols), 0)
+    (audio,) = speak(client, place, [Request(symbols, "probe_1", 1, speed)])
+    reading, ids = read_probe(audio), (0, *(known[symbol] for symbol in symbols), 0)
     verdict, rule = compare_reading(reading, client, ids, speed), contract(client).row.words
     said = {name: value for name, value in asdict(reading).items() if name in ("row", "voice", "speed", "gain")}
     deviations = " ".join(verdict.deviations) or "none"
     return {"client": client, "ids": reading.count, "rule": rule, **said, "deviations": deviations}
 
 
-def sizes_for(client: str, room: Room) -> Room | None:
-    """Return `room` for a client with programs of several sizes, else None."""
-    return room if contract(client).client == "kokoro-coreml" else None
+def _sizes_for(client: str) -> Room | None:
+    """Return the sizes of a client that has programs of several, else None."""
+    return SIZES if contract(client).client == "kokoro-coreml" else None

@@ -7,9 +7,9 @@ import pytest
 import torch
 from kokoro.custom_stft import CustomSTFT
 
-from kokoro_nb.delivery.clients.client_delivery import deliver_to, write_client
+from kokoro_nb.delivery.clients.client_delivery import deliver_to
+from kokoro_nb.delivery.clients.client_folder import Material, write_client
 from kokoro_nb.delivery.clients.known_clients import contract
-from kokoro_nb.delivery.clients.material import Material
 from kokoro_nb.models.architecture import full_config
 from kokoro_nb.models.patches import class_patches
 from kokoro_nb.models.speaking import spread

@@ -5,13 +5,12 @@ import pytest
 import torch
 
 from kokoro_nb.delivery.clients import client_programs
-from kokoro_nb.delivery.clients.acceptance import accept, judged
-from kokoro_nb.delivery.clients.chained_acceptance import through_float16
-from kokoro_nb.delivery.clients.client_delivery import vocabulary
+from kokoro_nb.delivery.clients.acceptance import accept, judged, through_float16
+from kokoro_nb.delivery.clients.client_folder import vocabulary
 from kokoro_nb.delivery.clients.client_programs import ClientEnded, Request, absence, speak_in
 from kokoro_nb.delivery.clients.delivery_check import check_delivery
 from kokoro_nb.delivery.clients.har_tap import TappedAudio, read_tapped
-from kokoro_nb.delivery.clients.imitation import imitate
+from kokoro_nb.delivery.clients.hosts import imitate
 from kokoro_nb.delivery.clients.probe import compare_reading, read_probe, write_probe
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import STYLE

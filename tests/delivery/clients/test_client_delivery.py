@@ -12,9 +12,10 @@ from onnx import numpy_helper
 import kokoro_nb as nb
 from kokoro_nb.__main__ import main
 from kokoro_nb.delivery.clients import client_delivery
-from kokoro_nb.delivery.clients.client_delivery import FILE, deliver_to, read_delivery, vocabulary
+from kokoro_nb.delivery.clients.client_delivery import FILE, deliver_to, read_delivery
+from kokoro_nb.delivery.clients.client_folder import vocabulary
 from kokoro_nb.delivery.clients.known_clients import CONTRACTS, contract
-from kokoro_nb.delivery.clients.kokoro_js_client import FILES
+from kokoro_nb.delivery.clients.onnx_clients import JS_FILES
 from kokoro_nb.delivery.clients.speech_program import NoiseChoice, with_bank
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.voices import load_voice
@@ -124,9 +125,9 @@ def test_drawn_noise_is_another_at_each_call(voiced, tmp_path):
     assert not np.array_equal(first[0], second[0])
 
 
-@pytest.mark.parametrize("dtype", FILES)
+@pytest.mark.parametrize("dtype", JS_FILES)
 def test_kokoro_js_finds_the_file_of_the_dtype_that_it_wants(deliveries, dtype):
-    assert _program(deliveries("kokoro.js", dtype)).name == FILES[dtype]
+    assert _program(deliveries("kokoro.js", dtype)).name == JS_FILES[dtype]
 
 
 def test_sherpas_lexicon_has_the_words(deliveries):
@@ -147,10 +148,11 @@ def test_a_folder_that_is_not_empty_is_replaced_only_by_force(voiced, deliveries
 
 def test_an_interrupted_delivery_leaves_nothing(voiced, tmp_path, monkeypatch):
     def interrupt(material, rules, folder):
+        folder.mkdir()
         (folder / "half").write_text("x")
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(client_delivery._WRITERS, "kokoro-onnx", interrupt)
+    monkeypatch.setattr(client_delivery, "write_client", interrupt)
     with pytest.raises(KeyboardInterrupt):
         deliver_to(voiced, "kokoro-onnx", tmp_path / "folder")
     assert list(tmp_path.iterdir()) == []

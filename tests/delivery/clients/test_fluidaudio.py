@@ -9,15 +9,15 @@ import pytest
 import torch
 
 from kokoro_nb.delivery.clients import fluidaudio_client as client
-from kokoro_nb.delivery.clients.chained_acceptance import accept_chain
-from kokoro_nb.delivery.clients.chained_host import StageProgram
-from kokoro_nb.delivery.clients.client_delivery import deliver_to, read_delivery, vocabulary
+from kokoro_nb.delivery.clients.acceptance import accept
+from kokoro_nb.delivery.clients.client_delivery import deliver_to, read_delivery
+from kokoro_nb.delivery.clients.client_folder import vocabulary
 from kokoro_nb.delivery.clients.client_programs import Request
 from kokoro_nb.delivery.clients.delivery_check import check_delivery
-from kokoro_nb.delivery.clients.fluidaudio_host import FluidAudioHost
-from kokoro_nb.delivery.clients.imitation import imitate
+from kokoro_nb.delivery.clients.hosts import FluidAudioHost, imitate
 from kokoro_nb.delivery.clients.known_clients import contract
-from kokoro_nb.delivery.clients.mlpackage_stages import package, signatures
+from kokoro_nb.delivery.clients.mlpackages import package, signatures
+from kokoro_nb.delivery.clients.programs import StageProgram
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import full_config
 from kokoro_nb.models.open_length import held
@@ -225,10 +225,10 @@ def test_a_delivery_says_what_pytorch_says(voiced, tmp_path):
     assert check_delivery(tmp_path / "folder", "fluidaudio").deviations == ()
     requests = [Request(SYMBOLS, "bass", 1, 0.8), Request("h", "alto", 0, 1.5)]
     tables = [load_voice(voiced, request.voice) for request in requests]
-    rows = accept_chain(voiced, "fluidaudio", tmp_path / "folder", requests, tables)
+    rows = accept(voiced, "fluidaudio", tmp_path / "folder", requests, tables)
     assert all(row.durations == "equal" for row in rows)
     assert all(row.from_har > 50 for row in rows)  # between the stages stands float16, 2^-12 of each value
-    (other,) = accept_chain(voiced, "fluidaudio", tmp_path / "folder", requests[:1], [tables[0].roll(1, 0)])
+    (other,) = accept(voiced, "fluidaudio", tmp_path / "folder", requests[:1], [tables[0].roll(1, 0)])
     assert not (other.durations_right and other.from_har > 50)
     for name, module, patches, rule in (
         (client.TAIL, TailStage, QUIET, "level"),

@@ -11,17 +11,18 @@ from kokoro.custom_stft import CustomSTFT
 
 from kokoro_nb.__main__ import main
 from kokoro_nb.delivery.clients import kokoro_coreml_client as client
-from kokoro_nb.delivery.clients.chained_acceptance import accept_chain
-from kokoro_nb.delivery.clients.chained_host import StageProgram
+from kokoro_nb.delivery.clients.acceptance import accept
 from kokoro_nb.delivery.clients.client_contract import TensorRule
-from kokoro_nb.delivery.clients.client_delivery import deliver_to, read_delivery, vocabulary
+from kokoro_nb.delivery.clients.client_delivery import deliver_to, read_delivery
+from kokoro_nb.delivery.clients.client_folder import vocabulary
 from kokoro_nb.delivery.clients.client_programs import Request
 from kokoro_nb.delivery.clients.delivery_check import check_delivery
 from kokoro_nb.delivery.clients.hosted_source import hosted_har, normal_noise
-from kokoro_nb.delivery.clients.imitation import imitate
+from kokoro_nb.delivery.clients.hosts import KokoroCoreMlHost, imitate
 from kokoro_nb.delivery.clients.known_clients import contract
-from kokoro_nb.delivery.clients.kokoro_coreml_host import KokoroCoreMlHost
-from kokoro_nb.delivery.clients.sized_packages import Room, package
+from kokoro_nb.delivery.clients.kokoro_coreml_client import Room
+from kokoro_nb.delivery.clients.mlpackages import package_of_size
+from kokoro_nb.delivery.clients.programs import StageProgram
 from kokoro_nb.delivery.clients.speech_program import NoiseChoice
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import frame_cuts
@@ -125,13 +126,13 @@ MODULES = {DURATIONS: TinyDurations, PITCH: TinyPitch, TRUNK: TinyTrunk, GENERAT
 def _write(folder, name, module, inputs=None, patches=("exact_istft",)):
     shutil.rmtree(folder / name, ignore_errors=True)
     with class_patches(patches):
-        package(module.eval(), (inputs or SIGNATURES[name][0], SIGNATURES[name][1]), True, folder / name)
+        package_of_size(module, (inputs or SIGNATURES[name][0], SIGNATURES[name][1]), {}, True, folder / name)
 
 
 def _traced(folder, name, module, signature):
     """Write a package with names and dtypes that are not the module's."""
     shutil.rmtree(folder / name)
-    package(module.eval(), signature, True, folder / name)
+    package_of_size(module, signature, {}, True, folder / name)
 
 
 @pytest.fixture(scope="module")
@@ -304,11 +305,12 @@ def test_an_interrupted_delivery_leaves_nothing(voiced, tmp_path, monkeypatch):
     from kokoro_nb.delivery.clients import client_delivery
 
     def interrupted(material, rules, folder):
+        folder.mkdir()
         (folder / "half").write_text("half", encoding="utf-8")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(client_delivery, "exported_sizes", lambda *given: tmp_path)
-    monkeypatch.setitem(client_delivery._WRITERS, CLIENT, interrupted)
+    monkeypatch.setattr(client_delivery, "exported_packages", lambda *given: tmp_path)
+    monkeypatch.setattr(client_delivery, "write_client", interrupted)
     with pytest.raises(KeyboardInterrupt):
         deliver_to(voiced, CLIENT, tmp_path / "folder")
     assert list(tmp_path.iterdir()) == []
@@ -321,10 +323,10 @@ def test_a_delivery_says_what_pytorch_says(voiced, tmp_path):
     assert check_delivery(tmp_path / "folder", CLIENT).deviations == ()
     requests = [Request(SYMBOLS, "bass", 1, 1.0), Request("h", "alto", 0, 1.5)]
     tables = [load_voice(voiced, request.voice) for request in requests]
-    rows = accept_chain(voiced, CLIENT, tmp_path / "folder", requests, tables)
+    rows = accept(voiced, CLIENT, tmp_path / "folder", requests, tables)
     assert all(row.durations == "equal" for row in rows)
     assert all(row.from_har > 100 for row in rows)
-    (other,) = accept_chain(voiced, CLIENT, tmp_path / "folder", requests[:1], [tables[0].roll(1, 0)])
+    (other,) = accept(voiced, CLIENT, tmp_path / "folder", requests[:1], [tables[0].roll(1, 0)])
     assert not (other.durations_right and other.from_har > 100)
     # a text sounds the same from a larger size, but for the noise, which is another there
     small, large = (StageProgram(tmp_path / "folder" / client.frame_stages(size)[0]) for size in (3, 7))

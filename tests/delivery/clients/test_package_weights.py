@@ -3,10 +3,9 @@
 import numpy as np
 import torch
 
-from kokoro_nb.delivery.clients.chained_host import StageProgram
 from kokoro_nb.delivery.clients.client_contract import TensorRule
-from kokoro_nb.delivery.clients.mlpackage_stages import package
-from kokoro_nb.delivery.clients.package_weights import quantise
+from kokoro_nb.delivery.clients.mlpackages import package, quantise
+from kokoro_nb.delivery.clients.programs import StageProgram
 
 SIZE = 256
 SIGNATURE = ((TensorRule("x", "float32", (1, SIZE)),), (TensorRule("y", "float32", (1, SIZE)),))

@@ -9,18 +9,19 @@ import numpy as np
 import pytest
 import torch
 
-from kokoro_nb.delivery.clients.client_delivery import deliver_to, read_delivery, vocabulary
+from kokoro_nb.delivery.clients.acceptance import accept
+from kokoro_nb.delivery.clients.client_delivery import deliver_to, read_delivery
+from kokoro_nb.delivery.clients.client_folder import vocabulary
 from kokoro_nb.delivery.clients.client_programs import Request
 from kokoro_nb.delivery.clients.delivery_check import check_delivery
-from kokoro_nb.delivery.clients.imitation import imitate
+from kokoro_nb.delivery.clients.hosts import ReactNativeHost, fitted, imitate
 from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.delivery.clients.model_schema import METHOD
 from kokoro_nb.delivery.clients.probe import compare_reading, read_probe, write_probe
+from kokoro_nb.delivery.clients.programs import PteProgram
 from kokoro_nb.delivery.clients.pte_programs import lowered
 from kokoro_nb.delivery.clients.react_native_client import PREDICTOR, SYNTHESIZER
-from kokoro_nb.delivery.clients.react_native_host import PteProgram, ReactNativeHost, fitted
 from kokoro_nb.delivery.clients.speech_program import NoiseChoice
-from kokoro_nb.delivery.clients.staged_acceptance import accept_pair
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.voices import load_voice
 
@@ -50,7 +51,7 @@ def folder(good, tmp_path):
 
 def test_it_is_spoken_as_the_client_speaks(good):
     said = ReactNativeHost(good, RULES).utter(Request(SYMBOLS, "alto"))
-    tokens, mask, indices, _, voice = said.given
+    tokens, mask, indices, voice = (said.values[name] for name in ("tokens", "text_mask", "indices", "voice"))
     ids = [0, *(vocabulary(good)[symbol] for symbol in SYMBOLS), 0]
     assert tokens[0].tolist() == ids
     assert mask.all()
@@ -68,16 +69,16 @@ def test_it_is_spoken_as_the_client_speaks(good):
 
 def test_a_short_text_is_padded_and_stretched(good):
     said = ReactNativeHost(good, RULES).utter(Request("h", "alto", speed=3.0))
-    assert said.given[0].shape == (1, 8)
-    assert said.given[1][0].tolist() == [True] * 3 + [False] * 5
+    assert said.values["tokens"].shape == (1, 8)
+    assert said.values["text_mask"][0].tolist() == [True] * 3 + [False] * 5
     assert not said.durations[3:].any()
     assert len(said.audio) == 600 * 16
 
 
 def test_an_unknown_symbol_is_dropped_yet_counted(good):
     said = ReactNativeHost(good, RULES).utter(Request("hˈɛ☃lOlO", "alto"))
-    assert int(said.given[1].sum()) == 10
-    assert np.count_nonzero(said.given[0]) == 7
+    assert int(said.values["text_mask"].sum()) == 10
+    assert np.count_nonzero(said.values["tokens"]) == 7
 
 
 @pytest.mark.parametrize(("lasting", "total"), [([3] * 60 + [9] * 60, 296), ([1, 1, 0, 0], 16), ([4] * 10, 40)])
@@ -230,14 +231,14 @@ def test_a_delivery_says_what_pytorch_says(voiced, tmp_path, client):
     assert check_delivery(tmp_path / "folder", client).deviations == ()
     requests = [Request(SYMBOLS, "bass", 1, 0.8), Request("hˈɛlO", "alto", 0, 0.5)]
     tables = [load_voice(voiced, request.voice) for request in requests]
-    rows = accept_pair(voiced, client, tmp_path / "folder", requests, tables)
+    rows = accept(voiced, client, tmp_path / "folder", requests, tables)
     assert [row.ids for row in rows] == [len(SYMBOLS), 5]
     assert all(row.durations == "equal" for row in rows)
     assert all(row.from_har > 95 for row in rows)
-    other = accept_pair(voiced, client, tmp_path / "folder", requests[:1], [tables[0].roll(1, 0)])
+    other = accept(voiced, client, tmp_path / "folder", requests[:1], [tables[0].roll(1, 0)])
     assert not (other[0].durations_right and other[0].from_har > 95)
     with pytest.raises(InputError, match="which the client stretches"):
-        accept_pair(voiced, client, tmp_path / "folder", [Request("h", "alto", speed=3.0)], tables[1:])
+        accept(voiced, client, tmp_path / "folder", [Request("h", "alto", speed=3.0)], tables[1:])
 
 
 @pytest.mark.slow  # two programs of the narrow model are lowered, and a twin of one
@@ -248,7 +249,7 @@ def test_drawn_noise_is_another_at_each_call(voiced, tmp_path):
     first, second = (host.utter(request) for _ in range(2))
     assert np.array_equal(first.durations, second.durations)
     assert not np.array_equal(first.audio, second.audio)
-    (row,) = accept_pair(voiced, CLIENT, tmp_path / "folder", [request], [load_voice(voiced, "alto")])
+    (row,) = accept(voiced, CLIENT, tmp_path / "folder", [request], [load_voice(voiced, "alto")])
     assert row.durations == "equal"
     assert row.from_har > 95
 

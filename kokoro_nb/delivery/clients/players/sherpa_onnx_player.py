@@ -1,4 +1,4 @@
-"""Speak with sherpa-onnx: phonemes by their code points, or a text by the lexicon where `text` is given."""
+"""Speak with sherpa-onnx: phonemes by their code points."""
 
 import json
 import sys
@@ -12,8 +12,6 @@ job, out = json.loads(Path(sys.argv[1]).read_text()), sys.argv[2]
 folder = Path(job["folder"])
 files = {"model": "model.onnx", "voices": "voices.bin", "tokens": "tokens.txt", "lexicon": "lexicon.txt"}
 paths = {name: str(folder / file) for name, file in files.items() if (folder / file).exists()}
-if (folder / "espeak-ng-data").is_dir() and not sherpa_onnx.__version__.startswith("2"):
-    paths |= {"data_dir": str(folder / "espeak-ng-data"), "lang": "en-us"}
 kokoro = sherpa_onnx.OfflineTtsKokoroModelConfig(**paths)
 speaker = sherpa_onnx.OfflineTts(
     sherpa_onnx.OfflineTtsConfig(model=sherpa_onnx.OfflineTtsModelConfig(kokoro=kokoro, num_threads=1))
@@ -24,11 +22,6 @@ for number, request in enumerate(job["requests"]):
     config.sid, config.speed = request["number"], request["speed"]
     if not request["default"]:
         config.silence_scale = 1.0
-    route = request.get("route", "tokens")
-    if route == "tokens":
-        config.tokens = [list(request["symbols"])]
-    elif route == "codepoints":
-        config.phoneme_codepoints = [[ord(symbol) for symbol in request["symbols"]]]
-    text = request["symbols"] if route == "text" else ""
-    spoken[str(number)] = np.array(speaker.generate(text, config).samples, np.float32)
+    config.phoneme_codepoints = [[ord(symbol) for symbol in request["symbols"]]]
+    spoken[str(number)] = np.array(speaker.generate("", config).samples, np.float32)
 np.savez(out, **spoken)

@@ -2,39 +2,24 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from google.protobuf.message import DecodeError
 
 from kokoro_nb.delivery.clients.client_contract import ClientContract
 from kokoro_nb.delivery.clients.client_delivery import FILE, as_delivered
+from kokoro_nb.delivery.clients.client_folder import ROW_BYTES, symbol_ids, voice_tables
 from kokoro_nb.delivery.clients.contract_deviation import ContractDeviation
-
-
-def check_beside(root: Path, rules: ClientContract) -> Iterator[ContractDeviation]:
-    """Yield what deviates in the files beside the programs, and in what ONNX programs say of those files."""
-    yield from check_files(root, rules)
-    for path, model in programs(root, rules):
-        yield from check_told(model, path, rules, root)
-
-
-def programs(root: Path, rules: ClientContract) -> Iterator[tuple[str, Any]]:
-    """Yield path and model of each ONNX program of a folder that can be read, weights in other files left there."""
-    import onnx
-
-    for path in rules.programs if rules.form == "ONNX" else ():
-        with suppress(OSError, DecodeError):  # which other checks name
-            yield path, onnx.load(root / path, load_external_data=False)
 
 
 def check_files(root: Path, rules: ClientContract) -> Iterator[ContractDeviation]:
     """Yield what deviates in the files alone: which there are, the voices, the checksums."""
-    yield from _files(root, rules)
+    for file in rules.files:
+        if not (root / file).exists():
+            yield ContractDeviation("file missing", file, "a file", "none")
     yield from _voices(root, rules)
-    for name in changed_files(root):
+    for name in _changed_files(root):
         found = "another" if (root / name).is_file() else "none"
         yield ContractDeviation("checksum", name, f"the file that {FILE} tells of", found)
 
@@ -46,7 +31,7 @@ def check_told(model: Any, path: str, rules: ClientContract, root: Path) -> Iter
     yield from _symbols(model, metadata, path, rules, root)
 
 
-def changed_files(root: Path) -> list[str]:
+def _changed_files(root: Path) -> list[str]:
     """Return the files that are not as the folder's own list of checksums says; none where it has no list."""
     if not (root / FILE).is_file():
         return []
@@ -55,66 +40,6 @@ def changed_files(root: Path) -> list[str]:
         return [name for name, said in files.items() if not as_delivered(root, name, said)]
     except (ValueError, KeyError, TypeError, AttributeError):
         return []  # a file of that name that is no list of ours
-
-
-def _files(root: Path, rules: ClientContract) -> Iterator[ContractDeviation]:
-    for file in rules.files:
-        if not (root / file).exists():
-            yield ContractDeviation("file missing", file, "a file", "none")
-
-
-def symbols_of(root: Path, rules: ClientContract, metadata: Mapping[str, str]) -> dict[str, list[int]]:
-    """Return symbol -> its ids, as the client reads them out of the folder; none where it has no table.
-
-    Raises
-    ------
-    ValueError
-        If a line of the table is none.
-    """
-    found: dict[str, list[int]] = {}
-    if (root / "tokens.txt").is_file():
-        for line in (root / "tokens.txt").read_text(encoding="utf-8").splitlines():
-            parts = line.split()
-            found.setdefault(" " if len(parts) == 1 else parts[0], []).append(int(parts[-1]))
-        return found
-    if (root / "tokenizer.json").is_file():
-        vocab = json.loads((root / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
-        return {symbol: [number] for symbol, number in vocab.items() if symbol != "$"}
-    config = metadata.get("kokoro_config") or "{}"
-    return {symbol: [number] for symbol, number in json.loads(config).get("vocab", {}).items()}
-
-
-def voice_tables(root: Path, rules: ClientContract) -> dict[str, np.ndarray]:
-    """Return the voices of a folder, (rows, 256) float32 each, as the client reads them.
-
-    Raises
-    ------
-    ValueError
-        If a file has another form.
-    """
-    if rules.voices.form == "npz":
-        with np.load(root / rules.voices.path, allow_pickle=False) as read:
-            tables = {name: np.asarray(read[name]) for name in read.files}
-        wrong = [name for name, table in tables.items() if table.ndim != 3 or table.shape[1:] != (1, 256)]
-        if wrong:
-            raise ValueError(f"{wrong[0]} has the shape {tables[wrong[0]].shape}")
-        return {name: table[:, 0] for name, table in tables.items()}
-    pattern = rules.voices.path.format(voice="*")
-    files = {path.stem: path.read_bytes() for path in sorted(root.glob(pattern))}
-    whole = rules.voices.rows * 1024
-    if rules.voices.form == "raw of all":
-        (raw,) = files.values()
-        if len(raw) % whole:
-            raise ValueError(f"{len(raw)} bytes, which is no multiple of {whole}")
-        return {str(at): _rows(raw[at * whole :][:whole]) for at in range(len(raw) // whole)}
-    wrong = [name for name, raw in files.items() if len(raw) % 1024]
-    if wrong:
-        raise ValueError(f"{wrong[0]} has {len(files[wrong[0]])} bytes, which is no multiple of 1024")
-    return {name: _rows(raw) for name, raw in files.items()}
-
-
-def _rows(raw: bytes) -> np.ndarray:
-    return np.frombuffer(raw, "<f4").reshape(-1, 256)
 
 
 def _voices(root: Path, rules: ClientContract) -> Iterator[ContractDeviation]:
@@ -152,7 +77,7 @@ def _metadata(metadata: Mapping[str, str], path: str, rules: ClientContract, roo
     if "n_speakers" in rules.metadata and "n_speakers" in metadata:
         size = (root / rules.voices.path).stat().st_size if (root / rules.voices.path).is_file() else 0
         rows = metadata.get("style_dim", "").partition(",")[0]
-        wanted = int(rows) * 1024 * int(metadata["n_speakers"]) if rows.isdigit() else -1
+        wanted = int(rows) * ROW_BYTES * int(metadata["n_speakers"]) if rows.isdigit() else -1
         if size and wanted >= 0 and size != wanted:
             yield ContractDeviation("voices count", rules.voices.path, f"{wanted} bytes as the metadata say", str(size))
 
@@ -161,7 +86,7 @@ def _symbols(
     model: Any, metadata: Mapping[str, str], path: str, rules: ClientContract, root: Path
 ) -> Iterator[ContractDeviation]:
     try:
-        table = symbols_of(root, rules, metadata)
+        table = symbol_ids(root, metadata)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         yield ContractDeviation("symbols", "the table of symbols", "a symbol and an id a line", str(error)[:80])
         return

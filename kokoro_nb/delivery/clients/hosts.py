@@ -1,0 +1,299 @@
+"""What each client does with a folder between text and audio, written after its contract and run here.
+
+For machines on which the client is not installed, as none is that runs on phones or Macs alone. It shows that a folder
+keeps the contract as it is written down, not that the client does.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.delivery.clients import fluidaudio_client, kokoro_coreml_client
+from kokoro_nb.delivery.clients.client_contract import ClientContract
+from kokoro_nb.delivery.clients.client_folder import symbol_ids, voice_tables
+from kokoro_nb.delivery.clients.client_programs import Request, require_speakable
+from kokoro_nb.delivery.clients.hosted_source import hosted_har
+from kokoro_nb.delivery.clients.known_clients import contract
+from kokoro_nb.delivery.clients.programs import OnnxProgram, PteProgram, StageProgram
+from kokoro_nb.delivery.clients.react_native_client import FRAMES, PREDICTOR, SYNTHESIZER, TOKENS
+from kokoro_nb.errors import InputError
+from kokoro_nb.models.architecture import SAMPLES_PER_FRAME, STYLE
+from kokoro_nb.storage import read_json
+
+SILENCE, KEPT = 0.005, 1200  # of full scale; samples, 50 ms
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """What a folder's programs were given and gave for one text.
+
+    Attributes
+    ----------
+    ids : tuple of int
+        With both pads.
+    durations : numpy.ndarray or None, shape (tokens,), int64, frames
+        As predicted; None where the program does not say.
+    audio : numpy.ndarray, shape (samples,), float32
+        As the last program gave it.
+    values : mapping
+        What the stages were given and gave, by name.
+    frames : int
+        How many the audio has to have.
+    played : numpy.ndarray or None, shape (samples,), float32
+        Cut and stripped where the client does so; without the pause that it adds.
+    """
+
+    ids: tuple[int, ...]
+    durations: np.ndarray | None
+    audio: np.ndarray
+    values: Mapping[str, np.ndarray]
+    frames: int
+    played: np.ndarray | None = None
+
+
+class Host:
+    """Speaks from a folder as a client does.
+
+    Parameters
+    ----------
+    folder : path
+    contract : ClientContract
+    program : str
+        Of a client that takes one of several the one that is run; by default the first that is there.
+    """
+
+    def __init__(self, folder: str | Path, contract: ClientContract, program: str = ""):
+        self.folder, self.contract = Path(folder), contract
+        there = (name for name in contract.programs if (self.folder / name).exists())
+        self.program = program or next(there, next(iter(contract.programs)))
+        self._loaded: dict[str, Any] = {}
+
+    @cached_property
+    def vocab(self) -> dict[str, int]:
+        """Symbol -> id."""
+        return {symbol: numbers[0] for symbol, numbers in symbol_ids(self.folder).items()}
+
+    @cached_property
+    def voices(self) -> dict[str, np.ndarray]:
+        """Name or number -> rows, (rows, 256) float32."""
+        return voice_tables(self.folder, self.contract)
+
+    def load(self, name: str) -> Any:
+        """Return a program of the folder, loaded once."""
+        if name not in self._loaded:
+            kinds = {"ONNX": OnnxProgram, "ExecuTorch": PteProgram, "Core ML": StageProgram}
+            self._loaded[name] = kinds[self.contract.form](self.folder / name)
+        return self._loaded[name]
+
+    def utter(self, request: Request) -> Utterance:
+        """Speak one text of phonemes; what the table of symbols lacks is left out.
+
+        Raises
+        ------
+        InputError
+            If there is no such voice, the text is too long, or a program refuses what it is given.
+        """
+        require_speakable(self.contract, request)
+        ids = (0, *(self.vocab[symbol] for symbol in request.symbols if symbol in self.vocab), 0)
+        return self.speak(ids, self.row(request, len(ids) - 2), request.speed)
+
+    def row(self, request: Request, count: int) -> np.ndarray:
+        """Return the row of the voice that the client takes, (1, 256) float32, for `count` ids between the pads."""
+        name = request.voice if request.voice in self.voices else str(request.number)
+        if name not in self.voices:
+            place = Path(self.contract.voices.path.format(voice=request.voice)).name
+            raise InputError(f"There is no voice {place} in {self.folder}.")
+        rows = self.voices[name]
+        return rows[max(0, self.contract.row.of(count, len(request.symbols), len(rows)))][None]
+
+    def speak(self, ids: Sequence[int], row: np.ndarray, speed: float = 1.0) -> Utterance:
+        """Speak ids, with both pads, in a style, (1, 256) float32: see `utter`."""
+        raise NotImplementedError
+
+
+class OnnxHost(Host):
+    """kokoro-onnx, sherpa-onnx, kokoro.js: three inputs by position or by name, the first output played."""
+
+    def speak(self, ids: Sequence[int], row: np.ndarray, speed: float = 1.0) -> Utterance:
+        """Speak: a first output of another dtype is read as what its bytes are as float32, as sherpa-onnx does."""
+        program = self.load(self.program)
+        made = program(self.given(ids, row, speed))
+        audio, lasting = made[program.outputs[0]], made.get("duration")
+        audio = (audio.view(np.float32) if audio.dtype == np.float16 else audio).reshape(-1)
+        durations = None if lasting is None else lasting.reshape(-1).astype(np.int64)
+        frames = len(audio) // SAMPLES_PER_FRAME if durations is None else int(durations.sum())
+        return Utterance(tuple(ids), durations, audio, made, frames)
+
+    def given(self, ids: Sequence[int], row: np.ndarray, speed: float = 1.0) -> dict[str, np.ndarray]:
+        """Return what is fed for ids in a style; a speed of whole numbers is rounded, and 1 at least."""
+        taken, order = self.load(self.program).inputs, [rule.name for rule in self.contract.programs[self.program][0]]
+        if self.contract.by_position:
+            order = list(taken)
+        elif "tokens" in taken:  # which kokoro-onnx takes too
+            order[0] = "tokens"
+        pace = np.array([speed], np.float32)
+        if taken[order[2]].startswith("tensor(int"):
+            pace = np.maximum(1, np.rint(pace)).astype(taken[order[2]][7:-1])
+        return dict(zip(order, (np.array([ids]), row.astype(np.float32), pace), strict=True))
+
+
+class ReactNativeHost(Host):
+    """react-native-executorch: durations, fitted into the room, then audio; the ends of it are cut."""
+
+    def utter(self, request: Request) -> Utterance:
+        """Speak one text: see `Host.utter`; an unknown symbol is dropped, yet counted, and nothing is refused."""
+        request = replace(request, symbols=request.symbols.strip())
+        least = self._least()
+        count = int(np.clip(len(request.symbols) + 2, least, TOKENS[1]))
+        known = [self.vocab[symbol] for symbol in request.symbols if symbol in self.vocab][: count - 2]
+        row = self.row(request, len(known))
+        said = self.speak((0, *known, 0), row, request.speed, len(request.symbols) + 2)
+        return replace(said, played=self._cut(said, request.symbols))
+
+    def speak(self, ids: Sequence[int], row: np.ndarray, speed: float = 1.0, shown: int = 0) -> Utterance:
+        """Speak: see `Host.speak`; the mask shows so many tokens, by default all ids."""
+        tokens, mask, durations, d = self.predict(ids, row, speed, shown)
+        lasting = fitted(durations.reshape(-1), *FRAMES[:2])
+        indices = np.repeat(np.arange(tokens.shape[1]), lasting)
+        raw = self.load(SYNTHESIZER)(tokens, mask, indices, d, row)[0]
+        values = {"tokens": tokens, "text_mask": mask, "indices": indices, "d": d, "voice": row, "audio": raw}
+        values["lasting"] = lasting
+        return Utterance(tuple(ids), durations, raw.reshape(-1), values, int(lasting.sum()))
+
+    def predict(self, ids: Sequence[int], row: np.ndarray, speed: float = 1.0, shown: int = 0) -> list[np.ndarray]:
+        """Return tokens and mask, padded to the least size, and what the first program gives for them."""
+        count = int(np.clip(max(len(ids), shown), self._least(), TOKENS[1]))
+        tokens, mask = np.zeros((1, count), np.int64), np.arange(count)[None] < (shown or len(ids))
+        tokens[0, : len(ids)] = ids
+        made = self.load(PREDICTOR)(tokens, mask, row[:, STYLE:], np.array([speed], np.float32))
+        return [tokens, mask, *made]
+
+    def _least(self) -> int:
+        room = self.contract.programs[PREDICTOR][0][0].shape[1]
+        return room if isinstance(room, int) else TOKENS[0]
+
+    def _cut(self, said: Utterance, symbols: str) -> np.ndarray:
+        tokens, lasting = said.values["tokens"][0], said.values["lasting"]
+        pads = np.flatnonzero(tokens[1:] == 0)
+        end = lasting[: (pads[0] + 2) if len(pads) else len(tokens)].sum()
+        last = len(tokens) - (1 if symbols and symbols[-1].isalpha() else 2)
+        part = said.audio[: SAMPLES_PER_FRAME * int(np.minimum(end, lasting[:last].sum()))]
+        loud = np.flatnonzero(np.abs(part) > SILENCE)
+        return part[max(0, loud[0] - KEPT) : loud[-1] + KEPT] if len(loud) else part[:0]
+
+
+class FluidAudioHost(Host):
+    """FluidAudio: seven stages, one after the other; durations are rounded and clamped between them."""
+
+    def speak(self, ids: Sequence[int], row: np.ndarray, speed: float = 1.0) -> Utterance:
+        """Speak: see `Host.speak`."""
+        values: dict[str, np.ndarray] = {
+            "input_ids": np.array([ids], np.int32),
+            "attention_mask": np.ones((1, len(ids)), np.int32),
+            "style_s": row[:, STYLE:],
+            "style_timbre": row[:, :STYLE],
+            "speed": np.array([speed], np.float32),
+        }
+        for name in self.contract.programs:
+            values |= self.load(name)(values)
+            if name == fluidaudio_client.POST_ALBERT:
+                values["pred_dur"] = np.maximum(np.rint(values["duration"].astype(np.float32)), 1).astype(np.int32)
+            if name == fluidaudio_client.PROSODY:
+                values |= {"F0_curve": values["F0"], "N_pred": values["N"]}
+        durations = values["pred_dur"].reshape(-1).astype(np.int64)
+        audio = values["audio"].reshape(-1).astype(np.float32)
+        return Utterance(tuple(ids), durations, audio, values, int(durations.sum()))
+
+
+class KokoroCoreMlHost(Host):
+    """kokoro-coreml: each stage in the smallest size that holds the text, padded with zeros; the source is its own."""
+
+    def speak(self, ids: Sequence[int], row: np.ndarray, speed: float = 1.0) -> Utterance:
+        """Speak: see `Host.speak`."""
+        client = kokoro_coreml_client
+        tokens = [size for size in client.TOKENS if (self.folder / client.durations(size)).is_dir()]
+        seconds = [size for size in client.SECONDS if self._complete(size)]
+        room = _smallest(tokens, len(ids), f"{len(ids)} tokens")
+        values: dict[str, np.ndarray] = {
+            "input_ids": np.array([[*ids, *[0] * (room - len(ids))]], np.int32),
+            "attention_mask": (np.arange(room) < len(ids)).astype(np.int32)[None],
+            "ref_s": row,
+            "s": row[:, STYLE:],
+            "speed": np.array([speed], np.float32),
+        }
+        values |= self.load(client.durations(room))(values)
+        durations = values["pred_dur"].reshape(-1)[: len(ids)].astype(np.int64).clip(min=0)
+        frames = int(durations.sum())
+        size = _smallest(seconds, frames / client.FRAMES, f"{frames / client.FRAMES:.1f} s of speech")
+        token, wide = np.repeat(np.arange(len(ids)), durations), client.FRAMES * size
+        behind = ((0, 0), (0, 0), (0, wide - frames))
+        values["en"] = np.pad(values["d"][:, token].swapaxes(1, 2), behind)
+        values["asr"] = np.pad(values["t_en"][:, :, token], behind)
+        values["mask"] = (np.arange(wide) < frames).astype(np.float32)[None, None]
+        pitch, trunk, generator = client.frame_stages(size)
+        values |= self.load(pitch)(values)
+        values |= {"f0": values["F0_pred"].reshape(1, 1, -1), "n_input": values["N_pred"].reshape(1, 1, -1)}
+        values |= self.load(trunk)(values)
+        source = read_json(self.folder / client.SOURCE, "weights of the source")
+        values["har"] = hosted_har(
+            values["f0"].reshape(-1), source["linear_weights"], source["linear_bias"], client.SEED
+        )
+        values |= self.load(generator)({**values, "mask": np.repeat(values["mask"], 2, axis=2)})
+        audio = values["waveform"].reshape(-1)[: SAMPLES_PER_FRAME * frames].astype(np.float32)
+        return Utterance(tuple(ids), durations, audio, values, frames)
+
+    def _complete(self, seconds: int) -> bool:
+        return all((self.folder / name).is_dir() for name in kokoro_coreml_client.frame_stages(seconds))
+
+
+def _smallest(sizes: list[int], wanted: float, what: str) -> int:
+    for size in sizes:
+        if size >= wanted:
+            return size
+    most = f"at most {sizes[-1]}" if sizes else "none"
+    raise InputError(f"The folder has no program for {what}, {most}; deliver more sizes, or cut the text.")
+
+
+def fitted(durations: np.ndarray, least: int, most: int) -> np.ndarray:
+    """Return durations that add up to a length within the program's room, as they are if they do already.
+
+    Each is scaled and rounded up where all are to be fewer, down where more, and none falls to 0; what is left over
+    goes to those that rounding changed most.
+
+    >>> fitted(np.array([4, 4, 2]), 2, 5).tolist()
+    [2, 2, 1]
+    """
+    total = int(durations.sum())
+    target = int(np.clip(total, least, most))
+    if target == total or not total:
+        return durations.astype(np.int64)
+    exact = durations * target / total
+    rounded = np.maximum(np.ceil(exact) if target < total else np.floor(exact), durations > 0).astype(np.int64)
+    step = int(np.sign(target - rounded.sum()))
+    for place in np.argsort(-np.abs(rounded - exact), kind="stable")[: abs(target - int(rounded.sum()))]:
+        rounded[place] += step
+    return rounded
+
+
+_HOSTS: dict[str, type[Host]] = {
+    "react-native-executorch": ReactNativeHost,
+    "react-native-executorch-padded": ReactNativeHost,
+    "fluidaudio": FluidAudioHost,
+    "kokoro-coreml": KokoroCoreMlHost,
+}
+
+
+def host(folder: str | Path, rules: ClientContract, program: str = "") -> Host:
+    """Return what speaks from a folder as a client does: see `Host`."""
+    return _HOSTS.get(rules.client, OnnxHost)(folder, rules, program)
+
+
+def imitate(client: str, folder: str | Path, requests: Sequence[Request]) -> list[np.ndarray]:
+    """Speak as a client would: the arguments and the result of `client_programs.speak_in`."""
+    speaker = host(folder, contract(client))
+    said = [(request, speaker.utter(request)) for request in requests]
+    return [one.played if request.default and one.played is not None else one.audio for request, one in said]
