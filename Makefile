@@ -9,13 +9,10 @@ TORCH_INDEX ?=
 # Not compiled: most of what is installed is never imported, and what is gets compiled when it is.
 INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 PIP := $(BIN)/python $(INSTALL)
-REPLAY ?= .venv-replay
 CLIENTS ?= .venv-clients
 
 WEIGHTS ?=
 WHISPER ?=
-# GB that the notebooks may hold together, with large weights: make report WEIGHTS=... MEMORY=8
-MEMORY ?=
 JOBS ?= 2
 # Files are handed out whole, and in the order in which they were collected: the longest first.
 SPREAD := -n $(JOBS) --dist loadfile --no-loadscope-reorder
@@ -26,10 +23,10 @@ test test-all report: export KOKORO_NB_NODE ?= $(abspath $(CLIENTS))/node_module
 
 unexport PYTHONDONTWRITEBYTECODE  # else each of hundred processes compiles the package anew
 
-.PHONY: report test test-all mutants any-processor replay lab lint doctor clean
+.PHONY: report test test-all lab lint doctor clean
 
 report: $(VENV)/.installed ## run every notebook and render outputs/report/index.html
-	$(BIN)/kokoro-nb report --jobs $(JOBS) $(if $(MEMORY),--memory-in-all $(MEMORY)) $(PARAMETERS)
+	$(BIN)/kokoro-nb report --jobs $(JOBS) $(PARAMETERS)
 
 # What the clients need is installed beside the environment, and while types are checked.
 test: ## run the linter, the type checker and the tests
@@ -43,16 +40,6 @@ lint: $(VENV)/.installed-dev ## run the linter and the type checker
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-
-mutants: $(VENV)/.installed-dev ## which mutants of the measuring modules no test notices: a sample in ten minutes
-	$(BIN)/python -m tests.mutants
-
-any-processor: $(VENV)/.installed-dev ## the tests of figures, as older processors and two threads would
-	$(BIN)/python tests/any_processor.py
-
-replay: $(VENV)/.installed $(REPLAY)/.installed ## the failure on ExecuTorch 0.7.0; fetches several GB the first time
-	KOKORO_NB_REPLAY=$(abspath $(REPLAY))/bin/python $(BIN)/kokoro-nb run 12 --fresh --out outputs/replay \
-	  -p large true $(if $(WEIGHTS),-p weights $(WEIGHTS))
 
 lab: $(VENV)/.installed ## open JupyterLab on the notebooks
 	$(BIN)/jupyter lab --notebook-dir=notebooks
@@ -83,10 +70,3 @@ $(CLIENTS)/.tried: pyproject.toml
 	-command -v npm > /dev/null && npm install --prefix $(CLIENTS) --ignore-scripts --no-audit --no-fund \
 	  --loglevel=error kokoro-js@1.2.1 @huggingface/transformers@4.3.1
 	@mkdir -p $(CLIENTS) && touch $@
-
-$(REPLAY)/bin/python:
-	$(PYTHON) -m venv $(REPLAY)
-
-$(REPLAY)/.installed: data/replay/requirements.txt | $(REPLAY)/bin/python
-	$(REPLAY)/bin/python $(INSTALL) --requirement $<
-	@touch $@

@@ -27,7 +27,6 @@ SMALL = {
     "text": "A short one.",
     "fault_count": 1,
     "fault_phrases": 1,
-    "large": False,
     "padded_buckets": [16],
     "audit_buckets": [12],
     "tokens_buckets": [32],

@@ -1,4 +1,4 @@
-"""ONNX Runtime's own converters to float16 and to int8, as people use them on files."""
+"""Files as people make them: torch's exporter, and ONNX Runtime's own converters to float16 and to int8."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,6 +9,17 @@ import numpy as np
 from kokoro_nb.backends.base import quietly
 
 PRODUCTS = ("Conv", "ConvTranspose", "MatMul", "Gemm")  # what is quantised
+
+
+def dynamo_onnx(module: Any, inputs: Mapping[str, Any], path: Path) -> Path:
+    """Write a module by torch's exporter of today, in float32."""
+    import torch
+
+    with quietly():
+        program = torch.onnx.export(module, kwargs=dict(inputs), dynamo=True, opset_version=18)
+        assert program is not None
+        program.save(str(path))
+    return path
 
 
 def to_float16(plain: Path, path: Path) -> Path:

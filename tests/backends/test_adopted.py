@@ -14,8 +14,8 @@ from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.matched_nodes import of_same_inputs
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate import diagnose
-from kokoro_nb.studies.diagnosis_corpus import sick_files
 from kokoro_nb.traces.operators import Operator
+from tests.corpus import forms
 
 INPUTS = {"x": torch.randn(1, 4, 24, generator=torch.Generator().manual_seed(0))}
 
@@ -37,7 +37,7 @@ def module():
 
 @pytest.mark.parametrize("maker", ["dynamo_onnx", "legacy_onnx", "float16_onnx", "int8_onnx"])
 def test_every_operator_is_found_whatever_wrote_the_file(module, tmp_path, maker):
-    file = getattr(sick_files, maker)(module, INPUTS, tmp_path / "model.onnx")
+    file = getattr(forms, maker)(module, INPUTS, tmp_path / "model.onnx")
     runtime, exported = backend("onnxruntime"), export_program(module, INPUTS)
     artefact = adopted(runtime, exported, file, INPUTS, tmp_path / "artefacts")
     trace = runtime.load(artefact).trace(INPUTS, keep="full")
@@ -57,7 +57,7 @@ def test_a_file_of_another_runtime_is_refused(module, tmp_path):
 def test_nothing_is_left_of_a_file_that_was_refused(module, tmp_path):
     torch.manual_seed(1)
     with quietly():
-        file = sick_files.dynamo_onnx(Net().eval(), INPUTS, tmp_path / "model.onnx")
+        file = forms.dynamo_onnx(Net().eval(), INPUTS, tmp_path / "model.onnx")
     with pytest.raises(InputError, match="0 of the module's 2 larger weights"):
         adopted(backend("onnxruntime"), export_program(module, INPUTS), file, INPUTS, tmp_path / "artefacts")
     assert not (tmp_path / "artefacts").exists()
@@ -68,10 +68,10 @@ def test_a_small_module_is_reported_from_another_by_its_small_weights(tmp_path):
     torch.manual_seed(0)
     mine, other = nn.Linear(3, 4).eval(), nn.Linear(3, 4).eval()
     runtime, exported = backend("onnxruntime"), export_program(mine, inputs)
-    file = sick_files.legacy_onnx(other, inputs, tmp_path / "other.onnx")
+    file = forms.legacy_onnx(other, inputs, tmp_path / "other.onnx")
     with pytest.raises(InputError, match="0 of the module's 2 larger weights"):
         adopted(runtime, exported, file, inputs, tmp_path / "artefacts")
-    own = sick_files.legacy_onnx(mine, inputs, tmp_path / "own.onnx")
+    own = forms.legacy_onnx(mine, inputs, tmp_path / "own.onnx")
     assert adopted(runtime, exported, own, inputs, tmp_path / "artefacts").folder.exists()
 
 
@@ -94,7 +94,7 @@ class Scaled(Net):
 def test_what_the_file_itself_says_is_the_mechanism(tmp_path, maker, mechanism, text):
     torch.manual_seed(0)
     module = Scaled().eval()
-    file = getattr(sick_files, maker)(module, INPUTS, tmp_path / "model.onnx")
+    file = getattr(forms, maker)(module, INPUTS, tmp_path / "model.onnx")
     found = diagnose(module, INPUTS, "onnxruntime", artefact=file, folder=tmp_path / "artefacts")
     named = {one.tap.name: one.mechanism for one in found.culprits}
     wrong = ":div" if maker == "float16_onnx" else "first:conv1d"
@@ -113,7 +113,7 @@ class Averaged(nn.Module):
 
 def test_an_operator_that_is_wrong_on_any_inputs_is_found_by_what_it_reads(tmp_path):
     inputs = {"x": torch.linspace(0.1, 2, 48).reshape(1, 12, 4)}
-    file = sick_files.frozen_onnx(Averaged(), inputs, tmp_path / "model.onnx")
+    file = forms.frozen_onnx(Averaged(), inputs, tmp_path / "model.onnx")
     found = diagnose(Averaged(), inputs, "onnxruntime", artefact=file, folder=tmp_path / "artefacts")
     assert [one.tap.name for one in found.culprits] == [":div"]
     assert found.culprits[0].mechanism.name == "frozen length"

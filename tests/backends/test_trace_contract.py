@@ -12,10 +12,10 @@ from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.base import Artifact, absence
 from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.errors import InputError
-from kokoro_nb.faults import edit_mlpackage_weight, edit_onnx_weight, mlpackage_weights, onnx_weights
 from kokoro_nb.traces.operators import CONSTANT
 from kokoro_nb.traces.statistics import describe
 from kokoro_nb.traces.trace import Trace
+from tests.faults.artefact_files import edit_mlpackage_weight, edit_onnx_weight, mlpackage_weights, onnx_weights
 
 
 class Norm(nn.Module):

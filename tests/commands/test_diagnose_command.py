@@ -9,9 +9,9 @@ import torch
 from kokoro_nb import locate
 from kokoro_nb.__main__ import main
 from kokoro_nb.backends.base import quietly
-from kokoro_nb.faults.artefact_files import edit_onnx_weight
 from kokoro_nb.locate import Diagnosis
 from kokoro_nb.studies import diagnosed_program
+from tests.faults.artefact_files import edit_onnx_weight
 
 MODULE = """
 import torch

@@ -5,7 +5,6 @@ import pytest
 
 from kokoro_nb.__main__ import main
 from kokoro_nb.commands import studies_command
-from kokoro_nb.studies import decoder, localisation
 from kokoro_nb.studies.repair import smallest_set
 from kokoro_nb.studies.validate_steps import validation
 
@@ -32,13 +31,3 @@ def test_validate_steps_fails_at_the_first_wrong_step(captured, monkeypatch, hol
     monkeypatch.setattr(validation, "validate_steps", lambda *arguments: (step,))
     assert main(["validate-steps", "--backend", "onnxruntime", "--tokens", "20"]) == status
     assert capsys.readouterr().out == "step text; error 0.25\n"
-
-
-def test_study_prints_a_line_for_each_row(monkeypatch, capsys, tmp_path):
-    program = SimpleNamespace(specification=None, program=None, inputs=None)
-    monkeypatch.setattr(decoder, "spoken_decoder", lambda weights, frames: ("narrow (random)", program))
-    monkeypatch.setattr("kokoro_nb.faults.generate", lambda specification, number, seed: [number, seed])
-    monkeypatch.setattr(localisation, "study", lambda faults, backends, *rest, together: [faults, backends])
-    monkeypatch.setattr(localisation, "summarise", lambda rows: [{"faults": rows[0][0], "backends": rows[1]}])
-    assert main(["study", "--backends", "eager", "tvm-unfused", "--faults", "7", "--out", str(tmp_path)]) == 0
-    assert capsys.readouterr().out == "faults 7; backends ['eager', 'tvm-unfused']\n"

@@ -7,8 +7,8 @@ import pytest
 
 from kokoro_nb.backends import backend
 from kokoro_nb.errors import InputError
-from kokoro_nb.faults import edit_mlpackage_weight, edit_onnx_weight, mlpackage_weights, onnx_weights
 from kokoro_nb.locate import divergences
+from tests.faults.artefact_files import edit_mlpackage_weight, edit_onnx_weight, mlpackage_weights, onnx_weights
 
 WEIGHTS = {"onnxruntime": onnx_weights, "coreml-reference-float32": mlpackage_weights}
 EDITS = {"onnxruntime": edit_onnx_weight, "coreml-reference-float32": edit_mlpackage_weight}

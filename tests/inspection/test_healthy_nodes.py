@@ -11,7 +11,7 @@ from kokoro_nb.inspection.node_judgement import judged_outputs
 from kokoro_nb.inspection.onnx_session import run_session, session_of
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, dtypes_of
 from kokoro_nb.inspection.semantics.operator_semantics import NotDefined
-from kokoro_nb.studies.inspection_corpus.node_tests import cases_of, module_names
+from tests.inspection.node_tests import cases_of, module_names
 
 QUICK = (
     *("batch_normalization", "clip", "conv", "convtranspose", "cumsum", "dynamicquantizelinear", "exp", "gelu", "gemm"),

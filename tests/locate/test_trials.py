@@ -14,8 +14,8 @@ from kokoro_nb.locate.other_forms import FORMS, float32_region, in_other_form, k
 from kokoro_nb.locate.subject import Subject
 from kokoro_nb.locate.trials import _in_float32
 from kokoro_nb.models.patches import curing
-from kokoro_nb.studies.diagnosis_corpus.sick_files import legacy_onnx
-from kokoro_nb.studies.diagnosis_corpus.sick_programs import phase_of_silence, running_phase
+from tests.corpus.forms import legacy_onnx
+from tests.corpus.programs import phase_of_silence, running_phase
 
 X = torch.randn(2, 8, 12, generator=torch.Generator().manual_seed(0))
 

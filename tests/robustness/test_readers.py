@@ -1,7 +1,6 @@
 """Every reader of files, given hundreds of damaged ones: it returns, or says in one sentence why not, and soon."""
 
 import json
-import math
 import resource
 import shutil
 import time
@@ -38,8 +37,6 @@ from kokoro_nb.reporting.fragments import board
 from kokoro_nb.reporting.html import read_body
 from kokoro_nb.reporting.runs import RunRecord, read_run, read_run_or_damage, write_run
 from kokoro_nb.reporting.sweep.spec import read_spec
-from kokoro_nb.studies.executorch_0_7.replay_record import read_replay, recorded, write_replay
-from kokoro_nb.studies.localisation.study_rows import StudyRow, read_rows, write_rows
 from kokoro_nb.traces.operators import Operator
 
 ROUNDS = 120
@@ -139,11 +136,6 @@ def make_taps(folder):
     write_taps(folder / "taps.json", TapMap(operators, {"a": "t1"}))
 
 
-def make_rows(path):
-    row = StudyRow("eager", ("f",), (("a",),), {"m": ("a",)}, math.nan, 0.1, (), "", {"export": 1.0})
-    write_rows(path, [row, row])
-
-
 def make_sweep(path):
     path.write_text(
         'notebook = ["01"]\nretries = 1\ntimeout = 2.5\n[grid]\na = [1, 2]\nb = ["x"]\n[requires]\na.1 = "c"\n'
@@ -176,8 +168,6 @@ READERS = {
     "contract": Reader(make_contract, read_contract, file="contract.json"),
     "delivered voice": Reader(read_table_file, read_table, "in.npy"),
     "list of operators": Reader(make_taps, read_taps, file="taps.json"),
-    "rows of a study": Reader(make_rows, read_rows),
-    "replay": Reader(lambda path: write_replay(path, recorded()), read_replay, rounds=40),
     "sweep": Reader(make_sweep, read_spec, "in.toml"),
     "ONNX": Reader(make_onnx, lambda path: list(all_nodes(read_onnx(path).graph)), "in.onnx"),
     "Core ML package": Reader(make_package, use_package, "in.mlpackage", "Data/com.apple.CoreML/model.mlmodel", 15),

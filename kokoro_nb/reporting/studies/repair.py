@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from kokoro_nb.reporting.charts import heat_map
-from kokoro_nb.reporting.show import drawn
-from kokoro_nb.studies.repair.uses_by_backend import Uses
+from kokoro_nb.reporting.drawn import drawn
+from kokoro_nb.studies.repair.uses import Uses
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from kokoro_nb.benchmarks import decoders
+from kokoro_nb.benchmarks import profiles as profilers
 from kokoro_nb.benchmarks import text_to_audio as speech
-from kokoro_nb.benchmarks.decoders import AGAIN, DecoderTimes
+from kokoro_nb.benchmarks.decoders import DecoderTimes, frames_of
 from kokoro_nb.benchmarks.families import CONV
-from kokoro_nb.benchmarks.interleaved import TimedProgram
+from kokoro_nb.benchmarks.interleaved import AGAIN, TimedProgram
 from kokoro_nb.benchmarks.machine import this_machine
-from kokoro_nb.benchmarks.profiles import Profile, profile
-from kokoro_nb.benchmarks.subjects import frames_of
+from kokoro_nb.benchmarks.profiles import Profile
 from kokoro_nb.benchmarks.text_to_audio import TextToAudioTimes
 from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.models.kokoro import Kokoro
@@ -56,7 +56,7 @@ class DecoderBenchmark:
 
     @property
     def control(self) -> float:
-        """How far 1 is from the bounds of the ratio of eager to itself; 0 within them."""
+        """How far 1 is from the bounds of the ratio of eager to itself, 0 within them; NaN on a busy machine."""
         again = next(row.ratio for row in self.rows if row.program == AGAIN)
         return float(np.max([again.low - 1, 1 - again.high, 0.0]))
 
@@ -143,9 +143,7 @@ def decoder_times(
 def profiles(measured: DecoderBenchmark) -> Profiles:
     """Profile each program that was timed."""
     decoder = measured.times.decoder
-    found = {name: profile(program, decoder.inputs) for name, program in decoder.programs.items()}
-    known = {name: each for name, each in found.items() if isinstance(each, Profile)}
-    return Profiles(known, {name: each for name, each in found.items() if isinstance(each, str)})
+    return Profiles(*profilers.profiles(decoder.programs, decoder.inputs))
 
 
 def text_to_audio(

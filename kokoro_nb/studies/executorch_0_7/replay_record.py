@@ -1,21 +1,20 @@
-"""What a replay found, as statistics that can be saved: neither weights nor audio."""
+"""The recorded replays of ExecuTorch 0.7.0 and of today: statistics of each call, neither weights nor audio."""
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.history import History
-from kokoro_nb.storage import read_json, write_json
+from kokoro_nb.storage import read_json
 from kokoro_nb.studies.executorch_0_7.replay_plan import ReplayTrial
 
-SCHEMA, WHAT = 1, "replay of ExecuTorch"
 RIGHT = (
     1e-3  # of the peak: float32 runtimes agree with eager to 1e-4 from `har` on, the fault moves it by 1e-2 and more
 )
-_RECORD = Path(__file__).parents[3] / "data" / "replay" / "executorch_0_7.json"
+_FOLDER = Path(__file__).parents[3] / "data" / "replay"
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,8 @@ class ReplayOutcome:
     error : str
         Where it fell from the ladder and why; empty if it did not.
     norms, used_before : int
-        See `arena.NormMemory`.
+        Instance norms that run in ExecuTorch's own kernels, and those of them whose statistics lie, by the plan in the
+        file, in memory that was used earlier in the same call.
     """
 
     trial: ReplayTrial
@@ -100,7 +100,8 @@ class ReplayOutcome:
                 "SNR (dB)": self.first.snr_db,
                 "later calls differ by": float(max(self.history.changes.values(), key=_size)),
             }
-        return {"verdict": self.verdict, **figures, "why": self.error}
+        about = {"eager finite (%)": 100 * self.eager_finite, "norms": self.norms}
+        return {**about, "verdict": self.verdict, **figures, "why": self.error}
 
     def call(self, after: str, number: int) -> ReplayCall | None:
         """Return one call; None if it did not come about."""
@@ -109,7 +110,7 @@ class ReplayOutcome:
 
 @dataclass(frozen=True)
 class Replay:
-    """Everything that one interpreter gave.
+    """Everything that one version gave.
 
     Attributes
     ----------
@@ -120,11 +121,9 @@ class Replay:
     frames : int
         Length of the decoder, 40 to the second.
     predicted : tuple of dict
-        Of the norm alone, per call: its error against eager, and against `kernel.AccumulatingNorm`, of the peak.
+        Of the norm alone, per call: its error of the peak against eager, and against the suspected kernel.
     search : dict
-        Norms of the block of `plan.SYMPTOM`, and which is the first wrong one: see `search.search`.
-    recorded : bool
-        Whether it was read from a file, not executed now.
+        Norms of the block of `plan.SYMPTOM`, and which is the first wrong one.
     """
 
     versions: Mapping[str, str]
@@ -135,13 +134,11 @@ class Replay:
     outcomes: tuple[ReplayOutcome, ...]
     predicted: tuple[Mapping[str, float], ...]
     search: Mapping[str, Any]
-    recorded: bool = False
 
     @property
     def label(self) -> str:
-        """Version, and whether it was executed now: what stands beside every figure."""
-        version = f"ExecuTorch {self.versions['executorch']}"
-        return f"{version} (recorded on {self.date}, {self.machine})" if self.recorded else version
+        """Version, and when it was executed: what stands beside every figure."""
+        return f"ExecuTorch {self.versions['executorch']} (recorded on {self.date}, {self.machine})"
 
     def outcome(self, trial: ReplayTrial) -> ReplayOutcome:
         """Return what came of `trial`.
@@ -154,49 +151,21 @@ class Replay:
         for outcome in self.outcomes:
             if outcome.trial == trial:
                 return outcome
-        raise InputError(f"'{trial.name}' was not replayed on {self.label}; execute the replay again.")
+        raise InputError(f"'{trial.name}' was not replayed on {self.label}.")
 
 
-def write_replay(path: str | Path, found: Replay) -> Path:
-    """Write a replay as JSON in which a NaN stays one."""
-    values = asdict(found)
-    del values["recorded"]
-    return write_json(path, {"schema": SCHEMA, "what": WHAT, **values})
-
-
-def read_replay(path: str | Path, recorded: bool = True) -> Replay:
-    """Read what `write_replay` wrote.
+def recorded(name: str = "executorch_0_7") -> Replay:
+    """Return a replay that comes with the project: ``executorch_0_7`` or ``today``.
 
     Raises
     ------
     InputError
-        If the file is absent, damaged, or no replay.
+        If it is not there.
     """
-    values = read_json(path, "recorded replay")
-    if not isinstance(values, dict) or (values.pop("schema", 0), values.pop("what", "")) != (SCHEMA, WHAT):
-        raise InputError(f"{path} is no replay of schema {SCHEMA}; `make replay` makes one.")
-    try:
-        values = _numbers(values)
-        values["outcomes"] = tuple(_outcome(row) for row in values["outcomes"])
-        values["predicted"] = tuple({key: float(value) for key, value in row.items()} for row in values["predicted"])
-        found = Replay(**values, recorded=recorded)
-        found.versions["executorch"]
-    except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise InputError(
-            f"The replay in {path} is damaged ({type(error).__name__}); `make replay` makes one."
-        ) from error
-    return found
-
-
-def recorded() -> Replay:
-    """Return the replay of ExecuTorch 0.7.0 that comes with the project.
-
-    Raises
-    ------
-    InputError
-        If it is not there, or damaged.
-    """
-    return read_replay(_RECORD)
+    values: Any = _numbers(read_json(_FOLDER / f"{name}.json", "recorded replay"))
+    about = {key: values[key] for key in ("versions", "machine", "date", "weights", "frames", "search")}
+    outcomes = tuple(_outcome(row) for row in values["outcomes"])
+    return Replay(**about, outcomes=outcomes, predicted=tuple(values["predicted"]))
 
 
 def _numbers(value: Any) -> Any:
@@ -215,10 +184,4 @@ def _size(change: float) -> float:
 
 def _outcome(row: Mapping[str, Any]) -> ReplayOutcome:
     trial = ReplayTrial(**{**row["trial"], "patches": tuple(row["trial"]["patches"])})
-    calls = tuple(_call(call) for call in row["calls"])
-    return ReplayOutcome(**{**row, "trial": trial, "calls": calls, "eager_finite": float(row["eager_finite"])})
-
-
-def _call(row: Mapping[str, Any]) -> ReplayCall:
-    figures: dict[str, Any] = {key: float(value) for key, value in row.items() if key != "after"}
-    return ReplayCall(**{**figures, "after": row["after"], "number": int(row["number"])})
+    return ReplayOutcome(**{**row, "trial": trial, "calls": tuple(ReplayCall(**call) for call in row["calls"])})

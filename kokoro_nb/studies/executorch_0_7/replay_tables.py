@@ -1,23 +1,11 @@
 """Both replays beside each other, 0.7.0 and today's: the rows of every table that compares them."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-
-from kokoro_nb.models.patches import patched
 from kokoro_nb.studies.executorch_0_7 import replay_plan as plan
-from kokoro_nb.studies.executorch_0_7.old_environment import absent, old_python
-from kokoro_nb.studies.executorch_0_7.replay_record import Replay, recorded, write_replay
-from kokoro_nb.studies.executorch_0_7.replay_run import replay
-
-if TYPE_CHECKING:
-    from kokoro.model import KModel
-
-    from kokoro_nb.models.case import Case
+from kokoro_nb.studies.executorch_0_7.replay_record import Replay, recorded
 
 Row = dict[str, Any]
 
@@ -31,22 +19,10 @@ class Controls:
 
 @dataclass(frozen=True)
 class Replays:
-    """What ExecuTorch 0.7.0 and today's version computed of the same trials.
-
-    Attributes
-    ----------
-    old, today : Replay
-        The old one is the recorded one where its environment is not set up.
-    reason : str
-        Why the old one was not executed now; empty if it was.
-    sounds : dict
-        Version -> audio of `plan.SOUND`, (samples,), float32, 24 kHz, full scale 1, where it was executed.
-    """
+    """What ExecuTorch 0.7.0 and today's version computed of the same trials."""
 
     old: Replay
     today: Replay
-    reason: str
-    sounds: dict[str, np.ndarray]
 
     @property
     def both(self) -> tuple[Replay, Replay]:
@@ -55,13 +31,8 @@ class Replays:
 
     @property
     def label(self) -> str:
-        """Label of the weights; a record has its own."""
+        """Label of the weights; each record has its own."""
         return " | ".join(dict.fromkeys([self.today.weights, self.old.weights]))
-
-    def write(self, path: Path) -> None:
-        """Save what 0.7.0 computed, where it was executed now."""
-        if not self.reason:
-            write_replay(path, self.old)
 
     def versions(self) -> list[Row]:
         """Return a row for each replay: what is compared."""
@@ -70,29 +41,11 @@ class Replays:
         ]
 
     def rows(self, trials: Sequence[plan.ReplayTrial]) -> list[Row]:
-        """Return a row for each trial and version that executed it, with its outcome."""
-        known = self.known(trials)
-        return [{"export": trial.name, "replay": one.label, **one.outcome(trial).as_dict()} for trial, one in known]
-
-    def known(self, trials: Sequence[plan.ReplayTrial]) -> list[tuple[plan.ReplayTrial, Replay]]:
-        """Return those pairs of a trial and a version that were executed."""
+        """Return a row for each trial and version, with its outcome."""
         return [
-            (trial, one) for trial in trials for one in self.both if any(found.trial == trial for found in one.outcomes)
-        ]
-
-    def symptom(self) -> list[Row]:
-        """Return the rows of the symptom, with how much of PyTorch's own output is finite."""
-        found = [(one.label, one.outcome(plan.SYMPTOM)) for one in self.both]
-        return [
-            {"replay": name, "eager finite (%)": 100 * outcome.eager_finite, **outcome.as_dict()}
-            for name, outcome in found
-        ]
-
-    def pieces(self) -> list[Row]:
-        """Return the rows of the pieces, with how many norms each holds."""
-        found = [(piece.cut, one.label, one.outcome(piece)) for piece in plan.PIECES for one in self.both]
-        return [
-            {"piece": cut, "replay": name, "norms": outcome.norms, **outcome.as_dict()} for cut, name, outcome in found
+            {"export": trial.name, "replay": one.label, **one.outcome(trial).as_dict()}
+            for trial in trials
+            for one in self.both
         ]
 
     def norms(self) -> list[Row]:
@@ -146,30 +99,6 @@ class Replays:
         )
 
 
-def replays(model: "KModel", case: "Case", weights: str, seed: int, frames: int, large: bool = False) -> Replays:
-    """Execute the trials on today's version and, where its environment is set up, on 0.7.0.
-
-    Parameters
-    ----------
-    model : kokoro.model.KModel
-        Without patches.
-    case : Case
-        The utterance.
-    weights, seed
-        What `model` was loaded with: the other environment loads it again.
-    frames : int
-        How much of the utterance.
-    large : bool
-        Whether `plan.LARGE`, which takes minutes, is executed too.
-    """
-    from kokoro_nb.models import stages
-
-    inputs = case.decoder_inputs(frames)
-    with patched(model, plan.AS_IT_IS):
-        har = stages.from_har_inputs(model.decoder, inputs)["har"]
-    requested = (weights, seed, {**inputs, "har": har}, (*plan.TRIALS, *(plan.LARGE if large else ())))
-    reason = absent() or ""
-    today, sound_today = replay(sys.executable, *requested)
-    old, sound_old = (recorded(), None) if reason else replay(old_python(), *requested)
-    sounds = {"ExecuTorch 0.7.0, both patches": sound_old, "today, both patches": sound_today}
-    return Replays(old, today, reason, {name: sound for name, sound in sounds.items() if sound is not None})
+def replays() -> Replays:
+    """Return the replays that come with the project."""
+    return Replays(recorded(), recorded("today"))

@@ -16,7 +16,6 @@ from kokoro_nb.models.case import Case
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import EXPORT_PATCHES, chosen_patches, patched
 from kokoro_nb.studies import onnx_converters
-from kokoro_nb.studies.diagnosis_corpus.sick_files import dynamo_onnx
 
 
 @dataclass(frozen=True)
@@ -70,8 +69,8 @@ def converted_files(kokoro: Kokoro, case: Case, frames: int, folder: str | Path)
     place.mkdir(parents=True, exist_ok=True)
     with patched(kokoro.model, chosen_patches(EXPORT_PATCHES)):
         har = stages.from_har_inputs(decoder, inputs)
-        source = dynamo_onnx(stages.ExcitationStage(decoder), pitch, place / "source.onnx")
-        rest = dynamo_onnx(stages.FromHarStage(decoder), har, place / "decoder.onnx")
+        source = onnx_converters.dynamo_onnx(stages.ExcitationStage(decoder), pitch, place / "source.onnx")
+        rest = onnx_converters.dynamo_onnx(stages.FromHarStage(decoder), har, place / "decoder.onnx")
     from onnxruntime.quantization import QuantType
 
     half, eight = place / "source_float16.onnx", place / "decoder_int8.onnx"

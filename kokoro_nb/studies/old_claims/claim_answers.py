@@ -8,9 +8,7 @@ from kokoro_nb.models.case import Case
 from kokoro_nb.models.kokoro import BUNDLED, GENERATED, Kokoro
 from kokoro_nb.studies.old_claims.architecture_answers import architecture_answers
 from kokoro_nb.studies.old_claims.claim import Answer, AnsweredClaim
-from kokoro_nb.studies.old_claims.conversion_answers import conversion_answers
 from kokoro_nb.studies.old_claims.padding_answers import FRAMES, padding_answers
-from kokoro_nb.studies.old_claims.pocket_answers import pocket_answers
 from kokoro_nb.studies.old_claims.reported_claims import CLAIMS, NOTES
 from kokoro_nb.studies.old_claims.runtime_answers import runtime_answers
 
@@ -47,7 +45,7 @@ class AnsweredClaims:
         return next(one.answer.figures[name] for one in self.claims if one.claim.number == number)
 
 
-def answer_claims(kokoro: Kokoro, case: Case, seed: int = 0, pocket: str = "narrow") -> AnsweredClaims:
+def answer_claims(kokoro: Kokoro, case: Case, seed: int = 0) -> AnsweredClaims:
     """Measure what each claim is about.
 
     Parameters
@@ -56,8 +54,6 @@ def answer_claims(kokoro: Kokoro, case: Case, seed: int = 0, pocket: str = "narr
     case : Case
         An utterance of these weights, of 24 frames at least.
     seed : int
-    pocket : str
-        Weights of PocketTTS.
 
     Raises
     ------
@@ -73,8 +69,6 @@ def answer_claims(kokoro: Kokoro, case: Case, seed: int = 0, pocket: str = "narr
         *padding_answers(kokoro, case, seed, own),
         *runtime_answers(seed),
         *architecture_answers(kokoro, case),
-        *conversion_answers(kokoro, case),
-        *pocket_answers(pocket, seed),
     )
     return AnsweredClaims(joined(answers))
 

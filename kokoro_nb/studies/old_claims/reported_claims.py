@@ -1,11 +1,14 @@
-"""The claims of the five notes that this project grew from, with the figures that they report."""
+"""The claims of the notes that this project grew from, with the figures that they report.
+
+The fifth note is about PocketTTS, whose trials notebook 08 executes; what one of them says of classes and steps after
+conversion is in 07 and 13.
+"""
 
 from kokoro_nb.studies.old_claims.claim import Claim
 
 NOTES = {
     "A": "Kokoro's decoder on ExecuTorch 0.7.0 with PyTorch 2.8.0",
     "B": "Kokoro's decoder on TVM, for LLVM and Metal",
-    "C": "PocketTTS 1.0 to Core ML, in eleven trials",
     "D": "Kokoro for the NPU of a phone, as two ONNX stages",
     "E": "Kokoro complete in one Core ML graph, class by class",
 }
@@ -33,7 +36,6 @@ CLAIMS = (
         "version",
     ),
     _claim("A4", "Without XNNPACK a convolution refuses the dim order of a tensor.", "version"),
-    _claim("A5", "Core ML fails on rand.", "version"),
     _claim(
         "A6",
         "Noise may be replaced by sin(137 x) cos(211 x) of the sine wave x itself, without harm.",
@@ -45,13 +47,6 @@ CLAIMS = (
     _claim("B3", "The lowering of InstanceNorm is the cause; with a variance in two passes all is finite.", "version"),
     _claim("B4", "On Metal at 5120 frames: finite, a magnitude of 1e9. Suspected: exp, float16, reductions.", "device"),
     _claim("B5", "The correlation is 0.77 at 256 frames and 0.008 at 5120.", "weights", "device"),
-    _claim("C1", "Tracing the whole model, or ONNX of it, is impossible: a loop with an end.", "version"),
-    _claim("C2", "A flexible length ends with an AssertionError in a scatter.", "version"),
-    _claim("C3", "A flow with s = 0 at each step speaks gibberish although the transformer is right.", "architecture"),
-    _claim(
-        "C4", "Text before voice is why the conditioning was wrong; neither attention nor masks are.", "architecture"
-    ),
-    _claim("C5", "The port says its sentence: 44 frames are 3.52 s.", "architecture", "weights"),
     _claim("D1", f"Of {NODES} nodes {BLOCKING} block an NPU.", "architecture", "version"),
     _claim("D2", "The duration stage is 5 to 10 % of the compute, the acoustic stage the rest.", "architecture"),
     _claim("D3", "The hop is 256 samples: 2048 frames are 8.5 s.", "architecture"),
@@ -67,6 +62,4 @@ CLAIMS = (
         "architecture",
     ),
     _claim("E2", "An LSTM that reads the padding, not packed, equals the packed one.", "architecture"),
-    _claim("E3", "AdaIN, source, STFT and alignment can be written anew without a difference.", "architecture"),
-    _claim("E4", "After conversion duration, F0, N and decoder are PyTorch's, class by class.", "version"),
 )

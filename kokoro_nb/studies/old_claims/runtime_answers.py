@@ -1,13 +1,11 @@
-"""Claims about what runtimes refuse or turn to NaN: ExecuTorch 0.7.0 from its record, Core ML and TVM today."""
-
-from typing import Any
+"""Claims about what runtimes refuse or turn to NaN: ExecuTorch 0.7.0 from its record, and TVM today."""
 
 import numpy as np
 import torch
 from torch import nn
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.base import Failure, quietly
+from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.ladder import loaded, outputs_of
 from kokoro_nb.errors import InputError
@@ -16,24 +14,24 @@ from kokoro_nb.studies.executorch_0_7 import plan
 from kokoro_nb.studies.executorch_0_7.replay_record import recorded
 from kokoro_nb.studies.old_claims.claim import Answer
 
-TVM, COREML = "tvm-unfused", "coreml-reference-float32"
+TVM = "tvm-unfused"
 CHANNELS, STILL, LENGTH = 256, 10, 3840  # of the first norm of the generator's noise branch at 32 frames
 MEAN, DEVIATION = 20.0, 0.003  # of the channels that hardly vary
 
 
 def runtime_answers(seed: int) -> tuple[Answer, ...]:
-    """Answer A3, A4, A5, B1, B2 and B3; no weights are needed.
+    """Answer A3, A4, B1, B2 and B3; no weights are needed.
 
     Parameters
     ----------
     seed : int
         Of what TVM's norm is given.
     """
-    return (*_executorch(), _random(), *_tvm(seed))
+    return (*_executorch(), *_tvm(seed))
 
 
 def _executorch() -> tuple[Answer, Answer]:
-    """Read the record of ExecuTorch 0.7.0: notebook 12 replays it."""
+    """Read the record of ExecuTorch 0.7.0 that notebook 12 compares with today's."""
     record = recorded()
     sick, mended = record.outcome(plan.SYMPTOM), record.outcome(plan.MENDED)
     refused, copied = (record.outcome(one) for one in plan.LAYOUT[:2])
@@ -56,47 +54,6 @@ def _executorch() -> tuple[Answer, Answer]:
             {"refused": float("dim order" in refused.error), "copied": float(copied.verdict == "right")},
         ),
     )
-
-
-class RandomPhase(nn.Module):
-    """An input plus what the source's phases begin with."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return `x` + U(0, 1)."""
-        return x + torch.rand(1, 9)
-
-
-def _random() -> Answer:
-    inputs = {"x": torch.zeros(1, 9)}
-    exported = export_program(RandomPhase(), inputs)
-    program = exported if isinstance(exported, Failure) else loaded(backend(COREML), exported, inputs)
-    refused, traced = isinstance(program, Failure), _traced(RandomPhase(), inputs["x"])
-    return Answer(
-        "A5",
-        f"from torch.export: {_short(program)}; from a trace: {_short(traced)}",
-        "confirmed" if refused else "refuted",
-        "It depends on the way in: of torch.export's form the converter expects more arguments than it is given."
-        if refused and not isinstance(traced, Failure)
-        else "Both ways end alike.",
-        {"exported": float(not refused), "traced": float(not isinstance(traced, Failure))},
-    )
-
-
-def _traced(module: nn.Module, x: torch.Tensor) -> Any:
-    """Return what coremltools makes of a trace, or the failure."""
-    with quietly():
-        import coremltools as ct
-
-        try:
-            traced = torch.jit.trace(module.eval(), x, check_trace=False)
-            given = [ct.TensorType(name="x", shape=tuple(x.shape))]
-            return ct.convert(traced, inputs=given, convert_to="mlprogram", skip_model_load=True)
-        except Exception as error:  # a converter raises whatever it likes
-            return Failure(COREML, "lowered", type(error).__name__, str(error))
-
-
-def _short(found: Any) -> str:
-    return f"{found.error}: {found.message[:80]}" if isinstance(found, Failure) else "converts"
 
 
 class NormAndConvolution(nn.Module):

@@ -64,11 +64,6 @@ class PatchEffect:
     spectrum: float
 
     @property
-    def within_tolerance(self) -> bool:
-        """Whether the change stays within what the patch claims; a NaN does not."""
-        return self.change.of_peak <= self.tolerance
-
-    @property
     def tolerance(self) -> float:
         """What the patch claims to change at most, of the peak; infinite where it changes the samples on purpose."""
         return PATCHES[self.patch].tolerance

@@ -67,7 +67,7 @@ class PackageStep(nn.Module):
         return torch.stack(kept)[:, :, 0], position + 1
 
 
-def converted(name: str, module: nn.Module, call: StepCall, folder: str | Path | None = None) -> ConvertedStep:
+def converted(name: str, module: nn.Module, call: StepCall) -> ConvertedStep:
     """Convert `module` to the backend `name` and run it on the inputs of `call`, against eager PyTorch on the same."""
     runtime = backend(name)
     absent = absence(runtime)
@@ -75,7 +75,7 @@ def converted(name: str, module: nn.Module, call: StepCall, folder: str | Path |
         return ConvertedStep(absent=absent)
     with tanh_gelu_written_out():
         exported = export_program(module, call.inputs)
-    found = outputs_of(runtime, loaded(runtime, exported, call.inputs, folder), call.inputs)
+    found = outputs_of(runtime, loaded(runtime, exported, call.inputs), call.inputs)
     if isinstance(found, Failure):
         return ConvertedStep(found)
     expected = eager_steps({"step": StepModule(module, {})})["step"](call.inputs)

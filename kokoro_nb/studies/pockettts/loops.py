@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -126,9 +125,7 @@ def exported_steps(modules: Mapping[str, StepModule], gelu_written_out: bool = T
         return exported_steps(modules, gelu_written_out=False)
 
 
-def loop_on(
-    name: str, right: PackageReference, exported: Mapping[str, Exported | Failure], folder: str | Path | None = None
-) -> RuntimeLoop:
+def loop_on(name: str, right: PackageReference, exported: Mapping[str, Exported | Failure]) -> RuntimeLoop:
     """Take every step to the backend `name`, and speak the utterance there with nothing but the steps and NumPy.
 
     Parameters
@@ -140,7 +137,7 @@ def loop_on(
     if absent:
         return RuntimeLoop(name, absent)
     runtime = backend(name)
-    programs = {step: loaded(runtime, made, right.modules[step].inputs, folder) for step, made in exported.items()}
+    programs = {step: loaded(runtime, made, right.modules[step].inputs) for step, made in exported.items()}
     rows = tuple(_alone(runtime, step, program, right.calls) for step, program in programs.items())
     if any(row.failure for row in rows):
         return RuntimeLoop(name, steps=rows)

@@ -2,6 +2,6 @@
 
 from kokoro_nb.studies.repair.norm_trials import norm_trials
 from kokoro_nb.studies.repair.smallest_set import repair
-from kokoro_nb.studies.repair.uses_by_backend import uses
+from kokoro_nb.studies.repair.uses import uses
 
 __all__ = ["norm_trials", "repair", "uses"]

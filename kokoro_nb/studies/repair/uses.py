@@ -109,28 +109,60 @@ class PatchRepair:
         return {**asdict(self), "minimal": self.minimal, "proven": self.proven, "verdict": self.verdict}
 
 
-def uses_table(repairs: Sequence[PatchRepair]) -> list[dict[str, str]]:
-    """Return the rows of the table patches by backends: what each patch is for on each, as it was tried."""
-    tried = [one for one in repairs if not one.absent]
-    rows = []
-    for number, patch in enumerate(PATCHES):
-        rows.append({"patch": patch, **{one.backend: one.uses[number].cell for one in tried}})
-    return rows
+@dataclass(frozen=True)
+class Uses:
+    """The repairs of the runtimes that are here, in order: the tables and the figure of what each patch is for."""
+
+    repairs: tuple[PatchRepair, ...]
+
+    def works_unpatched(self) -> dict[str, bool]:
+        """Return, by backend, whether the export works without any patch."""
+        return {one.backend: one.unpatched is not None and one.unpatched.works for one in self.repairs}
+
+    def rows(self) -> list[dict[str, str]]:
+        """Return a row for each patch of the catalogue, with what it is for on each runtime."""
+        return [
+            {"patch": patch, **{one.backend: one.uses[number].cell for one in self.repairs}}
+            for number, patch in enumerate(PATCHES)
+        ]
+
+    def disagreements(self) -> list[dict[str, str]]:
+        """Return where the catalogue's `needed_by` differs from what was tried.
+
+        The catalogue also names a backend that is only slow without a patch: there the speed is given. What is noted
+        for ``coreml`` holds for every backend whose name begins so, as in `models.patches.needed`.
+        """
+        rows = []
+        for one in self.repairs:
+            for use in one.uses:
+                written = any(one.backend.startswith(name) for name in PATCHES[use.patch].needed_by)
+                if use.kind != UNKNOWN and written != (use.kind in (NEEDED, ONE_WAY)):
+                    says = "needed" if written else "not needed"
+                    speed = "" if use.speed is None else f", a call takes {use.speed:.2g} times as long with it"
+                    row = {"backend": one.backend, "patch": use.patch, "catalogue": says, "tried": f"{use.kind}{speed}"}
+                    rows.append({**row, "how": use.how})
+        return rows
+
+    def proof(self) -> list[dict[str, Any]]:
+        """Return a row for each patch of a smallest set, with how the rest of the set fails."""
+        return [row for one in self.repairs for row in one.proof()]
+
+    def parts(self) -> list[dict[str, Any]]:
+        """Return a row for each part of the decoder with the smallest set, with units in its keys."""
+        return [
+            {
+                "backend": one.backend,
+                "stage": outcome.stage,
+                "outcome": outcome.kind,
+                "finite": outcome.finite,
+                "error (of peak)": outcome.of_peak,
+                "later calls differ by": outcome.drift,
+            }
+            for one in self.repairs
+            for outcome in (one.found.outcomes if one.found else ())
+        ]
 
 
-def disagreements(repairs: Sequence[PatchRepair]) -> list[dict[str, str]]:
-    """Return where the catalogue's `needed_by` differs from what was tried.
-
-    The catalogue also names a backend that is only slow without a patch: there the speed is given. What is noted for
-    ``coreml`` holds for every backend whose name begins so, as in `models.patches.needed`.
-    """
-    rows = []
-    for one in repairs:
-        for use in one.uses:
-            written = any(one.backend.startswith(name) for name in PATCHES[use.patch].needed_by)
-            if use.kind != UNKNOWN and written != (use.kind in (NEEDED, ONE_WAY)):
-                says = "needed" if written else "not needed"
-                speed = "" if use.speed is None else f", a call takes {use.speed:.2g} times as long with it"
-                row = {"backend": one.backend, "patch": use.patch, "catalogue": says, "tried": f"{use.kind}{speed}"}
-                rows.append({**row, "how": use.how})
-    return rows
+def uses(repairs: Sequence[PatchRepair]) -> Uses:
+    """Return the repairs of the runtimes that are here, as tables and a figure."""
+    return Uses(tuple(one for one in repairs if not one.absent))

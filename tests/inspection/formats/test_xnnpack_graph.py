@@ -13,8 +13,8 @@ from kokoro_nb.inspection.formats import xnnpack_graph
 from kokoro_nb.inspection.formats.flatbuffer_tables import FlatSchema
 from kokoro_nb.inspection.formats.pte_file import PteFile
 from kokoro_nb.inspection.formats.xnnpack_semantics import KINDS
-from kokoro_nb.studies.diagnosis_corpus.healthy_programs import conformer_convolution
-from kokoro_nb.studies.inspection_corpus.file_writers import quantised_pte, xnnpack_pte
+from tests.corpus.forms import quantised_pte, xnnpack_pte
+from tests.corpus.programs import conformer
 
 pytest.importorskip("executorch")
 
@@ -51,7 +51,7 @@ def _program():
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory):
-    return xnnpack_pte(*_program(), tmp_path_factory.mktemp("xnnpack"))
+    return xnnpack_pte(*_program(), tmp_path_factory.mktemp("xnnpack") / "many.pte")
 
 
 def _kinds(path):
@@ -76,8 +76,8 @@ def test_a_wrong_meaning_of_one_node_would_be_seen(many, kind, monkeypatch):
 
 
 def test_a_quantised_delegate_passes_and_one_of_another_scale_does_not(tmp_path, monkeypatch):
-    module, inputs = conformer_convolution()
-    path = quantised_pte(module, inputs, tmp_path)
+    module, inputs = conformer()
+    path = quantised_pte(module, inputs, tmp_path / "quantised.pte")
     given = {"input_0": inputs["x"].numpy()}
     assert "XNNConvert" in _kinds(path)
     report = nb.inspect(path, given, against=(module, {"x": given["input_0"]}))

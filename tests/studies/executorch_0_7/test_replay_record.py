@@ -1,49 +1,20 @@
-import json
 import math
 from dataclasses import replace
 
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.findings import write_findings
-from kokoro_nb.studies.executorch_0_7.replay_plan import CONTROLS, LARGE, LAYOUT, MENDED, NORM, SYMPTOM, TRIALS
-from kokoro_nb.studies.executorch_0_7.replay_record import (
-    Replay,
-    ReplayCall,
-    ReplayOutcome,
-    read_replay,
-    recorded,
-    write_replay,
-)
-from kokoro_nb.studies.executorch_0_7.replay_tables import Replays
+from kokoro_nb.studies.executorch_0_7.replay_plan import CONTROLS, LARGE, LAYOUT, MENDED, NORM, PIECES, SYMPTOM
+from kokoro_nb.studies.executorch_0_7.replay_record import ReplayCall, ReplayOutcome, recorded
+from kokoro_nb.studies.executorch_0_7.replay_tables import replays
 
 NAN = float("nan")
 RIGHT = (ReplayCall("itself", 0, 1.0, 1e-6, 110.0, 0.0), ReplayCall("itself", 1, 1.0, 1e-6, 110.0, 0.0))
+TRIALS = (NORM, *PIECES, *CONTROLS, *LAYOUT, *LARGE)
 
 
 def _outcome(*calls, error=""):
     return ReplayOutcome(NORM, 1.0, error, tuple(calls), 1, 0)
-
-
-def _replay(*outcomes):
-    versions = {"executorch": "0.7.0", "torch": "2.8.0"}
-    return Replay(
-        versions, "Linux x86_64", "2026-11-21", "narrow", 8, outcomes, ({"call": 0.0, "from eager": NAN},), {}
-    )
-
-
-def test_what_is_written_is_read_again_nan_and_infinity_too(tmp_path):
-    call = ReplayCall("zeros", 1, 0.25, NAN, -math.inf, NAN)
-    found = read_replay(write_replay(tmp_path / "replay.json", _replay(_outcome(*RIGHT, call))))
-    last = found.outcomes[0].calls[-1]
-    assert math.isnan(last.of_peak)
-    assert math.isnan(last.change)
-    assert last.snr_db == -math.inf
-    assert math.isnan(found.predicted[0]["from eager"])
-    assert found.outcomes[0].calls[:2] == RIGHT
-    assert found.recorded
-    assert "recorded on 2026-11-21, Linux x86_64" in found.label
-    assert "recorded" not in replace(found, recorded=False).label
 
 
 @pytest.mark.parametrize(
@@ -72,55 +43,15 @@ def test_a_nan_is_the_largest_change_whatever_follows():
 
 
 def test_a_trial_that_was_not_replayed_is_reported():
-    with pytest.raises(InputError, match="'XNNPACK as it is' was not replayed"):
-        _replay(_outcome(*RIGHT)).outcome(SYMPTOM)
+    with pytest.raises(InputError, match=r"'XNNPACK as it is' was not replayed on ExecuTorch 0\.7\.0"):
+        replace(recorded(), outcomes=()).outcome(SYMPTOM)
 
 
-def test_files_that_are_no_replay_are_refused(tmp_path):
-    path = write_replay(tmp_path / "replay.json", _replay(_outcome(*RIGHT)))
-    whole = path.read_text(encoding="utf-8")
-    with pytest.raises(InputError, match="There is no recorded replay"):
-        read_replay(tmp_path / "absent.json")
-    path.write_text(whole[: len(whole) // 2], encoding="utf-8")
-    with pytest.raises(InputError, match="cannot be read as JSON"):
-        read_replay(path)
-    with pytest.raises(InputError, match="is no replay of schema"):
-        read_replay(write_findings(tmp_path / "findings.json", []))
-    with pytest.raises(InputError, match="is no replay of schema"):
-        read_replay(_changed(path, whole, lambda values: values.update(schema=99)))
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda values: values.pop("weights"),
-        lambda values: values.update(more=1),
-        lambda values: values["versions"].pop("executorch"),
-        lambda values: values["outcomes"][0]["calls"][0].pop("change"),
-        lambda values: values["outcomes"][0]["calls"][0].update(finite="much"),
-        lambda values: values["outcomes"][0]["trial"].update(cut=None, depth=3),
-        lambda values: values.update(outcomes=None),
-    ],
-)
-def test_a_damaged_replay_is_refused(tmp_path, spoil):
-    path = write_replay(tmp_path / "replay.json", _replay(_outcome(*RIGHT)))
-    with pytest.raises(InputError, match="damaged"):
-        read_replay(_changed(path, path.read_text(encoding="utf-8"), spoil))
-
-
-def _changed(path, whole, spoil):
-    values = json.loads(whole)
-    spoil(values)
-    path.write_text(json.dumps(values), encoding="utf-8")
-    return path
-
-
-def test_the_replay_that_comes_with_the_project():
+def test_what_was_recorded_of_the_old_version():
     found = recorded()
     assert (found.versions["executorch"], found.versions["torch"]) == ("0.7.0", "2.8.0")
     assert "narrow" in found.weights
-    assert [outcome.trial for outcome in found.outcomes][: len(TRIALS)] == list(TRIALS)
-    assert {outcome.trial for outcome in found.outcomes[len(TRIALS) :]} <= set(LARGE)
+    assert [outcome.trial for outcome in found.outcomes] == list(TRIALS)
     assert all(outcome.eager_finite == 1 for outcome in found.outcomes)
     verdicts = {outcome.trial: outcome.verdict for outcome in found.outcomes}
     assert verdicts[SYMPTOM] == "not finite"
@@ -133,12 +64,12 @@ def test_the_replay_that_comes_with_the_project():
     assert math.isnan(found.outcome(SYMPTOM).first.of_peak)
 
 
-def test_both_replays_are_shown_beside_each_other():
-    old = recorded()
-    today = _replay(_outcome(*RIGHT))
-    found = Replays(old, today, "", {})
-    assert [(trial, one) for trial, one in found.known((NORM, SYMPTOM))] == [(NORM, old), (NORM, today), (SYMPTOM, old)]
+def test_what_was_recorded_of_today_is_right_in_every_trial_and_stands_beside_the_old():
+    found = replays()
+    assert [outcome.trial for outcome in found.today.outcomes] == list(TRIALS)
+    assert {outcome.verdict for outcome in found.today.outcomes} == {"right"}
+    assert found.today.weights == found.old.weights
     assert [row["verdict"] for row in found.rows([NORM])] == ["depends on history", "right"]
-    table = Replays(old, old, "", {}).controls().verdicts
+    table = found.controls().verdicts
     assert [trial.name for trial in CONTROLS] == list(table)
-    assert table[MENDED.name] == {old.label: "right"}
+    assert table[MENDED.name] == {found.old.label: "right", found.today.label: "right"}

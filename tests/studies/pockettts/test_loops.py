@@ -16,13 +16,8 @@ def exported(right):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("artefacts")
-
-
-@pytest.fixture(scope="module")
-def found(right, exported, folder):
-    return loop_on("onnxruntime", right, exported, folder)
+def found(right, exported):
+    return loop_on("onnxruntime", right, exported)
 
 
 def test_the_exported_steps_speak_like_the_package(right, found):
@@ -43,7 +38,7 @@ def test_every_step_is_right_by_itself_and_in_closed_loop(right, found):
         assert row.as_dict()["of eager's time"] > 0
 
 
-def test_a_wrong_step_shows_by_itself_and_in_what_comes_after(right, exported, folder):
+def test_a_wrong_step_shows_by_itself_and_in_what_comes_after(right, exported):
     class Late(torch.nn.Module):
         output_names = flow_lm.FlowLmStep.output_names
 
@@ -56,16 +51,16 @@ def test_a_wrong_step_shows_by_itself_and_in_what_comes_after(right, exported, f
 
     step = right.modules["language"]
     made = export_program(Late(step.module), step.inputs)
-    row = {each.step: each for each in loop_on("eager", right, {**exported, "language": made}, folder).steps}
+    row = {each.step: each for each in loop_on("eager", right, {**exported, "language": made}).steps}
     assert row["language"].own > 1e-2
     assert row["conditioning"].chained == 0
     assert row["flow"].own == 0
     assert row["flow"].chained > 1e-2
 
 
-def test_a_step_that_falls_leaves_its_error(right, exported, folder):
+def test_a_step_that_falls_leaves_its_error(right, exported):
     fell = Failure("torch.export", "exported", "RuntimeError", "no such thing")
-    found = loop_on("onnxruntime", right, {**exported, "mimi": fell}, folder)
+    found = loop_on("onnxruntime", right, {**exported, "mimi": fell})
     assert found.latents is None
     assert found.failure.error == "RuntimeError"
     assert "no such thing" in found.as_dict()["outcome"]

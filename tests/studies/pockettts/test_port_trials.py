@@ -17,8 +17,8 @@ WHOLE = (
 
 
 @pytest.mark.slow
-def test_all_eleven_are_executed_and_judged(pocket, right, tmp_path):
-    found = trials(pocket, right, WHOLE, folder=tmp_path)
+def test_all_eleven_are_executed_and_judged(pocket, right):
+    found = trials(pocket, right, WHOLE)
     assert [one.number for one in found] == list(range(1, 12))
     # a trace succeeds, ONNX takes scatter, padding can be exact, and attention without a scrub was not what failed
     assert [one.number for one in found if not one.agrees] == [1, 2, 8, 9]
@@ -29,9 +29,9 @@ def test_all_eleven_are_executed_and_judged(pocket, right, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_trace_that_fails_would_be_as_logged(pocket, right, tmp_path):
+def test_a_trace_that_fails_would_be_as_logged(pocket, right):
     fell = replace(WHOLE[0], failure=WHOLE[2].failure)
-    found = trials(pocket, right, (fell, *WHOLE[1:]), name="executorch-vulkan", folder=tmp_path)
+    found = trials(pocket, right, (fell, *WHOLE[1:]), name="executorch-vulkan")
     assert found[0].agrees
     assert not found[3].agrees or "SKIP" in found[3].today
 

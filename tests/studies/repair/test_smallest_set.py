@@ -17,8 +17,8 @@ from kokoro_nb.studies.repair.uses import (
     ONE_WAY,
     UNKNOWN,
     PatchRepair,
-    disagreements,
-    uses_table,
+    Uses,
+    uses,
 )
 
 
@@ -106,7 +106,7 @@ def test_where_no_set_works_nothing_is_claimed():
     assert found.verdict == "fail"
     assert set(_kinds(found).values()) == {UNKNOWN}
     assert found.proof() == []
-    assert disagreements([PatchRepair("tvm", uses=found.uses)]) == []
+    assert Uses((PatchRepair("tvm", uses=found.uses),)).disagreements() == []
     # the parts work and the whole never does: that is no repair either
     assert search("x", Oracle(lambda _: True, lambda _: False)).minimal is None
 
@@ -146,16 +146,16 @@ def test_the_table_is_patches_by_backends_and_says_where_the_catalogue_is_wrong(
     tvm = search("tvm", Oracle(lambda names: "sqrt_epsilon" in names))
     coreml = search("coreml-reference-float32", Oracle(lambda names: {"constant_scale", "floor_phase"} <= names))
     absent = PatchRepair("onnxruntime", absent="not installed.")
-    table = uses_table([tvm, coreml, absent])
+    table = uses([tvm, coreml, absent]).rows()
     assert [row["patch"] for row in table] == list(PATCHES)
     assert all(list(row) == ["patch", "tvm", "coreml-reference-float32"] for row in table)
     assert next(row["tvm"] for row in table if row["patch"] == "sqrt_epsilon") == "needed: fell"
     assert next(row["tvm"] for row in table if row["patch"] == "floor_phase") == "pass: harmless"
     spoilt = search("tvm", Oracle(lambda names: "floor_phase" in names and "two_pass_norm" not in names))
-    assert {"patch": "two_pass_norm", "tvm": "fail: with it: fell"} in uses_table([spoilt])
+    assert {"patch": "two_pass_norm", "tvm": "fail: with it: fell"} in Uses((spoilt,)).rows()
     nothing = search("tvm", Oracle(lambda _: False))
-    assert uses_table([nothing])[0]["tvm"] == "unknown: nothing works: fell"
-    found = {(row["backend"], row["patch"]): row for row in disagreements([tvm, coreml])}
+    assert Uses((nothing,)).rows()[0]["tvm"] == "unknown: nothing works: fell"
+    found = {(row["backend"], row["patch"]): row for row in Uses((tvm, coreml)).disagreements()}
     assert found["tvm", "sqrt_epsilon"]["catalogue"] == "not needed"
     assert found["tvm", "where_phase"]["tried"] == "harmless, a call takes 1 times as long with it"
     # what is said of coreml holds for all of its kinds

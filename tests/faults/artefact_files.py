@@ -1,7 +1,7 @@
 """Faults in the file that a backend has written, behind everybody's back: a weight that is not the model's."""
 
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,12 +51,6 @@ def edit_onnx_weight(path: str | Path, name: str, change: Change) -> None:
         draft.write_bytes(model.SerializeToString())
 
 
-def onnx_reads(path: str | Path) -> dict[str, set[str]]:
-    """Return, for each value in the ONNX file at `path` that a node reads, the names of what such nodes give."""
-    nodes = _onnx(path).graph.node
-    return _reads((name, node.output) for node in nodes for name in node.input)
-
-
 def mlpackage_weights(path: str | Path) -> dict[str, tuple[int, ...]]:
     """Return name and shape of every float32 constant in the file of weights of the ``.mlpackage`` at `path`."""
     return {name: shape for name, (shape, _) in _blobs(Path(path)).items()}
@@ -73,23 +67,6 @@ def edit_mlpackage_weight(path: str | Path, name: str, change: Change) -> None:
     raw[start : start + size] = _changed(weight, name, change).tobytes()
     with atomic(Path(path) / _WEIGHTS) as draft:
         draft.write_bytes(raw)
-
-
-def mlpackage_reads(path: str | Path) -> dict[str, set[str]]:
-    """Return, for each value in the ``.mlpackage`` at `path` that an operation reads, what such operations give."""
-    return _reads(
-        (argument.name, [output.name for output in operation.outputs])
-        for operation in _operations(Path(path))
-        for given in operation.inputs.values()
-        for argument in given.arguments
-    )
-
-
-def _reads(pairs: Iterable[tuple[str, Iterable[str]]]) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
-    for name, outputs in pairs:
-        found.setdefault(name, set()).update(outputs)
-    return found
 
 
 def _onnx(path: str | Path) -> Any:
