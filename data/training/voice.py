@@ -5,7 +5,7 @@ SIGTERM and Ctrl-C save and end the run; ``--resume`` goes on. ``--export FOLDER
 
 from pathlib import Path
 
-from kokoro_nb.benchmarks.ceilings import threads
+from kokoro_nb.benchmarks.interleaved import threads
 from training.command import carry_out, exit_with, run_parser
 from training.corpus import build_corpus
 from training.learner import Learner

@@ -1,35 +1,36 @@
 """The decoder on every runtime in turn: time, memory, and error against eager PyTorch."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from torch import Tensor, cat
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.base import Artifact, Program, quietly
+from kokoro_nb.backends.base import Artifact, Failure, Program, absence, loadable, quietly
+from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.signature import Arrays
-from kokoro_nb.benchmarks.ceilings import Ceilings, in_turn_with_ceilings, threads
-from kokoro_nb.benchmarks.interleaved import FLOOR, LIMIT, TimedProgram, busy, ratio, spread, without_ratios
+from kokoro_nb.benchmarks import interleaved
+from kokoro_nb.benchmarks.interleaved import BASE, LIMIT, ROUNDS, TimedProgram
 from kokoro_nb.benchmarks.memory import of_artifact
-from kokoro_nb.benchmarks.subjects import (
-    BASE,
-    DECODER_BACKENDS,
-    ROUNDS,
-    decoder_inputs,
-    eager_artifact,
-    export_to,
-    exported_decoder,
-    frames_of,
-    made_of,
-)
-from kokoro_nb.benchmarks.work import Work, count
+from kokoro_nb.benchmarks.work import Ceilings, Work, count, in_turn_with_ceilings
+from kokoro_nb.errors import InputError
 from kokoro_nb.models import stages
+from kokoro_nb.models.architecture import FRAMES_PER_SECOND, SAMPLES_PER_FRAME
+from kokoro_nb.models.case import capture
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.traces.parity import compare
 
-ONE_THREAD, PATCHED, AGAIN = "eager, 1 thread", "eager, patched", "eager, again"
+TEXT = "Hello world, this is a test of the exports."
+BACKENDS = (
+    *("onnxruntime", "executorch-xnnpack", "executorch-portable", "aot-inductor"),
+    *("tvm-scheduled", "tvm"),  # TVM with loops of ours, for speed, and as it is
+)
+ONE_THREAD = "eager, 1 thread"
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class DecoderPrograms:
     inputs : mapping
         Name -> tensor.
     artifacts, programs : mapping
-        Backend, or one of eager's two: as it is, and with the patches that exports need -> what was made, and loaded.
+        Backend, eager first -> what was made, and loaded.
     skipped : mapping
         Backend -> why it is not among them.
     work : Work
@@ -67,12 +68,11 @@ class DecoderTimes:
     decoder : DecoderPrograms
         What was timed.
     rows : tuple of TimedProgram
-        Eager four times: as it is, on one thread, with the patches that exports need, and a second time at the end of
-        each round, a control.
+        Eager three times: as it is, on one thread, and a second time at the end of each round, a control.
     ceilings : Ceilings
         Measured in the same rounds.
     busy : bool
-        Whether the machine was busy with something else: eager was not as fast as itself, and the ratios are NaN.
+        Whether the machine was busy with something else, see `interleaved.busy`: the ratios are NaN.
     """
 
     decoder: DecoderPrograms
@@ -90,10 +90,9 @@ class DecoderTimes:
         """Return the rows of a table: each program's time as a multiple of both floors."""
         least, separate = self.floors.values()
         times = {row.program: row.seconds.median for row in self.rows}
-        return [
-            {"program": name, "run (s)": each, FLOOR: each / least, "x floor, operators apart": each / separate}
-            for name, each in times.items()
-        ]
+        names = ("program", "run (s)", "x floor", "x floor, operators apart")
+        rows = [(name, each, each / least, each / separate) for name, each in times.items()]
+        return [dict(zip(names, row, strict=True)) for row in rows]
 
     @property
     def floor_caption(self) -> str:
@@ -104,14 +103,35 @@ class DecoderTimes:
         return text + f"{roofs.gflops:.3g} GFLOP/s and {roofs.gbytes:.3g} GB/s on {roofs.threads} threads"
 
 
+def frames_of(length: float) -> int:
+    """Return the frames of so many seconds of audio.
+
+    Raises
+    ------
+    InputError
+        If it is less than two of them, or no number.
+    """
+    if not 2 / FRAMES_PER_SECOND <= length < math.inf:
+        raise InputError(f"{length} s of audio cannot be timed; give {2 / FRAMES_PER_SECOND} s or more.")
+    return round(length * FRAMES_PER_SECOND)
+
+
+def decoder_inputs(kokoro: Kokoro, frames: int, seed: int = 0) -> dict[str, Tensor]:
+    """Return the inputs of the decoder from `har`: so many frames of a sentence, repeated where it is shorter."""
+    with quietly():
+        case = capture(kokoro, TEXT, seed=seed, g2p="espeak")
+    once = case.decoder_inputs(min(frames, case.frames))
+    rates = {"asr": (2, 1), "f0": (1, 2), "n": (1, 2), "harmonic_noise": (1, SAMPLES_PER_FRAME)}  # axis, per frame
+    inputs = {name: _repeated(once[name], axis, frames * rate) for name, (axis, rate) in rates.items()}
+    with patched(kokoro.model, EXPORT_PATCHES):
+        return stages.from_har_inputs(kokoro.model.decoder, {**inputs, "s": once["s"]})
+
+
 def decoder_programs(
     kokoro: Kokoro,
     length: float,
-    backends: Sequence[str] = DECODER_BACKENDS,
+    backends: Sequence[str] = BACKENDS,
     seed: int = 0,
-    limit: float = LIMIT,
-    slow: Mapping[str, float] | None = None,
-    folder: str | Path | None = None,
 ) -> DecoderPrograms:
     """Export the decoder from `har` to every backend and load it.
 
@@ -128,13 +148,6 @@ def decoder_programs(
         Keys of `BACKENDS`. One that is not here, or does not export the decoder, is skipped.
     seed : int
         Of the source's noise.
-    limit : float
-        Seconds for one program in all rounds together: see `interleaved.in_turn`.
-    slow : mapping, optional
-        Program -> seconds of computing for each second of audio, as far as it is known: one whose single call would
-        take longer than `limit` is skipped.
-    folder : path, optional
-        Where artefacts are saved.
 
     Raises
     ------
@@ -142,28 +155,37 @@ def decoder_programs(
         If the length is no good, or a backend is unknown.
     """
     inputs, module = decoder_inputs(kokoro, frames_of(length), seed), stages.FromHarStage(kokoro.model.decoder)
-    exported = exported_decoder(kokoro, inputs)
     with patched(kokoro.model, EXPORT_PATCHES):
-        work = count(module, inputs)
-    artifacts = {BASE: eager_artifact(module, inputs), PATCHED: eager_artifact(exported, inputs)}
-    export = partial(export_to, exported=exported, inputs=inputs, folder=folder)
-    exports, skipped = made_of(backends, export, slow or {}, length, limit)
+        exported, work = export_program(module, inputs), count(module, inputs)
+    artifacts = {BASE: loadable(backend(BASE).export(module, inputs), BASE)}
+
+    def export(name: str) -> Artifact | Failure:
+        return exported if isinstance(exported, Failure) else backend(name).export(exported, inputs)
+
+    exports, skipped = made_of({name: name for name in backends}, export)
     artifacts |= exports
     with quietly():
         programs = {name: backend(each.backend).load(each) for name, each in artifacts.items()}
     return DecoderPrograms(length, inputs, artifacts, programs, skipped, work)
 
 
+def made_of(
+    backends: Mapping[str, str], make: Callable[[str], Made | Failure | str]
+) -> tuple[dict[str, Made], dict[str, str]]:
+    """Return what `make` makes by each name, if its backend can run here, and for what there is not the reason."""
+    found = {name: absence(backend(each)) or make(name) for name, each in backends.items()}
+    made = {name: one for name, one in found.items() if not isinstance(one, Failure | str)}
+    return made, {name: str(one) for name, one in found.items() if isinstance(one, Failure | str)}
+
+
 def measure(
     kokoro: Kokoro,
     length: float,
-    backends: Sequence[str] = DECODER_BACKENDS,
+    backends: Sequence[str] = BACKENDS,
     rounds: int = ROUNDS,
     seed: int = 0,
     limit: float = LIMIT,
     with_memory: bool = True,
-    slow: Mapping[str, float] | None = None,
-    folder: str | Path | None = None,
 ) -> DecoderTimes:
     """Time the decoder from `har` on every backend in turn, eager first in each round.
 
@@ -171,32 +193,42 @@ def measure(
     ----------
     rounds : int
         How often each is timed.
+    limit : float
+        Seconds for one program in all rounds together: see `interleaved.in_turn`.
     with_memory : bool
         Whether memory is measured too, in a process for each program.
-    kokoro, length, backends, seed, limit, slow, folder
+    kokoro, length, backends, seed
         See `decoder_programs`, errors too.
     """
-    decoder = decoder_programs(kokoro, length, backends, seed, limit, slow, folder)
+    decoder = decoder_programs(kokoro, length, backends, seed)
     programs, inputs = decoder.programs, decoder.inputs
-    times, ceilings = in_turn_with_ceilings(_calls(programs, inputs), rounds, limit)
-    audio, rows = {name: program.run(inputs)["output"] for name, program in programs.items()}, []
-    for name in times:
-        one = name if name in programs else BASE
-        figures: dict[str, Any] = {"size (MB)": decoder.artifacts[one].size / 1e6}
-        if with_memory and name in programs:
-            figures |= of_artifact(decoder.artifacts[one], inputs).as_dict()
-        compared = ratio(times[name], times[BASE]), compare(audio[BASE], audio[one]).of_peak
-        rows.append(TimedProgram(name, length, spread(times[name]), *compared, figures=figures))
-    is_busy = busy(rows[-1].ratio)
-    return DecoderTimes(decoder, without_ratios(rows) if is_busy else tuple(rows), ceilings, is_busy)
+    (times, ceilings), elsewhere = interleaved.watched(
+        partial(in_turn_with_ceilings, _calls(programs, inputs), rounds, limit)
+    )
+    audio = {name: program.run(inputs)["output"] for name, program in programs.items()}
+
+    def described(name: str) -> interleaved.Described:
+        artifact = decoder.artifacts.get(name, decoder.artifacts[BASE])
+        measured = with_memory and name in programs
+        memory = of_artifact(artifact, inputs).as_dict() if measured else {}
+        error = compare(audio[BASE], audio.get(name, audio[BASE])).of_peak
+        return length, error, {"size (MB)": artifact.size / 1e6, **memory}
+
+    rows, is_busy = interleaved.compared(times, elsewhere, BASE, described)
+    return DecoderTimes(decoder, rows, ceilings, is_busy)
 
 
 def _calls(programs: Mapping[str, Program], inputs: Arrays) -> dict[str, Callable[[], Any]]:
     """Return what is timed, in order: eager first, eager again last."""
 
     def on_one_thread() -> None:
-        with threads(1):
+        with interleaved.threads(1):
             programs[BASE].run(inputs)
 
     calls = {name: partial(program.run, inputs) for name, program in programs.items()}
-    return {BASE: calls[BASE], ONE_THREAD: on_one_thread, **calls, AGAIN: calls[BASE]}
+    return {BASE: calls[BASE], ONE_THREAD: on_one_thread, **calls, interleaved.AGAIN: calls[BASE]}
+
+
+def _repeated(tensor: Tensor, axis: int, size: int) -> Tensor:
+    times = math.ceil(size / tensor.shape[axis])
+    return cat([tensor] * times, axis).narrow(axis, 0, size).contiguous()

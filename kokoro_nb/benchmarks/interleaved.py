@@ -1,8 +1,10 @@
 """Programs timed in turn, so that what slows the machine for a while slows all of them; their ratios are compared."""
 
+import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,12 +13,14 @@ from kokoro_nb.errors import InputError
 
 Call = Callable[[], Any]
 Made = TypeVar("Made")
+Described = tuple[float, float | None, Mapping[str, Any]]
+BASE = "eager"
+ROUNDS = 7
 RATIO = "x "  # before the name of what a ratio is to
-DISTANCE = "log-spectral distance (dB)"  # of audio from eager's
-FLOOR = "x floor"  # the time of a program over what none beats
 DRAWS = 1000  # of the bootstrap
 COVERED = 0.95
 APART = 0.25  # of 1: how far a program may be from as fast as itself before the machine is taken to be busy
+AGAIN = "eager, again"  # the control: the first program, a second time at the end of each round
 LIMIT = 60.0  # seconds that one program may take in all, warm-up aside
 PAUSE = 0.05  # seconds before each call: the threads of the program before may still be waiting for work at full speed
 
@@ -144,19 +148,73 @@ def timed(call: Callable[[], Made]) -> tuple[Made, float]:
     return call(), time.perf_counter() - start
 
 
-def busy(control: Spread) -> bool:
-    """Return whether a program that was timed twice in each round is not as fast as itself: no ratio counts then.
+@contextmanager
+def threads(number: int) -> Iterator[None]:
+    """Have PyTorch compute with so many threads inside."""
+    import torch
 
-    >>> busy(Spread(1.02, 0.97, 1.1, 7)), busy(Spread(12.0, 8.0, 13.0, 7))
-    (False, True)
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def watched(call: Callable[[], Made]) -> tuple[Made, float]:
+    """Return what a call returned, and the share of the machine's cores that other processes took meanwhile."""
+    from psutil import cpu_count
+
+    used, begun = _elsewhere(), time.perf_counter()
+    made = call()
+    lasted = time.perf_counter() - begun
+    return made, max(0.0, (_elsewhere() - used) / (lasted * (cpu_count() or 1)))
+
+
+def busy(control: Spread, elsewhere: float = 0.0) -> bool:
+    """Return whether the machine had other work: no ratio counts then.
+
+    A load that comes and goes is seen by a program that is not as fast as itself. One that lasts slows each round alike
+    and is seen by the cores that it takes, with which a program takes 1 / (1 - `elsewhere`) as long at least.
+
+    Parameters
+    ----------
+    control : Spread
+        Ratio of a program that was timed twice in each round to itself.
+    elsewhere : float
+        Share of the cores that other processes took.
+
+    Examples
+    --------
+    >>> busy(Spread(1.02, 0.97, 1.1, 7)), busy(Spread(12.0, 8.0, 13.0, 7)), busy(Spread(1.0, 0.9, 1.1, 7), 0.5)
+    (False, True, True)
     """
-    return max(control.low - 1, 1 - control.high) > APART
+    return max(control.low - 1, 1 - control.high) > APART or elsewhere > 1 - 1 / (1 + APART)
 
 
-def without_ratios(rows: Sequence[TimedProgram]) -> tuple[TimedProgram, ...]:
-    """Return the rows without their ratios, but the last, the control: other work took the machine meanwhile."""
+def compared(
+    times: Mapping[str, Sequence[float]], elsewhere: float, base: str, describe: Callable[[str], Described]
+) -> tuple[tuple[TimedProgram, ...], bool]:
+    """Return a row for each program, with its ratio to `base`, and whether the machine was busy: no ratio counts then.
+
+    Parameters
+    ----------
+    times, elsewhere
+        See `in_turn` and `watched`. The last program is the control, `base` again.
+    base : str
+        Name of the program that the others are compared with.
+    describe : callable
+        Name of a program -> seconds of audio that a call makes, its error and its other figures: see `TimedProgram`.
+    """
+    ratios = {name: ratio(each, times[base]) for name, each in times.items()}
+    is_busy = busy([*ratios.values()][-1], elsewhere)
     unknown = Spread(float("nan"), float("nan"), float("nan"), 0)
-    return (*(replace(row, ratio=unknown) for row in rows[:-1]), rows[-1])
+    rows = []
+    for name, each in times.items():
+        length, error, figures = describe(name)
+        one = unknown if is_busy else ratios[name]
+        rows.append(TimedProgram(name, length, spread(each), one, error, base, figures))
+    return tuple(rows), is_busy
 
 
 def spread(values: Sequence[float]) -> Spread:
@@ -195,6 +253,16 @@ def ratio(candidate: Sequence[float], base: Sequence[float], seed: int = 0) -> S
     drawn = np.random.default_rng(seed).integers(0, paired, (DRAWS, paired))
     low, high = np.quantile(np.median(each[drawn], axis=1), ((1 - COVERED) / 2, (1 + COVERED) / 2)).tolist()
     return Spread(float(np.median(each)), low, high, paired)
+
+
+def _elsewhere() -> float:
+    """Return the seconds that the cores have worked for other processes than this one, since whenever."""
+    from psutil import cpu_times
+
+    every = cpu_times()._asdict()
+    idle = ("idle", "iowait", "guest", "guest_nice")  # a guest's time is among the user's too
+    own = os.times()
+    return sum(seconds for name, seconds in every.items() if name not in idle) - own.user - own.system
 
 
 def _seconds(call: Call, clock: Callable[[], float]) -> float:

@@ -1,27 +1,34 @@
 """Peak memory of a program, each in a process of its own that has loaded nothing else.
 
-Run as ``python -m kokoro_nb.benchmarks.memory FOLDER`` it is that process: it reads ``request.json`` there and writes
+Run as ``python -m kokoro_nb.benchmarks.memory FOLDER`` it is that process: it reads the request there and writes
 ``answer.json``.
 """
 
 import json
+import pickle
 import sys
 import tempfile
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kokoro_nb.backends.base import Artifact
+from kokoro_nb.backends import backend
+from kokoro_nb.backends.base import Artifact, quietly
 from kokoro_nb.backends.fresh_process import ANSWER, ask, read_request
-from kokoro_nb.backends.signature import Arrays
-from kokoro_nb.benchmarks.requested_calls import request_of, requested_call, save_module
+from kokoro_nb.backends.signature import Arrays, checked
 
-CALLS = 2
+if TYPE_CHECKING:
+    from kokoro_nb.models.kokoro import Kokoro
+
+CALLS = 2  # of a program
+Load = Callable[[Path], Callable[[], Any]]  # folder of the request -> what is called
 _STATUS = Path("/proc/self/status")
+_LOAD, _MODULE = "load.pickle", "module.pt"
 _RUNTIMES = (
     *(("onnxruntime", ("onnxruntime",)), ("executorch", ("executorch.runtime",)), ("tvm", ("tvm.relax",))),
     *(("coreml", ("coremltools",)), ("eager", ("torch", "kokoro.istftnet")), ("", ("torch",))),
@@ -69,28 +76,39 @@ def of_artifact(artifact: Artifact, inputs: Arrays) -> Memory:
     RuntimeError
         If the process fails; with what it printed.
     """
-    request, arrays, module = request_of(artifact, inputs)
-    return _measured(request, arrays, module)
+    arrays = checked(inputs, artifact.inputs)
+    if artifact.path is None:
+        return of_call(artifact.backend, partial(_module, arrays), replace(artifact.program, source=None))
+    file = Artifact(artifact.backend, artifact.path.resolve(), artifact.inputs, artifact.outputs)
+    return of_call(artifact.backend, partial(_file, file, arrays))
 
 
 def of_speaking(text: str, folder: str | Path | None, weights: str = "", seed: int = 0) -> Memory:
     """Measure loading and speaking a text with a delivered folder's two stages, or without one with PyTorch's model."""
     if folder is None:
-        return _measured({"kind": "model", "backend": "eager", "weights": weights, "seed": seed, "text": text})
-    return _measured({"kind": "stages", "backend": "", "folder": str(Path(folder).resolve()), "text": text})
+        return of_call("eager", partial(_model, weights, seed, text))
+    return of_call("", partial(_stages, Path(folder).resolve(), text))
 
 
-def _measured(request: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None, module: Any = None) -> Memory:
-    with tempfile.TemporaryDirectory() as room:
-        folder = Path(room)
-        save_module(module, folder)
-        return Memory(**ask(__name__, folder, request, arrays or {}, "was measured"))
+def eager_speaker(kokoro: "Kokoro") -> Callable[[str], np.ndarray]:
+    """Return a function that speaks a text with the model in PyTorch: text -> (samples,) float32, 24 kHz."""
+    from kokoro_nb.models import speech, voices
+
+    table = voices.load_voice(kokoro)
+
+    def speak(text: str) -> np.ndarray:
+        phonemes = speech.encode(kokoro.model.vocab, text, "espeak")
+        audio, _ = kokoro.model.forward_with_tokens(phonemes.ids, voices.style(table, phonemes.symbols), 1.0)
+        return audio.numpy()
+
+    return speak
 
 
 def peak() -> float:
     """Return the most resident memory that this process has had, MB."""
-    try:
-        return resident("VmHWM")
+    try:  # Linux: what getrusage says there includes the process that started this one, see proc(5) for VmHWM
+        lines = dict(line.split(":", 1) for line in _STATUS.read_text(encoding="utf-8").splitlines())
+        return int(lines["VmHWM"].split()[0]) * 1024 / 1e6
     except OSError:
         import resource
 
@@ -98,18 +116,53 @@ def peak() -> float:
         return most / 1e6 if sys.platform == "darwin" else most * 1024 / 1e6
 
 
-def resident(key: str) -> float:
-    """Return a line of Linux's account of this process's memory, MB: ``VmRSS`` now, ``VmHWM`` at most, see proc(5).
+def of_call(runtime: str, load: Load, module: Any = None, calls: int = CALLS) -> Memory:
+    """Measure importing a runtime, by the first letters of a backend's name, loading by `load`, and some calls.
 
-    Raises
-    ------
-    OSError
-        If the system has no such account.
+    What `load` is made of is not to import what the process shall not have: it is unpickled there. `module` is what it
+    finds in the folder of the request, saved by `torch.save`.
     """
-    for line in _STATUS.read_text().splitlines():
-        if line.startswith(f"{key}:"):
-            return int(line.split()[1]) * 1024 / 1e6
-    raise OSError(f"{_STATUS} has no {key}")
+    with tempfile.TemporaryDirectory() as room:
+        folder = Path(room)
+        (folder / _LOAD).write_bytes(pickle.dumps(load))
+        if module is not None:
+            import torch
+
+            torch.save(module, folder / _MODULE)
+        return Memory(**ask(__name__, folder, {"backend": runtime, "calls": calls}, {}, "was measured"))
+
+
+def _file(artifact: Artifact, inputs: dict[str, np.ndarray], _folder: Path) -> Callable[[], Any]:
+    return partial(backend(artifact.backend).load(artifact).run, inputs)
+
+
+def _module(inputs: dict[str, np.ndarray], folder: Path) -> Callable[[], Any]:
+    import torch
+
+    import kokoro_nb.models.patches  # noqa: F401  # those that were on may be of the model
+
+    with quietly():
+        program = torch.load(folder / _MODULE, weights_only=False, mmap=True)  # written by `of_call` a moment ago
+    return partial(program.run, inputs)
+
+
+def inspecting(path: Path, inputs: dict[str, np.ndarray], _folder: Path) -> Callable[[], Any]:
+    """Return what inspects a file; what that needs is loaded."""
+    from kokoro_nb.inspection import inspect
+
+    return partial(inspect, path, inputs)
+
+
+def _stages(delivery: Path, text: str, _folder: Path) -> Callable[[], Any]:
+    from kokoro_nb.delivery.pipeline import TwoStages
+
+    return partial(TwoStages(delivery).speak, text)
+
+
+def _model(weights: str, seed: int, text: str, _folder: Path) -> Callable[[], Any]:
+    from kokoro_nb.models.kokoro import load_model
+
+    return partial(eager_speaker(load_model(weights, seed)), text)
 
 
 def _serve(folder: Path) -> None:
@@ -119,9 +172,10 @@ def _serve(folder: Path) -> None:
     for module in next(modules for prefix, modules in _RUNTIMES if request["backend"].startswith(prefix)):
         import_module(module)
     marks.append(peak())
-    call = requested_call(request, folder)
+    load: Load = pickle.loads((folder / _LOAD).read_bytes())
+    call = load(folder)
     marks.append(peak())
-    for _ in range(CALLS):
+    for _ in range(request["calls"]):
         call()
     imported, loaded, run = (mark - marks[0] for mark in (*marks[1:], peak()))
     (folder / ANSWER).write_text(json.dumps(asdict(Memory(imported, loaded, run, peak()))), encoding="utf-8")

@@ -3,12 +3,14 @@
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
 from kokoro_nb.backends.base import quietly
+from kokoro_nb.backends.eager import EagerProgram
 from kokoro_nb.backends.executorch import ExecutorchProgram
 from kokoro_nb.backends.onnx import OnnxProgram
 from kokoro_nb.backends.signature import Arrays, checked
@@ -26,20 +28,14 @@ class Profile:
 
     Attributes
     ----------
-    profiler : str
-        That of the runtime.
     seconds : dict
         Family -> seconds of a call.
     wall : float
         Seconds of a call from outside, while it was profiled.
-    names : dict
-        Family -> seconds of a call by operator, as the runtime calls it, the largest first.
     """
 
-    profiler: str
     seconds: Mapping[str, float]
     wall: float
-    names: Mapping[str, Mapping[str, float]] = field(repr=False)
 
     @property
     def total(self) -> float:
@@ -48,14 +44,13 @@ class Profile:
 
     def as_dict(self) -> dict[str, float]:
         """Return the columns of a table: the share of the call accounted for, and each family's share of that."""
-        return {
-            "accounted for": self.total / self.wall,
-            **{f"{k} (%)": 100 * v for k, v in shares(self.seconds).items()},
-        }
+        percent = {f"{kind} (%)": 100 * share for kind, share in shares(self.seconds).items()}
+        return {"accounted for": self.total / self.wall, **percent}
 
 
-def profile(program: Any, inputs: Arrays, calls: int = CALLS) -> Profile | str:
-    """Profile a loaded program, on average over some calls after a first one.
+@singledispatch
+def profile(program: Any, _inputs: Arrays) -> Profile | str:
+    """Profile a loaded program by its runtime's own profiler, on average over `CALLS` calls after a first one.
 
     An STFT made of convolutions is recognised by its kernel's shape, which ONNX Runtime packs away and ExecuTorch does
     not report: there it is among the convolutions.
@@ -66,54 +61,58 @@ def profile(program: Any, inputs: Arrays, calls: int = CALLS) -> Profile | str:
         From `Backend.load`.
     inputs : mapping
         As for its `run`.
-    calls : int
-        How many.
 
     Returns
     -------
     Profile or str
         The reason where the runtime has no profiler.
     """
-    profiler = next((each for kind, each in _PROFILERS if isinstance(program, kind)), None)
-    if profiler is None and hasattr(program, "module"):
-        profiler = _eager
-    return profiler(program, inputs, calls) if profiler else f"{program.backend} does not report times of operators."
+    return f"{program.backend} does not report times of operators."
 
 
-def summed(profiler: str, events: Iterable[Event], calls: int, wall: float) -> Profile:
-    """Add up the events of `calls` calls, by family and by name."""
-    names: dict[str, dict[str, float]] = {}
+def profiles(programs: Mapping[str, Any], inputs: Arrays) -> tuple[dict[str, Profile], dict[str, str]]:
+    """Return the profile of each program by name, and why there is none of the others."""
+    found = {name: profile(program, inputs) for name, program in programs.items()}
+    known = {name: one for name, one in found.items() if isinstance(one, Profile)}
+    return known, {name: one for name, one in found.items() if isinstance(one, str)}
+
+
+def summed(events: Iterable[Event], wall: float, calls: int = CALLS) -> Profile:
+    """Add up the events of some calls, which took `wall` seconds together, by family."""
+    found: dict[str, float] = {}
     for name, kernel, seconds in events:
-        within = names.setdefault(family(name, kernel), {})
-        within[name] = within.get(name, 0.0) + seconds / calls
-    ordered = {kind: dict(sorted(names[kind].items(), key=lambda item: -item[1])) for kind in FAMILIES if kind in names}
-    return Profile(profiler, {kind: sum(each.values()) for kind, each in ordered.items()}, wall / calls, ordered)
+        kind = family(name, kernel)
+        found[kind] = found.get(kind, 0.0) + seconds / calls
+    return Profile({kind: found[kind] for kind in FAMILIES if kind in found}, wall / calls)
 
 
-def _timed(call: Callable[[], Any], calls: int) -> float:
+def _timed(call: Callable[[], Any]) -> float:
     start = time.perf_counter()
-    for _ in range(calls):
+    for _ in range(CALLS):
         call()
     return time.perf_counter() - start
 
 
-def _eager(program: Any, inputs: Arrays, calls: int) -> Profile:
+def _kernel(shapes: Sequence[Any]) -> tuple[int, ...]:
+    """Return the second of the inputs' shapes, which of a convolution is the kernel's."""
+    return tuple(shapes[1]) if len(shapes) > 1 and isinstance(shapes[1], list | tuple) else ()
+
+
+@profile.register
+def _eager(program: EagerProgram, inputs: Arrays) -> Profile:
     from torch.profiler import ProfilerActivity
     from torch.profiler import profile as watch
 
     program.run(inputs)
     with quietly(), watch(activities=[ProfilerActivity.CPU], record_shapes=True) as seen:
-        wall = _timed(lambda: program.run(inputs), calls)
+        wall = _timed(lambda: program.run(inputs))
     # of operators that call each other, each without those that it calls
-    events = ((each.name, _second(each.input_shapes), each.self_cpu_time_total / 1e6) for each in seen.events())
-    return summed("torch.profiler", events, calls, wall)
+    events = ((each.name, _kernel(each.input_shapes), each.self_cpu_time_total / 1e6) for each in seen.events())
+    return summed(events, wall)
 
 
-def _second(shapes: Any) -> tuple[int, ...]:
-    return tuple(shapes[1]) if shapes and len(shapes) > 1 and isinstance(shapes[1], list) else ()
-
-
-def _onnx(program: OnnxProgram, inputs: Arrays, calls: int) -> Profile:
+@profile.register
+def _onnx(program: OnnxProgram, inputs: Arrays) -> Profile:
     import onnxruntime
 
     arrays = checked(inputs, program.inputs)
@@ -125,26 +124,27 @@ def _onnx(program: OnnxProgram, inputs: Arrays, calls: int) -> Profile:
         session = onnxruntime.InferenceSession(str(program.path), options, providers=["CPUExecutionProvider"])
         fed = dict(zip((node.name for node in session.get_inputs()), arrays.values(), strict=True))
         session.run(None, fed)
-        wall = _timed(lambda: session.run(None, fed), calls)
+        wall = _timed(lambda: session.run(None, fed))
         output = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
-    return summed("ONNX Runtime's profile", _onnx_events(output), calls, wall)
+    return summed(_onnx_events(output), wall)
 
 
 def _onnx_events(output: list[Mapping[str, Any]]) -> list[Event]:
     """Return the operators of all runs but the first."""
     first = min(each["ts"] + each["dur"] for each in output if each["name"] == "model_run")
     return [
-        (each["args"]["op_name"], _onnx_kernel(each["args"].get("input_type_shape", [])), each["dur"] / 1e6)
+        (
+            each["args"]["op_name"],
+            _kernel([next(iter(one.values()), ()) for one in each["args"].get("input_type_shape", [])]),
+            each["dur"] / 1e6,
+        )
         for each in output
         if each.get("cat") == "Node" and each["name"].endswith("_kernel_time") and each["ts"] > first
     ]
 
 
-def _onnx_kernel(inputs: list[Mapping[str, list[int]]]) -> tuple[int, ...]:
-    return tuple(next(iter(inputs[1].values()), ())) if len(inputs) > 1 else ()
-
-
-def _executorch(program: ExecutorchProgram, inputs: Arrays, calls: int) -> Profile:
+@profile.register
+def _executorch(program: ExecutorchProgram, inputs: Arrays) -> Profile:
     import torch
     from executorch.devtools.etdump.serialize import deserialize_from_etdump_flatcc
     from executorch.extension.pybindings.portable_lib import _load_for_executorch
@@ -153,12 +153,12 @@ def _executorch(program: ExecutorchProgram, inputs: Arrays, calls: int) -> Profi
     with tempfile.TemporaryDirectory() as room, quietly():
         module = _load_for_executorch(str(program.path), enable_etdump=True)
         module.run_method("forward", tensors)
-        wall = _timed(lambda: module.run_method("forward", tensors), calls)
+        wall = _timed(lambda: module.run_method("forward", tensors))
         path = Path(room) / "events.etdump"
         module.write_etdump_result_to_file(str(path))
         output = deserialize_from_etdump_flatcc(path.read_bytes()).run_data
     runs = [run for run in output if run.name == "Execute"][1:]
-    return summed("ExecuTorch's event tracer", _executorch_events(runs), calls, wall)
+    return summed(_executorch_events(runs), wall)
 
 
 def _executorch_events(runs: Iterable[Any]) -> list[Event]:
@@ -178,7 +178,8 @@ def _executorch_events(runs: Iterable[Any]) -> list[Event]:
     return found
 
 
-def _tvm(program: TvmProgram, inputs: Arrays, calls: int) -> Profile:
+@profile.register
+def _tvm(program: TvmProgram, inputs: Arrays) -> Profile:
     begun: list[float] = []
     events: list[Event] = []
 
@@ -193,14 +194,7 @@ def _tvm(program: TvmProgram, inputs: Arrays, calls: int) -> Profile:
     program.run(inputs)
     program.machine.set_instrument(watch)
     try:
-        wall = _timed(lambda: program.run(inputs), calls)
+        wall = _timed(lambda: program.run(inputs))
     finally:
         program.machine.set_instrument(lambda *_arguments: None)
-    return summed("TVM's virtual machine, call by call", events, calls, wall)
-
-
-_PROFILERS: tuple[tuple[type, Callable[..., Profile]], ...] = (
-    (OnnxProgram, _onnx),
-    (ExecutorchProgram, _executorch),
-    (TvmProgram, _tvm),
-)
+    return summed(events, wall)

@@ -2,25 +2,19 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from kokoro_nb.backends.base import quietly
-from kokoro_nb.benchmarks import DEFAULT_SUITES, SUITES, decoders, inspection_cost
+from kokoro_nb.benchmarks import DEFAULT_SUITES, SUITES, costs, decoders
 from kokoro_nb.benchmarks import text_to_audio as speech
-from kokoro_nb.benchmarks.interleaved import LIMIT
-from kokoro_nb.benchmarks.localisation_cost import measure as localisation_cost
-from kokoro_nb.benchmarks.profiles import Profile, profile
-from kokoro_nb.benchmarks.subjects import DECODER_BACKENDS, ROUNDS, frames_of
+from kokoro_nb.benchmarks.interleaved import LIMIT, ROUNDS
+from kokoro_nb.benchmarks.profiles import profiles
 from kokoro_nb.delivery.export import TOKENS
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.kokoro import Kokoro, load_model
 
-QUICK = ("onnxruntime",)  # to compile
-BUSY = "; the machine was busy: eager was not as fast as itself, and no ratio is given"
+BUSY = "; the machine was busy with other work: no ratio is given"
 INSPECTED = 64  # tokens
-Rows = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -28,12 +22,8 @@ class BenchmarkTable:
     """One table of a suite: rows with units in their keys, and program -> why it is not among them."""
 
     caption: str
-    rows: Rows
+    rows: Sequence[Mapping[str, Any]]
     skipped: Mapping[str, str] = field(default_factory=dict)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it as it is stored."""
-        return {"caption": self.caption, "rows": list(self.rows), "skipped": dict(self.skipped)}
 
 
 @dataclass(frozen=True)
@@ -54,8 +44,6 @@ class BenchmarkOptions:
         Of random weights and of the source's noise.
     tokens : int
         Room of the first of the two stages.
-    folder : path, optional
-        Where the decoders' artefacts are saved.
     """
 
     weights: str = "mini"
@@ -65,7 +53,6 @@ class BenchmarkOptions:
     limit: float = LIMIT
     seed: int = 0
     tokens: int = TOKENS
-    folder: str | Path | None = field(default=None, compare=False)
 
 
 def run(
@@ -94,17 +81,15 @@ def run(
     if unknown or not suites or not options.lengths:
         raise InputError(f"There is no suite '{unknown}' to measure; give some of {', '.join(SUITES)}, and a length.")
     for length in options.lengths:
-        frames_of(length)
+        decoders.frames_of(length)
     with quietly():
         kokoro = load_model(options.weights, options.seed)
     return kokoro.weights.label, {name: [*_RUNNERS[name](kokoro, options)] for name in suites}
 
 
 def _decoders(kokoro: Kokoro, options: BenchmarkOptions) -> Iterator[BenchmarkTable]:
-    slow: dict[str, float] = {}
     for length in options.lengths:
-        found = decoders.measure(kokoro, length, **_timing(options), slow=slow, folder=options.folder)
-        slow |= {row.program: row.real_time for row in found.rows}
+        found = decoders.measure(kokoro, length, **_timing(options))
         rows = [row.as_dict() for row in found.rows]
         about = f"Decoder from har, {length:g} s{BUSY if found.busy else ''}"
         yield BenchmarkTable(about, rows, found.decoder.skipped)
@@ -113,48 +98,37 @@ def _decoders(kokoro: Kokoro, options: BenchmarkOptions) -> Iterator[BenchmarkTa
 
 
 def _text_to_audio(kokoro: Kokoro, options: BenchmarkOptions) -> Iterator[BenchmarkTable]:
-    slow: dict[str, float] = {}
     for length in options.lengths:
-        found = speech.measure(kokoro, length, **_timing(options), slow=slow, tokens=options.tokens)
-        slow |= {row.program: row.real_time for row in found.rows}
-        yield BenchmarkTable(f"Text to audio, {length:g} s", [row.as_dict() for row in found.rows], found.skipped)
+        found = speech.measure(kokoro, length, **_timing(options), tokens=options.tokens)
+        about = f"Text to audio, {length:g} s{BUSY if found.busy else ''}"
+        yield BenchmarkTable(about, [row.as_dict() for row in found.rows], found.skipped)
 
 
-def _timing(options: BenchmarkOptions, backends: Sequence[str] = DECODER_BACKENDS) -> dict[str, Any]:
+def _timing(options: BenchmarkOptions) -> dict[str, Any]:
     about = {"rounds": options.rounds, "seed": options.seed, "limit": options.limit}
-    return {"backends": options.backends or backends, **about}
+    return {"backends": options.backends or decoders.BACKENDS, **about}
 
 
 def _profiles(kokoro: Kokoro, options: BenchmarkOptions) -> Iterator[BenchmarkTable]:
-    length, names = options.lengths[0], options.backends or DECODER_BACKENDS
-    decoder = decoders.decoder_programs(kokoro, length, names, options.seed, folder=options.folder)
-    found = {name: profile(program, decoder.inputs) for name, program in decoder.programs.items()}
-    rows = [{"program": name, **each.as_dict()} for name, each in found.items() if isinstance(each, Profile)]
-    skipped = {**decoder.skipped, **{name: each for name, each in found.items() if isinstance(each, str)}}
-    yield BenchmarkTable(f"Share of the time in each family, decoder, {length:g} s", rows, skipped)
+    length, names = options.lengths[0], options.backends or decoders.BACKENDS
+    decoder = decoders.decoder_programs(kokoro, length, names, options.seed)
+    known, skipped = profiles(decoder.programs, decoder.inputs)
+    rows = [{"program": name, **each.as_dict()} for name, each in known.items()]
+    about = f"Share of the time in each family, decoder, {length:g} s"
+    yield BenchmarkTable(about, rows, {**decoder.skipped, **skipped})
 
 
-def _localisation_cost(_kokoro: Kokoro, options: BenchmarkOptions) -> Iterator[BenchmarkTable]:
-    for name in options.backends or QUICK:
-        yield BenchmarkTable(
-            f"Cost of finding one wrong operator on {name}", [*localisation_cost(name, seed=options.seed)]
-        )
+def _diagnosis(_kokoro: Kokoro, options: BenchmarkOptions) -> Iterator[BenchmarkTable]:
+    for name in options.backends or ("onnxruntime",):
+        rows = [*costs.of_diagnosis(name, seed=options.seed)]
+        yield BenchmarkTable(f"Cost of finding one wrong operator on {name}", rows)
 
 
 def _inspection(kokoro: Kokoro, options: BenchmarkOptions) -> Iterator[BenchmarkTable]:
-    yield BenchmarkTable(
-        "Inspection of chains of nodes, (256, 256) float32 between them", [*inspection_cost.by_nodes()]
-    )
-    whole = inspection_cost.of_model(kokoro, INSPECTED, options.seed)
+    whole = costs.of_inspection(kokoro, INSPECTED, options.seed)
     yield BenchmarkTable("Inspection of the whole model, as kokoro-onnx gets it", [whole])
 
 
-_RUNNERS: Mapping[str, Callable[[Kokoro, BenchmarkOptions], Iterator[BenchmarkTable]]] = MappingProxyType(
-    {
-        "decoders": _decoders,
-        "text-to-audio": _text_to_audio,
-        "profiles": _profiles,
-        "localisation-cost": _localisation_cost,
-        "inspection": _inspection,
-    }
+_RUNNERS: Mapping[str, Callable[[Kokoro, BenchmarkOptions], Iterator[BenchmarkTable]]] = dict(
+    zip(SUITES, (_decoders, _text_to_audio, _profiles, _diagnosis, _inspection), strict=True)
 )

@@ -3,17 +3,16 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
-from kokoro_nb.backends import backend
-from kokoro_nb.backends.base import absence
-from kokoro_nb.benchmarks.interleaved import LIMIT, TimedProgram, in_turn, ratio, spread
-from kokoro_nb.benchmarks.memory import of_speaking
-from kokoro_nb.benchmarks.subjects import BASE, ROUNDS, TEXT, eager_speaker, made_of
+from kokoro_nb.benchmarks import interleaved
+from kokoro_nb.benchmarks.decoders import TEXT, made_of
+from kokoro_nb.benchmarks.interleaved import BASE, LIMIT, ROUNDS, TimedProgram
+from kokoro_nb.benchmarks.memory import eager_speaker, of_speaking
 from kokoro_nb.delivery.any_length import BOUNDED, HOST, takes_any_length
 from kokoro_nb.delivery.export import SECONDS, TOKENS, Delivery, delivered
 from kokoro_nb.delivery.pipeline import TwoStages
@@ -39,17 +38,20 @@ class TextToAudioTimes:
         ``eager``, then the decoder's backends in a bucket of the length, and those that have one with a decoder of
         `ANY_LENGTH`; what comes before the decoder runs on `HOST`. Of the figures, `SAME_LENGTH` is whether the audio
         is as long as eager's; each draws noise of its own. Loading is timed with the runtime imported, and the files
-        perhaps in the system's cache.
+        perhaps in the system's cache. The last one is the control, eager again.
     skipped : mapping
         Backend -> why it is not among them.
     folders : mapping
         Backend -> where the two stages are that were timed.
+    busy : bool
+        Whether the machine was busy with something else, see `interleaved.busy`: the ratios are NaN.
     """
 
     text: str
     rows: tuple[TimedProgram, ...]
     skipped: Mapping[str, str]
     folders: Mapping[str, Path] = field(default_factory=dict)
+    busy: bool = False
 
 
 def measure(
@@ -60,7 +62,6 @@ def measure(
     seed: int = 0,
     limit: float = LIMIT,
     with_memory: bool = True,
-    slow: Mapping[str, float] | None = None,
     tokens: int = TOKENS,
 ) -> TextToAudioTimes:
     """Time text to audio with the decoder on every backend in turn, eager first in each round.
@@ -71,7 +72,7 @@ def measure(
         Model and weights.
     room : float
         Seconds of audio that the exported decoder has room for, and computes; as many words are spoken as fit.
-    backends, rounds, limit, with_memory, slow
+    backends, rounds, limit, with_memory
         See `decoders.measure`.
     seed : int
         That the weights were made with, if they were.
@@ -89,7 +90,8 @@ def measure(
         requests[name + ANY_LENGTH] = request
         if name == BOUNDED:
             requests[name + ANY_LENGTH + FAST] = replace(request, fast=True)
-    folders, skipped = made_of(tuple(requests), lambda name: _made(kokoro, requests[name]), slow or {}, room, limit)
+    backends_of = {name: request.backend for name, request in requests.items()}
+    folders, skipped = made_of(backends_of, lambda name: _made(kokoro, requests[name]))
     sized = [name for name in folders if ANY_LENGTH not in name]
     if not sized:
         return TextToAudioTimes("", (), skipped)
@@ -104,32 +106,31 @@ def measure(
     calls: dict[str, Callable[[], np.ndarray]] = {BASE: partial(eager_speaker(kokoro), text)}
     speakers = {name: _loaded(folder, text) for name, folder in folders.items()}
     calls |= {name: partial(speaker.speak, text) for name, (speaker, _) in speakers.items()}
-    times = in_turn(calls, rounds, limit)
-    samples, rows = {name: len(call()) for name, call in calls.items()}, []
-    for name in calls:
-        figures: dict[str, Any] = {"audio (s)": samples[name] / SAMPLE_RATE}
-        figures |= {SAME_LENGTH: samples[name] == samples[BASE], **memory.get(name, {})}
-        figures |= speakers[name][1] if name in speakers else {}
-        times_of = spread(times[name]), ratio(times[name], times[BASE])
-        rows.append(TimedProgram(name, samples[name] / SAMPLE_RATE, *times_of, figures=figures))
-    return TextToAudioTimes(text, tuple(rows), skipped, folders)
+    calls[interleaved.AGAIN] = calls[BASE]
+    times, elsewhere = interleaved.watched(partial(interleaved.in_turn, calls, rounds, limit))
+    samples = {name: len(call()) for name, call in calls.items()}
+
+    def described(name: str) -> interleaved.Described:
+        length = samples[name] / SAMPLE_RATE
+        figures = {"audio (s)": length, SAME_LENGTH: samples[name] == samples[BASE], **memory.get(name, {})}
+        return length, None, {**figures, **(speakers[name][1] if name in speakers else {})}
+
+    rows, is_busy = interleaved.compared(times, elsewhere, BASE, described)
+    return TextToAudioTimes(text, rows, skipped, folders, is_busy)
 
 
 def longest(speaker: TwoStages) -> str:
     """Return as many words of `TEXT`, repeated, as the largest bucket of a speaker that has some has room for."""
-    table, words = speaker.table(), TEXT.split()
-    some = [words[place % len(words)] for place in range(speaker.contract.tokens)]
-
-    def fits(number: int) -> bool:
-        symbols = speaker.symbols(" ".join(some[:number]))
-        room = len(symbols) + 2 <= speaker.contract.tokens
-        return room and speaker.predict(symbols, table)["asr"].shape[-1] <= speaker.largest
-
-    least, most = 0, len(some)  # `least` fits
-    while least + 1 < most:
-        middle = (least + most) // 2
-        least, most = (middle, most) if fits(middle) else (least, middle)
-    return " ".join(some[:least])
+    table, spoken = speaker.table(), ""
+    for word in cycle(TEXT.split()):
+        longer = f"{spoken} {word}".strip()
+        symbols = speaker.symbols(longer)
+        if len(symbols) + 2 > speaker.contract.tokens:
+            break
+        if speaker.predict(symbols, table)["asr"].shape[-1] > speaker.largest:
+            break
+        spoken = longer
+    return spoken
 
 
 def _loaded(folder: Path, text: str) -> tuple[TwoStages, dict[str, float]]:
@@ -143,9 +144,6 @@ def _loaded(folder: Path, text: str) -> tuple[TwoStages, dict[str, float]]:
 
 def _made(kokoro: Kokoro, request: Delivery) -> Path | str:
     """Return the folder of a delivery, or why there is none."""
-    absent = absence(backend(request.backend))
-    if absent:
-        return absent
     try:
         return delivered(kokoro, request)
     except InputError as error:

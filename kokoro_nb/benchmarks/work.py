@@ -1,12 +1,63 @@
-"""The work in a program: operations and bytes of every operator, as PyTorch calls them one after the other."""
+"""The floor of a program's time: the work in its operators one after the other, and what this machine does at best."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
-from kokoro_nb.benchmarks.ceilings import Ceilings
+import numpy as np
+
 from kokoro_nb.benchmarks.families import FAMILIES, family
+from kokoro_nb.benchmarks.interleaved import Call, in_turn, spread
+
+SIZES = (256, 512, 1024, 1536)  # of square matrices: the smallest fit a core's own cache, the largest do not
+COPIED = 128  # MB, some times the largest last-level cache that is common
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """The two roofs of a roofline (Williams, Waterman and Patterson 2009, "Roofline").
+
+    Attributes
+    ----------
+    gflops : float
+        10⁹ operations of float32 per second in a matrix product, an addition and a multiplication each counted: the
+        best of the sizes, by their medians.
+    gbytes : float
+        10⁹ bytes per second in a copy, those read and those written both counted.
+    threads : int
+        That it was measured with.
+    """
+
+    gflops: float
+    gbytes: float
+    threads: int
+
+    def seconds(self, flops: float, moved: float) -> float:
+        """Return the time that no program can beat: of the two, whichever takes longer."""
+        return float(np.maximum(flops / (1e9 * self.gflops), moved / (1e9 * self.gbytes)))
+
+
+def in_turn_with_ceilings(
+    calls: Mapping[str, Call], rounds: int, limit: float
+) -> tuple[dict[str, tuple[float, ...]], Ceilings]:
+    """Time `calls` in turn, see `interleaved.in_turn`; return their times, and PyTorch's roofs in the same rounds.
+
+    Timed in turn with the programs, the roofs are those of the machine as it was meanwhile.
+    """
+    import torch
+
+    source = torch.zeros(COPIED * 250_000)
+    target = torch.empty_like(source)
+    squares = {size: torch.ones(size, size) for size in SIZES}
+    own: dict[str, Call] = {
+        f"product of {size}": partial(torch.mm, one, one, out=torch.empty_like(one)) for size, one in squares.items()
+    }
+    times = in_turn({**calls, **own, "copy": partial(target.copy_, source)}, rounds, limit)
+    gflops = [2 * size**3 / spread(times[f"product of {size}"]).median / 1e9 for size in SIZES]
+    gbytes = 2 * COPIED / 1e3 / spread(times["copy"]).median
+    roofs = Ceilings(float(np.max(gflops)), gbytes, torch.get_num_threads())
+    return {name: times[name] for name in calls}, roofs
 
 
 @dataclass(frozen=True)
@@ -15,8 +66,6 @@ class Operation:
 
     Attributes
     ----------
-    op : str
-        As PyTorch calls it: ``aten.convolution.default``.
     family : str
         One of `FAMILIES`.
     flops : int
@@ -25,7 +74,6 @@ class Operation:
         Bytes of what it reads and writes, each tensor once.
     """
 
-    op: str
     family: str
     flops: int
     moved: int
@@ -119,7 +167,7 @@ def count(module: Any, inputs: Mapping[str, Any]) -> Work:
                 made.update(written)
                 moved = sum(map(_bytes, (*read.values(), *written.values())))
                 kind = family(str(func), _kernel(args))
-                operations.append(Operation(str(func), kind, _flops(func, args, kwargs, result), moved))
+                operations.append(Operation(kind, _flops(func, args, kwargs, result), moved))
             return result
 
     # tensors without data: nothing is computed, and nothing of it takes room
@@ -138,22 +186,14 @@ def _kernel(args: Any) -> tuple[int, ...]:
 
 
 def _flops(func: Any, args: Any, kwargs: Any, result: Any) -> int:
-    """Count by PyTorch's own formulas, and those of `_LSTM`, which it does not have."""
+    """Count by PyTorch's own formulas, and that of an LSTM, which it does not have."""
     from torch.utils.flop_counter import flop_registry
 
     packet = func._overloadpacket
-    if str(packet) in _LSTM:
-        return _LSTM[str(packet)](args)
+    if str(packet) == "aten.mkldnn_rnn_layer":  # one direction: its input and its state by two matrices a step
+        x, into, again = args[:3]
+        return int(2 * x.shape[0] * x.shape[1] * (into.numel() + again.numel()))
     return int(flop_registry[packet](*args, **kwargs, out_val=result)) if packet in flop_registry else 0
-
-
-def _one_direction(args: Any) -> int:
-    """Return the operations of a layer of an LSTM in one direction: its input and its state by two matrices a step."""
-    x, into, again = args[:3]
-    return 2 * x.shape[0] * x.shape[1] * (into.numel() + again.numel())
-
-
-_LSTM: Mapping[str, Callable[[Any], int]] = {"aten.mkldnn_rnn_layer": _one_direction}
 
 
 def _distinct(values: Any) -> dict[int, Any]:

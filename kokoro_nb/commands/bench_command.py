@@ -3,12 +3,14 @@
 import argparse
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from kokoro_nb.benchmarks import DEFAULT_SUITES, SUITES
 
-FOLDER = Path("outputs") / "bench"
+if TYPE_CHECKING:
+    from kokoro_nb.benchmarks.machine import Machine
+    from kokoro_nb.benchmarks.suite import BenchmarkTable
 
 
 def add(commands: Any) -> None:
@@ -30,9 +32,6 @@ def add(commands: Any) -> None:
     bench.add_argument("--limit", type=float, default=60.0, help="seconds for one program in all (default: 60)")
     bench.add_argument("--tokens", type=int, default=256, metavar="N", help="room of the first stage (default: 256)")
     bench.add_argument("--seed", type=int, default=0, help="of random weights and of the noise (default: 0)")
-    bench.add_argument("--against", type=Path, metavar="FILE", help="compare with a stored result")
-    out = "folder of results (default: the project's outputs/bench)"
-    bench.add_argument("--out", type=Path, metavar="DIR", help=out)
     bench.add_argument("--json", action="store_true", help="as JSON")
     bench.set_defaults(command=_bench)
 
@@ -41,34 +40,30 @@ def _bench(arguments: argparse.Namespace) -> int:
     from kokoro_nb.backends.base import quietly
 
     with quietly():
-        from kokoro_nb.benchmarks import stored_results
+        from kokoro_nb.benchmarks.machine import this_machine
         from kokoro_nb.benchmarks.suite import BenchmarkOptions, run
-    from kokoro_nb.reporting.versions import commit, project_folder, versions
+    from kokoro_nb.reporting.versions import commit, versions
+    from kokoro_nb.storage import json_ready
 
-    reference = stored_results.load(arguments.against) if arguments.against else None
     names = ("weights", "backends", "rounds", "limit", "seed", "tokens")
     options = {name: getattr(arguments, name) for name in names}
     label, suites = run(arguments.suite, BenchmarkOptions(lengths=arguments.seconds, **options))
-    parameters = {"suites": arguments.suite, "seconds": arguments.seconds, **options}
-    result = stored_results.record(label, parameters, versions(), commit(), suites)
-    path = stored_results.save(result, arguments.out or (project_folder() or Path.cwd()) / FOLDER)
-    if reference is not None:
-        rows = stored_results.against(reference, result)
-        result |= {"against": {"rows": rows, "differences": stored_results.differences(reference, result)}}
-    print(json.dumps(result, indent=2) if arguments.json else _text(result, path))
+    if not arguments.json:
+        print(_text(this_machine(), label, suites))
+        return 0
+    result = {"weights": label, "parameters": {"suites": arguments.suite, "seconds": arguments.seconds, **options}}
+    result |= {"machine": asdict(this_machine()), "versions": versions(), "commit": commit()}
+    tables = {name: [asdict(table) for table in each] for name, each in suites.items()}
+    print(json.dumps(json_ready({**result, "suites": tables}), indent=2))
     return 0
 
 
-def _text(result: Mapping[str, Any], path: Path) -> str:
-    machine = result["machine"]
-    lines = [f"{machine['processor']}, {machine['cores']} cores; weights {result['weights']}"]
-    for table in (table for tables in result["suites"].values() for table in tables):
-        lines += ["", table["caption"], *_lines(table["rows"])]
-        lines += [f"skipped {program}: {reason}" for program, reason in table["skipped"].items()]
-    if "against" in result:
-        lines += ["", "Compared with the stored result", *_lines(result["against"]["rows"])]
-        lines += [f"differs: {each}" for each in result["against"]["differences"]]
-    return "\n".join([*lines, "", f"Result: {path}"])
+def _text(machine: "Machine", label: str, suites: "Mapping[str, Sequence[BenchmarkTable]]") -> str:
+    lines = [f"{machine.processor}, {machine.cores} cores; weights {label}"]
+    for table in (table for tables in suites.values() for table in tables):
+        lines += ["", table.caption, *_lines(table.rows)]
+        lines += [f"skipped {program}: {reason}" for program, reason in table.skipped.items()]
+    return "\n".join(lines)
 
 
 def _lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:

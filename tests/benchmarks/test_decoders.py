@@ -1,11 +1,13 @@
 """The shallow decoder and two stages measured on ONNX Runtime: short, and the figures are true."""
 
 import math
+import subprocess
+import sys
 
+import psutil
 import pytest
 
-from kokoro_nb.benchmarks import SUITES, decoders, subjects, suite, text_to_audio
-from kokoro_nb.benchmarks.ceilings import Ceilings
+from kokoro_nb.benchmarks import SUITES, decoders, interleaved, suite, text_to_audio
 from kokoro_nb.benchmarks.profiles import Profile, profile, summed
 from kokoro_nb.benchmarks.suite import BenchmarkOptions, run
 from kokoro_nb.errors import InputError
@@ -15,32 +17,34 @@ LENGTH = 0.2
 
 @pytest.fixture(scope="module")
 def measured(shallow, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("artefacts")
-    names = ["onnxruntime", "tvm-metal", "tvm"]
-    slow = {"tvm": 1e6}
-    return decoders.measure(shallow, LENGTH, names, 3, with_memory=False, slow=slow, folder=folder)
+    with pytest.MonkeyPatch.context() as patch:  # other tests run beside this one
+        patch.setattr(interleaved, "busy", lambda *_: False)
+        patch.setenv("KOKORO_NB_CACHE", str(tmp_path_factory.mktemp("cache")))
+        return decoders.measure(shallow, LENGTH, ["onnxruntime", "tvm-metal"], 3, with_memory=False)
 
 
 def test_every_program_is_timed_beside_eager(measured):
     rows = {row.program: row for row in measured.rows}
-    assert list(rows) == ["eager", "eager, 1 thread", "eager, patched", "onnxruntime", "eager, again"]
+    assert list(rows) == ["eager", "eager, 1 thread", "onnxruntime", "eager, again"]
     assert rows["eager"].ratio.median == 1
     assert all(row.seconds.rounds == 3 and row.seconds.median > 0 for row in rows.values())
     assert rows["onnxruntime"].real_time == rows["onnxruntime"].seconds.median / LENGTH
     assert rows["onnxruntime"].as_dict()["size (MB)"] > 1
 
 
-def test_a_busy_machine_gives_no_ratio(shallow, tmp_path, monkeypatch):
-    def slowed(calls, rounds, limit):
-        times = dict.fromkeys(calls, (0.5,) * rounds)
-        return {**times, decoders.AGAIN: (6.0,) * rounds}, Ceilings(1.0, 1.0, 1, {})
-
-    monkeypatch.setattr(decoders, "in_turn_with_ceilings", slowed)
-    found = decoders.measure(shallow, LENGTH, [], 3, with_memory=False, folder=tmp_path)
-    assert found.busy
-    assert all(math.isnan(row.ratio.median) for row in found.rows[:-1])
-    assert found.rows[-1].ratio.median == 12
-    assert found.rows[0].seconds.median == 0.5
+def test_a_busy_machine_gives_no_ratio_and_says_so(shallow, tmp_path, monkeypatch):
+    monkeypatch.setenv("KOKORO_NB_CACHE", str(tmp_path))
+    monkeypatch.setattr(suite, "load_model", lambda *_: shallow)
+    endless = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(psutil.cpu_count())]
+    try:
+        _, tables = run(["decoders"], BenchmarkOptions(lengths=[LENGTH], backends=["tvm-metal"], rounds=2))
+    finally:
+        for process in endless:
+            process.kill()
+            process.wait()
+    times = tables["decoders"][0]
+    assert times.caption.endswith("the machine was busy with other work: no ratio is given")
+    assert all(math.isnan(row["x eager"]) and row["run (s)"] > 0 for row in times.rows)
 
 
 def test_what_was_timed_computes_what_eager_computes(measured):
@@ -50,7 +54,6 @@ def test_what_was_timed_computes_what_eager_computes(measured):
 
 def test_what_was_not_timed_says_why(measured):
     assert "metal" in measured.decoder.skipped["tvm-metal"].lower()
-    assert measured.decoder.skipped["tvm"].startswith("One call would take some 200000 s")
 
 
 def test_the_floor_is_below_what_was_measured(measured):
@@ -63,10 +66,9 @@ def test_the_floor_is_below_what_was_measured(measured):
 
 def test_families_add_up_to_the_sum_of_the_profile(measured):
     known = {name: profile(program, measured.decoder.inputs) for name, program in measured.decoder.programs.items()}
-    assert list(known) == ["eager", "eager, patched", "onnxruntime"]
+    assert list(known) == ["eager", "onnxruntime"]
     for each in known.values():
         assert sum(each.seconds.values()) == pytest.approx(each.total)
-        assert {kind: sum(names.values()) for kind, names in each.names.items()} == pytest.approx(dict(each.seconds))
         assert 0 < each.total <= 1.1 * each.wall
         assert each.seconds["convolution"] > 0
         assert (each.seconds.get("STFT", 0) > 0) == (each is not known["onnxruntime"])  # it packs the kernel away
@@ -80,7 +82,7 @@ def test_what_has_no_profiler_says_so():
 
 
 def test_a_sentence_that_is_too_short_is_repeated(shallow):
-    inputs = subjects.decoder_inputs(shallow, 2000)
+    inputs = decoders.decoder_inputs(shallow, 2000)
     assert {name: tuple(each.shape[1:]) for name, each in inputs.items() if name != "s"} == {
         "asr": (shallow.model.bert_encoder.out_features, 2000),
         "f0": (4000,),
@@ -100,7 +102,7 @@ def test_events_are_summed_for_each_call():
         ("Sin", (), 1.0),
         ("native_call_dropout.out", (), 4.0),
     ] * 2
-    found = summed("by hand", events, 2, 20.0)
+    found = summed(events, 20.0, calls=2)
     assert dict(found.seconds) == {"convolution": 2.0, "STFT": 1.0, "elementwise": 1.0, "other": 4.0}
     assert (found.total, found.wall) == (8.0, 10.0)
     assert isinstance(found, Profile)
@@ -117,10 +119,6 @@ def test_an_unknown_suite_is_one_sentence():
         run(["speed"], BenchmarkOptions("narrow"))
 
 
-def test_every_suite_has_a_runner():
-    assert list(suite._RUNNERS) == list(SUITES)
-
-
 @pytest.mark.slow
 def test_the_whole_of_it(tmp_path, monkeypatch):
     monkeypatch.setenv("KOKORO_NB_CACHE", str(tmp_path))
@@ -130,12 +128,13 @@ def test_the_whole_of_it(tmp_path, monkeypatch):
     assert list(tables) == names
     assert all(table.rows for each in tables.values() for table in each)
     (spoken,) = tables["text-to-audio"]
-    assert [row["program"] for row in spoken.rows] == ["eager", "onnxruntime", "onnxruntime, any length"]
+    exports = spoken.rows[1:-1]
+    assert [row["program"] for row in exports] == ["onnxruntime", "onnxruntime, any length"]
     assert all(row[text_to_audio.SAME_LENGTH] and row["audio (s)"] <= 1 for row in spoken.rows)
-    for row in (*spoken.rows, *tables["decoders"][0].rows[:1]):
+    for row in (*spoken.rows[:-1], *tables["decoders"][0].rows[:1]):
         memory = [row[f"memory {name} (MB)"] for name in ("imported", "loaded", "run", "process")]
         assert 0 < memory[0] <= memory[1] <= memory[2] < memory[3]
-    assert all(row["load and first call (s)"] > row["run (s)"] and row["on disk (MB)"] > 15 for row in spoken.rows[1:])
+    assert all(row["load and first call (s)"] > row["run (s)"] and row["on disk (MB)"] > 15 for row in exports)
 
 
 def test_without_a_backend_there_are_no_rows(shallow):

@@ -1,9 +1,14 @@
 import math
+import subprocess
+import sys
+import time
 
+import psutil
 import pytest
 
-from kokoro_nb.benchmarks import interleaved
-from kokoro_nb.benchmarks.interleaved import PAUSE, in_turn, paired, ratio, spread
+from kokoro_nb.benchmarks import interleaved, machine
+from kokoro_nb.benchmarks.interleaved import PAUSE, in_turn, paired, ratio, spread, watched
+from kokoro_nb.benchmarks.machine import this_machine
 from kokoro_nb.errors import InputError
 
 
@@ -74,3 +79,26 @@ def test_a_pair_is_timed_in_turn(monkeypatch):
     monkeypatch.setattr(interleaved, "in_turn", lambda calls, rounds: called.append((list(calls), rounds)) or times)
     assert paired(list, dict, 2).median == 3
     assert called == [(["base", "candidate"], 2)]
+
+
+def test_the_work_of_other_processes_is_seen():
+    endless = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        made, elsewhere = watched(lambda: time.sleep(1) or "made")
+    finally:
+        endless.kill()
+        endless.wait()
+    assert made == "made"
+    assert elsewhere > 0.3 / psutil.cpu_count()
+
+
+def test_own_work_is_not_that_of_others():
+    own, elsewhere = watched(lambda: [sum(range(10**6)) for _ in range(20)])
+    assert len(own) == 20
+    assert 0 <= elsewhere <= 1 - 0.3 / psutil.cpu_count()
+
+
+def test_this_machine_says_what_it_is(monkeypatch, tmp_path):
+    assert this_machine().cores >= 1
+    monkeypatch.setattr(machine, "_CPUINFO", tmp_path / "cpuinfo")  # a system that says nothing
+    assert this_machine().processor

@@ -4,9 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from kokoro_nb.benchmarks.ceilings import Ceilings
 from kokoro_nb.benchmarks.families import CONV, ELEMENTWISE, LSTM, MATMUL, STFT, family
-from kokoro_nb.benchmarks.work import count
+from kokoro_nb.benchmarks.work import Ceilings, count
 from kokoro_nb.models import stages
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.studies.benchmarks.convolution_count import convolution_flops
@@ -114,7 +113,7 @@ def test_families(name, kernel, kind):
 
 def test_the_floor_is_the_higher_of_two_roofs():
     found = count(Layers(), {"x": torch.zeros(1, 3, 10)})
-    slow_memory, slow_products = Ceilings(1e6, 1e-9, 1, {}), Ceilings(1e-9, 1e6, 1, {})
+    slow_memory, slow_products = Ceilings(1e6, 1e-9, 1), Ceilings(1e-9, 1e6, 1)
     assert found.floor(slow_memory) == pytest.approx(found.least)
     assert found.floor(slow_products) == pytest.approx(found.flops)
     assert found.separate_floor(slow_memory) == pytest.approx(found.moved)

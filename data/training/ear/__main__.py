@@ -6,7 +6,7 @@ SIGTERM and Ctrl-C save and end the run; ``--resume`` goes on. ``--export FOLDER
 
 from pathlib import Path
 
-from kokoro_nb.benchmarks.ceilings import threads
+from kokoro_nb.benchmarks.interleaved import threads
 from kokoro_nb.listening.recogniser import load_whisper
 from training.command import carry_out, exit_with, run_parser
 from training.ear.ear_corpus import build_clips

@@ -19,7 +19,7 @@ def measured(*rows):
 
 
 def profiles(**seconds):
-    return Profiles({name: Profile("by hand", each, 5.0, {}) for name, each in seconds.items()}, {})
+    return Profiles({name: Profile(each, 5.0) for name, each in seconds.items()}, {})
 
 
 def test_bars_end_at_the_median_and_both_floors_are_lines():
