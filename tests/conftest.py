@@ -1,4 +1,4 @@
-"""The models and the utterance that tests share, each made once, published files of their form, and where time goes."""
+"""The models and the utterance that tests share, each made once, published files of their form; seconds by file."""
 
 import hashlib
 import json
@@ -10,49 +10,27 @@ from pathlib import Path
 
 import pytest
 
-from kokoro_nb.time_spent import seconds
-
 # Set before torch is loaded: on small tensors a second thread costs more than it brings, most of all on a busy machine.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Read when huggingface_hub is loaded: a hub cache of their own, and a hub where nobody listens.
 HUB = tempfile.TemporaryDirectory(prefix="hub-")
 os.environ |= {"HF_HUB_CACHE": HUB.name, "HF_ENDPOINT": "http://127.0.0.1:9"}
 TEXT = "Hello world."
-SPENT = pytest.StashKey[dict]()
 LONGEST = (  # by ``--seconds``: those of a minute and more
     *("test_notebooks.py", "backends/test_contract.py", "old_claims/test_claim_answers.py"),
     *("delivery/test_pipeline.py", "robustness/test_process_faults.py"),
 )
-FILES = {}  # test file -> seconds, in all and by kind of work
+SECONDS = Counter()  # by test file
 
 
 def pytest_addoption(parser):
-    """Add ``--seconds FILE``: write there where the time of each test file went."""
-    parser.addoption("--seconds", metavar="FILE", help="write the seconds of each test file, by kind of work")
-
-
-def pytest_collection_finish(session):
-    """Leave out what was spent before the first test."""
-    session.config.stash[SPENT] = seconds()
-
-
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item):
-    """Add to the last report of each test what has been spent on each kind of work since the test before."""
-    report = (yield).get_result()
-    report.spent = {}
-    if report.when != "teardown":  # a test may have put a clock of its own in place
-        return
-    before, now = item.config.stash[SPENT], seconds()
-    report.spent = {kind: total - before.get(kind, 0.0) for kind, total in now.items()}
-    item.config.stash[SPENT] = now
+    """Add ``--seconds FILE``: write there how long each test file took."""
+    parser.addoption("--seconds", metavar="FILE", help="write the seconds of each test file")
 
 
 def pytest_runtest_logreport(report):
     """Add up the reports of a file, also of other processes."""
-    spent = FILES.setdefault(report.location[0], Counter())
-    known = getattr(report, "spent", {})  # not of a process that died
-    spent.update({"seconds": report.duration, **known})
+    SECONDS[report.location[0]] += report.duration
 
 
 def pytest_sessionfinish(session):
@@ -60,10 +38,9 @@ def pytest_sessionfinish(session):
     path = session.config.getoption("--seconds")
     if path is None or hasattr(session.config, "workerinput"):
         return
-    rows = {file: {kind: round(one, 2) for kind, one in spent.items()} for file, spent in sorted(FILES.items())}
-    files = {file: {"seconds": row.pop("seconds"), "profile": row} for file, row in rows.items()}
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    Path(path).write_text(json.dumps(files, indent=2), encoding="utf-8")
+    rounded = {file: round(spent, 2) for file, spent in sorted(SECONDS.items())}
+    Path(path).write_text(json.dumps(rounded, indent=2), encoding="utf-8")
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models import noise, phonemes, voice_files, voices
+from kokoro_nb.models import noise, phonemes, voices
 from kokoro_nb.models.case import capture
 from kokoro_nb.models.kokoro import load_model
 from kokoro_nb.models.patches import patched
@@ -22,7 +22,7 @@ def _voice(narrow, folder, table):
 
 
 def _nan_voice():
-    table = torch.zeros(voice_files.SHAPE)
+    table = torch.zeros(voices.SHAPE)
     table[0, 0, 0] = torch.nan
     return table
 

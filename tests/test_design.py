@@ -1,8 +1,7 @@
-"""The shape of the project: imports in one direction, small modules, a quick import, and notebooks of one form."""
+"""The shape of the project: small modules, a quick import, and notebooks of one form."""
 
 import ast
 import json
-import re
 import statistics
 import subprocess
 import sys
@@ -14,33 +13,6 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "kokoro_nb"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-LAYERS = (
-    {
-        "errors",
-        "storage",
-        "markup",
-        "findings",
-        "patch_registry",
-        "known_warnings",
-        "cache_keys",
-        "time_spent",
-    },
-    {"traces"},
-    {"backends"},
-    {"listening"},
-    {"models"},
-    {"faults"},
-    {"defects"},
-    {"locate"},
-    {"inspection"},
-    {"delivery"},
-    {"benchmarks"},
-    {"studies"},
-    {"reporting"},
-    {"verbs"},
-    {"commands"},
-    {"__main__"},
-)
 HEAVY = {"tvm", "executorch", "coremltools", "whisper", "onnxruntime", "librosa"}
 
 
@@ -48,38 +20,6 @@ def _name(path):
     """Return the dotted name of the module at `path`: ``kokoro_nb.models.case``."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(part for part in parts if part != "__init__")
-
-
-def _layer(module):
-    """Return the number of the layer of a dotted name; the package itself names what is public, from anywhere."""
-    parts = module.split(".")
-    if len(parts) == 1:
-        return len(LAYERS)
-    return next(number for number, names in enumerate(LAYERS) if parts[1] in names)
-
-
-def _imports(source, module, is_package=False):
-    """Return the dotted names that `source` imports from this package, wherever it does so, by a string too."""
-    found = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                parents = module.split(".")[: None if is_package and node.level == 1 else is_package - node.level]
-                base = ".".join([*parents, *([base] if base else [])])
-            # a name from the package itself is a module; from a module it may be anything
-            found |= {f"{base}.{alias.name}" for alias in node.names} if base == "kokoro_nb" else {base}
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found |= set(re.findall(r"^kokoro_nb(?:\.\w+)+$", node.value))
-    return {name for name in found if name.split(".")[0] == "kokoro_nb"}
-
-
-def _wrong_imports(source, module, is_package=False):
-    """Return what `module` imports from its right."""
-    found = _imports(source, module, is_package) - {"kokoro_nb"}
-    return sorted(name for name in found if _layer(name) > _layer(module))
 
 
 def _heavy_imports(source):
@@ -142,48 +82,6 @@ def _faults(notebook):
     return [fault for fault, found in checks.items() if found]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=_name)
-def test_a_module_imports_only_from_its_left(path):
-    source = path.read_text(encoding="utf-8")
-    assert _wrong_imports(source, _name(path), path.name == "__init__.py") == []
-
-
-def test_every_module_has_a_layer():
-    assert len(MODULES) > 20
-    assert {_layer(_name(path)) for path in MODULES} == set(range(len(LAYERS) + 1))
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "from kokoro_nb.backends.base import Artifact",
-        "import kokoro_nb.reporting.html as html",
-        "from kokoro_nb import studies",
-        "from ..backends import base",
-        "def late():\n    from kokoro_nb.listening import pitch",
-        "import importlib\nimportlib.import_module('kokoro_nb.studies.decoder')",
-        "from kokoro_nb import __main__",
-    ],
-)
-def test_an_import_from_the_right_is_seen(source):
-    assert len(_wrong_imports(source, "kokoro_nb.traces.trace")) == 1
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "from kokoro_nb.errors import InputError",
-        "from kokoro_nb import storage",
-        "from . import noise",
-        "from .noise import draw",
-        "import torch\nfrom kokoro.model import KModel",
-        '"""Read kokoro_nb.reporting.html for the rest."""',
-    ],
-)
-def test_an_import_from_the_left_is_allowed(source):
-    assert _wrong_imports(source, "kokoro_nb.models.case") == []
-
-
 def _shared(named):
     """Return the names that stand in more than one file, with the files."""
     places = {}
@@ -213,13 +111,6 @@ def test_a_shared_name_is_seen():
     files = (PACKAGE / "models" / "a.py", PACKAGE / "traces" / "a.py")
     assert _public_classes("class Step:\n    class Inner:\n        pass\nclass _Own:\n    pass") == ["Step"]
     assert _shared(("Step", path) for path in files) == {"Step": ["kokoro_nb/models/a.py", "kokoro_nb/traces/a.py"]}
-
-
-def test_relative_imports_are_resolved():
-    assert _imports("from ..backends import base", "kokoro_nb.models.case") == {"kokoro_nb.backends"}
-    assert _imports("from .case import capture", "kokoro_nb.models.kokoro") == {"kokoro_nb.models.case"}
-    assert _imports("from .case import capture", "kokoro_nb.models", is_package=True) == {"kokoro_nb.models.case"}
-    assert _imports("from ..backends import base", "kokoro_nb.models", is_package=True) == {"kokoro_nb.backends"}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.faults import KINDS, Fault
-from kokoro_nb.listening.waveform import correlation, lag, max_abs_error, rms, rms_ratio_db, snr_db
+from kokoro_nb.listening.waveform import correlation, lag, max_error_of_peak, rms, rms_ratio_db, snr_db
 from kokoro_nb.locate import divergences
 from kokoro_nb.traces.parity import compare
 from tests.locate.conftest import Step, Toy
@@ -62,7 +62,7 @@ def test_level_and_correlation_follow_the_scale(y, scale):
     assert correlation(y, scale * y) == pytest.approx(1)
     assert correlation(y, -y) == pytest.approx(-1)
     assert snr_db(y, (1 + 1 / 8) * y) == pytest.approx(20 * np.log10(8), abs=1e-6)
-    assert max_abs_error(y, -y) == pytest.approx(2 * np.abs(y).max())
+    assert max_error_of_peak(y, -y) == pytest.approx(2)
 
 
 @few
@@ -105,8 +105,7 @@ def test_a_fault_is_read_as_it_is_written(kind, operator, seed):
 def test_what_stands_behind_the_valid_part_changes_nothing(seed, valid, more, fill):
     import torch
 
-    from kokoro_nb.models.padding.layers import within
-    from kokoro_nb.models.padding.lengths import of_tokens
+    from kokoro_nb.models.padding import of_tokens, within
 
     torch.manual_seed(seed)
     layers = torch.nn.Sequential(torch.nn.InstanceNorm1d(3, affine=True), torch.nn.Conv1d(3, 4, 3, padding=1)).double()

@@ -31,10 +31,9 @@ def calls(monkeypatch):
     """What `run_notebooks` was called with; it leaves a record of the status that is wanted."""
     seen = {"status": "passed"}
 
-    def pretend(selection, parameters, jobs, out_dir, fresh, limits, on_change, memory_in_all):
+    def pretend(selection, parameters, jobs, out_dir, fresh, limits, on_change):
         on_change()
         seen.update(selection=selection, parameters=parameters, jobs=jobs, out_dir=out_dir, fresh=fresh, limits=limits)
-        seen["memory_in_all"] = memory_in_all
         run = RunRecord("01_a", seen["status"], "key", {}, "2026-11-21T09:44:07+00:00", 1.0)
         write_run(out_dir / "01_a", run)
         return [NotebookResult(run, False)]
@@ -45,7 +44,7 @@ def calls(monkeypatch):
 
 def test_run_passes_on_what_was_asked_for(project, calls, capsys):
     arguments = ["run", "01", "02", "-p", "weights", "narrow", "-p", "backends", "[eager]", "--jobs", "2", "--fresh"]
-    assert main([*arguments, "--timeout", "60", "--memory", "1.5", "--memory-in-all", "8"]) == 0
+    assert main([*arguments, "--timeout", "60", "--memory", "1.5"]) == 0
     assert calls == {
         "status": "passed",
         "selection": ["01", "02"],
@@ -54,7 +53,6 @@ def test_run_passes_on_what_was_asked_for(project, calls, capsys):
         "out_dir": project / "outputs" / "run",
         "fresh": True,
         "limits": Limits(60, 1.5),
-        "memory_in_all": 8.0,
     }
     assert str(project / "outputs" / "run") in capsys.readouterr().out
 

@@ -1,22 +1,20 @@
 """Rooms that know their neighbours only, and modules without an import circle."""
 
 import ast
+import re
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
+MODULE = re.compile(r"kokoro_nb(\.\w+)+")
 PACKAGE = Path(__file__).parents[1] / "kokoro_nb"
-MUST_NOT_KNOW = {
-    "traces": {"models", "backends"},
-    "backends": {"models"},
-    "listening": {"models", "backends", "traces"},
-    "models": {"backends", "traces", "listening"},
-    "faults": {"models"},
-    "defects": {"models"},
-    "locate": {"models"},
-    "inspection": {"models"},
-}
+FLOORS = (
+    *("", "listening", "models", "traces", "backends", "faults", "defects", "locate", "inspection", "delivery"),
+    *("benchmarks", "studies", "reporting", "verbs", "commands", "__main__"),
+)
+"""The rooms from the ground up, single modules that all may know as ``""``; each imports from those below it only."""
+NO_MODEL = ("traces", "backends", "faults", "defects", "locate", "inspection")  # they know models by no name
 
 
 def _read():
@@ -31,28 +29,21 @@ def _read():
 
 
 def _edges(sources):
-    """Return the modules that each module imports, wherever in it; the package itself, which imports late, left out."""
+    """Return what each module imports, for the type checker alone or by a string too; but for the package itself."""
     edges = {}
     for name, source in sources.items():
         found = set()
-        for node in _executed(ast.parse(source)):
+        for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.Import):
                 found |= {_module(alias.name, sources) for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and not node.level:
+            elif isinstance(node, ast.ImportFrom):
+                assert not node.level, f"{name} imports by a relative path"
                 found |= {_module(f"{node.module}.{alias.name}", sources) for alias in node.names}
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and MODULE.fullmatch(node.value):
+                found.add(_module(node.value, sources))
         edges[name] = found - {name, None, "kokoro_nb"}
     del edges["kokoro_nb"]
     return edges
-
-
-def _executed(tree):
-    """Yield every node but those that only the type checker reads."""
-    queue = [tree]
-    while queue:
-        node = queue.pop()
-        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
-            yield node
-            queue += ast.iter_child_nodes(node)
 
 
 def _module(dotted, sources):
@@ -62,13 +53,19 @@ def _module(dotted, sources):
     return dotted or None
 
 
+def _room(name):
+    room = name.split(".")[1]
+    return room if room in FLOORS else ""
+
+
 def _unwanted(edges):
-    """Return the imports from rooms that a room must not know."""
+    """Return the imports from a room above, or of a model where none is known."""
+    pairs = [(name, other) for name, others in edges.items() for other in others]
     return [
         (name, other)
-        for name, others in edges.items()
-        for other in others
-        if other.split(".")[1] in MUST_NOT_KNOW.get(name.split(".")[1], ())
+        for name, other in pairs
+        if FLOORS.index(_room(other)) > FLOORS.index(_room(name))
+        or (_room(name) in NO_MODEL and _room(other) == "models")
     ]
 
 
@@ -88,7 +85,12 @@ def edges():
 
 def test_no_room_knows_what_it_must_not(edges):
     assert len(edges) > 100
+    assert {_room(name) for name in edges} == set(FLOORS), "every room has its place"
     assert _unwanted(edges) == []
+
+
+def test_every_folder_is_a_room():
+    assert {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()} <= set(FLOORS)
 
 
 def test_there_is_no_circle_of_imports(edges):
@@ -97,8 +99,12 @@ def test_there_is_no_circle_of_imports(edges):
 
 def test_both_are_seen():
     sources = {"kokoro_nb": "", "kokoro_nb.models.a": "def late():\n    from kokoro_nb.models import b"}
-    sources["kokoro_nb.models.b"] = "from kokoro_nb.models.a import name"
+    sources["kokoro_nb.models.b"] = "if TYPE_CHECKING:\n    from kokoro_nb.models.a import name"
     sources["kokoro_nb.backends"] = "import kokoro_nb.models.a"
+    sources["kokoro_nb.storage"] = "importlib.import_module('kokoro_nb.backends')"
     edges = _edges(sources)
-    assert _unwanted(edges) == [("kokoro_nb.backends", "kokoro_nb.models.a")]
+    assert _unwanted(edges) == [
+        ("kokoro_nb.backends", "kokoro_nb.models.a"),
+        ("kokoro_nb.storage", "kokoro_nb.backends"),
+    ]
     assert {*_circle(edges)} == {"kokoro_nb.models.a", "kokoro_nb.models.b"}

@@ -17,7 +17,6 @@ from kokoro_nb.backends.taps import TAPS, TapMap, write_taps
 from kokoro_nb.cache_keys import cache_key, package_versions
 from kokoro_nb.errors import InputError
 from kokoro_nb.storage import atomic, cache_dir, checksums, clear_drafts, json_ready, read_json, write_json
-from kokoro_nb.time_spent import timed
 
 SCHEMA = 3
 LARGE = 50e6  # bytes of an artefact whose making leaves much memory that is free and still taken
@@ -151,8 +150,7 @@ def _alone(place: Path) -> Iterator[None]:
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(place.with_name(f".{place.name}.lock"))
-        with timed("waiting"):
-            lock.acquire()
+        lock.acquire()
     except OSError as error:
         raise InputError(
             f"Cannot write {place.parent}: {error.strerror}; choose a folder that can be written."

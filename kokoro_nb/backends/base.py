@@ -19,19 +19,10 @@ import numpy as np
 from kokoro_nb.backends.failed_operator import failed_line, failed_operator
 from kokoro_nb.backends.signature import Arrays, TensorSpec
 from kokoro_nb.errors import InputError
-from kokoro_nb.time_spent import Kind, timed
 from kokoro_nb.traces.operators import Taps
 from kokoro_nb.traces.trace import Keep, Trace
 
 Rung = Literal["patched", "exported", "lowered", "serialised", "loaded", "run"]
-_KINDS: Mapping[Rung, Kind] = {
-    "patched": "export",
-    "exported": "export",
-    "lowered": "compile",
-    "serialised": "compile",
-    "loaded": "load",
-    "run": "run",
-}
 META, TAPS = "meta.json", "taps.json"
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -253,8 +244,7 @@ def on_rung(rung: Rung, seconds: dict[str, float] | None = None) -> Iterator[Non
     """Turn any exception inside into a `RungError` that knows the rung; without any, note the time in `seconds`."""
     start = time.perf_counter()
     try:
-        with timed(_KINDS[rung]):
-            yield
+        yield
     except Exception as error:
         raise RungError(rung) from error
     if seconds is not None:

@@ -26,7 +26,6 @@ from kokoro_nb.backends.signature import (
 from kokoro_nb.backends.snapshot import snapshot, state, wrote
 from kokoro_nb.errors import InputError
 from kokoro_nb.patch_registry import active_patches, with_patches
-from kokoro_nb.time_spent import timed
 from kokoro_nb.traces.operators import Taps, chosen
 from kokoro_nb.traces.trace import Keep, Recorder, Trace
 
@@ -62,7 +61,6 @@ class EagerProgram:
     source: Exported | None = None
     keeps_state: bool = False
 
-    @timed("run")
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         """Run once: see `base.Program.run`. float64 arrays are taken as they are where it computes in float64."""
         import torch
@@ -77,7 +75,6 @@ class EagerProgram:
             outputs = named_outputs(self.module(*args, **kwargs), self.declared)
         return {name: np.array(array_of(output)) for name, output in outputs.items()}
 
-    @timed("run")
     def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
         """Run the exported program operator by operator: see `base.Program.trace`."""
         arrays = checked(inputs, self.inputs, self.double)
@@ -146,7 +143,6 @@ class Eager:
             program = replace(program, module=snapshot(module, self.double), keeps_state=True)
         return Artifact(self.name, None, expected, tuple(outputs), seconds, program=program)
 
-    @timed("load")
     def load(self, artifact: Artifact | Failure) -> EagerProgram:
         """Return the program that the export made, in the state that it was in then."""
         program: EagerProgram = loadable(artifact, self.name).program

@@ -6,7 +6,6 @@ Run as ``python -m kokoro_nb.backends.fresh_process FOLDER`` it is that process:
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,6 +19,7 @@ import numpy as np
 from kokoro_nb.backends.base import Artifact, Failure, loadable
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.errors import InputError
+from kokoro_nb.run_apart import run_apart
 
 REQUEST, INPUTS, ANSWER, OUTPUTS = "request.json", "inputs.npz", "answer.json", "outputs.npz"
 
@@ -105,10 +105,11 @@ def ask(module: str, folder: Path, request: Mapping[str, Any], arrays: Mapping[s
         If the process, which `did` something, fails; with what it printed.
     """
     write_request(folder, request, arrays)
-    command, environment = module_command(module, folder)
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"The process that {did} ended with {done.returncode}: {done.stderr.strip()}")
+    # the same copy of this package, whether it is installed or not
+    found = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = run_apart(["-P", "-m", module, folder], environment={**os.environ, "PYTHONPATH": found})
+    if done.status != 0:
+        raise RuntimeError(f"The process that {did} ended with {done.status}: {done.said.strip()}")
     return json.loads((folder / ANSWER).read_text(encoding="utf-8"))
 
 
@@ -116,13 +117,6 @@ def write_request(folder: Path, request: Mapping[str, Any], arrays: Mapping[str,
     """Write a request and its inputs into `folder`."""
     (folder / REQUEST).write_text(json.dumps(request), encoding="utf-8")
     np.savez(folder / INPUTS, *arrays.values())
-
-
-def module_command(module: str, folder: Path) -> tuple[list[str], dict[str, str]]:
-    """Return the command and the environment of a new Python process that runs `module` on what is in `folder`."""
-    # the same copy of this package, whether it is installed or not
-    found = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
-    return [sys.executable, "-P", "-m", module, str(folder)], {**os.environ, "PYTHONPATH": found}
 
 
 def read_request(folder: Path) -> Any:

@@ -18,7 +18,6 @@ from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, TensorSpec, array_of, as_tensors, checked
 from kokoro_nb.backends.taps import UntracedProgram
 from kokoro_nb.storage import cache_dir
-from kokoro_nb.time_spent import timed
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,6 @@ class AotInductorProgram(UntracedProgram):
     path: Path
     backend: str
 
-    @timed("run")
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         """Run once: see `base.Program.run`."""
         tensors = list(as_tensors(checked(inputs, self.inputs), self.inputs).values())
@@ -99,7 +97,6 @@ class AotInductor(FileBackend):
                     exported.program, package_path=str(path), inductor_configs=self._configs
                 )
 
-    @timed("load")
     def load(self, artifact: Artifact | Failure) -> AotInductorProgram:
         """Load the package: its library is unpacked into a temporary folder, which goes when the program does."""
         artifact, path = self.loadable(artifact)

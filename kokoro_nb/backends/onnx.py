@@ -16,7 +16,6 @@ from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.backends.taps import read_taps
-from kokoro_nb.time_spent import timed
 from kokoro_nb.traces.operators import Taps
 from kokoro_nb.traces.trace import Keep, Trace
 
@@ -32,7 +31,6 @@ class OnnxProgram:
     outputs: tuple[str, ...]
     path: Path
 
-    @timed("run")
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         """Run once: see `base.Program.run`.
 
@@ -43,7 +41,6 @@ class OnnxProgram:
             results = self.session.run(None, fed(self.session, arrays))
         return {name: np.array(result) for name, result in zip(self.outputs, results, strict=True)}
 
-    @timed("run")
     def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
         """Run the file once with the results of operators as further outputs: see `base.Program.trace`.
 
@@ -127,7 +124,6 @@ class OnnxRuntime(FileBackend):
             onnx.checker.check_model(str(path))
         return places(model, exported)
 
-    @timed("load")
     def load(self, artifact: Artifact | Failure) -> OnnxProgram:
         """Open a session."""
         artifact, path = self.loadable(artifact)

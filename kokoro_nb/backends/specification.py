@@ -23,7 +23,6 @@ from kokoro_nb.backends.called_operators import (
 from kokoro_nb.backends.float64_calls import default_dtype, double_dtypes, laid_out, widened
 from kokoro_nb.backends.signature import array_of, as_tensor, dtype_name, sizes
 from kokoro_nb.errors import InputError
-from kokoro_nb.time_spent import timed
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
 
 Observer = Callable[[str, Any], Any]
@@ -143,7 +142,7 @@ class Specification:
         graph, names = self.program.graph, self._result_names
         values = {node: self._placeholder(node, inputs, double) for node in graph.nodes if node.op == "placeholder"}
         dead = self._last_uses
-        with timed("float64" if double else "run"), torch.no_grad(), default_dtype(double):
+        with torch.no_grad(), default_dtype(double):
             for node in graph.nodes:
                 if node.op == "call_function":
                     values[node] = result = _call(node, values, double)
@@ -155,7 +154,6 @@ class Specification:
             results = zip(self.outputs, user_results(self.program), strict=True)
             return {name: np.array(array_of(values[node])) for name, node in results}
 
-    @timed("float64")
     def recompute(
         self,
         name: str,

@@ -44,9 +44,6 @@ def add(commands: Any) -> None:
         )
         command.add_argument("--timeout", type=float, metavar="S", help="stop a notebook after so many seconds")
         command.add_argument("--memory", type=float, metavar="GB", help="stop a notebook that takes more memory")
-        command.add_argument(
-            "--memory-in-all", type=float, metavar="GB", help="begin none that would make all at once take more memory"
-        )
         command.add_argument("--fresh", action="store_true", help="execute again what passed and has not changed")
 
     clean = commands.add_parser("clean", help="remove the exports that are saved in the cache")
@@ -135,11 +132,9 @@ def _execute(
     chosen, jobs = arguments.notebooks, arguments.jobs
     for path in find_notebooks(chosen) if chosen else ():
         print(f"{path.stem}: {path.resolve()}", file=sys.stderr)
-    in_all = arguments.memory_in_all
-    if in_all is not None and not in_all > 0:
-        raise InputError(f"All notebooks cannot take {in_all:g} GB; give --memory-in-all more than 0, or leave it out.")
-    options: dict[str, Any] = {"fresh": arguments.fresh, "limits": limits, "memory_in_all": in_all}
-    return run_notebooks(chosen, parameters, jobs, out / "run", on_change=on_change, **options)
+    return run_notebooks(
+        chosen, parameters, jobs, out / "run", fresh=arguments.fresh, limits=limits, on_change=on_change
+    )
 
 
 def _out(arguments: argparse.Namespace) -> Path:

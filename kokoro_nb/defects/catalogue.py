@@ -121,11 +121,11 @@ def defect(name: str) -> Defect:
 
 
 def _found() -> Iterator[Defect]:
-    """Yield every defect of `cases`: the classes with a control."""
+    """Yield every defect of `cases`: the classes with inputs."""
     for file in pkgutil.iter_modules(cases.__path__):
         module = importlib.import_module(f"{cases.__name__}.{file.name}")
         for known in vars(module).values():
-            if isinstance(known, type) and issubclass(known, Defect) and hasattr(known, "mended_by"):
+            if isinstance(known, type) and issubclass(known, Defect) and hasattr(known, "inputs"):
                 yield known()
 
 

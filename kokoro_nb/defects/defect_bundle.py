@@ -11,6 +11,7 @@ from safetensors.torch import save
 from kokoro_nb.defects import repro
 from kokoro_nb.defects.catalogue import DefectMeasurement, measure, runner, versions
 from kokoro_nb.defects.defect_case import Defect
+from kokoro_nb.defects.defect_report import report
 from kokoro_nb.storage import atomic, require_own
 
 SCRIPT, REPORT = "repro.py", "REPORT.md"
@@ -60,43 +61,13 @@ def _code(defect: Defect) -> str:
 
 
 def _report(measured: DefectMeasurement) -> str:
-    """Return the bug report, in Markdown."""
     defect = measured.defect
     used = versions(tuple(dict.fromkeys((*defect.packages, "torch", "numpy"))))
-    lines = [
-        f"# {defect.title}",
-        defect.cause,
-        f"Where: {defect.where}.",
-        "## Versions",
-        "\n".join(f"- {name} {version}" for name, version in used.items()),
-        f"- Python {platform.python_version()}, {platform.system()} {platform.machine()}",
-        "## What is expected and what is seen",
-        *_figures(measured),
-        *([defect.varies] if defect.varies else []),
-        "## How to run it",
+    reproduce = [
         "    python repro.py\n    python repro.py --mended",
         "The first exits with 1 while the defect is there and with 0 when it is gone, the second with 0. Both need "
         f"torch, numpy and safetensors, and exit with 3 where {' or '.join(defect.packages)} is not installed.",
+        *([f"Not measured where this was written: {measured.absent}"] if measured.absent else []),
     ]
-    return "\n\n".join(lines).replace("\n\n- Python", "\n- Python") + "\n"
-
-
-def _figures(measured: DefectMeasurement) -> list[str]:
-    if measured.broken is None or measured.mended is None:
-        return [f"Not measured where this was written: {measured.absent}"]
-    limit = f"{measured.defect.limit:g} of the peak of what is expected"
-    return [
-        f"The defect was {measured.state} when this was written. An element is wrong if it is off by more than {limit},"
-        " or if only one of the two is NaN or infinite.",
-        "\n".join(
-            [
-                "| form | wrong (%) | error (of peak) | seen | expected |",
-                "|---|---|---|---|---|",
-                *(
-                    f"| {form} | {100 * figure.wrong:.4g} | {figure.error:.3g} | {figure.seen} | {figure.expected} |"
-                    for form, figure in (("as it is", measured.broken), ("mended", measured.mended))
-                ),
-            ]
-        ),
-        f"Mended means: {measured.defect.mended_by}.",
-    ]
+    system = f"{platform.python_version()}, {platform.system()} {platform.machine()}"
+    return report(defect, used, system, reproduce, measured.broken, measured.mended)

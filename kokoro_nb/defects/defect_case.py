@@ -1,6 +1,9 @@
 """The form of a known defect: what is wrong, the code that shows it, and a control; it needs torch and NumPy alone."""
 
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,27 +15,27 @@ from torch import Tensor, nn
 class Defect:
     """What a converter, a runtime or a debugging tool gets wrong; each defect is a subclass.
 
-    The subclass's docstring is the title and, after an empty line, the cause, one sentence each. ``broken`` is the form
-    that goes wrong and ``mended`` the control, a form that is equal in exact arithmetic: what a module computes of the
-    inputs if there is a `runner`, else functions that call the tool. ``right`` gives what is right, if that is not what
-    PyTorch makes of the broken form in float64.
+    The subclass's docstring is its record: the title and, after an empty line, the cause, one sentence each; then, each
+    from the beginning of a line, ``Where:``, files and functions of the tool's source; ``Control:``, the control in
+    words; ``Varies:``, why another machine may not show it; ``Threads:``, public threads about this very defect,
+    ``owner/repository#number``, reports and changes that made or mend it.
+
+    ``broken`` is the form that goes wrong and ``mended`` the control, a form that is equal in exact arithmetic: what a
+    module computes of the inputs if there is a `runner`, else functions that call the tool. ``right`` gives what is
+    right, if that is not what PyTorch makes of the broken form in float64.
 
     Attributes
     ----------
     packages : tuple of str
         Distributions that are needed; the first is to blame.
-    where : str
-        Files and functions of its source.
-    mended_by : str
-        The control in words.
     limit : float
         Largest error that rounding explains, of the peak of what is expected.
     error : str
         Regular expression of the exception that the defect consists of; empty if it gives a wrong result.
-    varies : str
-        Why another machine may not show it; empty if all do.
     runner : str
         Module of `runners` that exports and runs ``broken`` and ``mended``; empty where the tool is called directly.
+    script : str
+        What `printed` runs, where a tool may end the process.
     inputs : dict
         Tensors by name, in the order in which both forms take them.
     backends : tuple of str
@@ -41,23 +44,18 @@ class Defect:
         The operators that it is about: ``instance_norm``.
     mechanism : str
         What happens in them, as `locate.mechanism` names it; empty where the operator says enough.
-    threads : tuple of str
-        Public threads about this very defect, ``owner/repository#number``: reports, and changes that made or mend it.
     """
 
     tool: str
     packages: tuple[str, ...]
-    where: str
-    mended_by: str
     limit = 0.0
     error = ""
-    varies = ""
     runner = ""
     backends: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
     mechanism = ""
-    threads: tuple[str, ...] = ()
     inputs: Mapping[str, Tensor]
+    script: str
     broken: Callable[..., Any]
     mended: Callable[..., Any]
 
@@ -74,7 +72,24 @@ class Defect:
     @property
     def cause(self) -> str:
         """Why, one sentence."""
-        return " ".join(str(self.__doc__).partition("\n\n")[2].split())
+        return " ".join(str(self.__doc__).split("\n\n")[1].split())
+
+    where = property(lambda self: self._told("Where"), doc="Files and functions of the tool's source.")
+    mended_by = property(lambda self: self._told("Control"), doc="The control in words.")
+    varies = property(lambda self: self._told("Varies"), doc="Why another machine may not show it; empty if all do.")
+    threads = property(lambda self: tuple(self._told("Threads").replace(",", " ").split()), doc="About this defect.")
+
+    def _told(self, what: str) -> str:
+        fields = r"(?=^\s*(?:Where|Control|Varies|Threads): |\Z)"
+        found = re.search(rf"^\s*{what}: (.*?){fields}", str(self.__doc__), re.MULTILINE | re.DOTALL)
+        return " ".join(found[1].split()) if found else ""
+
+    def printed(self, *arguments: str) -> str:
+        """Return what the case's `script` prints in a process of its own."""
+        done = subprocess.run([sys.executable, "-c", self.script, *arguments], capture_output=True, text=True)
+        if done.returncode not in (0, -signal.SIGABRT):  # which is how an assertion in C++ ends one
+            raise RuntimeError(f"status {done.returncode}: {done.stderr[-300:]}")
+        return done.stdout
 
     def right(self, *inputs: Any) -> Any:
         """Return what is right, from inputs in float64; here PyTorch's result of the broken form."""

@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -133,11 +133,10 @@ def environment(python: str | Path = sys.executable) -> Environment:
         If it is no interpreter of Python that can be started.
     """
     try:
-        done = _started(str(python), [], 60)
-        (about,) = _said(done)
+        (about,) = _said(started(str(python), inspect.getfile(other_environment), patience=60)[0])
         packages = {normal_name(name): version for name, version in about["packages"].items() if name}
         return Environment(str(python), about["python"], about["system"], packages)
-    except (OSError, ValueError, KeyError, subprocess.TimeoutExpired) as error:
+    except (OSError, ValueError, KeyError) as error:
         raise InputError(
             f"{python} is not a Python interpreter that can be started; give bin/python of one."
         ) from error
@@ -159,20 +158,19 @@ def compare_environments(
         Gets a sentence before each process.
     """
     with tempfile.TemporaryDirectory() as folder:
-        bundles = {}
-        for each in defects:
-            unmeasured = DefectMeasurement(each, absent="it is run elsewhere.")
-            bundles[each.name] = write_bundle(each, Path(folder) / each.name, unmeasured)
+        unmeasured = [DefectMeasurement(each, absent="It is run elsewhere.") for each in defects]
+        bundles = {one.defect.name: write_bundle(one.defect, Path(folder) / one.defect.name, one) for one in unmeasured}
         columns = [_column(defects, each, bundles, watch) for each in environments]
-    return tuple(
-        ComparedDefect(each, tuple(environments), tuple(column[each.name] for column in columns)) for each in defects
-    )
+    places = tuple(environments)
+    return tuple(ComparedDefect(each, places, tuple(column[each.name] for column in columns)) for each in defects)
 
 
 def _column(
     defects: Sequence[Defect], place: Environment, bundles: Mapping[str, Path], watch: Callable[[str], None]
 ) -> dict[str, DefectOutcome]:
-    found = {each.name: outcome for each in defects if (outcome := _before(each, place)) is not None}
+    absent = {each.name: each.packages[0] for each in defects if not place.versions(each.packages[:1])}
+    reasons = {name: f"{tool} is not installed there" for name, tool in absent.items()}
+    found = {name: DefectOutcome("not applicable", reason=reason) for name, reason in reasons.items()}
     left = sorted((each for each in defects if each.name not in found), key=lambda each: (each.tool, each.name))
     for tool, group in groupby(left, key=lambda each: each.tool):
         chosen = list(group)
@@ -181,47 +179,21 @@ def _column(
     return found
 
 
-def _before(defect: Defect, place: Environment) -> DefectOutcome | None:
-    """Return what is known without running anything; None where it has to be run."""
-    missing = [name for name in (*defect.packages, *NEEDED) if not place.versions([name])]
-    if not missing:
-        return None
-    if missing[0] == defect.packages[0]:
-        return DefectOutcome("not applicable", reason=f"{missing[0]} is not installed there")
-    return DefectOutcome("could not run", reason=f"{missing[0]} is not installed there, which the case needs")
-
-
 def _process(defects: Sequence[Defect], place: Environment, bundles: Mapping[str, Path]) -> dict[str, DefectOutcome]:
-    """Run defects in one process; where it ends before its time, the others are run in another."""
+    """Run defects in one process; where one ends it before its time, those behind it are run in another."""
     left = {str(bundles[each.name]): each for each in defects}
     found: dict[str, DefectOutcome] = {}
     while left:
-        ended = ""
-        try:
-            done = _started(place.python, list(left), PATIENCE)
-            text, ended = done.stdout, f"the process ended with {done.returncode}"
-        except subprocess.TimeoutExpired as stopped:
-            output = stopped.stdout or b""
-            text = output.decode(errors="replace") if isinstance(output, bytes) else output
-            ended = f"it did not end within {PATIENCE:g} s"
-        lines = list(_lines(text))
-        missing = next((line["missing"] for line in lines if "missing" in line), None)
-        figures: dict[str, dict[bool, Any]] = {}
-        begun = None
-        for line in lines:
-            begun = line.get("begins", begun)
-            if "folder" in line:
-                figures.setdefault(line["folder"], {})[line["mended"]] = line
-        for folder, each in list(left.items()):
-            forms = figures.get(folder, {})
-            if len(forms) == 2:
-                found[each.name] = _judged(each, forms[False], forms[True])
-            elif missing or begun in (folder, None):
-                reason = f"{missing} is not installed there, which the case needs" if missing else ended
-                found[each.name] = DefectOutcome("could not run", reason=reason)
-            else:
-                continue
-            del left[folder]
+        text, status = started(place.python, inspect.getfile(other_environment), *left)
+        ended = f"it did not end within {PATIENCE:g} s" if status is None else f"the process ended with {status}"
+        lines = _said(text)
+        for line in (line for line in lines if "folder" in line):
+            each = left.pop(line["folder"])
+            found[each.name] = _judged(each, line["broken"], line["mended"])
+        missing = next((line["missing"] for line in lines if "missing" in line), "")
+        reason = f"{missing} is not installed there, which the case needs" if missing else ended
+        for folder in list(left) if missing else list(left)[:1]:
+            found[left.pop(folder).name] = DefectOutcome("could not run", reason=reason)
     return found
 
 
@@ -229,27 +201,23 @@ def _judged(defect: Defect, broken: Mapping[str, Any], mended: Mapping[str, Any]
     for form, seen in (("", broken), ("its control: ", mended)):
         if "raised" in seen:
             return DefectOutcome("could not run", reason=f"{form}{seen['raised']}")
-    figure, control = _figure(broken), _figure(mended)
+    figure, control = repro.Figure(**broken), repro.Figure(**mended)
     if control.wrong:
         why = f"its control is wrong there as well: {control.seen} where {control.expected} is right"
         return DefectOutcome("could not run", figure, why)
     return DefectOutcome("reproduced", figure) if figure.wrong else DefectOutcome("fixed", figure, defect.varies)
 
 
-def _figure(seen: Mapping[str, Any]) -> repro.Figure:
-    return repro.Figure(seen["wrong"], seen["error"], seen["seen"], seen["expected"])
+def started(python: str, script: str | Path, *arguments: str, patience: float = PATIENCE) -> tuple[str, int | None]:
+    """Return what a script printed in a process of its own, and its status: None where it did not end in time."""
+    command = [python, "-I", str(script), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=patience)
+    except subprocess.TimeoutExpired as stopped:
+        return (stopped.stdout or b"").decode(errors="replace"), None
+    return done.stdout or done.stderr[-2000:], done.returncode
 
 
-def _started(python: str, folders: list[str], patience: float) -> subprocess.CompletedProcess[str]:
-    command = [python, "-I", inspect.getfile(other_environment), *folders]
-    return subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=patience)
-
-
-def _said(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
-    return list(_lines(done.stdout))
-
-
-def _lines(text: str) -> Iterator[dict[str, Any]]:
-    for line in text.splitlines():
-        if line.startswith(other_environment.MARK):
-            yield json.loads(line.removeprefix(other_environment.MARK))
+def _said(text: str) -> list[dict[str, Any]]:
+    mark = other_environment.MARK
+    return [json.loads(line.removeprefix(mark)) for line in text.splitlines() if line.startswith(mark)]

@@ -2,8 +2,8 @@
 
     python -I other_environment.py BUNDLE...
 
-For each form of each bundle a line is printed before it runs and one behind it: `MARK` and JSON. So a defect that ends
-the process is known by the line that is missing. Without a bundle it prints what is installed.
+For each bundle, when both of its forms have run, a line is printed: `MARK` and JSON. So a defect that ends the process
+is the first whose line is missing. Without a bundle it prints what is installed.
 """
 
 import importlib
@@ -28,21 +28,19 @@ def _measure(folders: list) -> None:
         _say(missing=error.name)
         return
     for folder in folders:
-        for mended in (False, True):
-            _say(begins=folder, mended=mended)
+        forms = {}
+        for name, mended in (("broken", False), ("mended", True)):
             try:
-                figure = repro.measure_folder(Path(folder), mended)
-                seen = {"wrong": figure.wrong, "error": figure.error, "seen": figure.seen, "expected": figure.expected}
+                forms[name] = vars(repro.measure_folder(Path(folder), mended))
             except BaseException as error:
-                seen = {"raised": type(error).__name__ + ": " + " ".join(str(error).split())[:300]}
-            _say(folder=folder, mended=mended, **seen)
+                forms[name] = {"raised": type(error).__name__ + ": " + " ".join(str(error).split())[:300]}
+        _say(folder=folder, **forms)
 
 
 if __name__ == "__main__":
     if sys.argv[1:]:
         _measure(sys.argv[1:])
     else:
-        found: dict = {}
-        for one in importlib.metadata.distributions():
-            found.setdefault(one.metadata["Name"], one.version)  # the first on the path is what is imported
+        every = reversed(list(importlib.metadata.distributions()))  # the first on the path is what is imported
+        found = {one.metadata["Name"]: one.version for one in every}
         _say(python=platform.python_version(), system=platform.platform(), packages=found)

@@ -4,234 +4,99 @@ The code is that of the case and of its runner, without what is not reached; not
 """
 
 import ast
-import importlib
 import inspect
-import re
 import textwrap
-from collections import defaultdict
-from collections.abc import Collection, Iterator
-from types import ModuleType
-from typing import Any
+from collections.abc import Collection
 
 from kokoro_nb.defects.catalogue import runner
 from kokoro_nb.defects.defect_case import Defect
 
 THERE, GONE = "The defect is there.", "The defect is gone."
-LINES = 60  # a script has fewer
-_JUDGED = """\
+_JUDGED = f"""\
+case = CASE()
+expected = np.asarray(case.expected(case.inputs), np.float64)
+try:
+    actual = np.asarray(case.seen(case.inputs, "--mended" in sys.argv, RUN), np.float64)
+except Exception as error:
+    if not case.error or not re.search(case.error, f"{{type(error).__name__}}: {{error}}"):
+        raise
+    print(f"expected: {{expected.ravel()[:5]}}\\nactual:   {{error}}"[:2000] + "\\n{THERE}")
+    sys.exit(1)
 peak = np.abs(expected[np.isfinite(expected)]).max(initial=0) or 1.0
-close = actual.shape == expected.shape and np.isclose(actual, expected, rtol=0, atol={limit!r} * peak, equal_nan=True)
+close = actual.shape == expected.shape and np.isclose(actual, expected, rtol=0, atol=case.limit * peak, equal_nan=True)
 wrong = ~np.asarray(close, bool)
 print(f"{{wrong.sum()}} of {{wrong.size}} wrong\\nexpected: {{expected[wrong][:5]}}\\nactual:   {{actual[wrong][:5]}}")
-print({there!r} if wrong.any() else {gone!r})
+print("{THERE}" if wrong.any() else "{GONE}")
 sys.exit(int(wrong.any()))
 """
-_CAUGHT = """\
-try:
-    {call}
-except Exception as error:
-    if {error!r} not in str(error):
-        raise
-    print(f"expected: {{expected.ravel()[:5]}}\\nactual:   {{error}}"[:2000] + "\\n" + {there!r})
-    sys.exit(1)
-"""
-
-Pieces = dict[str, tuple[ast.stmt, str]]
+_NEEDED = ("seen", "expected", "inputs", "limit", "error")  # of a case, by the judgement
+_Pieces = dict[str, tuple[ast.stmt, str]]
 
 
 def report_script(defect: Defect) -> str:
     """Return a script that ends with 1 and `THERE` while the defect is there, and with 0 and `GONE` when it is not.
 
-    It takes no argument and reads no file, and needs NumPy, torch and the packages of the defect. An error that the
-    defect does not consist of is raised.
+    It reads no file, and needs NumPy, torch and the packages of the defect; with ``--mended`` it runs the control. An
+    error that the defect does not consist of is raised.
     """
     kinds = type(defect).__mro__[-2::-1]
-    members: Pieces = {}
-    for kind in kinds:
-        members |= _pieces(inspect.getsource(kind), kind=True)
-    run = runner(defect)
-    around = [_module_of(kind) for kind in kinds] + ([run] if run else [])
-    plain = defect.runner and not {"module", "seen"} & _own(defect)
-    body = _as_a_module(defect, members) if plain else _as_a_class(defect, members)
+    members = {kind: _pieces(inspect.getsource(kind), of_class=True) for kind in kinds}
+    reached = _reached([piece for kind in kinds for piece in members[kind].items()], _NEEDED, of_class=True)
+    run, body = runner(defect), []
     if run is not None:
-        body = _runner(defect, run) + body
-    text = "\n\n".join(part.strip("\n") for part in body if part)
-    text = text.replace(type(defect).__name__ + ".", "Case.")
-    title = f'"""{defect.title}."""'
-    imports = "\n".join(_imports([inspect.getsource(module) for module in around], text))
-    return f"{title}\n\n{imports}\n\n{text}\n"
+        pieces = _pieces(inspect.getsource(run))
+        called = _reached([*pieces.items()], ["run"])
+        body += [text for name, (_, text) in pieces.items() if name in called]
+    for kind in kinds:
+        held = [text for name, (_, text) in members[kind].items() if name in reached]
+        base = "" if kind is Defect else f"({kind.__base__.__name__})"
+        body.append(f"class {kind.__name__}{base}:\n" + ("\n".join(map(_indented, held)) or "    pass"))
+    body.append(_JUDGED.replace("CASE", type(defect).__name__).replace("RUN", "run" if run else "None"))
+    text = "\n\n".join(body)
+    sources = [inspect.getsource(inspect.getmodule(one) or one) for one in (*kinds, *([run] if run else []))]
+    return f'"""{defect.title}."""\n\n{_imports(sources, text)}\n\n{text}'
 
 
-def _as_a_module(defect: Defect, members: Pieces) -> list[str]:
-    """Return what is exported as a module, the inputs, and the judgement."""
-    form = members["broken"][1].replace("def broken(", "def forward(", 1)
-    parts = ["class Form(nn.Module):\n" + textwrap.indent(form, " " * 4)]
-    right = members["right"][1].replace("(self, ", "(", 1)
-    own = "right" in _own(defect)
-    reached = _reached(members, ["inputs"])
-    taken = [members[name][1] for name in members if name in reached]
-    parts += [right] if own else []
-    expected = "right(*exact)" if own else "Form().double()(*exact)"
-    options = "".join(f", {name}={value}" for name, value in defect.options(False).items())
-    judged = _judgement(defect, expected, f"run(Form(), inputs{options})[0]", "inputs")
-    return [*parts, "\n".join([*taken, judged])]
+def _indented(text: str) -> str:
+    """Return a member of a class; a text of several lines in it stands as it is."""
+    return textwrap.indent(text, " " * 4) if text.startswith(("def ", "class ", "@")) else f"    {text}"
 
 
-def _as_a_class(defect: Defect, members: Pieces) -> list[str]:
-    """Return the case as a class, for what is more than one module, and the judgement."""
-    own = _own(defect)
-    seen = "seen" if "seen" in own else "module" if "module" in own else "broken"
-    entries = [seen, *(["right"] if "right" in own else []), "inputs"]
-    reached = _reached(members, entries)
-    values = [name for name in members if name in reached and not _is_code(members[name][0])]
-    body = ["\n".join(f"    {members[name][1]}" for name in values)]  # a text of several lines stands as it is
-    body += [textwrap.indent(members[name][1], " " * 4) for name in members if name in reached and name not in values]
-    exact = "case.right(*exact)" if "right" in own else "case.module(False).double()(*exact)"
-    actual = {
-        "seen": "case.seen(case.inputs, False, run)",
-        "module": "run(case.module(False), case.inputs)[0]",
-        "broken": "case.broken(*case.inputs.values())",
-    }[seen]
-    return ["class Case:\n" + "\n\n".join(body), _judgement(defect, exact, actual, "case.inputs")]
-
-
-def _judgement(defect: Defect, expected: str, actual: str, inputs: str) -> str:
-    start = "case = Case()\n" if inputs != "inputs" else ""
-    exact = f"exact = [x.double() if x.is_floating_point() else x for x in {inputs}.values()]\n"
-    call = f"actual = np.asarray({actual}, np.float64)"
-    known = {"there": THERE, "gone": GONE}
-    caught = _CAUGHT.format(call=call, error=defect.error, **known) if defect.error else f"{call}\n"
-    right = f"with torch.no_grad():\n    expected = np.asarray({expected}, np.float64)\n"
-    return start + exact + right + caught + _JUDGED.format(limit=defect.limit, **known)
-
-
-def _runner(defect: Defect, run: ModuleType) -> list[str]:
-    """Return what of a runner is reached by this defect."""
-    pieces = _pieces(inspect.getsource(run))
-    if hasattr(run, "operators"):
-        pieces["OPERATORS"] = _only(pieces["OPERATORS"], _operators(defect, run))
-    reached = _reached(pieces, ["run"], of_module=True)
-    found: list[str] = []
-    before = True
-    for name in (name for name in pieces if name in reached):
-        code, text = _is_code(pieces[name][0]), pieces[name][1]
-        if code or before:
-            found.append(text)
-        else:
-            found[-1] += f"\n{text}"
-        before = code
-    return found
-
-
-def _operators(defect: Defect, run: ModuleType) -> Collection[str]:
-    """Return the operators of the program that the defect's form becomes; none where it becomes none."""
-    from kokoro_nb.backends.base import quietly
-
-    try:
-        with quietly():
-            return run.operators(defect.module(False), defect.inputs, **defect.options(False))
-    except Exception:
-        if not defect.error:
-            raise
-        return ()
-
-
-def _only(piece: tuple[ast.stmt, str], keys: Collection[str]) -> tuple[ast.stmt, str]:
-    """Return a table in which only these keys are."""
-    statement, text = piece
-    assert isinstance(statement, ast.AnnAssign)
-    assert isinstance(statement.value, ast.Dict)
-    entries = zip(statement.value.keys, statement.value.values, strict=True)
-    rows = [f"{ast.unparse(key)}: {ast.unparse(value)}" for key, value in entries if key and _named(key) in keys]
-    text = "OPERATORS = {" + textwrap.indent(_filled(rows), " " * 4) + "}"
-    return ast.parse(text).body[0], text
-
-
-def _filled(rows: Collection[str]) -> str:
-    """Return entries of a table, as many to a line as it holds."""
-    lines = [""]
-    for row in rows:
-        if len(lines[-1]) + len(row) > 100:
-            lines.append("")
-        lines[-1] += f"{row}, "
-    return "\n" + "\n".join(line.rstrip() for line in lines) + "\n" if rows else ""
-
-
-def _named(key: ast.expr) -> Any:
-    return key.value if isinstance(key, ast.Constant) else None
-
-
-def _pieces(source: str, kind: bool = False) -> Pieces:
+def _pieces(source: str, of_class: bool = False) -> _Pieces:
     """Return what a module or a class defines, by its name: the statement and its text without docstrings."""
     source = textwrap.dedent(source)
     body: list[ast.stmt] = ast.parse(source).body
-    if kind:
+    if of_class:
         assert isinstance(body[0], ast.ClassDef)
         body = body[0].body
-    found: Pieces = {}
+    found: _Pieces = {}
     for statement in body:
-        for name in _defined(statement):
-            found[name] = (statement, _text(source, statement))
+        if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+            names = [statement.name]
+        else:
+            targets = getattr(statement, "targets", [getattr(statement, "target", None)])
+            names = [one.id for one in targets if isinstance(one, ast.Name) and getattr(statement, "value", None)]
+        found |= dict.fromkeys(names, (statement, _text(source, statement)))
     return found
 
 
-def _is_code(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.FunctionDef | ast.ClassDef)
-
-
-def _defined(statement: ast.stmt) -> Iterator[str]:
-    if isinstance(statement, ast.FunctionDef | ast.ClassDef):
-        yield statement.name
-    targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
-    for target in targets:
-        if isinstance(target, ast.Name) and getattr(statement, "value", None) is not None:
-            yield target.id
-
-
 def _text(source: str, statement: ast.stmt) -> str:
-    """Return the lines of a statement from the margin on, without the docstrings and annotations in it."""
-    lines = source.splitlines()
+    """Return the lines of a statement from the margin on, without the docstrings in it."""
+    kept = dict(enumerate(source.splitlines(), 1))
     for node in ast.walk(statement):
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node):
-            first = node.body[0]
-            for number in range(first.lineno - 1, first.end_lineno or first.lineno):
-                lines[number] = ""
-    for start, end in sorted(_annotations(statement), reverse=True):  # the last first: places in a line stay
-        rest = lines[end[0]][end[1] :]
-        lines[end[0]] = lines[start[0]][: start[1]] + rest
-        lines[start[0] : end[0]] = [""] * (end[0] - start[0])
-    whole = [
-        re.sub(r"  # type: .*", "", re.sub(r"^( *def .*)", _defaults, line))
-        for line in lines[statement.lineno - 1 : statement.end_lineno]
-    ]
-    if not _is_code(statement):  # a text of several lines stands as it is
-        return "\n".join([whole[0].lstrip(), *whole[1:]])
-    return textwrap.dedent("\n".join(line for line in whole if line.strip()))
+            for number in range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1):
+                del kept[number]
+    start = min([statement.lineno, *(one.lineno for one in getattr(statement, "decorator_list", []))])
+    lines = [line for number, line in kept.items() if start <= number <= (statement.end_lineno or start)]
+    if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+        return textwrap.dedent("\n".join(line for line in lines if line.strip()))
+    return "\n".join([lines[0].lstrip(), *lines[1:]])
 
 
-def _defaults(line: re.Match[str]) -> str:
-    return re.sub(r"(\w) = ", r"\1=", line[0])
-
-
-def _annotations(statement: ast.stmt) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """Yield where each annotation begins and ends: line and column, from 0."""
-    for node in ast.walk(statement):
-        if isinstance(node, ast.arg) and node.annotation is not None:
-            yield (node.lineno - 1, node.col_offset + len(node.arg)), _end(node.annotation)
-        elif isinstance(node, ast.AnnAssign):
-            yield _end(node.target), _end(node.annotation)
-        elif isinstance(node, ast.FunctionDef) and node.returns is not None:
-            end = _end(node.returns)
-            yield (node.returns.lineno - 1, node.returns.col_offset - len(" -> ")), end
-
-
-def _end(node: ast.expr) -> tuple[int, int]:
-    assert node.end_lineno is not None
-    assert node.end_col_offset is not None
-    return node.end_lineno - 1, node.end_col_offset
-
-
-def _reached(pieces: Pieces, entries: Collection[str], of_module: bool = False) -> set[str]:
+def _reached(
+    pieces: Collection[tuple[str, tuple[ast.stmt, str]]], entries: Collection[str], of_class: bool = False
+) -> set[str]:
     """Return what `entries` use, directly or not.
 
     What a module defines is reached by its name; what a class defines as an attribute, and by its name from its values.
@@ -240,35 +105,26 @@ def _reached(pieces: Pieces, entries: Collection[str], of_module: bool = False) 
     left = list(entries)
     while left:
         name = left.pop()
-        if name in found or name not in pieces:
+        if name in found:
             continue
         found.add(name)
-        by_name = of_module or not _is_code(pieces[name][0])
-        for node in ast.walk(ast.parse(pieces[name][1])):
-            if isinstance(node, ast.Name) and by_name:
-                left.append(node.id)
-            elif isinstance(node, ast.Attribute) and ast.unparse(node.value) in ("self", "type(self)"):
-                left.append(node.attr)
+        for statement in (one for known, (one, _) in pieces if known == name):
+            by_name = not of_class or not isinstance(statement, ast.FunctionDef | ast.ClassDef)
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Name) and by_name:
+                    left.append(node.id)
+                elif isinstance(node, ast.Attribute) and ast.unparse(node.value) in ("self", "type(self)", "super()"):
+                    left.append(node.attr)
     return found
 
 
-def _imports(sources: Collection[str], text: str) -> list[str]:
-    """Return the imports of `sources` that `text` needs, with what the judgement needs."""
+def _imports(sources: Collection[str], text: str) -> str:
+    """Return the imports of `sources` that `text` needs."""
     used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
-    plain, named = {"import sys", "import numpy as np", "import torch"}, defaultdict[str, set[str]](set)
+    found = {"import re", "import sys", "import numpy as np"}
     for statement in (each for source in sources for each in ast.parse(source).body):
         if isinstance(statement, ast.Import):
-            plain |= {f"import {ast.unparse(one)}" for one in statement.names if (one.asname or one.name) in used}
+            found |= {f"import {ast.unparse(one)}" for one in statement.names if (one.asname or one.name) in used}
         elif isinstance(statement, ast.ImportFrom) and not str(statement.module).startswith("kokoro_nb"):
-            named[str(statement.module)] |= {one.name for one in statement.names if one.name in used}
-    lines = [*plain, *(f"from {module} import {', '.join(sorted(names))}" for module, names in named.items() if names)]
-    return sorted(lines, key=lambda line: (line.split()[1].split(".")[0] in ("numpy", "torch"), line))
-
-
-def _own(defect: Defect) -> set[str]:
-    """Return what the case defines beyond every defect's own."""
-    return {name for kind in type(defect).__mro__ if kind not in (Defect, object) for name in vars(kind)}
-
-
-def _module_of(kind: type) -> ModuleType:
-    return importlib.import_module(kind.__module__)
+            found |= {f"from {statement.module} import {one.name}" for one in statement.names if one.name in used}
+    return "\n".join(sorted(found))

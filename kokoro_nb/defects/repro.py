@@ -9,14 +9,13 @@ It needs nothing but torch, numpy, safetensors and the packages that the case na
 
 import argparse
 import importlib.metadata
-import importlib.util
 import re
+import runpy
 import sys
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -97,8 +96,8 @@ def compare(seen: Any, expected: Any, limit: float) -> Figure:
 
 def measure_folder(folder: Path, mended: bool) -> Figure:
     """Measure a form of the case whose files are in a folder: see `measure`."""
-    case = _module(folder / CASE).case
-    run = _module(folder / RUNNER).run if case.runner else None
+    case = runpy.run_path(str(folder / CASE))["case"]
+    run = runpy.run_path(str(folder / RUNNER))["run"] if case.runner else None
     return measure(case, run, _inputs(folder / INPUTS), mended)
 
 
@@ -118,7 +117,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--mended", action="store_true", help="run the form that is right")
     mended = parser.parse_args(arguments).mended
     folder = Path(__file__).parent
-    case = _module(folder / CASE).case
+    case = runpy.run_path(str(folder / CASE))["case"]
     reason = absent(case.packages)
     if reason:
         print(reason)
@@ -137,15 +136,6 @@ def main(arguments: list[str] | None = None) -> int:
 def _inputs(path: Path) -> dict[str, torch.Tensor]:
     with safe_open(path, "pt") as file:
         return {name: file.get_tensor(name) for name in file.metadata()[ORDER].split(",")}
-
-
-def _module(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 if __name__ == "__main__":

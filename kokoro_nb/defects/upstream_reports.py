@@ -1,20 +1,17 @@
 """Defects that stand in the newest release that was tried, as reports that can be filed as they are."""
 
-import re
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kokoro_nb.defects.catalogue import runner
-from kokoro_nb.defects.environments import NEEDED, ComparedDefect, Environment
+from kokoro_nb.defects.defect_report import report
+from kokoro_nb.defects.environments import NEEDED, ComparedDefect, started
 from kokoro_nb.defects.report_script import THERE, report_script
 from kokoro_nb.storage import atomic, require_own
 
 STATE = "STATE.md"
-_PATIENCE = 600  # seconds
-_OWN = re.compile(r" \((the patch \w+|models\.[\w.]+)\)")  # a maintainer does not know our names
 
 
 @dataclass(frozen=True)
@@ -27,16 +24,13 @@ class UpstreamReport:
         Of the defect.
     text, script : str
         The report in Markdown, and the script that is in it.
-    output : str
-        What the script printed in a process of its own.
     shown : bool
-        Whether it showed the defect there.
+        Whether the script showed the defect in a process of its own.
     """
 
     name: str
     text: str
     script: str
-    output: str
     shown: bool
 
 
@@ -45,53 +39,25 @@ def upstream_report(compared: ComparedDefect) -> UpstreamReport | None:
 
     The script is run in the environment with these versions.
     """
-    place, fixed = compared.newest("reproduced"), compared.newest("fixed")
-    if place is None or (fixed is not None and compared.advice.startswith("upgrade")):
+    place = compared.newest("reproduced")
+    if place is None or compared.advice.startswith("upgrade"):
         return None
     defect, where = compared.defect, compared.environments[place]
     script = report_script(defect)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{defect.name}.py"
         path.write_text(script, encoding="utf-8")
-        output, status = _printed(where, path)
-    figure = compared.outcomes[place].broken
-    assert figure is not None
-    versions = where.versions(tuple(dict.fromkeys((*defect.packages, *NEEDED[:2]))))
-    how = getattr(runner(defect), "HOW", "")
-    judged = "Every difference counts."
-    if defect.limit:
-        judged = (
-            f"An element is wrong if it is off by more than {defect.limit:g} of the peak of what is expected, or if "
-            "only one of the two is NaN or infinite."
-        )
-    parts = [
-        f"# {defect.title}",
-        defect.cause,
-        "## Versions",
-        "\n".join(
-            [
-                *(f"- {name} {version}" for name, version in versions.items()),
-                f"- Python {where.version}, {where.system}",
-            ]
-        ),
-        "## To reproduce",
-        *([how] if how else []),
+        output, status = started(where.python, path)
+    reproduce = [
+        *([how] if (how := getattr(runner(defect), "HOW", "")) else []),
         f"```python\n{script}```",
         "It prints, and ends with 1 while the defect is there and with 0 when it is gone:",
         f"```\n{output.strip()}\n```",
-        "## Expected",
-        f"{figure.expected} at the element that is most off. {judged}",
-        "## Actual",
-        f"{figure.seen} there; {100 * figure.wrong:.4g} % of the elements are wrong.",
-        *([defect.varies] if defect.varies else []),
-        "## Lines at fault",
-        f"{defect.where}.",
-        "## Workaround",
-        f"Right by the same measure: {_OWN.sub('', defect.mended_by)}.",
-        "## Related",
-        "\n".join(f"- {thread}" for thread in defect.threads) or "No thread about it is known to us.",
     ]
-    return UpstreamReport(defect.name, "\n\n".join(parts) + "\n", script, output, status == 1 and THERE in output)
+    versions = where.versions(tuple(dict.fromkeys((*defect.packages, *NEEDED[:2]))))
+    system = f"{where.version}, {where.system}"
+    text = report(defect, versions, system, reproduce, compared.outcomes[place].broken)
+    return UpstreamReport(defect.name, text, script, status == 1 and THERE in output)
 
 
 def write_reports(compared: Sequence[ComparedDefect], folder: str | Path) -> list[UpstreamReport]:
@@ -129,31 +95,18 @@ def write_reports(compared: Sequence[ComparedDefect], folder: str | Path) -> lis
 
 
 def _state(compared: Sequence[ComparedDefect], made: dict[str, UpstreamReport | None]) -> str:
-    lines = [
-        "# State of the known defects",
-        "| defect | reproduced in | fixed in | not judged in | workaround | threads | report |\n" + 7 * "|---" + "|",
-    ]
-    rows = []
+    heads = ("defect", "reproduced in", "fixed in", "not judged in", "workaround", "threads", "report")
+    rows = [heads, ("---",) * len(heads)]
     for each in compared:
-        by = {
-            outcome: "; ".join(
-                label + (f" ({one.reason})" if one.reason else "")
-                for label, one in zip(each.labels(), each.outcomes, strict=True)
-                if one.outcome in outcome
+        found = [(label, one) for label, one in zip(each.labels(), each.outcomes, strict=True)]
+        by = [
+            "; ".join(
+                label + (f" ({one.reason})" if one.reason else "") for label, one in found if one.outcome in kinds
             )
-            for outcome in (("reproduced",), ("fixed",), ("not applicable", "could not run"))
-        }
-        report = made[each.defect.name]
-        link = "" if report is None else f"[{report.name}.md]({report.name}.md)" if report.shown else "script fails"
-        row = [each.defect.title, *by.values(), each.defect.mended_by, ", ".join(each.defect.threads), link]
-        rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |")
-    return "\n\n".join([lines[0], "\n".join([lines[1], *rows])]) + "\n"
-
-
-def _printed(where: Environment, script: Path) -> tuple[str, int]:
-    """Return what a script prints in a process of its own, and how that ends."""
-    command = [where.python, "-I", script.name]
-    done = subprocess.run(
-        command, cwd=script.parent, capture_output=True, text=True, errors="replace", check=False, timeout=_PATIENCE
-    )
-    return done.stdout if done.returncode in (0, 1) and done.stdout else done.stderr[-2000:], done.returncode
+            for kinds in (("reproduced",), ("fixed",), ("not applicable", "could not run"))
+        ]
+        written = made[each.defect.name]
+        link = "" if written is None else f"[{written.name}.md]({written.name}.md)" if written.shown else "script fails"
+        rows.append((each.defect.title, *by, each.defect.mended_by, ", ".join(each.defect.threads), link))
+    table = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
+    return f"# State of the known defects\n\n{table}\n"

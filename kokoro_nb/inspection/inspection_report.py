@@ -1,169 +1,101 @@
-"""What an inspection found, and the forms in which it is handed on."""
+"""The report of an inspection, and its page: the answer first, then findings, outputs, the worst nodes, all nodes."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kokoro_nb.findings import Verdict
-from kokoro_nb.inspection.blame import InspectionFinding
-from kokoro_nb.inspection.body_runs import BodyRun
-from kokoro_nb.inspection.float16_foresight import HalfPrecisionNode
-from kokoro_nb.inspection.node_judgement import NodeJudgement
-from kokoro_nb.inspection.quantisation_budget import QuantisationBudget
+from kokoro_nb.inspection.float16_foresight import in_danger
+from kokoro_nb.inspection.inspection_facts import InspectionFacts
+from kokoro_nb.inspection.viewer_overlay import write_overlay
 from kokoro_nb.inspection.whole_file import OutputSummary
-from kokoro_nb.listening.speech_checks import SpeechCheck
-from kokoro_nb.markup import Fragment, table
+from kokoro_nb.markup import Fragment, line, number, page, table
+from kokoro_nb.storage import write_text
 
-if TYPE_CHECKING:
-    from kokoro_nb.inspection.float16_mend import Float16Mend
-    from kokoro_nb.inspection.quantised_mend import QuantisedMend
+SHOWN = 25  # nodes of the table of the worst
+STYLE = """
+.knb-answer { font-size: 1.15rem; }
+.knb-finding { border-inline-start: .25rem solid #c62828; margin: 1rem 0; padding-inline-start: .8rem; }
+.knb-finding ul { margin: .2rem 0; }
+details > summary { cursor: pointer; margin: 1rem 0; }
+"""
 
 
-@dataclass(frozen=True)
-class InspectionReport:
-    """What was found in a file.
-
-    Attributes
-    ----------
-    path : pathlib.Path
-        The file.
-    runtime : str
-        What it was run on, with its version.
-    findings : tuple of InspectionFinding
-        What is wrong, in the order of execution; then what concerns the file as a whole.
-    notes : tuple of str
-        What was noticed and is no fault, or could not be decided.
-    judgements : tuple of NodeJudgement
-        Each node in the order of execution.
-    outputs : tuple of OutputSummary
-        The outputs of the file.
-    inputs : dict of str to str
-        How each input was made.
-    nodes : int
-        How many the file has; fewer judgements than that if the time was up.
-    scripts : tuple of pathlib.Path
-        A script for each finding at a node, as far as they were written.
-    graph : str
-        The graph's id in Model Explorer.
-    foresight : tuple of HalfPrecisionNode
-        What float16 would do to each node of a float32 file.
-    bodies : tuple of BodyRun
-        What was found inside of its Loop and If nodes, each node in its worst pass.
-    budget : QuantisationBudget
-        The noise of the layers that are quantised, part by part.
-    mended : Float16Mend or QuantisedMend or None
-        What the mended file was made by, if one was written.
-    checks : tuple of SpeechCheck
-        Of a Kokoro what is heard of its difference to what it is compared with; without that, to the same file in
-        float64 from the start.
-    places : dict of str to tuple of (str, str)
-        Of an ONNX file with functions of its own for each node's key the graphs and ids that viewers know it by: those
-        of the calls that it came from, and its own.
-    """
-
-    path: Path
-    runtime: str
-    findings: tuple[InspectionFinding, ...]
-    notes: tuple[str, ...]
-    judgements: tuple[NodeJudgement, ...]
-    outputs: tuple[OutputSummary, ...]
-    inputs: Mapping[str, str]
-    nodes: int
-    scripts: tuple[Path, ...] = ()
-    graph: str = "<main>"
-    foresight: tuple[HalfPrecisionNode, ...] = ()
-    bodies: tuple[BodyRun, ...] = ()
-    budget: QuantisationBudget = field(default_factory=QuantisationBudget)
-    mended: "Float16Mend | QuantisedMend | None" = None
-    checks: tuple[SpeechCheck, ...] = ()
-    places: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
-
-    @property
-    def verdict(self) -> Verdict:
-        """``fail`` if anything is wrong, ``unknown`` if nodes could not be judged, ``pass`` otherwise."""
-        if self.findings:
-            return "fail"
-        return "unknown" if self.unjudged or len(self.judgements) < self.nodes else "pass"
-
-    @property
-    def first(self) -> InspectionFinding | None:
-        """The first finding in the order of execution, or None."""
-        return self.findings[0] if self.findings else None
-
-    @property
-    def unjudged(self) -> tuple[NodeJudgement, ...]:
-        """The nodes that could not be judged, without those that draw at random."""
-        return tuple(j for j in self.judgements if j.verdict == "unknown" and j.reason != "draws at random")
-
-    def worst(self, n: int = 10) -> tuple[NodeJudgement, ...]:
-        """Return the `n` nodes that are furthest off, as multiples of what rounding explains."""
-        judged = [judgement for judgement in self.judgements if judgement.worst is not None]
-        return tuple(sorted(judged, key=lambda one: -_ratio(one))[:n])
-
-    def table(self) -> Fragment:
-        """Return a row for each node."""
-        return table([judgement.row() for judgement in self.judgements], "Every node in the order of execution")
+class InspectionReport(InspectionFacts):
+    """What was found in a file, and the forms in which it is handed on."""
 
     def page(self, path: str | Path) -> Path:
         """Write the report as one HTML page that loads nothing from elsewhere; return its path."""
-        from kokoro_nb.inspection.inspection_page import write_page
-
-        return write_page(self, Path(path))
-
-    def _repr_html_(self) -> str:
-        """Return what was found, for a notebook to show."""
-        from kokoro_nb.inspection.inspection_page import answer
-
-        return answer(self)._repr_html_()
+        return write_text(path, page(f"Inspection of {self.path.name}", _parts(self)))
 
     def overlay(self, folder: str | Path) -> tuple[Path, ...]:
         """Write node data for Model Explorer and an attachment for Netron; return their paths."""
-        from kokoro_nb.inspection.viewer_overlay import write_overlay
-
         return write_overlay(self, Path(folder))
 
-    def __str__(self) -> str:
-        lines = [f"{self.path.name}: {self.headline}"]
-        for finding in self.findings:
-            lines.append(f"  [{finding.blame}] {finding.statement}")
-            lines += [f"      {proof}" for proof in finding.proof]
-        lines += [f"  note: {note}" for note in self.notes]
-        lines += [f"  heard, {one.verdict}: {one}" for one in self.checks]
-        lines += [f"  not judged: {one}" for one in _grouped(self.unjudged)]
-        lines += [f"  input {name}: {how}" for name, how in self.inputs.items()]
-        return "\n".join(lines)
-
-    @property
-    def headline(self) -> str:
-        """What was found in one sentence."""
-        judged = sum(judgement.verdict != "unknown" for judgement in self.judgements)
-        seen = f"{judged:,} of {self.nodes:,} nodes judged on {self.runtime}"
-        if self.first is None:
-            fine = (
-                "nothing wrong was found"
-                if self.verdict == "pass"
-                else "nothing wrong was found in what could be judged"
-            )
-            return f"{fine}; {seen}."
-        count = len(self.findings)
-        more = f" {count - 1} more {'thing is' if count == 2 else 'things are'} wrong." if count > 1 else ""
-        return f"{self.first.statement}{more} Blame: {self.first.blame}; {seen}."
+    def _repr_html_(self) -> str:
+        """Return what was found, and what was noticed besides, for a notebook to show."""
+        parts = _answer(self)
+        return Fragment("\n".join(part.html for part in parts), str(self), STYLE)._repr_html_()
 
 
-def _grouped(unjudged: Iterable[NodeJudgement]) -> list[str]:
-    """Return each reason once, with the nodes that it holds for."""
-    nodes: dict[str, list[str]] = {}
-    for one in unjudged:
-        nodes.setdefault(one.reason, []).append(f"{one.key} ({one.operator})")
-    return [
-        f"{', '.join(names[:3])}{f' and {len(names) - 3:,} more' if len(names) > 3 else ''}: {reason}"
-        for reason, names in nodes.items()
-    ]
+def _answer(report: InspectionFacts) -> list[Fragment]:
+    parts = [line(report.verdict, report.headline)]
+    parts += [_finding(report, index) for index in range(len(report.findings))]
+    return parts + ([_list("Noticed", report.notes)] if report.notes else [])
 
 
-def _ratio(judgement: NodeJudgement) -> float:
-    ratio = judgement.worst.ratio if judgement.worst and not judgement.kept_wide else 0.0
-    return float("inf") if np.isnan(ratio) else ratio
+def _parts(report: InspectionFacts) -> list[Fragment]:
+    parts = _answer(report)
+    parts.append(table([_output(one) for one in report.outputs], "Outputs"))
+    if report.checks:
+        rows = [{"heard": one.name, "verdict": one.verdict, "what": str(one)} for one in report.checks]
+        parts.append(table(rows, "What is heard of the difference"))
+    parts.append(_list("Inputs", [f"{name}: {how}" for name, how in report.inputs.items()]))
+    parts.append(table([one.row() for one in report.worst(SHOWN)], f"The {SHOWN} nodes furthest from their definition"))
+    if report.foresight:
+        rows = [one.row() for one in in_danger(report.foresight, SHOWN)]
+        parts.append(table(rows, "What float16 would do to this file: the nodes that it would harm most"))
+    if report.budget.layers:
+        rows = [one.row() for one in report.budget.noisiest]
+        parts.append(table(rows, "Quantised layers, the noisiest first: the result over each part of its noise"))
+    if report.unjudged:
+        rows = [{"node": one.key, "operator": one.operator, "reason": one.reason} for one in report.unjudged]
+        parts.append(table(rows, "Nodes that could not be judged"))
+    every = report.table()
+    summary = f"All {len(report.judgements):,} nodes"
+    parts.append(Fragment(f"<details><summary>{summary}</summary>{every.html}</details>", every.text, STYLE))
+    return parts
+
+
+def _finding(report: InspectionFacts, index: int) -> Fragment:
+    finding = report.findings[index]
+    proof = "".join(f"<li>{escape(one)}</li>" for one in finding.proof)
+    html = (
+        f'<section class="knb knb-finding"><p><strong>Blame: {escape(finding.blame)}.</strong> '
+        f"{escape(finding.statement)}</p><ul>{proof}</ul></section>"
+    )
+    return Fragment(html, finding.statement, STYLE)
+
+
+def _list(title: str, items: Iterable[str]) -> Fragment:
+    texts = list(items)
+    html = "".join(f"<li>{escape(text)}</li>" for text in texts)
+    return Fragment(f'<div class="knb"><p><strong>{title}</strong></p><ul>{html}</ul></div>', "\n".join(texts))
+
+
+def _output(one: OutputSummary) -> dict[str, object]:
+    shape = "x".join(map(str, one.shape))
+    snr = one.snr
+    return {
+        "output": one.name,
+        "type": one.dtype,
+        "shape": shape,
+        "finite": f"{one.finite:.2%}",
+        "error against float64 (of peak)": one.error,
+        "signal over that error (dB)": "no error" if snr is not None and np.isinf(snr) else snr,
+        "changed by optimisation (of peak)": one.optimised,
+        "by two threads (of peak)": one.threads,
+        "second call": {True: "same bits", False: "differs", None: "not compared"}[one.again],
+        "drawn (of variance)": "" if one.drawn is None else number(one.drawn),
+    }

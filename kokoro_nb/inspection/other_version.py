@@ -1,7 +1,6 @@
 """A second version of the runtime, in another interpreter: whether it computes the same nodes as float64 does."""
 
 import json
-import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from kokoro_nb.inspection.onnx_session import brief, tapped
 from kokoro_nb.inspection.semantics.onnx_call import Value
 from kokoro_nb.inspection.semantics.operator_semantics import NotDefined
 from kokoro_nb.markup import number
+from kokoro_nb.run_apart import run_apart
 
 PATIENCE = 600.0  # seconds for all runs
 
@@ -76,16 +76,11 @@ class OtherVersion:
             request = [[path, optimised] for path, (_, optimised) in zip(paths, models, strict=True)]
             (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
             np.savez(folder / "inputs.npz", **dict(inputs))  # type: ignore[arg-type]  # a name is no option here
-            command = [self.python, "-I", onnxruntime_elsewhere.__file__, room]
-            try:
-                done = subprocess.run(
-                    command, capture_output=True, text=True, errors="replace", check=False, timeout=PATIENCE
-                )
-            except subprocess.TimeoutExpired as error:
-                raise InputError(f"{self.label} in {self.python} does not end within {PATIENCE:g} s.") from error
+            done = run_apart(["-I", onnxruntime_elsewhere.__file__, room], self.python, PATIENCE)
+            if done.status is None:
+                raise InputError(f"{self.label} in {self.python} does not end within {PATIENCE:g} s.")
             if not (folder / "answer.json").exists():
-                last = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
-                raise InputError(f"{self.label} in {self.python} crashes on the file: {last[0][:200]}")
+                raise InputError(f"{self.label} in {self.python} crashes on the file: {done.last[:200]}")
             answer = json.loads((folder / "answer.json").read_text(encoding="utf-8"))
             return [_outputs(folder / f"outputs_{place}.npz", one) for place, one in enumerate(answer["models"])]
 

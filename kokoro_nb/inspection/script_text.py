@@ -1,11 +1,10 @@
 """The script that shows the error of one operator without this package, and whether it does so in a fresh process."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 from kokoro_nb.errors import InputError
+from kokoro_nb.run_apart import run_apart
 
 SHOWN = 0.99  # share of the error that it must show
 PATIENCE = 120.0  # seconds
@@ -54,17 +53,12 @@ def tried(path: Path, kind: str) -> None:
     InputError
         If it does not show the error there.
     """
-    command = [sys.executable, "-I", str(path)]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", check=False, timeout=PATIENCE, cwd=path.parent
-        )
-    except subprocess.TimeoutExpired as late:
-        raise InputError("alone it does not end.") from late
-    said = SAID.search(done.stdout)
+    done = run_apart(["-I", path], seconds=PATIENCE, folder=path.parent)
+    if done.status is None:
+        raise InputError("alone it does not end.")
+    said = SAID.search(done.out)
     if said is None:
-        last = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
-        raise InputError(f"alone it stops: {last[0][:200]}")
+        raise InputError(f"alone it stops: {done.last[:200]}")
     finite, should, error, stated = map(float, said.groups())
     unlike = finite < 100 if kind == "nonfinite" else finite != should
     if not unlike and not (kind != "nonfinite" and error >= SHOWN * stated > 0):

@@ -3,22 +3,20 @@
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from kokoro_nb.inspection.inspection_facts import InspectionFacts
 from kokoro_nb.inspection.node_judgement import NodeJudgement
 from kokoro_nb.markup import number
 from kokoro_nb.storage import atomic
-
-if TYPE_CHECKING:
-    from kokoro_nb.inspection.inspection_report import InspectionReport
 
 GREEN, RED, PURPLE, GREY = "#2e7d32", "#c62828", "#6a1b9a", "#9e9e9e"
 LAST = 1e308  # above the last threshold Model Explorer colours nothing
 
 
-def write_overlay(report: "InspectionReport", folder: Path) -> tuple[Path, ...]:
+def write_overlay(report: InspectionFacts, folder: Path) -> tuple[Path, ...]:
     """Write the files and return their paths."""
     columns = {
         "local_error": ("local error / rounding", _ratio),
@@ -35,7 +33,7 @@ def write_overlay(report: "InspectionReport", folder: Path) -> tuple[Path, ...]:
     return tuple(paths)
 
 
-def _graphs(report: "InspectionReport") -> dict[str, dict[str, NodeJudgement]]:
+def _graphs(report: InspectionFacts) -> dict[str, dict[str, NodeJudgement]]:
     """Return the nodes by their ids in each graph: the body of a loop is a graph of its own, a branch is not.
 
     A function is a graph of its own, too: its nodes, and the calls of it, show what is worst in any call.
@@ -59,7 +57,7 @@ def _graphs(report: "InspectionReport") -> dict[str, dict[str, NodeJudgement]]:
     return found
 
 
-def _places(report: "InspectionReport", key: str) -> tuple[tuple[str, str], ...]:
+def _places(report: InspectionFacts, key: str) -> tuple[tuple[str, str], ...]:
     return report.places.get(key, ((report.graph, key),))
 
 
@@ -99,7 +97,7 @@ def node_data(
     }
 
 
-def _blame(report: "InspectionReport") -> dict[str, Any]:
+def _blame(report: InspectionFacts) -> dict[str, Any]:
     results: dict[str, dict[str, Any]] = {report.graph: {}}
     for one in report.findings:
         for graph, key in _places(report, one.key) if one.key else ():
@@ -108,7 +106,7 @@ def _blame(report: "InspectionReport") -> dict[str, Any]:
     return {graph: {"name": "blame", "results": held} for graph, held in results.items()}
 
 
-def netron(report: "InspectionReport") -> dict[str, Any]:
+def netron(report: InspectionFacts) -> dict[str, Any]:
     """Return the attachment: the figures of each value that a node gives; Netron knows unnamed nodes by those alone."""
     metrics, metadata = [], []
     for judgement in report.judgements:

@@ -3,6 +3,10 @@
 librosa refuses audio with a NaN in it. Here a frame that touches one becomes NaN as a whole and the others stay, so a
 measure over all frames is NaN and a picture shows where. No logarithm is taken of a hidden epsilon: the floor is an
 argument, in dB re the reference's own maximum.
+
+Before the source's atan2 any rounding makes another waveform, in two runtimes that are both right. Their spectra stay
+near each other, and how near is measured on the model itself, in float32 against float64.
+The limit of a distance comes from that: see `SpectralAgreement`.
 """
 
 import math
@@ -20,6 +24,13 @@ Floats = NDArray[np.float64]
 
 BANDS = ((0, 150), (150, 300), (300, 600), (600, 1200), (1200, 2400), (2400, 4800), (4800, 9600), (9600, 12000))
 """Octaves from 150 Hz up, in Hz, with what lies below and above them at 24 kHz."""
+
+TRANSPARENT = 1.0  # dB: a distance that is not heard (Paliwal and Atal, 1993)
+UNRELATED = 20 * np.pi / np.log(10) / np.sqrt(12)
+"""dB, 7.88: two draws of noise of one spectrum. Their powers in a bin are exponentially distributed; the logarithm of
+one has the variance pi**2 / 6, and that of their ratio twice as much."""
+# of the floor, what a limit has to be at least: healthy deliveries were at 0.86 to 1.07 of it (6 texts at full size)
+CLEAR = 1.25
 
 RESOLUTIONS = ((1024, 120, 600), (2048, 240, 1200), (512, 50, 240))
 """FFT size, hop and window length in samples, as in Yamamoto et al. (2020)."""
@@ -163,22 +174,14 @@ def band_energies(
     return np.array(energies)
 
 
-def band_energy_ratio_db(
-    reference: Signal,
-    candidate: Signal,
-    sr: int,
-    bands: Sequence[tuple[float, float]] = BANDS,
-    n_fft: int = 2048,
-    hop_length: int = 512,
-) -> Floats:
-    """Return the energy of `candidate` in each band in dB re `reference`, both of shape (n,): see `band_energies`.
+def band_energy_ratio_db(reference: Signal, candidate: Signal, sr: int) -> Floats:
+    """Return the energy of `candidate` in each of `BANDS` in dB re `reference`: see `band_energies`.
 
     Half the amplitude is -6.02 dB in every band. A band that is silent in the reference alone is infinite, one silent
     in both NaN, and all are NaN if either signal is not finite.
     """
     first, second = as_pair(reference, candidate)
-    below = band_energies(first, sr, bands, n_fft, hop_length)
-    above = band_energies(second, sr, bands, n_fft, hop_length)
+    below, above = band_energies(first, sr), band_energies(second, sr)
     with np.errstate(divide="ignore", invalid="ignore"):
         return 10 * np.log10(above / below)
 
@@ -267,21 +270,14 @@ def multi_resolution_stft_distance(
 
 
 def mel_cepstral_distance(
-    reference: Signal,
-    candidate: Signal,
-    sr: int,
-    floor_db: float = -80.0,
-    n_coefficients: int = 24,
-    n_fft: int = 1024,
-    hop_length: int = 300,
-    n_mels: int = 80,
+    reference: Signal, candidate: Signal, sr: int, floor_db: float = -80.0, n_coefficients: int = 24
 ) -> float:
     """Return the mel-cepstral distance along the best time alignment, in dB (Kubichek, 1993).
 
     The mean over the path of ``10 sqrt(2) / ln 10 * ||c_ref - c_cand||``, where ``c`` holds coefficients 1 to
     `n_coefficients` of the cosine series of the natural log of the mel power, ``ln P = c_0 + 2 sum_m c_m cos(...)``. So
     scaled, it is the root mean square difference of the two smoothed log-mel spectra in dB, level (``c_0``) left out.
-    Other tools take an orthonormal DCT of the same spectrum: their figures are ``sqrt(2 n_mels)`` times larger.
+    Other tools take an orthonormal DCT of the same spectrum: their figures are ``sqrt(2 MELS)`` times larger.
 
     Parameters
     ----------
@@ -291,10 +287,8 @@ def mel_cepstral_distance(
         Sample rate in Hz.
     floor_db : float
         Floor of both mel spectra in dB re the reference's own maximum.
-    n_coefficients, n_mels : int
-        Number of cepstral coefficients and of mel bands.
-    n_fft, hop_length : int
-        FFT size and hop in samples.
+    n_coefficients : int
+        Number of cepstral coefficients, of 80 mel bands.
 
     Returns
     -------
@@ -304,16 +298,74 @@ def mel_cepstral_distance(
     import librosa
 
     first, second = (
-        mel_spectrogram(as_signal(y, name), sr, n_fft, hop_length, n_mels)
+        mel_spectrogram(as_signal(y, name), sr, hop_length=300)
         for y, name in ((reference, "reference"), (candidate, "candidate"))
     )
     cepstra = []
     for power in (first, second):
         log_power = floored_db(power, first.max(), floor_db) * math.log(10) / 10
-        # librosa's DCT is orthonormal; the cosine series above is that over sqrt(2 n_mels)
+        # librosa's DCT is orthonormal; the cosine series above is that over sqrt(2 bands)
         mfcc = librosa.feature.mfcc(S=log_power, n_mfcc=n_coefficients + 1, dct_type=2, norm="ortho")
-        cepstra.append(mfcc[1:] / math.sqrt(2 * n_mels))
+        cepstra.append(mfcc[1:] / math.sqrt(2 * len(power)))
     if not all(np.isfinite(cepstrum).all() for cepstrum in cepstra):
         return math.nan
     cost, path = librosa.sequence.dtw(X=cepstra[0], Y=cepstra[1], metric="euclidean")
     return float(10 * math.sqrt(2) / math.log(10) * cost[-1, -1] / len(path))
+
+
+def rounding_limit(floor: float) -> float:
+    """Return what a distance may be for the rounding that moves the model by `floor`, both dB: twice as much.
+
+    Never more than half of `UNRELATED`: what spoils the floor as well must not raise its own limit.
+
+    >>> rounding_limit(0.5), round(rounding_limit(8.0), 2)
+    (1.0, 3.94)
+    """
+    return float(np.minimum(2 * floor, UNRELATED / 2))
+
+
+def is_judged(floor: float, limit: float) -> bool:
+    """Return whether rounding leaves an audio so near to itself that it can be held to a limit.
+
+    With weights that are not trained it may not.
+
+    Parameters
+    ----------
+    floor, limit : float
+        What rounding alone costs, and what may be lost at most, of any measure.
+    """
+    return not CLEAR * floor > limit
+
+
+@dataclass(frozen=True)
+class SpectralAgreement:
+    """How far an audio is from the model's.
+
+    Attributes
+    ----------
+    distance : float
+        Log-spectral distance to what is right, dB; NaN where the audio is not finite or not as long.
+    floor : float
+        The same of the model itself, as far as rounding moves it, dB.
+    """
+
+    distance: float
+    floor: float
+
+    @property
+    def limit(self) -> float:
+        """What the distance may be, dB: `TRANSPARENT`, or twice the floor within `rounding_limit`."""
+        return float(np.maximum(TRANSPARENT, rounding_limit(self.floor)))
+
+
+def spectral_agreement(exact: Signal, reference: Signal, candidate: Signal) -> SpectralAgreement:
+    """Compare an audio with the model in float64, and the model in float32 with that too.
+
+    Parameters
+    ----------
+    exact, reference, candidate : numpy.ndarray, any shape of n samples, float
+        By the model in float64, by the model in float32, and by an export; full scale 1.
+    """
+    right, single, found = (np.asarray(one, np.float64).reshape(-1) for one in (exact, reference, candidate))
+    distance = log_spectral_distance(right, found) if found.size == right.size else float("nan")
+    return SpectralAgreement(distance, log_spectral_distance(right, single))

@@ -1,7 +1,9 @@
-"""Transcripts by openai-whisper: when they may be believed, and their word error rate."""
+"""Transcripts by openai-whisper: when they may be believed, a list of phrases, and the word error rate over them."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,8 @@ import numpy as np
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.waveform import Signal, as_signal, percent_finite
 
+PHRASES = Path(__file__).parents[2] / "data" / "phrases.txt"
+NOTES = PHRASES.with_name("notes.txt")
 SAMPLE_RATE = 16_000
 NO_SPEECH_PROB = 0.6
 AVG_LOGPROB = -1.0
@@ -64,23 +68,18 @@ def doubts(transcript: Transcript) -> tuple[str, ...]:
     """
     if not transcript.text.strip():
         return ("no words were heard",)
-    silence, confidence, repetition = transcript.no_speech_prob, transcript.avg_logprob, transcript.compression_ratio
+    silence, confidence, ratio = transcript.no_speech_prob, transcript.avg_logprob, transcript.compression_ratio
     # a NaN passes none of these, and so is doubted
     checks = (
+        (silence <= NO_SPEECH_PROB, f"probability of no speech is {silence:.3g}", f"most {NO_SPEECH_PROB}"),
+        (confidence >= AVG_LOGPROB, f"mean log probability is {confidence:.3g}", f"least {AVG_LOGPROB}"),
         (
-            silence <= NO_SPEECH_PROB,
-            f"the probability of no speech is {silence:.3g}, and must be at most {NO_SPEECH_PROB}",
-        ),
-        (
-            confidence >= AVG_LOGPROB,
-            f"the mean log probability is {confidence:.3g}, and must be at least {AVG_LOGPROB}",
-        ),
-        (
-            repetition <= COMPRESSION_RATIO,
-            f"the compression ratio is {repetition:.3g}, and must be at most {COMPRESSION_RATIO}: it repeats itself",
+            ratio <= COMPRESSION_RATIO,
+            f"compression ratio is {ratio:.3g}",
+            f"most {COMPRESSION_RATIO}: it repeats itself",
         ),
     )
-    return tuple(reason for passed, reason in checks if not passed)
+    return tuple(f"the {found}, and must be at {limit}" for passed, found, limit in checks if not passed)
 
 
 def is_speech(transcript: Transcript) -> bool:
@@ -192,3 +191,62 @@ def normalise(text: str) -> str:
     from whisper.normalizers import EnglishTextNormalizer
 
     return EnglishTextNormalizer()(text).strip()
+
+
+def phrases(count: int) -> tuple[str, ...]:
+    """Return the first `count` phrases of the list, which neither the small voice nor the small ear was taught.
+
+    Raises
+    ------
+    InputError
+        If there are not so many.
+    """
+    known = tuple(PHRASES.read_text(encoding="utf-8").splitlines())
+    if not 1 <= count <= len(known):
+        raise InputError(
+            f"{count} phrases are requested and {PHRASES.name} has {len(known)}; request 1 to {len(known)}."
+        )
+    return known[:count]
+
+
+def spoken_texts(text: str, count: int) -> tuple[str, ...]:
+    """Return what is to be spoken.
+
+    Parameters
+    ----------
+    text : str
+        A text of one's own; empty for the first `count` of `phrases`; ``notes`` for the sentences with which earlier
+        ports were tried, punctuation, numbers and long sentences, a minute of speech in all.
+    count : int
+    """
+    if text == "notes":
+        return tuple(NOTES.read_text(encoding="utf-8").splitlines())
+    return (text,) if text else phrases(count)
+
+
+def believed(transcript: Transcript | None) -> str:
+    """Return what counts as heard, normalised: nothing where there is no transcript, or a doubted one."""
+    return normalise(transcript.text) if transcript is not None and is_speech(transcript) else ""
+
+
+def phrase_error_rate(texts: Sequence[str], heard: Sequence[Transcript | None]) -> float:
+    """Return the word error rate over all `texts`: errors over the words of all of them.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        What was spoken.
+    heard : sequence of Transcript or None
+        One for each text. A doubted one, or None, counts as if nothing had been heard: every word is an error.
+
+    >>> phrase_error_rate(["two cats", "one dog"], [None, Transcript("one dog", -0.1, 0.0, 0.9)])
+    0.5
+    """
+    import jiwer
+
+    return float(jiwer.wer([normalise(text) for text in texts], [believed(transcript) for transcript in heard]))
+
+
+def heard_in(model: Any, audio: Sequence[np.ndarray], sr: int, words: bool = False) -> list[Transcript | None]:
+    """Return what `model` hears in each signal; None where one is not finite, and so is nothing to be listened to."""
+    return [transcribe(model, y, sr, words) if np.isfinite(y).all() else None for y in audio]

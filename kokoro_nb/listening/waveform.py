@@ -97,6 +97,14 @@ def percent_finite(y: Signal) -> str:
     return f"{percent(finite_fraction(y))} finite"
 
 
+def why_undefined(first: Signal, second: Signal, names: tuple[str, str]) -> str:
+    """Return why measures of these two signals may be NaN: the most severe reason, or none."""
+    signals = tuple(zip(names, (first, second), strict=True))
+    broken = [f"{name} is {percent_finite(y)}" for name, y in signals if not np.isfinite(y).all()]
+    silent = [f"{name} is silent" for name, y in signals if not y.any()]
+    return " and ".join(broken or silent)
+
+
 def peak(y: Signal) -> float:
     """Return the largest magnitude in `y`, shape (n,); full scale is 1, NaN if any sample is."""
     return float(np.max(np.abs(as_signal(y))))
@@ -141,21 +149,15 @@ def snr_db(reference: Signal, candidate: Signal) -> float:
     return ratio_db(float(np.sum(first**2)), float(np.sum((second - first) ** 2)))
 
 
-def max_abs_error(reference: Signal, candidate: Signal) -> float:
-    """Return the largest magnitude of the difference of two signals of shape (n,); full scale is 1.
-
-    It is NaN if either signal is not finite.
-    """
-    first, second = as_pair(reference, candidate)
-    return float(np.max(np.abs(second - first))) if _finite(first, second) else math.nan
-
-
 def max_error_of_peak(reference: Signal, candidate: Signal) -> float:
     """Return the largest magnitude of the difference as a fraction of the reference's peak, shapes (n,).
 
     Against a silent reference it is infinite, and NaN where both are silent or either is not finite.
     """
-    error, top = max_abs_error(reference, candidate), peak(reference)
+    first, second = as_pair(reference, candidate)
+    if not _finite(first, second):
+        return math.nan
+    error, top = np.max(np.abs(second - first)), peak(first)
     with np.errstate(divide="ignore", invalid="ignore"):
         return float(np.float64(error) / np.float64(top))
 

@@ -4,8 +4,6 @@ import importlib.metadata
 import inspect
 import platform
 import shutil
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ from kokoro_nb.defects.runners import coremltools, onnxruntime, tvm, xnnpack
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.output_error import worst_output
+from kokoro_nb.run_apart import run_apart
 from kokoro_nb.storage import atomic, require_own, write_json
 from kokoro_nb.traces.operators import CONSTANT, INPUT
 from kokoro_nb.traces.trace import Trace
@@ -100,18 +99,17 @@ def write_finding_bundle(
 
 def _require(folder: Path, culprit: Culprit, status: int, *arguments: str) -> None:
     """Run the script in a process of its own, and refuse the bundle if it exits with another status."""
-    command = [sys.executable, "-I", SCRIPT, *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=WAITED)
-    if done.returncode == status:
+    done = run_apart(["-I", SCRIPT, *arguments], seconds=WAITED, folder=folder)
+    if done.status == status:
         return
     assert culprit.tap is not None
-    said = (done.stdout.strip() or done.stderr.strip() or "nothing").splitlines()[-1]
-    if status == 1 and done.returncode == 0:
+    said = (done.out.strip() or done.said.strip() or "nothing").splitlines()[-1]
+    if status == 1 and done.status == 0:
         raise InputError(
             f"{culprit.tap.name} alone, on what PyTorch puts into it, is right on {culprit.backend} ({said}): what is "
             "wrong needs what lies around it, so that there is no bundle of this operator."
         )
-    raise InputError(f"The bundle of {culprit.tap.name} exits with {done.returncode}, not {status} ({said}).")
+    raise InputError(f"The bundle of {culprit.tap.name} exits with {done.status}, not {status} ({said}).")
 
 
 def _limit(culprit: Culprit, program: Any, tensors: Mapping[str, torch.Tensor], right: np.ndarray) -> float:

@@ -1,6 +1,8 @@
 """The result of localisation: the culprits of an export, what each does to the output, why, and what cures it."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,6 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Verdict
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.culprit_bundle import write_finding_bundle
-from kokoro_nb.locate.diagnosis_page import card, page
 from kokoro_nb.locate.halving import Bisection
 from kokoro_nb.locate.investigation import Investigation
 from kokoro_nb.locate.output_error import OutputError
@@ -20,6 +21,17 @@ from kokoro_nb.locate.remedy import Remedy
 from kokoro_nb.locate.subject import Subject
 from kokoro_nb.locate.trials import tried
 from kokoro_nb.storage import json_ready, write_text
+
+STYLE = """
+.knb-card { display: grid; grid-template-columns: max-content 1fr; gap: .6rem 1.25rem; margin: 1rem 0 2rem;
+  padding: 1.25rem 1.5rem; border: 1px solid color-mix(in srgb, currentColor 25%, transparent); border-radius: .6rem; }
+.knb-card dt { opacity: .65; }
+.knb-card dd { margin: 0; overflow-wrap: anywhere; }
+.knb-card dd strong { font-size: 1.15em; }
+.knb-card .knb-note { display: block; opacity: .7; font-size: .9em; }
+@media (max-width: 40rem) { .knb-card { grid-template-columns: 1fr; gap: .15rem; } .knb-card dd { margin: 0 0 .6rem; } }
+"""
+HEADINGS = {"fail": "is wrong", "pass": "is right", "unknown": "is not cleared", "skip": "was not run"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +193,7 @@ class Diagnosis:
 
     def save_html(self, path: str | Path) -> Path:
         """Write the diagnosis as one HTML file that needs nothing else, and return its path."""
-        return write_text(path, page(self))
+        return write_text(path, _page(self))
 
     def save_bundle(self, folder: str | Path) -> Path:
         """Write the culprit of the largest effect as a folder that reproduces it without this package.
@@ -234,3 +246,74 @@ def _severity(one: Culprit) -> tuple[bool, float, float, float]:
     effect, alone, ratio = (np.inf if figure is None or np.isnan(figure) else figure for figure in figures)
     # where several share an error, none of them alone mends it, and to mend one may even add to it
     return known, float(np.maximum(effect, 0.0)) if known else 0.0, alone if known else 0.0, ratio
+
+
+def _page(found: Diagnosis) -> str:
+    """Return the whole page."""
+    parts = [card(found)]
+    if found.culprits:
+        parts.append(markup.table(found.table(), "Operators that are wrong, the largest effect on the output first"))
+    if found.remedies:
+        parts.append(markup.table([one.as_dict() for one in found.remedies], "Remedies, as they were tried"))
+    if found.investigation is not None:
+        parts.append(markup.table([found.investigation.as_dict()], "The run that was traced"))
+    if found.bisection is not None:
+        searches = [search.as_dict() for search in found.bisection.searches]
+        parts.append(markup.table(searches, "The searches by bisection"))
+    return markup.page(f"The export on {found.backend} {HEADINGS[found.verdict]}", parts)
+
+
+def card(found: Diagnosis) -> markup.Fragment:
+    """Return what somebody reads who has ten seconds."""
+    rows = list(_rows(found))
+    html = "".join(f"<dt>{escape(term)}</dt><dd>{text}</dd>" for term, text, _ in rows)
+    line = markup.line(found.verdict, found.statement)
+    plain = "\n".join(f"{term}: {text}" for term, _, text in rows)
+    return markup.Fragment(f'{line.html}<dl class="knb-card">{html}</dl>', f"{line.text}\n{plain}", STYLE)
+
+
+def _rows(found: Diagnosis) -> Iterator[tuple[str, str, str]]:
+    """Yield what each row of the card is called, its HTML and its plain text."""
+    if found.output is not None:
+        yield _term("output", str(found.output).partition(" (limit")[0], _limit(found))
+    if found.ranked:
+        worst = found.ranked[0]
+        yield _term("culprit", *_culprit(worst))
+        others = len(found.ranked) - 1
+        if others:
+            yield _term("beside it", f"{others} more operator{'s' if others > 1 else ''}, in the table below", "")
+        mechanism = worst.mechanism
+        yield _term("mechanism", mechanism.name, str(mechanism))
+        if mechanism.defect:
+            yield _term("known defect", mechanism.defect, ", ".join(mechanism.threads))
+    cure = next((one for one in found.remedies if one.verdict == "pass"), None)
+    if cure is not None:
+        figures = f"error of the output {markup.number(cure.error_before)} of its peak before, "
+        yield _term("remedy", cure.statement, f"{figures}{markup.number(cure.error_after)} after")
+    elif found.remedies:
+        yield _term(
+            "remedy", f"none of the {len(found.remedies)} that were tried brings the output within its limit", ""
+        )
+    if found.next_step:
+        yield _term("excluded", "; ".join(found.excluded) or "nothing yet", "")
+        yield _term("next step", found.next_step, "")
+    yield _term("method", found.method, found.why)
+
+
+def _limit(found: Diagnosis) -> str:
+    output = found.output
+    if output is None or not output.limit >= 0:
+        return ""
+    return f"allowed are {markup.number(output.limit)} of the peak: {output.basis}"
+
+
+def _culprit(worst: Culprit) -> tuple[str, str]:
+    if worst.tap is None:
+        return worst.statement, ""
+    return worst.tap.name, " · ".join(filter(None, (worst.tap.op, worst.source, worst.channels, *worst.figures)))
+
+
+def _term(term: str, text: str, note: str) -> tuple[str, str, str]:
+    html = f"<strong>{escape(text)}</strong>" if term in ("culprit", "mechanism", "remedy") else escape(text)
+    html += f'<span class="knb-note">{escape(note)}</span>' if note else ""
+    return term, html, f"{text} ({note})" if note else text

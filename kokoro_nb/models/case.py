@@ -1,22 +1,21 @@
 """A case: one utterance with everything that passes each cut of the model, computed by the unpatched model itself."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from kokoro.model import KModel
 from torch import Tensor
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import noise, patches, speech, voices
-from kokoro_nb.models.architecture import HARMONICS, SAMPLE_RATE, SAMPLES_PER_FRAME, STYLE
+from kokoro_nb.models.architecture import SAMPLE_RATE, SAMPLES_PER_FRAME
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.phonemes import G2P, voice_language
 from kokoro_nb.models.weights import Weights
-from kokoro_nb.storage import atomic, read_json, require_own, write_json
 
-SCHEMA = 1
 TENSORS = (
     *("ids", "ref_s", "durations", "d", "t_en", "asr", "f0", "n", "s"),
     *("initial_phase", "harmonic_noise", "branch_noise", "audio"),
@@ -183,76 +182,30 @@ def capture(
     return Case(text, phonemes.symbols, phonemes.g2p, spoken, float(speed), seed, noise_kind, kokoro.weights, tensors)
 
 
-def save(case: Case, folder: str | Path) -> Path:
-    """Save `case` as a folder with ``case.json`` and ``tensors.safetensors``, complete or not at all."""
-    from safetensors.torch import save_file
+def decode(
+    model: KModel, case: Case, names: Sequence[str] = (), frames: int | None = None, drawn: noise.Noise | None = None
+) -> np.ndarray:
+    """Decode `case` with the patches `names` on, on the noise of the case, however the model asks for it.
 
-    about = {field.name: getattr(case, field.name) for field in fields(case) if field.name != "tensors"}
-    about["weights"] = asdict(case.weights)
-    require_own(folder, "case.json", "a case", "folder")
-    with atomic(folder) as draft:
-        draft.mkdir()
-        save_file(dict(case.tensors), draft / "tensors.safetensors")
-        write_json(draft / "case.json", {"schema": SCHEMA, **about})
-    return Path(folder)
+    Parameters
+    ----------
+    model : kokoro.model.KModel
+        The model that the case was captured from.
+    case : Case
+        Gives the decoder's inputs.
+    names : sequence of str
+        Keys of `PATCHES`.
+    frames : int, optional
+        Only the first so many frames.
+    drawn : noise.Noise, optional
+        Other noise of the same length.
 
-
-def load(folder: str | Path) -> Case:
-    """Load a saved case.
-
-    Raises
-    ------
-    InputError
-        If a file is missing, damaged or of another schema, or the tensors do not belong together.
+    Returns
+    -------
+    numpy.ndarray, shape (600 * frames,), float32
+        Audio at 24 kHz.
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    about = read_json(Path(folder) / "case.json", "case")
-    keys = {"text", "phonemes", "g2p", "voice", "speed", "seed", "noise_kind", "weights"}
-    if not isinstance(about, dict) or about.pop("schema", None) != SCHEMA or set(about) != keys:
-        raise InputError(f"{folder} holds no case of schema {SCHEMA}; capture it again.")
-    try:
-        tensors = load_file(Path(folder) / "tensors.safetensors")
-        weights = Weights(**about.pop("weights"))
-        _require_kinds(about, weights)
-    except (OSError, SafetensorError, TypeError, ValueError) as error:
-        raise InputError(f"The case in {folder} is damaged ({type(error).__name__}); capture it again.") from error
-    case = Case(weights=weights, tensors=tensors, **about)
-    _check(case, folder)
-    return case
-
-
-def _require_kinds(about: Mapping[str, Any], weights: Weights) -> None:
-    """Raise a TypeError if a value is of another kind than it should be."""
-    texts = [about[name] for name in ("text", "phonemes", "g2p", "voice", "noise_kind")]
-    texts += [weights.name, weights.origin, weights.sha256]
-    speed = about["speed"]
-    if not (
-        all(isinstance(text, str) for text in texts)
-        and all(type(number) is int for number in (about["seed"], weights.parameters))
-        and isinstance(speed, int | float)
-        and 0 < speed < float("inf")
-    ):
-        raise TypeError("a value is of another kind than it should be")
-
-
-def _check(case: Case, folder: str | Path) -> None:
-    """Refuse tensors that contradict each other."""
-    t = case.tensors
-    if set(t) != set(TENSORS) or t["durations"].dtype != torch.int64:
-        raise InputError(f"The case in {folder} lacks tensors or has strange ones; capture it again.")
-    tokens, frames, hidden = t["ids"].numel(), int(t["durations"].sum()), t["t_en"].numel() // max(1, t["ids"].numel())
-    samples = frames * SAMPLES_PER_FRAME
-    shapes = {
-        **{"ids": (1, tokens), "durations": (tokens,), "ref_s": (1, 2 * STYLE), "s": (1, STYLE)},
-        **{"d": (1, tokens, hidden + STYLE), "t_en": (1, hidden, tokens), "asr": (1, hidden, frames)},
-        **{"f0": (1, 2 * frames), "n": (1, 2 * frames), "audio": (samples,), "initial_phase": (1, HARMONICS)},
-        **{"harmonic_noise": (1, samples, HARMONICS), "branch_noise": (1, samples, 1)},
-    }
-    whole = ("ids", "durations")
-    if any(
-        tuple(tensor.shape) != shapes[name] or tensor.dtype != (torch.int64 if name in whole else torch.float32)
-        for name, tensor in t.items()
-    ):
-        raise InputError(f"The tensors of the case in {folder} do not belong together; capture it again.")
+    inputs, drawn = case.decoder_inputs(frames), drawn or case.noise(frames)
+    with torch.no_grad(), patches.patched(model, names), noise.replayed(drawn), noise.explicit(drawn):
+        audio = model.decoder(*(inputs[name] for name in ("asr", "f0", "n", "s")))
+    return audio.reshape(-1).numpy()

@@ -1,6 +1,6 @@
 """The cuts of the model over frames, each once: prosody, the decoder's trunk, its source, its generator and its STFT.
 
-Padding leaks out of four layers, see `padding.layers`, and over both ends of the STFT. A cut that is given a length, or
+Padding leaks out of four layers, see `padding`, and over both ends of the STFT. A cut that is given a length, or
 what is `Valid`, is exact for it whatever stands behind, and leaves zeros there; without, everything is valid.
 """
 
@@ -15,8 +15,7 @@ from torch import Tensor
 
 from kokoro_nb.models import noise, rewrites
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
-from kokoro_nb.models.padding.layers import within
-from kokoro_nb.models.padding.lengths import EVERYTHING, Valid, of_frames
+from kokoro_nb.models.padding import EVERYTHING, Valid, of_frames, within
 
 
 def prosody(

@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn.utils.weight_norm import WeightNorm
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models import plane_blocks, replaced_parts, rewrites, two_pass_norms
+from kokoro_nb.models import other_layers, replaced_parts, rewrites
 from kokoro_nb.patch_registry import register
 
 Rewrite = tuple[type, str, Callable[..., Any]]
@@ -166,7 +166,7 @@ _CATALOGUE = (
         "XNNPACK: mean and centred variance are written out, those of GroupNorm as well.",
         ("tvm",),
         1e-5,
-        install=two_pass_norms.two_pass,
+        install=other_layers.two_pass,
         acts_on=(nn.InstanceNorm1d, nn.GroupNorm),
         cures=("instance_norm", "group_norm"),
     ),
@@ -193,7 +193,7 @@ _CATALOGUE = (
         "blocks convolve in two, and are turned round once.",
         (),
         1e-5,
-        install=plane_blocks.install,
+        install=other_layers.on_planes,
         acts_on=(AdaINResBlock1,),
     ),
 )

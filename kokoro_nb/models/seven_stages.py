@@ -15,16 +15,14 @@ from kokoro_nb.models import frame_cuts, noise, token_cuts
 from kokoro_nb.models.architecture import HARMONICS, SAMPLE_RATE, SAMPLES_PER_FRAME
 from kokoro_nb.models.open_length import open_length
 from kokoro_nb.models.speaking import NoiseOrigin, spread
-from kokoro_nb.models.steps import PipelineStep
+from kokoro_nb.models.steps import PipelineStep, ProsodyStep
 
 
 class AlbertStage(PipelineStep):
     """Token ids to BERT's last hidden state."""
 
     output_names = ("bert_dur",)
-
-    def __init__(self, model: KModel):
-        super().__init__(model, ("bert",))
+    parts = ("bert",)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Return the hidden state, (1, tokens, width)."""
@@ -36,15 +34,11 @@ class PostAlbertStage(PipelineStep):
     """BERT's hidden state to durations and the features that are spread over the frames."""
 
     output_names = ("duration", "d", "t_en")
+    parts = ("bert_encoder", "text_encoder", "predictor.lstm", "predictor.duration_proj")
 
     def __init__(self, model: KModel):
-        super().__init__(model, ("bert_encoder", "text_encoder"))
-        predictor = model.predictor
-        self.duration_encoder, self.lstm, self.duration_proj = (
-            predictor.text_encoder,
-            predictor.lstm,
-            predictor.duration_proj,
-        )
+        super().__init__(model)
+        self.duration_encoder = model.predictor.text_encoder
 
     def forward(
         self, bert_dur: Tensor, input_ids: Tensor, style_s: Tensor, speed: Tensor, attention_mask: Tensor
@@ -73,9 +67,7 @@ class PitchStage(PipelineStep):
     """Features of each frame to pitch and energy."""
 
     output_names = ("F0", "N")
-
-    def __init__(self, model: KModel):
-        super().__init__(model.predictor, ("shared", "F0", "N", "F0_proj", "N_proj"))
+    parts = ProsodyStep.parts
 
     def forward(self, en: Tensor, style_s: Tensor) -> tuple[Tensor, Tensor]:
         """Return pitch (Hz) and energy, (1, 2 * frames) each."""
@@ -93,6 +85,7 @@ class SourcesStage(PipelineStep):
         Return `har` as well, for a comparison number by number.
     """
 
+    parts = ("f0_upsamp", "m_source", "stft", "noise_convs", "noise_res")
     output_names: tuple[str, ...] = ("x_source_0", "x_source_1")  # type: ignore[misc]
     bank: Tensor
 
@@ -104,7 +97,7 @@ class SourcesStage(PipelineStep):
         samples: int = SAMPLE_RATE,
         shows_har: bool = False,
     ):
-        super().__init__(generator, ("f0_upsamp", "m_source", "stft", "noise_convs", "noise_res"))
+        super().__init__(generator)
         source = torch.Generator().manual_seed(seed)
         self.register_buffer("bank", torch.randn(samples, HARMONICS, generator=source))
         self.origin, self.shows_har = origin, shows_har
@@ -129,12 +122,11 @@ class VocoderStage(PipelineStep):
     """Features, pitch, energy and sources to what the last convolution reads."""
 
     output_names = ("anchor", "x_pre")
-
-    def __init__(self, model: KModel):
-        super().__init__(model.decoder, ("F0_conv", "N_conv", "encode", "asr_res", "decode"))
-        generator = model.decoder.generator
-        for name in ("ups", "resblocks", "reflection_pad", "num_upsamples", "num_kernels"):
-            setattr(self, name, getattr(generator, name))
+    parts = (
+        *("decoder.F0_conv", "decoder.N_conv", "decoder.encode", "decoder.asr_res", "decoder.decode"),
+        *("decoder.generator.ups", "decoder.generator.resblocks", "decoder.generator.reflection_pad"),
+        *("decoder.generator.num_upsamples", "decoder.generator.num_kernels"),
+    )
 
     def forward(
         self,
@@ -155,9 +147,7 @@ class TailStage(PipelineStep):
     """The last convolution and the inverse STFT."""
 
     output_names = ("audio",)
-
-    def __init__(self, generator: Generator):
-        super().__init__(generator, ("conv_post", "post_n_fft", "stft"))
+    parts = ("conv_post", "post_n_fft", "stft")
 
     def forward(self, x_pre: Tensor) -> Tensor:
         """Return the audio, (1, 600 * frames), 24 kHz, full scale 1."""

@@ -12,11 +12,10 @@ from torch import Tensor
 from kokoro_nb.models import frame_cuts, token_cuts
 from kokoro_nb.models.architecture import STYLE
 from kokoro_nb.models.complete import TextPart
-from kokoro_nb.models.padding.layers import within
-from kokoro_nb.models.padding.lengths import of_frames
+from kokoro_nb.models.padding import of_frames, within
 from kokoro_nb.models.staged_speech import FEATURES, width
 from kokoro_nb.models.stages import DecoderPart
-from kokoro_nb.models.steps import PipelineStep
+from kokoro_nb.models.steps import PipelineStep, ProsodyStep
 
 TEXT = 512  # features of the text
 
@@ -61,10 +60,11 @@ class SizedPitch(PipelineStep):
     No mask is given to it: the host fills with zeros, and a frame that is valid holds the style.
     """
 
+    parts = ProsodyStep.parts
     output_names = ("F0_pred", "N_pred")
 
     def __init__(self, model: KModel):
-        super().__init__(model.predictor, ("shared", "F0", "N", "F0_proj", "N_proj"))
+        super().__init__(model)
         self.width = width(model)
 
     def forward(self, en: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:

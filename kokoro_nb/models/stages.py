@@ -16,8 +16,7 @@ from torch import Tensor, nn
 
 from kokoro_nb.models import frame_cuts, noise
 from kokoro_nb.models.architecture import STYLE
-from kokoro_nb.models.padding.layers import within
-from kokoro_nb.models.padding.lengths import of_frames
+from kokoro_nb.models.padding import of_frames, within
 from kokoro_nb.models.steps import ProsodyStep, TransformStep, WaveformStep
 
 

@@ -4,10 +4,10 @@ The steps over tokens take the text's ``attention_mask``; given ``length`` in it
 of shape (1,), they are exact in a buffer of any size, whatever stands behind the text, and leave zeros there.
 """
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
-from kokoro.istftnet import Decoder, Generator
 from kokoro.model import KModel
 from torch import Tensor, nn
 
@@ -17,14 +17,22 @@ from kokoro_nb.models.architecture import STYLE
 
 
 class PipelineStep(nn.Module):
-    """One step; it holds the attributes `names` of `owner`, so that functions written for the owner run on it."""
+    """One step, which holds some `parts` of a model or of a part of it, so that functions written for that run on it.
 
+    Attributes
+    ----------
+    parts : tuple of str
+        Paths from what the step is made of; each is held under its last name.
+    output_names : tuple of str
+    """
+
+    parts: ClassVar[tuple[str, ...]] = ()
     output_names: ClassVar[tuple[str, ...]]
 
-    def __init__(self, owner: Any = None, names: tuple[str, ...] = ()):
+    def __init__(self, owner: Any = None):
         super().__init__()
-        for name in names:
-            setattr(self, name, getattr(owner, name))
+        for path in self.parts:
+            setattr(self, path.rpartition(".")[2], attrgetter(path)(owner))
 
     if TYPE_CHECKING:
 
@@ -36,9 +44,7 @@ class TextEncoderStep(PipelineStep):
     """The text encoder."""
 
     output_names = ("t_en",)
-
-    def __init__(self, model: KModel):
-        super().__init__(model, ("text_encoder",))
+    parts = ("text_encoder",)
 
     def forward(self, ids: Tensor, attention_mask: Tensor | None = None, length: Tensor | None = None) -> Tensor:
         """Return text features, (1, hidden, tokens)."""
@@ -50,9 +56,7 @@ class BertStep(PipelineStep):
     """BERT and the projection behind it."""
 
     output_names = ("encoded",)
-
-    def __init__(self, model: KModel):
-        super().__init__(model, ("bert", "bert_encoder"))
+    parts = ("bert", "bert_encoder")
 
     def forward(self, ids: Tensor, attention_mask: Tensor | None = None, length: Tensor | None = None) -> Tensor:
         """Return contextual features, (1, tokens, hidden)."""
@@ -64,9 +68,7 @@ class DurationEncoderStep(PipelineStep):
     """The duration encoder."""
 
     output_names = ("d",)
-
-    def __init__(self, model: KModel):
-        super().__init__(model.predictor, ("text_encoder",))
+    parts = ("predictor.text_encoder",)
 
     def forward(
         self, encoded: Tensor, ref_s: Tensor, attention_mask: Tensor | None = None, length: Tensor | None = None
@@ -80,9 +82,7 @@ class DurationsStep(PipelineStep):
     """The predictor of durations."""
 
     output_names = ("pred_dur",)
-
-    def __init__(self, model: KModel):
-        super().__init__(model.predictor, ("lstm", "duration_proj"))
+    parts = ("predictor.lstm", "predictor.duration_proj")
 
     def forward(
         self, d: Tensor, speed: Tensor, attention_mask: Tensor | None = None, length: Tensor | None = None
@@ -110,9 +110,7 @@ class ProsodyStep(PipelineStep):
     """Pitch and energy."""
 
     output_names = ("f0", "n")
-
-    def __init__(self, model: KModel):
-        super().__init__(model.predictor, ("shared", "F0", "N", "F0_proj", "N_proj"))
+    parts = ("predictor.shared", "predictor.F0", "predictor.N", "predictor.F0_proj", "predictor.N_proj")
 
     def forward(self, d: Tensor, alignment: Tensor, ref_s: Tensor) -> tuple[Tensor, Tensor]:
         """Return pitch (Hz) and energy, (1, 2 * frames) each."""
@@ -133,9 +131,7 @@ class TrunkStep(PipelineStep):
     """The decoder up to its generator."""
 
     output_names = ("x",)
-
-    def __init__(self, decoder: Decoder):
-        super().__init__(decoder, ("F0_conv", "N_conv", "encode", "asr_res", "decode"))
+    parts = ("F0_conv", "N_conv", "encode", "asr_res", "decode")
 
     def forward(self, asr: Tensor, f0: Tensor, n: Tensor, s: Tensor) -> Tensor:
         """Return the generator's input, (1, channels, 2 * frames)."""
@@ -146,9 +142,7 @@ class ExcitationStep(PipelineStep):
     """The harmonic source before its transform."""
 
     output_names = ("excitation",)
-
-    def __init__(self, generator: Generator):
-        super().__init__(generator, ("f0_upsamp", "m_source"))
+    parts = ("f0_upsamp", "m_source")
 
     def forward(self, f0: Tensor, harmonic_noise: Tensor) -> Tensor:
         """Return the signal, (1, 600 * frames)."""
@@ -160,9 +154,7 @@ class TransformStep(PipelineStep):
     """The source's STFT."""
 
     output_names = ("har_magnitude", "har_phase")
-
-    def __init__(self, generator: Generator):
-        super().__init__(generator, ("stft",))
+    parts = ("stft",)
 
     def forward(self, excitation: Tensor) -> tuple[Tensor, Tensor]:
         """Return magnitude and phase (radians) of (1, samples): (1, 11, samples / 5 + 1) each."""
@@ -173,10 +165,10 @@ class GeneratorStep(PipelineStep):
     """The generator from `har` to its last convolution, the log magnitude and the phase before the sine."""
 
     output_names = ("x_pre", "x_post")
-
-    def __init__(self, generator: Generator):
-        parts = ("noise_convs", "noise_res", "ups", "reflection_pad", "resblocks", "conv_post")
-        super().__init__(generator, (*parts, "num_upsamples", "num_kernels"))
+    parts = (
+        *("noise_convs", "noise_res", "ups", "reflection_pad", "resblocks", "conv_post"),
+        *("num_upsamples", "num_kernels"),
+    )
 
     def forward(self, x: Tensor, s: Tensor, har_magnitude: Tensor, har_phase: Tensor) -> tuple[Tensor, Tensor]:
         """Return what enters the last convolution and what leaves it, (1, channels | 22, 120 * frames + 1)."""
@@ -193,9 +185,7 @@ class SpectrumStep(PipelineStep):
     """The exponential and the sine."""
 
     output_names = ("spec", "phase")
-
-    def __init__(self, generator: Generator):
-        super().__init__(generator, ("post_n_fft",))
+    parts = ("post_n_fft",)
 
     def forward(self, x_post: Tensor) -> tuple[Tensor, Tensor]:
         """Return magnitude and phase (radians), (1, 11, 120 * frames + 1) each."""
@@ -206,9 +196,7 @@ class WaveformStep(PipelineStep):
     """The inverse STFT."""
 
     output_names = ("audio",)
-
-    def __init__(self, generator: Generator):
-        super().__init__(generator, ("stft",))
+    parts = ("stft",)
 
     def forward(self, spec: Tensor, phase: Tensor) -> Tensor:
         """Return the audio, (1, 600 * frames), 24 kHz, full scale 1."""

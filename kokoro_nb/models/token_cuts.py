@@ -13,8 +13,7 @@ from kokoro.modules import CustomAlbert, DurationEncoder, ProsodyPredictor, Text
 from torch import Tensor, nn
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.padding.layers import within
-from kokoro_nb.models.padding.lengths import Valid, of_tokens
+from kokoro_nb.models.padding import Valid, of_tokens, within
 
 HIDDEN = -1e4  # added to the attention scores of padding: exp(-1e4) is 0, and float16 holds the number
 

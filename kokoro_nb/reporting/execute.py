@@ -5,23 +5,23 @@ import math
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from multiprocessing import connection, get_context
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from threading import current_thread, main_thread
 from typing import Any
 
 from kokoro_nb.errors import InputError, Terminated
-from kokoro_nb.reporting.expected_costs import expected_cost, note_cost
-from kokoro_nb.reporting.exports_room import exports_bytes, trim_exports
+from kokoro_nb.reporting.exports_room import trim_exports
 from kokoro_nb.reporting.limits import NONE, Limits
 from kokoro_nb.reporting.logbook import now
-from kokoro_nb.reporting.needs import needs
-from kokoro_nb.reporting.notebook_process import RESERVE, FolderLock, Job, work, write_end
+from kokoro_nb.reporting.needs import NOTEBOOK, require_disk, require_memory
+from kokoro_nb.reporting.one_notebook import RESERVE, Job, execute, hush
 from kokoro_nb.reporting.progress import Progress
 from kokoro_nb.reporting.readable import size_text
-from kokoro_nb.reporting.run_outcome import RunOutcome, Status, death_outcome, outcome
+from kokoro_nb.reporting.run_outcome import RunOutcome, outcome
 from kokoro_nb.reporting.runs import FILE, RunRecord, content_key, read_run_or_damage, reusable, write_run
 from kokoro_nb.reporting.selection import (
     assign_parameters,
@@ -33,10 +33,9 @@ from kokoro_nb.reporting.selection import (
 from kokoro_nb.reporting.versions import project_folder
 from kokoro_nb.storage import atomic, clear_drafts, locked, require_own
 
-PATIENCE = 20.0  # seconds that a worker is given to shut its kernel down
 RESERVED = 2**16  # bytes that are kept free for the last record
 FIRST = ("01", "02", "03", "05", "04")  # they say whether an export works; the longer of the last two before the other
-_STOPS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+_STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True)
@@ -63,13 +62,12 @@ def run_notebooks(
     folder: str | Path | None = None,
     limits: Limits = NONE,
     on_change: Callable[[], object] = lambda: None,
-    memory_in_all: float | None = None,
 ) -> list[NotebookResult]:
     """Execute notebooks, each in ``<out_dir>/<name>``, and return the result of each.
 
     A notebook that fails does not stop the others. Each works in its own results folder; one that lies outside any
     checkout of this project, in the folder where it lies. One that passed before with the same cells, parameters,
-    package and versions is kept as it is.
+    package and versions is kept as it is. What says whether an export works begins first, then what took longest.
 
     Parameters
     ----------
@@ -78,7 +76,7 @@ def run_notebooks(
     parameters : mapping
         Passed to every notebook that declares them. ``out_dir`` is always the notebook's own folder.
     jobs : int
-        How many run at once; fewer, while there is no memory for one more with these weights.
+        How many run at once; fewer, where there is no memory for so many with these weights.
     out_dir : path
         The folder of all runs.
     fresh : bool
@@ -89,9 +87,6 @@ def run_notebooks(
         What each notebook may take of time and memory; as much as there is by default.
     on_change : callable, optional
         Called before the first notebook begins and after each has ended.
-    memory_in_all : float, optional
-        GB that those running at once may be expected to hold together; by default what is free, where the weights are
-        so large that it matters.
 
     Raises
     ------
@@ -114,7 +109,6 @@ def run_notebooks(
         require_kinds(notebook, given[name], name)
     sources = {path.stem: str(path.resolve()) for path in paths if places[path.stem] is not None}
     root = Path(out_dir).resolve()
-    outcomes, waiting = {}, []
     with locked(root, "run") as lock:
         runs = {
             name: RunRecord(
@@ -126,35 +120,27 @@ def run_notebooks(
         for name in notebooks:
             clear_drafts(root / name)
         found = {name: None if fresh else reusable(root / name, run.key) for name, run in runs.items()}
-        needed = needs({name: runs[name] for name, kept in found.items() if kept is None})
-        needed.require_disk(root)
-        room = needed.room(None if memory_in_all is None else memory_in_all * 1e9)
+        waiting = [name for name, kept in found.items() if kept is None]
+        jobs = _at_once(jobs, str(parameters.get("weights", "mini")), len(waiting), root)
         threads = max(1, (os.cpu_count() or 1) // jobs) if jobs > 1 else None
-        progress = Progress({name: expected_cost(run).seconds for name, run in runs.items()}, jobs)
-        if room is not None:
-            progress.say(needed.statement(jobs, room))
+        seconds = {name: _seconds_before(root / name) for name in waiting}
+        progress = Progress({**dict.fromkeys(runs, 0.0), **seconds}, jobs)
+        outcomes, work = {}, []
         try:
-            for name, notebook in notebooks.items():
-                kept = found[name]
+            for name, kept in found.items():
                 if kept is not None:
                     outcomes[name] = NotebookResult(kept, True)
                     progress.end(name, str(outcomes[name]))
-                    continue
+            for name in sorted(waiting, key=lambda name: _rank(name, seconds[name])):
                 passed = {**given[name], **({"out_dir": str(root / name)} if "out_dir" in declared[name] else {})}
                 require_own(root / name, FILE, "a run", "--out")
-                cells = len(notebook.cells) + bool(passed)  # papermill adds a cell with the parameters
-                source = json.dumps(notebook)
-                about = (runs[name], source, root / name, passed, cells, threads, limits, places[name])
-                waiting.append(Job(*about, memory=needed.each[name], seconds=needed.seconds.get(name)))
+                source = json.dumps(notebooks[name])
+                work.append(Job(runs[name], source, root / name, passed, threads, limits, places[name], lock))
             on_change()
-            for run in _run_all(waiting, jobs, room, progress, FolderLock(lock), on_change):
+            for run in _run_all(work, jobs, progress, on_change):
                 outcomes[run.notebook] = NotebookResult(run, False)
             if removed := trim_exports():
                 progress.say(f"Removed the oldest exports from the cache: {size_text(removed)}.")
-            if needed.large:
-                progress.say(
-                    f"The exports in the cache take {size_text(exports_bytes())}; kokoro-nb clean removes them."
-                )
         finally:
             progress.close()
     return [outcomes[name] for name in notebooks]
@@ -166,91 +152,76 @@ def _own_place(place: Path, folder: str | Path | None) -> Path | None:
     return None if ours else place
 
 
-def _run_all(
-    jobs: Sequence[Job],
-    at_once: int,
-    room: float | None,
-    progress: Progress,
-    hold: FolderLock,
-    on_change: Callable[[], object],
-) -> list[RunRecord]:
-    spawn = get_context("spawn")  # a fork would copy the parent's threads and locks
-    waiting, done = _in_turn(jobs, at_once, room), dict[str, RunRecord]()
-    running: dict[Any, tuple[Any, Job]] = {}  # receiving end of the pipe -> process and job
-    cause: Status = "abandoned"
+def _at_once(jobs: int, weights: str, notebooks: int, root: Path) -> int:
+    """Return how many notebooks run at once with these weights; refuse where there is no room for one."""
+    if not notebooks:
+        return jobs
+    require_disk(weights, notebooks, root)
+    there = require_memory("a notebook", weights, NOTEBOOK, "-p weights mini")
+    return there if there < jobs else jobs
+
+
+def _seconds_before(folder: Path) -> float | None:
+    """Return how long a notebook took when it last ran to its end there; None if that is not known."""
+    run = read_run_or_damage(folder) if folder.is_dir() else None
+    return run.seconds if run is not None and run.status in ("passed", "checks failed") else None
+
+
+def _rank(name: str, seconds: float | None) -> tuple[int, float]:
+    if name[:2] in FIRST:
+        return FIRST.index(name[:2]), 0.0
+    return len(FIRST), -math.inf if seconds is None else -seconds
+
+
+def _run_all(jobs: Sequence[Job], at_once: int, progress: Progress, on_change: Callable[[], object]) -> list[RunRecord]:
+    """Execute jobs in this order, and return the record of each."""
+    hush()
+    heard: SimpleQueue[tuple[Job, int | RunRecord | BaseException]] = SimpleQueue()
+    stops: list[RunOutcome] = []
+
+    def work(job: Job) -> None:
+        try:
+            heard.put((job, -1))
+            run = execute(_begun(job), lambda cell: heard.put((job, cell)), lambda: stops[0] if stops else None)
+            heard.put((job, run))
+        except BaseException as error:
+            heard.put((job, error))
+
+    pool = ThreadPoolExecutor(at_once)  # papermill waits in each for a kernel, which is a process
+    done: list[RunRecord] = []
     try:
-        while waiting or running:
-            while len(running) < at_once:
-                chosen = _next(waiting, [job for _, job in running.values()], room)
-                if chosen is None:
-                    break
-                waiting.remove(chosen)
-                job = _begin(chosen)
-                receiver, sender = spawn.Pipe(duplex=False)
-                process = spawn.Process(target=work, args=(job, sender, hold), name=job.run.notebook)
-                with _stops_held():
-                    process.start()
-                sender.close()  # so that the end of the worker is the end of the pipe
-                running[receiver] = (process, job)
-                progress.begin(job.run.notebook, job.cells)
-            ready = connection.wait(list(running), timeout=1.0)
-            progress.refresh()
-            for pipe in [pipe for pipe in running if pipe in ready]:
-                process, job = running[pipe]
-                name = job.run.notebook
-                try:
-                    said = pipe.recv()
-                except (EOFError, OSError):  # in the midst of a message, where it was killed
-                    process.join()
-                    del running[pipe]
-                    if name not in done:
-                        said = f"The worker process died with exit code {process.exitcode}."
-                        done[name] = _ended(job, death_outcome("worker process", process.exitcode, said, starved=False))
-                    note_cost(done[name])
-                    progress.end(name, str(NotebookResult(done[name], False)))
-                    with suppress(InputError):  # no room for a page now: the notebooks go on
-                        on_change()
-                else:
-                    if isinstance(said, RunRecord):
-                        done[name] = said
-                    else:
-                        progress.cell(name, said)
-    except KeyboardInterrupt as stop:
-        cause = "terminated" if isinstance(stop, Terminated) else "interrupted"
+        for job in jobs:
+            pool.submit(work, job)
+        while len(done) < len(jobs):
+            try:
+                job, said = heard.get(timeout=1.0)
+            except Empty:
+                progress.refresh()
+                continue
+            name = job.run.notebook
+            if isinstance(said, BaseException):
+                raise said
+            if isinstance(said, RunRecord):
+                done.append(said)
+                progress.end(name, str(NotebookResult(said, False)))
+                with suppress(InputError):  # no room for a page now: the notebooks go on
+                    on_change()
+            elif said < 0:
+                progress.begin(name, len(json.loads(job.source)["cells"]) + bool(job.parameters))
+            else:
+                progress.cell(name, said)
+    except BaseException as error:
+        ctrl_c = isinstance(error, KeyboardInterrupt)
+        status = "terminated" if isinstance(error, Terminated) else "interrupted" if ctrl_c else "abandoned"
+        stops.append(outcome(status))
         raise
     finally:
         with _deaf():
-            _stop(list(running.values()), outcome(cause))
-    return list(done.values())
+            pool.shutdown(cancel_futures=True)
+    return done
 
 
-def _in_turn(jobs: Sequence[Job], at_once: int, room: float | None) -> list[Job]:
-    """Return the jobs as they are to begin: what says whether an export works first, then the longest.
-
-    Where the largest do not fit side by side, they begin first, and small ones are kept for them.
-    """
-    largest = sorted(jobs, key=lambda job: -job.memory)
-    if room is not None and sum(job.memory for job in largest[:at_once]) > room:
-        return largest
-    return sorted(jobs, key=_rank)
-
-
-def _rank(job: Job) -> tuple[int, float]:
-    number = job.run.notebook[:2]
-    if number in FIRST:
-        return FIRST.index(number), 0.0
-    return len(FIRST), -math.inf if job.seconds is None else -job.seconds
-
-
-def _next(waiting: Sequence[Job], running: Sequence[Job], room: float | None) -> Job | None:
-    """Return which is to begin now: beside others the first that there is memory for; None if there is none such."""
-    if not waiting or not running or room is None:
-        return waiting[0] if waiting else None
-    left = room - sum(job.memory for job in running)
-    return next((job for job in waiting if job.memory <= left), None)
-
-
-def _begin(job: Job) -> Job:
+def _begun(job: Job) -> Job:
     job = replace(job, run=replace(job.run, started=now()))
     with atomic(job.folder) as draft:  # takes the place of an earlier execution, whole
         draft.mkdir()
@@ -259,40 +230,9 @@ def _begin(job: Job) -> Job:
     return job
 
 
-def _stop(running: Sequence[tuple[Any, Job]], how: RunOutcome) -> None:
-    for process, _ in running:
-        process.terminate()
-    for process, job in running:
-        process.join(PATIENCE)
-        if process.is_alive():
-            process.kill()
-            process.join()
-        _ended(job, how)
-
-
-def _ended(job: Job, how: RunOutcome) -> RunRecord:
-    """Return the record that the worker left of the notebook's end; write one where it did not live to see it."""
-    run = read_run_or_damage(job.folder)
-    if run is not None and run.status not in ("running", "abandoned", "terminated", "damaged"):
-        return run
-    run = job.run.ended(how, run.seconds if run else None)
-    write_end(job.folder, run)
-    return run
-
-
-@contextmanager
-def _stops_held() -> Iterator[None]:
-    """Keep interrupts from a process that is just starting, until it knows what to do with them."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """Let nothing interrupt what comes: an impatient second Ctrl-C would leave workers behind."""
+    """Let nothing interrupt what comes: an impatient second Ctrl-C would leave kernels behind."""
     if current_thread() is not main_thread():  # where no signal is handled
         yield
         return

@@ -1,5 +1,6 @@
 """What a notebook writes its results into: checks, figures, audio and tables, kept beside its executed copy."""
 
+import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,19 +9,22 @@ from pathlib import Path
 from typing import Any
 
 from kokoro_nb.errors import ChecksError, InputError
-from kokoro_nb.findings import RELATIONS, Finding, Verdict, failure_line, verdict_line, write_findings
+from kokoro_nb.findings import Finding, failure_line, write_findings
 from kokoro_nb.listening.waveform import write_wav
-from kokoro_nb.markup import Fragment, number, table
+from kokoro_nb.markup import Fragment, table
+from kokoro_nb.reporting.check_log import CheckLog
+from kokoro_nb.reporting.drawn import NoDrawingError
 from kokoro_nb.reporting.fragments import board, checks
-from kokoro_nb.reporting.parameter_checks import checked_parameters
 from kokoro_nb.reporting.picture import Picture, save
 from kokoro_nb.reporting.player import mono, player
-from kokoro_nb.reporting.show import NoDrawingError, displayed, shown, without_failures
+from kokoro_nb.reporting.show import displayed, shown, without_failures
 from kokoro_nb.reporting.side_by_side import side_by_side
 from kokoro_nb.reporting.versions import commit, outputs_folder, versions
+from kokoro_nb.storage import json_ready
 
 FINDINGS = "findings.json"
 OUT_DIR = "KOKORO_NB_OUT_DIR"  # tells the kernel of a run where its results go
+BACKENDS = ("backend", "backends", "delegates", "accelerators")  # a parameter of that name, or ending with it
 NOTEBOOK = re.compile(r"\w[\w.-]*")
 
 
@@ -29,7 +33,7 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-class Logbook:
+class Logbook(CheckLog):
     """The record of one execution of a notebook; ``findings.json`` is whole on disk after every entry.
 
     A check that fails does not stop the notebook: it is recorded and shown, and `close` raises for all of them.
@@ -49,8 +53,8 @@ class Logbook:
     Raises
     ------
     InputError
-        If the name is no file name, a parameter cannot be written as JSON or names an unknown backend or fault, or the
-        folder cannot be written.
+        If the name is no file name, a parameter cannot be written as JSON or names an unknown backend, or the folder
+        cannot be written.
     """
 
     def __init__(
@@ -58,14 +62,13 @@ class Logbook:
     ) -> None:
         if not NOTEBOOK.fullmatch(notebook):
             raise InputError(f"'{notebook}' is no name for a notebook; use letters, digits, '_', '-' and '.'.")
-        self.notebook, self.weights = notebook, weights
         default = os.environ.get(OUT_DIR) or outputs_folder() / "notebooks" / notebook
-        self.out_dir = Path(default if out_dir is None else out_dir).resolve()
-        self.findings: list[Finding] = []
+        super().__init__(weights, Path(default if out_dir is None else out_dir).resolve())
+        self.notebook = notebook
         self._about: dict[str, Any] = {
             "notebook": notebook,
             "weights": weights,
-            "parameters": checked_parameters(parameters),
+            "parameters": _checked(parameters),
             "versions": versions(),
             "commit": commit(),
             "started": now(),
@@ -75,93 +78,6 @@ class Logbook:
         }
         self._labels: dict[str, str] = {}
         self._save()
-
-    def check(
-        self,
-        kind: str,
-        statement: str,
-        value: float,
-        limit: float,
-        op: str = "<=",
-        unit: str = "",
-        backend: str | None = None,
-        tap: str | None = None,
-        evidence: Sequence[str] = (),
-        unknown: str = "",
-    ) -> Fragment:
-        """Record whether `value` `op` `limit` holds; a NaN never holds.
-
-        Parameters
-        ----------
-        kind, statement : str
-            The short key, and the claim as a sentence that stands alone.
-        value, limit : float
-            The figure and the limit that it is compared with, both in `unit`.
-        op : str
-            One of ``<=``, ``<``, ``>=``, ``>``, ``==``.
-        unit, backend, tap, evidence
-            As in `Finding`.
-        unknown : str, optional
-            For a figure that a busy machine can spoil: what it means that it does not hold. The verdict is ``unknown``
-            then, and no failure of what the notebook is about.
-
-        Raises
-        ------
-        InputError
-            If `op` is none of these.
-        """
-        if op not in RELATIONS:
-            raise InputError(f"'{op}' is no relation to check; use one of {', '.join(RELATIONS)}.")
-        value, limit = float(value), float(limit)
-        failure = ""
-        if not RELATIONS[op](value, limit):
-            failure = f"measured {number(value)} {unit}".rstrip() + f", required {op} {number(limit)} {unit}".rstrip()
-            failure += f"; {unknown}" if unknown else ""
-        verdict: Verdict = "unknown" if failure and unknown else _verdict(failure)
-        return self._checked(
-            Finding(
-                *(kind, verdict, statement, self.weights, backend, value, limit, unit, tap, failure),
-                evidence=tuple(evidence),
-                relation=op,
-            )
-        )
-
-    def claim(
-        self,
-        kind: str,
-        statement: str,
-        holds: bool,
-        reason: str = "",
-        backend: str | None = None,
-        tap: str | None = None,
-        evidence: Sequence[str] = (),
-    ) -> Fragment:
-        """Record whether `statement`, which has no figure, is true.
-
-        Parameters
-        ----------
-        kind, statement, backend, tap, evidence
-            As for `check`.
-        holds : bool
-            Whether it is; nothing but True is a pass.
-        reason : str, optional
-            What was found instead, where it is not true.
-
-        Raises
-        ------
-        InputError
-            If `holds` is no truth value: a figure belongs into `check`, with its limit.
-        """
-        if type(holds).__name__ != "bool":  # numpy has one of its own
-            raise InputError(f"'{kind}' is given {holds!r}, not True or False; use check for a figure and its limit.")
-        failure = "" if holds else reason or "it is not so"
-        about = {"tap": tap, "reason": failure, "evidence": tuple(evidence)}
-        return self._checked(Finding(kind, _verdict(failure), statement, self.weights, backend, **about))  # type: ignore[arg-type]
-
-    def outcome(self, kind: str, statement: str, failure: object | None, backend: str) -> Fragment:
-        """Record whether a step succeeded on `backend`: `failure` is None, or the record of why it did not."""
-        reason = "" if failure is None else str(failure) or type(failure).__name__
-        return self._checked(Finding(kind, _verdict(reason), statement, self.weights, backend, reason=reason))
 
     def record(self, result: Any, subject: str = "The program", parity: float | None = None) -> None:
         """Record the checks that every exported program has to pass, those that its type of result can answer.
@@ -188,55 +104,6 @@ class Logbook:
         results = result.values() if isinstance(result, Mapping) else result
         for one in results if isinstance(results, Iterable) else (result,):
             record_checks(one, self, subject, parity)
-
-    def note(self, finding: Finding) -> Fragment:
-        """Record `finding` as it is."""
-        self.findings.append(finding)
-        self._save()
-        return verdict_line(finding)
-
-    def diagnosis(self, found: Any, subject: str = "The program", note: str = "", bundle: str | Path = "") -> Fragment:
-        """Record a sick export for the first page of the report, and return its card for the cell to show.
-
-        It is what the notebook is about and no check: `close` does not raise for it.
-
-        Parameters
-        ----------
-        found : Diagnosis, Failure or row of `survey`
-            What was found out.
-        subject : str
-            What was exported, as the start of a sentence: ``"The whole decoder"``.
-        note : str, optional
-            What a reader has to know of it: that a fault was planted on purpose, for one.
-        bundle : path, optional
-            The folder below `out_dir` that reproduces the culprit: what ``found.save_bundle(log.out_dir / ...)`` wrote.
-
-        Raises
-        ------
-        InputError
-            If `bundle` lies elsewhere.
-        """
-        from kokoro_nb.reporting.sick_export import card, described
-
-        place = Path(bundle).resolve() if bundle else self.out_dir
-        if not place.is_relative_to(self.out_dir):
-            raise InputError(f"The bundle {bundle} has to lie below {self.out_dir}, so that the report can link to it.")
-        row = described(found, subject, note, place.relative_to(self.out_dir).as_posix() if bundle else "")
-        worst = next(iter(row["culprits"]), {"tap": None, "op": ""})
-        tap = worst["tap"] and f"{worst['tap']} ({worst['op']})"
-        about = {"backend": row["backend"], "tap": tap, "diagnosis": row, "reason": row["why"] or row["statement"]}
-        statement = f"{subject}: {row['statement']}"
-        self.note(Finding("diagnosis", row["verdict"], statement, self.weights, **about))
-        return card(row)
-
-    def _checked(self, finding: Finding) -> Fragment:
-        """Record what was checked; a failure is shown at once, wherever in the cell it happens."""
-        line = self.note(finding)
-        return Fragment("", "") if finding.verdict == "fail" and displayed(line) else line
-
-    def skip(self, kind: str, statement: str, reason: str, backend: str | None = None) -> Fragment:
-        """Record that `statement` could not be checked here, and why."""
-        return self.note(Finding(kind, "skip", statement, self.weights, backend, reason=reason))
 
     def figure(self, fig: Any, name: str, alt: str = "") -> Picture:
         """Save a matplotlib figure as ``<name>.png`` and return it for the cell to show.
@@ -380,5 +247,19 @@ class Logbook:
         return name
 
 
-def _verdict(failure: str) -> Verdict:
-    return "fail" if failure else "pass"
+def _checked(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters once each is known to be plain, and the backends among them to be there."""
+    for name, value in parameters.items():
+        try:
+            json.dumps(json_ready(value), allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"The parameter '{name}' cannot be written as JSON ({error}); use plain values."
+            ) from error
+        if name.rpartition("_")[2] in BACKENDS:
+            from kokoro_nb.backends import backend
+
+            texts = [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else []
+            for text in texts:
+                backend(text)
+    return dict(parameters)

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from kokoro_nb.reporting.style import DPI
 from kokoro_nb.storage import atomic
-from kokoro_nb.time_spent import timed
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,6 @@ class Picture:
         return {"image/png": base64.b64encode(png).decode(), "text/plain": self.alt}, {"image/png": about}
 
 
-@timed("figures")
 def save(figure: Any, path: Path, alt: str, weights: str) -> Picture:
     """Write a matplotlib figure to `path` with the label of its weights in it, and close it in pyplot."""
     from matplotlib import pyplot

@@ -13,7 +13,6 @@ from kokoro_nb.reporting.versions import versions
 from kokoro_nb.storage import file_digest, in_use, read_json, write_json
 
 FILE = "run.json"
-SECONDS = ".seconds.json"  # what the kernel leaves for the record: see `RunRecord.profile`
 WEIGHTS = (".pth", ".pt", ".safetensors", ".bin", ".npz", ".onnx")
 
 
@@ -44,13 +43,8 @@ class RunRecord:
         Path of each file in the folder when it ended -> its SHA-256; the executed copy counts only if it is listed.
     source : str
         Path of the notebook, where it lies outside the project; else empty.
-    profile : dict
-        Seconds by kind of work, which add up to `seconds`: those of `time_spent.KINDS`, ``other`` for what the cells
-        did besides, ``kernel`` for starting and stopping it. Empty where it was not measured.
     memory : float
         Most memory that all its processes held together, GB, as `limits.Usage` says; 0 where it was not measured.
-    processor : float
-        Processor seconds of all its processes; 0 where they were not measured.
     """
 
     notebook: str
@@ -63,9 +57,7 @@ class RunRecord:
     reason: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
     source: str = ""
-    profile: Mapping[str, float] = field(default_factory=dict)
     memory: float = 0.0
-    processor: float = 0.0
 
     @property
     def executed(self) -> str | None:
@@ -82,17 +74,6 @@ class RunRecord:
         """Return the record of this execution once it has ended like that; without `seconds`, those it has."""
         took = self.seconds if seconds is None else seconds
         return replace(self, status=how.status, reason=how.reason, error=how.error, seconds=took)
-
-
-def read_profile(folder: str | Path, total: float) -> dict[str, float]:
-    """Return `RunRecord.profile` of a run that took `total` seconds, as its kernel left it in `folder`."""
-    try:
-        spent = read_json(Path(folder) / SECONDS, "profile")
-    except InputError:  # the kernel died before its first cell ended
-        return {}
-    cells = spent.pop("cells")
-    whole = {**spent, "other": cells - sum(spent.values()), "kernel": total - cells}
-    return {kind: round(seconds, 2) for kind, seconds in whole.items()}
 
 
 def write_run(folder: str | Path, run: RunRecord) -> Path:
@@ -113,7 +94,7 @@ def read_run(folder: str | Path) -> RunRecord | None:
         return None
     row = read_json(path, "record of a run")
     names = {item.name for item in fields(RunRecord)}
-    if not isinstance(row, dict) or set(row) | {"source", "profile", "memory", "processor"} != names or not _sound(row):
+    if not isinstance(row, dict) or set(row) | {"source", "memory"} != names or not _sound(row):
         raise InputError(f"{path} is no record of a run; delete its folder and run the notebook again.")
     return RunRecord(**row)
 
@@ -121,7 +102,7 @@ def read_run(folder: str | Path) -> RunRecord | None:
 def _sound(row: Mapping[str, Any]) -> bool:
     texts = [row[name] for name in ("notebook", "key", "started", "error", "reason")] + [row.get("source", "")]
     plain = all(isinstance(text, str) for text in texts) and Path(row["notebook"]).name == row["notebook"] != ""
-    seconds, files, profile = row["seconds"], row["files"], row.get("profile", {})
+    seconds, files = row["seconds"], row["files"]
     return (
         plain
         and row["status"] in get_args(Status)
@@ -129,8 +110,7 @@ def _sound(row: Mapping[str, Any]) -> bool:
         and (seconds is None or _is_number(seconds))
         and isinstance(files, dict)
         and all(isinstance(checksum, str) for checksum in files.values())
-        and isinstance(profile, dict)
-        and all(_is_number(spent) for spent in (*profile.values(), row.get("memory", 0.0), row.get("processor", 0.0)))
+        and _is_number(row.get("memory", 0.0))
     )
 
 

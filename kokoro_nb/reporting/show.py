@@ -6,28 +6,19 @@ shown for the first time.
 """
 
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
-from functools import singledispatch
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
-from numbers import Number
 from typing import Any
 
-from kokoro_nb.errors import InputError
-from kokoro_nb.markup import Fragment, table
-from kokoro_nb.time_spent import timed
+from kokoro_nb.markup import table
+from kokoro_nb.reporting.drawn import drawn, drawn_together, is_plain
 
 PACKAGE = "kokoro_nb."
 STUDIES = "kokoro_nb.studies."
 DRAWINGS = "kokoro_nb.reporting.studies."
 
 
-class NoDrawingError(InputError):
-    """There is no drawing for a type of result."""
-
-
-@timed("figures")
 def shown(result: Any, label: str = "", caption: str = "") -> Any:
     """Return what stands for `result`: a matplotlib figure, a `Fragment`, or what a notebook shows by itself.
 
@@ -80,68 +71,12 @@ def without_failures(result: Any) -> tuple[Any, list[dict[str, Any]]]:
     if members is None and isinstance(result, list | tuple):
         members = list(enumerate(result))
     failed = [] if members is None else [pair for pair in members if pair[1] is None or isinstance(pair[1], Failure)]
-    if not failed or (isinstance(result, Mapping) and all(map(_is_plain, result.values()))):
+    if not failed or (isinstance(result, Mapping) and all(map(is_plain, result.values()))):
         return result, []
     names = {name for name, _ in failed}
     rows = [{"name": name} | ({"outcome": "absent"} if one is None else one.as_dict()) for name, one in failed]
     left = {name: one for name, one in members if name not in names}
     return left if isinstance(result, Mapping) else list(left.values()), rows
-
-
-@singledispatch
-def drawn(result: Any, label: str, caption: str) -> Any:
-    """Draw one result; register a drawing for another type with ``@drawn.register``."""
-    from matplotlib.figure import Figure
-
-    if isinstance(result, Figure | Fragment) or hasattr(result, "_repr_html_"):
-        return result
-    return table([_row(result)], caption)
-
-
-@singledispatch
-def drawn_together(first: Any, results: Any, label: str, caption: str) -> Any:
-    """Draw several results of the type of `first` in one figure or table.
-
-    Register a drawing for another type with ``@drawn_together.register``; `results` is a list, a tuple or a mapping of
-    names to results.
-    """
-    if isinstance(results, Mapping):
-        if all(map(_is_plain, results.values())):
-            return table([results], caption)
-        return table([{"name": name, **_row(result)} for name, result in results.items()], caption)
-    return table([_row(result) for result in results], caption)
-
-
-@drawn_together.register(Mapping)
-def _rows(first: Any, results: Any, label: str, caption: str) -> Any:
-    if isinstance(results, Sequence):
-        return table([_row(result) for result in results], caption)
-    from kokoro_nb.reporting.charts import heat_map
-
-    columns = list(first)
-    return heat_map(
-        list(results), columns, [[row[name] for name in columns] for row in results.values()], caption, label
-    )
-
-
-def _row(result: Any) -> Mapping[str, Any]:
-    """Return `result` as a row of a table."""
-    if isinstance(result, Mapping):
-        return result
-    if hasattr(result, "as_dict"):
-        return dict(result.as_dict())
-    if is_dataclass(result):
-        row = {field.name.replace("_", " "): getattr(result, field.name) for field in fields(result)}
-        if all(map(_is_plain, row.values())):
-            return row
-    raise NoDrawingError(
-        f"There is no drawing for a result of the type {type(result).__name__}; show its rows, or register a drawing "
-        "with kokoro_nb.reporting.show.drawn.register."
-    )
-
-
-def _is_plain(value: Any) -> bool:
-    return value is None or isinstance(value, str | Number)
 
 
 def _import_drawings(module: str) -> None:

@@ -100,11 +100,6 @@ def _set(target, **values):
         setattr(target, name, value)
 
 
-def _unknown_domain(model):
-    model.graph.node[-1].domain = "com.nobody"
-    model.opset_import.add(domain="com.nobody", version=1)
-
-
 def _sparse_without_end(model):
     from onnx import helper, numpy_helper
 
@@ -141,19 +136,6 @@ def _chain(nodes, constants=None, shape=(2, 4)):
     return damage
 
 
-def _endless_loop():
-    from onnx import helper
-
-    value = helper.make_tensor_value_info
-    body = helper.make_graph(
-        [helper.make_node("Identity", ["go"], ["goes"]), helper.make_node("Sin", ["state"], ["next"])],
-        "body",
-        [value("k", 7, []), value("go", 9, []), value("state", 1, [2, 4])],
-        [value("goes", 9, []), value("next", 1, [2, 4])],
-    )
-    return [("Loop", ["count", "yes", "x"], {"body": body})]
-
-
 def _nested_deep():
     from onnx import helper
 
@@ -182,10 +164,6 @@ def _of_itself(path):
 
 SIZE = np.array([HUGE], np.int64)
 IN_ONNX = {
-    "unknown_operator": _model(lambda model: _set(model.graph.node[-1], op_type="Frobnicate")),
-    "unknown_domain": _model(_unknown_domain),
-    "unknown_opset": _model(lambda model: _set(model.opset_import[0], version=9999)),
-    "cyclic_graph": _model(lambda model: model.graph.node[0].input.__setitem__(0, model.graph.node[-1].output[0])),
     "given_twice": _model(lambda model: model.graph.node[-1].output.__setitem__(0, model.graph.node[0].output[0])),
     "contradicting_types": _model(lambda model: _set(model.graph.input[0].type.tensor_type, elem_type=9)),
     "weight_without_end": _model(lambda model: model.graph.initializer[0].dims.__setitem__(slice(None), [HUGE])),
@@ -194,7 +172,6 @@ IN_ONNX = {
     "constant_without_end": _chain([("ConstantOfShape", ["size"], {})], {"size": SIZE}),
     "expanded_without_end": _chain([("Expand", ["x", "size"], {})], {"size": np.array([HUGE, 4], np.int64)}),
     "random_without_end": _chain([("RandomNormal", [], {"shape": [HUGE]})]),
-    "endless_loop": _chain(_endless_loop, {"yes": np.bool_(True), "count": np.int64(2**62)}),
     "nested_deep": _chain(_nested_deep, {"yes": np.bool_(True)}),
     "function_of_itself": _of_itself,
 }
@@ -379,7 +356,7 @@ def _row(path, folder):
     except InputError as error:
         words = re.split(r"\d", str(error).replace(str(path), "FILE").replace(str(folder), "FOLDER"))[0]
         return {"verdict": "sentence", "said": words[:60].strip()}
-    except BaseException as error:
+    except Exception as error:  # of which the command, whose process it ends, makes a sentence
         return {"verdict": "raised", "said": type(error).__name__}
     first = report.first
     return {"verdict": report.verdict, **({"first": first.key, "blame": first.blame} if first else {})}

@@ -12,6 +12,7 @@ import numpy as np
 from kokoro_nb.inspection import inspect, onnx_session
 from tests.corpus import forms, programs
 
+_ROOM = tempfile.TemporaryDirectory()
 LOUDER = 2.4  # what a converter that cuts 24000 at 10000 makes of a pitch
 
 
@@ -63,7 +64,7 @@ def inspected_fault(kind, form, folder):
 @cache
 def healthy_file(form):
     """Return the path of the healthy file of a form, and its inputs; it is made once in a process."""
-    return forms.written(form, programs.attentive(), Path(tempfile.mkdtemp(prefix="corpus-")))
+    return forms.written(form, programs.attentive(), Path(_ROOM.name))
 
 
 def _parameter_of_weights(path, place, change):

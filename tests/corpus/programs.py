@@ -110,25 +110,6 @@ class HifiGanLike(nn.Module):
         return torch.tanh(self.last(F.leaky_relu(x, 0.1)))
 
 
-class Conformer(nn.Module):
-    """The convolution module of a Conformer (Gulati et al. 2020): (1, 60, 32) -> (1, 60, 32)."""
-
-    def __init__(self, width=32):
-        super().__init__()
-        self.norm, self.batch = nn.LayerNorm(width), nn.BatchNorm1d(width)
-        self.first, self.last = nn.Conv1d(width, 2 * width, 1), nn.Conv1d(width, width, 1)
-        self.depthwise = nn.Conv1d(width, width, 15, padding=7, groups=width)
-
-    def forward(self, x):
-        y = F.glu(self.first(self.norm(x).transpose(1, 2)), dim=1)
-        return x + self.last(F.silu(self.batch(self.depthwise(y)))).transpose(1, 2)
-
-
-def conformer():
-    """Return `Conformer` and its input."""
-    return seeded(Conformer, lambda: {"x": torch.randn(1, 60, 32)})
-
-
 class TokenLstm(nn.Module):
     """Embedding and an LSTM in both directions: (1, tokens) -> (1, tokens, 32)."""
 
@@ -281,16 +262,6 @@ def pooled_lstm():
         lambda: torch.randn(1, 48, 16),
         lstm=lambda: nn.LSTM(16, 24, batch_first=True),
         linear=lambda: nn.Linear(24, 8),
-    )
-
-
-def quiet_frames():
-    """Frames of an energy of 1e-12 divided by its root, to which coremltools adds 1e-12."""
-    return applied(
-        lambda own, x: own.last(own.first(x) * torch.rsqrt((own.first(x) ** 2).mean(1, keepdim=True))),
-        lambda: 1e-6 * torch.randn(1, 8, 48),
-        first=lambda: nn.Conv1d(8, 8, 1, bias=False),
-        last=lambda: nn.Conv1d(8, 8, 1),
     )
 
 

@@ -13,8 +13,8 @@ from kokoro_nb.defects.catalogue import MEASURED_ON, versions
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.survey import survey
 from kokoro_nb.models import gelu
+from kokoro_nb.models.other_layers import TwoPassInstanceNorm1d
 from kokoro_nb.models.patches import PATCHES
-from kokoro_nb.models.two_pass_norms import TwoPassInstanceNorm1d
 
 # The first two start processes that import a runtime again; the rest take a second or more each, and others of their
 # runtime are quick. The notebook's test executes every one.

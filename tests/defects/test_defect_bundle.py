@@ -88,9 +88,9 @@ def test_the_report_gives_versions_figures_and_how_to_run_it(tmp_path, measured)
         f"- onnx {versions(('onnx',))['onnx']}",
         f"- torch {torch.__version__}",
         "- Python 3.",
-        "was present when this was written",
-        f"| as it is | {100 * found.broken.wrong:.4g} | {found.broken.error:.3g} |",
-        "| mended | 0 |",
+        f"As it is, {100 * found.broken.wrong:.4g} % of the elements are wrong",
+        f"is {found.broken.seen} where {found.broken.expected} is right",
+        "Mended, 0 % of the elements are wrong",
         "python repro.py --mended",
     ):
         assert part in text

@@ -12,7 +12,7 @@ from kokoro_nb.defects.runners import coremltools
 from kokoro_nb.errors import InputError
 
 UNSIGNED = "onnx_verification_unsigned"
-SECTIONS = ("Versions", "To reproduce", "Expected", "Actual", "Lines at fault", "Workaround", "Related")
+SECTIONS = ("Versions", "To reproduce", "Expected and actual", "Lines at fault", "Workaround", "Related")
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +27,8 @@ def _compared(name, here, outcome="reproduced"):
 
 def test_the_command_prints_columns_and_writes_reports(tmp_path, capsys, monkeypatch):
     known = defect(UNSIGNED)
-    monkeypatch.setattr(known, "threads", ("owner/name#1", "owner/name#22"))
-    monkeypatch.setattr(known, "mended_by", "both cast to float before (the patch divided_snake)")
+    record = ["Title.", "Cause.", "Control: both cast to float before (the patch divided_snake)"]
+    monkeypatch.setattr(known, "__doc__", "\n\n".join(record) + "\nThreads: owner/name#1, owner/name#22\n")
     folder = tmp_path / "reports"
     assert main(["defects", UNSIGNED, "--reports", str(folder)]) == 0
     table = capsys.readouterr().out
@@ -42,7 +42,7 @@ def test_the_command_prints_columns_and_writes_reports(tmp_path, capsys, monkeyp
     assert THERE in text
     assert text.endswith("## Related\n\n- owner/name#1\n- owner/name#22\n")
     assert "Right by the same measure: both cast to float before.\n" in text  # our patches are no one else's
-    assert "Every difference counts." in text  # its limit is 0
+    assert "off by more than 0 of the peak" in text  # its limit
     state = (folder / "STATE.md").read_text()
     assert f"[{UNSIGNED}.md]({UNSIGNED}.md)" in state
     assert f"| {known.mended_by} | owner/name#1, owner/name#22 |" in state

@@ -2,8 +2,7 @@ import numpy as np
 
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.delivery.decoded import speak_all
-from kokoro_nb.models.case import capture
-from kokoro_nb.models.decoding import decode
+from kokoro_nb.models.case import capture, decode
 from kokoro_nb.models.patches import EXPORT_PATCHES
 
 

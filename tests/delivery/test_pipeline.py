@@ -17,7 +17,7 @@ from kokoro_nb.delivery.export import Delivery, deliver, delivered_folder
 from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.waveform import read_wav
-from kokoro_nb.models.decoding import decode
+from kokoro_nb.models.case import decode
 from kokoro_nb.models.patches import EXPORT_PATCHES, FAST_PATCHES
 from kokoro_nb.studies.two_stage_npu.checklist import from_har_error
 from kokoro_nb.traces.parity import compare

@@ -5,8 +5,8 @@ import pytest
 from training.espeak import speak
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.listening import closed_set
-from kokoro_nb.listening.closed_set import identified, unknown_words
+from kokoro_nb.listening import judges
+from kokoro_nb.listening.judges import identified, unknown_words
 
 CHOICES = ("Susan falls.", "Why did mary jump slowly?", "Could we pull a clock?", "The old dog is happy.")
 SR = 24_000
@@ -35,7 +35,7 @@ def test_neither_level_nor_order_nor_rate_decides(said):
 def test_digital_silence_is_no_obstacle_because_of_the_noise(said, monkeypatch):
     around = [np.pad(y, SR // 2) for y in said]
     assert [identified(CHOICES, y, SR) for y in around] == list(CHOICES)
-    monkeypatch.setattr(closed_set, "NOISE_DB", -np.inf)
+    monkeypatch.setattr(judges, "NOISE_DB", -np.inf)
     assert [identified(CHOICES, y, SR) for y in around] != list(CHOICES)
 
 

@@ -5,7 +5,7 @@ import pytest
 from training.espeak import speak
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.listening.perceived_quality import perceived_quality
+from kokoro_nb.listening.judges import perceived_quality
 
 SR = 24_000
 
@@ -46,7 +46,9 @@ def test_every_control_is_worse(y, fault):
 
 
 @pytest.mark.parametrize(
-    ("bad", "why"), [(np.nan, "it is not finite"), (0.0, "it is silent")], ids=["NaN in one sample", "silence"]
+    ("bad", "why"),
+    [(np.nan, "the candidate is 99.99 % finite"), (0.0, "the candidate is silent")],
+    ids=["NaN in one sample", "silence"],
 )
 def test_what_cannot_be_judged_says_why(y, bad, why):
     other = np.where(np.arange(y.size) == 7, bad, y) if np.isnan(bad) else 0 * y

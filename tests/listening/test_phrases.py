@@ -5,8 +5,7 @@ import pytest
 from training.sentences import VOCABULARY, is_held_out
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.listening.phrases import believed, heard_in, phrase_error_rate, phrases, spoken_texts
-from kokoro_nb.listening.transcript import Transcript
+from kokoro_nb.listening.transcript import Transcript, believed, heard_in, phrase_error_rate, phrases, spoken_texts
 
 SURE = Transcript("Two cats!", -0.1, 0.0, 0.9)
 
@@ -42,5 +41,5 @@ def test_errors_are_counted_over_all_words_and_a_doubted_transcript_is_nothing_h
 
 
 def test_what_is_not_finite_is_not_listened_to(monkeypatch):
-    monkeypatch.setattr("kokoro_nb.listening.phrases.transcribe", lambda model, y, sr, words: SURE)
+    monkeypatch.setattr("kokoro_nb.listening.transcript.transcribe", lambda model, y, sr, words: SURE)
     assert heard_in(None, [np.zeros(4), np.array([0.0, np.nan])], 24_000) == [SURE, None]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kokoro_nb.listening.spectral_agreement import (
+from kokoro_nb.listening.spectrum import (
     TRANSPARENT,
     UNRELATED,
     SpectralAgreement,

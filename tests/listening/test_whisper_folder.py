@@ -7,8 +7,7 @@ import torch
 from transformers import WhisperConfig, WhisperForConditionalGeneration
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.listening.recogniser import load_whisper, whisper_available
-from kokoro_nb.listening.whisper_folder import read_folder
+from kokoro_nb.listening.recogniser import load_whisper, read_folder, whisper_available
 
 
 @pytest.fixture(scope="module")

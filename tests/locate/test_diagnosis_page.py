@@ -3,7 +3,7 @@
 import torch
 
 from kokoro_nb.locate import diagnose
-from kokoro_nb.locate.diagnosis_page import card
+from kokoro_nb.locate.diagnosis import card
 
 POINTS = {"y": torch.tensor([[0.0, 0, 1, 2, -1, 0, 0, 0]]), "x": torch.tensor([[-1.0, -2, 3, 4, 5, -3, -4, 1]])}
 

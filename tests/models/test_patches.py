@@ -3,12 +3,13 @@ import copy
 import pytest
 import torch
 from kokoro.custom_stft import CustomSTFT
-from kokoro.istftnet import AdaIN1d, AdainResBlk1d, AdaINResBlock1, SineGen, SourceModuleHnNSF, TorchSTFT
+from kokoro.istftnet import AdainResBlk1d, AdaINResBlock1, SineGen, SourceModuleHnNSF, TorchSTFT
 from torch import nn
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import noise
 from kokoro_nb.models.kokoro import load_model
+from kokoro_nb.models.other_layers import TwoPassInstanceNorm1d
 from kokoro_nb.models.patches import (
     EXPORT_PATCHES,
     FAST_PATCHES,
@@ -17,7 +18,6 @@ from kokoro_nb.models.patches import (
     class_patches,
     patched,
 )
-from kokoro_nb.models.two_pass_norms import TwoPassInstanceNorm1d
 
 FRAMES = 12
 EVERY = tuple(PATCHES)
@@ -32,7 +32,6 @@ METHODS = {
         (CustomSTFT, "inverse"),
         (AdainResBlk1d, "forward"),
         (AdaINResBlock1, "forward"),
-        (AdaIN1d, "forward"),
     ]
 }
 

@@ -4,10 +4,9 @@ from kokoro.istftnet import AdaINResBlock1
 from torch import nn
 
 from kokoro_nb.benchmarks.decoders import decoder_inputs
-from kokoro_nb.models.padding.layers import within
-from kokoro_nb.models.padding.lengths import of_frames
+from kokoro_nb.models.other_layers import PlaneBlock, PlaneConv1d, on_planes
+from kokoro_nb.models.padding import of_frames, within
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
-from kokoro_nb.models.plane_blocks import PlaneBlock, PlaneConv1d, install
 from kokoro_nb.models.stages import FromHarStage
 
 NAMES = (*EXPORT_PATCHES, "plane_blocks")
@@ -33,7 +32,7 @@ def test_a_block_computes_the_same_sums(given):
     block, x, s = given
     with torch.no_grad():
         expected = block(x, s)
-        undo = install(block)
+        undo = on_planes(block)
         assert type(block) is PlaneBlock
         found = block(x, s)
         undo()
@@ -48,7 +47,7 @@ def test_a_block_computes_the_same_sums(given):
 def test_its_parameters_and_paths_come_back(given):
     block, *_ = given
     modules, parameters = dict(block.named_modules()), dict(block.named_parameters())
-    undo = install(block)
+    undo = on_planes(block)
     assert dict(block.named_modules()) == modules
     inside = dict(block.named_parameters())
     assert list(inside) == list(parameters)
@@ -70,7 +69,7 @@ def test_padding_is_cut_off_in_it_too(given):
     clean = x * (torch.arange(24) < 16)
     with torch.no_grad():
         alone = block(x[..., :16], s)
-        undo = install(block)
+        undo = on_planes(block)
         with within(block, valid):
             inside = block(x, s)[..., :16]
         leaking = block(clean, s)[..., :16]
@@ -82,7 +81,7 @@ def test_padding_is_cut_off_in_it_too(given):
 
 def test_what_it_does_not_compute_is_left_alone(shallow):
     decoder = shallow.model.decoder  # its weights are computed by hooks at each call
-    undo = install(decoder)
+    undo = on_planes(decoder)
     assert not any(isinstance(module, PlaneConv1d) for module in decoder.modules())
     undo()
 

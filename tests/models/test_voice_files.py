@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.voice_files import SHAPE, read_voice
-from kokoro_nb.models.voices import load_voice
+from kokoro_nb.models.voices import SHAPE, load_voice, read_voice
 
 TABLES = {
     name: np.random.default_rng(seed).standard_normal(SHAPE).astype(np.float32)

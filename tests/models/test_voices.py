@@ -6,8 +6,7 @@ from safetensors.torch import save_file
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.kokoro import load_model
-from kokoro_nb.models.voice_files import SHAPE
-from kokoro_nb.models.voices import SPREAD, load_voice, own_voices, style
+from kokoro_nb.models.voices import SHAPE, SPREAD, load_voice, own_voices, style
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.listening.joins import joins
+from kokoro_nb.listening.speech_checks import joins
 from kokoro_nb.reporting.curves import average_spectra, f0_contours, levels_at_joins
 
 SR = 24_000

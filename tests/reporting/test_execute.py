@@ -11,8 +11,9 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.findings import read_findings
 from kokoro_nb.reporting import execute
 from kokoro_nb.reporting.execute import run_notebooks
+from kokoro_nb.reporting.logbook import now
 from kokoro_nb.reporting.report_files import render_report
-from kokoro_nb.reporting.runs import read_run, write_run
+from kokoro_nb.reporting.runs import RunRecord, read_run, write_run
 
 PARAMETERS = 'weights = "seeded"\nout_dir = None'
 
@@ -25,7 +26,7 @@ def save(folder, name, *sources, parameters=PARAMETERS):
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
-    """Five notebooks, run once, two at a time, while a kernel of the usual name that cannot start is installed."""
+    """Four notebooks, run once, two at a time, while a kernel of the usual name that cannot start is installed."""
     root = tmp_path_factory.mktemp("pro{ject}")  # papermill takes braces in a path for its own
     kernels = root / "jupyter" / "kernels" / "python3"
     kernels.mkdir(parents=True)
@@ -44,7 +45,6 @@ def project(tmp_path_factory):
     save(folder, "02_bad", "print('before')", "raise ValueError('<script>alert(1)</script>')", "print('after')")
     save(folder, "03_plain", "assert 'weights' not in globals()", parameters="")
     save(folder, "04_kernel_dies", "import os; os.abort()", parameters="")
-    save(folder, "05_worker_dies", "import os, signal; os.kill(os.getppid(), signal.SIGKILL)", parameters="")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JUPYTER_PATH", str(root / "jupyter"))
         outcomes = run_notebooks([], {"weights": "narrow"}, 2, root / "run", folder=folder)
@@ -69,7 +69,6 @@ def test_a_notebook_that_fails_does_not_stop_the_others(project):
         "02_bad": "failed",
         "03_plain": "passed",
         "04_kernel_dies": "crashed",
-        "05_worker_dies": "killed",
     }
 
 
@@ -77,18 +76,8 @@ def test_the_record_on_disk_is_the_one_returned(project):
     root, runs = project
     assert all(read_run(root / "run" / name) == run for name, run in runs.items())
     assert runs["01_good"].seconds > 0
-    assert runs["01_good"].parameters == {"weights": "narrow"}
-
-
-def test_the_record_says_where_the_time_went(project):
-    _, runs = project
-    for name in ("01_good", "02_bad", "03_plain"):
-        assert set(runs[name].profile) >= {"other", "kernel"}, name
-        assert sum(runs[name].profile.values()) == pytest.approx(runs[name].seconds, abs=0.05)
-        assert 0.2 < runs[name].processor < 100
     assert 0.03 < max(run.memory for run in runs.values()) < 2, "a kernel, GB; one that ends at once may not be seen"
-    assert runs["01_good"].profile["kernel"] > 0
-    assert not any(name.endswith("seconds.json") for run in runs.values() for name in run.files)
+    assert runs["01_good"].parameters == {"weights": "narrow"}
 
 
 def test_the_kernel_is_this_interpreter_whatever_is_installed(project):
@@ -112,12 +101,10 @@ def test_a_failed_notebook_is_complete_up_to_its_error(project):
     assert output(root, "02_bad") == "before\n"
 
 
-def test_a_dead_kernel_and_a_dead_worker_are_reported(project):
+def test_a_dead_kernel_is_reported(project):
     _, runs = project
     assert "DeadKernelError" in runs["04_kernel_dies"].error
     assert "Fatal Python error: Aborted" in runs["04_kernel_dies"].error, "and why"
-    assert "died with exit code -9" in runs["05_worker_dies"].error
-    assert runs["05_worker_dies"].executed is None, "its copy may be half-written"
 
 
 def test_what_a_kernel_prints_that_dies_before_the_first_cell_is_in_the_record(tmp_path, monkeypatch):
@@ -196,7 +183,7 @@ def executed(monkeypatch):
     """Names of the notebooks that would be executed, none of which is."""
     names = []
 
-    def pretend(jobs, at_once, room, progress, hold, on_change):
+    def pretend(jobs, at_once, progress, on_change):
         names.extend(job.run.notebook for job in jobs)
         return [replace(job.run, status="passed") for job in jobs]
 
@@ -219,6 +206,17 @@ def test_an_interrupted_run_goes_on_where_it_was(project, executed):
         again(project, ["01", "03"])
     write_run(folder, runs["03_plain"])
     assert executed == ["03_plain", "03_plain"]
+
+
+def test_what_says_whether_an_export_works_begins_first_and_then_what_took_longest(executed, tmp_path):
+    took = {"00_a": 9.0, "01_b": 1.0, "04_b": 3.0, "05_c": 8.0, "06_d": 2.0, "07_e": None, "08_f": 5.0}
+    for name, seconds in took.items():
+        save(tmp_path, name)
+        (tmp_path / "run" / name).mkdir(parents=True)
+        if seconds:
+            write_run(tmp_path / "run" / name, RunRecord(name, "passed", "another", {}, now(), seconds))
+    run_notebooks([], {}, 1, tmp_path / "run", folder=tmp_path)
+    assert executed == ["01_b", "05_c", "04_b", "07_e", "00_a", "08_f", "06_d"], "what was never measured may be long"
 
 
 def test_bad_input_is_reported_before_anything_runs(project, executed, tmp_path):

@@ -18,7 +18,6 @@ from nbformat.v4 import new_code_cell, new_notebook
 from kokoro_nb.markup import number, resource
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "03_decoder_nan.ipynb"
 MADE = """
 import numpy as np
 from kokoro_nb.locate.local_error import LocalError
@@ -133,12 +132,12 @@ def _in_theme(page, theme):
     page.wait_for_selector(f"body[data-jp-theme-light={str('Light' in theme).lower()}]", state="attached")
 
 
-def _run_all(page, patience=60):
+def _run_all(page):
     page.wait_for_function(
         "window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'", timeout=60_000
     )
     page.evaluate("void window.jupyterapp.commands.execute('notebook:run-all-cells')")
-    page.wait_for_selector(".knb-rows tbody tr", timeout=1000 * patience, state="attached")
+    page.wait_for_selector(".knb-rows tbody tr", timeout=60_000, state="attached")
 
 
 def _kept(page, tmp_path, name):
@@ -263,26 +262,3 @@ def test_figures_read_as_they_do_in_python(browser):
     }"""
     seen = browser.new_page().evaluate(script, [resource("reporting/explorer/explorer.js"), values])
     assert seen == [number(value) for value in [*values, float("nan"), float("-inf")]]
-
-
-@pytest.mark.slow
-def test_the_decoder_notebook_in_jupyterlab(lab, browser, tmp_path):
-    from papermill.iorw import load_notebook_node
-    from papermill.parameterize import parameterize_notebook
-
-    small = {"weights": "narrow", "frames": 8, "trace_backends": ["onnxruntime"], "out_dir": str(tmp_path)}
-    small |= {"part_backends": ["onnxruntime"]}
-    notebook = parameterize_notebook(load_notebook_node(str(NOTEBOOK)), small)
-    nbformat.write(notebook, lab[2] / NOTEBOOK.name)
-    page, beyond = _opened(browser, lab, NOTEBOOK.name)
-    _run_all(page, 300)
-    page.get_by_role("button", name="× rounding").click()
-    page.locator(".knb-rows tbody tr").first.click()
-    page.wait_for_selector(".knb-live .knb-detail h4")
-    assert "noise_convs.0:conv1d" in page.inner_text(".knb-live .knb-detail h4")
-    assert page.locator(".knb-live .knb-channels img").count() == 5
-    page.get_by_role("button", name="Show the histogram").click()
-    page.wait_for_selector(".knb-live img.knb-histogram")
-    page.locator(".knb-live").evaluate("one => one.scrollIntoView()")
-    _kept(page, tmp_path, "decoder")
-    assert beyond == []

@@ -9,14 +9,13 @@ from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.ladder import Climb
 from kokoro_nb.errors import InputError
-from kokoro_nb.findings import Finding
 from kokoro_nb.locate import diagnose, investigate
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.halving import Bisection
 from kokoro_nb.locate.history import History
 from kokoro_nb.locate.survey import SurveyRow
 from kokoro_nb.reporting.logbook import Logbook
-from kokoro_nb.reporting.record_checks import _culprits, _diagnosis
+from kokoro_nb.reporting.record_checks import _diagnosis
 from kokoro_nb.traces.parity import compare
 
 
@@ -165,42 +164,12 @@ def test_remedies_are_tried_once_and_where_there_is_what_to_cure(known):
     assert _diagnosed(**known) == (["The net"], False)
 
 
-@pytest.mark.parametrize("verdict", ["pass", "fail", "unknown"])
-@pytest.mark.parametrize("output", ["pass", "fail", "unknown"])
-def test_what_is_wrong_as_a_whole_or_in_a_part_has_a_card(verdict, output):
-    wrong = "fail" in (verdict, output)
-    assert _diagnosed(verdict=verdict, output=SimpleNamespace(verdict=output)) == (["The net"] * wrong, wrong)
-    assert _diagnosed(verdict=verdict, output=None)[0] == ["The net"] * (verdict == "fail")
-
-
 def test_a_diagnosis_by_bisection_that_names_an_operator_fails(tmp_path):
     log = Logbook("01_x", "mini", {}, tmp_path)
     found = Diagnosis("tvm", "bisection", "a delegate", "fail", (), ":exp is wrong", bisection=Bisection("tvm", 2, ()))
     log.record(found, "The net")
     with pytest.raises(AssertionError, match=":exp is wrong"):
         log.close()
-
-
-def test_the_operator_that_is_first_and_the_one_with_the_largest_effect_are_both_recorded(log):
-    first, largest = (
-        SimpleNamespace(
-            tap=SimpleNamespace(name=name),
-            mechanism=SimpleNamespace(name="another constant"),
-            inherited_error=None,
-            effect=effect,
-            source="",
-            reason="",
-            finding=lambda weights, name=name: Finding("divergence", "fail", f"{name} is wrong", weights),
-        )
-        for name, effect in (("a:mul", 0.1), ("b:add", 0.9))
-    )
-    _culprits(SimpleNamespace(culprits=(first, largest), ranked=(largest, first)), log)
-    assert [one.statement for one in log.findings] == ["a:mul is wrong", "b:add is wrong"]
-    assert log.findings[1].reason == "mechanism: another constant; 90 % of the output's error"
-    _culprits(SimpleNamespace(culprits=(first,), ranked=(first,)), log)
-    assert len(log.findings) == 3, "one that is both is recorded once"
-    _culprits(SimpleNamespace(culprits=(first, largest), ranked=(first, largest)), log)
-    assert len(log.findings) == 4, "of several that are wrong the first one"
 
 
 class Norm(torch.nn.Module):

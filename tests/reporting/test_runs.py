@@ -10,18 +10,16 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.reporting import runs
 from kokoro_nb.reporting.run_outcome import RunOutcome, Status, outcome
 from kokoro_nb.reporting.runs import (
-    SECONDS,
     RunRecord,
     changed_files,
     content_key,
-    read_profile,
     read_run,
     read_run_or_damage,
     read_runs,
     reusable,
     write_run,
 )
-from kokoro_nb.storage import file_digest, locked, write_json
+from kokoro_nb.storage import file_digest, locked
 
 
 @pytest.fixture
@@ -44,25 +42,7 @@ def folder(tmp_path):
 def test_a_record_is_read_as_it_was_written(folder, passed):
     assert read_run(folder) == read_run_or_damage(folder) == passed
     assert read_run(folder / "f") is None
-    assert (passed.memory, passed.processor) == (0.0, 0.0), "nothing was measured"
-
-
-def test_a_profile_adds_up_to_the_whole_and_is_kept(folder, passed):
-    write_json(folder / SECONDS, {"run": 1.0, "imports": 0.5, "cells": 2.25})
-    profile = read_profile(folder, 3.5)
-    assert profile == {"run": 1.0, "imports": 0.5, "other": 0.75, "kernel": 1.25}
-    assert sum(profile.values()) == passed.seconds
-    write_run(folder, replace(passed, profile=profile))
-    assert read_run(folder).profile == profile
-    assert read_profile(folder / "f", 3.5) == {}  # the kernel died before a cell had ended
-
-
-def test_a_record_from_before_there_were_measurements_is_read(folder, passed):
-    row = json.loads((folder / "run.json").read_text())
-    for name in ("profile", "memory", "processor"):
-        del row[name]
-    (folder / "run.json").write_text(json.dumps(row))
-    assert read_run(folder) == passed
+    assert passed.memory == 0.0, "nothing was measured"
 
 
 def test_what_passed_unchanged_is_reused(folder, passed):
@@ -121,10 +101,7 @@ def test_a_foreign_record_is_an_input_error_and_told_as_damaged(folder, passed, 
         ("files", ["01_a.ipynb"]),
         ("files", {"01_a.ipynb": 1}),
         ("reason", None),
-        ("profile", {"run": "1"}),
-        ("profile", []),
         ("memory", "1"),
-        ("processor", True),
     ],
 )
 def test_a_record_with_a_value_of_another_kind_is_none(folder, passed, name, value):

@@ -11,8 +11,9 @@ from kokoro_nb.listening.transcript import Transcript, Word
 from kokoro_nb.locate import diagnose, investigate
 from kokoro_nb.locate.halving import Bisection, BisectionStep, Search
 from kokoro_nb.markup import Fragment
+from kokoro_nb.reporting.drawn import drawn
 from kokoro_nb.reporting.logbook import Logbook
-from kokoro_nb.reporting.show import drawn, shown
+from kokoro_nb.reporting.show import shown
 from kokoro_nb.traces.parity import compare
 
 

@@ -27,8 +27,7 @@ from kokoro_nb.delivery.contract import Contract, Part, read_contract, write_con
 from kokoro_nb.delivery.pipeline import read_table
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.waveform import read_wav, write_wav
-from kokoro_nb.models.voice_files import SHAPE
-from kokoro_nb.models.voices import load_voice
+from kokoro_nb.models.voices import SHAPE, load_voice
 from kokoro_nb.models.weights import read_config, read_state
 
 REFUSED = "refused"

@@ -27,12 +27,9 @@ from kokoro_nb.delivery.pipeline import read_table
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Finding, read_findings, write_findings
 from kokoro_nb.listening.waveform import read_wav, write_wav
-from kokoro_nb.models import case
-from kokoro_nb.models.architecture import HARMONICS, SAMPLES_PER_FRAME, STYLE
 from kokoro_nb.models.kokoro import load_model
-from kokoro_nb.models.voice_files import SHAPE
-from kokoro_nb.models.voices import load_voice
-from kokoro_nb.models.weights import Weights, read_config, read_state
+from kokoro_nb.models.voices import SHAPE, load_voice
+from kokoro_nb.models.weights import read_config, read_state
 from kokoro_nb.reporting.fragments import board
 from kokoro_nb.reporting.html import read_body
 from kokoro_nb.reporting.runs import RunRecord, read_run, read_run_or_damage, write_run
@@ -49,22 +46,6 @@ ODD = (
     *('"../../x"', '"nan"', '"\\ud800"', "[]", "{}", "[[1, 2], [3]]", '{"a": {"b": []}}', "[" * 500 + "]" * 500),
     *('"' + "x" * 10_000 + '"', '"<script>"', '"a\\nb"'),
 )
-
-
-def _frames(frames=2, tokens=3, hidden=8):
-    samples = frames * SAMPLES_PER_FRAME
-    shapes = {
-        **{"ref_s": (1, 2 * STYLE), "s": (1, STYLE), "d": (1, tokens, hidden + STYLE), "t_en": (1, hidden, tokens)},
-        **{"asr": (1, hidden, frames), "f0": (1, 2 * frames), "n": (1, 2 * frames), "audio": (samples,)},
-        **{"initial_phase": (1, HARMONICS), "harmonic_noise": (1, samples, HARMONICS), "branch_noise": (1, samples, 1)},
-    }
-    whole = {"ids": torch.zeros(1, tokens, dtype=torch.int64), "durations": torch.tensor([1, 1, 0])}
-    return {**{name: torch.zeros(shape) for name, shape in shapes.items()}, **whole}
-
-
-def make_case(folder):
-    about = ("Hi.", "ha", "espeak", "seeded", 1.0, 0, "gaussian", Weights("narrow", "random", 1, "0" * 64))
-    case.save(case.Case(*about, _frames()), folder)
 
 
 def make_contract(folder):
@@ -163,8 +144,6 @@ READERS = {
     "run record": Reader(make_run, use_run, file="run.json"),
     "findings": Reader(make_findings, lambda path: board(read_findings(path)[0])),
     "executed notebook": Reader(make_notebook, read_body, "in.ipynb"),
-    "case": Reader(make_case, case.load, file="case.json"),
-    "case's tensors": Reader(make_case, case.load, file="tensors.safetensors"),
     "contract": Reader(make_contract, read_contract, file="contract.json"),
     "delivered voice": Reader(read_table_file, read_table, "in.npy"),
     "list of operators": Reader(make_taps, read_taps, file="taps.json"),
@@ -303,7 +282,7 @@ def test_a_reader_that_raises_anything_else_is_seen(tmp_path):
 
 
 def test_json_nested_deep_is_refused(tmp_path):
-    for name in ("run record", "findings", "case", "contract", "list of operators", "configuration", "rows of a study"):
+    for name in ("run record", "findings", "contract", "list of operators", "configuration", "rows of a study"):
         reader = READERS[name]
         path = tmp_path / name / reader.name
         path.parent.mkdir()

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.listening.phrases import phrase_error_rate, phrases
-from kokoro_nb.listening.transcript import is_speech, transcribe
+from kokoro_nb.listening.transcript import is_speech, phrase_error_rate, phrases, transcribe
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from training.corpus import VOICES
 from training.ear.ear_corpus import HELD_OUT_VOICES

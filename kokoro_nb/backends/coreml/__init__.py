@@ -15,7 +15,6 @@ from kokoro_nb.backends.coreml.precision import MixedPrecision, Precision, compu
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.backends.taps import UntracedProgram
-from kokoro_nb.time_spent import timed
 
 Target = Literal["iOS16", "iOS17", "iOS18"] | None
 
@@ -30,7 +29,6 @@ class CoreMlProgram(UntracedProgram):
     path: Path
     backend: str
 
-    @timed("run")
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         """Run once: see `base.Program.run`; what comes out has the dtype and shape that the file gives it."""
         arrays = self.interface.to_file(checked(inputs, self.inputs))
@@ -130,7 +128,6 @@ class CoreMl(FileBackend):
             model.save(str(path))
         return places(model, program, exported, self.route)
 
-    @timed("load")
     def load(self, artifact: Artifact | Failure) -> Program:
         """Have Core ML compile and load the model.
 

@@ -14,7 +14,6 @@ from kokoro_nb.backends.executorch.places import Place, places, room
 from kokoro_nb.backends.executorch.tracing import traced, write_room
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, TensorSpec, array_of, as_tensors, checked
-from kokoro_nb.time_spent import timed
 from kokoro_nb.traces.operators import Taps
 from kokoro_nb.traces.trace import Keep, Trace
 
@@ -30,7 +29,6 @@ class ExecutorchProgram:
     path: Path
     backend: str
 
-    @timed("run")
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         """Run once: see `base.Program.run`."""
         tensors = list(as_tensors(checked(inputs, self.inputs), self.inputs).values())
@@ -39,7 +37,6 @@ class ExecutorchProgram:
         # copies: a program that keeps state writes its next results to the same memory
         return {name: np.array(array_of(result)) for name, result in zip(self.outputs, results, strict=True)}
 
-    @timed("run")
     def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
         """Run the file once with the event tracer on, in a process of its own: see `base.Program.trace`.
 
@@ -126,7 +123,6 @@ class Executorch(FileBackend):
             write_room(path, room(program))
         return places(program, exported)
 
-    @timed("load")
     def load(self, artifact: Artifact | Failure) -> ExecutorchProgram:
         """Load the program and its one method: see `base.Backend.load`."""
         artifact, path = self.loadable(artifact)

@@ -2,7 +2,6 @@
 
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import numpy as np
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.executorch.tracer import AGAIN, EVENTS, INPUTS, OUTPUTS, TENSORS
 from kokoro_nb.backends.taps import laid, read_taps
+from kokoro_nb.run_apart import run_apart
 from kokoro_nb.storage import read_json, write_json
 from kokoro_nb.traces.operators import Taps
 from kokoro_nb.traces.trace import Keep, Trace
@@ -136,13 +136,12 @@ def run_logged(program: Path, size: int, folder: Path, again: bool) -> None:
         If the process fails; with what it printed.
     """
     # -P: the script's own folder is no place to import from
-    command = [sys.executable, "-P", str(_TRACER), str(program), str(size), str(folder), *(["again"] if again else [])]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    if done.returncode != 0:
-        how = f"ended with {done.returncode}"
-        if done.returncode == -signal.SIGABRT:
+    done = run_apart(["-P", _TRACER, program, str(size), folder, *(["again"] if again else [])])
+    if done.status != 0:
+        how = f"ended with {done.status}"
+        if done.status == -signal.SIGABRT:
             how = f"was aborted, perhaps because its buffer of {size} bytes is too small"
-        raise RuntimeError(f"The process that traced {program.name} {how}: {done.stderr.strip()}")
+        raise RuntimeError(f"The process that traced {program.name} {how}: {done.said.strip()}")
 
 
 def _logged(path: Path) -> dict[int, list[Any]]:

@@ -14,7 +14,6 @@ from kokoro_nb.backends.mil.rounding import FLOAT32, Arithmetic
 from kokoro_nb.backends.mil.saved_program import load_program
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.backends.taps import read_taps
-from kokoro_nb.time_spent import timed
 from kokoro_nb.traces.operators import Taps
 from kokoro_nb.traces.trace import Keep, Trace
 
@@ -32,7 +31,6 @@ class ReferenceProgram:
     name: str
     folder: Path  # of the artefact
 
-    @timed("run")
     def run(self, inputs: Arrays, observe: "Observer | None" = None) -> dict[str, np.ndarray]:
         """Run once: see `base.Program.run`; `observe` is called for every operator, see `Interpreter.run`.
 
@@ -46,7 +44,6 @@ class ReferenceProgram:
         arrays = self.interface.to_file(checked(inputs, self.inputs))
         return self.interface.from_file(self.interpreter.run(arrays, observe))
 
-    @timed("run")
     def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
         """Run once and capture what operators compute: see `base.Program.trace`; float16 is captured as float16."""
         arrays, known = checked(inputs, self.inputs), read_taps(self.folder)
@@ -106,7 +103,6 @@ class CoreMlReference:
         """Have the converter export `module`: see `base.Backend.export`."""
         return replace(self.converter.export(module, inputs, folder), backend=self.name)
 
-    @timed("load")
     def load(self, artifact: Artifact | Failure) -> ReferenceProgram:
         """Read the file.
 

@@ -20,7 +20,6 @@ from kokoro_nb.backends.qnn.process import Worker
 from kokoro_nb.backends.qnn.target import checked_options
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.backends.taps import UntracedProgram
-from kokoro_nb.time_spent import timed
 
 _ONNX = OnnxRuntime("onnxruntime")
 
@@ -35,7 +34,6 @@ class QnnProgram(UntracedProgram):
     path: Path
     backend: str
 
-    @timed("run")
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         """Run once: see `base.Program.run`.
 
@@ -129,7 +127,6 @@ class Qnn(FileBackend):
             with on_rung("serialised", seconds), quietly():
                 compile_checked(model, path, self.options()["provider"])
 
-    @timed("load")
     def load(self, artifact: Artifact | Failure) -> QnnProgram:
         """Have the provider load the context."""
         artifact, path = self.loadable(artifact)

@@ -10,7 +10,6 @@ from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import BFLOAT16, Arrays, TensorSpec, as_tensor, checked
 from kokoro_nb.backends.taps import TapMap, laid
-from kokoro_nb.time_spent import timed
 from kokoro_nb.traces.operators import Taps
 from kokoro_nb.traces.trace import Keep, Trace
 
@@ -29,7 +28,6 @@ class TvmProgram:
     outputs: tuple[str, ...]
     taps: Callable[[], TapMap]  # gives the call of the machine that computes each operator
 
-    @timed("run")
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         """Run once: see `base.Program.run`."""
         given = zip(self.inputs, checked(inputs, self.inputs).values(), strict=True)
@@ -38,7 +36,6 @@ class TvmProgram:
             results = self.machine[MAIN](*tensors)
         return {name: _array(result) for name, result in zip(self.outputs, results, strict=True)}
 
-    @timed("run")
     def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
         """Run once, and look at what each call fills as soon as it has: see `base.Program.trace`.
 

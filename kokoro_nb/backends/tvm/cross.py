@@ -1,8 +1,6 @@
 """TVM for machines that this is not: object files, and kernels for graphics processors, built and not executed here."""
 
 import signal
-import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +13,7 @@ from kokoro_nb.backends.tvm import cross_compiling
 from kokoro_nb.backends.tvm.importer import relax_module
 from kokoro_nb.backends.tvm.tvm_backend import unavailable
 from kokoro_nb.errors import InputError
+from kokoro_nb.run_apart import run_apart
 
 Machine = Literal["aarch64-linux", "arm64-macos", "metal", "opencl"]
 
@@ -83,14 +82,13 @@ class TvmCross(FileBackend):
             torch.export.save(program, saved)
             code = f"from {cross_compiling.__name__} import main; main()"
             arguments = [str(saved), self.machine, str(path), *(["matmul"] if self.matmul else [])]
-            done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
-        if done.returncode < 0:
+            done = run_apart(["-c", code, *arguments])
+        status = done.status or 0
+        if status < 0:
             cure = "; tvm-metal-general leaves out its schedule for matrix products" if self.matmul else ""
-            raise RuntimeError(f"TVM ended with {signal.Signals(-done.returncode).name} while it compiled{cure}.")
-        if done.returncode:
-            raise RuntimeError(
-                done.stdout.strip() or done.stderr.strip() or f"TVM's process ended with status {done.returncode}."
-            )
+            raise RuntimeError(f"TVM ended with {signal.Signals(-status).name} while it compiled{cure}.")
+        if status:
+            raise RuntimeError(done.out.strip() or done.said.strip() or f"TVM's process ended with status {status}.")
 
     def load(self, artifact: Artifact | Failure) -> Program:
         """Raise `InputError`: the artefact is for another machine."""

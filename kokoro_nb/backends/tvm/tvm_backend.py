@@ -11,7 +11,6 @@ from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.taps import read_taps
 from kokoro_nb.backends.tvm.compiled_program import Calls, Place, TvmProgram
 from kokoro_nb.backends.tvm.importer import relax_module
-from kokoro_nb.time_spent import timed
 
 TARGET = "llvm"
 
@@ -59,7 +58,6 @@ class Tvm(FileBackend):
             built.export_library(str(path))
         return calls.places(exported) if calls else None
 
-    @timed("load")
     def load(self, artifact: Artifact | Failure) -> TvmProgram:
         """Load the library into a virtual machine."""
         artifact, path = self.loadable(artifact)

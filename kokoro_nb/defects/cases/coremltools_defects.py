@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -32,15 +31,14 @@ class CoremltoolsAtan2(ConverterDefect):
     """atan2 of two numbers of 1e-9 is 0.05 in Core ML, and not pi / 4.
 
     It is written as atan(y / x), and 2e-8 is added to an x within 1e-8 of 0.
+
+    Where: coremltools/converters/mil/frontend/torch/ops.py: atan2; apple/coremltools#2769, after 9.0, gives the
+    2e-8 the sign of x
+    Control: both scaled up before
+    Threads: apple/coremltools#2769
     """
 
-    where = (
-        "coremltools/converters/mil/frontend/torch/ops.py: atan2; "
-        "apple/coremltools#2769, after 9.0, gives the 2e-8 the sign of x"
-    )
     operators = ("atan2",)
-    threads = ("apple/coremltools#2769",)
-    mended_by = "both scaled up before"
     inputs = {"y": torch.full((4,), 1e-9), "x": torch.tensor([1e-9, 2e-9, -1e-9, -2e-9])}
 
     def broken(self, y: Tensor, x: Tensor) -> Tensor:
@@ -49,22 +47,18 @@ class CoremltoolsAtan2(ConverterDefect):
     def mended(self, y: Tensor, x: Tensor) -> Tensor:
         return torch.atan2(y * 1e6, x * 1e6)
 
-    def right(self, y: Tensor, x: Tensor) -> np.ndarray:
-        return np.arctan2(y.numpy(), x.numpy())
-
 
 class CoremltoolsFloat64Input(ConverterDefect):
     """coremltools takes a float64 input as float32, so that a clock in seconds loses its fractions.
 
     Core ML has no float64, and nothing is said where the exported program asks for one.
+
+    Where: coremltools/converters/mil/frontend/torch/exir_utils.py: _construct_ct_tensor_type_from_torch,
+    TORCH_DTYPE_TO_MIL_DTYPE
+    Control: whole seconds and fractions, two inputs
     """
 
-    where = (
-        "coremltools/converters/mil/frontend/torch/exir_utils.py: _construct_ct_tensor_type_from_torch, "
-        "TORCH_DTYPE_TO_MIL_DTYPE"
-    )
     operators = ("floor", "remainder", "sub", "sin", "cos")
-    mended_by = "whole seconds and fractions, two inputs"
     share = torch.linspace(0, 0.9, 10, dtype=torch.float64)
     inputs = {"x": 1e9 + share, "whole": torch.full((10,), 1e9, dtype=torch.float64), "part": share}
 
@@ -84,13 +78,14 @@ class CoremltoolsInt(TraceDefect):
     """coremltools cannot convert new_ones and whatever else takes an integer from a tensor of one element.
 
     Its converter of aten::Int calls int() on an array with one axis, which NumPy refuses since 2.4.
+
+    Where: coremltools/converters/mil/frontend/torch/ops.py: _cast; mended after 9.0 by apple/coremltools#2632
+    Control: full_like, which takes no size
+    Threads: apple/coremltools#2633, apple/coremltools#2632
     """
 
     packages = ("coremltools", "numpy")
-    where = "coremltools/converters/mil/frontend/torch/ops.py: _cast; mended after 9.0 by apple/coremltools#2632"
     operators = ("slice", "new_ones")
-    threads = ("apple/coremltools#2633", "apple/coremltools#2632")
-    mended_by = "full_like, which takes no size"
     limit = 0.0
     error = "only 0-dimensional arrays can be converted to Python scalars"
     inputs = {"x": torch.arange(4.0)}
@@ -101,20 +96,18 @@ class CoremltoolsInt(TraceDefect):
     def mended(self, x: Tensor) -> Tensor:
         return torch.full_like(x, 1.0) + x
 
-    def right(self, x: Tensor) -> np.ndarray:
-        return x.numpy() + 1
-
 
 class CoremltoolsLostWrite(TraceDefect):
     """x[:, i] = y is lost in Core ML where the model was traced.
 
     The write goes through a view of the whole, x[:], which the converter takes for a new tensor: the old one is
     returned.
+
+    Where: coremltools/converters/mil/frontend/torch/ops.py: index_put, of a slice of the whole
+    Control: scatter, which returns a new tensor
+    Threads: apple/coremltools#2188
     """
 
-    where = "coremltools/converters/mil/frontend/torch/ops.py: index_put, of a slice of the whole"
-    threads = ("apple/coremltools#2188",)
-    mended_by = "scatter, which returns a new tensor"
     limit = 0.0
     inputs = {"x": torch.zeros(1, 8), "i": torch.tensor([[0, 3, 5]]), "y": torch.ones(1, 3)}
 
@@ -126,22 +119,18 @@ class CoremltoolsLostWrite(TraceDefect):
     def mended(self, x: Tensor, i: Tensor, y: Tensor) -> Tensor:
         return x.scatter(1, i, y)
 
-    def right(self, x: Tensor, i: Tensor, y: Tensor) -> list[list[int]]:
-        return [[1, 0, 0, 1, 0, 1, 0, 0]]
-
 
 class CoremltoolsMatrixVector(TraceDefect):
     """coremltools cannot convert the product of a matrix and a vector in a trace.
 
     Its check of the shapes reads the second axis from the end of both operands.
+
+    Where: coremltools/converters/mil/mil/ops/defs/iOS15/linear.py: matmul, x_shape[-1] == y_shape[-2]; mended after
+    9.0 by apple/coremltools#2719
+    Control: the vector with a second axis
+    Threads: apple/coremltools#2263, apple/coremltools#2719
     """
 
-    where = (
-        "coremltools/converters/mil/mil/ops/defs/iOS15/linear.py: matmul, x_shape[-1] == y_shape[-2]; "
-        "mended after 9.0 by apple/coremltools#2719"
-    )
-    threads = ("apple/coremltools#2263", "apple/coremltools#2719")
-    mended_by = "the vector with a second axis"
     limit = 1e-6
     error = "list index out of range"
     inputs = {"x": torch.eye(3), "y": torch.arange(3.0)}
@@ -158,11 +147,12 @@ class CoremltoolsOperators(ConverterDefect):
 
     Its table names them otherwise or not at all, although it converts where.self, logical_and, mul, full and, in a
     trace, lstm.
+
+    Where: coremltools/converters/mil/frontend/torch/internal_graph.py: from_exir_node; torch_op_registry.py
+    Control: where of two tensors
     """
 
-    where = "coremltools/converters/mil/frontend/torch/internal_graph.py: from_exir_node; torch_op_registry.py"
     operators = ("where", "__and__", "multiply", "new_ones", "lstm")
-    mended_by = "where of two tensors"
     limit = 0.0
     error = "Unsupported fx node"
     inputs = {"x": torch.linspace(-2, 2, 5), "half": torch.full((5,), 0.5)}
@@ -179,12 +169,13 @@ class CoremltoolsPsnr(Defect):
 
     The squared error is divided by len, the size of the first axis, and not by the number of elements: 256 x 100
     channels and frames lose 44 dB.
+
+    Where: coremltools/models/ml_program/experimental/debugging_utils.py: compute_snr_and_psnr
+    Control: the arrays laid flat
     """
 
     tool = "coremltools' debugging tools"
     packages = ("coremltools",)
-    where = "coremltools/models/ml_program/experimental/debugging_utils.py: compute_snr_and_psnr"
-    mended_by = "the arrays laid flat"
     limit = 1e-5
     draw = torch.Generator().manual_seed(0)
     signal = torch.randn(1, 256, 100, generator=draw)
@@ -206,15 +197,14 @@ class CoremltoolsReciprocal(ConverterDefect):
     """1 / x is 1 / (x + 0.0001) in Core ML.
 
     It is written as MIL's inverse, whose epsilon is left at its default.
+
+    Where: coremltools/converters/mil/frontend/torch/ops.py: reciprocal, without epsilon;
+    mil/ops/defs/iOS17/elementwise_unary.py: inverse; mended after 9.0 by apple/coremltools#2773
+    Control: the quotient of two tensors (the patch divided_snake)
+    Threads: apple/coremltools#2773
     """
 
-    where = (
-        "coremltools/converters/mil/frontend/torch/ops.py: reciprocal, without epsilon; "
-        "mil/ops/defs/iOS17/elementwise_unary.py: inverse; mended after 9.0 by apple/coremltools#2773"
-    )
     operators = ("reciprocal",)
-    threads = ("apple/coremltools#2773",)
-    mended_by = "the quotient of two tensors (the patch divided_snake)"
     inputs = {"x": torch.linspace(-1, 1, 16), "y": torch.full((16,), 0.01)}
 
     def broken(self, x: Tensor, y: Tensor) -> Tensor:
@@ -223,24 +213,20 @@ class CoremltoolsReciprocal(ConverterDefect):
     def mended(self, x: Tensor, y: Tensor) -> Tensor:
         return x / y
 
-    def right(self, x: Tensor, y: Tensor) -> Tensor:
-        return x / y
-
 
 class CoremltoolsRemainder(ConverterDefect):
     """x % 1 is 0 in Core ML.
 
     The remainder is written as x - floor_div(x, 1) * 1, and noop_elimination takes a division by 1 for one that does
     nothing: x - x is left.
+
+    Where: coremltools/converters/mil/mil/passes/defs/cleanup/noop_elimination.py: floor_div; frontend/torch/ops.py:
+    remainder; mended after 9.0 by apple/coremltools#2762
+    Control: x - floor(x) (the patch floor_phase)
+    Threads: apple/coremltools#2836, apple/coremltools#2761, apple/coremltools#2762
     """
 
-    where = (
-        "coremltools/converters/mil/mil/passes/defs/cleanup/noop_elimination.py: floor_div; "
-        "frontend/torch/ops.py: remainder; mended after 9.0 by apple/coremltools#2762"
-    )
     operators = ("remainder", "div", "floor_divide")
-    threads = ("apple/coremltools#2836", "apple/coremltools#2761", "apple/coremltools#2762")
-    mended_by = "x - floor(x) (the patch floor_phase)"
     inputs = {"x": torch.linspace(0, 40, 161)[:-1]}
 
     def concerns(self, arguments: Mapping[str, Any]) -> bool:
@@ -259,14 +245,13 @@ class CoremltoolsRsqrt(ConverterDefect):
 
     It is written as MIL's rsqrt, whose epsilon of 1e-12 is left at its default: what is computed is
     1 / sqrt(x + 1e-12).
+
+    Where: coremltools/converters/mil/frontend/torch/ops.py: rsqrt, without epsilon;
+    mil/ops/defs/iOS17/elementwise_unary.py: rsqrt
+    Control: the quotient of 1 and the root, both tensors
     """
 
-    where = (
-        "coremltools/converters/mil/frontend/torch/ops.py: rsqrt, without epsilon; "
-        "mil/ops/defs/iOS17/elementwise_unary.py: rsqrt"
-    )
     operators = ("rsqrt",)
-    mended_by = "the quotient of 1 and the root, both tensors"
     inputs = {"x": torch.logspace(-12, 0, 13), "one": torch.ones(13)}
 
     def broken(self, x: Tensor, one: Tensor) -> Tensor:
@@ -275,21 +260,19 @@ class CoremltoolsRsqrt(ConverterDefect):
     def mended(self, x: Tensor, one: Tensor) -> Tensor:
         return one / torch.sqrt(x)
 
-    def right(self, x: Tensor, one: Tensor) -> np.ndarray:
-        return 1 / np.sqrt(x.numpy())
-
 
 class CoremltoolsTanhGelu(ConverterDefect):
     """Core ML computes gelu by erf where gelu by tanh is asked for in an exported program.
 
     torch.export gives approximate by its name, and the converter looks at arguments by position alone.
+
+    Where: coremltools/converters/mil/frontend/torch/ops.py: gelu, len(inputs) == 2
+    Control: the formula written out
+    Threads: apple/coremltools#2863
     """
 
-    where = "coremltools/converters/mil/frontend/torch/ops.py: gelu, len(inputs) == 2"
     operators = ("gelu",)
     mechanism = "operator lowered as another"
-    threads = ("apple/coremltools#2863",)
-    mended_by = "the formula written out"
     inputs = {"x": torch.linspace(-6, 6, 401)}
 
     def concerns(self, arguments: Mapping[str, Any]) -> bool:
@@ -307,10 +290,11 @@ class CoremltoolsTracedInfinity(ConverterDefect):
     """-inf is -3.4e38 in Core ML where the model was traced.
 
     The frontend for traces replaces an infinity that is written in the model, so that a masked score is a number.
+
+    Where: coremltools/converters/mil/frontend/torch/ops.py: 3.4e+38 in the place of an infinity
+    Control: torch.export in place of the trace
     """
 
-    where = "coremltools/converters/mil/frontend/torch/ops.py: 3.4e+38 in the place of an infinity"
-    mended_by = "torch.export in place of the trace"
     limit = 0.0
     inputs = {"x": torch.tensor([-1.0, 0.0, 1.0, 2.0])}
 

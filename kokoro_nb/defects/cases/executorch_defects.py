@@ -1,35 +1,34 @@
-"""Defects of ExecuTorch's debugging tools."""
+"""Defects of ExecuTorch's debugging tools, of XNNPACK's kernels in it, and of what hands the operators to them."""
 
-import signal
-import subprocess
-import sys
-from math import nan
+from collections.abc import Mapping
+from math import inf, nan
 from typing import Any
 
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from kokoro_nb.defects.defect_case import Defect
 
 
-class InspectorDefect(Defect):
-    """What the Inspector says of a reference and an output."""
+class ToolDefect(Defect):
+    """What a debugging tool says; the Inspector, of a reference and an output."""
 
     tool = "ExecuTorch's Inspector"
     packages = ("executorch",)
 
 
-class ExecutorchDebugBuffer(Defect):
+class ExecutorchDebugBuffer(ToolDefect):
     """ExecuTorch ends the process where its buffer for intermediate outputs is too small.
 
     A tensor that does not fit fails an assertion in C++, which aborts: no exception can be caught, and nothing of the
     run is left.
+
+    Where: devtools/etdump/etdump_flatcc.cpp: log_evalue, ET_CHECK
+    Control: a buffer that holds them all
     """
 
     tool = "ExecuTorch's event tracer"
-    packages = ("executorch",)
-    where = "devtools/etdump/etdump_flatcc.cpp: log_evalue, ET_CHECK"
-    mended_by = "a buffer that holds them all"
     script = """
 import sys, torch
 from executorch.exir import to_edge_transform_and_lower
@@ -49,11 +48,7 @@ print("lives")
 
     def broken(self, small: Tensor, large: Tensor) -> list[bool]:
         # whether a process of its own comes to its last line
-        command = [sys.executable, "-c", self.script, str(int(small))]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode not in (0, -signal.SIGABRT):
-            raise RuntimeError(f"The process ended with {done.returncode}: {done.stderr}")
-        return [done.stdout.strip().endswith("lives")]
+        return [self.printed(str(int(small))).strip().endswith("lives")]
 
     def mended(self, small: Tensor, large: Tensor) -> list[bool]:
         return self.broken(large, large)
@@ -62,46 +57,39 @@ print("lives")
         return [1.0]  # the process lives on, whether the call raises an exception or not
 
 
-class ExecutorchGapNan(InspectorDefect):
+class ExecutorchGapNan(ToolDefect):
     """ExecuTorch's numeric gap scores an output of NaN as 0 dB.
 
     The comparators behind Inspector.calculate_numeric_gap put 0 in the place of NaN on both sides, so that the error is
     the signal.
+
+    Where: devtools/inspector/_inspector_utils.py: convert_to_float_tensor, torch.nan_to_num
+    Control: the ratio computed by hand, which leaves NaN alone
     """
 
-    where = "devtools/inspector/_inspector_utils.py: convert_to_float_tensor, torch.nan_to_num"
-    mended_by = "a comparator of one's own that leaves NaN alone"
     inputs = {"reference": torch.linspace(-1, 1, 100), "output": torch.full((100,), nan)}
 
     def broken(self, reference: Tensor, output: Tensor) -> list[float]:
         from executorch.devtools.inspector.numerical_comparator import SNRComparator
 
-        return self.gap(SNRComparator(), reference, output)
+        return SNRComparator().compare({((1,), reference): ((1,), output)}, {}, {})["gap"][0]
 
     def mended(self, reference: Tensor, output: Tensor) -> list[float]:
-        from executorch.devtools.inspector.numerical_comparator import NumericalComparatorBase
-
-        class Honest(NumericalComparatorBase):
-            def element_compare(self, a: Any, b: Any) -> float:
-                return float(10 * torch.log10(a.square().mean() / (a - b).square().mean()))
-
-        return self.gap(Honest(), reference, output)
-
-    def gap(self, comparator: Any, reference: Tensor, output: Tensor) -> list[float]:
-        return comparator.compare({((1,), reference): ((1,), output)}, {}, {})["gap"][0]
+        return [float(10 * torch.log10(reference.square().mean() / (reference - output).square().mean()))]
 
     def right(self, reference: Tensor, output: Tensor) -> list[float]:
         return [nan]  # the signal-to-noise ratio of NaN
 
 
-class ExecutorchGapRounded(InspectorDefect):
+class ExecutorchGapRounded(ToolDefect):
     """ExecuTorch's compare_results says that the mean squared error of an output 5 % off is 0.
 
     Every metric is rounded to two digits behind the point, whatever the scale of the signal.
+
+    Where: devtools/inspector/_inspector_utils.py: calculate_mse, round(..., 2)
+    Control: MSEComparator, which does not round
     """
 
-    where = "devtools/inspector/_inspector_utils.py: calculate_mse, round(..., 2)"
-    mended_by = "MSEComparator, which does not round"
     limit = 1e-5
     inputs = {"reference": torch.linspace(-1, 1, 100), "output": torch.linspace(-1, 1, 100) + 0.05}
 
@@ -119,15 +107,16 @@ class ExecutorchGapRounded(InspectorDefect):
         return [(reference - output).square().mean()]
 
 
-class ExecutorchMissingOutput(InspectorDefect):
+class ExecutorchMissingOutput(ToolDefect):
     """ExecuTorch's compare_results passes over an output that is missing.
 
     The outputs are paired by zip, which ends with the shorter list: two references and one output make one row without
     an error.
+
+    Where: devtools/inspector/_inspector_utils.py: calculate_mse, calculate_snr, calculate_cosine_similarity
+    Control: no output missing
     """
 
-    where = "devtools/inspector/_inspector_utils.py: calculate_mse, calculate_snr, calculate_cosine_similarity"
-    mended_by = "no output missing"
     inputs = {"first": torch.ones(4), "second": torch.zeros(4)}
 
     def broken(self, *references: Tensor, missing: int = 1) -> list[int]:
@@ -143,17 +132,17 @@ class ExecutorchMissingOutput(InspectorDefect):
         return [len(references)]  # outputs that have to be judged
 
 
-class ExecutorchTapDeviation(Defect):
+class ExecutorchTapDeviation(ToolDefect):
     """ExecuTorch's tap reports a deviation 25 times too large where the mean is large.
 
     It is the root of |E[x²] - E[x]²| in float32: with a mean of 1000 and a deviation of 0.01 that is rounding, and abs
     hides its sign.
+
+    Where: devtools/intermediate_output_tap/_reducers.py: STATS, std
+    Control: the mean taken away before the tap
     """
 
     tool = "ExecuTorch's tap"
-    packages = ("executorch",)
-    where = "devtools/intermediate_output_tap/_reducers.py: STATS, std"
-    mended_by = "the mean taken away before the tap"
     limit = 1e-2
     inputs = {"x": 1000 + 0.01 * torch.randn(4096, generator=torch.Generator().manual_seed(0))}
 
@@ -167,3 +156,194 @@ class ExecutorchTapDeviation(Defect):
 
     def right(self, x: Tensor) -> list[Tensor]:
         return [x.std(correction=0)]
+
+
+class XnnpackDefect(Defect):
+    """What ExecuTorch computes with XNNPACK."""
+
+    tool = "XNNPACK in ExecuTorch"
+    packages = ("executorch",)
+    runner = "xnnpack"
+    backends: tuple[str, ...] = ("executorch-xnnpack",)
+    limit = 1e-5
+
+
+class XnnpackExpNan(XnnpackDefect):
+    """XNNPACK's exp of NaN is 0.
+
+    The kernel for the processor does not let NaN through; ExecuTorch's own does.
+
+    Where: XNNPACK's kernel, given the operator by ExpConfig;
+    backends/xnnpack/partition/config/generic_node_configs.py
+    Control: NaN put back by a comparison
+    Varies: XNNPACK picks its kernels for the processor; seen with AVX-512.
+    """
+
+    operators = ("exp",)
+    mechanism = "operator lowered as another"
+    inputs = {"x": torch.tensor([-1.0, 0.0, 1.0, nan] * 8)}
+
+    def broken(self, x: Tensor) -> Tensor:
+        return torch.exp(x)
+
+    def mended(self, x: Tensor) -> Tensor:
+        return torch.where(x == x, torch.exp(x), x)
+
+
+class XnnpackLogLarge(XnnpackDefect):
+    """XNNPACK's logarithm of 3e38 is infinite.
+
+    The kernel takes the largest numbers for infinity; ExecuTorch's own kernel does not.
+
+    Where: XNNPACK's kernel, given the operator by LogConfig;
+    backends/xnnpack/partition/config/generic_node_configs.py
+    Control: the logarithm of a quarter and that of 4
+    Varies: XNNPACK picks its kernels for the processor; seen with AVX-512.
+    """
+
+    inputs = {"x": torch.tensor([1.0, 10.0, 1e38, 3e38] * 8)}
+
+    def broken(self, x: Tensor) -> Tensor:
+        return torch.log(x)
+
+    def mended(self, x: Tensor) -> Tensor:
+        return torch.log(x * 0.25) + 1.3862943611198906
+
+
+class XnnpackMaximumNan(XnnpackDefect):
+    """XNNPACK's maximum of NaN and 0 is 0.
+
+    The kernel returns its second operand where the first is NaN; ExecuTorch's own kernel returns the NaN.
+
+    Where: XNNPACK's kernel, given the operator by MaximumConfig;
+    backends/xnnpack/partition/config/generic_node_configs.py
+    Control: NaN put back by a comparison
+    Varies: XNNPACK picks its kernels for the processor; seen with AVX-512.
+    Threads: google/XNNPACK#441
+    """
+
+    operators = ("maximum",)
+    mechanism = "operator lowered as another"
+    limit = 0.0
+    inputs = {"x": torch.tensor([-1.0, 0.0, 1.0, nan] * 8), "y": torch.zeros(32)}
+
+    def broken(self, x: Tensor, y: Tensor) -> Tensor:
+        return torch.maximum(x, y)
+
+    def mended(self, x: Tensor, y: Tensor) -> Tensor:
+        return torch.where(x == x, torch.maximum(x, y), x)
+
+
+class XnnpackRsqrtZero(XnnpackDefect):
+    """XNNPACK's reciprocal root of 0 is NaN.
+
+    The figure fits an estimate that is infinite there, corrected by a step of Newton's: 0 * inf.
+
+    Where: XNNPACK's kernel, given the operator by ReciprocalSquareRootConfig;
+    backends/xnnpack/partition/config/generic_node_configs.py
+    Control: the quotient of 1 and the root
+    Varies: XNNPACK picks its kernels for the processor; seen with AVX-512.
+    """
+
+    operators = ("rsqrt",)
+    mechanism = "division by zero"
+    inputs = {"x": torch.tensor([0.0, 1e-30, 1.0, 4.0] * 8)}
+
+    def broken(self, x: Tensor) -> Tensor:
+        return torch.rsqrt(x)
+
+    def mended(self, x: Tensor) -> Tensor:
+        return 1 / torch.sqrt(x)
+
+
+class XnnpackSharedConvolution(XnnpackDefect):
+    """ExecuTorch cannot lower to XNNPACK a model that calls one conv1d twice.
+
+    Its pass writes conv1d as conv2d and gives the weight an axis, once for each call that reads it.
+
+    Where: backends/xnnpack/_passes/conv1d_unsqueeze_pass.py: Conv1dUnsqueezePass
+    Control: a convolution of its own for each call, with equal weights
+    """
+
+    error = "error occurred when running the 'Conv1dUnsqueezePass' pass"
+    inputs = {"x": torch.linspace(-2.0, 2.0, 16).reshape(1, 2, 8)}
+
+    def module(self, mended: bool) -> nn.Module:
+        first = self.convolution()
+        return nn.Sequential(first, nn.Tanh(), self.convolution() if mended else first)
+
+    def convolution(self) -> nn.Conv1d:
+        conv = nn.Conv1d(2, 2, 3, padding=1)
+        conv.weight = nn.Parameter(torch.linspace(-1.0, 1.0, 12).reshape(2, 2, 3))
+        conv.bias = nn.Parameter(torch.tensor([0.5, -0.5]))
+        return conv
+
+
+class XnnpackSineLarge(XnnpackDefect):
+    """XNNPACK's sine of 3e38 is NaN.
+
+    The kernel has no case for arguments that its reduction to one period cannot hold; ExecuTorch's own has.
+
+    Where: XNNPACK's kernel, given the operator by SinConfig;
+    backends/xnnpack/partition/config/generic_node_configs.py
+    Control: ExecuTorch's own kernels, without the delegate
+    Varies: XNNPACK picks its kernels for the processor; seen with AVX-512.
+    """
+
+    inputs = {"x": torch.tensor([-3e38, -1.0, 1.0, 3e38] * 8)}
+
+    def options(self, mended: bool) -> dict[str, bool]:
+        return {"delegated": not mended}
+
+    def broken(self, x: Tensor) -> Tensor:
+        return torch.sin(x)
+
+    mended = broken
+
+
+class XnnpackSqrtLarge(XnnpackDefect):
+    """XNNPACK's square root of infinity is NaN, and of 3e38 it is half too large.
+
+    The figures fit an estimate of the reciprocal root, corrected by a step of Newton's: 0 * inf at infinity, and at
+    3e38 a correction that is lost.
+
+    Where: XNNPACK's kernel, given the operator by SquareRootConfig;
+    backends/xnnpack/partition/config/generic_node_configs.py
+    Control: four times the root of a sixteenth, and infinity set apart
+    Varies: XNNPACK picks its kernels for the processor; seen with AVX-512.
+    Threads: google/XNNPACK#10399, google/XNNPACK#10407
+    """
+
+    inputs = {"x": torch.tensor([0.0, 1.0, 1e30, 1e38, 3e38, inf] * 4)}
+
+    def broken(self, x: Tensor) -> Tensor:
+        return torch.sqrt(x)
+
+    def mended(self, x: Tensor) -> Tensor:
+        return torch.where(x > 3.4e38, x, 4 * torch.sqrt(x * 0.0625))
+
+
+class XnnpackTanhGelu(XnnpackDefect):
+    """XNNPACK computes gelu by erf where gelu by tanh is asked for.
+
+    The partitioner takes the operator without a look at approximate, and XNNPACK's gelu is the one with erf.
+
+    Where: backends/xnnpack/partition/config/generic_node_configs.py: GeluConfig; operators/op_gelu.py; mended after
+    1.5.1 by pytorch/executorch#22851
+    Control: the formula written out (models.gelu.tanh_gelu_written_out)
+    Threads: pytorch/executorch#22851
+    """
+
+    operators = ("gelu",)
+    mechanism = "operator lowered as another"
+    inputs = {"x": torch.linspace(-6, 6, 401)}
+
+    def concerns(self, arguments: Mapping[str, Any]) -> bool:
+        """Return whether the approximation by tanh is asked for."""
+        return arguments.get("approximate") == "tanh"
+
+    def broken(self, x: Tensor) -> Tensor:
+        return F.gelu(x, approximate="tanh")
+
+    def mended(self, x: Tensor) -> Tensor:
+        return 0.5 * x * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (x + 0.044715 * x * x * x)))

@@ -1,8 +1,6 @@
 """Defects of torch.onnx: what its exporters write."""
 
 import io
-import subprocess
-import sys
 from collections.abc import Mapping
 from math import nan
 from typing import Any
@@ -15,60 +13,69 @@ from torch import Tensor, nn
 from kokoro_nb.defects.defect_case import Defect
 
 
-class OnnxExportDefect(Defect):
-    """What ONNX Runtime computes of what torch.onnx writes."""
+class OnnxWriterDefect(Defect):
+    """What torch.onnx writes."""
 
     tool = "torch.onnx"
     packages = ("torch", "onnx", "onnxscript", "onnxruntime")
+
+    def session(self, module: nn.Module, example: Tensor, **options: Any) -> Any:
+        import onnxruntime
+
+        buffer = io.BytesIO()
+        torch.onnx.export(module.eval(), (example,), buffer, input_names=["x"], **options)  # type: ignore[arg-type]
+        return onnxruntime.InferenceSession(buffer.getvalue(), providers=["CPUExecutionProvider"])
+
+
+class OnnxExportDefect(OnnxWriterDefect):
+    """What ONNX Runtime computes of what torch.onnx writes."""
+
     runner = "onnxruntime"
     backends: tuple[str, ...] = ("onnxruntime",)
     limit = 1e-5
 
 
-class OnnxAtan2BranchCut(OnnxExportDefect):
+class Atan2Defect(OnnxExportDefect):
+    """What is written for atan2."""
+
+    operators = ("atan2",)
+
+    def broken(self, y: Tensor, x: Tensor) -> Tensor:
+        return torch.atan2(y, x)
+
+
+class OnnxAtan2BranchCut(Atan2Defect):
     """atan2 of +0 and a negative number is -pi in ONNX.
 
     It is written as atan(y / x), from which pi is taken where y is not above 0: on the branch cut that is -pi and not
     +pi.
+
+    Where: onnxscript/function_libs/torch_lib/ops/core.py: _atan2
+    Control: pi put in where y is 0 and x below it (the patch where_phase)
     """
 
-    where = "onnxscript/function_libs/torch_lib/ops/core.py: _atan2"
-    operators = ("atan2",)
     mechanism = "branch cut of atan2"
-    mended_by = "pi put in where y is 0 and x below it (the patch where_phase)"
     inputs = {"y": torch.zeros(8), "x": -torch.arange(1.0, 9.0)}
-
-    def broken(self, y: Tensor, x: Tensor) -> Tensor:
-        return torch.atan2(y, x)
 
     def mended(self, y: Tensor, x: Tensor) -> Tensor:
         return torch.where((y == 0) & (x < 0), torch.pi, torch.atan2(y, x))
 
-    def right(self, y: Tensor, x: Tensor) -> np.ndarray:
-        return np.arctan2(y.numpy(), x.numpy())
 
-
-class OnnxAtan2Nan(OnnxExportDefect):
+class OnnxAtan2Nan(Atan2Defect):
     """atan2 of NaN is 0 in ONNX.
 
     The last step puts 0 in the place of NaN, to mend 0 / 0: so do a NaN argument and two infinite ones come out as 0.
+
+    Where: onnxscript/function_libs/torch_lib/ops/core.py: _atan2, IsNaN
+    Control: NaN put back from the arguments
+    Threads: microsoft/onnxscript#2557
     """
 
-    where = "onnxscript/function_libs/torch_lib/ops/core.py: _atan2, IsNaN"
-    operators = ("atan2",)
     mechanism = "operator lowered as another"
-    threads = ("microsoft/onnxscript#2557",)
-    mended_by = "NaN put back from the arguments"
     inputs = {"y": torch.tensor([1.0, nan, 2.0, nan]), "x": torch.tensor([1.0, 1.0, nan, nan])}
-
-    def broken(self, y: Tensor, x: Tensor) -> Tensor:
-        return torch.atan2(y, x)
 
     def mended(self, y: Tensor, x: Tensor) -> Tensor:
         return torch.where(torch.isnan(x + y), x + y, torch.atan2(y, x))
-
-    def right(self, y: Tensor, x: Tensor) -> np.ndarray:
-        return np.arctan2(y.numpy(), x.numpy())
 
 
 class OnnxFloorDivision(OnnxExportDefect):
@@ -76,12 +83,13 @@ class OnnxFloorDivision(OnnxExportDefect):
 
     It is written as the floor of the rounded quotient, where PyTorch takes the remainder away first: float32's 0.1 is
     above 1 / 10.
+
+    Where: onnxscript/function_libs/torch_lib/ops/core.py: aten_div_mode, aten_floor_divide
+    Control: the remainder taken away first
+    Threads: microsoft/onnxscript#989
     """
 
-    where = "onnxscript/function_libs/torch_lib/ops/core.py: aten_div_mode, aten_floor_divide"
     operators = ("div", "floor_divide")
-    threads = ("microsoft/onnxscript#989",)
-    mended_by = "the remainder taken away first"
     limit = 0.0
     inputs = {"x": torch.tensor([1.0, 2.5, 3.5, 0.95]), "y": torch.full((4,), 0.1)}
 
@@ -95,21 +103,17 @@ class OnnxFloorDivision(OnnxExportDefect):
     def mended(self, x: Tensor, y: Tensor) -> Tensor:
         return torch.round((x - torch.fmod(x, y)) / y)
 
-    def right(self, x: Tensor, y: Tensor) -> Tensor:
-        return torch.floor(x / y)  # the exact quotient: float64 holds it far enough
 
-
-class OnnxFrozenLength(Defect):
+class OnnxFrozenLength(OnnxWriterDefect):
     """torch's ONNX exporter declares the output of an LSTM with the example's length, though the input's is dynamic.
 
     torch.export computes the shape of an LSTM's output from the example, and the exporter writes it into the file
     beside an input of any length.
+
+    Where: torch/onnx/_internal/exporter and torch.export, on aten.lstm.input with a dynamic length
+    Control: the TorchScript-based exporter (dynamo=False)
     """
 
-    tool = "torch.onnx"
-    packages = ("torch", "onnx", "onnxscript", "onnxruntime")
-    where = "torch/onnx/_internal/exporter and torch.export, on aten.lstm.input with a dynamic length"
-    mended_by = "the TorchScript-based exporter (dynamo=False)"
     inputs = {"example": torch.ones(1, 5, 4), "x": torch.ones(1, 8, 4)}
 
     class Recurrent(nn.Module):
@@ -129,14 +133,9 @@ class OnnxFrozenLength(Defect):
 
     def length(self, example: Tensor, x: Tensor, **options: Any) -> list[int]:
         # the length that the file declares for its output, or where it declares none the one that comes out
-        import onnxruntime
-
-        buffer = io.BytesIO()
-        torch.onnx.export(self.Recurrent().eval(), (example,), buffer, input_names=["x"], **options)  # type: ignore[arg-type]
-        session = onnxruntime.InferenceSession(buffer.getvalue(), providers=["CPUExecutionProvider"])
+        session = self.session(self.Recurrent(), example, **options)
         declared = session.get_outputs()[0].shape[1]
-        output = session.run(None, {"x": x.numpy()})[0]
-        return [declared if isinstance(declared, int) else output.shape[1]]
+        return [declared if isinstance(declared, int) else session.run(None, {"x": x.numpy()})[0].shape[1]]
 
     def right(self, example: Tensor, x: Tensor) -> list[int]:
         return [x.shape[1]]
@@ -146,14 +145,15 @@ class OnnxIntegerRelu(OnnxExportDefect):
     """ONNX Runtime has no Relu of int64.
 
     ONNX has one since opset 14, and torch.onnx writes it.
+
+    Where: onnxruntime/core/providers/cpu/cpu_execution_provider.cc: Relu 14 of float, double, int8 and int32 alone
+    Control: the maximum with zeros
+    Threads: microsoft/onnxruntime#11725
     """
 
     tool = "ONNX Runtime"
     packages = ("onnxruntime", "torch", "onnx", "onnxscript")
-    where = "onnxruntime/core/providers/cpu/cpu_execution_provider.cc: Relu 14 of float, double, int8 and int32 alone"
     operators = ("relu",)
-    threads = ("microsoft/onnxruntime#11725",)
-    mended_by = "the maximum with zeros"
     limit = 0.0
     error = "Could not find an implementation for Relu"
     inputs = {"x": torch.arange(-2, 3)}
@@ -169,11 +169,12 @@ class OnnxLogSigmoid(OnnxExportDefect):
     """The logarithm of the sigmoid of -200 is -inf in ONNX.
 
     It is written as Log of Sigmoid, and the sigmoid of -104 is 0 in float32 already.
+
+    Where: onnxscript/function_libs/torch_lib/ops/nn.py: aten_log_sigmoid
+    Control: the negative softplus of the opposite
     """
 
-    where = "onnxscript/function_libs/torch_lib/ops/nn.py: aten_log_sigmoid"
     operators = ("log_sigmoid",)
-    mended_by = "the negative softplus of the opposite"
     limit = 1e-6
     inputs = {"x": torch.tensor([-200.0, -100.0, -20.0, 0.0, 20.0])}
 
@@ -184,18 +185,18 @@ class OnnxLogSigmoid(OnnxExportDefect):
         return -F.softplus(-x)
 
 
-class OnnxMergedInitialisers(Defect):
+class OnnxMergedInitialisers(OnnxWriterDefect):
     """torch's older ONNX exporter merges a weight of -0 with one of +0.
 
     Weights that compare equal are made one initialiser, and -0 compares equal to +0: a quotient by it has the other
     sign.
+
+    Where: torch/csrc/jit/passes/onnx/deduplicate_initializers.cpp, in torch.onnx.export(dynamo=False)
+    Control: keep_initializers_as_inputs=True, under which nothing is merged
+    Threads: pytorch/pytorch#192607
     """
 
-    tool = "torch.onnx"
     packages = ("torch", "onnx", "onnxruntime")
-    where = "torch/csrc/jit/passes/onnx/deduplicate_initializers.cpp, in torch.onnx.export(dynamo=False)"
-    threads = ("pytorch/pytorch#192607",)
-    mended_by = "keep_initializers_as_inputs=True, under which nothing is merged"
     inputs = {"x": torch.ones(3), "above": torch.zeros(3), "below": -torch.zeros(3)}
 
     class Quotients(nn.Module):
@@ -207,12 +208,7 @@ class OnnxMergedInitialisers(Defect):
             return torch.cat([x / self.above, x / self.below])
 
     def broken(self, x: Tensor, above: Tensor, below: Tensor, separate: bool = False) -> np.ndarray:
-        import onnxruntime
-
-        module, buffer = self.Quotients(above, below).eval(), io.BytesIO()
-        options: dict[str, Any] = {"dynamo": False, "input_names": ["x"], "keep_initializers_as_inputs": separate}
-        torch.onnx.export(module, (x,), buffer, **options)  # type: ignore[arg-type]
-        session = onnxruntime.InferenceSession(buffer.getvalue(), providers=["CPUExecutionProvider"])
+        session = self.session(self.Quotients(above, below), x, dynamo=False, keep_initializers_as_inputs=separate)
         return session.run(None, {"x": x.numpy()})[0]
 
     def mended(self, x: Tensor, above: Tensor, below: Tensor) -> np.ndarray:
@@ -226,12 +222,13 @@ class OnnxSecondExport(Defect):
     """torch's ONNX exporter takes a dynamic LSTM once, and refuses it the second time in one process.
 
     The first export leaves something behind by which the second infers a static length, and ends with an error.
+
+    Where: torch/onnx/_internal/exporter and torch.export, on aten.lstm.input with a dynamic length
+    Control: the TorchScript-based exporter (dynamo=False)
     """
 
     tool = "torch.onnx"
     packages = ("torch", "onnx", "onnxscript")
-    where = "torch/onnx/_internal/exporter and torch.export, on aten.lstm.input with a dynamic length"
-    mended_by = "the TorchScript-based exporter (dynamo=False)"
     script = """
 import io, sys, torch
 class Recurrent(torch.nn.Module):
@@ -256,11 +253,7 @@ print(done)
 
     def broken(self, exports: Tensor, form: str = "as it is") -> list[int]:
         # how many exports succeed, in a process of their own
-        command = [sys.executable, "-c", self.script, form]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise RuntimeError(f"The process ended with {done.returncode}: {done.stderr}")
-        return [int(done.stdout.split()[-1])]
+        return [int(self.printed(form).split()[-1])]
 
     def mended(self, exports: Tensor) -> list[int]:
         return self.broken(exports, "mended")

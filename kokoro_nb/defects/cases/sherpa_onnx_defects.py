@@ -1,8 +1,6 @@
 """Defects of sherpa-onnx's Kokoro, shown by a model whose audio is the ids that it is fed."""
 
 import json
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -44,10 +42,9 @@ np.save(f"{folder}/audio.npy", np.array(speaker.generate(about["text"], config).
         with tempfile.TemporaryDirectory() as folder:
             place, kind = Path(folder), TensorProto.FLOAT16 if half else TensorProto.FLOAT
             named = helper.make_tensor_value_info
+            sizes = {"a": [1, "tokens"], "b": [1, 256], "c": [1]}
             inputs = [
-                named("a", TensorProto.INT64, [1, "tokens"]),
-                named("b", TensorProto.FLOAT, [1, 256]),
-                named("c", TensorProto.FLOAT, [1]),
+                named(name, TensorProto.INT64 if name == "a" else TensorProto.FLOAT, sizes[name]) for name in sizes
             ]
             node = helper.make_node("Cast", ["a"], ["audio"], to=kind)
             graph = helper.make_graph([node], "ids", inputs, [named("audio", kind, [1, "tokens"])])
@@ -61,10 +58,7 @@ np.save(f"{folder}/audio.npy", np.array(speaker.generate(about["text"], config).
             (place / "lexicon.txt").write_text(self.words, encoding="utf-8")
             files = {"model": "model.onnx", "voices": "voices.bin", "tokens": "tokens.txt", "lexicon": "lexicon.txt"}
             files |= {"data_dir": self.espeak} if self.espeak else {}
-            job = json.dumps({"files": files, "text": text, "set": settings})
-            done = subprocess.run([sys.executable, "-c", self.script, job, folder], capture_output=True, text=True)
-            if done.returncode:
-                raise RuntimeError(f"status {done.returncode}: {done.stderr[-300:]}")
+            self.printed(json.dumps({"files": files, "text": text, "set": settings}), folder)
             return np.load(place / "audio.npy")
 
     def right(self, ids: Tensor) -> Tensor:
@@ -76,10 +70,11 @@ class SherpaOnnxClosingMark(SherpaOnnxDefect):
 
     The pads are put round the sentence with its mark, and the mark is then added to what is framed already, so that the
     row of the style is one off too.
+
+    Where: sherpa-onnx/csrc: the text front end of Kokoro from 2.0 on, found by what it feeds
+    Control: the same phonemes given by their code points
     """
 
-    where = "sherpa-onnx/csrc: the text front end of Kokoro from 2.0 on, found by what it feeds"
-    mended_by = "the same phonemes given by their code points"
     inputs = {"ids": torch.tensor([0.0, 1, 2, 4, 0])}
 
     def broken(self, ids: Tensor) -> np.ndarray:
@@ -93,10 +88,11 @@ class SherpaOnnxLongTokens(SherpaOnnxDefect):
     """sherpa-onnx 2.0.1 ends the process when it is given 510 tokens without a mark.
 
     It takes row n of the style for n tokens, and of the 510 rows of a voice the last is row 509.
+
+    Where: sherpa-onnx/csrc/offline-tts-kokoro-model.cc: Run
+    Control: voices of 511 rows
     """
 
-    where = "sherpa-onnx/csrc/offline-tts-kokoro-model.cc: Run"
-    mended_by = "voices of 511 rows"
     error = "510 vs 510"
     inputs = {"ids": torch.tensor([0.0, *[1, 2] * 255, 0])}
 
@@ -111,10 +107,11 @@ class SherpaOnnxHalfAudio(SherpaOnnxDefect):
     """sherpa-onnx reads the bytes of audio in float16 as float32, without a word.
 
     The first output is read through a pointer to float, whatever the file says of its dtype.
+
+    Where: sherpa-onnx/csrc/offline-tts-kokoro-impl.h: Process, found by what it plays
+    Control: audio cast to float32 in the file
     """
 
-    where = "sherpa-onnx/csrc/offline-tts-kokoro-impl.h: Process, found by what it plays"
-    mended_by = "audio cast to float32 in the file"
     inputs = {"ids": torch.tensor([0.0, 1, 2, 1, 2, 1, 2, 0])}
 
     def broken(self, ids: Tensor) -> np.ndarray:
@@ -128,12 +125,13 @@ class SherpaOnnxUnreadLexicon(SherpaOnnxDefect):
     """sherpa-onnx 1.13.4 never reads an English lexicon that it was given.
 
     The file has to name a voice of espeak-ng, en-us unless it names another, and every word goes to espeak-ng with it.
+
+    Where: sherpa-onnx/csrc/offline-tts-kokoro-impl.h: the choice of the front end in 1.x, found by what it feeds
+    Control: symbols numbered so that espeak-ng's own pronunciation has these ids; or sherpa-onnx 2.0 and later
+    Varies: Only 1.x has it: from 2.0 on there is no espeak-ng, and the lexicon is read.
     """
 
     packages = ("sherpa-onnx", "onnx", "espeakng-loader")
-    where = "sherpa-onnx/csrc/offline-tts-kokoro-impl.h: the choice of the front end in 1.x, found by what it feeds"
-    mended_by = "symbols numbered so that espeak-ng's own pronunciation has these ids; or sherpa-onnx 2.0 and later"
-    varies = "Only 1.x has it: from 2.0 on there is no espeak-ng, and the lexicon is read."
     inputs = {"ids": torch.tensor([0.0, 1, 2, 3, 0])}
 
     def said(self, table: str, words: str) -> np.ndarray:

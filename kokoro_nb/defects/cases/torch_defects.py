@@ -1,4 +1,4 @@
-"""Defects of PyTorch itself."""
+"""Defects of PyTorch itself, and of what ONNX files are judged by: torch.onnx.verification and onnx.reference."""
 
 from collections.abc import Mapping
 from math import inf, nan
@@ -17,16 +17,17 @@ class InductorWrittenZero(Defect):
 
     A pass over the whole graph folds a product with a 0 that is written as a number, so that NaN and infinity end
     there.
+
+    Where: torch/_inductor/fx_passes/joint_graph.py: joint_graph_constant_folding
+    Control: x - x in the place of x * 0
     """
 
     tool = "AOTInductor"
     packages = ("torch",)
     runner = "aot_inductor"
-    where = "torch/_inductor/fx_passes/joint_graph.py: joint_graph_constant_folding"
     backends = ("aot-inductor",)
     operators = ("mul",)
     mechanism = "operator lowered as another"
-    mended_by = "x - x in the place of x * 0"
     inputs = {"x": torch.tensor([-inf, -1.0, 0.0, inf, nan])}
 
     def concerns(self, arguments: Mapping[str, Any]) -> bool:
@@ -45,14 +46,15 @@ class TorchGeluInfinity(Defect):
 
     oneDNN's kernel gives it, which a contiguous tensor of more than one number takes in float32; PyTorch's own, which
     runs otherwise and where oneDNN is turned off, gives infinity.
+
+    Where: oneDNN's gelu by erf, called by aten/src/ATen/native/Activation.cpp: gelu_out_cpu
+    Control: float64
+    Varies: oneDNN picks its kernels for the processor; seen with AVX-512.
+    Threads: pytorch/pytorch#185770, pytorch/pytorch#192318
     """
 
     tool = "PyTorch"
     packages = ("torch",)
-    where = "oneDNN's gelu by erf, called by aten/src/ATen/native/Activation.cpp: gelu_out_cpu"
-    mended_by = "float64"
-    varies = "oneDNN picks its kernels for the processor; seen with AVX-512."
-    threads = ("pytorch/pytorch#185770", "pytorch/pytorch#192318")
     inputs = {"x": torch.tensor([-50.0, 0.0, 50.0, inf] * 8)}
 
     def broken(self, x: Tensor) -> Tensor:
@@ -69,13 +71,14 @@ class TorchscriptSignedZero(Defect):
     """TorchScript merges the constants -0 and +0.
 
     Constants that compare equal are made one when a trace is optimised, and atan2 on the branch cut has the other sign.
+
+    Where: torch/csrc/jit/passes/constant_pooling.cpp, by the comparison of torch/csrc/jit/ir/node_hashing.cpp
+    Control: the zeros as inputs
+    Threads: pytorch/pytorch#192605
     """
 
     tool = "TorchScript"
     packages = ("torch",)
-    where = "torch/csrc/jit/passes/constant_pooling.cpp, by the comparison of torch/csrc/jit/ir/node_hashing.cpp"
-    threads = ("pytorch/pytorch#192605",)
-    mended_by = "the zeros as inputs"
     limit = 1e-6
     inputs = {"x": -torch.ones(3), "above": torch.zeros(3), "below": -torch.zeros(3)}
 
@@ -95,3 +98,98 @@ class TorchscriptSignedZero(Defect):
 
     def right(self, x: Tensor, above: Tensor, below: Tensor) -> Tensor:
         return self.Constants()(x.float())  # pi by +0, -pi by -0
+
+
+class OnnxVerificationDefect(Defect):
+    """What torch.onnx.verification says of two tensors."""
+
+    tool = "torch.onnx.verification"
+    packages = ("torch", "onnx", "onnxscript")
+
+    def compared(self, right: Tensor, wrong: Tensor) -> Any:
+        from torch.onnx.verification import VerificationInfo
+
+        return VerificationInfo.from_tensors("output", right, wrong)
+
+
+class OnnxReferenceConvTranspose(Defect):
+    """onnx's reference implementation gives every group of a transposed convolution the bias of channel 0.
+
+    Each group is run by itself with the whole bias, of which its first channel is read.
+
+    Where: onnx/reference/ops/op_conv_transpose.py: ConvTranspose._run, group_B
+    Control: the bias added behind a convolution without one
+    """
+
+    tool = "onnx.reference"
+    packages = ("onnx",)
+    limit = 1e-5
+    draw = torch.Generator().manual_seed(0)
+    inputs = {
+        "x": torch.randn(1, 6, 5, generator=draw),
+        "weight": torch.randn(6, 1, 4, generator=draw),
+        "bias": torch.randn(6, generator=draw),
+    }
+
+    def broken(self, x: Tensor, weight: Tensor, bias: Tensor) -> np.ndarray:
+        return self.evaluated(x=x.numpy(), weight=weight.numpy(), bias=bias.numpy())
+
+    def mended(self, x: Tensor, weight: Tensor, bias: Tensor) -> np.ndarray:
+        return self.evaluated(x=x.numpy(), weight=weight.numpy()) + bias.numpy()[:, None]
+
+    def evaluated(self, **given: np.ndarray) -> np.ndarray:
+        from onnx import TensorProto, helper
+        from onnx.reference import ReferenceEvaluator
+
+        node = helper.make_node("ConvTranspose", list(given), ["y"], group=6, strides=[3])
+        takes = [helper.make_tensor_value_info(name, TensorProto.FLOAT, array.shape) for name, array in given.items()]
+        gives = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 6, 16])]
+        model = helper.make_model(helper.make_graph([node], "graph", takes, gives))
+        return np.asarray(next(iter(ReferenceEvaluator(model).run(None, given))))
+
+    def right(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return F.conv_transpose1d(x, weight, bias, stride=3, groups=6)
+
+
+class OnnxVerificationNan(OnnxVerificationDefect):
+    """torch.onnx.verification leaves NaN out of its histogram of errors.
+
+    The differences are counted by torch.histogram, which has no bin for NaN, nor for more than 1e6: an output of NaN
+    alone has no error in any bin.
+
+    Where: torch/onnx/_internal/exporter/_verification.py: VerificationInfo.from_tensors
+    Control: the differences counted by hand, NaN and the rest included
+    """
+
+    inputs = {"right": torch.zeros(8), "wrong": torch.tensor([nan, 1.0] * 4)}
+
+    def broken(self, right: Tensor, wrong: Tensor) -> list[float]:
+        return [self.compared(right, wrong).abs_diff_hist[0].sum().item()]
+
+    def mended(self, right: Tensor, wrong: Tensor) -> list[float]:
+        off, edges = (right - wrong).abs(), self.compared(right, wrong).abs_diff_hist[1]
+        return [torch.histogram(off, edges).hist.sum().item() + (~(off <= 1e6)).sum().item()]
+
+    def right(self, right: Tensor, wrong: Tensor) -> list[int]:
+        return [right.numel()]  # elements that a histogram of the errors has to hold
+
+
+class OnnxVerificationUnsigned(OnnxVerificationDefect):
+    """torch.onnx.verification finds 0 and 1 to be 255 apart where they are uint8.
+
+    The difference is taken in the dtype of the outputs, where it wraps around, before its absolute value.
+
+    Where: torch/onnx/_internal/exporter/_verification.py: _compare_tensors
+    Control: both cast to float before
+    """
+
+    inputs = {"right": torch.tensor([0, 1, 2]).byte(), "wrong": torch.tensor([1, 1, 2]).byte()}
+
+    def broken(self, right: Tensor, wrong: Tensor) -> list[float]:
+        return [self.compared(right, wrong).max_abs_diff]
+
+    def mended(self, right: Tensor, wrong: Tensor) -> list[float]:
+        return self.broken(right.float(), wrong.float())
+
+    def right(self, right: Tensor, wrong: Tensor) -> list[int]:
+        return [np.abs(right.numpy().astype(int) - wrong.numpy().astype(int)).max()]

@@ -18,6 +18,7 @@ class TvmDefect(Defect):
     tool = "TVM"
     packages = ("apache-tvm",)
     runner = "tvm"
+    mechanism = "operator lowered as another"
     backends: tuple[str, ...] = ("tvm",)
 
     @staticmethod
@@ -32,13 +33,13 @@ class TvmArgmaxNan(TvmDefect):
     """TVM's argmax passes over NaN.
 
     The reduction keeps the larger of two by a comparison, which no NaN passes; PyTorch returns where the NaN is.
+
+    Where: topi.argmax, by tvm/relax/transform/legalize_ops/search.py
+    Control: NaN asked for first, as an infinity
+    Threads: apache/tvm#19558
     """
 
-    where = "topi.argmax, by tvm/relax/transform/legalize_ops/search.py"
-    threads = ("apache/tvm#19558",)
     operators = ("argmax",)
-    mechanism = "operator lowered as another"
-    mended_by = "NaN asked for first, as an infinity"
     inputs = {"x": torch.tensor([1.0, nan, 3.0, 2.0])}
 
     def broken(self, x: Tensor) -> Tensor:
@@ -52,13 +53,14 @@ class TvmBakedNoise(TvmDefect):
     """TVM's importer draws random numbers once, when it imports.
 
     randn becomes a constant of the compiled program: every call has the same noise, without a word.
+
+    Where: tvm/relax/frontend/torch/exported_program_translator.py: _randn, np.random.randn
+    Control: the noise as an input (the patch explicit_noise)
+    Threads: apache/tvm#18815
     """
 
-    where = "tvm/relax/frontend/torch/exported_program_translator.py: _randn, np.random.randn"
     operators = ("rand", "rand_like", "randn", "randn_like")
     mechanism = "baked-in random numbers"
-    threads = ("apache/tvm#18815",)
-    mended_by = "the noise as an input (the patch explicit_noise)"
     draw = torch.Generator().manual_seed(0)
     inputs = {"x": torch.zeros(16), "first": torch.randn(16, generator=draw), "second": torch.randn(16, generator=draw)}
 
@@ -83,19 +85,17 @@ class TvmClampNan(TvmDefect):
     """TVM's clamp gives a bound for NaN, as do relu, elu, maximum, minimum, max and min.
 
     They are comparisons with <, which no NaN passes, so that the bound or the other operand is taken in its place.
+
+    Where: tvm/relax/frontend/torch/base_fx_graph_translator.py: _clamp, _elu, _hardsigmoid;
+    exported_program_translator.py: _hardtanh: relax.op.clip and relax.op.nn.relu; relax.op.maximum and relax.op.max
+    Control: NaN put back by isnan
+    Threads: apache/tvm#19579
     """
 
-    where = (
-        "tvm/relax/frontend/torch/base_fx_graph_translator.py: _clamp, _elu, _hardsigmoid; exported_program_translator"
-        ".py: _hardtanh: relax.op.clip and relax.op.nn.relu; relax.op.maximum and relax.op.max"
-    )
     operators: tuple[str, ...] = (
         *("clamp", "clamp_min", "clamp_max", "relu", "relu6", "hardtanh", "hardsigmoid", "elu"),
         *("maximum", "minimum", "max", "min"),
     )
-    threads = ("apache/tvm#19579",)
-    mechanism = "operator lowered as another"
-    mended_by = "NaN put back by isnan"
     inputs = {"x": torch.tensor([-inf, -1.0, 0.0, 2.0, inf, nan])}
 
     def concerns(self, arguments: Mapping[str, Any]) -> bool:
@@ -113,12 +113,12 @@ class TvmIgnoredAlpha(TvmDefect):
     """TVM's importer drops alpha from torch.add, torch.sub and torch.rsub.
 
     The converter of binary operators reads the two operands alone, so that x + 2 y becomes x + y.
+
+    Where: tvm/relax/frontend/torch/base_fx_graph_translator.py: _binary_op, _rsub
+    Control: the product written out
     """
 
-    where = "tvm/relax/frontend/torch/base_fx_graph_translator.py: _binary_op, _rsub"
     operators = ("add", "sub", "rsub")
-    mechanism = "operator lowered as another"
-    mended_by = "the product written out"
     inputs = {"x": torch.arange(4.0), "y": torch.ones(4)}
 
     def concerns(self, arguments: Mapping[str, Any]) -> bool:
@@ -131,25 +131,21 @@ class TvmIgnoredAlpha(TvmDefect):
     def mended(self, x: Tensor, y: Tensor) -> Tensor:
         return x + 2 * y
 
-    def right(self, x: Tensor, y: Tensor) -> Tensor:
-        return x + 2 * y
-
 
 class TvmInstanceNorm(TvmDefect):
     """TVM's instance norm is NaN where the mean is large beside the deviation.
 
     The variance is computed in one pass, E[x²] - E[x]², without a floor: rounding takes it below 0, and its root is
     NaN.
+
+    Where: include/tvm/topi/nn/instance_norm.h: var = E[x * x] - mean * mean, from one reduction; that of layer_norm
+    was mended by apache/tvm#19643
+    Control: the variance of what is left after the mean is taken away (the patch two_pass_norm)
+    Threads: apache/tvm#14410
     """
 
-    where = (
-        "include/tvm/topi/nn/instance_norm.h: var = E[x * x] - mean * mean, from one reduction; "
-        "that of layer_norm was mended by apache/tvm#19643"
-    )
     operators = ("instance_norm",)
     mechanism = "one-pass variance"
-    threads = ("apache/tvm#14410",)
-    mended_by = "the variance of what is left after the mean is taken away (the patch two_pass_norm)"
     limit = 1e-2  # rounding of the input alone, 5e-7, is 5e-5 of the deviation
     inputs = {"x": 10 + 0.01 * torch.randn(1, 64, 3840, generator=torch.Generator().manual_seed(0))}
 
@@ -166,13 +162,13 @@ class TvmIntegerAndHalf(TvmDefect):
 
     A number beside a tensor is made a constant of the tensor's dtype, in sums, products and comparisons; PyTorch would
     make the result a float.
+
+    Where: tvm/relax/frontend/torch/base_fx_graph_translator.py: _binary_op, call_binary_op
+    Control: the tensor cast to float before
+    Threads: apache/tvm#20372
     """
 
-    where = "tvm/relax/frontend/torch/base_fx_graph_translator.py: _binary_op, call_binary_op"
     operators = ("add", "sub", "rsub", "mul", "eq", "ne", "lt", "le", "gt", "ge")
-    mechanism = "operator lowered as another"
-    threads = ("apache/tvm#20372",)
-    mended_by = "the tensor cast to float before"
     inputs = {"x": torch.arange(4)}
 
     def concerns(self, arguments: Mapping[str, Any]) -> bool:
@@ -185,20 +181,17 @@ class TvmIntegerAndHalf(TvmDefect):
     def mended(self, x: Tensor) -> Tensor:
         return x.float() + 0.5
 
-    def right(self, x: Tensor) -> np.ndarray:
-        return x.numpy() + 0.5
-
 
 class TvmMaxPoolNan(TvmDefect):
     """TVM's max pooling passes over NaN.
 
     The maximum of a window is taken by a comparison, which no NaN passes.
+
+    Where: topi.nn.pool1d, by tvm/relax/transform/legalize_ops/nn.py
+    Control: NaN found by a pooling of its own
     """
 
-    where = "topi.nn.pool1d, by tvm/relax/transform/legalize_ops/nn.py"
     operators = ("max_pool1d",)
-    mechanism = "operator lowered as another"
-    mended_by = "NaN found by a pooling of its own"
     inputs = {"x": torch.tensor([[[1.0, nan, nan, 3.0, 4.0, 5.0]]])}
 
     def broken(self, x: Tensor) -> Tensor:
@@ -213,16 +206,14 @@ class TvmNegativeIndex(TvmDefect):
     """TVM reads before the tensor where an index counts from the end.
 
     The importer hands the indices to take as they are, and what stands before the tensor in memory is read.
+
+    Where: tvm/relax/frontend/torch/base_fx_graph_translator.py: _index_tensor, relax.op.take; the importer of ONNX
+    adds the size since apache/tvm#19525
+    Control: the size added to what is negative
+    Threads: apache/tvm#19436
     """
 
-    where = (
-        "tvm/relax/frontend/torch/base_fx_graph_translator.py: _index_tensor, relax.op.take; "
-        "the importer of ONNX adds the size since apache/tvm#19525"
-    )
     operators = ("select", "index")
-    mechanism = "operator lowered as another"
-    threads = ("apache/tvm#19436",)
-    mended_by = "the size added to what is negative"
     inputs = {"x": torch.arange(5.0) + 1, "i": torch.tensor([-1, 0, -2])}
 
     def broken(self, x: Tensor, i: Tensor) -> Tensor:
@@ -231,25 +222,20 @@ class TvmNegativeIndex(TvmDefect):
     def mended(self, x: Tensor, i: Tensor) -> Tensor:
         return x[torch.where(i < 0, i + x.shape[0], i)]
 
-    def right(self, x: Tensor, i: Tensor) -> np.ndarray:
-        return x.numpy()[i.numpy()]
-
 
 class TvmNotEqualNan(TvmDefect):
     """TVM finds NaN equal to NaN.
 
     What asks for NaN by x != x is folded to false, for floats as for integers, and any other != is compiled to LLVM's
     ordered comparison, which NaN does not pass.
+
+    Where: src/sym/rewrite_simplify.cc (src/arith in older versions): x == x is true, whatever the dtype;
+    src/target/llvm/codegen_llvm.cc: NE is CreateFCmpONE, which is ordered
+    Control: torch.isnan
+    Threads: apache/tvm#17158
     """
 
-    where = (
-        "src/sym/rewrite_simplify.cc (src/arith in older versions): x == x is true, whatever the dtype; "
-        "src/target/llvm/codegen_llvm.cc: NE is CreateFCmpONE, which is ordered"
-    )
-    threads = ("apache/tvm#17158",)
     operators = ("ne", "eq")
-    mechanism = "operator lowered as another"
-    mended_by = "torch.isnan"
     inputs = {"x": torch.tensor([-inf, -1.0, 0.0, 2.0, inf, nan])}
 
     def broken(self, x: Tensor) -> Tensor:
@@ -263,12 +249,12 @@ class TvmRemainderInfinity(TvmDefect):
     """TVM's remainder by infinity is NaN, and that of a large number is off by a share of the divisor.
 
     It is computed as x - floor(x / y) * y, where 0 * inf is NaN, and the product of a large quotient is rounded.
+
+    Where: tvm/relax/frontend/torch/exported_program_translator.py: remainder.Tensor is floor_mod; topi.floor_mod
+    Control: fmod, and the divisor added where the signs differ
     """
 
-    where = "tvm/relax/frontend/torch/exported_program_translator.py: remainder.Tensor is floor_mod; topi.floor_mod"
     operators = ("remainder",)
-    mechanism = "operator lowered as another"
-    mended_by = "fmod, and the divisor added where the signs differ"
     limit = 1e-6
     inputs = {"x": torch.tensor([0.5, 1.0, 5.0, -7.0, 12345.67]), "y": torch.tensor([inf, inf, 3.0, 4.0, 0.1])}
 
@@ -284,12 +270,12 @@ class TvmWrittenZero(TvmDefect):
     """TVM takes x * 0 for 0, whatever x is.
 
     The simplifier folds a product with a 0 that is written as a number, so that NaN and infinity end there.
+
+    Where: src/ir/prim/const_fold.h (src/arith in older versions): TryConstFold of Mul, for floats as for integers
+    Control: a 0 that is an input
     """
 
-    where = "src/ir/prim/const_fold.h (src/arith in older versions): TryConstFold of Mul, for floats as for integers"
     operators = ("mul",)
-    mechanism = "operator lowered as another"
-    mended_by = "a 0 that is an input"
     inputs = {"x": torch.tensor([-inf, -1.0, 0.0, 2.0, inf, nan]), "zero": torch.zeros(6)}
 
     def concerns(self, arguments: Mapping[str, Any]) -> bool:
@@ -301,6 +287,3 @@ class TvmWrittenZero(TvmDefect):
 
     def mended(self, x: Tensor, zero: Tensor) -> Tensor:
         return x * zero
-
-    def right(self, x: Tensor, zero: Tensor) -> np.ndarray:
-        return x.numpy() * 0

@@ -16,12 +16,12 @@ class TvmCumsumDtype(TvmDefect):
     """TVM's cumsum of int32 wraps around.
 
     The sums keep the dtype of the tensor; PyTorch makes them int64.
+
+    Where: tvm/relax/frontend/torch/base_fx_graph_translator.py: _cumsum, _cumprod: dtype is None
+    Control: the tensor cast to int64 before
     """
 
-    where = "tvm/relax/frontend/torch/base_fx_graph_translator.py: _cumsum, _cumprod: dtype is None"
     operators = ("cumsum", "cumprod")
-    mechanism = "operator lowered as another"
-    mended_by = "the tensor cast to int64 before"
     inputs = {"x": torch.full((4,), 2**30, dtype=torch.int32)}
 
     def broken(self, x: Tensor) -> Tensor:
@@ -30,20 +30,18 @@ class TvmCumsumDtype(TvmDefect):
     def mended(self, x: Tensor) -> Tensor:
         return x.long().cumsum(0)
 
-    def right(self, x: Tensor) -> np.ndarray:
-        return np.cumsum(x.numpy(), dtype=np.int64)
-
 
 class TvmDropout(TvmDefect):
     """TVM leaves dropout out that is on at inference.
 
     The importer returns the argument of dropout, native_dropout and bernoulli, whatever the program says of training.
+
+    Where: tvm/relax/frontend/torch/exported_program_translator.py: native_dropout.default is its first argument
+    Control: the mask as an input
     """
 
-    where = "tvm/relax/frontend/torch/exported_program_translator.py: native_dropout.default is its first argument"
     operators = ("native_dropout", "dropout", "bernoulli")
     mechanism = "baked-in random numbers"
-    mended_by = "the mask as an input"
     limit = 0.2  # of 4,096 numbers a share of 0.5 is dropped, give or take 0.008
     inputs = {"x": torch.ones(4096), "mask": (torch.arange(4096) % 2).float()}
 
@@ -66,12 +64,12 @@ class TvmEluScale(TvmDefect):
     """TVM drops the scale of selu, which is 5 % off on ordinary numbers.
 
     selu is elu with a scale in PyTorch's decomposition, and the converter of elu reads alpha alone.
+
+    Where: tvm/relax/frontend/torch/base_fx_graph_translator.py: _elu
+    Control: the formula written out
     """
 
-    where = "tvm/relax/frontend/torch/base_fx_graph_translator.py: _elu"
     operators = ("selu", "elu")
-    mechanism = "operator lowered as another"
-    mended_by = "the formula written out"
     limit = 1e-6
     inputs = {"x": torch.linspace(-2, 2, 9)}
 
@@ -91,12 +89,12 @@ class TvmFloorDivision(TvmDefect):
 
     What is floored is the rounded quotient; PyTorch takes away what fmod leaves over, and divides then: 0.1 in float32
     is above 0.1.
+
+    Where: tvm/relax/frontend/torch/base_fx_graph_translator.py: _div, relax.op.floor_divide; topi.floor_divide
+    Control: what fmod leaves over taken away before
     """
 
-    where = "tvm/relax/frontend/torch/base_fx_graph_translator.py: _div, relax.op.floor_divide; topi.floor_divide"
     operators = ("div", "floor_divide")
-    mechanism = "operator lowered as another"
-    mended_by = "what fmod leaves over taken away before"
     inputs = {"x": torch.tensor([1.0, 2.5, 0.95, inf]), "y": torch.full((4,), 0.1)}
 
     def concerns(self, arguments: Mapping[str, Any]) -> bool:
@@ -114,12 +112,13 @@ class TvmFusedEqual(TvmDefect):
     """TVM's pipeline that joins operators finds NaN equal to itself.
 
     x == x is folded to true where both are read in one loop, whatever the dtype.
+
+    Where: src/sym/rewrite_simplify.cc (src/arith in older versions), after relax.transform.FuseOps
+    Control: torch.isnan
     """
 
-    where = "src/sym/rewrite_simplify.cc (src/arith in older versions), after relax.transform.FuseOps"
     operators = ("eq", "where")
     mechanism = "operators joined"
-    mended_by = "torch.isnan"
     inputs = {"x": torch.tensor([-inf, -1.0, 0.0, 2.0, nan])}
 
     def options(self, mended: bool) -> dict[str, bool]:
@@ -136,12 +135,12 @@ class TvmIndexPairs(TvmDefect):
     """TVM takes x[:, i, j] at all pairs of i and j.
 
     Where an axis is left whole, one take follows another; PyTorch reads i and j together.
+
+    Where: tvm/relax/frontend/torch/base_fx_graph_translator.py: _index_tensor, is_squeezable
+    Control: one index into both axes laid flat
     """
 
-    where = "tvm/relax/frontend/torch/base_fx_graph_translator.py: _index_tensor, is_squeezable"
     operators = ("index",)
-    mechanism = "operator lowered as another"
-    mended_by = "one index into both axes laid flat"
     inputs = {"x": torch.arange(24.0).reshape(2, 3, 4), "i": torch.tensor([0, 2]), "j": torch.tensor([1, 3])}
 
     def concerns(self, arguments: Mapping[str, Any]) -> bool:
@@ -160,12 +159,12 @@ class TvmIntegerDivision(TvmDefect):
     """TVM divides integers as integers: 1 / 2 is 0.
 
     The quotient has the dtype of the operands; PyTorch makes it a float.
+
+    Where: tvm/relax/frontend/torch/base_fx_graph_translator.py: _binary_op of div.Tensor, relax.op.divide
+    Control: the tensor cast to float before
     """
 
-    where = "tvm/relax/frontend/torch/base_fx_graph_translator.py: _binary_op of div.Tensor, relax.op.divide"
     operators = ("div",)
-    mechanism = "operator lowered as another"
-    mended_by = "the tensor cast to float before"
     inputs = {"x": torch.arange(4)}
 
     def concerns(self, arguments: Mapping[str, Any]) -> bool:
@@ -184,12 +183,12 @@ class TvmLog1p(TvmDefect):
     """TVM computes log(1 + x) for log1p, and exp(x) - 1 for expm1.
 
     1 + 1e-8 is 1 in float32, so that small numbers are lost; softplus and log_sigmoid are made of log1p.
+
+    Where: tvm/relax/frontend/torch/exported_program_translator.py: _log1p, expm1.default
+    Control: the rounding of 1 + x divided out
     """
 
-    where = "tvm/relax/frontend/torch/exported_program_translator.py: _log1p, expm1.default"
     operators = ("log1p", "expm1", "softplus", "log_sigmoid")
-    mechanism = "operator lowered as another"
-    mended_by = "the rounding of 1 + x divided out"
     limit = 1e-5
     inputs = {"x": torch.logspace(-9, -6, 13)}
 
@@ -206,12 +205,12 @@ class TvmLongSum(TvmDefect):
 
     A long sum rounds once for each number, and stands still where the next is too small for it; PyTorch adds in
     blocks.
+
+    Where: topi.sum, by tvm/relax/transform/legalize_ops/statistical.py: a reduction with one running sum
+    Control: sums of blocks
     """
 
-    where = "topi.sum, by tvm/relax/transform/legalize_ops/statistical.py: a reduction with one running sum"
     operators = ("sum", "mean", "rms_norm")
-    mechanism = "operator lowered as another"
-    mended_by = "sums of blocks"
     limit = 1e-5
     inputs = {"x": torch.full((2**18,), 0.1)}
 
@@ -226,12 +225,13 @@ class TvmLostState(TvmDefect):
     """TVM forgets what a module writes to its buffers.
 
     The outputs of the exported program that are new values of buffers are left out, and the buffers are constants.
+
+    Where: tvm/relax/frontend/torch/exported_program_translator.py: from_exported_program, user_outputs
+    Control: the state as an input and an output
     """
 
-    where = "tvm/relax/frontend/torch/exported_program_translator.py: from_exported_program, user_outputs"
     operators = ("add", "mul", "copy", "copy_", "where", "cat", "index_put", "slice_scatter", "scatter")
     mechanism = "lost state"
-    mended_by = "the state as an input and an output"
     inputs = {"x": torch.ones(1)}
 
     class Keeping(nn.Module):
@@ -266,14 +266,14 @@ class TvmProductDtype(TvmDefect):
     """TVM multiplies float64 and float16 matrices into float32.
 
     The importer asks for float32 whatever the operands are, as it does of a convolution.
+
+    Where: tvm/relax/frontend/torch/exported_program_translator.py: matmul.default, out_dtype float32; so are mm and
+    bmm
+    Control: a sum of products
     """
 
-    where = (
-        "tvm/relax/frontend/torch/exported_program_translator.py: matmul.default, out_dtype float32; so are mm and bmm"
-    )
     operators = ("matmul", "mm", "bmm", "linear", "conv1d")
     mechanism = "another shape or dtype"
-    mended_by = "a sum of products"
     limit = 1e-12
     inputs = {"x": torch.linspace(0, 1, 12, dtype=torch.float64).reshape(3, 4)}
 

@@ -2,22 +2,28 @@
 
 from math import inf
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from kokoro_nb.defects.cases.tvm_defects import TvmDefect
 
 
-class TvmAmax(TvmDefect):
+class TvmRefusal(TvmDefect):
+    """What is not compiled."""
+
+    mechanism = ""
+
+
+class TvmAmax(TvmRefusal):
     """TVM has no converter for amax and amin.
 
     Nor has it for what PyTorch decomposes into them, as logsumexp, nor for any without an axis.
+
+    Where: tvm/relax/frontend/torch/exported_program_translator.py: create_convert_map
+    Control: max over one axis
     """
 
-    where = "tvm/relax/frontend/torch/exported_program_translator.py: create_convert_map"
     operators = ("amax", "amin", "logsumexp")
-    mended_by = "max over one axis"
     error = r"Unsupported function types \[.*'am(ax|in)\."
     inputs = {"x": torch.arange(6.0).reshape(2, 3)}
 
@@ -28,15 +34,16 @@ class TvmAmax(TvmDefect):
         return x.max(-1).values
 
 
-class TvmFullInfinity(TvmDefect):
+class TvmFullInfinity(TvmRefusal):
     """TVM cannot compile a tensor of infinities, as the mask of an attention is made of.
 
     topi.full looks for the word float in the dtype, which is no text any more, where the number is not finite.
+
+    Where: tvm/topi/tensor.py: full, by tvm/relax/transform/legalize_ops/create.py: full_call_te
+    Control: the logarithm of zeros
     """
 
-    where = "tvm/topi/tensor.py: full, by tvm/relax/transform/legalize_ops/create.py: full_call_te"
     operators = ("full", "full_like", "triu", "tril")
-    mended_by = "the logarithm of zeros"
     error = "argument of type 'PrimType' is not iterable"
     inputs = {"x": torch.ones(3, 3)}
 
@@ -47,16 +54,17 @@ class TvmFullInfinity(TvmDefect):
         return x + torch.log(torch.zeros(3, 3)).triu(1)
 
 
-class TvmIndexPut(TvmDefect):
+class TvmIndexPut(TvmRefusal):
     """TVM cannot import x[i, j] = v where x has a third axis.
 
     Relax's index_put wants an index for each axis, and the axes behind the last index have none; index_copy and
     index_add are made of it.
+
+    Where: tvm/relax/frontend/torch/base_fx_graph_translator.py: _index_put, relax.op.index_put
+    Control: one index into all axes laid flat
     """
 
-    where = "tvm/relax/frontend/torch/base_fx_graph_translator.py: _index_put, relax.op.index_put"
     operators: tuple[str, ...] = ("index_put", "index_copy", "index_add", "index_fill")
-    mended_by = "one index into all axes laid flat"
     error = "IndexPut requires the number of index tensors"
     inputs = {"x": torch.zeros(2, 3), "i": torch.tensor([1]), "y": torch.ones(1, 3)}
 
@@ -68,15 +76,16 @@ class TvmIndexPut(TvmDefect):
         return x.reshape(6).index_put((places.reshape(3),), y.reshape(3)).reshape(2, 3)
 
 
-class TvmIndexPutGaps(TvmDefect):
+class TvmIndexPutGaps(TvmRefusal):
     """TVM cannot import x[:, :, i] = v.
 
     The places along the two axes without an index are laid along one and the same axis.
+
+    Where: tvm/relax/frontend/torch/base_fx_graph_translator.py: _index_put, arange_idx
+    Control: one index into all axes laid flat
     """
 
-    where = "tvm/relax/frontend/torch/base_fx_graph_translator.py: _index_put, arange_idx"
     operators: tuple[str, ...] = ("index_put", "index_copy", "index_add", "index_fill")
-    mended_by = "one index into all axes laid flat"
     error = "Cannot broadcast index shapes"
     inputs = {"x": torch.zeros(2, 3, 2), "i": torch.tensor([1])}
 
@@ -88,15 +97,16 @@ class TvmIndexPutGaps(TvmDefect):
         return x.reshape(12).index_put((places,), torch.full((6,), 3.0)).reshape(2, 3, 2)
 
 
-class TvmIntegerClamp(TvmDefect):
+class TvmIntegerClamp(TvmRefusal):
     """TVM cannot compile the clamp of integers to one bound.
 
     The bound that is not given becomes an infinity, which no integer is; linear interpolation clamps its positions so.
+
+    Where: tvm/relax/frontend/torch/base_fx_graph_translator.py: _clamp, math.inf
+    Control: the maximum with a tensor
     """
 
-    where = "tvm/relax/frontend/torch/base_fx_graph_translator.py: _clamp, math.inf"
     operators = ("clamp", "clamp_min", "clamp_max", "upsample_linear1d")
-    mended_by = "the maximum with a tensor"
     error = "Cannot convert infinity to BigInt"
     inputs = {"x": torch.arange(-2, 3)}
 
@@ -106,20 +116,18 @@ class TvmIntegerClamp(TvmDefect):
     def mended(self, x: Tensor) -> Tensor:
         return torch.maximum(x, torch.ones_like(x))
 
-    def right(self, x: Tensor) -> np.ndarray:
-        return np.maximum(x.numpy(), 1)
 
-
-class TvmMaskArithmetic(TvmDefect):
+class TvmMaskArithmetic(TvmRefusal):
     """TVM cannot compile the sum or product of two masks.
 
     Its code generator adds and multiplies integers and floats alone; isfinite, logaddexp and the running count of a
     mask come to the same.
+
+    Where: src/target/llvm/codegen_llvm.cc: CreateAdd, CreateMul
+    Control: logical_or
     """
 
-    where = "src/target/llvm/codegen_llvm.cc: CreateAdd, CreateMul"
     operators = ("add", "mul", "isfinite", "logaddexp", "cumsum")
-    mended_by = "logical_or"
     error = "MatchesCode"
     inputs = {"x": torch.linspace(-2, 2, 5)}
 
@@ -130,15 +138,16 @@ class TvmMaskArithmetic(TvmDefect):
         return torch.logical_or(x > 1, x < -1)
 
 
-class TvmMaskIndex(TvmDefect):
+class TvmMaskIndex(TvmRefusal):
     """TVM cannot import x[mask] = v.
 
     Relax's index_put takes integers alone.
+
+    Where: tvm/relax/frontend/torch/base_fx_graph_translator.py: _index_put, relax.op.index_put
+    Control: torch.where
     """
 
-    where = "tvm/relax/frontend/torch/base_fx_graph_translator.py: _index_put, relax.op.index_put"
     operators = ("index_put",)
-    mended_by = "torch.where"
     error = "IndexPut requires each index tensor to have integer dtype"
     inputs = {"x": torch.linspace(-2, 2, 5), "y": torch.zeros(())}
 
@@ -149,15 +158,16 @@ class TvmMaskIndex(TvmDefect):
         return torch.where(x < 0, y, x)
 
 
-class TvmScatterAdd(TvmDefect):
+class TvmScatterAdd(TvmRefusal):
     """TVM has no converter for scatter_add.
 
     Relax's own scatter_elements could add.
+
+    Where: tvm/relax/frontend/torch/exported_program_translator.py: create_convert_map
+    Control: index_put, which accumulates
     """
 
-    where = "tvm/relax/frontend/torch/exported_program_translator.py: create_convert_map"
     operators = ("scatter_add",)
-    mended_by = "index_put, which accumulates"
     error = r"Unsupported function types \[.*'scatter_add\."
     inputs = {"x": torch.zeros(4), "i": torch.tensor([1, 1, 3]), "y": torch.ones(3)}
 
@@ -168,15 +178,16 @@ class TvmScatterAdd(TvmDefect):
         return x.index_put((i,), y, accumulate=True)
 
 
-class TvmScatterPart(TvmDefect):
+class TvmScatterPart(TvmRefusal):
     """TVM cannot import a scatter of part of its source.
 
     Relax's scatter_elements wants the source in the shape of the index; PyTorch leaves the rest of it unread.
+
+    Where: tvm/relax/frontend/torch/base_fx_graph_translator.py: _scatter, relax.op.scatter_elements
+    Control: the part that is read
     """
 
-    where = "tvm/relax/frontend/torch/base_fx_graph_translator.py: _scatter, relax.op.scatter_elements"
     operators = ("scatter",)
-    mended_by = "the part that is read"
     error = "ScatterElements op requires the indices tensor to have the same shape"
     inputs = {"x": torch.zeros(4), "i": torch.tensor([1, 3]), "y": torch.ones(4)}
 
@@ -187,15 +198,16 @@ class TvmScatterPart(TvmDefect):
         return x.scatter(0, i, y[:2])
 
 
-class TvmWholeQuotient(TvmDefect):
+class TvmWholeQuotient(TvmRefusal):
     """TVM cannot import n // 2 of int64.
 
     The number becomes an int32, and Relax wants both operands in one dtype.
+
+    Where: tvm/relax/frontend/torch/base_fx_graph_translator.py: _div, relax.const(inp_2)
+    Control: a divisor of the same dtype
     """
 
-    where = "tvm/relax/frontend/torch/base_fx_graph_translator.py: _div, relax.const(inp_2)"
     operators = ("floor_divide", "div")
-    mended_by = "a divisor of the same dtype"
     error = "Binary operators must have the same datatype"
     inputs = {"x": torch.arange(6)}
 

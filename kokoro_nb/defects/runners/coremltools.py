@@ -70,11 +70,6 @@ def run(module: torch.nn.Module, *calls: Mapping[str, torch.Tensor], traced: boo
     return [_computed(function, dict(zip(function.inputs, inputs.values(), strict=True))) for inputs in calls]
 
 
-def operators(module: torch.nn.Module, inputs: Mapping[str, torch.Tensor], traced: bool = False) -> set[str]:
-    """Return the names of the operators that `module` is converted to."""
-    return {operation.op_type for operation in _converted(module, inputs, traced).operations} - {"const"}
-
-
 def _converted(module: torch.nn.Module, inputs: Mapping[str, torch.Tensor], traced: bool) -> Any:
     """Return the MIL function that coremltools makes of a module."""
     import coremltools as ct

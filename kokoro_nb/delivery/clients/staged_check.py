@@ -47,7 +47,8 @@ def check_packages(root: Path, rules: ClientContract) -> Iterator[ContractDeviat
             found += _input(name, rule, declared[rule.name], rules)
     yield from found
     there = [name for name in rules.programs if (root / name).is_dir()]
-    if any(one.rule in _FATAL for one in found) or not (rules.alternatives or len(there) == len(rules.programs)):
+    complete = there and (rules.alternatives or len(there) == len(rules.programs))
+    if not complete or any(one.rule in _FATAL for one in found):
         return
     speaker = host(root, rules)
     noticed, said = check_behaviour(speaker, there[0], there[-1])

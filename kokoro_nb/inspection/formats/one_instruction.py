@@ -2,18 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.errors import InputError
+from kokoro_nb.inspection.formats.pte_content import PteContent
 from kokoro_nb.inspection.formats.pte_instructions import DTYPES
 from kokoro_nb.inspection.formats.runnable_program import OperatorAlone
 from kokoro_nb.traces.operators import INPUT
-
-if TYPE_CHECKING:
-    from kokoro_nb.inspection.formats.pte_file import PteFile
 
 LINES = """\
 import torch
@@ -44,7 +42,7 @@ def _empty(program: Any, arguments: Sequence[int]) -> None:
 
 
 def alone_in_pte(
-    file: "PteFile",
+    file: PteContent,
     name: str,
     inputs: Mapping[str, np.ndarray],
     captured: Mapping[str, np.ndarray],
@@ -54,7 +52,7 @@ def alone_in_pte(
 
     Parameters
     ----------
-    file : PteFile
+    file : PteContent
         The program that it is in.
     name : str
         The operator.

@@ -1,11 +1,12 @@
 """An ExecuTorch program as a comparison sees it: its instructions, and in place of an XNNPACK delegate its nodes."""
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram
+from kokoro_nb.inspection.formats.pte_content import PteContent
 from kokoro_nb.inspection.formats.pte_instructions import Step
 from kokoro_nb.inspection.formats.runnable_program import Observe
 from kokoro_nb.inspection.formats.xnnpack_delegate import XnnDelegate
@@ -13,11 +14,8 @@ from kokoro_nb.inspection.formats.xnnpack_graph import NONE, XnnNode, XnnValue
 from kokoro_nb.inspection.semantics.onnx_call import widened
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
 
-if TYPE_CHECKING:
-    from kokoro_nb.inspection.formats.pte_file import PteFile
 
-
-def compared_pte(file: "PteFile") -> ComparedProgram:
+def compared_pte(file: PteContent) -> ComparedProgram:
     """Return a file for a comparison with another program."""
 
     def compute(inputs: Mapping[str, np.ndarray], observe: Observe) -> None:
@@ -47,7 +45,7 @@ def compared_pte(file: "PteFile") -> ComparedProgram:
     return ComparedProgram(file.path.name, names, tuple(file.facts.outputs.values()), tuple(nodes), compute)
 
 
-def _by_step(file: "PteFile") -> Iterator[tuple[Step, list[Operator]]]:
+def _by_step(file: PteContent) -> Iterator[tuple[Step, list[Operator]]]:
     """Yield each instruction with the operators that are its results."""
     known = {one.name: one for one in file.operators}
     for step in file.instructions.steps:
@@ -56,7 +54,7 @@ def _by_step(file: "PteFile") -> Iterator[tuple[Step, list[Operator]]]:
 
 
 def _observed(
-    file: "PteFile",
+    file: PteContent,
     step: Step,
     delegate: XnnDelegate,
     inputs: Mapping[str, Any],
@@ -77,7 +75,7 @@ def _name(step: Step, number: int) -> str:
     return f"{step.number}:{step.label}/{number}"
 
 
-def _node(file: "PteFile", step: Step, operator: Operator, index: int) -> ComparedNode:
+def _node(file: PteContent, step: Step, operator: Operator, index: int) -> ComparedNode:
     instructions = file.instructions
     held = [(f"value_{v}", instructions.stored(v)) for v in step.reads]
     constants = tuple((name, array) for name, array in held if array is not None)
@@ -91,7 +89,7 @@ def _node(file: "PteFile", step: Step, operator: Operator, index: int) -> Compar
     return ComparedNode(index, file.facts.keys[operator.name], operator.op, reads, (operator.name,), constants, known)
 
 
-def _inside(file: "PteFile", step: Step, delegate: XnnDelegate, start: int) -> Iterator[ComparedNode]:
+def _inside(file: PteContent, step: Step, delegate: XnnDelegate, start: int) -> Iterator[ComparedNode]:
     """Yield the nodes of a delegate; the id of each is that of the delegate's instruction and its index."""
     graph, instructions = delegate.graph, file.instructions
     caller = file.facts.keys[instructions.names[step.results[0]]]

@@ -46,19 +46,6 @@ def computed(call: OnnxCall, inputs: Sequence[Value], dtype: Any = np.float64) -
     return [widened(value, dtype) for value in results]
 
 
-def is_defined(call: OnnxCall) -> bool:
-    """Return whether the operator is defined here or by onnx's reference implementation."""
-    if (call.domain, call.node.op_type) in MEANINGS:
-        return True
-    from onnx.reference.ops._op_list import load_op
-
-    try:
-        load_op(call.domain, call.node.op_type, call.opset)
-    except Exception:  # of several types, by what is missing
-        return False
-    return True
-
-
 def _by_reference(call: OnnxCall, inputs: Sequence[Value]) -> list[Value]:
     """Compute a node by onnx's reference implementation, in the types of `inputs`."""
     import onnx

@@ -11,7 +11,7 @@ from pocket_tts.models.text_chunking import prepare_text_prompt
 from torch import Tensor, nn
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.pocket import flow_lm, mimi
+from kokoro_nb.models.pocket import flow_and_mimi
 from kokoro_nb.models.pocket.generation import Host, Steps, Utterance, Values
 from kokoro_nb.models.pocket.stream_state import flow_lm_state, mimi_state
 from kokoro_nb.models.pocket.transformer import Write
@@ -70,16 +70,16 @@ def step_modules(model: TTSModel, host: Host, write: Write = "one_hot") -> dict[
     time, latent = torch.zeros(1, 1), torch.zeros(1, 1, width)
     many = {"embeddings": torch.zeros(1, host.room, dim), "length": torch.tensor([host.room])}
     return {
-        "text": StepModule(flow_lm.TextEmbedding(model), {"ids": torch.zeros(1, host.room, dtype=torch.int64)}),
+        "text": StepModule(flow_and_mimi.TextEmbedding(model), {"ids": torch.zeros(1, host.room, dtype=torch.int64)}),
         "conditioning step": StepModule(
-            flow_lm.ConditioningStep(model, write), {"embedding": torch.zeros(1, 1, dim), **language}
+            flow_and_mimi.ConditioningStep(model, write), {"embedding": torch.zeros(1, 1, dim), **language}
         ),
-        "conditioning": StepModule(flow_lm.ConditioningBackbone(model, write), {**many, **language}),
-        "language": StepModule(flow_lm.FlowLmStep(model, write), {"latent": latent, **language}),
+        "conditioning": StepModule(flow_and_mimi.ConditioningBackbone(model, write), {**many, **language}),
+        "language": StepModule(flow_and_mimi.FlowLmStep(model, write), {"latent": latent, **language}),
         "flow": StepModule(
-            flow_lm.FlowStep(model), {"c": condition, "s": time, "t": time + 1, "x": torch.zeros(1, width)}
+            flow_and_mimi.FlowStep(model), {"c": condition, "s": time, "t": time + 1, "x": torch.zeros(1, width)}
         ),
-        "mimi": StepModule(mimi.MimiStep(model, write), {"latent": latent, **decoder}),
+        "mimi": StepModule(flow_and_mimi.MimiStep(model, write), {"latent": latent, **decoder}),
     }
 
 

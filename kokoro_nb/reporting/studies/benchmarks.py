@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from kokoro_nb.benchmarks.families import shares
 from kokoro_nb.errors import InputError
-from kokoro_nb.reporting.show import drawn
+from kokoro_nb.reporting.drawn import drawn
 from kokoro_nb.reporting.style import CANDIDATES, DIFFERENCE, FAULT, INK, REFERENCE, WIDTH, compact, new_figure, style
 from kokoro_nb.studies.benchmarks import DecoderBenchmark, Profiles
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from kokoro_nb.reporting.charts import heat_map
-from kokoro_nb.reporting.show import drawn
+from kokoro_nb.reporting.drawn import drawn
 from kokoro_nb.studies.executorch_0_7.replay_tables import Controls
 
 if TYPE_CHECKING:

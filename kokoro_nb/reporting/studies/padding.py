@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.reporting.charts import heat_map
+from kokoro_nb.reporting.drawn import drawn
 from kokoro_nb.reporting.figures import stft_spectrograms
-from kokoro_nb.reporting.show import drawn
 from kokoro_nb.studies.padding.padded_decoder import PaddedRun, PaddedRuns
 
 if TYPE_CHECKING:

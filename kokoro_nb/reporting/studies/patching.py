@@ -4,7 +4,7 @@ from typing import Any
 
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.reporting import charts, curves
-from kokoro_nb.reporting.show import drawn
+from kokoro_nb.reporting.drawn import drawn
 from kokoro_nb.studies.patching.conditioning import NoiseKinds
 from kokoro_nb.studies.patching.patch_effects import PatchEffects
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from kokoro_nb.reporting.curves import levels_at_joins
-from kokoro_nb.reporting.show import drawn
+from kokoro_nb.reporting.drawn import drawn
 from kokoro_nb.studies.two_stage_npu.spoken_pieces import SpokenPieces
 
 

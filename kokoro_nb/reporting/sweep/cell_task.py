@@ -1,8 +1,7 @@
 """What a worker does: one cell of a sweep, in a folder that appears whole or not at all."""
 
-import logging
 import signal
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,8 @@ from kokoro_nb.cache_keys import code_digest
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting.limits import Limits
 from kokoro_nb.reporting.logbook import now
-from kokoro_nb.reporting.notebook_process import Job, execute, files_of
-from kokoro_nb.reporting.runs import RunRecord, reusable, write_run
+from kokoro_nb.reporting.one_notebook import Job, execute, hush
+from kokoro_nb.reporting.runs import RunRecord, reusable
 from kokoro_nb.reporting.sweep.grid import SweepCell
 from kokoro_nb.storage import atomic
 
@@ -22,14 +21,12 @@ class CellTask:
 
     Attributes
     ----------
-    cell : Cell
+    cell : SweepCell
         What is executed.
     folder : Path
         Where everything is written, on a file system that the sweep sees too.
     package : str
         `code_digest` of the package that the sweep was started with.
-    topic : str
-        What the worker's messages go by.
     threads : int or None
         How many threads numerical libraries may use.
     timeout : float or None
@@ -39,44 +36,43 @@ class CellTask:
     cell: SweepCell
     folder: Path
     package: str
-    topic: str
     threads: int | None = None
     timeout: float | None = None
 
 
-def run_cell(task: CellTask) -> RunRecord:
-    """Execute a cell on the worker that this is called on, and return its record.
+class CellError(Exception):
+    """A cell did not pass; its folder says how it ended. Raised, so that Dask tries it again."""
+
+
+def run_cell(task: CellTask) -> None:
+    """Execute a cell on the worker that this is called on.
 
     The work is done in a folder beside `task.folder` that takes its place at the end. So what a killed worker leaves
     is never read, and if a worker that was given up comes to its end all the same, one of the two results stays, whole.
 
     Raises
     ------
+    CellError
+        If it did not pass.
     InputError
         If this worker's package is another one, or the folder cannot be written.
     """
-    from distributed import get_worker
-
-    worker, cell = get_worker(), task.cell
+    cell = task.cell
     if code_digest() != task.package:
         raise InputError(
-            f"The package on {worker.address} is not the one that the sweep was started with; update it, and start "
-            "the sweep again."
+            "The package of a worker is not the one that the sweep was started with; update it, and start the sweep "
+            "again."
         )
-    kept = reusable(task.folder, cell.key)
-    if kept is not None:  # a worker ended between the end of this cell and the return of its result
-        return kept
-    worker.log_event(task.topic, {"cell": cell.name, "begun": worker.address})
+    if reusable(task.folder, cell.key):  # a worker ended between the end of this cell and the return of its result
+        return
     with atomic(task.folder) as draft:
         draft.mkdir()
         folder = {"out_dir": str(draft)} if cell.takes_out_dir else {}
         run = RunRecord(cell.name, "running", cell.key, cell.parameters, now())
-        given, limits = {**cell.parameters, **folder}, Limits(task.timeout)
-        job = Job(run, cell.source, draft, given, cell.steps, task.threads, limits)
-        run = execute(job, lambda step: worker.log_event(task.topic, {"cell": cell.name, "step": step}))
-        run = replace(run, files=files_of(draft, run.notebook))
-        write_run(draft, run)
-    return run
+        job = Job(run, cell.source, draft, {**cell.parameters, **folder}, task.threads, Limits(task.timeout))
+        run = execute(job)
+    if run.status != "passed":
+        raise CellError(run.message)
 
 
 def dask_setup(worker: Any) -> None:
@@ -88,5 +84,4 @@ def dask_setup(worker: Any) -> None:
     import papermill  # noqa: F401  (now, not as part of the first cell)
 
     signal.signal(signal.SIGINT, lambda *_: None)
-    for name in ("papermill", "traitlets", "asyncio"):  # all of their messages are in the record
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+    hush()

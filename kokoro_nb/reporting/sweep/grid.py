@@ -1,4 +1,4 @@
-"""The cells of a sweep: every combination of the grid's values that a notebook declares, each with its own name."""
+"""The cells of a sweep: every combination of the grid's values that a notebook declares; and how each ended."""
 
 import json
 import re
@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from kokoro_nb.reporting.runs import content_key
+from kokoro_nb.reporting.run_outcome import Status
+from kokoro_nb.reporting.runs import RunRecord, content_key
 from kokoro_nb.reporting.selection import (
     assign_parameters,
     declared_parameters,
@@ -41,8 +42,6 @@ class SweepCell:
         Names of those that are in the grid.
     resources : frozenset of str
         What a worker has to announce.
-    steps : int
-        How many cells the notebook has, with the one of parameters that papermill adds.
     takes_out_dir : bool
         Whether the notebook declares ``out_dir``.
     """
@@ -54,7 +53,6 @@ class SweepCell:
     parameters: Mapping[str, Any]
     varied: tuple[str, ...]
     resources: frozenset[str]
-    steps: int
     takes_out_dir: bool
 
     @property
@@ -64,6 +62,41 @@ class SweepCell:
         return f"{self.notebook}: {values}" if values else self.notebook
 
 
+@dataclass(frozen=True)
+class CellResult:
+    """How one cell ended.
+
+    Attributes
+    ----------
+    cell : SweepCell
+        The cell.
+    status : str
+        ``passed``, ``skipped`` (no worker can run it), ``interrupted`` (it did not come to its end), or what
+        stopped it.
+    run : RunRecord or None
+        The record in its folder, None if there is none.
+    error : str
+        What stopped it, or why it was skipped.
+    unchanged : bool
+        Whether an earlier sweep's execution was kept.
+    """
+
+    cell: SweepCell
+    status: Status | Literal["skipped"]
+    run: RunRecord | None = None
+    error: str = ""
+    unchanged: bool = False
+
+    @property
+    def seconds(self) -> float | None:
+        """Wall time of the last attempt, None where it did not end."""
+        return None if self.run is None else self.run.seconds
+
+    def __str__(self) -> str:
+        took = "" if self.seconds is None else f" in {self.seconds:.1f} s"
+        return f"{self.status}{took}" + (f": {self.error.splitlines()[0]}" if self.error else "")
+
+
 def expand(spec: SweepSpec, folder: str | Path | None = None) -> list[SweepCell]:
     """Return the cells of a sweep, notebook by notebook, the last parameter of the grid varying fastest.
 
@@ -71,7 +104,7 @@ def expand(spec: SweepSpec, folder: str | Path | None = None) -> list[SweepCell]
 
     Parameters
     ----------
-    spec : Spec
+    spec : SweepSpec
         The sweep.
     folder : path, optional
         Where the notebooks are; the project's by default.
@@ -101,7 +134,6 @@ def expand(spec: SweepSpec, folder: str | Path | None = None) -> list[SweepCell]
                     parameters,
                     varied,
                     _needed(spec, parameters),
-                    len(notebook.cells) + bool(parameters or takes_out_dir),
                     takes_out_dir,
                 )
             )

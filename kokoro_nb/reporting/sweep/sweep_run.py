@@ -4,18 +4,21 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from shutil import rmtree
+from typing import TYPE_CHECKING
 
+from kokoro_nb.cache_keys import code_digest
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting.progress import Progress
-from kokoro_nb.reporting.runs import FILE
-from kokoro_nb.reporting.sweep.cell_result import CellResult, reusable_result
+from kokoro_nb.reporting.runs import FILE, read_run_or_damage, reusable
+from kokoro_nb.reporting.sweep.cell_task import CellError, CellTask, run_cell
 from kokoro_nb.reporting.sweep.cluster import connected, missing_resources, resources_here, worker_resources
-from kokoro_nb.reporting.sweep.dispatch import Dispatcher
-from kokoro_nb.reporting.sweep.grid import SweepCell, expand
+from kokoro_nb.reporting.sweep.grid import CellResult, SweepCell, expand
 from kokoro_nb.reporting.sweep.spec import SweepSpec
-from kokoro_nb.reporting.sweep.sweep_report import write_report
-from kokoro_nb.reporting.sweep.sweep_table import write_table
+from kokoro_nb.reporting.sweep.sweep_table import write_report, write_table
 from kokoro_nb.storage import locked, require_own
+
+if TYPE_CHECKING:
+    from distributed import Future
 
 TABLE, CELLS = "results.parquet", "cells"
 
@@ -30,11 +33,12 @@ def run_sweep(
     """Execute every cell of a sweep, each in ``<out_dir>/cells/<cell>``, and return how each ended, in order.
 
     A cell that passed before with the same notebook, parameters, package and versions is kept as it is. In
-    ``<out_dir>`` stand the table of all results, ``results.parquet``, and the report, ``report/index.html``.
+    ``<out_dir>`` stand the table of all results, ``results.parquet``, and the report, ``report/index.html``. Dask tries
+    again what failed as often as the sweep says, and what was on a worker that died.
 
     Parameters
     ----------
-    spec : Spec
+    spec : SweepSpec
         The sweep.
     out_dir : path
         Its folder.
@@ -60,17 +64,17 @@ def run_sweep(
     with locked(root, "sweep"):
         for cell in cells:
             require_own(root / CELLS / cell.name, FILE, "a run", "--out")
-        found = (reusable_result(root / CELLS / cell.name, cell) for cell in cells)
-        ended = {result.cell.name: result for result in found if result is not None}
+        ended = {cell.name: kept for cell in cells if (kept := _kept(cell, root / CELLS)) is not None}
         waiting = [cell for cell in cells if cell.name not in ended]
         stopped = None
         try:
-            for result in _execute(spec, waiting, len(cells), root / CELLS, workers, scheduler):
+            for result in _execute(spec, waiting, len(ended), root / CELLS, workers, scheduler):
                 ended[result.cell.name] = result
         except KeyboardInterrupt as error:
             stopped = error
         if scheduler is None or stopped is None:  # else a worker may still be at one of them
-            _clear(root / CELLS)
+            for draft in (root / CELLS).glob(".*"):  # of workers that died
+                rmtree(draft, ignore_errors=True)
         results = [ended.get(cell.name) or _open(cell, root / CELLS) for cell in cells]
         write_table(root / TABLE, results, root / CELLS)
         write_report(root / "report", results, root / CELLS)
@@ -79,40 +83,64 @@ def run_sweep(
     return results
 
 
-def _execute(
-    spec: SweepSpec, waiting: Sequence[SweepCell], total: int, root: Path, workers: int, scheduler: str | None
-) -> Iterator[CellResult]:
-    if not waiting:
-        return
-    needed = {resource for cell in waiting for resource in cell.resources}
-    announce = resources_here(needed) if needed and scheduler is None else {}
-    shared = scheduler is None and workers > 1
-    threads = max(1, (os.cpu_count() or 1) // workers) if shared else None
-    with connected(scheduler, workers, announce) as client:
-        progress = Progress({cell.name: None for cell in waiting}, workers)
-        try:
-            if len(waiting) < total:
-                progress.say(f"{total - len(waiting)} cells are unchanged.")
-            here = worker_resources(client)
-            reasons = {cell.name: missing_resources(cell.resources, here) for cell in waiting}
-            for cell in (cell for cell in waiting if reasons[cell.name]):
-                skipped = CellResult(cell, "skipped", error=reasons[cell.name])
-                progress.end(cell.name, str(skipped))
-                yield skipped
-            runnable = [cell for cell in waiting if not reasons[cell.name]]
-            dispatcher = Dispatcher(client, progress, root, spec.retries, spec.timeout, threads)
-            yield from dispatcher.results(runnable)
-        finally:
-            progress.close()
+def _kept(cell: SweepCell, root: Path) -> CellResult | None:
+    """Return the result of an earlier execution if it passed with this very content, else None."""
+    run = reusable(root / cell.name, cell.key)
+    return None if run is None else CellResult(cell, "passed", run, unchanged=True)
 
 
 def _open(cell: SweepCell, root: Path) -> CellResult:
     """Return the result of a cell that was not heard of: it may have come to its end while its worker was stopped."""
     message = "The sweep was interrupted before this cell came to its end."
-    return reusable_result(root / cell.name, cell) or CellResult(cell, "interrupted", error=message)
+    return _kept(cell, root) or CellResult(cell, "interrupted", error=message)
 
 
-def _clear(root: Path) -> None:
-    """Remove what workers that died have left half-written."""
-    for draft in root.glob(".*"):
-        rmtree(draft, ignore_errors=True)
+def _execute(
+    spec: SweepSpec, waiting: Sequence[SweepCell], kept: int, root: Path, workers: int, scheduler: str | None
+) -> Iterator[CellResult]:
+    if not waiting:
+        return
+    from distributed import as_completed
+
+    needed = {resource for cell in waiting for resource in cell.resources}
+    announce = resources_here(needed) if needed and scheduler is None else {}
+    shared = scheduler is None and workers > 1
+    threads = max(1, (os.cpu_count() or 1) // workers) if shared else None
+    package = code_digest()
+    with connected(scheduler, workers, announce) as client:
+        progress = Progress({cell.name: None for cell in waiting}, workers)
+        cells = {}
+        try:
+            if kept:
+                progress.say(f"{kept} cells are unchanged.")
+            here = worker_resources(client)
+            for cell in waiting:
+                if reason := missing_resources(cell.resources, here):
+                    skipped = CellResult(cell, "skipped", error=reason)
+                    progress.end(cell.name, str(skipped))
+                    yield skipped
+                    continue
+                task = CellTask(cell, root / cell.name, package, threads, spec.timeout)
+                needs = dict.fromkeys(cell.resources, 1)
+                cells[client.submit(run_cell, task, retries=spec.retries, resources=needs, pure=False)] = cell
+            for future in as_completed(cells, loop=client.loop):
+                result = _result(cells[future], future, root)
+                progress.end(result.cell.name, str(result))
+                yield result
+        finally:
+            client.cancel(list(cells), force=True)
+            progress.close()
+
+
+def _result(cell: SweepCell, future: "Future", root: Path) -> CellResult:
+    """Return how a cell has ended, by the record in its folder where the worker lived to write it."""
+    error = None if future.status == "finished" else future.exception()
+    if isinstance(error, InputError):  # another package, or a folder that cannot be written: so it would go on
+        raise error
+    if error is not None and not isinstance(error, CellError):  # its workers died, or the folder is not to be read
+        return CellResult(cell, "failed", error=f"{type(error).__name__}: {error}")
+    run = read_run_or_damage(root / cell.name)
+    if run is None or run.key != cell.key:
+        message = "What a worker wrote is not visible here; choose an --out on a shared file system."
+        return CellResult(cell, "failed", error=message)
+    return CellResult(cell, run.status, run, run.message)

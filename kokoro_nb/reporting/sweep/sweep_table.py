@@ -1,16 +1,22 @@
-"""The results of a sweep as one Parquet table in long form: a row for each finding of each cell."""
+"""The results of a sweep: a Parquet table with a row for each finding of each cell, and the report with its pages."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Finding, read_findings
-from kokoro_nb.reporting.sweep.cell_result import CellResult
+from kokoro_nb.reporting.cells import Body
+from kokoro_nb.reporting.html import Page, read_page
+from kokoro_nb.reporting.logbook import now
+from kokoro_nb.reporting.report_files import write_pages
+from kokoro_nb.reporting.runs import RunRecord
+from kokoro_nb.reporting.sweep.grid import CellResult
 from kokoro_nb.reporting.sweep.spec import value_text
 from kokoro_nb.storage import atomic
 
-ENDED = ("cell", "notebook", "status", "seconds", "worker", "attempts", "error", "earlier")
+ENDED = ("cell", "notebook", "status", "seconds", "error")
 FOUND = ("kind", "verdict", "statement", "on_backend", "value", "relation", "limit", "unit", "tap", "reason")
 
 
@@ -25,7 +31,7 @@ def write_table(path: str | Path, results: Sequence[CellResult], root: str | Pat
     ----------
     path : path
         The file.
-    results : sequence of Result
+    results : sequence of CellResult
         A cell each.
     root : path
         The folder of the cells' folders.
@@ -39,10 +45,11 @@ def write_table(path: str | Path, results: Sequence[CellResult], root: str | Pat
     for name in names:
         column = f"parameter_{name}" if name in (*ENDED, *FOUND) else name
         columns[column] = _parameter(name, [result.cell.parameters.get(name) for result, _ in rows])
-    columns |= {name: [_ended(result)[name] for result, _ in rows] for name in ENDED}
+    columns |= {"cell": [result.cell.name for result, _ in rows]}
+    columns |= {"notebook": [result.cell.notebook for result, _ in rows]}
+    columns |= {name: [getattr(result, name) for result, _ in rows] for name in ENDED[2:]}
     columns |= {name: [_found(finding)[name] for _, finding in rows] for name in FOUND}
-    numbers = {"seconds": pyarrow.float64(), "attempts": pyarrow.int64()}
-    numbers |= {"value": pyarrow.float64(), "limit": pyarrow.float64(), "earlier": pyarrow.list_(pyarrow.string())}
+    numbers = dict.fromkeys(("seconds", "value", "limit"), pyarrow.float64())
     fixed = {name: numbers.get(name, pyarrow.string()) for name in (*ENDED, *FOUND)}
     table = pyarrow.table({name: pyarrow.array(values, fixed.get(name)) for name, values in columns.items()})
     with atomic(path) as draft:
@@ -58,11 +65,6 @@ def _findings(result: CellResult, root: Path) -> Sequence[Finding | None]:
         return read_findings(path)[0] or (None,)
     except InputError:  # the cell was stopped while it wrote, or wrote something else: its page says so
         return (None,)
-
-
-def _ended(result: CellResult) -> dict[str, Any]:
-    of_cell = {"cell": result.cell.name, "notebook": result.cell.notebook}
-    return {name: of_cell.get(name) or getattr(result, name) for name in ENDED} | {"earlier": list(result.earlier)}
 
 
 def _found(finding: Finding | None) -> dict[str, Any]:
@@ -81,3 +83,42 @@ def _parameter(name: str, values: list[Any]) -> list[Any]:
     except (pyarrow.ArrowException, OverflowError, TypeError):
         return [None if value is None else value_text(name, value) for value in values]
     return values
+
+
+@dataclass(frozen=True)
+class SkippedPage(Page):
+    """A cell that no worker could run."""
+
+    @property
+    def state(self) -> str:
+        """How it ended, in a word."""
+        return "skipped"
+
+
+def write_report(out_dir: str | Path, results: Sequence[CellResult], root: str | Path) -> Path:
+    """Render every cell of a sweep, those that were not executed too, and an index; return the path of the index.
+
+    Parameters
+    ----------
+    out_dir : path
+        Where ``<cell>.html`` and ``index.html`` are written.
+    results : sequence of CellResult
+        A cell each.
+    root : path
+        The folder of the cells' folders.
+    """
+    return write_pages([_page(result, Path(root)) for result in results], Path(out_dir))
+
+
+def _page(result: CellResult, root: Path) -> Page:
+    cell = result.cell
+    if result.run is not None:
+        page = read_page(result.run, root / cell.name)
+        return replace(page, body=replace(page.body, title=cell.label))
+    body, about = Body(title=cell.label), {"weights": cell.parameters.get("weights", "not recorded")}
+    if result.status == "skipped":
+        finding = Finding("runs", "skip", f"{cell.label} is executed.", str(about["weights"]), reason=result.error)
+        run = RunRecord(cell.name, "passed", cell.key, cell.parameters, now())  # it stopped nowhere: it did not begin
+        return SkippedPage(run, (finding,), about, body)
+    run = RunRecord(cell.name, result.status, cell.key, cell.parameters, now(), error=result.error)
+    return Page(run, (), about, body)

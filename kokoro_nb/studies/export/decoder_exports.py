@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kokoro_nb.listening.spectral_agreement import SpectralAgreement, spectral_agreement
+from kokoro_nb.listening.spectrum import SpectralAgreement, spectral_agreement
 from kokoro_nb.locate.survey import SurveyRow, survey
 from kokoro_nb.models import stages
 from kokoro_nb.models.case import Case

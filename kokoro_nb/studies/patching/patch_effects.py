@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 from kokoro.model import KModel
 
-from kokoro_nb.listening.spectral_agreement import TRANSPARENT
-from kokoro_nb.listening.spectrum import log_spectral_distance
+from kokoro_nb.listening.spectrum import TRANSPARENT, log_spectral_distance
 from kokoro_nb.listening.waveform import rms, rms_ratio_db
-from kokoro_nb.models.case import Case
-from kokoro_nb.models.decoding import decode
+from kokoro_nb.models.case import Case, decode
 from kokoro_nb.models.patches import PATCHES
 from kokoro_nb.traces.parity import Parity, compare
 

@@ -5,8 +5,7 @@ from dataclasses import replace
 from kokoro.model import KModel
 
 from kokoro_nb.models import noise
-from kokoro_nb.models.case import Case
-from kokoro_nb.models.decoding import decode
+from kokoro_nb.models.case import Case, decode
 from kokoro_nb.traces.parity import Parity, compare
 
 SITES = ("initial_phase", "harmonic", "branch")

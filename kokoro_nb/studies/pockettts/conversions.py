@@ -57,7 +57,7 @@ class PackageStep(nn.Module):
         self.transformer = model.flow_lm.transformer
 
     def forward(self, embedding: Tensor, cache: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
-        """Read `embedding`: see `models.pocket.flow_lm.ConditioningStep`."""
+        """Read `embedding`: see `models.pocket.flow_and_mimi.ConditioningStep`."""
         kept = [part[:, None].clone() for part in cache]
         state = {
             str(layer.self_attn._module_absolute_name): {"cache": part, "offset": position}

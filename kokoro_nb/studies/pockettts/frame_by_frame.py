@@ -9,9 +9,8 @@ from pocket_tts import TTSModel
 
 from kokoro_nb.models.pocket.bugs import BUGS, attempt
 from kokoro_nb.models.pocket.generation import Utterance
-from kokoro_nb.models.pocket.pocket_architecture import NARROW, SEEDED, load_pocket
+from kokoro_nb.models.pocket.pocket_architecture import NARROW, SEEDED, is_published, load_pocket, load_published
 from kokoro_nb.models.pocket.pocket_steps import draw_noise, eager_steps, utterance, voice_prompt
-from kokoro_nb.models.pocket.published import is_published, load_published
 from kokoro_nb.studies.pockettts import package_reference
 from kokoro_nb.studies.pockettts.bug_effects import BugEffect, effects
 from kokoro_nb.studies.pockettts.call_by_call import FirstDifference, first_difference, recorded

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from pocket_tts import TTSModel
 
-from kokoro_nb.models.pocket import flow_lm
+from kokoro_nb.models.pocket import flow_and_mimi
 from kokoro_nb.models.pocket.bugs import BUGS, Attempt, attempt
+from kokoro_nb.models.pocket.flow_and_mimi import OtherConditioningStep
 from kokoro_nb.models.pocket.generation import speak
-from kokoro_nb.models.pocket.other_attention import OtherConditioningStep
 from kokoro_nb.models.pocket.pocket_steps import StepModule, eager_steps
 from kokoro_nb.studies.pockettts.bug_effects import effect
 from kokoro_nb.studies.pockettts.conversions import PackageStep, converted, flexible
@@ -115,7 +115,7 @@ def _trace(whole: Sequence[WholeConversion]) -> PortTrial:
 
 
 def _onnx(model: TTSModel, right: PackageReference, whole: Sequence[WholeConversion]) -> PortTrial:
-    step = flow_lm.FlowLmStep(model, "scatter")
+    step = flow_and_mimi.FlowLmStep(model, "scatter")
     scattered = converted("onnxruntime", step, last_calls(right.calls)["language"])
     return PortTrial(
         2,
@@ -147,7 +147,7 @@ def _backbone(number: int, model: TTSModel, right: PackageReference, name: str, 
     spare = room - call.inputs["embeddings"].shape[1]
     roomy = np.pad(call.inputs["embeddings"], [(0, 0), (0, spare), (0, 0)])
     given = replace(call, inputs={**call.inputs, "embeddings": roomy})
-    found = converted(name, flow_lm.ConditioningBackbone(model), given)
+    found = converted(name, flow_and_mimi.ConditioningBackbone(model), given)
     return PortTrial(
         number,
         f"many tokens at once, room for {'some' if number == 4 else 'all'} ({room})",
@@ -160,7 +160,9 @@ def _backbone(number: int, model: TTSModel, right: PackageReference, name: str, 
 
 def _range_dim(model: TTSModel, right: PackageReference) -> PortTrial:
     call = last_calls(right.calls)["conditioning"]
-    scatter, one_hot = (flexible(flow_lm.ConditioningBackbone(model, write), call) for write in ("scatter", "one_hot"))
+    scatter, one_hot = (
+        flexible(flow_and_mimi.ConditioningBackbone(model, write), call) for write in ("scatter", "one_hot")
+    )
     return PortTrial(
         5,
         "the same with coremltools' RangeDim",

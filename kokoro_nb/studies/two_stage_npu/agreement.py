@@ -9,11 +9,9 @@ import torch
 from kokoro.model import KModel
 
 from kokoro_nb.delivery.pipeline import TwoStages
-from kokoro_nb.listening.spectral_agreement import SpectralAgreement, is_judged
-from kokoro_nb.listening.spectrum import log_spectral_distance
+from kokoro_nb.listening.spectrum import SpectralAgreement, is_judged, log_spectral_distance
 from kokoro_nb.models.architecture import STYLE
-from kokoro_nb.models.case import Case, capture
-from kokoro_nb.models.decoding import decode
+from kokoro_nb.models.case import Case, capture, decode
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.traces.parity import compare

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.listening.perceived_quality import PerceivedQuality, perceived_quality
-from kokoro_nb.listening.spectral_agreement import is_judged
+from kokoro_nb.listening.judges import PerceivedQuality, perceived_quality
+from kokoro_nb.listening.spectrum import is_judged
 from kokoro_nb.listening.waveform import rms
 
 BEST = {"PESQ": 4.64, "STOI": 1.0}  # of the reference itself

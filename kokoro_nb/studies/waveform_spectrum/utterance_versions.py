@@ -9,13 +9,11 @@ import numpy as np
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.comparison import Comparison, compare_audio
-from kokoro_nb.listening.spectral_agreement import is_judged, rounding_limit
-from kokoro_nb.listening.spectrum import band_energy_ratio_db, log_spectral_distance
+from kokoro_nb.listening.spectrum import band_energy_ratio_db, is_judged, log_spectral_distance, rounding_limit
 from kokoro_nb.locate.survey import SurveyRow, survey
 from kokoro_nb.models import stages
 from kokoro_nb.models.architecture import SAMPLE_RATE
-from kokoro_nb.models.case import Case
-from kokoro_nb.models.decoding import decode
+from kokoro_nb.models.case import Case, decode
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.studies.waveform_spectrum.judged_versions import JudgedVersions, judged_versions

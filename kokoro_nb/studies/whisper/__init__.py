@@ -1,6 +1,6 @@
 """05: whether a speech recogniser hears the same words in every version, and which faults it misses."""
 
-from kokoro_nb.listening.phrases import spoken_texts
+from kokoro_nb.listening.transcript import spoken_texts
 from kokoro_nb.studies.whisper.known_faults import known_faults
 from kokoro_nb.studies.whisper.known_sentences import known_sentences
 from kokoro_nb.studies.whisper.phrase_versions import phrase_versions

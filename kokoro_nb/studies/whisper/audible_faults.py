@@ -15,8 +15,7 @@ from torch.utils._pytree import tree_map_only
 
 from kokoro_nb.models import noise, stages
 from kokoro_nb.models.architecture import SAMPLE_RATE, SAMPLES_PER_FRAME
-from kokoro_nb.models.case import Case
-from kokoro_nb.models.decoding import decode
+from kokoro_nb.models.case import Case, decode
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.static_buffers import widened
 

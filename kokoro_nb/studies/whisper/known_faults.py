@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from kokoro.model import KModel
 
-from kokoro_nb.listening.phrases import heard_in, phrase_error_rate
+from kokoro_nb.listening.transcript import heard_in, phrase_error_rate
 from kokoro_nb.studies.waveform_spectrum.utterance_versions import PACKAGE, PATCHED
 from kokoro_nb.studies.whisper.audible_faults import FAULTS, HARMLESS
 from kokoro_nb.studies.whisper.noticing import measured, noticed_by

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.listening.closed_set import identified, unknown_words
-from kokoro_nb.listening.perceived_quality import PerceivedQuality, perceived_quality
-from kokoro_nb.listening.phrases import PHRASES
+from kokoro_nb.listening.judges import PerceivedQuality, identified, perceived_quality, unknown_words
+from kokoro_nb.listening.transcript import PHRASES
 from kokoro_nb.studies.waveform_spectrum.utterance_versions import PACKAGE
 from kokoro_nb.studies.whisper.phrase_versions import PhraseVersions
 

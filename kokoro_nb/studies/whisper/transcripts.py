@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.listening.phrases import heard_in, phrase_error_rate
 from kokoro_nb.listening.recogniser import load_whisper, whisper_available
-from kokoro_nb.listening.transcript import Transcript, doubts
+from kokoro_nb.listening.transcript import Transcript, doubts, heard_in, phrase_error_rate
 from kokoro_nb.studies.waveform_spectrum.utterance_versions import PACKAGE
 from kokoro_nb.studies.whisper.phrase_versions import PhraseVersions
 from kokoro_nb.studies.whisper.word_timing import timing_rows

@@ -14,7 +14,7 @@ from kokoro_nb.inspection.formats.flatbuffer_tables import FlatSchema
 from kokoro_nb.inspection.formats.pte_file import PteFile
 from kokoro_nb.inspection.formats.xnnpack_semantics import KINDS
 from tests.corpus.forms import quantised_pte, xnnpack_pte
-from tests.corpus.programs import conformer
+from tests.corpus.programs import attentive
 
 pytest.importorskip("executorch")
 
@@ -76,7 +76,7 @@ def test_a_wrong_meaning_of_one_node_would_be_seen(many, kind, monkeypatch):
 
 
 def test_a_quantised_delegate_passes_and_one_of_another_scale_does_not(tmp_path, monkeypatch):
-    module, inputs = conformer()
+    module, inputs = attentive()
     path = quantised_pte(module, inputs, tmp_path / "quantised.pte")
     given = {"input_0": inputs["x"].numpy()}
     assert "XNNConvert" in _kinds(path)

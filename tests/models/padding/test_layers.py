@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from kokoro_nb.models.padding.layers import within
-from kokoro_nb.models.padding.lengths import of_tokens
+from kokoro_nb.models.padding import of_tokens, within
 
 VALID, ROOM = 5, 9
 

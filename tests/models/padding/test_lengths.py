@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.padding.lengths import RATES, of_frames, of_tokens
+from kokoro_nb.models.padding import RATES, of_frames, of_tokens
 
 
 def test_each_rate_has_its_own_buffer_and_its_own_count():

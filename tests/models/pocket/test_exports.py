@@ -9,7 +9,7 @@ from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.base import absence
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.models.gelu import tanh_gelu_written_out
-from kokoro_nb.models.pocket import flow_lm, mimi, stream_state
+from kokoro_nb.models.pocket import flow_and_mimi, stream_state
 
 STEPS = ["text", "conditioning step", "conditioning backbone", "language model", "flow", "mimi"]
 CAPACITY = 24
@@ -26,19 +26,19 @@ def _step(pocket, name, write="one_hot"):
     language = {"cache": _random(*language["cache"].shape, seed=1), "position": torch.tensor([5])}
     streams = {key: _random(*decoder[key].shape, seed=i) for i, key in enumerate(decoder) if key != "position"}
     if name == "text":
-        return flow_lm.TextEmbedding(pocket), {"ids": torch.tensor([[5, 300, 17]])}
+        return flow_and_mimi.TextEmbedding(pocket), {"ids": torch.tensor([[5, 300, 17]])}
     if name == "conditioning step":
-        return flow_lm.ConditioningStep(pocket, write), {"embedding": _random(1, 1, dim, seed=2), **language}
+        return flow_and_mimi.ConditioningStep(pocket, write), {"embedding": _random(1, 1, dim, seed=2), **language}
     if name == "conditioning backbone":
         given = {"embeddings": _random(1, 8, dim, seed=2), "length": torch.tensor([6])}
-        return flow_lm.ConditioningBackbone(pocket, write), {**given, **language}
+        return flow_and_mimi.ConditioningBackbone(pocket, write), {**given, **language}
     if name == "language model":
-        return flow_lm.FlowLmStep(pocket, write), {"latent": _random(1, 1, width, seed=2), **language}
+        return flow_and_mimi.FlowLmStep(pocket, write), {"latent": _random(1, 1, width, seed=2), **language}
     if name == "flow":
         times = {"s": torch.tensor([[0.25]]), "t": torch.tensor([[0.5]])}
-        return flow_lm.FlowStep(pocket), {"c": _random(1, dim, seed=2), **times, "x": _random(1, width, seed=3)}
+        return flow_and_mimi.FlowStep(pocket), {"c": _random(1, dim, seed=2), **times, "x": _random(1, width, seed=3)}
     given = {"latent": _random(1, 1, width, seed=2), "position": torch.tensor([16]), **streams}
-    return mimi.MimiStep(pocket, write), given
+    return flow_and_mimi.MimiStep(pocket, write), given
 
 
 def _expected(step, inputs):

@@ -3,8 +3,7 @@ import pytest
 import torch
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.pocket.flow_lm import ConditioningStep
-from kokoro_nb.models.pocket.other_attention import OtherConditioningStep
+from kokoro_nb.models.pocket.flow_and_mimi import ConditioningStep, OtherConditioningStep
 from kokoro_nb.models.pocket.pocket_architecture import load_pocket, small_config
 from kokoro_nb.models.pocket.stream_state import flow_lm_state
 

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.pocket import flow_lm, mimi, stream_state
+from kokoro_nb.models.pocket import flow_and_mimi, stream_state
 from kokoro_nb.models.pocket.pocket_architecture import (
     LEARNT,
     load_pocket,
@@ -77,16 +77,16 @@ def test_every_weight_reaches_the_output():
     prompt = torch.cat(
         [model.flow_lm.bos_before_voice, model._encode_audio(torch.randn(1, 1, 3840, generator=draw))], 1
     )
-    embeddings = torch.cat([prompt, flow_lm.TextEmbedding(model)(ids)], dim=1)
+    embeddings = torch.cat([prompt, flow_and_mimi.TextEmbedding(model)(ids)], dim=1)
     language, decoder = stream_state.flow_lm_state(model, 40), stream_state.mimi_state(model, 48)
     length = torch.tensor([embeddings.shape[1]])
-    cache, position = flow_lm.ConditioningBackbone(model)(embeddings, length, **language)
+    cache, position = flow_and_mimi.ConditioningBackbone(model)(embeddings, length, **language)
     latent, total = model.flow_lm.bos_emb[None, None], torch.zeros(())
     for _ in range(3):
-        condition, stop, cache, position = flow_lm.FlowLmStep(model)(latent, cache, position)
+        condition, stop, cache, position = flow_and_mimi.FlowLmStep(model)(latent, cache, position)
         x, begin, end = torch.randn(1, 8, generator=draw), torch.tensor([[0.25]]), torch.tensor([[0.5]])
-        latent = (x + flow_lm.FlowStep(model)(condition, begin, end, x))[:, None]
-        audio, *rest = mimi.MimiStep(model)(latent, **decoder)
+        latent = (x + flow_and_mimi.FlowStep(model)(condition, begin, end, x))[:, None]
+        audio, *rest = flow_and_mimi.MimiStep(model)(latent, **decoder)
         decoder = dict(zip(decoder, rest, strict=True))
         total = total + (audio * torch.randn(audio.shape, generator=draw)).sum() + stop.sum()
     total.backward()
@@ -146,4 +146,4 @@ def test_loading_leaves_the_number_of_threads_alone():
 def test_the_embedding_table_has_the_package_s_place_for_padding(pocket):
     ids = torch.tensor([[LEARNT, 5]])
     expected = F.embedding(ids, pocket.flow_lm.conditioner.embed.weight)
-    assert torch.equal(flow_lm.TextEmbedding(pocket)(ids), expected)
+    assert torch.equal(flow_and_mimi.TextEmbedding(pocket)(ids), expected)

@@ -5,7 +5,7 @@ import torch
 
 from kokoro_nb.backends.snapshot import snapshot
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.pocket import flow_lm, mimi, stream_state
+from kokoro_nb.models.pocket import flow_and_mimi, stream_state
 from kokoro_nb.models.pocket.pocket_architecture import load_pocket, small_config
 
 FRAMES = 50
@@ -58,20 +58,20 @@ def test_one_by_one_the_frames_are_the_package_s_too(pocket, voice, drive):
 
 
 def test_another_position_shows(pocket, voice, expected, drive, monkeypatch):
-    step = flow_lm.FlowLmStep.forward
+    step = flow_and_mimi.FlowLmStep.forward
 
     def late(self, latent, cache, position):
         condition, stop, cache, position = step(self, latent, cache, position + (position == 40))  # one too far, once
         return condition, stop, cache, position
 
-    monkeypatch.setattr(flow_lm.FlowLmStep, "forward", late)
+    monkeypatch.setattr(flow_and_mimi.FlowLmStep, "forward", late)
     assert drive.worst(drive.steps(pocket, voice, FRAMES), expected)["latents"] > 1e-3
 
 
 def test_room_to_spare_in_the_backbone_changes_nothing_but_its_time(pocket, voice, drive):
     ids = pocket.flow_lm.conditioner.prepare(drive.text)
-    embeddings, length = flow_lm.TextEmbedding(pocket)(ids), torch.tensor([ids.shape[1]])
-    many, empty = flow_lm.ConditioningBackbone(pocket), stream_state.flow_lm_state(pocket, 40)
+    embeddings, length = flow_and_mimi.TextEmbedding(pocket)(ids), torch.tensor([ids.shape[1]])
+    many, empty = flow_and_mimi.ConditioningBackbone(pocket), stream_state.flow_lm_state(pocket, 40)
     exact, position = many(embeddings, length, **empty)
     padded = torch.nn.functional.pad(embeddings, (0, 0, 0, 9), value=5.0)
     cache, after = many(padded, length, **empty)
@@ -79,12 +79,12 @@ def test_room_to_spare_in_the_backbone_changes_nothing_but_its_time(pocket, voic
     torch.testing.assert_close(cache, exact, rtol=0, atol=1e-6)
     wrong, _ = many(padded, length + 9, **empty)  # the control: padding read as text
     latent = pocket.flow_lm.bos_emb[None, None]
-    condition = flow_lm.FlowLmStep(pocket)(latent, cache, position)[0]
-    assert drive.of_peak(flow_lm.FlowLmStep(pocket)(latent, wrong, position + 9)[0], condition) > 1e-2
+    condition = flow_and_mimi.FlowLmStep(pocket)(latent, cache, position)[0]
+    assert drive.of_peak(flow_and_mimi.FlowLmStep(pocket)(latent, wrong, position + 9)[0], condition) > 1e-2
 
 
 def test_one_by_one_and_all_at_once_read_the_same(pocket, voice):
-    one, many = flow_lm.ConditioningStep(pocket), flow_lm.ConditioningBackbone(pocket)
+    one, many = flow_and_mimi.ConditioningStep(pocket), flow_and_mimi.ConditioningBackbone(pocket)
     cache, position = stream_state.flow_lm_state(pocket, 12).values()
     expected, end = many(voice, torch.tensor([voice.shape[1]]), cache, position)
     for i in range(voice.shape[1]):
@@ -95,7 +95,7 @@ def test_one_by_one_and_all_at_once_read_the_same(pocket, voice):
 
 def test_a_latent_of_nan_is_not_taken_for_the_first(pocket):
     latent = torch.full((1, 1, pocket.flow_lm.ldim), float("nan"))
-    condition, *_ = flow_lm.FlowLmStep(pocket)(latent, **stream_state.flow_lm_state(pocket, 5))
+    condition, *_ = flow_and_mimi.FlowLmStep(pocket)(latent, **stream_state.flow_lm_state(pocket, 5))
     assert torch.isnan(condition).all()
 
 
@@ -103,11 +103,11 @@ def test_a_flow_without_two_times_is_refused():
     config = small_config()
     config["flow_lm"]["flow"]["type"] = "drifting"
     with pytest.raises(InputError, match="type 'drifting' takes 0 times, the step is for two"):
-        flow_lm.FlowStep(load_pocket(config))
+        flow_and_mimi.FlowStep(load_pocket(config))
 
 
 def test_the_scale_of_the_latents_is_the_model_s_and_stays_apart_from_it(pocket):
-    step = mimi.MimiStep(pocket)
+    step = flow_and_mimi.MimiStep(pocket)
     assert torch.equal(step.scale, pocket.flow_lm.emb_std)
     assert step.scale is not pocket.flow_lm.emb_std
     names = {name for name, _ in step.named_parameters()}
@@ -117,9 +117,9 @@ def test_the_scale_of_the_latents_is_the_model_s_and_stays_apart_from_it(pocket)
 
 
 def test_in_float64_the_steps_compute_in_float64(pocket, voice):
-    one = snapshot(flow_lm.ConditioningStep(pocket), double=True)
+    one = snapshot(flow_and_mimi.ConditioningStep(pocket), double=True)
     empty = stream_state.flow_lm_state(pocket, 8)
     cache, _ = one(voice[:, :1].double(), empty["cache"].double(), empty["position"] + 3)
-    single, _ = flow_lm.ConditioningStep(pocket)(voice[:, :1], empty["cache"], empty["position"] + 3)
+    single, _ = flow_and_mimi.ConditioningStep(pocket)(voice[:, :1], empty["cache"], empty["position"] + 3)
     assert cache.dtype == torch.float64
     assert 0 < (cache - single).abs().max() < 1e-5

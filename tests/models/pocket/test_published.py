@@ -4,8 +4,15 @@ import yaml
 from safetensors.torch import save_file
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.pocket.pocket_architecture import LEARNT, load_pocket, small_config, train_tokenizer
-from kokoro_nb.models.pocket.published import HUB, is_published, load_published
+from kokoro_nb.models.pocket.pocket_architecture import (
+    HUB,
+    LEARNT,
+    is_published,
+    load_pocket,
+    load_published,
+    small_config,
+    train_tokenizer,
+)
 
 
 @pytest.fixture

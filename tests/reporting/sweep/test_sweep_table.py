@@ -4,10 +4,8 @@ import pytest
 
 from kokoro_nb.findings import Finding, write_findings
 from kokoro_nb.reporting.runs import RunRecord
-from kokoro_nb.reporting.sweep.cell_result import CellResult
-from kokoro_nb.reporting.sweep.grid import expand
-from kokoro_nb.reporting.sweep.sweep_report import write_report
-from kokoro_nb.reporting.sweep.sweep_table import ENDED, FOUND, write_table
+from kokoro_nb.reporting.sweep.grid import CellResult, expand
+from kokoro_nb.reporting.sweep.sweep_table import ENDED, FOUND, write_report, write_table
 
 parquet = pytest.importorskip("pyarrow.parquet")
 
@@ -22,7 +20,7 @@ backend = "eager"
 
 @pytest.fixture
 def results(make_notebook, spec_of, tmp_path):
-    """A cell that passed with two findings, one that failed with none at its second attempt, and one skipped."""
+    """A cell that passed with two findings, one that failed with none, and one skipped."""
     first, second, third = expand(spec_of(tmp_path, TEXT), make_notebook(tmp_path))
     findings = [
         Finding("parity", "pass", "They agree.", "mini", "tvm", 0.25, 0.5, "of peak", relation="<="),
@@ -32,8 +30,8 @@ def results(make_notebook, spec_of, tmp_path):
     run = RunRecord(first.name, "passed", first.key, first.parameters, "2026-11-22T04:00:00+00:00", 1.5)
     failed = RunRecord(second.name, "failed", second.key, second.parameters, "2026-11-22T04:00:00+00:00", 2.5, "No.")
     return [
-        CellResult(first, "passed", run, worker="tcp://a", attempts=1),
-        CellResult(second, "failed", failed, "No.", "tcp://b", 2, ("Earlier.",)),
+        CellResult(first, "passed", run),
+        CellResult(second, "failed", failed, "No."),
         CellResult(third, "skipped", error="No connected worker announces cuda; one is connected."),
     ]
 
@@ -52,9 +50,8 @@ def test_there_is_a_row_for_each_finding_and_one_for_a_cell_without(results, tmp
     assert math.isnan(rows[1]["value"]), "NaN is a figure"
     assert rows[2]["value"] is None, "and what is not there is none"
     assert rows[1]["limit"] is None
-    assert (rows[2]["worker"], rows[2]["attempts"], rows[2]["error"]) == ("tcp://b", 2, "No.")
-    assert rows[2]["earlier"] == ["Earlier."]
-    assert (rows[3]["seconds"], rows[3]["worker"], rows[3]["attempts"]) == (None, None, 0)
+    assert (rows[2]["seconds"], rows[2]["error"]) == (2.5, "No.")
+    assert rows[3]["seconds"] is None
 
 
 def test_pandas_reads_it(results, tmp_path):

@@ -4,7 +4,7 @@ import pytest
 from kokoro.custom_stft import CustomSTFT
 
 from kokoro_nb.models import rewrites
-from kokoro_nb.models.decoding import decode
+from kokoro_nb.models.case import decode
 from kokoro_nb.models.patches import PATCHES
 from kokoro_nb.studies.patching.patch_effects import LEVELS, SPECTRA, PatchEffects, patch_effect
 from kokoro_nb.traces.parity import compare

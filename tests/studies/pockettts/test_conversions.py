@@ -1,6 +1,6 @@
 import pytest
 
-from kokoro_nb.models.pocket import flow_lm
+from kokoro_nb.models.pocket import flow_and_mimi
 from kokoro_nb.studies.pockettts.conversions import PackageStep, converted, flexible
 from kokoro_nb.studies.pockettts.package_reference import last_calls
 
@@ -11,7 +11,9 @@ def calls(right):
 
 
 def test_scatter_is_no_obstacle_to_onnx(pocket, calls, tmp_path):
-    found = converted("onnxruntime", flow_lm.ConditioningStep(pocket, "scatter"), calls["conditioning step"], tmp_path)
+    found = converted(
+        "onnxruntime", flow_and_mimi.ConditioningStep(pocket, "scatter"), calls["conditioning step"], tmp_path
+    )
     assert found.error < 1e-5
     assert str(found).startswith("converts, ")
 
@@ -23,11 +25,11 @@ def test_the_package_s_own_state_is_one(pocket, calls, tmp_path):
 
 
 def test_what_cannot_run_here_is_skipped(pocket, calls):
-    found = converted("executorch-vulkan", flow_lm.TextEmbedding(pocket), calls["text"])
+    found = converted("executorch-vulkan", flow_and_mimi.TextEmbedding(pocket), calls["text"])
     assert str(found).startswith("SKIP: ")
 
 
 def test_a_free_length_converts_without_scatter_only(pocket, calls):
-    assert flexible(flow_lm.ConditioningBackbone(pocket, "one_hot"), calls["conditioning"]) == "converts"
-    refused = flexible(flow_lm.ConditioningBackbone(pocket, "scatter"), calls["conditioning"])
+    assert flexible(flow_and_mimi.ConditioningBackbone(pocket, "one_hot"), calls["conditioning"]) == "converts"
+    refused = flexible(flow_and_mimi.ConditioningBackbone(pocket, "scatter"), calls["conditioning"])
     assert refused.startswith("AssertionError: without a text (in scatter_gather.py")

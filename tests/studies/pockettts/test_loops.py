@@ -6,7 +6,7 @@ import torch
 
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import export_program
-from kokoro_nb.models.pocket import flow_lm
+from kokoro_nb.models.pocket import flow_and_mimi
 from kokoro_nb.studies.pockettts.loops import RuntimeLoop, exported_steps, loop_on
 
 
@@ -40,7 +40,7 @@ def test_every_step_is_right_by_itself_and_in_closed_loop(right, found):
 
 def test_a_wrong_step_shows_by_itself_and_in_what_comes_after(right, exported):
     class Late(torch.nn.Module):
-        output_names = flow_lm.FlowLmStep.output_names
+        output_names = flow_and_mimi.FlowLmStep.output_names
 
         def __init__(self, step):
             super().__init__()

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from kokoro_nb.listening.spectral_agreement import UNRELATED
+from kokoro_nb.listening.spectrum import UNRELATED
 from kokoro_nb.models.complete import DurationStage
 from kokoro_nb.studies.two_stage_npu.agreement import INPUTS_LIMIT, TextAgreement, against_model
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from kokoro_nb.delivery.pipeline import Piece
-from kokoro_nb.listening.joins import joins
+from kokoro_nb.listening.speech_checks import joins
 from kokoro_nb.studies.two_stage_npu.spoken_pieces import SpokenPieces
 
 SR = 24_000

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.listening.spectral_agreement import UNRELATED
+from kokoro_nb.listening.spectrum import UNRELATED
 from kokoro_nb.studies.waveform_spectrum import CUSTOM, FLOOR, PACKAGE, PATCHED, versions
 from kokoro_nb.studies.waveform_spectrum.utterance_versions import Versions
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from kokoro_nb.models.architecture import SAMPLE_RATE
-from kokoro_nb.models.decoding import decode
+from kokoro_nb.models.case import decode
 from kokoro_nb.studies.whisper.audible_faults import FAULTS, HARMLESS, LOST
 
 

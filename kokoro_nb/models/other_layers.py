@@ -1,8 +1,9 @@
-"""The residual blocks of the generator on planes, (batch, channels, 1, frames), convolved in two dimensions.
+"""Layers written in other operators: norms in two passes, and the generator's residual blocks on planes.
 
-XNNPACK convolves in two dimensions, with the channels last: around a convolution in one dimension a tensor is turned
-there and back, six times in a block. On planes a block is turned when it begins and when it ends, as its norms, whose
-mean is over both axes of a plane, and its Snakes can be computed either way round.
+A norm in two passes is the mean, then the variance of the centred signal. Planes are (batch, channels, 1, frames),
+convolved in two dimensions: XNNPACK convolves in two dimensions, with the channels last: around a convolution in one
+dimension a tensor is turned there and back, six times in a block. On planes a block is turned when it begins and when
+it ends, as its norms, whose mean is over both axes of a plane, and its Snakes can be computed either way round.
 """
 
 import torch
@@ -12,7 +13,39 @@ from torch import Tensor, nn
 
 from kokoro_nb.models import rewrites
 from kokoro_nb.models.replaced_parts import Undo, change_classes, plain_convolution
-from kokoro_nb.models.two_pass_norms import PlaneMeanInstanceNorm1d, TwoPassInstanceNorm1d
+
+
+class TwoPassInstanceNorm1d(nn.InstanceNorm1d):
+    """An `nn.InstanceNorm1d` in two passes."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return what `nn.InstanceNorm1d` would, (batch, channels, frames)."""
+        centred = input - input.mean(-1, keepdim=True)
+        normed = centred * ((centred * centred).mean(-1, keepdim=True) + self.eps).rsqrt()
+        if self.affine:
+            normed = normed * self.weight[:, None] + self.bias[:, None]
+        return normed
+
+
+class TwoPassGroupNorm(nn.GroupNorm):
+    """An `nn.GroupNorm` in two passes."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return what `nn.GroupNorm` would, (batch, channels, ...)."""
+        grouped = input.reshape(input.shape[0], self.num_groups, -1)
+        centred = grouped - grouped.mean(-1, keepdim=True)
+        normed = centred * ((centred * centred).mean(-1, keepdim=True) + self.eps).rsqrt()
+        normed = normed.reshape(input.shape)
+        if self.affine:
+            shape = (1, -1, *(1,) * (input.ndim - 2))
+            normed = normed * self.weight.view(shape) + self.bias.view(shape)
+        return normed
+
+
+def two_pass(model: nn.Module) -> Undo:
+    """Write out the norms of `model`; return what undoes it."""
+    written_out = {nn.InstanceNorm1d: TwoPassInstanceNorm1d, nn.GroupNorm: TwoPassGroupNorm}
+    return change_classes({one: written_out[type(one)] for one in model.modules() if type(one) in written_out})
 
 
 class PlaneConv1d(nn.Conv1d):
@@ -25,7 +58,7 @@ class PlaneConv1d(nn.Conv1d):
 
 
 class PlaneInstanceNorm1d(nn.InstanceNorm1d):
-    """An `nn.InstanceNorm1d` of planes, written out: see `two_pass_norms`."""
+    """An `nn.InstanceNorm1d` of planes, in two passes."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Return what `nn.InstanceNorm1d` would, (batch, channels, 1, frames)."""
@@ -58,13 +91,12 @@ _ON_PLANES: dict[type[nn.Module], type[nn.Module]] = {
     nn.Conv1d: PlaneConv1d,
     nn.InstanceNorm1d: PlaneInstanceNorm1d,
     TwoPassInstanceNorm1d: PlaneInstanceNorm1d,
-    PlaneMeanInstanceNorm1d: PlaneInstanceNorm1d,
     AdaIN1d: PlaneAdaIN1d,
     AdaINResBlock1: PlaneBlock,
 }
 
 
-def install(model: nn.Module) -> Undo:
+def on_planes(model: nn.Module) -> Undo:
     """Put the residual blocks of `model` on planes whose weights no hook computes; return what undoes it."""
     blocks = [module for module in model.modules() if type(module) is AdaINResBlock1 and _fits(module)]
     inside = {module for block in blocks for module in block.modules()}

@@ -1,0 +1,219 @@
+"""Static shapes that are exact: every part of the model in a buffer, with the true length as an input.
+
+Padding is not neutral. AdaIN takes its mean and variance from whatever is in the buffer, the second direction of an
+LSTM begins in the padding, a convolution reads what its layer before made of it, and both ends of the STFT move. A
+stage or step that is given ``length``, int64 of shape (1,), gives for the valid part what it gives without padding,
+whatever stands behind it, and zeros behind: `stages`, `steps`, `complete.DurationStage`, and `complete.CompleteStage`
+with ``exact=True``, which computes the lengths itself. Shapes are static and no operator's choice hangs on a value, so
+each exporter takes them, under any of the model's patches. One buffer serves every length from 1 token, or 2 frames, up
+to its size.
+
+`Valid`, `of_tokens`, `of_frames` and `within` make other modules exact; `static_buffers.widened` puts inputs into
+longer buffers.
+
+Four layers let padding leak into what precedes it. A norm takes its statistics from the valid part, a convolution is
+given zeros behind it, as it pads with them itself, and the second direction of an LSTM begins at its end. Everything
+else in the model works on each position alone.
+
+The layers of one model become instances of subclasses: with another `forward` set on an instance, an exported graph
+would lose the module paths.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
+from kokoro_nb.models.replaced_parts import modules_within, other_classes
+
+RATES = ((1, 0), (2, 0), (20, 0), (120, 1), (SAMPLES_PER_FRAME, 0))  # positions per frame, and one more for the STFT
+LIGHT = 2.0**-10  # the weight of one position in a mean: 45 s of them add up to 211, within the range of float16
+
+
+class Valid:
+    """The valid part of every buffer that a computation passes: what a length says, or everything.
+
+    A buffer is known by its size: no two rates of one utterance share one.
+
+    Parameters
+    ----------
+    room : int
+        Size of the buffer, in tokens or frames.
+    length : torch.Tensor, shape (1,), int64, optional
+        How many of them are valid; they come first. Without it everything is valid, whatever its size.
+    rates : sequence of (int, int)
+        Positions per token or frame in each buffer, and how many more it has; one of `room` positions by default.
+    """
+
+    def __init__(self, room: int = 0, length: Tensor | None = None, rates: Sequence[tuple[int, int]] = ()):
+        self.length = length
+        self._counts: dict[int, Tensor] = {}
+        if length is not None:
+            self._counts = {rate * room + more: rate * length + more for rate, more in rates} or {room: length}
+        self._made: dict[tuple[str, int, torch.dtype], Tensor] = {}
+
+    def inside(self, room: int) -> Tensor:
+        """Return True for the valid positions of a buffer of `room` positions, shape (room,).
+
+        Raises
+        ------
+        InputError
+            If there is no such buffer: masking it by a guess would be wrong without a sign.
+        """
+        if room not in self._counts:
+            known = ", ".join(map(str, self._counts))
+            raise InputError(f"A buffer of {room} positions belongs to none of the rates here, which have {known}.")
+        count = self._counts[room]
+        return self._once("inside", room, torch.bool, lambda: torch.arange(room, device=count.device) < count)
+
+    def outside(self, room: int) -> Tensor:
+        """Return True for what stands behind the valid positions, shape (room,)."""
+        return torch.logical_not(self.inside(room))
+
+    def mask(self, room: int, dtype: torch.dtype) -> Tensor:
+        """Return 1 for the valid positions and 0 behind them, shape (room,)."""
+        return self._once("mask", room, dtype, lambda: self.inside(room).to(dtype))
+
+    def weights(self, room: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Return the weights of a mean over the valid positions, (1, room, 1), and their sum, (1,).
+
+        They are a power of two, so that nothing is rounded, and light enough for sums in float16.
+        """
+        weights = self._once("weights", room, dtype, lambda: (self.mask(room, dtype) * LIGHT)[None, :, None])
+        return weights, self._once("total", room, dtype, lambda: weights.sum(dim=(1, 2)))
+
+    def reversal(self, room: int, dtype: torch.dtype) -> Tensor:
+        """Return the matrix that turns the valid positions round and leaves zeros behind them, (1, room, room)."""
+
+        def build() -> Tensor:
+            place = torch.arange(room, device=self._counts[room].device)
+            return (place[:, None] + place == self._counts[room] - 1).to(dtype)[None]
+
+        return self._once("reversal", room, dtype, build)
+
+    def zeroed(self, x: Tensor, axis: int = -1) -> Tensor:
+        """Return `x`, of floats, with zeros behind its valid positions, whatever stood there, NaN and infinity too."""
+        if self.length is None:
+            return x
+        room = x.shape[axis]
+        shape = [room if d == axis % x.dim() else 1 for d in range(x.dim())]
+        return x.masked_fill(self.outside(room).reshape(shape), 0.0)  # coremltools has no where of one number
+
+    def _once(self, kind: str, room: int, dtype: torch.dtype, build: Callable[[], Tensor]) -> Tensor:
+        key = (kind, room, dtype)
+        if key not in self._made:
+            self._made[key] = build()
+        return self._made[key]
+
+
+EVERYTHING = Valid()
+
+
+def of_frames(room: int, length: Tensor | None) -> Valid:
+    """Return what is valid at every rate of the decoder.
+
+    Parameters
+    ----------
+    room : int
+        Frames of the buffer, 40 per second.
+    length : torch.Tensor, shape (1,), int64, frames
+        How many of them are valid, 2 or more; None for all.
+    """
+    return Valid(room, length, RATES)
+
+
+def of_tokens(room: int, length: Tensor | None) -> Valid:
+    """Return what is valid of buffers with room for `room` tokens, of which the first `length` are the text's."""
+    return Valid(room, length)
+
+
+_given: ContextVar[Valid | None] = ContextVar("valid", default=None)
+
+
+@contextmanager
+def within(module: nn.Module, valid: Valid) -> Iterator[Valid]:
+    """Have norms, convolutions and LSTMs in `module` read no more than `valid` says, for the calls of this thread.
+
+    Where everything is valid, nothing is replaced.
+    """
+    if valid.length is None:
+        yield valid
+        return
+    token = _given.set(valid)
+    layers = [layer for layer in modules_within(module) if isinstance(layer, tuple(_STOPPING))]
+    try:
+        with other_classes({layer: _padded(type(layer)) for layer in layers}):
+            yield valid
+    finally:
+        _given.reset(token)
+
+
+class _PaddedNorm(nn.InstanceNorm1d):
+    def forward(self, x: Tensor) -> Tensor:
+        """Return what `InstanceNorm1d` would: mean and centred variance of the valid part, in plain operators."""
+        valid = _given.get()
+        if valid is None:
+            return super().forward(x)
+        weights, total = valid.weights(x.shape[-1], x.dtype)
+        centred = x - x @ weights / total
+        scale = torch.rsqrt((centred * centred) @ weights / total + self.eps)
+        if not self.affine:
+            return centred * scale
+        channels = (-1, *(1,) * (x.dim() - 2))  # x may have an axis of one before the last
+        return centred * (scale * self.weight.view(channels)) + self.bias.view(channels)
+
+
+class _PaddedConvolution(nn.modules.conv._ConvNd):
+    def forward(self, x: Tensor, *sizes: Any) -> Tensor:
+        """Return what `Conv1d` or `ConvTranspose1d` would, with zeros behind the valid part."""
+        valid = _given.get()
+        if valid is not None and self.kernel_size != (1,):  # else it reads no neighbours
+            x = x * valid.mask(x.shape[-1], x.dtype)
+        return super().forward(x, *sizes)
+
+
+class _PaddedLstm(nn.LSTM):
+    def forward(self, x: Tensor, hx: Any = None) -> tuple[Tensor, Any]:  # type: ignore[override]
+        """Return what an `LSTM` of one layer in two directions would, batch first, from a state of zeros.
+
+        The second direction runs over the valid part turned round, which a product with a matrix of ones and zeros does
+        exactly.
+        """
+        valid = _given.get()
+        if valid is None:
+            return super().forward(x, hx)
+        turn = valid.reversal(x.shape[1], x.dtype)
+        there, back = self._one_way(x, 0), turn @ self._one_way(turn @ x, 1)
+        return torch.cat([there, back], dim=2), None
+
+    def _one_way(self, x: Tensor, direction: int) -> Tensor:
+        weights = [getattr(self, name) for name in self._all_weights[direction]]
+        zero = torch.zeros(1, x.shape[0], self.hidden_size, dtype=x.dtype, device=x.device)
+        return torch.lstm(x, (zero, zero), weights, self.bias, 1, 0.0, False, False, True)[0]
+
+
+_STOPPING: dict[type[nn.Module], type[nn.Module]] = {
+    nn.InstanceNorm1d: _PaddedNorm,
+    nn.Conv1d: _PaddedConvolution,
+    nn.ConvTranspose1d: _PaddedConvolution,
+    nn.LSTM: _PaddedLstm,
+}
+_made: dict[type[nn.Module], type[Any]] = {}
+
+
+def _padded(kind: type[nn.Module]) -> type[nn.Module]:
+    """Return the subclass of a layer, or of what a patch made of one, that stops at the valid part.
+
+    Where nothing is given, as in another thread, it computes what it did before.
+    """
+    if issubclass(kind, tuple(_STOPPING.values())):  # as in a context within this one, or of a copy
+        return kind
+    if kind not in _made:
+        stopping = next(padded for plain, padded in _STOPPING.items() if issubclass(kind, plain))
+        _made[kind] = type(f"Padded{kind.__name__}", (stopping, kind), {})
+    return _made[kind]

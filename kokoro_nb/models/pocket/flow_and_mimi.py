@@ -1,0 +1,342 @@
+"""PocketTTS in steps: text or voice in, one latent frame of the language model at a time, and Mimi's decoder.
+
+Every step takes its state and returns the new one. The order of an utterance: the embeddings of the voice, then those
+of the text through `ConditioningStep` or `ConditioningBackbone`; then for each frame `FlowLmStep` and, from noise,
+`FlowStep` as often as the sampler has steps, whose result goes into the next frame.
+`MimiStep` makes 80 ms of audio of a frame, with all that it streams as inputs and outputs.
+"""
+
+import torch
+import torch.nn.functional as F
+from pocket_tts import TTSModel
+from pocket_tts.modules.attention import StreamingMultiheadAttention
+from pocket_tts.modules.conv import StreamingConv1d, StreamingConvTranspose1d
+from pocket_tts.modules.seanet import SEANetDecoder, SEANetResnetBlock
+from torch import Tensor, nn
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.models.pocket.stream_state import STREAMS, streams
+from kokoro_nb.models.pocket.transformer import Write, rotate, run, visible, written
+
+HIDDEN = -1e9  # what is added to scores that are not to be seen
+
+
+class TextEmbedding(nn.Module):
+    """Token ids to embeddings."""
+
+    output_names = ("embeddings",)
+
+    def __init__(self, model: TTSModel):
+        super().__init__()
+        self.conditioner = model.flow_lm.conditioner
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Return the embeddings, (1, tokens, width), of `ids`, (1, tokens) int64."""
+        return self.conditioner(ids)
+
+
+class ConditioningBackbone(nn.Module):
+    """Read many embeddings at once, of the text or of a voice, into the cache.
+
+    Room for tokens that are not used costs time but changes nothing: the position moves by `length` alone, so that no
+    later token sees them, and the next ones take their places.
+
+    Parameters
+    ----------
+    model : pocket_tts.TTSModel
+        Its transformer is shared, not copied.
+    write : {"one_hot", "scatter"}
+        See `transformer.written`.
+    """
+
+    output_names = ("cache", "position")
+
+    def __init__(self, model: TTSModel, write: Write = "one_hot"):
+        super().__init__()
+        self.transformer = model.flow_lm.transformer
+        self.write = write
+
+    def forward(self, embeddings: Tensor, length: Tensor, cache: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
+        """Read the first `length` of `embeddings`.
+
+        Parameters
+        ----------
+        embeddings : torch.Tensor, shape (1, tokens, width)
+            Embeddings, then anything finite.
+        length : torch.Tensor, shape (1,), int64
+            How many there are.
+        cache, position
+            See `stream_state.flow_lm_state`.
+
+        Returns
+        -------
+        cache, position
+            The new ones.
+        """
+        _, cache = run(self.transformer, embeddings, cache, position, length, self.write)
+        return cache, position + length
+
+
+class ConditioningStep(ConditioningBackbone):
+    """Read one embedding into the cache."""
+
+    def forward(self, embedding: Tensor, cache: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        """Read `embedding`, (1, 1, width); state in and out as in `ConditioningBackbone.forward`."""
+        _, cache = run(self.transformer, embedding, cache, position, 1, self.write)
+        return cache, position + 1
+
+
+class FlowLmStep(nn.Module):
+    """One frame of the language model: the latent before it to the condition of the next.
+
+    Parameters
+    ----------
+    model, write
+        See `ConditioningBackbone`.
+    """
+
+    output_names = ("condition", "stop", "cache", "position")
+
+    def __init__(self, model: TTSModel, write: Write = "one_hot"):
+        super().__init__()
+        language = model.flow_lm
+        self.input_linear, self.transformer, self.out_norm = (
+            language.input_linear,
+            language.transformer,
+            language.out_norm,
+        )
+        self.z_proj = nn.Identity() if language.z_proj is None else language.z_proj
+        self.out_eos = language.out_eos
+        self.write = write
+
+    def forward(self, latent: Tensor, cache: Tensor, position: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Read one latent.
+
+        Parameters
+        ----------
+        latent : torch.Tensor, shape (1, 1, latent width)
+            The frame before, or ``model.flow_lm.bos_emb`` for the first, where the package writes NaN.
+        cache, position
+            See `stream_state.flow_lm_state`.
+
+        Returns
+        -------
+        condition : torch.Tensor, shape (1, condition width)
+            Input of `FlowStep`.
+        stop : torch.Tensor, shape (1, 1)
+            Logit of the end of speech, to be compared with ``model.eos_threshold``.
+        cache, position
+            The new ones.
+        """
+        x, cache = run(self.transformer, self.input_linear(latent), cache, position, 1, self.write)
+        condition = self.z_proj(self.out_norm(x))[:, 0]  # TVM reads -1 before the tensor
+        return condition, self.out_eos(condition), cache, position + 1
+
+
+class FlowStep(nn.Module):
+    """One step of the sampler, from time `s` to time `t`.
+
+    Parameters
+    ----------
+    model : pocket_tts.TTSModel
+        Its flow network is shared, not copied.
+
+    Raises
+    ------
+    InputError
+        If the network of the model does not take two times.
+    """
+
+    output_names = ("direction",)
+
+    def __init__(self, model: TTSModel):
+        super().__init__()
+        self.flow_net = model.flow_lm.flow_net
+        if self.flow_net.num_time_conds != 2:
+            raise InputError(
+                f"The flow network of type '{model.flow_lm.flow_type}' takes {self.flow_net.num_time_conds} times, "
+                "the step is for two; use a configuration of type 'lsd', such as 'english'."
+            )
+
+    def forward(self, c: Tensor, s: Tensor, t: Tensor, x: Tensor) -> Tensor:
+        """Return where to go from `x`: the next point is ``x + direction / steps``.
+
+        Parameters
+        ----------
+        c : torch.Tensor, shape (1, condition width)
+            Condition of the frame.
+        s, t : torch.Tensor, shape (1, 1)
+            Begin and end of the step, ``i / steps`` and ``(i + 1) / steps``.
+        x : torch.Tensor, shape (1, latent width)
+            The point at `s`; noise at 0, the latent at 1.
+
+        Returns
+        -------
+        torch.Tensor, shape (1, latent width)
+        """
+        return self.flow_net(c, s, t, x)
+
+
+def causal(conv: StreamingConv1d, x: Tensor, previous: Tensor) -> tuple[Tensor, Tensor]:
+    """Convolve `x`, (1, channels, length), after the inputs before it; return the output and the last inputs."""
+    x = torch.cat([previous, x], dim=2)
+    return conv.conv(x), x[..., x.shape[2] - previous.shape[2] :]
+
+
+def overlapping(convtr: StreamingConvTranspose1d, x: Tensor, partial: Tensor) -> tuple[Tensor, Tensor]:
+    """Convolve `x`, (1, channels, length), transposed; return what is finished and what the next call adds to."""
+    y, length = convtr.convtr(x), partial.shape[2]
+    y = torch.cat([y[..., :length] + partial, y[..., length:]], dim=2)
+    finished, rest = y.split([y.shape[2] - length, length], dim=2)
+    return finished, rest if convtr.convtr.bias is None else rest - convtr.convtr.bias[:, None]
+
+
+class MimiStep(nn.Module):
+    """One latent frame to audio.
+
+    Parameters
+    ----------
+    model : pocket_tts.TTSModel
+        Its parts are shared, not copied.
+    write : {"one_hot", "scatter"}
+        See `transformer.written`.
+
+    Raises
+    ------
+    InputError
+        If the decoder is of another build: see `stream_state.streams`.
+    """
+
+    output_names = ("audio", "position", "cache", *STREAMS)
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, model: TTSModel, write: Write = "one_hot"):
+        super().__init__()
+        streams(model)  # refuses what it does not know
+        mimi = model.mimi
+        self.register_buffer("mean", model.flow_lm.emb_mean.clone())
+        self.register_buffer("scale", model.flow_lm.emb_std.clone())
+        self.quantizer, self.upsample = mimi.quantizer, mimi.upsample
+        self.decoder_transformer, self.decoder = mimi.decoder_transformer, mimi.decoder
+        self.write = write
+
+    def forward(
+        self,
+        latent: Tensor,
+        position: Tensor,
+        cache: Tensor,
+        upsample: Tensor,
+        conv_in: Tensor,
+        up_0: Tensor,
+        res_0: Tensor,
+        up_1: Tensor,
+        res_1: Tensor,
+        up_2: Tensor,
+        res_2: Tensor,
+        conv_out: Tensor,
+    ) -> tuple[Tensor, ...]:
+        """Decode one frame.
+
+        Parameters
+        ----------
+        latent : torch.Tensor, shape (1, 1, latent width)
+            As the sampler leaves it: of mean 0 and deviation 1.
+        position, cache, upsample, conv_in, up_0, res_0, up_1, res_1, up_2, res_2, conv_out
+            See `stream_state.mimi_state`.
+
+        Returns
+        -------
+        audio : torch.Tensor, shape (1, 1, 1920)
+            24 kHz, full scale 1.
+        position, cache, ...
+            The new state, in the order of the inputs.
+        """
+        x = self.quantizer((latent * self.scale + self.mean).transpose(1, 2))
+        x, upsample = overlapping(self.upsample.convtr, x, upsample)
+        steps = x.shape[2]
+        x, cache = self._transform(x, cache, position)
+        carried = ((up_0, res_0), (up_1, res_1), (up_2, res_2))
+        audio, conv_in, blocks, conv_out = _decode(self.decoder, x, conv_in, carried, conv_out)
+        return audio, position + steps, cache, upsample, conv_in, *blocks, conv_out
+
+    def _transform(self, x: Tensor, cache: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
+        """Run the transformer of the decoder: (1, channels, steps) to the same."""
+        projected = self.decoder_transformer
+        x = x.transpose(1, 2)
+        if projected.input_proj is not None:
+            x = projected.input_proj(x)
+        x, cache = run(projected.transformer, x, cache, position, x.shape[1], self.write)
+        return projected.output_projs[0](x).transpose(1, 2), cache
+
+
+def _decode(
+    decoder: SEANetDecoder, x: Tensor, conv_in: Tensor, carried: tuple[tuple[Tensor, Tensor], ...], conv_out: Tensor
+) -> tuple[Tensor, Tensor, list[Tensor], Tensor]:
+    """Run the convolutional decoder: features to audio and what each convolution carries over."""
+    first, *blocks, _, last = decoder.model
+    x, conv_in = causal(first, x, conv_in)
+    new: list[Tensor] = []
+    for i, (partial, previous) in enumerate(carried):
+        _, convtr, residual = blocks[3 * i : 3 * i + 3]  # ELU, upsampling, residual block
+        x, partial = overlapping(convtr, F.elu(x), partial)
+        x, previous = _residual(residual, x, previous)
+        new += [partial, previous]
+    x, conv_out = causal(last, F.elu(x), conv_out)
+    return x, conv_in, new, conv_out
+
+
+def _residual(block: SEANetResnetBlock, x: Tensor, previous: Tensor) -> tuple[Tensor, Tensor]:
+    """Run a residual block, whose second convolution is one sample wide and keeps nothing."""
+    _, wide, _, narrow = block.block
+    y, previous = causal(wide, F.elu(x), previous)
+    return x + narrow.conv(F.elu(y)), previous
+
+
+class OtherConditioningStep(nn.Module):
+    """Read one embedding into the cache by attention as a port first wrote it: equal in exact arithmetic.
+
+    Queries, keys and values by ``chunk`` and ``view``, the angles as ``1 / 10000^(2 i / D)``, and a softmax written out
+    over scores to which a float mask adds -1e9: what the trial log has of its ninth trial.
+
+    Parameters
+    ----------
+    model : pocket_tts.TTSModel
+        Its transformer is shared, not copied.
+
+    Raises
+    ------
+    InputError
+        If heads share keys and values: ``chunk`` cannot tell them apart then.
+    """
+
+    output_names = ("cache", "position")
+
+    def __init__(self, model: TTSModel):
+        super().__init__()
+        self.transformer = model.flow_lm.transformer
+        first = self.transformer.layers[0].self_attn
+        if first.num_kv_heads != first.num_heads:
+            raise InputError("Heads of this model share keys and values, this step is for one pair a head.")
+
+    def forward(self, embedding: Tensor, cache: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
+        """Read `embedding`, (1, 1, width); state in and out as in `ConditioningBackbone.forward`."""
+        _, cache = run(self.transformer, embedding, cache, position, 1, attention=_attend)
+        return cache, position + 1
+
+
+def _attend(
+    attention: StreamingMultiheadAttention, x: Tensor, cache: Tensor, position: Tensor, count: int, write: Write
+) -> tuple[Tensor, Tensor]:
+    heads, channels = attention.num_heads, attention.dim_per_head
+    q, k, v = (part.view(1, heads, channels) for part in attention.in_proj(x).chunk(3, dim=-1))
+    slowness = attention.rope.max_period ** (torch.arange(0, channels, 2, dtype=x.dtype) / channels)
+    angles = position.to(x.dtype)[:, None, None] * (1.0 / slowness)
+    turn = torch.cos(angles), torch.sin(angles)
+    keys = written(cache[0], rotate(k, *turn), position, count, write)
+    values = written(cache[1], v, position, count, write)
+    scores = torch.einsum("qhd,khd->hqk", rotate(q, *turn), keys) / channels**0.5
+    unseen = torch.logical_not(visible(position, 1, cache.shape[1], attention.context)).to(x.dtype)
+    weights = torch.softmax(scores + HIDDEN * unseen, dim=-1)
+    mixed = torch.einsum("hqk,khd->qhd", weights, values).reshape(1, 1, heads * channels)
+    return attention.out_proj(mixed), torch.stack([keys, values])

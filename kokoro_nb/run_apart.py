@@ -1,0 +1,70 @@
+"""Python in a process of its own, which may crash, hang or take another interpreter without harm to this one."""
+
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a process ended.
+
+    Attributes
+    ----------
+    status : int or None
+        Its exit status, the negative number of a signal; None if its time was up.
+    out, said : str
+        What it printed, and what it printed as errors.
+    """
+
+    status: int | None
+    out: str
+    said: str
+
+    @property
+    def last(self) -> str:
+        """The last line that it printed, errors before the rest; its exit status if it printed nothing."""
+        lines = (self.said.strip() or self.out.strip()).splitlines()
+        return lines[-1] if lines else f"exit status {self.status}"
+
+
+def run_apart(
+    arguments: Sequence[str | Path],
+    python: str | Path = sys.executable,
+    seconds: float | None = None,
+    folder: str | Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Ended:
+    """Run Python in a process of its own, wait for it, and return how it ended.
+
+    Parameters
+    ----------
+    arguments : sequence of str or path
+        Of the interpreter: options, a script or ``-m`` and a module, and theirs.
+    python : path
+        The interpreter; this one by default.
+    seconds : float, optional
+        After which it is killed.
+    folder : path, optional
+        Its working directory; that of this process by default.
+    environment : mapping, optional
+        Its environment; that of this process by default.
+    """
+    command = [str(python), *map(str, arguments)]
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=seconds,
+            cwd=folder,
+            env=environment,
+        )
+    except subprocess.TimeoutExpired as late:
+        out, said = ((text or b"").decode(errors="replace") for text in (late.stdout, late.stderr))
+        return Ended(None, out, said)
+    return Ended(done.returncode, done.stdout, done.stderr)
