@@ -21,6 +21,7 @@ UNIMPORTED = {
     "jupyterlab": "make lab starts it",
     "onnxscript": "torch.onnx exports through it",
     "phonemizer-fork": "misaki needs it for espeak",
+    "torchao": "ExecuTorch quantises by it",
 }
 OPTIONAL = {"qai_hub"}  # a service's client: who has an account with it installs it
 PROVIDERS = packages_distributions()

@@ -164,7 +164,7 @@ def disagreements(audited: NpuAudit, assignment: Assignment) -> tuple[NpuDisagre
 @cache
 def operator_table() -> Mapping[str, Any]:
     """Return ``data/npu_operators.json``, with its source."""
-    table: Mapping[str, Any] = read_json(TABLE, "table of the NPU's operators")  # type: ignore[assignment]
+    table: Mapping[str, Any] = read_json(TABLE, "table of the NPU's operators")
     return table
 
 

@@ -10,16 +10,14 @@ def calls(right):
     return last_calls(right.calls)
 
 
-def test_scatter_is_no_obstacle_to_onnx(pocket, calls, tmp_path):
-    found = converted(
-        "onnxruntime", flow_and_mimi.ConditioningStep(pocket, "scatter"), calls["conditioning step"], tmp_path
-    )
+def test_scatter_is_no_obstacle_to_onnx(pocket, calls):
+    found = converted("onnxruntime", flow_and_mimi.ConditioningStep(pocket, "scatter"), calls["conditioning step"])
     assert found.error < 1e-5
     assert str(found).startswith("converts, ")
 
 
-def test_the_package_s_own_state_is_one(pocket, calls, tmp_path):
-    found = converted("onnxruntime", PackageStep(pocket), calls["conditioning step"], tmp_path)
+def test_the_package_s_own_state_is_one(pocket, calls):
+    found = converted("onnxruntime", PackageStep(pocket), calls["conditioning step"])
     assert found.failure.rung == "exported"
     assert "data-dependent" in found.failure.message.lower()
 
