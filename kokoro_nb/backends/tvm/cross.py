@@ -2,7 +2,6 @@
 
 import signal
 import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,8 @@ from typing import Any, ClassVar, Literal
 from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import Artifact, Failure, Program, on_rung, quietly
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.tvm import cross_compiling
+from kokoro_nb.backends.fresh_process import module_command, write_request
+from kokoro_nb.backends.tvm import targets
 from kokoro_nb.backends.tvm.importer import relax_module
 from kokoro_nb.backends.tvm.tvm_backend import unavailable
 from kokoro_nb.errors import InputError
@@ -64,26 +64,32 @@ class TvmCross(FileBackend):
 
     def options(self) -> dict[str, Any]:
         """Return what is compiled for."""
-        return {"target": cross_compiling.TARGETS[self.machine], "matmul": self.matmul}
+        return {"target": targets.TARGETS[self.machine], "matmul": self.matmul}
 
     def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> None:
         """Import, compile, and pack the object files."""
+        from kokoro_nb.backends.tvm.cross_compiling import compiled, write_compiled
+
         with on_rung("lowered", seconds), quietly():
             module = relax_module(exported.program)
-            if self.machine in cross_compiling.KERNELS:
-                self._write_apart(exported.program, path)  # as a module TVM 0.27 cannot save it
-            else:
-                cross_compiling.compile_for(module, self.machine, self.matmul, path)
+            if self.machine in targets.KERNELS:
+                self._write_apart(exported.program, path)  # the module itself is what TVM 0.27 cannot save
+                return
+            built = compiled(module, self.machine, self.matmul)
+        with on_rung("serialised", seconds), quietly():
+            write_compiled(built, self.machine, path)
 
     def _write_apart(self, program: Any, path: Path) -> None:
         import torch
 
-        with tempfile.TemporaryDirectory() as folder:
-            saved = Path(folder) / "program.pt2"
-            torch.export.save(program, saved)
-            code = f"from {cross_compiling.__name__} import main; main()"
-            arguments = [str(saved), self.machine, str(path), *(["matmul"] if self.matmul else [])]
-            done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
+        from kokoro_nb.backends.tvm import cross_compiling
+
+        with tempfile.TemporaryDirectory() as room:
+            folder = Path(room)
+            torch.export.save(program, folder / cross_compiling.PROGRAM)
+            write_request(folder, {"machine": self.machine, "matmul": self.matmul, "path": str(path.resolve())}, {})
+            command, environment = module_command(cross_compiling.__name__, folder)
+            done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         if done.returncode < 0:
             cure = "; tvm-metal-general leaves out its schedule for matrix products" if self.matmul else ""
             raise RuntimeError(f"TVM ended with {signal.Signals(-done.returncode).name} while it compiled{cure}.")
