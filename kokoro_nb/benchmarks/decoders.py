@@ -1,7 +1,7 @@
 """The decoder on every runtime in turn: time, memory, and error against eager PyTorch."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Artifact, Program, quietly
 from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.benchmarks.ceilings import Ceilings, in_turn_with_ceilings, threads
-from kokoro_nb.benchmarks.interleaved import FLOOR, LIMIT, TimedProgram, busy, ratio, spread, without_ratios
+from kokoro_nb.benchmarks.interleaved import APART, FLOOR, LIMIT, TimedProgram, apart, ratio, spread, without_ratios
 from kokoro_nb.benchmarks.memory import of_artifact
 from kokoro_nb.benchmarks.subjects import (
     BASE,
@@ -71,14 +71,21 @@ class DecoderTimes:
         each round, a control.
     ceilings : Ceilings
         Measured in the same rounds.
-    busy : bool
-        Whether the machine was busy with something else: eager was not as fast as itself, and the ratios are NaN.
     """
 
     decoder: DecoderPrograms
     rows: tuple[TimedProgram, ...]
     ceilings: Ceilings
-    busy: bool = False
+
+    @property
+    def control(self) -> float:
+        """How far eager is from as fast as itself: see `interleaved.apart`."""
+        return apart(self.rows[-1].ratio)
+
+    @property
+    def busy(self) -> bool:
+        """Whether the machine was busy with something else, and the ratios are NaN."""
+        return self.control > APART
 
     @property
     def floors(self) -> dict[str, float]:
@@ -187,8 +194,8 @@ def measure(
             figures |= of_artifact(decoder.artifacts[one], inputs).as_dict()
         compared = ratio(times[name], times[BASE]), compare(audio[BASE], audio[one]).of_peak
         rows.append(TimedProgram(name, length, spread(times[name]), *compared, figures=figures))
-    is_busy = busy(rows[-1].ratio)
-    return DecoderTimes(decoder, without_ratios(rows) if is_busy else tuple(rows), ceilings, is_busy)
+    found = DecoderTimes(decoder, tuple(rows), ceilings)
+    return replace(found, rows=without_ratios(rows)) if found.busy else found
 
 
 def _calls(programs: Mapping[str, Program], inputs: Arrays) -> dict[str, Callable[[], Any]]:

@@ -144,13 +144,15 @@ def timed(call: Callable[[], Made]) -> tuple[Made, float]:
     return call(), time.perf_counter() - start
 
 
-def busy(control: Spread) -> bool:
-    """Return whether a program that was timed twice in each round is not as fast as itself: no ratio counts then.
+def apart(control: Spread) -> float:
+    """Return how far 1 is from the bounds of the ratio of a program to itself; 0 within them.
 
-    >>> busy(Spread(1.02, 0.97, 1.1, 7)), busy(Spread(12.0, 8.0, 13.0, 7))
-    (False, True)
+    Beyond `APART` other work took the machine, and no ratio counts.
+
+    >>> apart(Spread(1.02, 0.97, 1.1, 7)), apart(Spread(12.0, 8.0, 13.0, 7))
+    (0.0, 7.0)
     """
-    return max(control.low - 1, 1 - control.high) > APART
+    return float(np.max([control.low - 1, 1 - control.high, 0.0]))
 
 
 def without_ratios(rows: Sequence[TimedProgram]) -> tuple[TimedProgram, ...]:

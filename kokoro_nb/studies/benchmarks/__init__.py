@@ -3,11 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from kokoro_nb.benchmarks import decoders
 from kokoro_nb.benchmarks import text_to_audio as speech
-from kokoro_nb.benchmarks.decoders import AGAIN, DecoderTimes
+from kokoro_nb.benchmarks.decoders import DecoderTimes
 from kokoro_nb.benchmarks.families import CONV
 from kokoro_nb.benchmarks.interleaved import TimedProgram
 from kokoro_nb.benchmarks.machine import this_machine
@@ -57,8 +55,7 @@ class DecoderBenchmark:
     @property
     def control(self) -> float:
         """How far 1 is from the bounds of the ratio of eager to itself; 0 within them."""
-        again = next(row.ratio for row in self.rows if row.program == AGAIN)
-        return float(np.max([again.low - 1, 1 - again.high, 0.0]))
+        return self.times.control
 
     @property
     def gain(self) -> float | None:
