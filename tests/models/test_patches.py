@@ -3,7 +3,7 @@ import copy
 import pytest
 import torch
 from kokoro.custom_stft import CustomSTFT
-from kokoro.istftnet import AdaIN1d, AdainResBlk1d, AdaINResBlock1, SineGen, SourceModuleHnNSF, TorchSTFT
+from kokoro.istftnet import AdainResBlk1d, AdaINResBlock1, SineGen, SourceModuleHnNSF, TorchSTFT
 from torch import nn
 
 from kokoro_nb.errors import InputError
@@ -32,7 +32,6 @@ METHODS = {
         (CustomSTFT, "inverse"),
         (AdainResBlk1d, "forward"),
         (AdaINResBlock1, "forward"),
-        (AdaIN1d, "forward"),
     ]
 }
 
