@@ -25,7 +25,6 @@ TESTS = (  # those that compare figures of kernels
     "tests/locate/test_local_error_arithmetic.py",
     "tests/listening/test_spectrum.py",
     "tests/listening/test_spectral_agreement.py",
-    "tests/benchmarks/test_imitated_precision.py",
     "tests/studies/pockettts/test_package_reference.py",
 )
 LACKS = "KOKORO_NB_TESTS_LACK"  # the flags of /proc/cpuinfo that a kind does not have

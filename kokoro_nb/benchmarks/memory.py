@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.backends.base import Artifact
-from kokoro_nb.backends.fresh_process import ANSWER, ask, read_request
+from kokoro_nb.backends.process_request import ANSWER, ask, read_request
 from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.benchmarks.requested_calls import request_of, requested_call, save_module
 

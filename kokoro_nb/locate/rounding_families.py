@@ -333,7 +333,8 @@ def _reach(call: Call) -> float:
     if name not in REACH or not known.numel():
         return 0.0
     factors = [call.named.get(one) for one in REACH[name]]
-    return min(abs(math.prod(one for one in factors if one is not None)), float(known.abs().max()))
+    scale = abs(math.prod(one for one in factors if one is not None))
+    return float(np.minimum(scale, float(known.abs().max())))
 
 
 @family("lstm", "gru", "scaled_dot_product_attention", "istft")

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import Artifact, Failure, Program, on_rung, quietly
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.fresh_process import module_command, write_request
+from kokoro_nb.backends.process_request import module_command, write_request
 from kokoro_nb.backends.tvm import targets
 from kokoro_nb.backends.tvm.importer import relax_module
 from kokoro_nb.backends.tvm.tvm_backend import unavailable

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from kokoro_nb.backends.fresh_process import read_request
+from kokoro_nb.backends.process_request import read_request
 from kokoro_nb.backends.tvm import targets
 from kokoro_nb.backends.tvm.importer import relax_module
 
