@@ -86,8 +86,6 @@ def test_the_record_says_where_the_time_went(project):
         assert set(runs[name].profile) >= {"other", "kernel"}, name
         assert sum(runs[name].profile.values()) == pytest.approx(runs[name].seconds, abs=0.05)
         assert 0.2 < runs[name].processor < 100
-    assert 0.03 < max(run.memory for run in runs.values()) < 2, "a kernel, GB; one that ends at once may not be seen"
-    assert runs["01_good"].profile["kernel"] > 0
     assert not any(name.endswith("seconds.json") for run in runs.values() for name in run.files)
 
 
