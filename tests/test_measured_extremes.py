@@ -31,7 +31,6 @@ OTHER: dict[str, str] = {  # the rest of what is no measurement -> why NaN canno
     "max(self.outputs, key=lambda one: np.inf if np.isnan(one.ratio) else one.ratio, default=None)": "NaN is infinite",
     "min(seconds[0])": WALL,
     "min(seconds[1])": WALL,
-    "min(times)": WALL,
     "max(_seconds(call, clock), 1e-09)": WALL,
     "min(rounds, max(1, int(limit / max(_seconds(call, clock), 1e-09))))": WALL,
     "min((each['ts'] + each['dur'] for each in output if each['name'] == 'model_run'))": "times that a profiler wrote",
@@ -42,7 +41,6 @@ OTHER: dict[str, str] = {  # the rest of what is no measurement -> why NaN canno
     "max((axis for axis in range(1, weight.ndim) if weight.shape[axis] > 1))": "numbers of axes",
     "max(map(len, turned))": "lengths of lists",
     "min(rows, key=len, default=[])": "the shortest list",
-    "min(group, count)": "how many weights share a scale",
     "max(indices)": "places in a list",
     "max((one for one in scopes.get(sources.EXIR_DEBUG_HANDLE, ()) if one is not None), default=None)": (
         "numbers of a debugger's nodes"
@@ -54,7 +52,6 @@ OTHER: dict[str, str] = {  # the rest of what is no measurement -> why NaN canno
     "min(ids, rows)": "how many ids and rows there are",
     "max(numbers)": "ids of symbols, integers",
     "min(embedded)": "rows of tables of embeddings",
-    "max(full_config()['vocab'].values())": "ids of symbols, integers",
     "min(bounds, default=None)": "bounds that a graph states for an index, integers",
     "min(limit, PASSES)": "how often a loop's body is run",
     "min(places, key=lambda one: -one[0])": "pairs of a count and a place",
@@ -74,8 +71,6 @@ OTHER: dict[str, str] = {  # the rest of what is no measurement -> why NaN canno
     "max(high, most)": "extremes of what is finite, or infinite where nothing is",
     "max(-least, most)": "both are asked to be finite first",
     "max(-low, high)": "extremes of what is finite",
-    "min(self.step / max(s.steps, 1), 1.0)": "a share of the steps, which are counted",
-    "min((self.step + 1) / s.warm_up, 1.0)": "a share of the steps, which are counted",
 }
 FORGETFUL = ("fmax", "fmin", "nan_to_num", "nanmax", "nanmin", "nanmean", "nanmedian", "nanquantile", "nanpercentile")
 FORGETFUL += ("nansum", "nanstd", "nanvar", "nanargmax", "nanargmin")

@@ -5,7 +5,6 @@ Run as ``python -m kokoro_nb.backends.fresh_process FOLDER`` it is that process:
 """
 
 import json
-import os
 import sys
 import tempfile
 import time
@@ -17,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.backends.base import Artifact, Failure, loadable
+from kokoro_nb.backends.process_request import ANSWER, INPUTS, ask, read_request
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.errors import InputError
-from kokoro_nb.run_apart import run_apart
 
-REQUEST, INPUTS, ANSWER, OUTPUTS = "request.json", "inputs.npz", "answer.json", "outputs.npz"
+OUTPUTS = "outputs.npz"
 
 
 @dataclass(frozen=True)
@@ -94,34 +93,6 @@ def request_for(artifact: Artifact) -> dict[str, Any]:
     """Return what a request says of an artefact, wherever it lies."""
     specs = [asdict(spec) for spec in artifact.inputs]
     return {"backend": artifact.backend, "inputs": specs, "outputs": artifact.outputs}
-
-
-def ask(module: str, folder: Path, request: Mapping[str, Any], arrays: Mapping[str, np.ndarray], did: str) -> Any:
-    """Run `module` of this package in a new Python process on a request in `folder`; return its answer.
-
-    Raises
-    ------
-    RuntimeError
-        If the process, which `did` something, fails; with what it printed.
-    """
-    write_request(folder, request, arrays)
-    # the same copy of this package, whether it is installed or not
-    found = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
-    done = run_apart(["-P", "-m", module, folder], environment={**os.environ, "PYTHONPATH": found})
-    if done.status != 0:
-        raise RuntimeError(f"The process that {did} ended with {done.status}: {done.said.strip()}")
-    return json.loads((folder / ANSWER).read_text(encoding="utf-8"))
-
-
-def write_request(folder: Path, request: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-    """Write a request and its inputs into `folder`."""
-    (folder / REQUEST).write_text(json.dumps(request), encoding="utf-8")
-    np.savez(folder / INPUTS, *arrays.values())
-
-
-def read_request(folder: Path) -> Any:
-    """Read the request in `folder`: for the process that answers it."""
-    return json.loads((folder / REQUEST).read_text(encoding="utf-8"))
 
 
 def read_inputs(request: Mapping[str, Any], folder: Path) -> tuple[tuple[TensorSpec, ...], dict[str, np.ndarray]]:

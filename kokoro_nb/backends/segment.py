@@ -51,7 +51,7 @@ class Segment:
         for spec in self.exported.inputs:
             if spec.name in self.fed:
                 value = captured[self.fed[spec.name]]
-                found[spec.name] = np.array(np.transpose(value, self.turned[spec.name]), order="C")
+                found[spec.name] = np.asarray(np.transpose(value, self.turned[spec.name]), order="C")
             else:
                 found[spec.name] = inputs[spec.name]
         return found

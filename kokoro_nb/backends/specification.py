@@ -294,13 +294,14 @@ class Specification:
         import torch
 
         if node in self._constants:
-            return widened(self._stored(self._constants[node]), double)
+            return widened(self.stored(self._constants[node]), double)
         value = inputs[self._inputs[node]]
         if not isinstance(value, torch.Tensor):
             value = as_tensor(value, dtype_name(node.meta["val"].dtype))
         return widened(value, double)
 
-    def _stored(self, name: str) -> Any:
+    def stored(self, name: str) -> Any:
+        """Return a parameter, a buffer or a constant of the program by its name."""
         stored = self.program.state_dict.get(name)
         return (self.program.constants[name] if stored is None else stored).detach()
 
@@ -353,15 +354,17 @@ def _short(node: Any) -> str:
 
 
 def _call(node: Any, values: Mapping[Any, Any], double: bool, substitute: Substitute | None = None) -> Any:
-    import torch
     from torch.fx.node import map_arg
 
     args, kwargs = map_arg((node.args, node.kwargs), values.__getitem__)
+    target = node.target
     if double:
         if str(node.target).startswith("aten._assert_tensor_metadata"):  # of a dtype, which is another one in float64
             return None
         args, kwargs = double_dtypes(args), double_dtypes(kwargs)
-    # in float64 an operator may lay its result out in another way, which a view does not take
-    target = torch.ops.aten.reshape.default if node.target is torch.ops.aten.view.default else node.target
+        if str(target) == "aten.view.default":  # an operator may lay its result out in another way in float64
+            import torch
+
+            target = torch.ops.aten.reshape.default
     result = target(*args, **kwargs)
     return result if substitute is None else substitute(node.target, args, kwargs, result)

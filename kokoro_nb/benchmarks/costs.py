@@ -76,7 +76,7 @@ def of_diagnosis(name: str = "onnxruntime", sizes: Sequence[int] = SIZES, seed: 
         faulty = plant(healthy, Fault.parse(f"sign_flip@{place}"))
         for method in ("tracing", "bisection"):
             with TemporaryDirectory() as room, quietly():
-                find = partial(diagnose, faulty, given, name, healthy, method, folder=room)  # type: ignore[arg-type]
+                find = partial(diagnose, faulty, given, name, healthy, method, folder=room)
                 found, took = timed(find)
             named = [one.candidates for one in found.culprits][:1] == [(place,)]
             row = {"operators": len(places), "method": method, "named": named}

@@ -19,7 +19,7 @@ import numpy as np
 
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Artifact, quietly
-from kokoro_nb.backends.fresh_process import ANSWER, ask, read_request
+from kokoro_nb.backends.process_request import ANSWER, ask, read_request
 from kokoro_nb.backends.signature import Arrays, checked
 
 if TYPE_CHECKING:

@@ -51,7 +51,10 @@ def _bench(arguments: argparse.Namespace) -> int:
     if not arguments.json:
         print(_text(this_machine(), label, suites))
         return 0
-    result = {"weights": label, "parameters": {"suites": arguments.suite, "seconds": arguments.seconds, **options}}
+    result: dict[str, Any] = {
+        "weights": label,
+        "parameters": {"suites": arguments.suite, "seconds": arguments.seconds, **options},
+    }
     result |= {"machine": asdict(this_machine()), "versions": versions(), "commit": commit()}
     tables = {name: [asdict(table) for table in each] for name, each in suites.items()}
     print(json.dumps(json_ready({**result, "suites": tables}), indent=2))

@@ -5,6 +5,7 @@ The code is that of the case and of its runner, without what is not reached; not
 
 import ast
 import inspect
+import sys
 import textwrap
 from collections.abc import Collection
 
@@ -40,6 +41,7 @@ def report_script(defect: Defect) -> str:
     error that the defect does not consist of is raised.
     """
     kinds = type(defect).__mro__[-2::-1]
+    above = dict(zip(kinds[1:], kinds, strict=False))
     members = {kind: _pieces(inspect.getsource(kind), of_class=True) for kind in kinds}
     reached = _reached([piece for kind in kinds for piece in members[kind].items()], _NEEDED, of_class=True)
     run, body = runner(defect), []
@@ -49,11 +51,12 @@ def report_script(defect: Defect) -> str:
         body += [text for name, (_, text) in pieces.items() if name in called]
     for kind in kinds:
         held = [text for name, (_, text) in members[kind].items() if name in reached]
-        base = "" if kind is Defect else f"({kind.__base__.__name__})"
+        base = f"({above[kind].__name__})" if kind in above else ""
         body.append(f"class {kind.__name__}{base}:\n" + ("\n".join(map(_indented, held)) or "    pass"))
     body.append(_JUDGED.replace("CASE", type(defect).__name__).replace("RUN", "run" if run else "None"))
     text = "\n\n".join(body)
-    sources = [inspect.getsource(inspect.getmodule(one) or one) for one in (*kinds, *([run] if run else []))]
+    modules = {kind.__module__ for kind in kinds} | ({run.__module__} if run else set())
+    sources = [inspect.getsource(sys.modules[name]) for name in sorted(modules)]
     return f'"""{defect.title}."""\n\n{_imports(sources, text)}\n\n{text}'
 
 

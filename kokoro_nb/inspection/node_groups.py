@@ -40,10 +40,6 @@ class NodeGroups:
         Its nodes in order.
     inputs : dict of str to numpy.ndarray
         What it is run on.
-    alive : dict of str to value
-        What nodes from `start` on read of what came before.
-    start, count : int
-        The next node, and how many the next group has.
     in_all_ways : bool
         Run each group a second time, and on two threads unless the file is heavy, and compare.
     unlike : dict of str to str
@@ -53,21 +49,18 @@ class NodeGroups:
     file: OnnxFile
     nodes: tuple[OnnxNode, ...]
     inputs: Mapping[str, np.ndarray]
-    alive: dict[str, Value] = field(default_factory=dict)
-    start: int = 0
-    count: int = FIRST
     in_all_ways: bool = False
     unlike: dict[str, str] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[tuple[tuple[OnnxNode, ...], dict[str, Value]]]:
-        if not self.start:
-            self.alive |= self.inputs
         constants = self.file.constants
-        while self.start < len(self.nodes):
-            group = self._light(self.nodes[self.start : self.start + self.count])
+        alive: dict[str, Value] = {**self.inputs}  # what the nodes from `start` on may read
+        start, count = 0, FIRST
+        while start < len(self.nodes):
+            group = self._light(self.nodes[start : start + count])
             names = dict.fromkeys(name for node in group for name in (*node.reads, *node.outputs))
             given = dict.fromkeys(name for node in group for name in node.outputs if name not in constants)
-            outer = {name: self.alive[name] for name in names if name not in given and name not in constants}
+            outer = {name: alive[name] for name in names if name not in given and name not in constants}
             alone = all(isinstance(one, np.ndarray) and one.dtype.name in GIVEN for one in outer.values())
             if alone:
                 values = outer | self._alone(group, outer, list(given))
@@ -76,14 +69,14 @@ class NodeGroups:
                 values = outer | self._of_whole([*read, *given])
             made = {name: values[name] for name in given}
             values |= {name: constants[name] for name in names if name in constants}
-            self.alive |= made
+            alive |= made
             for node in group:
                 for name in self._freed.get(node.index, ()):
-                    self.alive.pop(name, None)
-            self.start += len(group)  # before the group is handed out, so that what is saved after it goes on behind it
+                    alive.pop(name, None)
+            start += len(group)
             size = sum(map(bytes_of, made.values())) or 1
             limit = AT_ONCE if alone else OF_WHOLE
-            self.count = int(np.clip(self.count * np.clip(limit / size, 0.25, 4.0), 1, MOST if alone else 32 * MOST))
+            count = int(np.clip(count * np.clip(limit / size, 0.25, 4.0), 1, MOST if alone else 32 * MOST))
             yield group, values
 
     def _light(self, group: tuple[OnnxNode, ...]) -> tuple[OnnxNode, ...]:

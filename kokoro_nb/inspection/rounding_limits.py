@@ -119,7 +119,8 @@ def _reach(call: OnnxCall, right: np.ndarray) -> float:
     kind, known = call.node.op_type, right[np.isfinite(right)]
     if kind not in ("Elu", "Celu", "Selu", "Softplus") or not known.size:
         return 0.0
-    return UNITS_OF_1 * min(abs(call.get("alpha", 1.0) * call.get("gamma", 1.0)), float(np.abs(known).max()))
+    scale = abs(call.get("alpha", 1.0) * call.get("gamma", 1.0))
+    return UNITS_OF_1 * float(np.minimum(scale, np.abs(known).max()))
 
 
 def gamma(length: int, u: float, ordered: bool = False) -> float:

@@ -76,9 +76,9 @@ def write_finding_bundle(
     cuts = {finding_case.PROGRAM: part(candidate, given, [name]), finding_case.RIGHT: part(healthy, given, [name])}
     assert reference.meaning is not None
     captured = {one: reference.values[one] for one in given}
-    right = np.array(reference.meaning.recompute(name, reference.inputs, captured).numpy(), order="C")
+    right = np.asarray(reference.meaning.recompute(name, reference.inputs, captured).numpy(), order="C")
     fed = cuts[finding_case.PROGRAM].inputs(reference.inputs, reference.values)
-    tensors = {key: torch.from_numpy(np.array(as_array(key, value), order="C")) for key, value in fed.items()}
+    tensors = {key: torch.from_numpy(np.asarray(as_array(key, value), order="C")) for key, value in fed.items()}
     limit = _limit(culprit, cuts[finding_case.RIGHT].exported.program, tensors, right)
     require_own(folder, SCRIPT, "a bundle", "folder")
     with atomic(folder) as draft:

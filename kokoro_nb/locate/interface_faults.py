@@ -67,32 +67,35 @@ def lost_state(found: Investigation, limits: dict[str, OutputLimit]) -> tuple[Cu
 
 def with_lost_start(culprit: Culprit, deviation: Deviation | None, found: Investigation) -> Culprit:
     """Return a culprit with its mechanism, if it gives what it gives where a buffer that is written starts at 0."""
-    import torch
-
     meaning: Any = found.reference.meaning
     read = [] if culprit.tap is None else culprit.tap.operator.inputs
     held = [name for name in meaning.state if f"{CONSTANT}{name}" in read]
     if deviation is None or culprit.mechanisms or not held:
         return culprit
+    trace, off = found.candidate, np.abs(deviation.given - deviation.right).max()
     for name in held:
-        start = meaning.program.state_dict[name]
-
-        def zeroed(target: Any, args: Any, kwargs: Any, _: Any, start: Any = start) -> Any:
-            def other(one: Any) -> Any:
-                same = isinstance(one, torch.Tensor) and torch.equal(one.to(start.dtype), start)
-                return torch.zeros_like(one) if same else one
-
-            args, kwargs = torch.utils._pytree.tree_map(other, (args, kwargs))
-            return target(*args, **kwargs)
-
-        trace = found.candidate
-        right = parts(meaning.recompute(culprit.captured, trace.inputs, trace.values, True, zeroed).numpy())
-        off = np.abs(deviation.given - deviation.right).max()
-        if np.abs(deviation.given - right).max() <= 1e-3 * off:
+        zeroed = _with_zeros(meaning.stored(name))
+        instead = parts(meaning.recompute(culprit.captured, trace.inputs, trace.values, True, zeroed).numpy())
+        if np.abs(deviation.given - instead).max() <= 1e-3 * off:
             text = f"with zeros in '{name}' PyTorch gives what the runtime gave"
             cause = Mechanism("lost state", f"the buffer '{name}' starts at 0, not at the module's values", (text,))
             return replace(culprit, mechanisms=(cause,))
     return culprit
+
+
+def _with_zeros(start: Any) -> Any:
+    """Return what computes an operator with zeros in place of the tensor `start` among its arguments."""
+    import torch
+
+    def other(one: Any) -> Any:
+        same = isinstance(one, torch.Tensor) and torch.equal(one.to(start.dtype), start)
+        return torch.zeros_like(one) if same else one
+
+    def computed(target: Any, args: Any, kwargs: Any, _: Any) -> Any:
+        args, kwargs = torch.utils._pytree.tree_map(other, (args, kwargs))
+        return target(*args, **kwargs)
+
+    return computed
 
 
 def _right_but(backend: str, tap: Tap, mechanism: Mechanism) -> Culprit:

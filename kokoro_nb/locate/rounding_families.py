@@ -44,7 +44,7 @@ IN_ORDER = 2  # how many times the error of adding one by one is allowed
 LANES = (2, 4, 8, 16)  # in which vector instructions add, of 64 to 512 bits
 REACH = {  # functions that runtimes write as a difference from 1, and the arguments that scale it
     **dict.fromkeys(("expm1", "log1p", "tanh", "sigmoid", "softplus"), ()),
-    **{"elu": ("alpha", "scale"), "celu": ("alpha",), "selu": ()},
+    **{"elu": ("alpha", "scale"), "selu": ()},
 }
 TINY = 1e-300  # keeps 0 / 0 out of relative errors of results that are 0 and exact
 
@@ -333,7 +333,8 @@ def _reach(call: Call) -> float:
     if name not in REACH or not known.numel():
         return 0.0
     factors = [call.named.get(one) for one in REACH[name]]
-    return min(abs(math.prod(one for one in factors if one is not None)), float(known.abs().max()))
+    scale = abs(math.prod(one for one in factors if one is not None))
+    return float(np.minimum(scale, float(known.abs().max())))
 
 
 @family("lstm", "gru", "scaled_dot_product_attention", "istft")

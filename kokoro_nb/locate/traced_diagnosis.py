@@ -110,10 +110,11 @@ def _concluded(
     wrong = len(culprits) - len(lossy)
     if wrong and not (lossy and found.nonfinite.verdict != "fail"):
         if found.culprit.verdict == "fail":
-            felt = any((one.effect or 0) > 0 for one in culprits if one.tap is found.culprit.tap)
+            own = [one for one in culprits if one.tap is found.culprit.tap]
+            felt = any((one.effect or 0) > 0 for one in own)
             masked = found.culprit.reaches_output is False and not (felt and output.verdict == "fail")
             said = replace(found.culprit, reaches_output=not masked).statement
-            lost = [one.mechanism for one in culprits if one.mechanism.name == "lost state"]
+            lost = [one.mechanism for one in own if one.mechanism.name == "lost state"]
             return "fail", f"{said[:-1]}: {lost[0].statement}." if lost else said
         return "fail", f"On {found.backend} {_name(culprits[0])} is wrong: {culprits[0].mechanism}."
     if lossy:

@@ -21,7 +21,7 @@ from kokoro_nb.reporting.needs import NOTEBOOK, require_disk, require_memory
 from kokoro_nb.reporting.one_notebook import RESERVE, Job, execute, hush
 from kokoro_nb.reporting.progress import Progress
 from kokoro_nb.reporting.readable import size_text
-from kokoro_nb.reporting.run_outcome import RunOutcome, outcome
+from kokoro_nb.reporting.run_outcome import RunOutcome, Status, outcome
 from kokoro_nb.reporting.runs import FILE, RunRecord, content_key, read_run_or_damage, reusable, write_run
 from kokoro_nb.reporting.selection import (
     assign_parameters,
@@ -212,7 +212,7 @@ def _run_all(jobs: Sequence[Job], at_once: int, progress: Progress, on_change: C
                 progress.cell(name, said)
     except BaseException as error:
         ctrl_c = isinstance(error, KeyboardInterrupt)
-        status = "terminated" if isinstance(error, Terminated) else "interrupted" if ctrl_c else "abandoned"
+        status: Status = "terminated" if isinstance(error, Terminated) else "interrupted" if ctrl_c else "abandoned"
         stops.append(outcome(status))
         raise
     finally:

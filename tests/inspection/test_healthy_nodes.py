@@ -9,6 +9,7 @@ import kokoro_nb as nb
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.node_judgement import judged_outputs
 from kokoro_nb.inspection.onnx_session import run_session, session_of
+from kokoro_nb.inspection.rounding_limits import rounding_limits
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, dtypes_of
 from kokoro_nb.inspection.semantics.operator_semantics import NotDefined
 from tests.inspection.node_tests import cases_of, module_names
@@ -100,3 +101,22 @@ def test_a_function_that_is_clamped_is_off_by_its_range_where_it_is_small(save, 
     path = save([node(kind, ["x"], ["y"], name="/f")], {"x": [40_000]}, ["y"])
     x = np.linspace(-17, 17, 40_000, dtype=np.float32)
     assert nb.inspect(path, {"x": x}).findings == ()
+
+
+@pytest.mark.parametrize("kind", ["Elu", "Celu", "Selu", "Softplus"])
+def test_a_difference_from_one_is_off_by_the_rounding_of_one_where_it_is_small(save, node, kind):
+    path = save([node(kind, ["x"], ["y"], name="/f")], {"x": [40_000]}, ["y"])
+    x = np.linspace(-17, 17, 40_000, dtype=np.float32) ** 3 / 289  # many near 0
+    assert nb.inspect(path, {"x": x}).findings == ()
+
+
+def test_the_room_near_zero_is_that_of_the_largest_result(node):
+    small, large = np.linspace(-1e-6, 1e-6, 9), np.linspace(-3.0, 3.0, 9)
+    call = OnnxCall(node("Elu", ["x"], ["y"]), {"": 18}, (np.dtype("float32"),), {})
+    rooms = []
+    for x in (small, large):
+        x = x.astype(np.float32)
+        right = np.where(x > 0, x, np.expm1(x)).astype(np.float64)
+        rooms.append(float(rounding_limits(call, [x], [right], 0, np.dtype("float32"))[4]))  # at 0
+    assert rooms[0] < 1e-11
+    assert 8 * 2.0**-24 <= rooms[1] < 1e-6

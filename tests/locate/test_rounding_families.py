@@ -242,3 +242,13 @@ def test_the_largest_of_each_channel():
     assert by_channel(values[:, :, 1:]).ravel().tolist() == [31, 39, 47]
     assert by_channel(values[:1, :, :7]).tolist() == [[[22.0]]], "seven each"
     assert by_channel(-values).ravel().tolist() == [0, 0, 0], "and 0 is the least"
+
+
+@pytest.mark.parametrize(("scale", "reach"), [(3.0, 2.0), (1e-6, None)])
+def test_a_difference_from_one_has_the_rounding_of_one_and_no_more_than_that_of_its_results(scale, reach):
+    x = scale * drawn(2, 50)
+    found, y = bound(ATEN.elu.default, self=x, alpha=2.0)
+    plain, _ = bound(ATEN.leaky_relu.default, self=torch.zeros(2, 50, dtype=torch.float64))
+    moved = torch.maximum(*(abs(F.elu(x * (1 + k * 2 * U), 2.0) - y) for k in (1, -1)))
+    agrees(found, moved + 8 * U * (abs(y) + min(reach or np.inf, float(abs(y).max()))))
+    assert float(plain.max()) == 0, "a function of no difference has no such room"

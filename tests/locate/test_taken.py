@@ -137,9 +137,9 @@ def test_a_wrong_shape_or_dtype_is_a_finding(function, x, operator, form):
 class Past(nn.Module):
     """A streaming sum whose past does not start at 0."""
 
-    def __init__(self, start):
+    def __init__(self, start, persistent=True):
         super().__init__()
-        self.register_buffer("past", torch.full((2, 6, 1), start))
+        self.register_buffer("past", torch.full((2, 6, 1), start), persistent=persistent)
 
     def forward(self, x):
         joined = torch.cat([self.past, x], 2)
@@ -147,9 +147,9 @@ class Past(nn.Module):
         return torch.tanh(joined)
 
 
-@pytest.mark.parametrize("start", [1.5, 0.0])
-def test_a_buffer_that_does_not_start_with_its_values_is_named(start, tmp_path):
-    found = diagnose(Past(start).eval(), {"x": X}, _here("executorch-portable"), folder=tmp_path)
+@pytest.mark.parametrize(("start", "persistent"), [(1.5, True), (1.5, False), (0.0, True)])
+def test_a_buffer_that_does_not_start_with_its_values_is_named(start, persistent, tmp_path):
+    found = diagnose(Past(start, persistent).eval(), {"x": X}, _here("executorch-portable"), folder=tmp_path)
     if start == 0:
         assert found.verdict == "pass"
     else:

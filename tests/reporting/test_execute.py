@@ -76,7 +76,6 @@ def test_the_record_on_disk_is_the_one_returned(project):
     root, runs = project
     assert all(read_run(root / "run" / name) == run for name, run in runs.items())
     assert runs["01_good"].seconds > 0
-    assert 0.03 < max(run.memory for run in runs.values()) < 2, "a kernel, GB; one that ends at once may not be seen"
     assert runs["01_good"].parameters == {"weights": "narrow"}
 
 

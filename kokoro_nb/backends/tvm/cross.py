@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Literal
 from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import Artifact, Failure, Program, on_rung, quietly
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.tvm import cross_compiling
+from kokoro_nb.backends.process_request import run_module, write_request
+from kokoro_nb.backends.tvm import targets
 from kokoro_nb.backends.tvm.importer import relax_module
 from kokoro_nb.backends.tvm.tvm_backend import unavailable
 from kokoro_nb.errors import InputError
-from kokoro_nb.run_apart import run_apart
 
 Machine = Literal["aarch64-linux", "arm64-macos", "metal", "opencl"]
 
@@ -63,26 +63,31 @@ class TvmCross(FileBackend):
 
     def options(self) -> dict[str, Any]:
         """Return what is compiled for."""
-        return {"target": cross_compiling.TARGETS[self.machine], "matmul": self.matmul}
+        return {"target": targets.TARGETS[self.machine], "matmul": self.matmul}
 
     def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> None:
         """Import, compile, and pack the object files."""
+        from kokoro_nb.backends.tvm.cross_compiling import compiled, write_compiled
+
         with on_rung("lowered", seconds), quietly():
             module = relax_module(exported.program)
-            if self.machine in cross_compiling.KERNELS:
-                self._write_apart(exported.program, path)  # as a module TVM 0.27 cannot save it
-            else:
-                cross_compiling.compile_for(module, self.machine, self.matmul, path)
+            if self.machine in targets.KERNELS:
+                self._write_apart(exported.program, path)  # the module itself is what TVM 0.27 cannot save
+                return
+            built = compiled(module, self.machine, self.matmul)
+        with on_rung("serialised", seconds), quietly():
+            write_compiled(built, self.machine, path)
 
     def _write_apart(self, program: Any, path: Path) -> None:
         import torch
 
-        with tempfile.TemporaryDirectory() as folder:
-            saved = Path(folder) / "program.pt2"
-            torch.export.save(program, saved)
-            code = f"from {cross_compiling.__name__} import main; main()"
-            arguments = [str(saved), self.machine, str(path), *(["matmul"] if self.matmul else [])]
-            done = run_apart(["-c", code, *arguments])
+        from kokoro_nb.backends.tvm import cross_compiling
+
+        with tempfile.TemporaryDirectory() as room:
+            folder = Path(room)
+            torch.export.save(program, folder / cross_compiling.PROGRAM)
+            write_request(folder, {"machine": self.machine, "matmul": self.matmul, "path": str(path.resolve())}, {})
+            done = run_module(cross_compiling.__name__, folder)
         status = done.status or 0
         if status < 0:
             cure = "; tvm-metal-general leaves out its schedule for matrix products" if self.matmul else ""

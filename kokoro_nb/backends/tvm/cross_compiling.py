@@ -1,31 +1,34 @@
-"""A Relax module compiled for another machine, in this process or in one of its own."""
+"""A Relax module compiled for another machine, in this process or in one of its own.
+
+Run as ``python -m kokoro_nb.backends.tvm.cross_compiling FOLDER`` it is that process: it reads ``request.json`` and
+``program.pt2`` there and writes the artefact where the request says.
+"""
 
 import sys
 from pathlib import Path
 from typing import Any
 
+from kokoro_nb.backends.process_request import read_request
 from kokoro_nb.backends.tvm import targets
 from kokoro_nb.backends.tvm.importer import relax_module
 
-TARGETS: dict[str, dict[str, Any]] = {
-    "aarch64-linux": targets.ARM_LINUX,
-    "arm64-macos": targets.ARM_MACOS,
-    "metal": {"kind": "metal"},
-    "opencl": {"kind": "opencl"},
-}
-KERNELS = {"metal": "kernels.metal", "opencl": "kernels.cl"}  # the file of the sources of the kernels
+PROGRAM = "program.pt2"
 
 
-def compile_for(module: Any, machine: str, matmul: bool, path: Path) -> None:
-    """Compile a Relax module for `machine` and write the archive and the sources of its kernels."""
+def compiled(module: Any, machine: str, matmul: bool) -> Any:
+    """Compile a Relax module for `machine`; return TVM's executable."""
     import tvm
 
-    target = targets.target(TARGETS[machine])
+    target = targets.target(targets.TARGETS[machine])
     pipeline = tvm.relax.get_default_pipeline(target) if matmul else _without_matmul(target)
-    built = tvm.compile(module, target=target, relax_pipeline=pipeline)
+    return tvm.compile(module, target=target, relax_pipeline=pipeline)
+
+
+def write_compiled(built: Any, machine: str, path: Path) -> None:
+    """Write the archive of an executable, and the sources of its kernels where there are any."""
     built.export_library(str(path))
-    if machine in KERNELS:
-        path.with_name(KERNELS[machine]).write_text(_kernels(built.mod, machine), encoding="utf-8")
+    if machine in targets.KERNELS:
+        path.with_name(targets.KERNELS[machine]).write_text(_kernels(built.mod, machine), encoding="utf-8")
 
 
 def _without_matmul(target: Any) -> Any:
@@ -57,16 +60,18 @@ def _kernels(module: Any, kind: str) -> str:
     return "\n".join([*own, *(_kernels(part, kind) for part in module.imports)])
 
 
-def main() -> None:
-    """Compile in a process of its own: PROGRAM.pt2 MACHINE FILE.tar [matmul].
-
-    An error is printed, and the exit status is 1.
-    """
+def _serve(folder: Path) -> None:
+    """Answer the request in `folder`."""
     import torch
 
-    saved, machine, path, *matmul = sys.argv[1:]
+    request = read_request(folder)
+    module = relax_module(torch.export.load(folder / PROGRAM))
+    write_compiled(compiled(module, request["machine"], request["matmul"]), request["machine"], Path(request["path"]))
+
+
+if __name__ == "__main__":
     try:
-        compile_for(relax_module(torch.export.load(saved)), machine, bool(matmul), Path(path))
+        _serve(Path(sys.argv[1]))
     except Exception as error:  # the process that waits raises it
         print(f"{type(error).__name__}: {error}")
         sys.exit(1)

@@ -17,7 +17,7 @@ class OnnxWriterDefect(Defect):
     """What torch.onnx writes."""
 
     tool = "torch.onnx"
-    packages = ("torch", "onnx", "onnxscript", "onnxruntime")
+    packages: tuple[str, ...] = ("torch", "onnx", "onnxscript", "onnxruntime")
 
     def session(self, module: nn.Module, example: Tensor, **options: Any) -> Any:
         import onnxruntime
@@ -228,7 +228,7 @@ class OnnxSecondExport(Defect):
     """
 
     tool = "torch.onnx"
-    packages = ("torch", "onnx", "onnxscript")
+    packages: tuple[str, ...] = ("torch", "onnx", "onnxscript")
     script = """
 import io, sys, torch
 class Recurrent(torch.nn.Module):

@@ -42,7 +42,7 @@ np.save(f"{folder}/audio.npy", np.array(speaker.generate(about["text"], config).
         with tempfile.TemporaryDirectory() as folder:
             place, kind = Path(folder), TensorProto.FLOAT16 if half else TensorProto.FLOAT
             named = helper.make_tensor_value_info
-            sizes = {"a": [1, "tokens"], "b": [1, 256], "c": [1]}
+            sizes: dict[str, list[str | int]] = {"a": [1, "tokens"], "b": [1, 256], "c": [1]}
             inputs = [
                 named(name, TensorProto.INT64 if name == "a" else TensorProto.FLOAT, sizes[name]) for name in sizes
             ]

@@ -179,13 +179,7 @@ class PteInstructions:
     @cached_property
     def states(self) -> frozenset[int]:
         """The tensors that are read before the instruction that writes them: ExecuTorch starts them with zeros."""
-        made: list[int] = list(self.plan.inputs)
-        early: set[int] = set()
-        for step in self.steps:
-            unmade = (one for one in step.reads if self._constant(one) is None and one not in made)
-            early |= {one for one in unmade if self._alias(one, made) is None}
-            made += step.results
-        return frozenset(early & set(made))
+        return self._flow[1]
 
     def _constant(self, value: int) -> np.ndarray | None:
         tensor = self.tensor(value)
@@ -215,19 +209,29 @@ class PteInstructions:
     @cached_property
     def sources(self) -> dict[tuple[int, int], int]:
         """For each instruction and tensor that it reads, the value that was last put there: views share memory."""
+        return self._flow[0]
+
+    @cached_property
+    def _flow(self) -> tuple[dict[tuple[int, int], int], frozenset[int]]:
+        """Return the sources and the states: what is read before anything was put there, and written later."""
         found: dict[tuple[int, int], int] = {}
+        early: set[int] = set()
         made: list[int] = list(self.plan.inputs)
         for step in self.steps:
             for value in step.reads:
-                if self.stored(value) is None:
-                    source = value if value in made else self._alias(value, made)
-                    if source is None:
-                        raise KeyError(value)
+                if self._constant(value) is not None:
+                    continue
+                source = value if value in made else self._alias(value, made)
+                if source is None:
+                    early.add(value)
+                else:
                     found[step.number, value] = source
             made += step.results
+        for value in early - set(made):
+            raise KeyError(value)
         for value in self.plan.outputs:
             found[-1, value] = value if value in made else self._alias(value, made) or value
-        return found
+        return found, frozenset(early)
 
     def name_of(self, value: int) -> str:
         """Return the name of a tensor that is no constant: its operator's, or that of an input."""

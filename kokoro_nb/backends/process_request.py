@@ -1,0 +1,46 @@
+"""A request to a module of this package in a Python process of its own, as files in a folder, and its answer."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.run_apart import Ended, run_apart
+
+REQUEST, INPUTS, ANSWER = "request.json", "inputs.npz", "answer.json"
+
+
+def ask(module: str, folder: Path, request: Mapping[str, Any], arrays: Mapping[str, np.ndarray], did: str) -> Any:
+    """Run `module` of this package in a new Python process on a request in `folder`; return its answer.
+
+    Raises
+    ------
+    RuntimeError
+        If the process, which `did` something, fails; with what it printed.
+    """
+    write_request(folder, request, arrays)
+    done = run_module(module, folder)
+    if done.status != 0:
+        raise RuntimeError(f"The process that {did} ended with {done.status}: {done.said.strip()}")
+    return json.loads((folder / ANSWER).read_text(encoding="utf-8"))
+
+
+def write_request(folder: Path, request: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    """Write a request and its inputs into `folder`."""
+    (folder / REQUEST).write_text(json.dumps(request), encoding="utf-8")
+    np.savez(folder / INPUTS, *arrays.values())
+
+
+def run_module(module: str, folder: Path) -> Ended:
+    """Run `module` of this package in a new Python process on what is in `folder`; return how it ended."""
+    # the same copy of this package, whether it is installed or not
+    found = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return run_apart(["-P", "-m", module, folder], environment={**os.environ, "PYTHONPATH": found})
+
+
+def read_request(folder: Path) -> Any:
+    """Read the request in `folder`: for the process that answers it."""
+    return json.loads((folder / REQUEST).read_text(encoding="utf-8"))
