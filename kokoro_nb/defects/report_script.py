@@ -55,7 +55,7 @@ def report_script(defect: Defect) -> str:
         body.append(f"class {kind.__name__}{base}:\n" + ("\n".join(map(_indented, held)) or "    pass"))
     body.append(_JUDGED.replace("CASE", type(defect).__name__).replace("RUN", "run" if run else "None"))
     text = "\n\n".join(body)
-    modules = {kind.__module__ for kind in kinds} | ({run.__module__} if run else set())
+    modules = {kind.__module__ for kind in kinds} | ({run.__name__} if run else set())
     sources = [inspect.getsource(sys.modules[name]) for name in sorted(modules)]
     return f'"""{defect.title}."""\n\n{_imports(sources, text)}\n\n{text}'
 
