@@ -65,8 +65,9 @@ def of_diagnosis(name: str = "onnxruntime", sizes: Sequence[int] = SIZES, seed: 
     InputError
         If the backend is not available, cannot export the program, or a size is below 20.
     """
-    if min(sizes) < 20:
-        raise InputError(f"{min(sizes)} operators are too few to search; give 20 or more.")
+    few = [size for size in sizes if size < 20]
+    if few:
+        raise InputError(f"{few[0]} operators are too few to search; give 20 or more.")
     with quietly():
         of_one = len(_program(1, seed)[0].specification.operators)
     for size in sizes:

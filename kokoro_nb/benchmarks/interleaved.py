@@ -168,7 +168,7 @@ def watched(call: Callable[[], Made]) -> tuple[Made, float]:
     used, begun = _elsewhere(), time.perf_counter()
     made = call()
     lasted = time.perf_counter() - begun
-    return made, max(0.0, (_elsewhere() - used) / (lasted * (cpu_count() or 1)))
+    return made, float(np.maximum(0.0, (_elsewhere() - used) / (lasted * (cpu_count() or 1))))
 
 
 def busy(control: Spread, elsewhere: float = 0.0) -> bool:

@@ -90,7 +90,7 @@ def _text(source: str, statement: ast.stmt) -> str:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node):
             for number in range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1):
                 del kept[number]
-    start = min([statement.lineno, *(one.lineno for one in getattr(statement, "decorator_list", []))])
+    start = next((one.lineno for one in getattr(statement, "decorator_list", [])), statement.lineno)
     lines = [line for number, line in kept.items() if start <= number <= (statement.end_lineno or start)]
     if isinstance(statement, ast.FunctionDef | ast.ClassDef):
         return textwrap.dedent("\n".join(line for line in lines if line.strip()))

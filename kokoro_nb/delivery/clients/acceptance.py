@@ -19,7 +19,7 @@ from kokoro_nb.delivery.clients.client_delivery import read_delivery
 from kokoro_nb.delivery.clients.client_folder import vocabulary
 from kokoro_nb.delivery.clients.client_programs import Request, muteness, speak_in
 from kokoro_nb.delivery.clients.har_tap import TappedAudio, read_tapped, tap_har
-from kokoro_nb.delivery.clients.hosts import Utterance, host, imitate
+from kokoro_nb.delivery.clients.hosts import ClientUtterance, host, imitate
 from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.delivery.clients.mlpackages import noise_twin
 from kokoro_nb.delivery.clients.programs import PteProgram, StageProgram
@@ -168,7 +168,9 @@ def _hosted(
         yield said.ids, TappedAudio(said.durations, har[..., : 120 * said.frames + 1], said.audio), certain, seconds
 
 
-def _pair(said: Utterance, twin: PteProgram, request: Request, drawn: bool) -> tuple[Sequence[int], TappedAudio, bool]:
+def _pair(
+    said: ClientUtterance, twin: PteProgram, request: Request, drawn: bool
+) -> tuple[Sequence[int], TappedAudio, bool]:
     """Return what the second of two programs says; no two calls of one that draws are alike, and the twin's counts."""
     assert said.durations is not None
     frames = int(said.durations.sum())

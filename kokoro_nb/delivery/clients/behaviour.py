@@ -3,7 +3,7 @@
 import numpy as np
 
 from kokoro_nb.delivery.clients.contract_deviation import ContractDeviation
-from kokoro_nb.delivery.clients.hosts import Host, Utterance
+from kokoro_nb.delivery.clients.hosts import ClientHost, ClientUtterance
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
 
 SHORT, TEXT = (0, 50, 0), (0, 50, 83, 54, 156, 57, 135, 0)
@@ -16,13 +16,13 @@ def style_row(size: float = 0.1) -> np.ndarray:
 
 
 def check_behaviour(
-    host: Host, first: str, last: str, drawn: bool = False
-) -> tuple[list[ContractDeviation], Utterance | None]:
+    host: ClientHost, first: str, last: str, drawn: bool = False
+) -> tuple[list[ContractDeviation], ClientUtterance | None]:
     """Run a folder's programs; return what a client would notice, and what was said if it can be heard.
 
     Parameters
     ----------
-    host : Host
+    host : ClientHost
     first, last : str
         The programs that give durations and audio.
     drawn : bool
@@ -58,7 +58,7 @@ def check_behaviour(
     return found, said
 
 
-def _lasting(said: Utterance) -> int:
+def _lasting(said: ClientUtterance) -> int:
     return len(said.audio) if said.durations is None else int(said.durations.sum())
 
 

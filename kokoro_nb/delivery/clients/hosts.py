@@ -18,7 +18,7 @@ from kokoro_nb.delivery.clients.client_folder import symbol_ids, voice_tables
 from kokoro_nb.delivery.clients.client_programs import Request, require_speakable
 from kokoro_nb.delivery.clients.hosted_source import hosted_har
 from kokoro_nb.delivery.clients.known_clients import contract
-from kokoro_nb.delivery.clients.programs import OnnxProgram, PteProgram, StageProgram
+from kokoro_nb.delivery.clients.programs import OnnxSession, PteProgram, StageProgram
 from kokoro_nb.delivery.clients.react_native_client import FRAMES, PREDICTOR, SYNTHESIZER, TOKENS
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME, STYLE
@@ -28,7 +28,7 @@ SILENCE, KEPT = 0.005, 1200  # of full scale; samples, 50 ms
 
 
 @dataclass(frozen=True)
-class Utterance:
+class ClientUtterance:
     """What a folder's programs were given and gave for one text.
 
     Attributes
@@ -55,7 +55,7 @@ class Utterance:
     played: np.ndarray | None = None
 
 
-class Host:
+class ClientHost:
     """Speaks from a folder as a client does.
 
     Parameters
@@ -85,11 +85,11 @@ class Host:
     def load(self, name: str) -> Any:
         """Return a program of the folder, loaded once."""
         if name not in self._loaded:
-            kinds = {"ONNX": OnnxProgram, "ExecuTorch": PteProgram, "Core ML": StageProgram}
+            kinds = {"ONNX": OnnxSession, "ExecuTorch": PteProgram, "Core ML": StageProgram}
             self._loaded[name] = kinds[self.contract.form](self.folder / name)
         return self._loaded[name]
 
-    def utter(self, request: Request) -> Utterance:
+    def utter(self, request: Request) -> ClientUtterance:
         """Speak one text of phonemes; what the table of symbols lacks is left out.
 
         Raises
@@ -110,15 +110,15 @@ class Host:
         rows = self.voices[name]
         return rows[max(0, self.contract.row.of(count, len(request.symbols), len(rows)))][None]
 
-    def speak(self, ids: Sequence[int], row: np.ndarray, speed: float = 1.0) -> Utterance:
+    def speak(self, ids: Sequence[int], row: np.ndarray, speed: float = 1.0) -> ClientUtterance:
         """Speak ids, with both pads, in a style, (1, 256) float32: see `utter`."""
         raise NotImplementedError
 
 
-class OnnxHost(Host):
+class OnnxHost(ClientHost):
     """kokoro-onnx, sherpa-onnx, kokoro.js: three inputs by position or by name, the first output played."""
 
-    def speak(self, ids: Sequence[int], row: np.ndarray, speed: float = 1.0) -> Utterance:
+    def speak(self, ids: Sequence[int], row: np.ndarray, speed: float = 1.0) -> ClientUtterance:
         """Speak: a first output of another dtype is read as what its bytes are as float32, as sherpa-onnx does."""
         program = self.load(self.program)
         made = program(self.given(ids, row, speed))
@@ -126,7 +126,7 @@ class OnnxHost(Host):
         audio = (audio.view(np.float32) if audio.dtype == np.float16 else audio).reshape(-1)
         durations = None if lasting is None else lasting.reshape(-1).astype(np.int64)
         frames = len(audio) // SAMPLES_PER_FRAME if durations is None else int(durations.sum())
-        return Utterance(tuple(ids), durations, audio, made, frames)
+        return ClientUtterance(tuple(ids), durations, audio, made, frames)
 
     def given(self, ids: Sequence[int], row: np.ndarray, speed: float = 1.0) -> dict[str, np.ndarray]:
         """Return what is fed for ids in a style; a speed of whole numbers is rounded, and 1 at least."""
@@ -141,11 +141,11 @@ class OnnxHost(Host):
         return dict(zip(order, (np.array([ids]), row.astype(np.float32), pace), strict=True))
 
 
-class ReactNativeHost(Host):
+class ReactNativeHost(ClientHost):
     """react-native-executorch: durations, fitted into the room, then audio; the ends of it are cut."""
 
-    def utter(self, request: Request) -> Utterance:
-        """Speak one text: see `Host.utter`; an unknown symbol is dropped, yet counted, and nothing is refused."""
+    def utter(self, request: Request) -> ClientUtterance:
+        """Speak one text: see `ClientHost.utter`; an unknown symbol is dropped, yet counted, and nothing is refused."""
         request = replace(request, symbols=request.symbols.strip())
         least = self._least()
         count = int(np.clip(len(request.symbols) + 2, least, TOKENS[1]))
@@ -154,15 +154,15 @@ class ReactNativeHost(Host):
         said = self.speak((0, *known, 0), row, request.speed, len(request.symbols) + 2)
         return replace(said, played=self._cut(said, request.symbols))
 
-    def speak(self, ids: Sequence[int], row: np.ndarray, speed: float = 1.0, shown: int = 0) -> Utterance:
-        """Speak: see `Host.speak`; the mask shows so many tokens, by default all ids."""
+    def speak(self, ids: Sequence[int], row: np.ndarray, speed: float = 1.0, shown: int = 0) -> ClientUtterance:
+        """Speak: see `ClientHost.speak`; the mask shows so many tokens, by default all ids."""
         tokens, mask, durations, d = self.predict(ids, row, speed, shown)
         lasting = fitted(durations.reshape(-1), *FRAMES[:2])
         indices = np.repeat(np.arange(tokens.shape[1]), lasting)
         raw = self.load(SYNTHESIZER)(tokens, mask, indices, d, row)[0]
         values = {"tokens": tokens, "text_mask": mask, "indices": indices, "d": d, "voice": row, "audio": raw}
         values["lasting"] = lasting
-        return Utterance(tuple(ids), durations, raw.reshape(-1), values, int(lasting.sum()))
+        return ClientUtterance(tuple(ids), durations, raw.reshape(-1), values, int(lasting.sum()))
 
     def predict(self, ids: Sequence[int], row: np.ndarray, speed: float = 1.0, shown: int = 0) -> list[np.ndarray]:
         """Return tokens and mask, padded to the least size, and what the first program gives for them."""
@@ -176,7 +176,7 @@ class ReactNativeHost(Host):
         room = self.contract.programs[PREDICTOR][0][0].shape[1]
         return room if isinstance(room, int) else TOKENS[0]
 
-    def _cut(self, said: Utterance, symbols: str) -> np.ndarray:
+    def _cut(self, said: ClientUtterance, symbols: str) -> np.ndarray:
         tokens, lasting = said.values["tokens"][0], said.values["lasting"]
         pads = np.flatnonzero(tokens[1:] == 0)
         end = lasting[: (pads[0] + 2) if len(pads) else len(tokens)].sum()
@@ -186,11 +186,11 @@ class ReactNativeHost(Host):
         return part[max(0, loud[0] - KEPT) : loud[-1] + KEPT] if len(loud) else part[:0]
 
 
-class FluidAudioHost(Host):
+class FluidAudioHost(ClientHost):
     """FluidAudio: seven stages, one after the other; durations are rounded and clamped between them."""
 
-    def speak(self, ids: Sequence[int], row: np.ndarray, speed: float = 1.0) -> Utterance:
-        """Speak: see `Host.speak`."""
+    def speak(self, ids: Sequence[int], row: np.ndarray, speed: float = 1.0) -> ClientUtterance:
+        """Speak: see `ClientHost.speak`."""
         values: dict[str, np.ndarray] = {
             "input_ids": np.array([ids], np.int32),
             "attention_mask": np.ones((1, len(ids)), np.int32),
@@ -206,14 +206,14 @@ class FluidAudioHost(Host):
                 values |= {"F0_curve": values["F0"], "N_pred": values["N"]}
         durations = values["pred_dur"].reshape(-1).astype(np.int64)
         audio = values["audio"].reshape(-1).astype(np.float32)
-        return Utterance(tuple(ids), durations, audio, values, int(durations.sum()))
+        return ClientUtterance(tuple(ids), durations, audio, values, int(durations.sum()))
 
 
-class KokoroCoreMlHost(Host):
+class KokoroCoreMlHost(ClientHost):
     """kokoro-coreml: each stage in the smallest size that holds the text, padded with zeros; the source is its own."""
 
-    def speak(self, ids: Sequence[int], row: np.ndarray, speed: float = 1.0) -> Utterance:
-        """Speak: see `Host.speak`."""
+    def speak(self, ids: Sequence[int], row: np.ndarray, speed: float = 1.0) -> ClientUtterance:
+        """Speak: see `ClientHost.speak`."""
         client = kokoro_coreml_client
         tokens = [size for size in client.TOKENS if (self.folder / client.durations(size)).is_dir()]
         seconds = [size for size in client.SECONDS if self._complete(size)]
@@ -244,7 +244,7 @@ class KokoroCoreMlHost(Host):
         )
         values |= self.load(generator)({**values, "mask": np.repeat(values["mask"], 2, axis=2)})
         audio = values["waveform"].reshape(-1)[: SAMPLES_PER_FRAME * frames].astype(np.float32)
-        return Utterance(tuple(ids), durations, audio, values, frames)
+        return ClientUtterance(tuple(ids), durations, audio, values, frames)
 
     def _complete(self, seconds: int) -> bool:
         return all((self.folder / name).is_dir() for name in kokoro_coreml_client.frame_stages(seconds))
@@ -279,7 +279,7 @@ def fitted(durations: np.ndarray, least: int, most: int) -> np.ndarray:
     return rounded
 
 
-_HOSTS: dict[str, type[Host]] = {
+_HOSTS: dict[str, type[ClientHost]] = {
     "react-native-executorch": ReactNativeHost,
     "react-native-executorch-padded": ReactNativeHost,
     "fluidaudio": FluidAudioHost,
@@ -287,8 +287,8 @@ _HOSTS: dict[str, type[Host]] = {
 }
 
 
-def host(folder: str | Path, rules: ClientContract, program: str = "") -> Host:
-    """Return what speaks from a folder as a client does: see `Host`."""
+def host(folder: str | Path, rules: ClientContract, program: str = "") -> ClientHost:
+    """Return what speaks from a folder as a client does: see `ClientHost`."""
     return _HOSTS.get(rules.client, OnnxHost)(folder, rules, program)
 
 

@@ -14,7 +14,7 @@ from kokoro_nb.errors import InputError
 KINDS = {65568: "float32", 65552: "float16", 131104: "int32", 65600: "float64"}  # of Core ML's ArrayFeatureType
 
 
-class OnnxProgram:
+class OnnxSession:
     """An ONNX model, given as its path or its bytes."""
 
     def __init__(self, model: Path | bytes):

@@ -11,8 +11,8 @@ import torch
 from kokoro_nb.delivery.clients import fluidaudio_client, kokoro_coreml_client
 from kokoro_nb.delivery.clients.contract_deviation import ContractDeviation
 from kokoro_nb.delivery.clients.har_tap import CHANNELS
-from kokoro_nb.delivery.clients.hosts import Host, Utterance
-from kokoro_nb.delivery.clients.programs import OnnxProgram
+from kokoro_nb.delivery.clients.hosts import ClientHost, ClientUtterance
+from kokoro_nb.delivery.clients.programs import OnnxSession
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
 
 BINS, HOP, WINDOW = 11, 5, 20
@@ -84,7 +84,7 @@ def onnx_level(path: Path, given: Mapping[str, np.ndarray]) -> InverseLevel | No
     held = {value.name for value in model.graph.output}
     for name in {name for pair in pairs for name in pair} - held:
         model.graph.output.append(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None))
-    program = OnnxProgram(model.SerializeToString())
+    program = OnnxSession(model.SerializeToString())
     made = program(given)
     for magnitude, phase in pairs:
         if made[magnitude].ndim == 3 and made[magnitude].shape[1] == BINS:
@@ -92,7 +92,7 @@ def onnx_level(path: Path, given: Mapping[str, np.ndarray]) -> InverseLevel | No
     return None
 
 
-def check_stages(host: Host, said: Utterance) -> Iterator[ContractDeviation]:
+def check_stages(host: ClientHost, said: ClientUtterance) -> Iterator[ContractDeviation]:
     """Yield what deviates, of an utterance of a folder's Core ML stages."""
     fluid = host.contract.client == "fluidaudio"
     last = fluidaudio_client.TAIL if fluid else kokoro_coreml_client.frame_stages(_seconds(said))[-1]
@@ -111,16 +111,16 @@ def check_stages(host: Host, said: Utterance) -> Iterator[ContractDeviation]:
         yield from level.deviation(last)
 
 
-def _seconds(said: Utterance) -> int:
+def _seconds(said: ClientUtterance) -> int:
     """Return the size of the stages over frames that kokoro-coreml made an utterance with."""
     return int(said.values["asr"].shape[2]) // kokoro_coreml_client.FRAMES
 
 
-def _of_generator(said: Utterance) -> dict[str, np.ndarray]:
+def _of_generator(said: ClientUtterance) -> dict[str, np.ndarray]:
     return {**said.values, "mask": np.repeat(said.values["mask"], 2, axis=2)}
 
 
-def _phase(host: Host, said: Utterance) -> Iterator[ContractDeviation]:
+def _phase(host: ClientHost, said: ClientUtterance) -> Iterator[ContractDeviation]:
     """Yield a deviation where no bin of a real signal's spectrum is negative: an atan2 that gives 0 for pi."""
     found: list[np.ndarray] = []
 
@@ -138,7 +138,7 @@ def _phase(host: Host, said: Utterance) -> Iterator[ContractDeviation]:
         yield ContractDeviation("phase", name, "0 and pi in the first and last bin", f"{ends.max():.2f} at most")
 
 
-def _padding(host: Host, said: Utterance) -> Iterator[ContractDeviation]:
+def _padding(host: ClientHost, said: ClientUtterance) -> Iterator[ContractDeviation]:
     """Run each stage with something else behind what is valid, and yield where that changes what is valid."""
     count, frames = len(said.ids), said.frames
     sizes = {"input_ids": count, "asr": frames, "f0": 2 * frames, "n_input": 2 * frames}
