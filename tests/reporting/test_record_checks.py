@@ -9,13 +9,14 @@ from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.ladder import Climb
 from kokoro_nb.errors import InputError
+from kokoro_nb.findings import Finding
 from kokoro_nb.locate import diagnose, investigate
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.halving import Bisection
 from kokoro_nb.locate.history import History
 from kokoro_nb.locate.survey import SurveyRow
 from kokoro_nb.reporting.logbook import Logbook
-from kokoro_nb.reporting.record_checks import _diagnosis
+from kokoro_nb.reporting.record_checks import _culprits, _diagnosis
 from kokoro_nb.traces.parity import compare
 
 
@@ -162,6 +163,29 @@ def _diagnosed(**known):
 def test_remedies_are_tried_once_and_where_there_is_what_to_cure(known):
     assert _diagnosed() == (["The net"], True)
     assert _diagnosed(**known) == (["The net"], False)
+
+
+@pytest.mark.parametrize("verdict", ["pass", "fail", "unknown"])
+@pytest.mark.parametrize("output", ["pass", "fail", "unknown", None])
+def test_what_is_wrong_as_a_whole_or_in_a_part_has_a_card(verdict, output):
+    cards, _ = _diagnosed(verdict=verdict, output=output and SimpleNamespace(verdict=output))
+    assert cards == ["The net"] * ("fail" in (verdict, output))
+
+
+def test_the_first_operator_and_the_one_with_the_largest_effect_are_recorded_once_each(log):
+    first, largest = (
+        SimpleNamespace(
+            tap=SimpleNamespace(name=name),
+            mechanism=SimpleNamespace(name="another constant"),
+            finding=lambda weights, name=name: Finding("divergence", "fail", f"{name} is wrong", weights),
+            **{"inherited_error": None, "effect": effect, "source": "", "reason": ""},
+        )
+        for name, effect in (("a:mul", 0.1), ("b:add", 0.9))
+    )
+    for ranked in ((largest, first), (first, largest)):
+        _culprits(SimpleNamespace(culprits=(first, largest), ranked=ranked), log)
+    assert [one.statement[:5] for one in log.findings] == ["a:mul", "b:add", "a:mul"]
+    assert log.findings[1].reason == "mechanism: another constant; 90 % of the output's error"
 
 
 def test_a_diagnosis_by_bisection_that_names_an_operator_fails(tmp_path):

@@ -114,12 +114,13 @@ def _execute(
             if kept:
                 progress.say(f"{kept} cells are unchanged.")
             here = worker_resources(client)
-            for cell in waiting:
-                if reason := missing_resources(cell.resources, here):
+            reasons = [(cell, missing_resources(cell.resources, here)) for cell in waiting]
+            for cell, reason in reasons:
+                if reason:
                     skipped = CellResult(cell, "skipped", error=reason)
                     progress.end(cell.name, str(skipped))
                     yield skipped
-                    continue
+            for cell in (cell for cell, reason in reasons if not reason):
                 task = CellTask(cell, root / cell.name, package, threads, spec.timeout)
                 needs = dict.fromkeys(cell.resources, 1)
                 cells[client.submit(run_cell, task, retries=spec.retries, resources=needs, pure=False)] = cell
@@ -134,6 +135,8 @@ def _execute(
 
 def _result(cell: SweepCell, future: "Future", root: Path) -> CellResult:
     """Return how a cell has ended, by the record in its folder where the worker lived to write it."""
+    if future.status == "cancelled":  # the scheduler no longer knows of it
+        return _open(cell, root)
     error = None if future.status == "finished" else future.exception()
     if isinstance(error, InputError):  # another package, or a folder that cannot be written: so it would go on
         raise error

@@ -1,5 +1,6 @@
 from collections import Counter
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 from filelock import FileLock
@@ -9,7 +10,7 @@ from kokoro_nb.cache_keys import code_digest
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting.runs import read_runs
 from kokoro_nb.reporting.sweep import cluster, sweep_run
-from kokoro_nb.reporting.sweep.grid import CellResult
+from kokoro_nb.reporting.sweep.grid import CellResult, expand
 from kokoro_nb.reporting.sweep.sweep_run import run_sweep
 
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -100,6 +101,8 @@ def _no_cluster(*_):
     """Yield a connection to a cluster on which whatever is handed out is interrupted by Ctrl-C."""
 
     class Client:
+        loop = object()  # it is no default client
+
         def scheduler_info(self, n_workers):
             return {"workers": {"a": {"resources": {}}}}
 
@@ -119,6 +122,11 @@ def test_an_interrupt_keeps_what_is_done_and_says_what_is_open(monkeypatch, make
         run_sweep(spec, tmp_path / "out", folder=make_notebook(tmp_path))
     rows = parquet.read_table(tmp_path / "out" / "results.parquet").to_pylist()
     assert [(row["number"], row["status"]) for row in rows] == [(1, "skipped"), (2, "interrupted")]
+
+
+def test_a_cell_that_the_scheduler_forgot_did_not_come_to_its_end(make_notebook, spec_of, tmp_path):
+    (cell,) = expand(spec_of(tmp_path, 'notebook = "01"'), make_notebook(tmp_path))
+    assert sweep_run._result(cell, SimpleNamespace(status="cancelled"), tmp_path).status == "interrupted"
 
 
 def test_bad_input_is_reported_before_anything_runs(monkeypatch, make_notebook, spec_of, tmp_path):
