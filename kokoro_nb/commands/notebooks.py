@@ -95,7 +95,7 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def _clean(_: argparse.Namespace) -> int:
-    from kokoro_nb.reporting.exports_room import trim_exports
+    from kokoro_nb.reporting.needs import trim_exports
     from kokoro_nb.reporting.readable import size_text
 
     removed = trim_exports(0.0, young=0.0)

@@ -14,10 +14,9 @@ from threading import current_thread, main_thread
 from typing import Any
 
 from kokoro_nb.errors import InputError, Terminated
-from kokoro_nb.reporting.exports_room import trim_exports
 from kokoro_nb.reporting.limits import NONE, Limits
 from kokoro_nb.reporting.logbook import now
-from kokoro_nb.reporting.needs import NOTEBOOK, require_disk, require_memory
+from kokoro_nb.reporting.needs import NOTEBOOK, require_disk, require_memory, trim_exports
 from kokoro_nb.reporting.one_notebook import RESERVE, Job, execute, hush
 from kokoro_nb.reporting.progress import Progress
 from kokoro_nb.reporting.readable import size_text

@@ -14,9 +14,8 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Finding, read_findings
 from kokoro_nb.markup import ORDER, chip, resource
 from kokoro_nb.reporting.cells import Body, render_cells
-from kokoro_nb.reporting.fragments import board, checks, overall, tally
+from kokoro_nb.reporting.fragments import board, checks, columns, overall, tallies, tally
 from kokoro_nb.reporting.logbook import now
-from kokoro_nb.reporting.matrix import columns, tallies
 from kokoro_nb.reporting.readable import clock, duration, size_text
 from kokoro_nb.reporting.run_outcome import AGAIN
 from kokoro_nb.reporting.runs import RunRecord, changed_files

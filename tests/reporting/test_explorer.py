@@ -11,12 +11,10 @@ import pytest
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate import Culprit
 from kokoro_nb.locate.local_error import LocalError
-from kokoro_nb.reporting.explorer import explore
+from kokoro_nb.reporting.explorer import answer, explore, still
 from kokoro_nb.reporting.explorer.detail import ONLY_STATISTICS, overview
-from kokoro_nb.reporting.explorer.entries import collect
-from kokoro_nb.reporting.explorer.explorer_columns import payload
+from kokoro_nb.reporting.explorer.entries import collect, payload
 from kokoro_nb.reporting.explorer.images import HEIGHT, WIDTH, Strip, channel_statistics, histogram, pooled
-from kokoro_nb.reporting.explorer.widget import answer, still
 from kokoro_nb.reporting.sanitise import sanitise
 from kokoro_nb.traces.operators import Operator
 from kokoro_nb.traces.trace import Recorder

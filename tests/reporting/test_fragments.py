@@ -3,7 +3,7 @@ import math
 import pytest
 
 from kokoro_nb.findings import Finding, verdict_line
-from kokoro_nb.reporting.fragments import board, overall, tally
+from kokoro_nb.reporting.fragments import ALL, board, columns, overall, tallies, tally
 
 BAD = "<script>alert(1)</script>"
 
@@ -76,3 +76,22 @@ def test_verdict_line_gives_figure_limit_and_backend():
     line = verdict_line(finding(value=110.2, limit=40, unit="dB", backend="onnxruntime", relation=">="))
     assert repr(line) == "PASS: A claim. · onnxruntime · 110.2 ≥ 40 dB"
     assert "<style>" in line._repr_html_()
+
+
+FOUND = [
+    finding("pass", backend="tvm"),
+    finding("pass"),
+    finding("fail", backend="tvm"),
+    finding("skip", backend="coreml"),
+    finding("fail", backend="tvm"),
+]
+
+
+def test_each_column_has_its_tallies_worst_first_and_where_each_begins():
+    assert columns(FOUND) == [ALL, "coreml", "tvm"]
+    assert {name: [(one.text, one.first) for one in cell] for name, cell in tallies(FOUND).items()} == {
+        ALL: [("2 failed", 3), ("1 skipped", 4), ("2 passed", 1)],
+        "coreml": [("1 skipped", 4)],
+        "tvm": [("2 failed", 3), ("1 passed", 1)],
+    }
+    assert tallies([]) == {ALL: []}

@@ -8,8 +8,7 @@ import pytest
 
 from kokoro_nb.cache_keys import code_digest
 from kokoro_nb.reporting.sweep.cell_task import CellTask, run_cell
-from kokoro_nb.reporting.sweep.grid import expand
-from kokoro_nb.reporting.sweep.spec import read_spec
+from kokoro_nb.reporting.sweep.grid import expand, read_spec
 from kokoro_nb.reporting.sweep.sweep_run import run_sweep
 
 AGAIN = "the same command runs it again"

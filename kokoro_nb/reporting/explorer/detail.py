@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.markup import chip, number, table
-from kokoro_nb.reporting.explorer.entries import Entries, Entry
-from kokoro_nb.reporting.explorer.explorer_columns import columns, shape
+from kokoro_nb.reporting.explorer.entries import Entries, Entry, columns, shape
 from kokoro_nb.reporting.explorer.images import WIDTH, Strip, channel_statistics, histogram
 from kokoro_nb.traces.operators import CONSTANT, INPUT
 from kokoro_nb.traces.statistics import PERCENTS

@@ -12,8 +12,7 @@ from kokoro_nb.reporting.progress import Progress
 from kokoro_nb.reporting.runs import FILE, read_run_or_damage, reusable
 from kokoro_nb.reporting.sweep.cell_task import CellError, CellTask, run_cell
 from kokoro_nb.reporting.sweep.cluster import connected, missing_resources, resources_here, worker_resources
-from kokoro_nb.reporting.sweep.grid import CellResult, SweepCell, expand
-from kokoro_nb.reporting.sweep.spec import SweepSpec
+from kokoro_nb.reporting.sweep.grid import CellResult, SweepCell, SweepSpec, expand
 from kokoro_nb.reporting.sweep.sweep_table import write_report, write_table
 from kokoro_nb.storage import locked, require_own
 

@@ -12,8 +12,7 @@ from kokoro_nb.reporting.html import Page, read_page
 from kokoro_nb.reporting.logbook import now
 from kokoro_nb.reporting.report_files import write_pages
 from kokoro_nb.reporting.runs import RunRecord
-from kokoro_nb.reporting.sweep.grid import CellResult
-from kokoro_nb.reporting.sweep.spec import value_text
+from kokoro_nb.reporting.sweep.grid import CellResult, value_text
 from kokoro_nb.storage import atomic
 
 ENDED = ("cell", "notebook", "status", "seconds", "error")
