@@ -10,7 +10,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from kokoro_nb.__main__ import main
 from kokoro_nb.reporting import execute
 from kokoro_nb.reporting.execute import NotebookResult
-from kokoro_nb.reporting.limits import Limits
+from kokoro_nb.reporting.run_outcome import Limits
 from kokoro_nb.reporting.runs import RunRecord, write_run
 
 

@@ -27,7 +27,6 @@ from kokoro_nb.reporting.style import (
     legend_above,
     new_figure,
     style,
-    symmetric_log,
 )
 
 if TYPE_CHECKING:
@@ -87,12 +86,7 @@ def waveforms(
 
 
 def stft_spectrograms(
-    reference: Signal,
-    candidate: Signal,
-    sr: int,
-    names: Names = NAMES,
-    title: str = "STFT spectrograms",
-    weights: str = "",
+    reference: Signal, candidate: Signal, sr: int, names: Names = NAMES, title: str = "", weights: str = ""
 ) -> "Figure":
     """Draw the STFT power of two signals on one scale, and their difference in dB, side by side.
 
@@ -124,12 +118,7 @@ def stft_spectrograms(
 
 
 def mel_spectrograms(
-    reference: Signal,
-    candidate: Signal,
-    sr: int,
-    names: Names = NAMES,
-    title: str = "Mel spectrograms",
-    weights: str = "",
+    reference: Signal, candidate: Signal, sr: int, names: Names = NAMES, title: str = "", weights: str = ""
 ) -> "Figure":
     """Draw the mel power of two signals on one scale, and their difference in dB, side by side.
 
@@ -260,8 +249,13 @@ def _logarithmic_beyond(axes: "Axes", small: float, large: float) -> None:
     """Make the axis logarithmic beyond the power of ten over `small`, if `large` would hide it."""
     if not 0 < 10 * small < large:
         return
-    linear_to = math.ceil(math.log10(small))
-    symmetric_log(axes, linear_to, math.ceil(math.log10(large)))
+    linear_to, top = math.ceil(math.log10(small)), math.ceil(math.log10(large))
+    axes.set_yscale("symlog", linthresh=10.0**linear_to)
+    ticks = {0.0: "0"}
+    for exponent in range(top, linear_to - 1, -max(1, math.ceil((top - linear_to) / 3))):
+        ticks |= {10.0**exponent: f"$10^{{{exponent}}}$", -(10.0**exponent): f"$-10^{{{exponent}}}$"}
+    axes.yaxis.set_ticks(list(ticks), list(ticks.values()))
+    axes.yaxis.set_ticks([], minor=True)
     # the reference is the smaller one, and would lie hidden
     axes.get_lines()[0].set_zorder(3)
     axes.set_ylabel(f"amplitude (full scale = 1,\nlogarithmic beyond {compact(10.0**linear_to)})")

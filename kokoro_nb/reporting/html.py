@@ -109,21 +109,6 @@ class Page:
         """Label of the weights that it was measured on."""
         return str(self.about.get("weights", "not recorded"))
 
-    @property
-    def took(self) -> str:
-        """Wall time, for reading."""
-        return "" if self.run.seconds is None else duration(self.run.seconds)
-
-    @property
-    def memory(self) -> str:
-        """The most memory that it held, for reading."""
-        return size_text(round(self.run.memory * 1e9)) if self.run.memory else ""
-
-    @property
-    def started(self) -> str:
-        """When it was executed, UTC, to the minute."""
-        return clock(self.run.started) if self.run.started else ""
-
 
 def read_page(run: RunRecord, folder: Path, out_dir: Path | None = None) -> Page:
     """Read what `run` left in `folder`; what is no longer as it left it, or may be half-written, is not opened.
@@ -206,8 +191,8 @@ def render_index(pages: Sequence[Page], sizes: Mapping[str, int]) -> str:
     return _render(
         "index.html.j2",
         pages=pages,
-        sizes={name: size_text(size) for name, size in sizes.items()},
-        total=size_text(sum(sizes.values())),
+        sizes=sizes,
+        total=sum(sizes.values()),
         verdict=overall(every, all(page.run.status == "passed" for page in counted)),
         tally=tally(every),
         columns=columns(every),
@@ -217,7 +202,7 @@ def render_index(pages: Sequence[Page], sizes: Mapping[str, int]) -> str:
         stopped=[page for page in pages if not page.completed and not page.pending],
         pending=[page.name for page in pages if page.pending],
         labels=list(dict.fromkeys(page.weights for page in pages if not page.pending)),
-        made=clock(now()),
+        made=now(),
         versions=versions(),
         commit=commit(),
         script="",
@@ -245,7 +230,7 @@ def _render(template: str, script: str, style: str = "", **values: Any) -> str:
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["chip"] = chip
+    environment.filters |= {"chip": chip, "clock": clock, "duration": duration, "size": size_text}
     environment.globals.update(
         order=ORDER,
         tally_of=tally,

@@ -53,34 +53,25 @@ def described(found: Any, subject: str, note: str = "", bundle: str = "") -> dic
 
 @described.register
 def _failed_export(found: Failure, subject: str, note: str = "", bundle: str = "") -> dict[str, Any]:
-    about: dict[str, Any] = {
-        "backend": found.backend,
-        "method": "export",
-        "why": "",
-        "verdict": "fail",
-        "statement": f"{found}.",
-    }
-    about |= {"subject": subject, "note": note, "bundle": bundle, "failure": found.as_dict()}
-    about |= {"output": None, "remedies": [], "culprits": [], "count": 0, "next step": PARTS}
-    return {**about, "known": known_failure(found)}
+    known = {"failure": found.as_dict(), "output": None, "next step": PARTS, "known": known_failure(found)}
+    return _unlocalised(found.backend, "export", f"{found}.", subject=subject, note=note, bundle=bundle, **known)
 
 
 @described.register
 def _surveyed(found: SurveyRow, subject: str, note: str = "", bundle: str = "") -> dict[str, Any]:
     if found.failure is not None:
         return _failed_export(found.failure, subject, note, bundle)
-    statement = f"kokoro-nb diagnose --backend {found.backend} looks for it."
-    about: dict[str, Any] = {
-        "backend": found.backend,
-        "method": "survey",
-        "why": "",
-        "verdict": "fail",
-        "statement": statement,
-    }
-    about |= {"subject": subject, "note": note, "bundle": bundle, "failure": None}
-    compared = found.eager32
+    statement, compared = f"kokoro-nb diagnose --backend {found.backend} looks for it.", found.eager32
     output = compared and {"error (of peak)": compared.of_peak, "finite (%)": 100 * compared.finite}
-    return dict(json_ready({**about, "output": output, "remedies": [], "culprits": [], "count": 0, "known": None}))
+    known = {"failure": None, "output": output, "known": None}
+    row = _unlocalised(found.backend, "survey", statement, subject=subject, note=note, bundle=bundle, **known)
+    return dict(json_ready(row))
+
+
+def _unlocalised(backend: str, method: str, statement: str, **known: Any) -> dict[str, Any]:
+    """Return a row in which nothing is localised."""
+    about = {"backend": backend, "method": method, "why": "", "verdict": "fail", "statement": statement}
+    return {**about, "remedies": [], "culprits": [], "count": 0, **known}
 
 
 def known_failure(failure: Failure) -> dict[str, Any] | None:

@@ -38,13 +38,13 @@ def test_patch_effects():
     assert broken.get_hatch()
     assert burst.get_hatch()
     assert figure.get_supxlabel() == "weights: seeded"
-    figure._repr_png_()
+    figure.draw_without_rendering()
 
 
 def test_patch_effects_of_nothing_but_zeros():
     figure = patch_effects({"a": 0.0, "b": 0.0}, "error")
     assert texts(figure) == ["exact 0", "exact 0"]
-    figure._repr_png_()
+    figure.draw_without_rendering()
 
 
 def test_patch_effects_refuse():
@@ -64,7 +64,7 @@ def test_heat_map_of_verdicts():
     assert labels(figure) == ["a", "b", "c"]
     # no scale without a figure
     assert len(figure.axes) == 1
-    figure._repr_png_()
+    figure.draw_without_rendering()
 
 
 def test_heat_map_of_figures():
@@ -79,14 +79,14 @@ def test_heat_map_of_figures():
     assert [bool(cell.get_hatch()) for cell in drawn] == [False, False, False, True, True, False]
     assert figure.axes[0].get_xlabel() == "colour: error (of the peak)"
     assert len(figure.axes) == 2
-    figure._repr_png_()
+    figure.draw_without_rendering()
 
 
 def test_heat_map_keeps_its_words_in_the_cells():
     long = "fail: RuntimeError: Expected tensor to have default or channels last dim order"
     figure = heat_map(["a"], list("vwxyz"), [[long] * 5])
     assert all(len(line) <= 16 for line in texts(figure)[0].splitlines())
-    figure._repr_png_()
+    figure.draw_without_rendering()
 
 
 @pytest.mark.parametrize("values", [[], [["pass"]], [["pass", "pass"], ["pass"]]])
@@ -111,7 +111,7 @@ def test_f0_contours(voice, broken):
     assert legend(figure)[0].endswith("% of frames voiced)")
     assert figure.axes[0].get_ylabel() == "F0 (Hz)"
     assert not math.isnan(figure.axes[0].get_xlim()[1])
-    figure._repr_png_()
+    figure.draw_without_rendering()
     with pytest.raises(InputError, match="no signals"):
         f0_contours({}, SR)
 
@@ -138,6 +138,6 @@ def test_levels_at_joins(voice):
     assert curve.get_ydata().max() > -30
     assert legend(figure) == [f"{voice.size / SR + 0.05:.2f} s"]
     assert set(zero.get_xdata()) == {0}
-    figure._repr_png_()
+    figure.draw_without_rendering()
     with pytest.raises(InputError, match="no join"):
         levels_at_joins(whole, SR, ())

@@ -12,7 +12,7 @@ from kokoro_nb.findings import read_findings
 from kokoro_nb.reporting import execute
 from kokoro_nb.reporting.execute import run_notebooks
 from kokoro_nb.reporting.logbook import now
-from kokoro_nb.reporting.report_files import render_report
+from kokoro_nb.reporting.report_files import Report
 from kokoro_nb.reporting.runs import RunRecord, read_run, write_run
 
 PARAMETERS = 'weights = "seeded"\nout_dir = None'
@@ -163,7 +163,7 @@ def test_a_failed_check_stops_nothing_and_fails_the_run(tmp_path):
         findings, about = read_findings(tmp_path / "run" / run.notebook / "findings.json")
         assert [one.verdict for one in findings] == ["pass", "fail"]
         assert (about["finished"] is None) == (run is second)
-    index = render_report(tmp_path / "run", tmp_path / "report")
+    index = Report(tmp_path / "run", tmp_path / "report").close()
     assert "did not reach the end" not in index.read_text(encoding="utf-8")
     page = (index.parent / "01_closed.html").read_text(encoding="utf-8")
     assert page.index("knb-line knb-failed") < page.index("after it") < page.index("1 of 2 checks failed")

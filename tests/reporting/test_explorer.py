@@ -11,11 +11,11 @@ import pytest
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate import Culprit
 from kokoro_nb.locate.local_error import LocalError
-from kokoro_nb.reporting.explorer import answer, explore, still
+from kokoro_nb.reporting.cells import sanitise
+from kokoro_nb.reporting.explorer import answer, explore, still, widget
 from kokoro_nb.reporting.explorer.detail import ONLY_STATISTICS, overview
 from kokoro_nb.reporting.explorer.entries import collect, payload
 from kokoro_nb.reporting.explorer.images import HEIGHT, WIDTH, Strip, channel_statistics, histogram, pooled
-from kokoro_nb.reporting.sanitise import sanitise
 from kokoro_nb.traces.operators import Operator
 from kokoro_nb.traces.trace import Recorder
 
@@ -279,7 +279,7 @@ def test_1500_operators_open_quickly_and_stay_small(large):
     start = time.process_time()
     trace, reference = large
     errors = [LocalError(tap.operator, 1e-6, 3.0, 0.123456789, *[NOTHING] * 3, ()) for tap in trace.taps]
-    shown = explore(trace, reference=reference, errors=errors)
+    shown = widget(collect(trace, reference=reference, errors=errors))
     shown._ipython_display_()
     seconds = time.process_time() - start
     size = len(json.dumps(shown.operators))
@@ -302,7 +302,7 @@ def test_the_widget_is_shown_and_with_it_what_needs_no_kernel(trace, monkeypatch
 
 
 def test_the_widget_answers(trace, monkeypatch):
-    shown, sent = explore(trace, errors=[error("c:add", 7.0)]), []
+    shown, sent = widget(collect(trace, errors=[error("c:add", 7.0)])), []
     monkeypatch.setattr(type(shown), "send", lambda self, message: sent.append(message))
     question = {"ask": "operator", "name": "a:conv"}
     shown._reply(shown, question, [])

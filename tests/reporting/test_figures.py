@@ -35,7 +35,7 @@ def test_waveforms_draw_every_sample(voice):
     assert figure.get_suptitle() == "Sound"
     assert figure.get_supxlabel() == "weights: seeded"
     assert not hatched(above)
-    figure._repr_png_()
+    figure.draw_without_rendering()
 
 
 def test_waveforms_of_equal_signals_say_so(voice):
@@ -52,7 +52,7 @@ def test_nan_is_hatched_in_waveforms(voice, broken):
         # samples 3000 to 5999 at 24 kHz
         assert corners[:, 0].min() == pytest.approx(0.125)
         assert corners[:, 0].max() == pytest.approx(0.25)
-    figure._repr_png_()
+    figure.draw_without_rendering()
 
 
 @pytest.mark.parametrize(("place", "bad"), [(0, np.nan), (7000, np.inf), (11_999, -np.inf)])
@@ -71,7 +71,7 @@ def test_a_candidate_of_nothing_but_nan(voice):
     assert legend(figure)[1] == "candidate: 0 % finite"
     (area,) = hatched(figure.axes[0])
     assert area.get_paths()[0].vertices[:, 0].max() == pytest.approx(0.5)
-    figure._repr_png_()
+    figure.draw_without_rendering()
 
 
 def test_an_absurd_size_does_not_hide_the_reference(voice):
@@ -79,7 +79,7 @@ def test_an_absurd_size_does_not_hide_the_reference(voice):
     assert plain.axes[0].get_yscale() == "linear"
     assert large.axes[0].get_yscale() == "symlog"
     assert "logarithmic beyond" in large.axes[0].get_ylabel()
-    large._repr_png_()
+    large.draw_without_rendering()
 
 
 def test_spectrograms_share_their_scale(voice):
@@ -100,7 +100,7 @@ def test_spectrograms_share_their_scale(voice):
         "candidate − reference (dB)",
     ]
     assert figure.get_supxlabel() == "weights: seeded"
-    figure._repr_png_()
+    figure.draw_without_rendering()
 
 
 def test_a_louder_candidate_widens_the_scale(voice):
@@ -120,7 +120,7 @@ def test_nan_is_hatched_in_spectrograms(draw, voice, broken):
     assert np.array_equal(mask, np.ma.getmaskarray(difference))
     assert figure.axes[1].patch.get_hatch()
     assert figure.axes[1].get_images()[0].get_cmap().get_bad()[3] == 0
-    figure._repr_png_()
+    figure.draw_without_rendering()
 
 
 def test_mel_ticks_stand_at_their_frequencies(voice):
@@ -159,13 +159,13 @@ def test_band_energy_bars():
     assert axes.get_xticklabels()[0].get_text() == "0–0.15"
     assert "dB re reference" in axes.get_ylabel()
     assert legend(figure) == ["good", "bad"]
-    figure._repr_png_()
+    figure.draw_without_rendering()
 
 
 def test_band_energy_bars_of_nothing_but_nan():
     figure = band_energy_bars({str(i): np.full(len(BANDS), np.nan) for i in range(3)})
     assert [text.get_text() for text in figure.axes[0].texts] == ["NaN"] * 24
-    figure._repr_png_()
+    figure.draw_without_rendering()
 
 
 def test_band_energy_bars_refuse():

@@ -12,7 +12,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Finding, write_findings
 from kokoro_nb.markup import resource
-from kokoro_nb.reporting.report_files import Report, render_report
+from kokoro_nb.reporting.report_files import Report
 from kokoro_nb.reporting.runs import RunRecord, write_run
 from kokoro_nb.storage import file_digest
 
@@ -58,7 +58,7 @@ def report(tmp_path):
     stopped = keep(run, "05_stopped", cells(), [], "interrupted")
     write_run(run / "05_stopped", replace(stopped, files={}, seconds=None))
     (run / "05_stopped" / "05_stopped.ipynb").write_text('{"cells": [')  # half-written: must not be opened
-    index = render_report(run, tmp_path / "report")
+    index = Report(run, tmp_path / "report").close()
     return {path.name: path.read_text(encoding="utf-8") for path in index.parent.iterdir()}
 
 
@@ -177,7 +177,7 @@ def test_the_index_has_every_verdict_with_its_figure_and_its_link(report):
 
 def test_without_any_run_there_is_one_sentence(tmp_path):
     with pytest.raises(InputError, match="Nothing has been run in"):
-        render_report(tmp_path / "run", tmp_path / "report")
+        Report(tmp_path / "run", tmp_path / "report").close()
     assert not (tmp_path / "report").exists()
 
 

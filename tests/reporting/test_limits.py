@@ -5,8 +5,7 @@ import time
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.reporting.limits import NONE, Limits, watched
-from kokoro_nb.reporting.run_outcome import outcome
+from kokoro_nb.reporting.run_outcome import NONE, Limits, outcome, watched
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 GROW = "import time; taken = b'x' * 200_000_000; time.sleep(60)"

@@ -32,7 +32,7 @@ def test_an_infinite_error_is_hatched():
     figure = local_error_profile({"tvm": [error("a", math.inf), error("b", 0.1)]}, ["a", "b"])
     (span,) = figure.axes[0].patches
     assert span.get_hatch()
-    figure._repr_png_()
+    figure.draw_without_rendering()
 
 
 def test_nothing_to_draw():
@@ -50,7 +50,7 @@ def test_slices_say_how_much_of_the_fault_they_meet():
     figure = slices_map(value, 8, weights="narrow")
     assert "11 of 40" in figure.axes[0].get_title(loc="left")
     assert "1 not finite" in figure.axes[0].get_title(loc="left")
-    figure._repr_png_()
+    figure.draw_without_rendering()
 
 
 @pytest.mark.parametrize(("shape", "elements"), [((4, 10), 8), ((2, 4, 10), 8), ((1, 4, 10), 21), ((1, 4, 10), 0)])

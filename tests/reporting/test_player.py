@@ -8,7 +8,7 @@ import soundfile
 import torch
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.reporting.player import mono, player
+from kokoro_nb.reporting.embedded import mono, player
 
 SR = 24000
 

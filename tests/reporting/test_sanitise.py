@@ -1,6 +1,6 @@
 import pytest
 
-from kokoro_nb.reporting.sanitise import sanitise
+from kokoro_nb.reporting.cells import sanitise
 
 
 @pytest.mark.parametrize(

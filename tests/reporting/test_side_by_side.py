@@ -10,7 +10,7 @@ from bs4 import BeautifulSoup
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting import side_by_side as package
-from kokoro_nb.reporting.sanitise import sanitise
+from kokoro_nb.reporting.cells import sanitise
 from kokoro_nb.reporting.side_by_side import BLOCKS, PARTS, player_script, side_by_side
 
 SR = 24_000

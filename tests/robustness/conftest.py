@@ -16,7 +16,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from kokoro_nb.cache_keys import code_digest
 from kokoro_nb.reporting.execute import run_notebooks
-from kokoro_nb.reporting.report_files import render_report
+from kokoro_nb.reporting.report_files import Report
 
 HEAD = "| fault | injected | state reported | sentence | what the next run recovered |"
 PARAMETERS = "out_dir = None"
@@ -74,7 +74,7 @@ class Workshop:
 
     def report(self, name="02_hit", **options):
         """Render the report and return what it says of a notebook: its state, and its sentence."""
-        index = render_report(self.run_dir, self.root / "report", **options)
+        index = Report(self.run_dir, self.root / "report", **options).close()
         page = BeautifulSoup(index.read_text(encoding="utf-8"), "html.parser")
         row = next(row for row in page.find(id="notebooks").tbody("tr") if row.find(class_="knb-tap").text == name)
         sentence = ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from kokoro_nb.cache_keys import code_digest
-from kokoro_nb.reporting.sweep.cell_task import CellTask, run_cell
+from kokoro_nb.reporting.sweep.cluster import CellTask, run_cell
 from kokoro_nb.reporting.sweep.grid import expand, read_spec
 from kokoro_nb.reporting.sweep.sweep_run import run_sweep
 

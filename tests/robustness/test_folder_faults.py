@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.reporting.report_files import render_report
+from kokoro_nb.reporting.report_files import Report
 from kokoro_nb.reporting.runs import read_runs
 from kokoro_nb.storage import write_text
 
@@ -53,13 +53,13 @@ def test_a_disk_that_gets_full(workshop, observe, mounted):
 
 def test_a_disk_that_is_full_already(workshop, observe, mounted):
     shop = workshop("first", mounted("small"))
-    index = render_report(shop.run_dir, shop.root / "report")
+    index = Report(shop.run_dir, shop.root / "report").close()
     whole = index.read_bytes()
     others = fill(shop.root)
     said = refused(shop, "run")
     assert "No space left on device; make room" in said
     with pytest.raises(InputError, match="No space left on device; make room"):
-        render_report(shop.run_dir, shop.root / "report")
+        Report(shop.run_dir, shop.root / "report").close()
     assert index.read_bytes() == whole, "the report that was there is whole"
     assert [run.status for run in read_runs(shop.run_dir)] == ["passed"]
     others.unlink()
@@ -72,7 +72,7 @@ def test_a_folder_that_can_only_be_read(workshop, observe, mounted):
     subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
     said = refused(shop, "run")
     assert "Read-only file system; choose a folder that can be written" in said
-    index = render_report(shop.run_dir, shop.script.parent / "report")  # which only reads there
+    index = Report(shop.run_dir, shop.script.parent / "report").close()  # which only reads there
     assert "completed" in index.read_text(encoding="utf-8")
     subprocess.run(["mount", "-o", "remount,rw", str(place)], check=True)
     observe("read-only output folder", "a file system mounted read-only", REFUSED, said, shop.resume())

@@ -1,6 +1,5 @@
 """An explorer of a trace: a table of its operators to sort and filter, and each of them in full."""
 
-from collections.abc import Sequence
 from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -11,46 +10,33 @@ from kokoro_nb.reporting.explorer.entries import Entries, collect, payload
 from kokoro_nb.traces.trace import Trace
 
 if TYPE_CHECKING:
-    from kokoro_nb.locate import Culprit, Investigation
-    from kokoro_nb.locate.local_error import LocalError
+    from kokoro_nb.locate import Investigation
 
 __all__ = ["explore"]
 VIEW = "application/vnd.jupyter.widget-view+json"
 WORST = 8  # operators in the form that needs no kernel
 
 
-def explore(
-    trace: "Trace | Investigation",
-    findings: "Sequence[Culprit]" = (),
-    reference: Trace | None = None,
-    errors: "Sequence[LocalError]" = (),
-) -> Any:
+def explore(found: "Trace | Investigation") -> Any:
     """Return the operators of a trace for a notebook to show: a widget in JupyterLab, plain HTML where no kernel runs.
 
     Choosing an operator shows its statistics, a map of its channels, what it was computed from and who reads it, and,
-    on demand, a histogram of its values; maps by statistic and histograms need the tensors (``keep='full'``).
-
-    Parameters
-    ----------
-    trace : Trace or Investigation
-        The trace; an investigation holds the other arguments as well.
-    findings : sequence of Culprit, optional
-        What a localisation found in this trace.
-    reference : Trace, optional
-        Of the reference, with its tensors: the distance of each operator to it is shown, inherited error included.
-    errors : sequence of LocalError, optional
-        What `locate.verdicts.judged` returned: the own error of each operator.
+    on demand, a histogram of its values; maps by statistic and histograms need the tensors (``keep='full'``). Of an
+    investigation each has its own error, the distance to the reference, and what was found in it.
 
     Raises
     ------
     InputError
-        If the trace has no operators, or an error or a finding is of another one.
+        If the trace has no operators.
     """
-    if not isinstance(trace, Trace):
-        found = trace
-        trace, reference, errors = found.candidate, found.reference, found.errors
-        findings = (found.nonfinite, *found.faults)
-    return _widget_class()(collect(trace, findings, reference, errors))
+    if isinstance(found, Trace):
+        return widget(collect(found))
+    return widget(collect(found.candidate, (found.nonfinite, *found.faults), found.reference, found.errors))
+
+
+def widget(entries: Entries) -> Any:
+    """Return the widget of these operators."""
+    return _widget_class()(entries)
 
 
 def still(entries: Entries) -> Fragment:

@@ -139,7 +139,18 @@ def collect(
     reference: Trace | None = None,
     errors: "Sequence[LocalError]" = (),
 ) -> Entries:
-    """Collect what is known of each operator; the parameters are those of `explore`.
+    """Collect what is known of each operator.
+
+    Parameters
+    ----------
+    trace : Trace
+        The trace.
+    findings : sequence of Culprit, optional
+        What a localisation found in this trace.
+    reference : Trace, optional
+        Of the reference, with its tensors: the distance of each operator to it is known, inherited error included.
+    errors : sequence of LocalError, optional
+        What `locate.verdicts.judged` returned: the own error of each operator.
 
     Raises
     ------
