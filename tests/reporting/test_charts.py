@@ -41,19 +41,6 @@ def test_patch_effects():
     figure.draw_without_rendering()
 
 
-def test_patch_effects_of_nothing_but_zeros():
-    figure = patch_effects({"a": 0.0, "b": 0.0}, "error")
-    assert texts(figure) == ["exact 0", "exact 0"]
-    figure.draw_without_rendering()
-
-
-def test_patch_effects_refuse():
-    with pytest.raises(InputError, match="no effects"):
-        patch_effects({}, "error")
-    with pytest.raises(InputError, match="effect of 'a' is -1"):
-        patch_effects({"a": -1.0}, "error")
-
-
 def test_heat_map_of_verdicts():
     values = [["pass", "fail 3e-2"], ["unknown: not captured", "skip"], ["pass", "213 MB"]]
     figure = heat_map(["a", "b", "c"], ["finite", "parity"], values, title="Verdicts", weights="seeded")
@@ -62,9 +49,23 @@ def test_heat_map_of_verdicts():
     assert colours[0] == colours[4]
     assert len({colours[i] for i in (0, 1, 2, 3, 5)}) == 5
     assert labels(figure) == ["a", "b", "c"]
-    # no scale without a figure
-    assert len(figure.axes) == 1
+    assert len(figure.axes) == 1, "no scale without a figure"
     figure.draw_without_rendering()
+    long = "fail: RuntimeError: Expected tensor to have default or channels last dim order"
+    assert all(len(line) <= 16 for line in texts(heat_map(["a"], list("vwxyz"), [[long] * 5]))[0].splitlines())
+
+
+def test_what_cannot_be_drawn_is_refused():
+    with pytest.raises(InputError, match="no effects"):
+        patch_effects({}, "error")
+    with pytest.raises(InputError, match="effect of 'a' is -1"):
+        patch_effects({"a": -1.0}, "error")
+    assert texts(patch_effects({"a": 0.0, "b": 0.0}, "error")) == ["exact 0", "exact 0"]
+    for values in ([], [["pass"]], [["pass", "pass"], ["pass"]]):
+        with pytest.raises(InputError, match="2 rows of 2 values"):
+            heat_map(["a", "b"], ["x", "y"], values)
+    with pytest.raises(InputError, match="0 rows"):
+        heat_map([], ["x"], [])
 
 
 def test_heat_map_of_figures():
@@ -80,21 +81,6 @@ def test_heat_map_of_figures():
     assert figure.axes[0].get_xlabel() == "colour: error (of the peak)"
     assert len(figure.axes) == 2
     figure.draw_without_rendering()
-
-
-def test_heat_map_keeps_its_words_in_the_cells():
-    long = "fail: RuntimeError: Expected tensor to have default or channels last dim order"
-    figure = heat_map(["a"], list("vwxyz"), [[long] * 5])
-    assert all(len(line) <= 16 for line in texts(figure)[0].splitlines())
-    figure.draw_without_rendering()
-
-
-@pytest.mark.parametrize("values", [[], [["pass"]], [["pass", "pass"], ["pass"]]])
-def test_heat_map_refuses_a_ragged_table(values):
-    with pytest.raises(InputError, match="2 rows of 2 values"):
-        heat_map(["a", "b"], ["x", "y"], values)
-    with pytest.raises(InputError, match="0 rows"):
-        heat_map([], ["x"], [])
 
 
 def legend(figure):
