@@ -167,26 +167,20 @@ READERS = {
 
 
 def damaged(raw, source, rng):
-    """Return `raw` with one damage, or a few, and what was done: bytes, or where it is JSON a value of it."""
-    kind = rng.choice(["cut", "flip", "insert", "zero", "ones", "swap", *(["value"] * 6 if source else [])])
+    """Return `raw` with one damage, or a few: of its bytes, or where it is JSON of a value of it."""
+    kind = rng.choice(["cut", "flip", "insert", "ones", "swap", *(["value"] * 6 if source else [])])
     at = int(rng.integers(0, max(1, len(raw))))
     size = int(rng.integers(1, 9))
-    if kind == "cut":
-        return raw[:at]
+    before, behind = raw[:at], raw[at:]
+    if kind == "value":
+        return _replaced(source, rng)
     if kind == "flip":
         out = bytearray(raw)
         for place in rng.integers(0, len(raw), size):
             out[place] ^= 1 << int(rng.integers(0, 8))
         return bytes(out)
-    if kind == "insert":
-        return raw[:at] + rng.bytes(size) + raw[at:]
-    if kind == "zero":
-        return raw[:at] + bytes(size) + raw[at + size :]
-    if kind == "ones":
-        return raw[:at] + b"\xff" * size + raw[at + size :]
-    if kind == "swap":
-        return raw[at:] + raw[:at]
-    return _replaced(source, rng)
+    more = {"cut": b"", "insert": rng.bytes(size) + behind, "ones": b"\xff" * size + behind[size:]}
+    return behind + before if kind == "swap" else before + more[kind]
 
 
 def _replaced(source, rng):

@@ -63,17 +63,8 @@ class TinyVocoder(torch.nn.Module):
 
 
 class TinyTail(torch.nn.Module):
-    def __init__(self, level=1.0, fewer=0):
-        super().__init__()
-        self.level, self.fewer = level, fewer
-
     def forward(self, x_pre):
-        return held(x_pre[..., :-1], 5).reshape(-1)[self.fewer :] * self.level
-
-
-class TinyUnhurried(TinyPostAlbert):
-    def forward(self, bert_dur, input_ids, style_s, speed, attention_mask):
-        return super().forward(bert_dur, input_ids, style_s, speed * 0 + 1, attention_mask)
+        return held(x_pre[..., :-1], 5).reshape(-1) * 1.0
 
 
 class Turned(SourcesStage):
@@ -139,12 +130,9 @@ def test_it_is_chained_as_the_client_chains(good):
     assert np.array_equal(said.values["style_s"][0], row[128:])
     assert len(said.audio) == 600 * said.durations.sum()
     assert np.array_equal(imitate("fluidaudio", good, [Request(SYMBOLS, "alto", speed=0.8)])[0], said.audio)
+    assert check_delivery(good, "fluidaudio").deviations == ()
     with pytest.raises(InputError, match=r"There is no voice bass.bin"):
         FluidAudioHost(good, RULES).utter(Request("h", "bass"))
-
-
-def test_a_good_folder_passes(good):
-    assert check_delivery(good, "fluidaudio").deviations == ()
 
 
 def _program(name, module, signature=None, ranges=None):
@@ -169,12 +157,11 @@ def _retyped(name, of, dtype):
     return tuple(rule if rule.name != of else type(rule)(of, dtype, rule.shape) for rule in inputs), outputs
 
 
+# what every client's folder and audio may have wrong is tested with others
 BROKEN = {
-    "no tail": (lambda f: shutil.rmtree(f / client.TAIL), "program missing"),
     "no package": (lambda f: shutil.rmtree(f / client.TAIL / "Data"), "program unreadable"),
     "no vocab": (lambda f: (f / "vocab.json").unlink(), "file missing"),
     "no af_heart.bin": (lambda f: (f / client.FIRST_VOICE).unlink(), "file missing"),
-    "voices cut": (lambda f: (f / "voices" / "alto.bin").write_bytes(b"\0" * 1000), "voices form"),
     "an input called x": (_program(client.TAIL, TinyTail(), _renamed(client.TAIL, "x_pre", "x")), "input name"),
     "audio called y": (_program(client.TAIL, TinyTail(), _renamed(client.TAIL, "audio", "y")), "output name"),
     "x_pre of float16": (_program(client.TAIL, TinyTail(), _retyped(client.TAIL, "x_pre", "float16")), "input dtype"),
@@ -182,14 +169,10 @@ BROKEN = {
         _program(client.TAIL, TinyTail(), None, {**RULES.ranges, "fast": (121, 24_001, 120)}),
         "length limits",
     ),
-    "mute": (_program(client.TAIL, TinyTail(0.0)), "silent"),
-    "16-bit scale": (_program(client.TAIL, TinyTail(32768.0)), "clipped"),
-    "samples cut": (_program(client.TAIL, TinyTail(1.0, 10)), "length"),
-    "speed unread": (_program(client.POST_ALBERT, TinyUnhurried()), "speed ignored"),
 }
 
 
-SLOW = ("mute", "16-bit scale", "an input called x", "audio called y", "samples cut")
+SLOW = ("an input called x", "audio called y")
 
 
 @pytest.mark.parametrize("name", [pytest.param(one, marks=pytest.mark.slow) if one in SLOW else one for one in BROKEN])
