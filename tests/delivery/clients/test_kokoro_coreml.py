@@ -11,7 +11,6 @@ from kokoro.custom_stft import CustomSTFT
 
 from kokoro_nb.__main__ import main
 from kokoro_nb.delivery.clients import kokoro_coreml_client as client
-from kokoro_nb.delivery.clients.acceptance import accept
 from kokoro_nb.delivery.clients.client_delivery import deliver_to, read_delivery
 from kokoro_nb.delivery.clients.client_folder import vocabulary
 from kokoro_nb.delivery.clients.client_programs import Request
@@ -29,7 +28,7 @@ from kokoro_nb.models.architecture import full_config
 from kokoro_nb.models.open_length import held
 from kokoro_nb.models.padding import of_frames
 from kokoro_nb.models.patches import class_patches
-from kokoro_nb.models.voices import load_voice
+from tests.delivery.clients.conftest import says_what_pytorch_says
 
 CLIENT = "kokoro-coreml"
 RULES = contract(CLIENT)
@@ -249,14 +248,8 @@ def test_what_the_client_leaves_no_choice_of_is_refused_and_nothing_is_written(v
 def test_a_delivery_says_what_pytorch_says(voiced, tmp_path):
     deliver_to(voiced, CLIENT, tmp_path / "folder", ("alto", "bass"), room=Room(32, (3, 7)))
     assert read_delivery(tmp_path / "folder").noise == {"origin": "client", "seed": 42}
-    assert check_delivery(tmp_path / "folder", CLIENT).deviations == ()
     requests = [Request(SYMBOLS, "bass", 1, 1.0), Request("h", "alto", 0, 1.5)]
-    tables = [load_voice(voiced, request.voice) for request in requests]
-    rows = accept(voiced, CLIENT, tmp_path / "folder", requests, tables)
-    assert all(row.durations == "equal" for row in rows)
-    assert all(row.from_har > 100 for row in rows)
-    (other,) = accept(voiced, CLIENT, tmp_path / "folder", requests[:1], [tables[0].roll(1, 0)])
-    assert not (other.durations_right and other.from_har > 100)
+    says_what_pytorch_says(voiced, CLIENT, tmp_path / "folder", requests, 100)
     # a text sounds the same from a larger size, but for the noise, which is another there
     small, large = (StageProgram(tmp_path / "folder" / client.frame_stages(size)[0]) for size in (3, 7))
     en, s = np.zeros((1, 640, 120), np.float32), np.full((1, 128), 0.1, np.float32)

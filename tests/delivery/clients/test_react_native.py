@@ -24,6 +24,7 @@ from kokoro_nb.delivery.clients.react_native_client import PREDICTOR, SYNTHESIZE
 from kokoro_nb.delivery.clients.speech_program import NoiseChoice
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.voices import load_voice
+from tests.delivery.clients.conftest import says_what_pytorch_says
 
 _spec = importlib.util.spec_from_file_location("staged_modules", Path(__file__).with_name("staged_modules.py"))
 tiny = importlib.util.module_from_spec(_spec)
@@ -97,7 +98,7 @@ def test_durations_are_fitted_into_the_room(lasting, total):
 class _Spoilt(torch.nn.Module):
     """One of the two programs, of which the inputs or the outputs are changed."""
 
-    def __init__(self, module, before=None, after=None):
+    def __init__(self, module, before=lambda *given: given, after=lambda found: found):
         super().__init__()
         self.module, self.before, self.after = module, before, after
 
@@ -109,11 +110,8 @@ class _Audio(_Spoilt):
 
 class _Durations(_Spoilt):
     def forward(self, tokens, text_mask, voice, speed):
-        given = (
-            (tokens, text_mask, voice, speed) if self.before is None else self.before(tokens, text_mask, voice, speed)
-        )
-        lasting, d = self.module(*given)
-        return (lasting if self.after is None else self.after(lasting)), d
+        lasting, d = self.module(*self.before(tokens, text_mask, voice, speed))
+        return self.after(lasting), d
 
 
 def _said(after):
@@ -131,10 +129,7 @@ BROKEN = {
     "a frame short": (_said(lambda audio: audio[..., 600:]), "length"),
     "two axes": (_said(lambda audio: audio.reshape(1, -1)), "output shape"),
     "mask reversed": (_lasts(before=lambda ids, mask, *rest: (ids, mask.logical_not(), *rest)), "mask reversed"),
-    "padding lasts": (
-        _lasts(before=lambda ids, mask, *rest: (ids, mask.logical_or(ids == ids), *rest)),
-        "padding lasts",
-    ),
+    "padding lasts": (_lasts(before=lambda ids, mask, *rest: (ids, mask | (ids == ids), *rest)), "padding lasts"),
     "speed unread": (_lasts(before=lambda *given: (*given[:3], given[3] / given[3])), "speed ignored"),
     "int32 durations": (_lasts(after=lambda lasting: lasting.to(torch.int32)), "output dtype"),
     "no frame for a token": (_lasts(after=lambda lasting: lasting - 2), "durations"),
@@ -201,17 +196,11 @@ def test_weights_with_symbols_of_their_own_are_refused(voiced, tmp_path, monkeyp
 def test_a_delivery_says_what_pytorch_says(voiced, tmp_path, client):
     deliver_to(voiced, client, tmp_path / "folder", ("alto", "bass"))
     assert read_delivery(tmp_path / "folder").max_tokens == 126
-    assert check_delivery(tmp_path / "folder", client).deviations == ()
     requests = [Request(SYMBOLS, "bass", 1, 0.8), Request("hˈɛlO", "alto", 0, 0.5)]
-    tables = [load_voice(voiced, request.voice) for request in requests]
-    rows = accept(voiced, client, tmp_path / "folder", requests, tables)
+    rows = says_what_pytorch_says(voiced, client, tmp_path / "folder", requests, 95)
     assert [row.ids for row in rows] == [len(SYMBOLS), 5]
-    assert all(row.durations == "equal" for row in rows)
-    assert all(row.from_har > 95 for row in rows)
-    other = accept(voiced, client, tmp_path / "folder", requests[:1], [tables[0].roll(1, 0)])
-    assert not (other[0].durations_right and other[0].from_har > 95)
     with pytest.raises(InputError, match="which the client stretches"):
-        accept(voiced, client, tmp_path / "folder", [Request("h", "alto", speed=3.0)], tables[1:])
+        accept(voiced, client, tmp_path / "folder", [Request("h", "alto", speed=3.0)], [load_voice(voiced, "alto")])
 
 
 @pytest.mark.slow  # two programs of the narrow model are lowered, and a twin of one
