@@ -211,16 +211,12 @@ def render_index(pages: Sequence[Page], sizes: Mapping[str, int]) -> str:
 
 def _first_cards(sick: Sequence[SickExport]) -> list[str]:
     """Return the cards of the first page, the worst first: one for each cause, with the number of the others."""
-    ordered = sorted(sick, key=lambda one: one.severity, reverse=True)
-    first = {one.cause: one for one in reversed(ordered)}
-    counts = Counter(one.cause for one in sick)
-    others = {cause: counts[cause] - 1 for cause in first}
-    return [
-        one.first_page
-        + (f'<p class="tally">The same error in {others[one.cause]} more.</p>' if others[one.cause] else "")
-        for one in ordered
-        if first[one.cause] is one
-    ]
+    counts, first = Counter(one.cause for one in sick), dict[str, str]()
+    for one in sorted(sick, key=lambda one: one.severity, reverse=True):
+        others = counts[one.cause] - 1
+        more = f'<p class="tally">The same error in {others} more.</p>' if others else ""
+        first.setdefault(one.cause, one.first_page + more)
+    return [*first.values()]
 
 
 def _render(template: str, script: str, style: str = "", **values: Any) -> str:

@@ -27,11 +27,7 @@ class Report:
     """
 
     def __init__(
-        self,
-        run_dir: Path,
-        out_dir: Path,
-        notebooks: Collection[str] | None = None,
-        awaited: Collection[str] = (),
+        self, run_dir: Path, out_dir: Path, notebooks: Collection[str] | None = None, awaited: Collection[str] = ()
     ) -> None:
         self._run_dir, self._out_dir, self._notebooks, self._awaited = run_dir, out_dir, notebooks, awaited
         self._written: dict[str, tuple[RunRecord, Page, int]] = {}

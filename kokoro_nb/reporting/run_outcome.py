@@ -143,10 +143,7 @@ def oom_kills() -> int:
 
 
 def _signal(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+    return next((one.name for one in signal.Signals if one == number), f"signal {number}")
 
 
 @dataclass(frozen=True)

@@ -141,10 +141,8 @@ def card(row: Row, page: str = "", name: str = "", bundle: str = "") -> Fragment
     """
     badge, sentence = symptom(row)
     parts = [("Culprit", *_culprit(row)), ("Why", *_mechanism(row)), ("Known", *_defect(row)), ("Cure", *_cure(row))]
-    if row.get("next step"):
-        parts.append(("Next", escape(str(row["next step"])), str(row["next step"])))
-    if row.get("note"):
-        parts.append(("Note", escape(row["note"]), str(row["note"])))
+    more = {"Next": row.get("next step"), "Note": row.get("note")}
+    parts += [(head, escape(str(text)), str(text)) for head, text in more.items() if text]
     rows = "".join(f"<div><dt>{head}</dt><dd>{html}</dd></div>" for head, html, _ in parts)
     links = [f'<a href="{escape(page)}">How it was found: {escape(name)}</a>'] if page else []
     if bundle:

@@ -6,16 +6,13 @@ import matplotlib
 from kokoro_nb.reporting.style import compact, new_figure, style
 
 
-def test_settings_do_not_leak():
+def test_the_background_is_opaque_white_whatever_the_page_sets_and_settings_do_not_leak():
     before = dict(matplotlib.rcParams)
-    with style():
-        assert matplotlib.rcParams["font.size"] == 9
-    assert dict(matplotlib.rcParams) == before
-
-
-def test_the_background_is_opaque_white_whatever_the_page_sets():
     with matplotlib.rc_context({"figure.facecolor": "none"}), style():
+        assert matplotlib.rcParams["font.size"] == 9
         assert new_figure(2, 1, "title", "seeded").get_facecolor() == (1, 1, 1, 1)
+    assert dict(matplotlib.rcParams) == before
+    assert [compact(0.125, 4), compact(1e-10), compact(-1.0)] == ["0.125", "1e−10", "−1"]
 
 
 def test_the_weights_stand_below():
@@ -25,12 +22,6 @@ def test_the_weights_stand_below():
     assert figure.get_supxlabel() == "weights: hexgrad/Kokoro-82M"
     assert figure.get_suptitle() == "title"
     assert bare.get_supxlabel() == ""
-
-
-def test_compact():
-    assert compact(0.125, 4) == "0.125"
-    assert compact(1e-10) == "1e−10"
-    assert compact(-1.0) == "−1"
 
 
 def test_no_pyplot_and_no_early_import():

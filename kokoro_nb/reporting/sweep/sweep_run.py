@@ -190,8 +190,8 @@ def write_table(path: str | Path, results: Sequence[CellResult], root: str | Pat
     for name in names:
         column = f"parameter_{name}" if name in (*ENDED, *FOUND) else name
         columns[column] = _parameter(name, [result.cell.parameters.get(name) for result, _ in rows])
-    columns |= {"cell": [result.cell.name for result, _ in rows]}
-    columns |= {"notebook": [result.cell.notebook for result, _ in rows]}
+    columns["cell"] = [result.cell.name for result, _ in rows]
+    columns["notebook"] = [result.cell.notebook for result, _ in rows]
     columns |= {name: [getattr(result, name) for result, _ in rows] for name in ENDED[2:]}
     columns |= {name: [_found(finding)[name] for _, finding in rows] for name in FOUND}
     numbers = dict.fromkeys(("seconds", "value", "limit"), pyarrow.float64())
