@@ -57,12 +57,6 @@ def test_nan_stays_in_the_frames_that_touch_it(voice, bad):
     assert np.allclose(power[:, ~whole], power_spectrogram(voice, 1024, 256)[:, ~whole])
 
 
-def test_floored_db():
-    assert floored_db(np.array([4.0, 1e-20]), 1.0, -80.0) == pytest.approx([6.0206, -80], abs=1e-4)
-    assert np.isnan(floored_db(np.array([1.0, 0.0]), 0.0, -80.0)).all()
-    assert np.isnan(floored_db(np.array([1.0, 0.0]), math.nan, -80.0)).all()
-
-
 def test_band_energies_against_welch():
     from scipy.signal import welch
 
@@ -157,17 +151,16 @@ def test_what_is_not_finite_is_nan(voice, bad):
         assert math.isnan(mel_cepstral_distance(*pair, SR))
 
 
-def test_a_silent_reference_has_no_distances(voice):
+def test_a_silent_reference_has_no_distances_and_lengths_must_agree(voice):
     zero = np.zeros_like(voice)
+    assert floored_db(np.array([4.0, 1e-20]), 1.0, -80.0) == pytest.approx([6.0206, -80], abs=1e-4)
+    assert np.isnan([floored_db(np.array([1.0, 0.0]), maximum, -80.0) for maximum in (0.0, math.nan)]).all()
     assert math.isnan(log_spectral_distance(zero, voice))
     assert math.isnan(mel_cepstral_distance(zero, voice, SR))
     assert math.isnan(multi_resolution_stft_distance(zero, voice).log_magnitude)
     assert multi_resolution_stft_distance(zero, voice).spectral_convergence == math.inf
     assert band_energy_ratio_db(zero, voice, SR) == pytest.approx(np.full(8, np.inf))
     assert np.isnan(band_energy_ratio_db(zero, zero, SR)).all()
-
-
-def test_lengths_must_agree(voice):
     for metric in (log_spectral_distance, multi_resolution_stft_distance, lambda a, b: band_energy_ratio_db(a, b, SR)):
         with pytest.raises(InputError, match="24000 samples and the candidate 23999"):
             metric(voice, voice[:-1])
