@@ -20,20 +20,17 @@ def test_round_trip_keeps_nan_and_what_is_said_about_them(tmp_path):
     assert "NaN" not in path.read_text().replace("measured NaN", "")  # strict JSON
 
 
-@pytest.mark.parametrize(
-    ("change", "match"),
-    [
+def test_a_finding_that_would_mislead_is_refused():
+    row = {"kind": "parity", "verdict": "pass", "statement": "It agrees.", "weights": "seeded"}
+    for change, match in (
         ({"verdict": "good"}, "no verdict"),
         ({"verdict": "skip"}, "needs a reason"),
         ({"verdict": "unknown"}, "needs a reason"),
         ({"value": float("nan")}, "NaN is no pass"),
         ({"relation": "about"}, "no relation"),
-    ],
-)
-def test_a_finding_that_would_mislead_is_refused(change, match):
-    row = {"kind": "parity", "verdict": "pass", "statement": "It agrees.", "weights": "seeded"} | change
-    with pytest.raises(InputError, match=match):
-        Finding(**row)
+    ):
+        with pytest.raises(InputError, match=match):
+            Finding(**row | change)
 
 
 @pytest.mark.parametrize(

@@ -99,13 +99,6 @@ def test_a_record_with_a_value_of_another_kind_is_none(folder, passed, name, val
         read_run(folder)
 
 
-@pytest.mark.parametrize("other", ["00_b", "02_b"])
-def test_the_record_of_another_notebook_is_damage(other, folder, passed):
-    folder.rename(folder.with_name(other))
-    found = read_run_or_damage(folder.with_name(other))
-    assert (found.notebook, found.status, found.error) == (other, "damaged", "it is the record of 01_a")
-
-
 def test_what_still_runs_where_nobody_is_at_work_was_abandoned(tmp_path, folder, passed):
     write_run(folder, replace(passed, status="running"))
     assert reusable(folder, "key") is None
