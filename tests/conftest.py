@@ -16,10 +16,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 HUB = tempfile.TemporaryDirectory(prefix="hub-")
 os.environ |= {"HF_HUB_CACHE": HUB.name, "HF_ENDPOINT": "http://127.0.0.1:9"}
 TEXT = "Hello world."
-LONGEST = (  # by ``--seconds``: those of a minute and more
-    *("test_notebooks.py", "backends/test_contract.py", "old_claims/test_claim_answers.py"),
-    *("delivery/test_pipeline.py", "robustness/test_process_faults.py"),
-)
+# by ``--seconds``: those of a minute and more
+LONGEST = ("test_notebooks.py", "backends/test_contract.py", "delivery/test_pipeline.py", "test_process_faults.py")
 SECONDS = Counter()  # by test file
 
 

@@ -35,7 +35,6 @@ def _patch(narrow, *names):
 # What is done wrong, what it is called with, and the words of the error that say how to mend it.
 BAD = {
     "empty text": (lambda n, f, c: _speak(n, ""), "give at least one word"),
-    "blank text": (lambda n, f, c: _speak(n, " \n\t"), "give at least one word"),
     "nothing pronounceable": (lambda n, f, c: _speak(n, "... —"), "give at least one word"),
     "over 510 phonemes": (lambda n, f, c: _speak(n, "hello " * 90), "split it into shorter sentences"),
     "unknown g2p": (lambda n, f, c: phonemes.phonemise("Hi.", "guess"), "use one of auto, espeak, misaki"),
@@ -50,7 +49,6 @@ BAD = {
     "NaN in a voice file": (lambda n, f, c: _voice(n, f, _nan_voice()), "it is damaged, copy it again"),
     "voice of a wrong shape": (lambda n, f, c: _voice(n, f, torch.zeros(256)), "use one of the model's own voices"),
     "speed of 0": (lambda n, f, c: _speak(n, speed=0), "1 is normal, 2 is twice as fast"),
-    "negative speed": (lambda n, f, c: _speak(n, speed=-1.0), "1 is normal, 2 is twice as fast"),
     "speed that is NaN": (lambda n, f, c: _speak(n, speed=float("nan")), "1 is normal, 2 is twice as fast"),
     "unknown weights": (
         lambda n, f, c: load_model("big"),
@@ -69,7 +67,6 @@ BAD = {
         "draw it for as many frames as `asr` has",
     ),
     "too many frames": (lambda n, f, c: c.decoder_inputs(10_000), "choose fewer, or give a longer text"),
-    "no frames": (lambda n, f, c: c.decoder_inputs(0), "choose fewer, or give a longer text"),
 }
 
 
@@ -103,18 +100,15 @@ def test_bad_input_is_reported_in_one_sentence(narrow, narrow_case, tmp_path, hu
     assert _faults(str(caught.value)) == []
 
 
-@pytest.mark.parametrize(
-    ("message", "fault"),
-    [
-        ("There is no voice 'x'", "no full stop at its end"),
-        ("There is no voice 'x'. Use another; or none.", "more than one sentence"),
-        ("There is no voice 'x'.", "nothing after what is wrong: how to mend it"),
-        ("There is no voice 'x';\nuse another.", "more than one line"),
-        ("no voice; use another.", "no capital at its beginning"),
-    ],
-)
-def test_what_is_no_such_sentence_is_seen(message, fault):
-    assert fault in _faults(message)
+def test_what_is_no_such_sentence_is_seen():
+    for message, fault in {
+        "There is no voice 'x'": "no full stop at its end",
+        "There is no voice 'x'. Use another; or none.": "more than one sentence",
+        "There is no voice 'x'.": "nothing after what is wrong: how to mend it",
+        "There is no voice 'x';\nuse another.": "more than one line",
+        "no voice; use another.": "no capital at its beginning",
+    }.items():
+        assert fault in _faults(message)
 
 
 def test_what_a_damaged_file_holds_neither_breaks_the_line_nor_fills_the_screen():

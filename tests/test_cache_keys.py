@@ -33,11 +33,8 @@ def test_the_code_of_its_rooms_counts_and_that_of_others_does_not(package):
     assert cache_key({"a": 1}, ["backends"]) != of_one
 
 
-def test_the_order_of_what_decides_does_not_count():
+def test_what_is_decided_and_the_versions_count_and_its_order_does_not(monkeypatch):
     assert cache_key({"a": 1, "b": 2}) == cache_key({"b": 2, "a": 1}) != cache_key({"a": 2, "b": 1})
-
-
-def test_what_is_decided_and_the_versions_count(monkeypatch):
     keys = {cache_key({"a": 1}, packages=["numpy"]), cache_key({"a": 2}, packages=["numpy"]), cache_key({"a": 1})}
     monkeypatch.setattr(cache_keys, "_version", lambda package: "0.0.1")
     assert len(keys | {cache_key({"a": 1}, packages=["numpy"])}) == 4

@@ -10,7 +10,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from kokoro_nb.__main__ import main
 from kokoro_nb.reporting import execute
 from kokoro_nb.reporting.execute import NotebookResult
-from kokoro_nb.reporting.limits import Limits
+from kokoro_nb.reporting.run_outcome import Limits
 from kokoro_nb.reporting.runs import RunRecord, write_run
 
 
@@ -57,7 +57,11 @@ def test_run_passes_on_what_was_asked_for(project, calls, capsys):
     assert str(project / "outputs" / "run") in capsys.readouterr().out
 
 
-def test_a_failed_notebook_is_exit_status_1_and_is_reported_all_the_same(project, calls, capsys):
+def test_report_runs_and_renders_and_a_failed_notebook_is_exit_status_1(project, calls, capsys):
+    assert main(["report", "01"]) == 0
+    assert calls["selection"] == ["01"]
+    assert (project / "outputs" / "report" / "01_a.html").is_file()
+    assert capsys.readouterr().out == f"Report: {project / 'outputs' / 'report' / 'index.html'}\n"
     calls["status"] = "failed"
     assert main(["run"]) == 1
     assert main(["report", "--out", str(project / "here")]) == 1
@@ -65,7 +69,7 @@ def test_a_failed_notebook_is_exit_status_1_and_is_reported_all_the_same(project
     assert main(["report", "--render-only", "--out", str(project / "here")]) == 1
 
 
-def test_an_interrupted_report_waits_for_nothing(project, monkeypatch):
+def test_an_interrupt_is_exit_status_130_and_its_report_waits_for_nothing(project, monkeypatch, capsys):
     def pretend(*_, out_dir=None, on_change, **__):
         on_change()
         folder = project / "outputs" / "run"
@@ -73,17 +77,17 @@ def test_an_interrupted_report_waits_for_nothing(project, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(execute, "run_notebooks", pretend)
-    assert main(["report"]) == 130
+    for verb in ("run", "report"):
+        assert main([verb]) == 130
+        assert "goes on from here" in capsys.readouterr().err
     page = (project / "outputs" / "report" / "index.html").read_text(encoding="utf-8")
     assert "interrupted" in page
     assert 'http-equiv="refresh"' not in page
-
-
-def test_report_runs_and_renders(project, calls, capsys):
-    assert main(["report", "01"]) == 0
-    assert calls["selection"] == ["01"]
-    assert (project / "outputs" / "report" / "01_a.html").is_file()
-    assert capsys.readouterr().out == f"Report: {project / 'outputs' / 'report' / 'index.html'}\n"
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(execute, "run_notebooks", lambda *_, **__: signal.raise_signal(signal.SIGTERM))
+    assert main(["run"]) == 143
+    assert "ended by SIGTERM; the same command goes on from here" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 @pytest.mark.parametrize(
@@ -113,23 +117,6 @@ def test_bad_input_is_one_sentence_and_exit_status_2(project, capsys, arguments,
     assert captured.err.count("\n") == 1
 
 
-def test_an_interrupt_is_exit_status_130(project, monkeypatch, capsys):
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(execute, "run_notebooks", interrupted)
-    assert main(["run"]) == 130
-    assert "goes on from here" in capsys.readouterr().err
-
-
-def test_a_request_to_end_is_exit_status_143(project, monkeypatch, capsys):
-    before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr(execute, "run_notebooks", lambda *_, **__: signal.raise_signal(signal.SIGTERM))
-    assert main(["run"]) == 143
-    assert "ended by SIGTERM; the same command goes on from here" in capsys.readouterr().err
-    assert signal.getsignal(signal.SIGTERM) == before
-
-
 def test_doctor_prints_text_or_json(monkeypatch, capsys):
     from kokoro_nb.reporting import doctor
 
@@ -141,15 +128,10 @@ def test_doctor_prints_text_or_json(monkeypatch, capsys):
     assert capsys.readouterr().out.startswith("found")
 
 
-def test_help_and_version_are_quick_and_load_no_runtime():
+def test_help_and_version_are_quick_and_load_no_runtime(capsys):
     code = "import sys; from kokoro_nb.__main__ import main; sys.exit('torch' in sys.modules or main(['--version']))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "kokoro-nb 0.1.0\n")
-    with pytest.raises(SystemExit, match="0"):
-        main(["--help"])
-
-
-def test_help_says_in_a_few_lines_what_there_is(capsys):
     with pytest.raises(SystemExit, match="0"):
         main(["--help"])
     text = capsys.readouterr().out

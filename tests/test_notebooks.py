@@ -8,7 +8,7 @@ import pytest
 
 from kokoro_nb.findings import read_findings
 from kokoro_nb.reporting.execute import run_notebooks
-from kokoro_nb.reporting.report_files import render_report
+from kokoro_nb.reporting.report_files import Report
 from kokoro_nb.reporting.selection import declared_parameters, find_notebooks, read_notebook
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
@@ -89,7 +89,7 @@ def test_findings_pass_or_say_why_not(executed):
 
 def test_the_report_shows_every_notebook(executed, tmp_path):
     folder, outcomes = executed
-    index = render_report(folder, tmp_path / "report").read_text(encoding="utf-8")
+    index = Report(folder, tmp_path / "report").close().read_text(encoding="utf-8")
     for outcome in outcomes:
         assert f"{outcome.run.notebook}.html" in index
 
@@ -131,7 +131,7 @@ def test_a_notebook_never_dies_of_what_it_investigates(sick, tmp_path):
     assert named in ("decoder.decode.0.conv1:conv1d", "aten.mul")
     controls = [finding for finding in findings if finding.kind == "control"]
     assert {finding.verdict for finding in controls} == {"pass"}, "the planted faults are still found"
-    index = render_report(tmp_path / "run", tmp_path / "report").read_text(encoding="utf-8")
+    index = Report(tmp_path / "run", tmp_path / "report").close().read_text(encoding="utf-8")
     assert named.partition(":")[0] in index
     page = (tmp_path / "report" / "03_decoder_nan.html").read_text(encoding="utf-8")
     assert "knb-explorer" in page

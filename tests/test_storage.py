@@ -30,12 +30,6 @@ def test_a_folder_is_replaced_whole(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["folder"]
 
 
-def test_a_file_does_not_replace_a_folder(tmp_path):
-    (tmp_path / "a").mkdir()
-    with pytest.raises(InputError, match="there is a folder of that name"):
-        write_text(tmp_path / "a", "text")
-
-
 def test_what_is_replaced_whole_is_ours_or_empty(tmp_path):
     for own in ("absent", "empty", "ours"):
         folder = tmp_path / own
@@ -52,8 +46,11 @@ def test_what_is_replaced_whole_is_ours_or_empty(tmp_path):
 
 def test_a_place_that_cannot_be_written(tmp_path):
     (tmp_path / "file").touch()
+    (tmp_path / "a").mkdir()
     with pytest.raises(InputError, match="choose a folder that can be written"):
         write_text(tmp_path / "file" / "a.txt", "text")
+    with pytest.raises(InputError, match="there is a folder of that name"):
+        write_text(tmp_path / "a", "text")
 
 
 def test_json_keeps_what_is_not_finite(tmp_path):
@@ -72,13 +69,10 @@ def test_json_that_cannot_be_read(tmp_path, content, match):
         read_json(path, "thing")
 
 
-def test_digest_keeps_its_parts_apart():
-    assert digest("ab", "c") != digest("a", "bc")
-    assert digest("ab") == digest(b"ab")
-
-
-def test_cache_dir_follows_the_environment(monkeypatch, tmp_path):
+def test_cache_dir_follows_the_environment_and_digest_keeps_its_parts_apart(monkeypatch, tmp_path):
     monkeypatch.setenv("KOKORO_NB_CACHE", str(tmp_path))
     assert cache_dir() == tmp_path
     monkeypatch.delenv("KOKORO_NB_CACHE")
     assert cache_dir().parts[-2:] == (".cache", "kokoro_nb")
+    assert digest("ab", "c") != digest("a", "bc")
+    assert digest("ab") == digest(b"ab")

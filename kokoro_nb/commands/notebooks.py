@@ -95,7 +95,7 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def _clean(_: argparse.Namespace) -> int:
-    from kokoro_nb.reporting.exports_room import trim_exports
+    from kokoro_nb.reporting.needs import trim_exports
     from kokoro_nb.reporting.readable import size_text
 
     removed = trim_exports(0.0, young=0.0)
@@ -124,7 +124,7 @@ def _execute(
     arguments: argparse.Namespace, out: Path, on_change: Callable[[], object] = lambda: None
 ) -> "list[NotebookResult]":
     from kokoro_nb.reporting.execute import run_notebooks
-    from kokoro_nb.reporting.limits import Limits
+    from kokoro_nb.reporting.run_outcome import Limits
     from kokoro_nb.reporting.selection import find_notebooks, parse_value
 
     parameters: dict[str, Any] = {name: parse_value(value) for name, value in arguments.parameters}

@@ -24,7 +24,7 @@ def add(commands: Any) -> None:
 
 
 def _sweep(arguments: argparse.Namespace) -> int:
-    from kokoro_nb.reporting.sweep.spec import read_spec
+    from kokoro_nb.reporting.sweep.grid import read_spec
     from kokoro_nb.reporting.sweep.sweep_run import TABLE, run_sweep
     from kokoro_nb.reporting.versions import outputs_folder
 

@@ -1,4 +1,4 @@
-"""Figures of numbers, one function each: effects of patches, ranges of taps, and tables of verdicts.
+"""Figures with a curve per signal, and of numbers: effects of patches, and tables of verdicts.
 
 They follow the rules of `kokoro_nb.reporting.figures`: NaN and infinity are hatched and written out, and `weights` is
 the label of the weights that a figure was made with.
@@ -9,15 +9,23 @@ from collections.abc import Mapping, Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from kokoro_nb.errors import InputError
+from kokoro_nb.listening import spectrum
+from kokoro_nb.listening.comparison import f0_contour
+from kokoro_nb.listening.speech_checks import Join, short_time_level
+from kokoro_nb.listening.waveform import Signal, as_signal, finite_fraction, percent_finite
 from kokoro_nb.reporting.style import (
-    FAULT,
+    CANDIDATES,
+    FAINT,
     INK,
     NAN_MARK,
     REFERENCE,
     WIDTH,
     colours,
     compact,
+    legend_above,
     new_figure,
     style,
 )
@@ -31,12 +39,7 @@ _SIGNS = {"pass": "✓", "fail": "✗", "unknown": "?", "skip": "–"}
 
 
 def patch_effects(
-    effects: Mapping[str, float],
-    unit: str,
-    title: str = "Effect of each patch",
-    weights: str = "",
-    floor: float | None = None,
-    floor_name: str = "noise floor",
+    effects: Mapping[str, float], unit: str, title: str = "Effect of each patch", weights: str = ""
 ) -> "Figure":
     """Draw one effect per patch as a bar on a logarithmic axis.
 
@@ -48,10 +51,6 @@ def patch_effects(
         What is measured, and its unit: the label of the axis.
     title, weights : str
         Title, and label of the weights.
-    floor : float or None
-        Where given, a line below which an effect means nothing.
-    floor_name : str
-        What the line is called.
 
     Raises
     ------
@@ -63,7 +62,7 @@ def patch_effects(
     for name, value in effects.items():
         if value < 0:
             raise InputError(f"The effect of '{name}' is {value:g}; give magnitudes, of 0 or more.")
-    positive = [v for v in (*effects.values(), floor or 0.0) if v > 0 and math.isfinite(v)] or [1.0]
+    positive = [v for v in effects.values() if v > 0 and math.isfinite(v)] or [1.0]
     left, right = 10.0 ** (math.floor(math.log10(min(positive))) - 1), max(positive) * 10
     with style():
         figure = new_figure(WIDTH, 1.1 + 0.3 * len(effects), title, weights)
@@ -81,9 +80,6 @@ def patch_effects(
             else:
                 axes.barh(row, right - left, left=left, height=0.62, **NAN_MARK)
                 _beside(axes, left, row, compact(value))
-        if floor is not None:
-            axes.axvline(floor, color=FAULT, linestyle="--", linewidth=1.2)
-            axes.set_title(f"dashed: {floor_name}, {compact(floor)}", color=FAULT)
         axes.set_yticks(range(len(effects)), list(effects))
         axes.set(ylim=(len(effects) - 0.5, -0.5), xlabel=unit)
         axes.tick_params(axis="y", length=0, pad=9)
@@ -200,3 +196,127 @@ def _signed(cell: str) -> str:
     """Return the text with the sign of its verdict before it, so that colour is not the only sign."""
     sign = _SIGNS.get(_verdict(cell))
     return f"{sign} {cell}" if sign else cell
+
+
+def f0_contours(
+    signals: Mapping[str, Signal], sr: int, title: str = "Fundamental frequency", weights: str = ""
+) -> "Figure":
+    """Draw the F0 contours of several signals over each other, the reference first.
+
+    Parameters
+    ----------
+    signals : mapping of str to numpy.ndarray, shape (n,), float
+        Samples, full scale 1. One that is not finite has no contour, and the legend says so.
+    sr : int
+        Sample rate in Hz.
+    title, weights : str
+        Title, and label of the weights.
+
+    Raises
+    ------
+    InputError
+        If there is none, or one is no signal.
+    """
+    samples = _checked(signals)
+    with style():
+        figure = new_figure(WIDTH, 3.2, title, weights)
+        axes = figure.subplots()
+        for index, (name, y) in enumerate(samples.items()):
+            look = _look(index, 1.3 if index else 3)
+            if finite_fraction(y) == 1:
+                contour = f0_contour(y, sr)
+                label = f"{name} ({100 * np.mean(contour.voiced):.0f} % of frames voiced)"
+                axes.plot(contour.times, contour.f0, label=label, alpha=0.9, **look)
+            else:
+                axes.plot([], [], label=f"{name} ({percent_finite(y)}: no F0)", linestyle=":", **look)
+        axes.grid(axis="y")
+        axes.set(xlabel="time (s)", ylabel="F0 (Hz)", xlim=(0, max(map(len, samples.values())) / sr))
+        legend_above(axes, axes.get_lines())
+    return figure
+
+
+def average_spectra(
+    signals: Mapping[str, Signal], sr: int, title: str = "Average spectrum", weights: str = ""
+) -> "Figure":
+    """Draw the average power spectrum of several signals over each other.
+
+    Parameters
+    ----------
+    signals : mapping of str to numpy.ndarray, shape (n,), float
+        Samples. One that is silent or not finite has no line, and the legend says so.
+    sr : int
+        Sample rate in Hz.
+    title, weights : str
+        Title, and label of the weights.
+
+    Raises
+    ------
+    InputError
+        If there is none, or one is no signal.
+    """
+    samples = _checked(signals)
+    with style():
+        figure = new_figure(WIDTH, 3.2, title, weights)
+        axes = figure.subplots()
+        for index, (name, y) in enumerate(samples.items()):
+            frequencies, power = spectrum.average_spectrum(y, sr)
+            look = _look(index, 1.3)
+            if np.all(power > 0):
+                axes.plot(frequencies / 1000, 10 * np.log10(power), label=name, **look)
+            else:
+                silent = "silent" if finite_fraction(y) == 1 else percent_finite(y)
+                axes.plot([], [], label=f"{name} ({silent})", linestyle=":", **look)
+        axes.grid(axis="y")
+        axes.set(xlabel="frequency (kHz)", ylabel="power (dB)", xlim=(0, sr / 2000))
+        legend_above(axes, axes.get_lines())
+    return figure
+
+
+def levels_at_joins(
+    y: Signal, sr: int, found: Sequence[Join], title: str = "Level around joins", weights: str = ""
+) -> "Figure":
+    """Draw the short-time level of a signal for 300 ms around each join.
+
+    Parameters
+    ----------
+    y : numpy.ndarray, shape (n,), float
+        Samples, full scale 1, without NaN.
+    sr : int
+        Sample rate in Hz.
+    found : sequence of Join
+        See `joins.joins`.
+    title, weights : str
+        Title, and label of the weights.
+
+    Raises
+    ------
+    InputError
+        If there is no join.
+    """
+    if not found:
+        raise InputError("There is no join to draw; give a text that is cut.")
+    level, reach = short_time_level(y, sr), 150
+    with style():
+        figure = new_figure(WIDTH, 3.2, title, weights)
+        axes = figure.subplots()
+        for index, join in enumerate(found):
+            at = np.arange(max(0, round(1000 * join.at) - reach), min(level.size, round(1000 * join.at) + reach))
+            look = _look(index, 1.3)
+            axes.plot(at - 1000 * join.at, np.maximum(level[at] - level.max(), -120), label=f"{join.at:.2f} s", **look)
+        axes.axvline(0, linestyle="--", linewidth=1, color=FAINT)
+        axes.grid(axis="y")
+        axes.set(xlabel="time from the join (ms)", ylabel="level (dB re the loudest)", xlim=(-reach, reach))
+        legend_above(axes, axes.get_lines()[:-1])
+    return figure
+
+
+def _checked(signals: Mapping[str, Signal]) -> dict[str, Signal]:
+    if not signals:
+        raise InputError("There are no signals to draw; give one at least.")
+    return {name: as_signal(y, name) for name, y in signals.items()}
+
+
+def _look(index: int, linewidth: float) -> dict[str, Any]:
+    """Return colour and width of the curve at `index`; the first is the reference."""
+    palette = (REFERENCE, *CANDIDATES)
+    return {"color": palette[index % len(palette)], "linewidth": linewidth}

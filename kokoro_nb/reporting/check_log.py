@@ -83,13 +83,12 @@ class CheckLog:
         reason: str = "",
         backend: str | None = None,
         tap: str | None = None,
-        evidence: Sequence[str] = (),
     ) -> Fragment:
         """Record whether `statement`, which has no figure, is true.
 
         Parameters
         ----------
-        kind, statement, backend, tap, evidence
+        kind, statement, backend, tap
             As for `check`.
         holds : bool
             Whether it is; nothing but True is a pass.
@@ -104,8 +103,8 @@ class CheckLog:
         if type(holds).__name__ != "bool":  # numpy has one of its own
             raise InputError(f"'{kind}' is given {holds!r}, not True or False; use check for a figure and its limit.")
         failure = "" if holds else reason or "it is not so"
-        about = {"tap": tap, "reason": failure, "evidence": tuple(evidence)}
-        return self._checked(Finding(kind, _verdict(failure), statement, self.weights, backend, **about))  # type: ignore[arg-type]
+        verdict = _verdict(failure)
+        return self._checked(Finding(kind, verdict, statement, self.weights, backend, tap=tap, reason=failure))
 
     def outcome(self, kind: str, statement: str, failure: object | None, backend: str) -> Fragment:
         """Record whether a step succeeded on `backend`: `failure` is None, or the record of why it did not."""

@@ -4,12 +4,9 @@ import os
 import platform
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kokoro_nb.reporting.versions import commit, versions
-
-if TYPE_CHECKING:
-    from kokoro_nb.backends.base import Backend
 
 WHISPER = ("mini", "tiny.en", "base.en")
 
@@ -34,7 +31,10 @@ def doctor() -> dict[str, Any]:
         from kokoro_nb.listening.recogniser import whisper_available
         from kokoro_nb.models.kokoro import reachable_weights
 
-        backends = {name: {"purpose": PURPOSES[name], **_abilities(backend)} for name, backend in BACKENDS.items()}
+        backends = {
+            name: {"purpose": PURPOSES[name], "exports": (absent := one.available()), "runs": absent or one.executes()}
+            for name, one in BACKENDS.items()
+        }
         weights = reachable_weights()
         whisper = {name: whisper_available(name) for name in WHISPER}
     return {
@@ -66,12 +66,6 @@ def describe(report: Mapping[str, Any]) -> str:
         rows = {name: "ready" if reason is None else f"absent: {reason}" for name, reason in report[title].items()}
         lines += ["", title.capitalize(), *_columns(rows)]
     return "\n".join([*lines, "", "Versions", *_columns(report["versions"])])
-
-
-def _abilities(backend: "Backend") -> dict[str, str | None]:
-    """Return why a backend cannot export here, and why what it exports cannot run here; None where it can."""
-    absent = backend.available()
-    return {"exports": absent, "runs": absent or backend.executes()}
 
 
 def _status(exports: str | None, runs: str | None, **_: str) -> str:

@@ -12,8 +12,7 @@ from kokoro_nb.locate.precision.degradation import Lens
 from kokoro_nb.markup import Fragment, table
 from kokoro_nb.reporting.drawn import drawn, drawn_together
 from kokoro_nb.reporting.explorer import explore
-from kokoro_nb.reporting.localisation_figures import bisections, local_error_profile
-from kokoro_nb.reporting.precision_figures import precision_profile
+from kokoro_nb.reporting.localisation_figures import bisections, local_error_profile, precision_profile
 from kokoro_nb.traces.trace import Trace
 
 

@@ -14,14 +14,12 @@ from threading import current_thread, main_thread
 from typing import Any
 
 from kokoro_nb.errors import InputError, Terminated
-from kokoro_nb.reporting.exports_room import trim_exports
-from kokoro_nb.reporting.limits import NONE, Limits
 from kokoro_nb.reporting.logbook import now
-from kokoro_nb.reporting.needs import NOTEBOOK, require_disk, require_memory
+from kokoro_nb.reporting.needs import NOTEBOOK, require_disk, require_memory, trim_exports
 from kokoro_nb.reporting.one_notebook import RESERVE, Job, execute, hush
 from kokoro_nb.reporting.progress import Progress
 from kokoro_nb.reporting.readable import size_text
-from kokoro_nb.reporting.run_outcome import RunOutcome, Status, outcome
+from kokoro_nb.reporting.run_outcome import NONE, Limits, RunOutcome, Status, outcome
 from kokoro_nb.reporting.runs import FILE, RunRecord, content_key, read_run_or_damage, reusable, write_run
 from kokoro_nb.reporting.selection import (
     assign_parameters,

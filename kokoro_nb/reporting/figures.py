@@ -27,7 +27,6 @@ from kokoro_nb.reporting.style import (
     legend_above,
     new_figure,
     style,
-    symmetric_log,
 )
 
 if TYPE_CHECKING:
@@ -38,6 +37,8 @@ Names = tuple[str, str]
 NAMES: Names = ("reference", "candidate")
 _MEL_TICKS = (0, 250, 500, 1000, 2000, 4000, 8000, 12000, 16000)
 _COLUMNS = 300
+_N_FFT, _HOP, _MELS = 1024, 128, 80  # of spectrograms, in samples, and mel bands
+_FLOOR_DB, _DIFFERENCE_DB = -80.0, 40.0  # floor re the largest power in the reference, end of the difference's scale
 
 
 def waveforms(
@@ -85,16 +86,7 @@ def waveforms(
 
 
 def stft_spectrograms(
-    reference: Signal,
-    candidate: Signal,
-    sr: int,
-    names: Names = NAMES,
-    title: str = "STFT spectrograms",
-    weights: str = "",
-    n_fft: int = 1024,
-    hop_length: int = 128,
-    floor_db: float = -80.0,
-    difference_db: float = 40.0,
+    reference: Signal, candidate: Signal, sr: int, names: Names = NAMES, title: str = "", weights: str = ""
 ) -> "Figure":
     """Draw the STFT power of two signals on one scale, and their difference in dB, side by side.
 
@@ -108,12 +100,6 @@ def stft_spectrograms(
         What the titles call them.
     title, weights : str
         Title, and label of the weights.
-    n_fft, hop_length : int
-        FFT size and hop in samples.
-    floor_db : float
-        Floor of both in dB re the largest power in the reference.
-    difference_db : float
-        End of the difference's scale in dB.
 
     Raises
     ------
@@ -121,46 +107,34 @@ def stft_spectrograms(
         If either is no signal, their lengths differ, or the reference is silent or nowhere finite.
     """
     pair = as_pair(reference, candidate)
-    powers = [spectrum.power_spectrogram(y, n_fft, hop_length) for y in pair]
-    half_bin = sr / n_fft / 2
+    powers = [spectrum.power_spectrogram(y, _N_FFT, _HOP) for y in pair]
+    half_bin = sr / _N_FFT / 2
     with style():
         figure = new_figure(WIDTH, 3.3, title, weights)
-        left = _side_by_side(
-            figure, pair, powers, names, hop_length / sr, (-half_bin, sr / 2 + half_bin), floor_db, difference_db
-        )
+        left = _side_by_side(figure, pair, powers, names, _HOP / sr, (-half_bin, sr / 2 + half_bin))
         left.set(ylabel="frequency (kHz)", ylim=(0, sr / 2))
         left.yaxis.set_major_formatter(lambda hertz, _: f"{hertz / 1000:g}")
     return figure
 
 
 def mel_spectrograms(
-    reference: Signal,
-    candidate: Signal,
-    sr: int,
-    names: Names = NAMES,
-    title: str = "Mel spectrograms",
-    weights: str = "",
-    n_fft: int = 1024,
-    hop_length: int = 128,
-    n_mels: int = 80,
-    floor_db: float = -80.0,
-    difference_db: float = 40.0,
+    reference: Signal, candidate: Signal, sr: int, names: Names = NAMES, title: str = "", weights: str = ""
 ) -> "Figure":
     """Draw the mel power of two signals on one scale, and their difference in dB, side by side.
 
-    The parameters and errors are those of `stft_spectrograms`; `n_mels` is the number of mel bands up to ``sr / 2``.
+    The parameters and errors are those of `stft_spectrograms`; the mel bands reach up to ``sr / 2``.
     """
     import librosa
 
     pair = as_pair(reference, candidate)
-    powers = [spectrum.mel_spectrogram(y, sr, n_fft, hop_length, n_mels) for y in pair]
-    # the centre of band i is at step i + 1 of the n_mels + 1 steps on the mel scale
-    step = float(librosa.hz_to_mel(sr / 2)) / (n_mels + 1)
-    bottom, top = step / 2, (n_mels + 0.5) * step
+    powers = [spectrum.mel_spectrogram(y, sr, _N_FFT, _HOP, _MELS) for y in pair]
+    # the centre of band i is at step i + 1 of the _MELS + 1 steps on the mel scale
+    step = float(librosa.hz_to_mel(sr / 2)) / (_MELS + 1)
+    bottom, top = step / 2, (_MELS + 0.5) * step
     ticks = [hertz for hertz in _MEL_TICKS if bottom <= librosa.hz_to_mel(hertz) <= top]
     with style():
         figure = new_figure(WIDTH, 3.3, title, weights)
-        left = _side_by_side(figure, pair, powers, names, hop_length / sr, (bottom, top), floor_db, difference_db)
+        left = _side_by_side(figure, pair, powers, names, _HOP / sr, (bottom, top))
         left.set_yticks([librosa.hz_to_mel(hertz) for hertz in ticks], [f"{hertz / 1000:g}" for hertz in ticks])
         left.set_ylabel("frequency (kHz, mel scale)")
     return figure
@@ -168,7 +142,6 @@ def mel_spectrograms(
 
 def band_energy_bars(
     ratios: Mapping[str, NDArray[np.floating]],
-    bands: Sequence[tuple[float, float]] = spectrum.BANDS,
     title: str = "Band energy against the reference",
     weights: str = "",
 ) -> "Figure":
@@ -176,11 +149,9 @@ def band_energy_bars(
 
     Parameters
     ----------
-    ratios : mapping of str to numpy.ndarray, shape (len(bands),), float
+    ratios : mapping of str to numpy.ndarray, shape (len(spectrum.BANDS),), float
         For each candidate the ratio in dB re the reference, from `spectrum.band_energy_ratio_db`. What is NaN or
         infinite has no bar, and is written out.
-    bands : sequence of (float, float)
-        Edges of the bands in Hz.
     title, weights : str
         Title, and label of the weights.
 
@@ -191,6 +162,7 @@ def band_energy_bars(
     """
     from matplotlib.patches import Patch
 
+    bands = spectrum.BANDS
     if not ratios:
         raise InputError("There are no band energies to draw; give those of one candidate at least.")
     for name, values in ratios.items():
@@ -227,15 +199,13 @@ def _side_by_side(
     names: Names,
     hop: float,
     vertical: tuple[float, float],
-    floor_db: float,
-    difference_db: float,
 ) -> "Axes":
     """Draw reference, candidate and difference, frame ``t`` centred at ``t * hop`` seconds; return the left axes."""
     known = powers[0][np.isfinite(powers[0])]
     maximum = float(known.max()) if known.size else math.nan
     if not maximum > 0:
         raise InputError("The reference is silent or nowhere finite; there is nothing to refer the levels to.")
-    levels = [spectrum.floored_db(power, maximum, floor_db) for power in powers]
+    levels = [spectrum.floored_db(power, maximum, _FLOOR_DB) for power in powers]
     difference = levels[1] - levels[0]
     # the scale reaches up to a candidate that is louder than the reference
     top = max([0.0, *levels[1][np.isfinite(levels[1])].tolist()])
@@ -251,9 +221,9 @@ def _side_by_side(
         axes.set_title(text)
         axes.set_xlabel("time (s)")
     for axes, level in zip(panels[:2], levels, strict=True):
-        image = axes.imshow(level, cmap=colours("magma"), vmin=floor_db, vmax=top, **look)
+        image = axes.imshow(level, cmap=colours("magma"), vmin=_FLOOR_DB, vmax=top, **look)
     figure.colorbar(image, ax=panels[:2], label="power (dB re reference's maximum)", extend="min", aspect=30, pad=0.02)
-    image = panels[2].imshow(difference, cmap=colours("RdBu_r"), vmin=-difference_db, vmax=difference_db, **look)
+    image = panels[2].imshow(difference, cmap=colours("RdBu_r"), vmin=-_DIFFERENCE_DB, vmax=_DIFFERENCE_DB, **look)
     figure.colorbar(image, ax=panels[2], label="candidate − reference (dB)", extend="both", aspect=30, pad=0.04)
     left: Axes = panels[0]
     left.set_xlim(0, (levels[0].shape[1] - 1) * hop)
@@ -279,8 +249,13 @@ def _logarithmic_beyond(axes: "Axes", small: float, large: float) -> None:
     """Make the axis logarithmic beyond the power of ten over `small`, if `large` would hide it."""
     if not 0 < 10 * small < large:
         return
-    linear_to = math.ceil(math.log10(small))
-    symmetric_log(axes, linear_to, math.ceil(math.log10(large)))
+    linear_to, top = math.ceil(math.log10(small)), math.ceil(math.log10(large))
+    axes.set_yscale("symlog", linthresh=10.0**linear_to)
+    ticks = {0.0: "0"}
+    for exponent in range(top, linear_to - 1, -max(1, math.ceil((top - linear_to) / 3))):
+        ticks |= {10.0**exponent: f"$10^{{{exponent}}}$", -(10.0**exponent): f"$-10^{{{exponent}}}$"}
+    axes.yaxis.set_ticks(list(ticks), list(ticks.values()))
+    axes.yaxis.set_ticks([], minor=True)
     # the reference is the smaller one, and would lie hidden
     axes.get_lines()[0].set_zorder(3)
     axes.set_ylabel(f"amplitude (full scale = 1,\nlogarithmic beyond {compact(10.0**linear_to)})")

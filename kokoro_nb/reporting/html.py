@@ -14,9 +14,8 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Finding, read_findings
 from kokoro_nb.markup import ORDER, chip, resource
 from kokoro_nb.reporting.cells import Body, render_cells
-from kokoro_nb.reporting.fragments import board, checks, overall, tally
+from kokoro_nb.reporting.fragments import board, checks, columns, overall, tallies, tally
 from kokoro_nb.reporting.logbook import now
-from kokoro_nb.reporting.matrix import columns, tallies
 from kokoro_nb.reporting.readable import clock, duration, size_text
 from kokoro_nb.reporting.run_outcome import AGAIN
 from kokoro_nb.reporting.runs import RunRecord, changed_files
@@ -110,21 +109,6 @@ class Page:
         """Label of the weights that it was measured on."""
         return str(self.about.get("weights", "not recorded"))
 
-    @property
-    def took(self) -> str:
-        """Wall time, for reading."""
-        return "" if self.run.seconds is None else duration(self.run.seconds)
-
-    @property
-    def memory(self) -> str:
-        """The most memory that it held, for reading."""
-        return size_text(round(self.run.memory * 1e9)) if self.run.memory else ""
-
-    @property
-    def started(self) -> str:
-        """When it was executed, UTC, to the minute."""
-        return clock(self.run.started) if self.run.started else ""
-
 
 def read_page(run: RunRecord, folder: Path, out_dir: Path | None = None) -> Page:
     """Read what `run` left in `folder`; what is no longer as it left it, or may be half-written, is not opened.
@@ -207,8 +191,8 @@ def render_index(pages: Sequence[Page], sizes: Mapping[str, int]) -> str:
     return _render(
         "index.html.j2",
         pages=pages,
-        sizes={name: size_text(size) for name, size in sizes.items()},
-        total=size_text(sum(sizes.values())),
+        sizes=sizes,
+        total=sum(sizes.values()),
         verdict=overall(every, all(page.run.status == "passed" for page in counted)),
         tally=tally(every),
         columns=columns(every),
@@ -218,7 +202,7 @@ def render_index(pages: Sequence[Page], sizes: Mapping[str, int]) -> str:
         stopped=[page for page in pages if not page.completed and not page.pending],
         pending=[page.name for page in pages if page.pending],
         labels=list(dict.fromkeys(page.weights for page in pages if not page.pending)),
-        made=clock(now()),
+        made=now(),
         versions=versions(),
         commit=commit(),
         script="",
@@ -227,16 +211,12 @@ def render_index(pages: Sequence[Page], sizes: Mapping[str, int]) -> str:
 
 def _first_cards(sick: Sequence[SickExport]) -> list[str]:
     """Return the cards of the first page, the worst first: one for each cause, with the number of the others."""
-    ordered = sorted(sick, key=lambda one: one.severity, reverse=True)
-    first = {one.cause: one for one in reversed(ordered)}
-    counts = Counter(one.cause for one in sick)
-    others = {cause: counts[cause] - 1 for cause in first}
-    return [
-        one.first_page
-        + (f'<p class="tally">The same error in {others[one.cause]} more.</p>' if others[one.cause] else "")
-        for one in ordered
-        if first[one.cause] is one
-    ]
+    counts, first = Counter(one.cause for one in sick), dict[str, str]()
+    for one in sorted(sick, key=lambda one: one.severity, reverse=True):
+        others = counts[one.cause] - 1
+        more = f'<p class="tally">The same error in {others} more.</p>' if others else ""
+        first.setdefault(one.cause, one.first_page + more)
+    return [*first.values()]
 
 
 def _render(template: str, script: str, style: str = "", **values: Any) -> str:
@@ -246,7 +226,7 @@ def _render(template: str, script: str, style: str = "", **values: Any) -> str:
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["chip"] = chip
+    environment.filters |= {"chip": chip, "clock": clock, "duration": duration, "size": size_text}
     environment.globals.update(
         order=ORDER,
         tally_of=tally,

@@ -14,11 +14,11 @@ from kokoro_nb.listening.waveform import write_wav
 from kokoro_nb.markup import Fragment, table
 from kokoro_nb.reporting.check_log import CheckLog
 from kokoro_nb.reporting.drawn import NoDrawingError
+from kokoro_nb.reporting.embedded import mono, player
 from kokoro_nb.reporting.fragments import board, checks
-from kokoro_nb.reporting.picture import Picture, save
-from kokoro_nb.reporting.player import mono, player
 from kokoro_nb.reporting.show import displayed, shown, without_failures
 from kokoro_nb.reporting.side_by_side import side_by_side
+from kokoro_nb.reporting.style import Picture, save
 from kokoro_nb.reporting.versions import commit, outputs_folder, versions
 from kokoro_nb.storage import json_ready
 

@@ -1,13 +1,15 @@
-"""Whether there is the memory and the disk that large weights need: one check, before the work begins."""
+"""The memory and the disk that large weights need, checked before the work begins; and the room of saved exports."""
 
+import os
 import shutil
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.reporting.exports_room import exports_bytes
 from kokoro_nb.reporting.readable import size_text
-from kokoro_nb.storage import cache_dir
+from kokoro_nb.storage import bytes_in, cache_dir
 
 SMALL = ("mini", "narrow")
 SMALL_BYTES, FULL_BYTES = 16e6, 327e6  # of the bundled voice, and of the published model: its parameters in float32
@@ -15,6 +17,9 @@ SMALL_BYTES, FULL_BYTES = 16e6, 327e6  # of the bundled voice, and of the publis
 # largest of the notebooks, 19, 5.3 GB
 DIAGNOSIS, DELIVERY, NOTEBOOK = 13.0, 9.0, 20.0
 DISK = 3.0  # of one notebook's exports, by the bytes of the weights; 03, 06 and 15 wrote 2.5 GB together
+ROOMS = ("artefacts", "delivered", "client_programs", "repair", "inductor")  # made again by whoever needs them
+LIMIT, VARIABLE = 20.0, "KOKORO_NB_CACHE_GB"
+YOUNG = 3600.0  # seconds: somebody may be about to load it
 
 
 def require_memory(work: str, weights: str, times: float, smaller: str = "--weights mini") -> int:
@@ -82,3 +87,46 @@ def _bytes(weights: str) -> float:
     if path.is_dir():
         return sum(each.stat().st_size for each in path.glob("*.*") if each.is_file())
     return path.stat().st_size if path.is_file() else FULL_BYTES
+
+
+def exports_bytes() -> int:
+    """Return how much the saved exports take."""
+    return sum(size for _, size, _ in _exports())
+
+
+def trim_exports(limit: float | None = None, young: float = YOUNG) -> int:
+    """Remove the oldest exports until the rest takes no more than `limit`, and return how many bytes that were.
+
+    Parameters
+    ----------
+    limit : float, optional
+        In GB (10**9 bytes); by default ``$KOKORO_NB_CACHE_GB``, or 20.
+    young : float
+        What was made within so many seconds stays; an hour by default.
+    """
+    allowed = 1e9 * (limit if limit is not None else _limit())
+    exports = sorted(_exports(), key=lambda one: one[2])
+    left, removed, now = sum(size for _, size, _ in exports), 0, time.time()
+    for path, size, made in exports:
+        if left - removed <= allowed or now - made < young:
+            break
+        shutil.rmtree(path, ignore_errors=True)
+        removed += size
+    return removed
+
+
+def _limit() -> float:
+    try:
+        return float(os.environ.get(VARIABLE) or LIMIT)
+    except ValueError:
+        return LIMIT
+
+
+def _exports() -> Iterator[tuple[Path, int, float]]:
+    """Yield the folder of each export, its bytes, and when it was made."""
+    for room in ROOMS:
+        for folder in (cache_dir() / room).glob("*/"):
+            try:
+                yield folder, bytes_in(folder), folder.stat().st_mtime
+            except OSError:  # removed meanwhile
+                continue

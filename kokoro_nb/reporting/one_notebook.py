@@ -15,9 +15,17 @@ from typing import IO, TYPE_CHECKING, Any
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import read_findings
-from kokoro_nb.reporting.limits import NONE, Limits, watched
 from kokoro_nb.reporting.logbook import FINDINGS, OUT_DIR
-from kokoro_nb.reporting.run_outcome import RunOutcome, death_outcome, error_outcome, oom_kills, outcome
+from kokoro_nb.reporting.run_outcome import (
+    NONE,
+    Limits,
+    RunOutcome,
+    death_outcome,
+    error_outcome,
+    oom_kills,
+    outcome,
+    watched,
+)
 from kokoro_nb.reporting.runs import FILE, RunRecord, write_run
 from kokoro_nb.storage import file_digest
 

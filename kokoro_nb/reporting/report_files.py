@@ -10,44 +10,24 @@ from kokoro_nb.reporting.runs import RunRecord, read_runs
 from kokoro_nb.storage import write_text
 
 
-def render_report(run_dir: str | Path, out_dir: str | Path, notebooks: Collection[str] | None = None) -> Path:
-    """Render every notebook that was run and an index of them, and return the path of the index.
-
-    Parameters
-    ----------
-    run_dir : path
-        The folder with a folder per notebook, as `run_notebooks` leaves it.
-    out_dir : path
-        Where ``<name>.html`` and ``index.html`` are written, each whole or not at all. Pages of an earlier report for
-        which there is no run any more are removed.
-    notebooks : collection of str, optional
-        Names of those that there are: what was run under another one is shown, and counts for nothing.
-
-    Raises
-    ------
-    InputError
-        If nothing has been run, or `out_dir` cannot be written.
-    """
-    return Report(Path(run_dir), Path(out_dir), notebooks).close()
-
-
 class Report:
     """A report that is written while its notebooks run: the index at once, and each page when its run has changed.
 
     Parameters
     ----------
-    run_dir, out_dir, notebooks
-        As for `render_report`.
+    run_dir : Path
+        The folder with a folder per notebook, as `run_notebooks` leaves it.
+    out_dir : Path
+        Where ``<name>.html`` and ``index.html`` are written, each whole or not at all. Pages of an earlier report for
+        which there is no run any more are removed.
+    notebooks : collection of str, optional
+        Names of those that there are: what was run under another one is shown, and counts for nothing.
     awaited : collection of str, optional
         Names of the notebooks that are going to be run.
     """
 
     def __init__(
-        self,
-        run_dir: Path,
-        out_dir: Path,
-        notebooks: Collection[str] | None = None,
-        awaited: Collection[str] = (),
+        self, run_dir: Path, out_dir: Path, notebooks: Collection[str] | None = None, awaited: Collection[str] = ()
     ) -> None:
         self._run_dir, self._out_dir, self._notebooks, self._awaited = run_dir, out_dir, notebooks, awaited
         self._written: dict[str, tuple[RunRecord, Page, int]] = {}

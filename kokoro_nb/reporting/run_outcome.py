@@ -1,10 +1,19 @@
-"""How an execution ended: one status for each cause, and a sentence on how to go on."""
+"""How an execution ended, a status for each cause and a sentence on how to go on; and its limits of time and memory."""
 
 import re
 import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Literal
+
+from kokoro_nb.errors import InputError
+
+if TYPE_CHECKING:
+    from subprocess import Popen
 
 Status = Literal[
     "waiting",  # in an index only: nothing is recorded of it
@@ -49,6 +58,7 @@ _REASONS: dict[Status, str] = {
 }
 KILLS = (signal.SIGKILL, signal.SIGTERM, signal.SIGXCPU)  # signals that come from outside
 _COUNTERS = Path("/proc/vmstat")
+LOOK = 0.2  # seconds between two looks at what is running
 
 
 @dataclass(frozen=True)
@@ -133,7 +143,102 @@ def oom_kills() -> int:
 
 
 def _signal(number: int) -> str:
+    return next((one.name for one in signal.Signals if one == number), f"signal {number}")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one execution may take.
+
+    Attributes
+    ----------
+    seconds : float or None
+        Wall time; None for no limit.
+    memory : float or None
+        As `Usage.memory`; None for no limit. What grows fast is stopped somewhat above it.
+
+    Raises
+    ------
+    InputError
+        If one is not positive.
+    """
+
+    seconds: float | None = None
+    memory: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, value, unit in (("time", self.seconds, "seconds"), ("memory", self.memory, "GB")):
+            if value is not None and not value > 0:
+                raise InputError(f"A limit of {name} has to be above 0 {unit}, not {value}; leave it out for none.")
+
+
+NONE = Limits()
+
+
+@dataclass
+class Usage:
+    """What an execution has taken so far.
+
+    Attributes
+    ----------
+    ended : RunOutcome or None
+        Why it was killed; None while it was not.
+    memory : float
+        Most resident memory at one look, GB (10**9 bytes), of the kernel and of all that it has started, together.
+    """
+
+    ended: RunOutcome | None = None
+    memory: float = 0.0
+
+
+@contextmanager
+def watched(
+    kernels: "Sequence[Popen[bytes]]", limits: Limits, stopped: Callable[[], RunOutcome | None]
+) -> Iterator[Usage]:
+    """Measure kernels, and what they start, meanwhile; kill all of it once a limit is exceeded or the run is stopped.
+
+    Parameters
+    ----------
+    kernels : sequence of subprocess.Popen
+        Those begun so far; read at each look.
+    limits : Limits
+        What they may take.
+    stopped : callable
+        Returns how the run was stopped, None while it goes on.
+    """
+    import psutil
+
+    done, usage, start = Event(), Usage(), time.monotonic()
+
+    def watch() -> None:
+        while not done.wait(LOOK):
+            resident, family = 0.0, []
+            for kernel in kernels:
+                with suppress(psutil.Error):
+                    one = psutil.Process(kernel.pid)
+                    family += [one, *one.children(recursive=True)]
+            for one in family:
+                with suppress(psutil.Error):
+                    resident += one.memory_info().rss / 1e9
+            usage.memory = resident if resident > usage.memory else usage.memory
+            usage.ended = usage.ended or stopped() or _exceeded(limits, time.monotonic() - start, resident)
+            for one in family if usage.ended else ():  # again and again: the kernel may only just be starting
+                with suppress(psutil.Error):
+                    one.kill()
+
+    watcher = Thread(target=watch, daemon=True)
+    watcher.start()
     try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+        yield usage
+    finally:
+        done.set()
+        watcher.join()
+
+
+def _exceeded(limits: Limits, seconds: float, memory: float) -> RunOutcome | None:
+    how: tuple[Status, str] | None = None
+    if limits.seconds is not None and seconds > limits.seconds:
+        how = "timed out", f"after {limits.seconds:g} s, its limit of time"
+    elif limits.memory is not None and memory > limits.memory:
+        how = "out of memory", f"above {limits.memory:g} GB, its limit of memory"
+    return how and RunOutcome(how[0], f"It was stopped {how[1]}; allow it more, and {AGAIN}.")

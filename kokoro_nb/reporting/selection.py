@@ -116,11 +116,14 @@ def read_notebook(path: str | Path) -> "NotebookNode":
 
 def declared_parameters(notebook: "NotebookNode") -> tuple[str, ...]:
     """Return the names that the cell tagged ``parameters`` assigns, as papermill reads them."""
+    return tuple(parameter.name for parameter in _declared(notebook))
+
+
+def _declared(notebook: "NotebookNode") -> Sequence[Any]:
     from papermill.translators import PythonTranslator
 
     tagged = (cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", ()))
-    cell = next(tagged, None)
-    return () if cell is None else tuple(parameter.name for parameter in PythonTranslator.inspect(cell))
+    return next(map(PythonTranslator.inspect, tagged), ())
 
 
 def require_kinds(notebook: "NotebookNode", given: Mapping[str, Any], name: str) -> None:
@@ -131,11 +134,7 @@ def require_kinds(notebook: "NotebookNode", given: Mapping[str, Any], name: str)
     InputError
         If a list is given for what is none, a text for a number, or the other way round.
     """
-    from papermill.translators import PythonTranslator
-
-    tagged = (cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", ()))
-    cell = next(tagged, None)
-    for parameter in () if cell is None else PythonTranslator.inspect(cell):
+    for parameter in _declared(notebook):
         value = given.get(parameter.name)
         try:
             default = ast.literal_eval(parameter.default)
@@ -147,15 +146,8 @@ def require_kinds(notebook: "NotebookNode", given: Mapping[str, Any], name: str)
 
 
 def _kind(value: Any) -> str:
-    kinds = {
-        bool: "true or false",
-        int: "a number",
-        float: "a number",
-        str: "a text",
-        list: "a list",
-        dict: "a mapping",
-    }
-    return kinds.get(type(value), "")
+    numbers = dict.fromkeys((int, float), "a number")
+    return {**numbers, bool: "true or false", str: "a text", list: "a list", dict: "a mapping"}.get(type(value), "")
 
 
 def assign_parameters(

@@ -1,14 +1,12 @@
 """How a result is shown, found by its type: `shown` returns the figure, the table or the player that stands for it.
 
 Results of the package's general parts are drawn in `kokoro_nb.reporting.drawings`. What only one study has is drawn in
-`kokoro_nb.reporting.studies`, in the module that is named after the study. Either is imported when such a result is
-shown for the first time.
+`kokoro_nb.reporting.study_drawings`. Either is imported when such a result is shown for the first time.
 """
 
 import sys
 from collections.abc import Mapping
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 from kokoro_nb.markup import table
@@ -16,7 +14,6 @@ from kokoro_nb.reporting.drawn import drawn, drawn_together, is_plain
 
 PACKAGE = "kokoro_nb."
 STUDIES = "kokoro_nb.studies."
-DRAWINGS = "kokoro_nb.reporting.studies."
 
 
 def shown(result: Any, label: str = "", caption: str = "") -> Any:
@@ -46,7 +43,7 @@ def shown(result: Any, label: str = "", caption: str = "") -> Any:
     first = members[0] if several and members else result
     for kind in type(first).__mro__:
         if kind.__module__.startswith(STUDIES):
-            _import_drawings(kind.__module__)
+            import_module("kokoro_nb.reporting.study_drawings")
         elif kind.__module__.startswith(PACKAGE):
             import_module("kokoro_nb.reporting.drawings")
     return drawn_together(first, result, label, caption) if several else drawn(result, label, caption)
@@ -77,10 +74,3 @@ def without_failures(result: Any) -> tuple[Any, list[dict[str, Any]]]:
     rows = [{"name": name} | ({"outcome": "absent"} if one is None else one.as_dict()) for name, one in failed]
     left = {name: one for name, one in members if name not in names}
     return left if isinstance(result, Mapping) else list(left.values()), rows
-
-
-def _import_drawings(module: str) -> None:
-    """Import what draws the results of the study that `module` belongs to, if it has drawings."""
-    name = DRAWINGS + module.removeprefix(STUDIES).partition(".")[0]
-    if find_spec(name) is not None:
-        import_module(name)

@@ -53,34 +53,25 @@ def described(found: Any, subject: str, note: str = "", bundle: str = "") -> dic
 
 @described.register
 def _failed_export(found: Failure, subject: str, note: str = "", bundle: str = "") -> dict[str, Any]:
-    about: dict[str, Any] = {
-        "backend": found.backend,
-        "method": "export",
-        "why": "",
-        "verdict": "fail",
-        "statement": f"{found}.",
-    }
-    about |= {"subject": subject, "note": note, "bundle": bundle, "failure": found.as_dict()}
-    about |= {"output": None, "remedies": [], "culprits": [], "count": 0, "next step": PARTS}
-    return {**about, "known": known_failure(found)}
+    known = {"failure": found.as_dict(), "output": None, "next step": PARTS, "known": known_failure(found)}
+    return _unlocalised(found.backend, "export", f"{found}.", subject=subject, note=note, bundle=bundle, **known)
 
 
 @described.register
 def _surveyed(found: SurveyRow, subject: str, note: str = "", bundle: str = "") -> dict[str, Any]:
     if found.failure is not None:
         return _failed_export(found.failure, subject, note, bundle)
-    statement = f"kokoro-nb diagnose --backend {found.backend} looks for it."
-    about: dict[str, Any] = {
-        "backend": found.backend,
-        "method": "survey",
-        "why": "",
-        "verdict": "fail",
-        "statement": statement,
-    }
-    about |= {"subject": subject, "note": note, "bundle": bundle, "failure": None}
-    compared = found.eager32
+    statement, compared = f"kokoro-nb diagnose --backend {found.backend} looks for it.", found.eager32
     output = compared and {"error (of peak)": compared.of_peak, "finite (%)": 100 * compared.finite}
-    return dict(json_ready({**about, "output": output, "remedies": [], "culprits": [], "count": 0, "known": None}))
+    known = {"failure": None, "output": output, "known": None}
+    row = _unlocalised(found.backend, "survey", statement, subject=subject, note=note, bundle=bundle, **known)
+    return dict(json_ready(row))
+
+
+def _unlocalised(backend: str, method: str, statement: str, **known: Any) -> dict[str, Any]:
+    """Return a row in which nothing is localised."""
+    about = {"backend": backend, "method": method, "why": "", "verdict": "fail", "statement": statement}
+    return {**about, "remedies": [], "culprits": [], "count": 0, **known}
 
 
 def known_failure(failure: Failure) -> dict[str, Any] | None:
@@ -150,10 +141,8 @@ def card(row: Row, page: str = "", name: str = "", bundle: str = "") -> Fragment
     """
     badge, sentence = symptom(row)
     parts = [("Culprit", *_culprit(row)), ("Why", *_mechanism(row)), ("Known", *_defect(row)), ("Cure", *_cure(row))]
-    if row.get("next step"):
-        parts.append(("Next", escape(str(row["next step"])), str(row["next step"])))
-    if row.get("note"):
-        parts.append(("Note", escape(row["note"]), str(row["note"])))
+    more = {"Next": row.get("next step"), "Note": row.get("note")}
+    parts += [(head, escape(str(text)), str(text)) for head, text in more.items() if text]
     rows = "".join(f"<div><dt>{head}</dt><dd>{html}</dd></div>" for head, html, _ in parts)
     links = [f'<a href="{escape(page)}">How it was found: {escape(name)}</a>'] if page else []
     if bundle:

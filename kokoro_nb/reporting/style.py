@@ -3,13 +3,21 @@
 Figures are made without pyplot, so none is kept alive or shown twice, and no setting leaks into the notebook.
 """
 
+import base64
 import io
 import math
 import re
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kokoro_nb.storage import atomic
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -39,17 +47,11 @@ def style() -> Iterator[None]:
     import matplotlib
 
     parameters: dict[Any, Any] = {
-        "figure.facecolor": "white",
-        "savefig.facecolor": "white",
+        **dict.fromkeys(("figure.facecolor", "savefig.facecolor", "axes.facecolor"), "white"),
         "savefig.transparent": False,
-        "axes.facecolor": "white",
         "font.family": "DejaVu Sans",
-        "font.size": 9,
-        "axes.titlesize": 9,
-        "axes.labelsize": 9,
-        "xtick.labelsize": 9,
-        "ytick.labelsize": 9,
-        "legend.fontsize": 9,
+        **dict.fromkeys(("font.size", "axes.titlesize", "axes.labelsize", "legend.fontsize"), 9),
+        **dict.fromkeys(("xtick.labelsize", "ytick.labelsize"), 9),
         "figure.titlesize": 10,
         "figure.titleweight": "bold",
         "axes.titlelocation": "left",
@@ -72,9 +74,11 @@ def style() -> Iterator[None]:
 def new_figure(width: float, height: float, title: str, weights: str) -> "Figure":
     """Return an empty figure of `width` by `height` inches, with `title` above and the label of the `weights` below.
 
-    An empty title or label is left out. Call it inside `style`; a notebook shows the figure by itself.
+    An empty title or label is left out. Call it inside `style`.
     """
-    figure = _figure_class()(figsize=(width, height), layout="constrained")
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
     if title:
         figure.suptitle(title, x=0.01, ha="left")
     if weights:
@@ -115,34 +119,45 @@ def compact(value: float, digits: int = 2) -> str:
     return text.replace("e+", "e").replace("-", "−")
 
 
-def symmetric_log(axes: "Axes", linear_to: int, top: int) -> None:
-    """Make the y axis logarithmic on both sides of zero, up to ``10 ** top``, and linear within ``10 ** linear_to``."""
-    axes.set_yscale("symlog", linthresh=10.0**linear_to)
-    ticks = {0.0: "0"}
-    for exponent in range(top, linear_to - 1, -max(1, math.ceil((top - linear_to) / 3))):
-        ticks |= {10.0**exponent: f"$10^{{{exponent}}}$", -(10.0**exponent): f"$-10^{{{exponent}}}$"}
-    axes.yaxis.set_ticks(list(ticks), list(ticks.values()))
-    axes.yaxis.set_ticks([], minor=True)
+@dataclass(frozen=True)
+class Picture:
+    """A saved figure; a cell that ends with it shows the PNG file, the same bytes as on disk."""
+
+    path: Path
+    alt: str
+
+    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+        png = self.path.read_bytes()
+        width, height = struct.unpack(">II", png[16:24])  # the PNG header's first chunk
+        about = {"width": width // 2, "height": height // 2, "alt": self.alt}
+        return {"image/png": base64.b64encode(png).decode(), "text/plain": self.alt}, {"image/png": about}
 
 
-def _png(figure: "Figure") -> bytes:
+def save(figure: Any, path: Path, alt: str, weights: str) -> Picture:
+    """Write a matplotlib figure to `path` with the label of its weights in it, and close it in pyplot."""
+    from matplotlib import pyplot
+
+    with atomic(path) as draft:
+        figure.savefig(draft, format="png", dpi=DPI, bbox_inches="tight", metadata={"Description": weights})
+    pyplot.close(figure)  # it would be shown a second time
+    return Picture(path, alt)
+
+
+def encode_png(pixels: NDArray[np.uint8], palette: NDArray[np.uint8] | None = None) -> str:
+    """Return an image as PNG in base64.
+
+    Parameters
+    ----------
+    pixels : numpy.ndarray, shape=(height, width, 3 or 4), uint8
+        Colours; with a palette, shape=(height, width), their numbers in it.
+    palette : numpy.ndarray, shape=(colours, 3), uint8, optional
+        Red, green and blue.
+    """
+    from PIL import Image
+
+    image = Image.fromarray(pixels, None if palette is None else "P")
+    if palette is not None:
+        image.putpalette(palette.tobytes())
     buffer = io.BytesIO()
-    with style():
-        figure.savefig(buffer, format="png", dpi=DPI)
-    return buffer.getvalue()
-
-
-@cache
-def _figure_class() -> Any:
-    """Return the class of our figures; made on first use, so that importing this module does not import matplotlib."""
-    from matplotlib.figure import Figure
-
-    class NotebookFigure(Figure):
-        """A figure that a notebook can show without pyplot."""
-
-        def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
-            # 100 pixels of the page to the inch, and more in the image, for dense screens
-            width, height = self.get_size_inches() * 100
-            return _png(self), {"width": round(width), "height": round(height)}
-
-    return NotebookFigure
+    image.save(buffer, "PNG", optimize=True)
+    return base64.b64encode(buffer.getvalue()).decode()

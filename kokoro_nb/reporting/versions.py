@@ -13,7 +13,6 @@ from kokoro_nb.errors import InputError
 
 NAME = "kokoro_nb"
 PACKAGE = Path(kokoro_nb.__file__).parent
-REQUIREMENT = re.compile(r"[\w.-]+")
 
 
 def versions() -> dict[str, str]:
@@ -31,17 +30,12 @@ def versions() -> dict[str, str]:
         required = metadata.requires(NAME) or []
     except metadata.PackageNotFoundError as error:
         raise InputError(f"{NAME} is not installed for this Python; run: pip install -e . in its folder.") from error
-    names = [_requirement(line) for line in required if "extra == 'dev'" not in line.replace('"', "'")]
+    lines = [line for line in required if "extra == 'dev'" not in line.replace('"', "'")]
+    names = [re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in lines]
     return {
         "python": platform.python_version(),
         **{name: found for name in (NAME, *names) if (found := _installed(name)) is not None},
     }
-
-
-def _requirement(line: str) -> str:
-    match = REQUIREMENT.match(line)
-    assert match, f"{NAME} carries a requirement without a name: {line!r}"
-    return match.group()
 
 
 @cache  # a sweep asks for every cell, and each answer reads a file

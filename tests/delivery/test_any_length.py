@@ -150,7 +150,7 @@ def test_other_runtimes_are_refused(shallow, tmp_path, settings, sentence):
         (("--backend", "executorch-xnnpack", "--seconds", "1", "--any-length"), {}),
     ],
 )
-def test_the_command_takes_any_length_unless_sizes_are_given(tmp_path, monkeypatch, options, buckets):
+def test_the_command_takes_any_length_unless_sizes_are_given(tmp_path, monkeypatch, capsys, options, buckets):
     chosen = []
 
     def noted(kokoro, request, folder):
@@ -160,9 +160,6 @@ def test_the_command_takes_any_length_unless_sizes_are_given(tmp_path, monkeypat
     monkeypatch.setattr("kokoro_nb.delivery.export.deliver", noted)
     assert main(["deliver", str(tmp_path / "made"), "--weights", "narrow", *options]) == 2
     assert [request.buckets for request in chosen] == [buckets]
-
-
-def test_the_command_refuses_a_number_of_tokens_for_any_length(tmp_path, capsys):
     options = ["--weights", "narrow", "--any-length", "--tokens", "12"]
     assert main(["deliver", str(tmp_path / "made"), *options]) == 2
     assert "With --any-length a text has as many tokens as the model takes" in capsys.readouterr().err

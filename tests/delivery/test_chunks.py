@@ -24,9 +24,6 @@ def test_it_is_cut_at_the_longest_pauses_first():
     assert cut(LONG, up_to(16)) == ["ab cd ef, gh ij.", "kl mn? op"]
     assert cut(LONG, up_to(9)) == ["ab cd ef,", "gh ij.", "kl mn? op"]
     assert cut(LONG, up_to(6)) == ["ab cd", "ef,", "gh ij.", "kl mn?", "op"]
-
-
-def test_a_word_without_room_is_refused():
     with pytest.raises(InputError, match="no room for the word 'abcdef'"):
         cut("ab abcdef", up_to(5))
 
@@ -40,8 +37,4 @@ def test_a_join_has_no_step_and_keeps_every_sample_but_at_its_sides():
     assert (made[:1080] == 1).all()
     assert (made[1320:] == -1).all()
     assert one[-1] == 1, "what was given stays as it is"
-
-
-def test_one_piece_stays_as_it_is():
-    only = np.linspace(-1, 1, 1200, dtype=np.float32)
-    assert np.array_equal(joined([only], 24_000), only)
+    assert np.array_equal(joined([one], 24_000), one)

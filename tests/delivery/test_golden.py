@@ -1,8 +1,6 @@
 """The golden vectors: what arithmetic says, computed by the pipeline itself."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -43,13 +41,4 @@ def test_they_are_computed_by_the_pipeline(monkeypatch):
 def test_the_file_holds_them(tmp_path):
     assert json.loads(write_golden(tmp_path / "golden.json").read_text()) == golden_vectors()
     assert golden_vectors()["schema"] == 1
-
-
-def test_torch_is_not_imported():
-    script = "import sys; from kokoro_nb.delivery import golden; golden.golden_vectors(); print('torch' in sys.modules)"
-    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-    assert told.strip() == "False"
-
-
-def test_a_sample_is_not_lost_to_float32():
-    assert np.float32(max(golden_vectors()["buckets"].values()) * 600 - 1) == 239_999
+    assert np.float32(max(golden_vectors()["buckets"].values()) * 600 - 1) == 239_999, "no sample is lost to float32"

@@ -39,21 +39,15 @@ def test_digital_silence_is_no_obstacle_because_of_the_noise(said, monkeypatch):
     assert [identified(CHOICES, y, SR) for y in around] != list(CHOICES)
 
 
-@pytest.mark.parametrize("y", [np.zeros(SR), np.full(SR, np.nan)])
-def test_nothing_is_heard_in_silence_and_in_nan(y):
-    assert identified(CHOICES, y, SR) is None
-
-
 def test_one_consonant_decides():
     words = [f"please say the word {word} again" for word in ("same", "tame", "fame")]
     assert [identified(words, speak(text, "en-us", 150).audio, SR) for text in words].count(None) == 0
 
 
-def test_words_that_it_cannot_say_are_told():
+def test_what_cannot_be_said_or_heard():
+    for nothing in (np.zeros(SR), np.full(SR, np.nan)):
+        assert identified(CHOICES, nothing, SR) is None
     assert unknown_words(["Sud and same.", "cud"]) == ("sud", "cud")
-
-
-def test_bad_choices_are_one_sentence():
     with pytest.raises(InputError, match="two different sentences"):
         identified(["A.", "a"], np.ones(SR), SR)
     with pytest.raises(InputError, match="no pronunciation of zzyzx"):

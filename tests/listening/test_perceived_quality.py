@@ -20,6 +20,9 @@ def test_the_reference_is_the_best(y):
     assert found.pesq == pytest.approx(4.644, abs=1e-3)  # the largest value of P.862.2's mapping
     assert found.stoi == pytest.approx(1, abs=1e-6)
     assert found.late == 0
+    assert perceived_quality(y[:4800], y[:4800], SR).reason == "it is shorter than 0.5 s"
+    with pytest.raises(InputError):
+        perceived_quality(y, y[:-1], SR)
 
 
 def test_a_shift_and_a_level_are_no_fault(y):
@@ -56,9 +59,3 @@ def test_what_cannot_be_judged_says_why(y, bad, why):
     assert np.isnan([found.pesq, found.stoi]).all()
     assert found.reason == why
     assert found.as_dict()["why not"] == why
-
-
-def test_too_short_and_unequal(y):
-    assert perceived_quality(y[:4800], y[:4800], SR).reason == "it is shorter than 0.5 s"
-    with pytest.raises(InputError):
-        perceived_quality(y, y[:-1], SR)

@@ -36,15 +36,12 @@ def test_against_yin(voice):
     assert np.median(np.abs(1200 * np.log2(contour.f0[inner] / oracle[inner]))) < 15
 
 
-def test_noise_and_silence_are_unvoiced():
+def test_noise_silence_and_what_is_faint_are_unvoiced():
     noise = np.random.default_rng(1).normal(0, 0.1, SR)
     assert not f0_contour(noise, SR).voiced.any()
     # the control: without the gate on the probability, pYIN's path sees notes in noise
     assert f0_contour(noise, SR, voicing=0.0).voiced.any()
     assert not f0_contour(np.zeros(SR), SR).voiced.any()
-
-
-def test_the_gate_on_the_level():
     faint = np.concatenate([tone(200, 0.5), 1e-4 * tone(300, 0.5)])
     assert not f0_contour(faint, SR).voiced[50:].any()
     assert f0_contour(faint, SR, gate_db=-120.0).voiced[50:].any()
@@ -80,8 +77,5 @@ def test_nan_is_not_unvoiced(voice):
     difference = compare_f0(voice, broken, SR)
     assert math.isnan(difference.median_cents)
     assert math.isnan(difference.voicing_disagreement)
-
-
-def test_lengths_must_agree(voice):
     with pytest.raises(InputError, match="24000 samples and the candidate 23999"):
         compare_f0(voice, voice[:-1], SR)

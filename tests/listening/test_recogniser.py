@@ -76,7 +76,6 @@ def test_an_unknown_name_is_refused():
         ({"n_audio_ctx": 500}, "n_audio_ctx is 500 .* whisper needs 1500"),
         ({"n_vocab": 100}, "n_vocab is 100"),
         ({"n_text_ctx": 10**9}, "do not make up the model"),
-        ({"n_audio_layer": 2}, "do not make up the model"),
         ({"n_text_head": 3}, "do not make up the model"),
     ],
 )
@@ -87,24 +86,20 @@ def test_bad_dimensions_are_refused(changes, message, tmp_path, whisper_checkpoi
         load_whisper(save(content, tmp_path / "bad.pt"))
 
 
-@pytest.mark.parametrize("content", [[1, 2], {"dims": {}}, {"model_state_dict": {}}])
-def test_another_kind_of_file_is_refused(content, tmp_path):
-    with pytest.raises(InputError, match="is no whisper checkpoint"):
-        load_whisper(save(content, tmp_path / "bad.pt"))
-
-
-def test_a_missing_tensor_is_refused(tmp_path, whisper_checkpoint):
-    content = whisper_checkpoint()
-    del content["model_state_dict"]["decoder.ln.bias"]
-    with pytest.raises(InputError, match="do not make up the model"):
-        load_whisper(save(content, tmp_path / "bad.pt"))
-
-
-def test_weights_that_are_not_finite_are_refused(tmp_path, whisper_checkpoint):
+def test_another_kind_of_file_is_refused(tmp_path, whisper_checkpoint):
+    for content in ([1, 2], {"dims": {}}, {"model_state_dict": {}}):
+        with pytest.raises(InputError, match="is no whisper checkpoint"):
+            load_whisper(save(content, tmp_path / "bad.pt"))
     content = whisper_checkpoint()
     content["model_state_dict"]["decoder.ln.bias"][3] = math.nan
     with pytest.raises(InputError, match="not finite"):
         load_whisper(save(content, tmp_path / "bad.pt"))
+    del content["model_state_dict"]["decoder.ln.bias"]
+    with pytest.raises(InputError, match="do not make up the model"):
+        load_whisper(save(content, tmp_path / "bad.pt"))
+    (tmp_path / "bad.pt").write_bytes(b"not a checkpoint")
+    with pytest.raises(InputError, match="cannot be read as a file of tensors"):
+        load_whisper(tmp_path / "bad.pt")
 
 
 class Runs:
@@ -122,9 +117,3 @@ def test_code_in_a_checkpoint_does_not_run(tmp_path, whisper_checkpoint):
     with pytest.raises(InputError, match="cannot be read as a file of tensors"):
         load_whisper(tmp_path / "bad.pt")
     assert not (tmp_path / "ran").exists()
-
-
-def test_what_is_no_checkpoint_is_refused(tmp_path):
-    (tmp_path / "bad.pt").write_bytes(b"not a checkpoint")
-    with pytest.raises(InputError, match="cannot be read as a file of tensors"):
-        load_whisper(tmp_path / "bad.pt")

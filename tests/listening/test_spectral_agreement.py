@@ -22,11 +22,6 @@ def agreement(candidate):
     return spectral_agreement(RIGHT, (RIGHT + 1e-6 * NOISE).reshape(1, -1), candidate)
 
 
-def test_rounding_and_a_turn_of_the_whole_waveform_agree():
-    assert agreement(RIGHT + 1e-6 * np.roll(NOISE, 1)).distance < 0.1
-    assert agreement(-RIGHT).distance == 0
-
-
 @pytest.mark.parametrize(
     "wrong",
     [0.7 * RIGHT, RIGHT + 0.1 * NOISE, 0.2 * VOICE, np.full(RATE, np.nan), RIGHT[:-600], np.zeros(RATE), RIGHT**3],
@@ -37,15 +32,13 @@ def test_what_is_wrong_is_beyond_the_limit(wrong):
     assert not found.distance <= found.limit
 
 
-def test_the_limit_is_twice_the_floor_where_that_is_more_and_nan_stays():
-    assert SpectralAgreement(0.0, 0.3).limit == TRANSPARENT
-    assert SpectralAgreement(0.0, 1.5).limit == 3.0
-    assert np.isnan(SpectralAgreement(0.0, float("nan")).limit)
-
-
-def test_two_draws_of_noise_of_one_spectrum_are_unrelated():
+def test_rounding_agrees_two_draws_of_noise_are_unrelated_and_the_limit_is_twice_the_floor():
+    assert agreement(RIGHT + 1e-6 * np.roll(NOISE, 1)).distance < 0.1
+    assert agreement(-RIGHT).distance == 0, "a turn of the whole waveform agrees"
     first, second = np.random.default_rng(1).standard_normal((2, 2 * RATE))
     assert spectral_agreement(first, first, second).distance == pytest.approx(UNRELATED, abs=0.1)
+    assert [SpectralAgreement(0.0, floor).limit for floor in (0.3, 1.5)] == [TRANSPARENT, 3.0]
+    assert np.isnan(SpectralAgreement(0.0, float("nan")).limit)
 
 
 def test_what_spoils_the_floor_as_well_does_not_raise_its_own_limit():

@@ -37,9 +37,12 @@ def test_power_spectrogram_is_librosas(voice, n_fft, hop, win):
     assert np.allclose(power_spectrogram(voice, n_fft, hop, win), expected, rtol=1e-9, atol=1e-9)
 
 
-def test_mel_spectrogram_is_librosas(voice):
+def test_mel_spectrogram_and_average_spectrum_are_librosas(voice):
     expected = librosa.feature.melspectrogram(y=voice, sr=SR, n_fft=1024, hop_length=256, n_mels=80, power=2.0)
     assert np.allclose(mel_spectrogram(voice, SR), expected, rtol=1e-5, atol=1e-9)
+    frequencies, power = average_spectrum(voice, SR, 512)
+    assert np.allclose(power, (np.abs(librosa.stft(voice, n_fft=512, hop_length=128)) ** 2).mean(axis=1), rtol=1e-9)
+    assert np.array_equal(frequencies, librosa.fft_frequencies(sr=SR, n_fft=512))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -54,20 +57,6 @@ def test_nan_stays_in_the_frames_that_touch_it(voice, bad):
     assert np.allclose(power[:, ~whole], power_spectrogram(voice, 1024, 256)[:, ~whole])
 
 
-def test_floored_db():
-    assert floored_db(np.array([4.0, 1e-20]), 1.0, -80.0) == pytest.approx([6.0206, -80], abs=1e-4)
-    assert np.isnan(floored_db(np.array([1.0, 0.0]), 0.0, -80.0)).all()
-    assert np.isnan(floored_db(np.array([1.0, 0.0]), math.nan, -80.0)).all()
-
-
-def test_band_energies_hold_the_mean_square():
-    # a sine of amplitude 0.5 has the mean square 0.125; a tenth of a percent is lost at the ends
-    energies = band_energies(sine(1000, seconds=4), SR)
-    assert energies.sum() == pytest.approx(0.125, rel=2e-2)
-    assert energies[BANDS.index((600, 1200))] == pytest.approx(0.125, rel=2e-2)
-    assert energies[-1] < 1e-8
-
-
 def test_band_energies_against_welch():
     from scipy.signal import welch
 
@@ -80,9 +69,11 @@ def test_band_energies_against_welch():
 
 def test_bands_are_arguments():
     y = sine(1000)
+    # a sine of amplitude 0.5 has the mean square 0.125
     assert band_energies(y, SR, bands=((900, 1100),))[0] == pytest.approx(0.125, rel=0.05)
-    for bad in ((5000, 13_000), (300, 300), (400, 300), (-1, 50), (-5000, 13_000), (1000, 1005), (12_000, 300)):
-        with pytest.raises(InputError, match="cannot be measured at 24000 Hz"):
+    for bad in ((5000, 13_000), (300, 300), (400, 300), (-1, 50), (1000, 1005), (12_000, 300)):
+        told = f"The band {bad[0]}-{bad[1]} Hz cannot be measured at 24000 Hz; give bands within 0-12000 Hz, at least "
+        with pytest.raises(InputError, match=f"^{re.escape(told)}11.7 Hz wide.$"):
             band_energies(y, SR, bands=(bad,))
 
 
@@ -104,11 +95,6 @@ def test_log_spectral_distance(voice):
     level = floored_db(power_spectrogram(voice), power_spectrogram(voice).max(), -80.0)
     expected = np.sqrt(((level + 80) ** 2).mean(axis=0)).mean()
     assert log_spectral_distance(voice, np.zeros_like(voice)) == pytest.approx(expected)
-
-
-def test_the_floor_matters(voice):
-    faint = voice + np.random.default_rng(1).normal(0, 1e-6, len(voice))
-    assert log_spectral_distance(voice, faint, floor_db=-30) < log_spectral_distance(voice, faint, floor_db=-140)
 
 
 def test_multi_resolution_stft_distance():
@@ -149,23 +135,8 @@ def test_mel_cepstral_distance(voice):
     noise = np.random.default_rng(0).normal(0, 0.1, SR)
     assert mel_cepstral_distance(noise, 2 * noise, SR, floor_db=-200) == pytest.approx(0, abs=1e-9)
     assert mel_cepstral_distance(voice, noise, SR) > 10
-
-
-def test_mel_cepstral_distance_is_the_rms_difference_in_db(voice):
-    # with all 79 coefficients, white noise against itself filtered: the RMS over bands of the gap less its mean
-    noise = np.random.default_rng(0).normal(0, 0.1, SR)
-    tilted = noise + 0.5 * np.roll(noise, 1)
-    levels = [10 * np.log10(mel_spectrogram(y, SR, hop_length=300)) for y in (noise, tilted)]
-    gap = levels[1] - levels[0]
-    expected = np.sqrt(((gap - gap.mean(axis=0)) ** 2).mean(axis=0)).mean()
-    measured = mel_cepstral_distance(noise, tilted, SR, floor_db=-300, n_coefficients=79)
-    assert measured == pytest.approx(expected, rel=0.02)
-
-
-def test_mel_cepstral_distance_warps_time(voice):
     # ten frames of silence, then the same: the path pays for those, and for the onset
-    late = np.concatenate([np.zeros(3000), voice])
-    assert mel_cepstral_distance(voice, late, SR) < 2
+    assert mel_cepstral_distance(voice, np.concatenate([np.zeros(3000), voice]), SR) < 2
     assert mel_cepstral_distance(voice, voice[::-1], SR) > 4
 
 
@@ -180,33 +151,19 @@ def test_what_is_not_finite_is_nan(voice, bad):
         assert math.isnan(mel_cepstral_distance(*pair, SR))
 
 
-def test_a_silent_reference_has_no_distances(voice):
+def test_a_silent_reference_has_no_distances_and_lengths_must_agree(voice):
     zero = np.zeros_like(voice)
+    assert floored_db(np.array([4.0, 1e-20]), 1.0, -80.0) == pytest.approx([6.0206, -80], abs=1e-4)
+    assert np.isnan([floored_db(np.array([1.0, 0.0]), maximum, -80.0) for maximum in (0.0, math.nan)]).all()
     assert math.isnan(log_spectral_distance(zero, voice))
     assert math.isnan(mel_cepstral_distance(zero, voice, SR))
     assert math.isnan(multi_resolution_stft_distance(zero, voice).log_magnitude)
     assert multi_resolution_stft_distance(zero, voice).spectral_convergence == math.inf
     assert band_energy_ratio_db(zero, voice, SR) == pytest.approx(np.full(8, np.inf))
     assert np.isnan(band_energy_ratio_db(zero, zero, SR)).all()
-
-
-def test_lengths_must_agree(voice):
     for metric in (log_spectral_distance, multi_resolution_stft_distance, lambda a, b: band_energy_ratio_db(a, b, SR)):
         with pytest.raises(InputError, match="24000 samples and the candidate 23999"):
             metric(voice, voice[:-1])
-
-
-def test_spectral_flatness_of_noise_tone_and_silence():
-    noise = np.random.default_rng(0).standard_normal(100_000)
-    assert spectral_flatness(noise) > 0.98
-    assert spectral_flatness(sine(3000)) < 1e-3
-    assert math.isnan(spectral_flatness(np.zeros(4096)))
-    assert math.isnan(spectral_flatness(np.full(4096, np.nan)))
-
-
-def test_average_spectrum_peaks_at_the_tone():
-    frequencies, power = average_spectrum(sine(3000), SR)
-    assert frequencies[np.argmax(power)] == pytest.approx(3000, abs=SR / 1024)
 
 
 def test_the_settings_are_the_published_ones():
@@ -226,17 +183,15 @@ def test_the_settings_are_the_published_ones():
         assert {one.name: one.default for one in given if one.default is not one.empty} == settings
 
 
-def test_the_average_spectrum_is_the_mean_over_quarter_hops(voice):
-    frequencies, power = average_spectrum(voice, SR, 512)
-    assert np.allclose(power, (np.abs(librosa.stft(voice, n_fft=512, hop_length=128)) ** 2).mean(axis=1), rtol=1e-9)
-    assert np.array_equal(frequencies, librosa.fft_frequencies(sr=SR, n_fft=512))
-
-
 def test_spectral_flatness_is_scipys_means_without_both_ends(voice):
     from scipy.stats import gmean
 
     inner = average_spectrum(voice, SR, 64)[1][1:32]
     assert spectral_flatness(voice, 64) == pytest.approx(gmean(inner) / inner.mean(), rel=1e-12)
+    assert spectral_flatness(np.random.default_rng(0).standard_normal(100_000)) > 0.98
+    assert spectral_flatness(sine(3000)) < 1e-3
+    assert math.isnan(spectral_flatness(np.zeros(4096)))
+    assert math.isnan(spectral_flatness(np.full(4096, np.nan)))
 
 
 def test_a_tone_on_the_edge_is_of_the_upper_band_and_half_the_rate_of_the_last():
@@ -250,14 +205,6 @@ def test_a_tone_on_the_edge_is_of_the_upper_band_and_half_the_rate_of_the_last()
     white = np.random.default_rng(0).standard_normal(SR)
     two = band_energies(white, SR, ((0, 4500), (4500, 12_000)), 16, 8)
     assert two.sum() == pytest.approx(band_energies(white, SR, ((0, 12_000),), 16, 8)[0])
-
-
-def test_a_band_that_cannot_be_measured_says_what_can():
-    message = (
-        "The band 5000-13000 Hz cannot be measured at 24000 Hz; give bands within 0-12000 Hz, at least 11.7 Hz wide."
-    )
-    with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
-        band_energies(sine(1000), SR, bands=((5000, 13_000),))
 
 
 def test_mel_cepstral_distance_is_of_24_coefficients_of_the_cosine_series(voice):

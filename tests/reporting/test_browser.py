@@ -9,7 +9,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from kokoro_nb.markup import table
 from kokoro_nb.reporting.logbook import Logbook
-from kokoro_nb.reporting.report_files import render_report
+from kokoro_nb.reporting.report_files import Report
 from kokoro_nb.reporting.runs import RunRecord, write_run
 from kokoro_nb.storage import file_digest
 
@@ -42,7 +42,7 @@ def report(tmp_path_factory):
     nbformat.write(new_notebook(cells=made), folder / "01_all.ipynb")
     whole = {"01_all.ipynb": file_digest(folder / "01_all.ipynb")}
     write_run(folder, RunRecord("01_all", "passed", "key", {}, "2026-11-21T09:44:07+00:00", 1.0, files=whole))
-    render_report(root / "run", root / "report")
+    Report(root / "run", root / "report").close()
     moved = tmp_path_factory.mktemp("attachment") / "moved"
     shutil.move(root / "report", moved)
     return moved

@@ -1,6 +1,5 @@
 import base64
 
-import pytest
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
@@ -46,13 +45,6 @@ def test_whatever_a_program_says_is_escaped_or_sanitised():
     assert body.html.count("&lt;script&gt;alert(1)") >= 7
 
 
-def test_code_is_folded_and_peeks():
-    body = render(code(source="# why\nx = 1\ny = 2"))
-    (details,) = BeautifulSoup(body.html, "html.parser")("details")
-    assert not details.has_attr("open")
-    assert details.summary.code.text == "x = 1"
-
-
 def test_the_title_is_taken_out_and_headings_get_anchors_of_their_own():
     body = render(
         new_markdown_cell("# Title\n\nQuestion?"), new_markdown_cell("## Effect\n## Effect\n### *Deep*\n#### x")
@@ -86,12 +78,6 @@ def test_the_cell_that_failed_is_marked_and_those_after_it_were_not_executed():
     assert "papermill's own" not in body.html
 
 
-def test_an_error_that_the_notebook_expects_is_shown_but_stops_nothing():
-    body = render(code(error("as it should"), tags=["raises-exception"]))
-    assert body.stopped == ""
-    assert "as it should" in body.html
-
-
 def test_where_no_cell_tells_the_error_it_is_shown_at_the_last_that_began():
     began = {"start_time": "2026-11-21T09:44:07"}
     cells = [code(papermill=began), code(papermill=began), code(papermill={"start_time": None}, count=None)]
@@ -110,20 +96,6 @@ def test_a_sound_is_embedded_once_and_linked_afterwards():
     assert 'id="sound-1"' in body.html
 
 
-def test_the_richest_form_is_shown_alone():
-    body = render(code(display(text_html="<b>rich</b>", text_plain="plain")))
-    assert "<b>rich</b>" in body.html
-    assert "plain" not in body.html
-
-
-@pytest.mark.parametrize("size", [float("inf"), float("nan"), 10**400, -1, "wide", None, [3]])
-def test_a_figure_whose_size_is_no_number_has_none(size):
-    about = {"image/png": {"width": size, "height": 100}}
-    (figure,) = BeautifulSoup(render(code(display(image_png="AAAA", metadata=about))).html, "html.parser")("img")
-    assert figure["height"] == "100"
-    assert not figure.has_attr("width")
-
-
 def test_pictures_are_embedded_with_their_description_and_size():
     svg = '<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
     about = {"image/png": {"alt": "A wave", "width": 300, "height": 100}}
@@ -133,19 +105,24 @@ def test_pictures_are_embedded_with_their_description_and_size():
     png, vector = page("img")
     assert (png["src"], png["alt"], png["width"]) == ("data:image/png;base64,AAAA", "A wave", "300")
     assert base64.b64decode(vector["src"].removeprefix("data:image/svg+xml;base64,")).decode() == svg
+    for size in (float("inf"), float("nan"), 10**400, -1, "wide", None, [3]):
+        shown = render(code(display(image_png="AAAA", metadata={"image/png": {"width": size, "height": 100}}))).html
+        assert ' height="100"' in shown
+        assert "width" not in shown
 
 
-def test_streams_are_joined_and_what_was_written_over_is_dropped():
+def test_outputs_are_shown_once_each_in_their_richest_form():
     streams = [new_output("stream", name="stdout", text=text) for text in ("10 %\r2", "0 %\ndone", "\n")]
-    assert ">20 %\ndone\n</pre>" in render(code(*streams)).html
-
-
-def test_terminal_colours_become_classes():
-    assert '<span class="ansi-red-fg">ValueError</span>' in render(code(error())).html
-
-
-def test_pandas_style_does_not_leak_as_text():
-    frame = (
-        "<div><style scoped>.dataframe {color: red}</style><table class='dataframe'><tr><td>1</td></tr></table></div>"
-    )
-    assert "color: red" not in render(code(display(text_html=frame))).html
+    body = render(code(*streams, source="# why\nx = 1\ny = 2"))
+    assert ">20 %\ndone\n</pre>" in body.html, "pieces are joined, and what was written over is dropped"
+    (details,) = BeautifulSoup(body.html, "html.parser")("details")
+    assert not details.has_attr("open")
+    assert details.summary.code.text == "x = 1"
+    body = render(code(error("as it should"), tags=["raises-exception"]))
+    assert body.stopped == ""
+    assert '<span class="ansi-red-fg">ValueError</span>' in body.html
+    style = "<style scoped>.dataframe {color: red}</style>"
+    shown = render(code(display(text_html=f"<div>{style}<b>rich</b></div>", text_plain="plain"))).html
+    assert "<b>rich</b>" in shown
+    assert "plain" not in shown
+    assert "color: red" not in shown

@@ -1,10 +1,14 @@
 import math
 
+import numpy as np
 import pytest
 from matplotlib.patches import Rectangle
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.reporting.charts import heat_map, patch_effects
+from kokoro_nb.listening.speech_checks import joins
+from kokoro_nb.reporting.charts import average_spectra, f0_contours, heat_map, levels_at_joins, patch_effects
+
+SR = 24_000
 
 
 def texts(figure):
@@ -21,7 +25,7 @@ def cells(figure):
 
 def test_patch_effects():
     effects = {"none": 0.0, "small": 2e-7, "large": 0.5, "broken": math.nan, "burst": math.inf}
-    figure = patch_effects(effects, "maximum error (of the peak)", weights="seeded", floor=1e-6)
+    figure = patch_effects(effects, "maximum error (of the peak)", weights="seeded")
     axes = figure.axes[0]
     assert labels(figure) == list(effects)
     assert texts(figure) == ["exact 0", "2e−7", "0.5", "NaN", "∞"]
@@ -33,22 +37,8 @@ def test_patch_effects():
     assert not large.get_hatch()
     assert broken.get_hatch()
     assert burst.get_hatch()
-    assert axes.get_title(loc="left") == "dashed: noise floor, 1e−6"
     assert figure.get_supxlabel() == "weights: seeded"
-    figure._repr_png_()
-
-
-def test_patch_effects_of_nothing_but_zeros():
-    figure = patch_effects({"a": 0.0, "b": 0.0}, "error")
-    assert texts(figure) == ["exact 0", "exact 0"]
-    figure._repr_png_()
-
-
-def test_patch_effects_refuse():
-    with pytest.raises(InputError, match="no effects"):
-        patch_effects({}, "error")
-    with pytest.raises(InputError, match="effect of 'a' is -1"):
-        patch_effects({"a": -1.0}, "error")
+    figure.draw_without_rendering()
 
 
 def test_heat_map_of_verdicts():
@@ -59,9 +49,23 @@ def test_heat_map_of_verdicts():
     assert colours[0] == colours[4]
     assert len({colours[i] for i in (0, 1, 2, 3, 5)}) == 5
     assert labels(figure) == ["a", "b", "c"]
-    # no scale without a figure
-    assert len(figure.axes) == 1
-    figure._repr_png_()
+    assert len(figure.axes) == 1, "no scale without a figure"
+    figure.draw_without_rendering()
+    long = "fail: RuntimeError: Expected tensor to have default or channels last dim order"
+    assert all(len(line) <= 16 for line in texts(heat_map(["a"], list("vwxyz"), [[long] * 5]))[0].splitlines())
+
+
+def test_what_cannot_be_drawn_is_refused():
+    with pytest.raises(InputError, match="no effects"):
+        patch_effects({}, "error")
+    with pytest.raises(InputError, match="effect of 'a' is -1"):
+        patch_effects({"a": -1.0}, "error")
+    assert texts(patch_effects({"a": 0.0, "b": 0.0}, "error")) == ["exact 0", "exact 0"]
+    for values in ([], [["pass"]], [["pass", "pass"], ["pass"]]):
+        with pytest.raises(InputError, match="2 rows of 2 values"):
+            heat_map(["a", "b"], ["x", "y"], values)
+    with pytest.raises(InputError, match="0 rows"):
+        heat_map([], ["x"], [])
 
 
 def test_heat_map_of_figures():
@@ -76,19 +80,50 @@ def test_heat_map_of_figures():
     assert [bool(cell.get_hatch()) for cell in drawn] == [False, False, False, True, True, False]
     assert figure.axes[0].get_xlabel() == "colour: error (of the peak)"
     assert len(figure.axes) == 2
-    figure._repr_png_()
+    figure.draw_without_rendering()
 
 
-def test_heat_map_keeps_its_words_in_the_cells():
-    long = "fail: RuntimeError: Expected tensor to have default or channels last dim order"
-    figure = heat_map(["a"], list("vwxyz"), [[long] * 5])
-    assert all(len(line) <= 16 for line in texts(figure)[0].splitlines())
-    figure._repr_png_()
+def legend(figure):
+    return [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
 
 
-@pytest.mark.parametrize("values", [[], [["pass"]], [["pass", "pass"], ["pass"]]])
-def test_heat_map_refuses_a_ragged_table(values):
-    with pytest.raises(InputError, match="2 rows of 2 values"):
-        heat_map(["a", "b"], ["x", "y"], values)
-    with pytest.raises(InputError, match="0 rows"):
-        heat_map([], ["x"], [])
+def test_f0_contours(voice, broken):
+    figure = f0_contours({"eager": voice, "mine": broken}, SR, weights="seeded")
+    reference, candidate = figure.axes[0].get_lines()
+    assert np.nanmedian(reference.get_ydata()) == pytest.approx(150, rel=0.01)
+    assert np.isnan(reference.get_ydata()).any()
+    assert len(candidate.get_ydata()) == 0
+    assert legend(figure)[1] == "mine (75 % finite: no F0)"
+    assert legend(figure)[0].endswith("% of frames voiced)")
+    assert figure.axes[0].get_ylabel() == "F0 (Hz)"
+    assert not math.isnan(figure.axes[0].get_xlim()[1])
+    figure.draw_without_rendering()
+    with pytest.raises(InputError, match="no signals"):
+        f0_contours({}, SR)
+
+
+def test_average_spectra_show_the_tone_where_it_is(voice, broken):
+    tone = np.sin(2 * np.pi * 3000 * np.arange(12_000) / SR)
+    figure = average_spectra({"tone": tone, "broken": broken, "silent": np.zeros(12_000)}, SR, weights="seeded")
+    line, nothing, silent = figure.axes[0].get_lines()
+    assert line.get_xdata()[np.argmax(line.get_ydata())] == pytest.approx(3.0, abs=SR / 1024 / 1000)
+    assert len(nothing.get_ydata()) == len(silent.get_ydata()) == 0
+    assert legend(figure) == ["tone", "broken (75 % finite)", "silent (silent)"]
+    with pytest.raises(InputError, match="no signals"):
+        average_spectra({}, SR)
+
+
+def test_levels_at_joins(voice):
+    quiet = np.zeros(SR // 10)
+    whole = np.concatenate([voice, quiet, voice])
+    figure = levels_at_joins(
+        whole, SR, joins([whole[: voice.size + SR // 20], whole[voice.size + SR // 20 :]], whole, SR)
+    )
+    curve, zero = figure.axes[0].get_lines()
+    assert curve.get_ydata()[150] == -120  # silence, at the join
+    assert curve.get_ydata().max() > -30
+    assert legend(figure) == [f"{voice.size / SR + 0.05:.2f} s"]
+    assert set(zero.get_xdata()) == {0}
+    figure.draw_without_rendering()
+    with pytest.raises(InputError, match="no join"):
+        levels_at_joins(whole, SR, ())

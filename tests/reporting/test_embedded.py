@@ -25,6 +25,10 @@ def test_one_pixel_per_band_and_frame_and_the_loudest_of_the_reference_is_the_to
     pixels = shades(made.images["reference"])
     assert pixels.shape == (MELS, 1 + voice.size // HOP) == (MELS, made.columns)
     assert (pixels.max(), made.top_db, made.about) == (SHADES - 1, 0.0, "the loudest of reference")
+    tone = 0.1 * np.sin(2 * np.pi * 100 * np.arange(12_000) / SR)
+    column = shades(drawn(tone=tone).images["tone"])[:, 40]
+    assert column[-5:].max() == SHADES - 1, "low frequencies are at the bottom"
+    assert column[:40].max() == 0
 
 
 def test_all_versions_have_one_scale_that_reaches_up_to_the_loudest(voice):
@@ -37,13 +41,6 @@ def test_all_versions_have_one_scale_that_reaches_up_to_the_loudest(voice):
     assert inside.any()
     # 60 dB from a hundredth to ten times, rounded to a shade at each end
     assert np.abs((pixels["louder"] - pixels["quieter"])[inside] * step - 60).max() <= step
-
-
-def test_low_frequencies_are_at_the_bottom():
-    tone = 0.1 * np.sin(2 * np.pi * 100 * np.arange(12_000) / SR)
-    column = shades(drawn(tone=tone).images["tone"])[:, 40]
-    assert column[-5:].max() == SHADES - 1
-    assert column[:40].max() == 0
 
 
 def test_frames_that_touch_a_nan_are_striped_and_no_other(voice, broken):
@@ -81,14 +78,9 @@ def test_a_block_that_is_not_finite_is_marked_and_the_others_keep_their_scale(ba
     made = envelope(np.array([0.5, -0.5, 0.25, bad, 0.1, 0.1]), 3)
     assert made.values[2:4].tolist() == [BROKEN, BROKEN]
     assert made.values[:2].tolist() == [-127, 127]
-    assert made.extent == "at most 0.5 where it is finite"
-    assert not made.silent
-
-
-def test_the_extent_of_an_envelope_in_words():
-    assert envelope(np.zeros(4), 2).extent == "exactly 0"
-    assert envelope(np.zeros(4), 2).silent
-    assert envelope(np.full(4, np.nan), 2).extent == "nowhere finite"
-    assert envelope(np.array([0, np.nan]), 2).extent == "exactly 0 where it is finite"
-    assert not envelope(np.array([0, np.nan]), 2).silent
-    assert envelope(np.array([0, 2e-7]), 2).extent == "at most 2e-7"
+    made = [made, *(envelope(np.array(y), 2) for y in ([0.0] * 4, [bad] * 4, [0, bad], [0, 2e-7]))]
+    assert [one.extent for one in made] == [
+        *("at most 0.5 where it is finite", "exactly 0", "nowhere finite", "exactly 0 where it is finite"),
+        "at most 2e-7",
+    ]
+    assert [one.silent for one in made] == [False, True, False, False, False]

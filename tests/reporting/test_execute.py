@@ -12,7 +12,7 @@ from kokoro_nb.findings import read_findings
 from kokoro_nb.reporting import execute
 from kokoro_nb.reporting.execute import run_notebooks
 from kokoro_nb.reporting.logbook import now
-from kokoro_nb.reporting.report_files import render_report
+from kokoro_nb.reporting.report_files import Report
 from kokoro_nb.reporting.runs import RunRecord, read_run, write_run
 
 PARAMETERS = 'weights = "seeded"\nout_dir = None'
@@ -63,47 +63,22 @@ def output(root, name):
 
 
 def test_a_notebook_that_fails_does_not_stop_the_others(project):
-    _, runs = project
-    assert {name: run.status for name, run in runs.items()} == {
-        "01_good": "passed",
-        "02_bad": "failed",
-        "03_plain": "passed",
-        "04_kernel_dies": "crashed",
-    }
-
-
-def test_the_record_on_disk_is_the_one_returned(project):
     root, runs = project
+    statuses = ["passed", "failed", "passed", "crashed"]
+    assert [(name[:2], run.status) for name, run in runs.items()] == [(f"0{n}", s) for n, s in enumerate(statuses, 1)]
     assert all(read_run(root / "run" / name) == run for name, run in runs.items())
-    assert runs["01_good"].seconds > 0
-    assert runs["01_good"].parameters == {"weights": "narrow"}
-
-
-def test_the_kernel_is_this_interpreter_whatever_is_installed(project):
-    root, _ = project
-    assert output(root, "01_good").split() == [sys.executable, "ignore", "True"]
-
-
-def test_each_notebook_runs_in_its_own_folder_and_is_reported_it(project):
-    root, runs = project
+    good, bad, dead = runs["01_good"], runs["02_bad"], runs["04_kernel_dies"]
+    assert good.seconds > 0
+    assert good.parameters == {"weights": "narrow"}
+    assert list(good.files) == ["01_good.ipynb", "here.txt", "there.txt"]
     assert (root / "run" / "01_good" / "here.txt").read_text() == "narrow"
-    assert list(runs["01_good"].files) == ["01_good.ipynb", "here.txt", "there.txt"]
-    assert {path.suffix for path in (root / "notebooks").iterdir()} == {".ipynb"}, (
-        "nothing is written beside the source"
-    )
-
-
-def test_a_failed_notebook_is_complete_up_to_its_error(project):
-    root, runs = project
-    assert runs["02_bad"].error == "ValueError: <script>alert(1)</script>"
-    assert runs["02_bad"].executed
-    assert output(root, "02_bad") == "before\n"
-
-
-def test_a_dead_kernel_is_reported(project):
-    _, runs = project
-    assert "DeadKernelError" in runs["04_kernel_dies"].error
-    assert "Fatal Python error: Aborted" in runs["04_kernel_dies"].error, "and why"
+    assert output(root, "01_good").split() == [sys.executable, "ignore", "True"], "whatever kernel is installed"
+    assert bad.error == "ValueError: <script>alert(1)</script>"
+    assert bad.executed
+    assert output(root, "02_bad") == "before\n", "it is complete up to its error"
+    assert "DeadKernelError" in dead.error
+    assert "Fatal Python error: Aborted" in dead.error, "and why"
+    assert {path.suffix for path in (root / "notebooks").iterdir()} == {".ipynb"}, "nothing is written beside them"
 
 
 def test_what_a_kernel_prints_that_dies_before_the_first_cell_is_in_the_record(tmp_path, monkeypatch):
@@ -163,7 +138,7 @@ def test_a_failed_check_stops_nothing_and_fails_the_run(tmp_path):
         findings, about = read_findings(tmp_path / "run" / run.notebook / "findings.json")
         assert [one.verdict for one in findings] == ["pass", "fail"]
         assert (about["finished"] is None) == (run is second)
-    index = render_report(tmp_path / "run", tmp_path / "report")
+    index = Report(tmp_path / "run", tmp_path / "report").close()
     assert "did not reach the end" not in index.read_text(encoding="utf-8")
     page = (index.parent / "01_closed.html").read_text(encoding="utf-8")
     assert page.index("knb-line knb-failed") < page.index("after it") < page.index("1 of 2 checks failed")
@@ -190,21 +165,16 @@ def executed(monkeypatch):
     return names
 
 
-def test_fresh_other_parameters_or_an_earlier_failure_execute_again(project, executed):
+def test_fresh_other_parameters_an_earlier_failure_or_an_interrupt_execute_again(project, executed):
+    root, runs = project
     again(project, ["01"], fresh=True)
     again(project, ["01"], {"weights": "seeded"})
     again(project, ["02", "03"])
-    assert executed == ["01_good", "01_good", "02_bad"]
-
-
-def test_an_interrupted_run_goes_on_where_it_was(project, executed):
-    root, runs = project
-    folder = root / "run" / "03_plain"
     for status in ("running", "interrupted"):
-        write_run(folder, replace(runs["03_plain"], status=status))
+        write_run(root / "run" / "03_plain", replace(runs["03_plain"], status=status))
         again(project, ["01", "03"])
-    write_run(folder, runs["03_plain"])
-    assert executed == ["03_plain", "03_plain"]
+    write_run(root / "run" / "03_plain", runs["03_plain"])
+    assert executed == ["01_good", "01_good", "02_bad", "03_plain", "03_plain"]
 
 
 def test_what_says_whether_an_export_works_begins_first_and_then_what_took_longest(executed, tmp_path):
@@ -219,20 +189,18 @@ def test_what_says_whether_an_export_works_begins_first_and_then_what_took_longe
 
 
 def test_bad_input_is_reported_before_anything_runs(project, executed, tmp_path):
-    with pytest.raises(InputError, match="no notebook '09'"):
-        again(project, ["09"])
-    with pytest.raises(InputError, match="No selected notebook has a parameter 'weights'"):
-        again(project, ["03"])
-    with pytest.raises(InputError, match="choose the folder with --out"):
-        again(project, ["01"], {"out_dir": "x"})
+    for selection, parameters, match in (
+        (["09"], None, "no notebook '09'"),
+        (["03"], None, "No selected notebook has a parameter 'weights'"),
+        (["01"], {"out_dir": "x"}, "choose the folder with --out"),
+    ):
+        with pytest.raises(InputError, match=match):
+            again(project, selection, parameters)
     with pytest.raises(InputError, match="At least one job"):
         run_notebooks([], {}, 0, tmp_path, folder=project[0] / "notebooks")
-    assert executed == []
-
-
-def test_a_folder_of_something_else_is_never_replaced(project, executed, tmp_path):
     (tmp_path / "01_good").mkdir()
     (tmp_path / "01_good" / "thesis.txt").write_text("mine")
     with pytest.raises(InputError, match="something else than a run"):
         run_notebooks(["01"], {}, 1, tmp_path, folder=project[0] / "notebooks")
     assert (tmp_path / "01_good" / "thesis.txt").read_text() == "mine"
+    assert executed == []

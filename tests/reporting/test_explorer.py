@@ -11,13 +11,11 @@ import pytest
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate import Culprit
 from kokoro_nb.locate.local_error import LocalError
-from kokoro_nb.reporting.explorer import explore
+from kokoro_nb.reporting.cells import sanitise
+from kokoro_nb.reporting.explorer import answer, explore, still, widget
 from kokoro_nb.reporting.explorer.detail import ONLY_STATISTICS, overview
-from kokoro_nb.reporting.explorer.entries import collect
-from kokoro_nb.reporting.explorer.explorer_columns import payload
+from kokoro_nb.reporting.explorer.entries import collect, payload
 from kokoro_nb.reporting.explorer.images import HEIGHT, WIDTH, Strip, channel_statistics, histogram, pooled
-from kokoro_nb.reporting.explorer.widget import answer, still
-from kokoro_nb.reporting.sanitise import sanitise
 from kokoro_nb.traces.operators import Operator
 from kokoro_nb.traces.trace import Recorder
 
@@ -70,7 +68,7 @@ def pixels(html):
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(encoded))))
 
 
-def test_the_table_has_the_operators_in_order_with_what_was_measured(trace):
+def test_the_table_has_the_operators_in_order_with_what_was_measured(trace, values):
     entries = collect(trace)
     assert column(entries, "operator") == ["a:conv", "b:relu", "c:add"]
     assert column(entries, "finite %") == [100, pytest.approx(100 * 50 / 60, rel=1e-5), 100]
@@ -78,18 +76,15 @@ def test_the_table_has_the_operators_in_order_with_what_was_measured(trace):
     assert column(entries, "shape") == ["1 × 6 × 10"] * 3
     heads = [one["head"] for one in payload(entries)["columns"]]
     assert not {"verdict", "× rounding", "own error", "with inherited"} & {*heads}, "nothing was compared"
-
-
-def test_what_was_not_captured_is_unknown_and_has_no_figures(values):
+    assert [one.name for one in entries.worst(1)] == ["b:relu"]
     del values["b:relu"]
     entries = collect(recorded(values))
-    assert column(entries, "verdict") == ["", "unknown", ""]
+    assert column(entries, "verdict") == ["", "unknown", ""], "what was not captured is unknown and has no figures"
     assert column(entries, "rms")[1] is None
     assert "2 captured, 1 not captured, 0 not finite" in entries.summary
     assert "It was not captured" in answer(entries, {"ask": "operator", "name": "b:relu"})
-
-
-def test_one_element_that_is_not_finite_never_reads_100_percent():
+    with pytest.raises(InputError, match="no operators to explore"):
+        collect(recorded({}, ()))
     value = np.zeros((1, 1000, 1000), np.float32)
     value[0, 0, 0] = np.inf
     entries = collect(recorded({"a": value}, (operator("a", shape=value.shape),)))
@@ -97,12 +92,19 @@ def test_one_element_that_is_not_finite_never_reads_100_percent():
     assert entries.all[0].broken
 
 
-def test_errors_give_verdicts_and_only_they_do(trace):
-    entries = collect(trace, errors=[error("a:conv", 0.5), error("c:add", math.inf)])
+def test_errors_give_verdicts_and_only_they_do_and_the_worst_comes_first(trace):
+    wrong = np.zeros(SHAPE, bool)
+    wrong[0, 5] = True
+    entries = collect(trace, errors=[error("a:conv", 0.5), error("c:add", math.inf, wrong)])
     assert column(entries, "verdict") == ["pass", "", "fail"]
     assert column(entries, "× rounding") == [0.5, None, "inf"]
     assert column(entries, "own error")[0] == 0.25  # an error of 0.5 of a peak of 2
     assert "1 wrong by itself" in entries.summary
+    assert [one.name for one in entries.worst(9)] == ["c:add", "b:relu", "a:conv"]  # wrong, not finite, the rest
+    shown = answer(entries, {"ask": "operator", "name": "c:add"})
+    picture = pixels(re.search(r'<img class="knb-strip" alt="wrong[^>]*>', shown)[0])
+    assert (picture[0, -1] != picture[0, 0]).any()
+    assert (picture[0, 0] == picture[0, 5 * WIDTH // 6 - 1]).all()
 
 
 def test_a_finding_is_reported_and_one_of_another_program_is_refused(trace):
@@ -130,12 +132,6 @@ def test_the_reference_tells_how_far_each_is_with_what_it_inherited(trace, value
     assert "with inherited" not in str(payload(collect(trace, reference=recorded(values, keep="stats"))))
 
 
-def test_the_worst_come_first(trace):
-    found = collect(trace, errors=[error("a:conv", 0.9), error("b:relu", 0.2), error("c:add", 7.0)])
-    assert [one.name for one in found.worst(9)] == ["c:add", "b:relu", "a:conv"]  # wrong, not finite, the rest
-    assert [one.name for one in collect(trace).worst(1)] == ["b:relu"]
-
-
 def test_neighbours_are_there_both_ways_and_can_be_pressed(trace):
     entries = collect(trace)
     shown = answer(entries, {"ask": "operator", "name": "b:relu"})
@@ -145,10 +141,6 @@ def test_neighbours_are_there_both_ways_and_can_be_pressed(trace):
     assert re.search(r"constant</span> weight<", first)
     assert "1 of 6 channels wholly non-finite" in first, "b:relu, who reads it, is told to be broken"
     assert "no operator that was requested" in answer(entries, {"ask": "operator", "name": "c:add"})
-
-
-def test_a_question_that_is_none_has_no_answer(trace):
-    entries = collect(trace)
     for question in (None, "x", {}, {"ask": "operator", "name": BAD}, {"ask": BAD, "name": "a:conv"}):
         assert answer(entries, question) == ""
 
@@ -178,15 +170,6 @@ def test_of_statistics_alone_the_finite_channels_are_shown_and_the_rest_is_said(
     assert "keep=" in answer(entries, {"ask": "histogram", "name": "b:relu"})
 
 
-def test_wrong_elements_are_a_strip_of_their_own(trace):
-    wrong = np.zeros(SHAPE, bool)
-    wrong[0, 5] = True
-    shown = answer(collect(trace, errors=[error("a:conv", 9.0, wrong)]), {"ask": "operator", "name": "a:conv"})
-    picture = pixels(re.search(r'<img class="knb-strip" alt="wrong[^>]*>', shown)[0])
-    assert (picture[0, -1] != picture[0, 0]).any()
-    assert (picture[0, 0] == picture[0, 5 * WIDTH // 6 - 1]).all()
-
-
 def test_the_histogram_is_made_on_demand_and_says_what_it_leaves_out(trace):
     entries = collect(trace)
     assert "knb-histogram" not in answer(entries, {"ask": "operator", "name": "b:relu"})
@@ -197,49 +180,39 @@ def test_the_histogram_is_made_on_demand_and_says_what_it_leaves_out(trace):
     assert answer(nothing, {"ask": "histogram", "name": "a:conv"}) == "<p>No element is finite.</p>"
 
 
-def test_the_bars_are_as_high_as_the_logarithm_of_their_count():
+def test_images_say_what_they_are_of():
     picture = pixels(histogram(np.repeat([0.0, 1.0], [999, 31])))[..., 3] > 0
     heights = picture.sum(axis=0)
-    assert heights[0] == picture.shape[0]
+    assert heights[0] == picture.shape[0], "the bars are as high as the logarithm of their count"
     assert heights[-2] == math.ceil(picture.shape[0] * math.log(32) / math.log(1000))
     assert heights[WIDTH // 2] == 0
-
-
-def test_statistics_by_channel_are_those_of_its_finite_elements():
-    value = np.array([[[3.0, 4.0], [np.nan, 2.0], [np.inf, -np.inf]]])
-    found = channel_statistics(value)
+    found = channel_statistics(np.array([[[3.0, 4.0], [np.nan, 2.0], [np.inf, -np.inf]]]))
     np.testing.assert_array_equal(found["finite"], [1, 0.5, 0])
     np.testing.assert_array_equal(found["mean"], [3.5, 2, np.nan])
     np.testing.assert_allclose(found["rms"], [math.sqrt(12.5), 2, np.nan])
-
-
-def test_many_channels_share_a_column_that_shows_the_worst():
     values = np.ones(5000)
     values[1234] = 0.0
-    assert pooled(values, WIDTH, high=False).min() == 0
+    assert pooled(values, WIDTH, high=False).min() == 0, "many channels share a column that shows the worst"
     assert pooled(values, WIDTH).min() == 1
-    assert Strip("finite", values, "finite").range == "0 to 1"
-    assert (
-        pixels(Strip("finite", values, "finite").image())[0] != pixels(Strip("x", np.ones(3), "finite").image())[0]
-    ).any()
+    strip, sound = Strip("finite", values, "finite"), Strip("x", np.ones(3), "finite")
+    assert strip.range == "0 to 1"
+    assert (pixels(strip.image())[0] != pixels(sound.image())[0]).any()
 
 
 @pytest.mark.parametrize(
-    "value", [np.float32(3.0), np.zeros((2, 0), np.float32), np.arange(4), np.array([[True, False]])]
+    ("value", "words"),
+    [
+        *((np.float32(3.0), ""), (np.zeros((2, 0), np.float32), ""), (np.arange(4), ""), (np.array([[True]]), "")),
+        (np.full((1, 2, 3), 3 + 4j, np.complex64), "rms by channel: 5"),
+    ],
 )
-def test_any_tensor_can_be_shown(value):
-    value = np.asarray(value)
-    entries = collect(recorded({"a": value}, (operator("a", shape=value.shape),)), reference=None)
+def test_any_tensor_can_be_shown_a_complex_one_by_its_magnitude(value, words):
+    entries = collect(recorded({"a": np.asarray(value)}, (operator("a", shape=np.shape(value)),)), reference=None)
     shown = answer(entries, {"ask": "operator", "name": "a"}) + answer(entries, {"ask": "histogram", "name": "a"})
     assert "<h5>Channels</h5>" in shown
+    assert words in shown
+    assert ("magnitude" in shown) == bool(words)
     assert overview(entries, 3)
-
-
-def test_a_complex_tensor_is_shown_by_its_magnitude():
-    value = np.full((1, 2, 3), 3 + 4j, np.complex64)
-    entries = collect(recorded({"a": value}, (operator("a", shape=value.shape),)))
-    assert "magnitude" in answer(entries, {"ask": "histogram", "name": "a"})
-    assert "rms by channel: 5" in answer(entries, {"ask": "operator", "name": "a"})
 
 
 def test_every_name_is_escaped():
@@ -262,11 +235,6 @@ def test_what_a_report_shows_survives_its_sanitising(trace):
     assert "<button" not in html, "nothing that needs a script"
 
 
-def test_a_trace_without_operators_cannot_be_explored():
-    with pytest.raises(InputError, match="no operators to explore"):
-        collect(recorded({}, ()))
-
-
 @pytest.fixture(scope="module")
 def large():
     """Return a trace of 1500 operators of 16384 elements each, and its reference."""
@@ -281,7 +249,7 @@ def test_1500_operators_open_quickly_and_stay_small(large):
     start = time.process_time()
     trace, reference = large
     errors = [LocalError(tap.operator, 1e-6, 3.0, 0.123456789, *[NOTHING] * 3, ()) for tap in trace.taps]
-    shown = explore(trace, reference=reference, errors=errors)
+    shown = widget(collect(trace, reference=reference, errors=errors))
     shown._ipython_display_()
     seconds = time.process_time() - start
     size = len(json.dumps(shown.operators))
@@ -291,8 +259,8 @@ def test_1500_operators_open_quickly_and_stay_small(large):
     assert shown.operators["rows"][7][0] == 8
 
 
-def test_the_widget_is_shown_and_with_it_what_needs_no_kernel(trace, monkeypatch):
-    said = []
+def test_the_widget_is_shown_with_what_needs_no_kernel_and_answers(trace, monkeypatch):
+    said, sent = [], []
     monkeypatch.setattr("IPython.display.display", lambda one, **options: said.append((one, options)))
     shown = explore(trace)
     shown._ipython_display_()
@@ -301,14 +269,10 @@ def test_the_widget_is_shown_and_with_it_what_needs_no_kernel(trace, monkeypatch
     assert options == {"raw": True}
     assert "knb-operator" in page._repr_html_()
     assert repr(page) == repr(shown) == collect(trace).summary
-
-
-def test_the_widget_answers(trace, monkeypatch):
-    shown, sent = explore(trace, errors=[error("c:add", 7.0)]), []
     monkeypatch.setattr(type(shown), "send", lambda self, message: sent.append(message))
     question = {"ask": "operator", "name": "a:conv"}
     shown._reply(shown, question, [])
-    assert sent == [{"question": question, "html": answer(collect(trace, errors=[error("c:add", 7.0)]), question)}]
+    assert sent == [{"question": question, "html": answer(collect(trace), question)}]
     json.dumps(shown.get_state()["operators"], allow_nan=False)
 
 

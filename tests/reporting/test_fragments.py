@@ -3,7 +3,7 @@ import math
 import pytest
 
 from kokoro_nb.findings import Finding, verdict_line
-from kokoro_nb.reporting.fragments import board, overall, tally
+from kokoro_nb.reporting.fragments import ALL, board, columns, overall, tallies, tally
 
 BAD = "<script>alert(1)</script>"
 
@@ -16,10 +16,21 @@ def finding(verdict="pass", statement="A claim.", **more):
 def test_board_puts_failures_first_and_keeps_the_order_of_the_rest():
     findings = [finding("pass", "one"), finding("skip", "two"), finding("fail", "three"), finding("unknown", "four")]
     html = board(findings).html
-    assert [html.index(word) for word in ("three", "four", "two", "one")] == sorted(
-        html.index(word) for word in ("three", "four", "two", "one")
-    )
+    places = [html.index(word) for word in ("three", "four", "two", "one")]
+    assert places == sorted(places)
     assert "id=finding-3" in html, "the anchor counts in the order of findings.json"
+    html = board([finding("fail", value=math.nan, limit=1e-4), finding("skip", reason="no macOS here")]).html
+    assert ">NaN<" in html
+    assert "no macOS here" in html
+    assert html.count("narrow") == 1, "the weights are named once, or by row"
+    mixed = board([finding(weights="narrow"), finding(weights="seeded")]).html
+    assert '<th scope="col">Weights</th>' in mixed
+    assert "seeded" in mixed
+    assert "unknown" in board([]).html
+    assert tally([finding("fail"), finding(), finding()]) == "3 checks: 1 failed, 2 passed"
+    line = verdict_line(finding(value=110.2, limit=40, unit="dB", backend="onnxruntime", relation=">="))
+    assert repr(line) == "PASS: A claim. · onnxruntime · 110.2 ≥ 40 dB"
+    assert "<style>" in line._repr_html_()
 
 
 def test_board_tells_how_the_figure_has_to_stand_to_the_limit():
@@ -29,34 +40,16 @@ def test_board_tells_how_the_figure_has_to_stand_to_the_limit():
     assert ">2<" in board([finding(value=3, limit=2)]).html, "no relation is guessed"
 
 
-def test_board_shows_nan_and_the_reason_of_a_skip():
-    html = board([finding("fail", value=math.nan, limit=1e-4), finding("skip", reason="no macOS here")]).html
-    assert ">NaN<" in html
-    assert "no macOS here" in html
-
-
-def test_board_names_the_weights_once_or_by_row():
-    same = board([finding(), finding()]).html
-    mixed = board([finding(weights="narrow"), finding(weights="seeded")]).html
-    assert same.count("narrow") == 1
-    assert '<th scope="col">Weights</th>' in mixed
-    assert "seeded" in mixed
-
-
 def test_board_escapes_every_text():
     html = board([finding("fail", BAD, weights=BAD, backend=BAD, unit=BAD, tap=BAD, reason=BAD)], page=f'"{BAD}').html
     assert "<script" not in html
     assert html.count("&lt;script&gt;") == 7
 
 
-def test_an_empty_board_is_unknown_not_a_pass():
-    assert "unknown" in board([]).html
-    assert overall([]) == "unknown"
-
-
 @pytest.mark.parametrize(
     ("verdicts", "completed", "expected"),
     [
+        ([], True, "unknown"),
         (["pass", "skip"], True, "pass"),
         (["pass", "unknown"], True, "unknown"),
         (["pass", "fail", "unknown"], True, "fail"),
@@ -68,11 +61,20 @@ def test_overall_is_as_bad_as_the_worst(verdicts, completed, expected):
     assert overall([finding(verdict) for verdict in verdicts], completed) == expected
 
 
-def test_tally_counts_each_verdict():
-    assert tally([finding("fail"), finding(), finding()]) == "3 checks: 1 failed, 2 passed"
+FOUND = [
+    finding("pass", backend="tvm"),
+    finding("pass"),
+    finding("fail", backend="tvm"),
+    finding("skip", backend="coreml"),
+    finding("fail", backend="tvm"),
+]
 
 
-def test_verdict_line_gives_figure_limit_and_backend():
-    line = verdict_line(finding(value=110.2, limit=40, unit="dB", backend="onnxruntime", relation=">="))
-    assert repr(line) == "PASS: A claim. · onnxruntime · 110.2 ≥ 40 dB"
-    assert "<style>" in line._repr_html_()
+def test_each_column_has_its_tallies_worst_first_and_where_each_begins():
+    assert columns(FOUND) == [ALL, "coreml", "tvm"]
+    assert {name: [(one.text, one.first) for one in cell] for name, cell in tallies(FOUND).items()} == {
+        ALL: [("2 failed", 3), ("1 skipped", 4), ("2 passed", 1)],
+        "coreml": [("1 skipped", 4)],
+        "tvm": [("2 failed", 3), ("1 passed", 1)],
+    }
+    assert tallies([]) == {ALL: []}

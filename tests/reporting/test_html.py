@@ -12,7 +12,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Finding, write_findings
 from kokoro_nb.markup import resource
-from kokoro_nb.reporting.report_files import Report, render_report
+from kokoro_nb.reporting.report_files import Report
 from kokoro_nb.reporting.runs import RunRecord, write_run
 from kokoro_nb.storage import file_digest
 
@@ -58,7 +58,7 @@ def report(tmp_path):
     stopped = keep(run, "05_stopped", cells(), [], "interrupted")
     write_run(run / "05_stopped", replace(stopped, files={}, seconds=None))
     (run / "05_stopped" / "05_stopped.ipynb").write_text('{"cells": [')  # half-written: must not be opened
-    index = render_report(run, tmp_path / "report")
+    index = Report(run, tmp_path / "report").close()
     return {path.name: path.read_text(encoding="utf-8") for path in index.parent.iterdir()}
 
 
@@ -66,18 +66,29 @@ def parsed(text):
     return BeautifulSoup(text, "html.parser")
 
 
-def test_there_is_a_page_for_each_notebook_and_an_index(report):
+def test_pages_are_complete_in_themselves_and_nothing_hostile_survives_on_any(report):
     assert set(report) == {"index.html", "01_good.html", "03_bad.html", "05_stopped.html"}
-
-
-def test_nothing_hostile_survives_on_any_page(report):
     for name, text in report.items():
         page = parsed(text)
         assert all(script.string == resource("reporting/page.js") for script in page("script")), name
         assert not [tag for tag in page(True) if any(key.startswith("on") for key in tag.attrs)], name
         assert "<script>alert" not in text, name
+        assert page("link") == page("iframe") == page("object") == [], name
+        assert all(tag["src"].startswith("data:") for tag in page(src=True)), name
+        for tag in page(href=True):
+            target, _, anchor = tag["href"].partition("#")
+            assert target in {"", *report}, (name, tag["href"])
+            assert not anchor or parsed(report[target or name]).find(id=anchor) is not None, (name, tag["href"])
+        styles = "".join(style.string for style in page("style"))
+        assert "@import" not in styles, name
+        assert "url(" not in styles, name
+        policy = page.find("meta", {"http-equiv": "Content-Security-Policy"})["content"]
+        assert policy.startswith("default-src 'none'"), name
+        for script in page("script"):
+            assert base64.b64encode(sha256(script.string.encode()).digest()).decode() in policy, name
     assert "&lt;script&gt;alert(1)" in report["03_bad.html"]
     assert "&lt;script&gt;alert(1)" in report["index.html"]
+    assert report["03_bad.html"].count("base64,QUJD") == 1, "a sound is embedded once"
 
 
 def test_pages_are_complete_in_themselves(report):
@@ -97,59 +108,30 @@ def test_pages_are_complete_in_themselves(report):
             assert base64.b64encode(sha256(script.string.encode()).digest()).decode() in policy, name
 
 
-def test_every_link_within_the_report_has_its_target(report):
-    for name, text in report.items():
-        for tag in parsed(text)(href=True):
-            page, _, anchor = tag["href"].partition("#")
-            assert not anchor or parsed(report[page or name]).find(id=anchor) is not None, (name, tag["href"])
-
-
 def test_the_verdict_comes_first_and_failures_first_in_it(report):
-    page = parsed(report["03_bad.html"])
+    page, text = parsed(report["03_bad.html"]), report["03_bad.html"]
     assert page.title.text == "FAIL: Where is the NaN?"
-    assert page.find(class_="verdict").text.removesuffix("; stopped before its end").split() == [
-        "fail",
-        "3",
-        "checks:",
-        "1",
-        "failed,",
-        "1",
-        "skipped,",
-        "1",
-        "passed",
-    ]
-    chips = [row.td.text for row in page.find(id="verdicts").tbody("tr")]
-    assert chips == ["fail", "skip", "pass"]
-    text = report["03_bad.html"]
+    verdict = " ".join(page.find(class_="verdict").text.split())
+    assert verdict == "fail 3 checks: 1 failed, 1 skipped, 1 passed; stopped before its end"
+    assert [row.td.text for row in page.find(id="verdicts").tbody("tr")] == ["fail", "skip", "pass"]
     assert text.index('id="verdicts"') < text.index("A question.")
-    row = page.find(id="finding-3")
-    assert [cell.text for cell in row("td", class_="knb-number")] == ["NaN", "1e-4"]
+    assert [cell.text for cell in page.find(id="finding-3")("td", class_="knb-number")] == ["NaN", "1e-4"]
     assert "macOS only" in page.find(id="finding-2").text
+    told = parsed(report["01_good.html"]).text
+    assert all(part in told for part in ("narrow", "torch", "abc", "1 min 12 s", "2026-11-21 09:44 UTC"))
+    assert BAD in told, "the parameter, as text"
 
 
-def test_a_page_names_weights_parameters_versions_commit_and_duration(report):
-    text = parsed(report["01_good.html"]).text
-    assert all(part in text for part in ("narrow", "torch", "abc", "1 min 12 s", "2026-11-21 09:44 UTC"))
-    assert BAD in text, "the parameter, as text"
-
-
-def test_a_failed_notebook_shows_where_it_stopped(report):
+def test_a_failed_notebook_shows_where_it_stopped_and_of_an_interrupted_one_the_copy_is_not_opened(report):
     page = parsed(report["03_bad.html"])
     banner = page.find(class_="banner")
     assert "stopped before its end" in banner.text
     target = page.find(id=banner.a["href"].removeprefix("#"))
     assert "AssertionError" in target.find(class_="error").text
     assert page.find("nav").find(class_="knb-fail") is not None
-
-
-def test_an_interrupted_notebook_is_reported_and_its_copy_is_not_opened(report):
     page = parsed(report["05_stopped.html"])
     assert "interrupted" in page.find(class_="banner").text
     assert page.find(class_="verdict").span.text == "fail"
-
-
-def test_a_sound_is_embedded_once(report):
-    assert report["03_bad.html"].count("base64,QUJD") == 1
 
 
 def test_the_index_has_every_verdict_with_its_figure_and_its_link(report):
@@ -177,7 +159,7 @@ def test_the_index_has_every_verdict_with_its_figure_and_its_link(report):
 
 def test_without_any_run_there_is_one_sentence(tmp_path):
     with pytest.raises(InputError, match="Nothing has been run in"):
-        render_report(tmp_path / "run", tmp_path / "report")
+        Report(tmp_path / "run", tmp_path / "report").close()
     assert not (tmp_path / "report").exists()
 
 
@@ -202,23 +184,16 @@ def contrast(one, other):
     return (light + 0.05) / (dark + 0.05)
 
 
-def test_the_contrast_measure_knows_black_on_white_and_rejects_grey():
-    assert contrast("#000000", "#ffffff") == pytest.approx(21)
-    assert contrast("#999999", "#ffffff") < 4.5
-
-
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
-def test_text_meets_wcag_aa_in_both_schemes(scheme):
+def test_text_and_chips_meet_wcag_aa_in_both_schemes(scheme):
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)  # the measure knows black on white, and rejects grey
+    assert contrast("#999999", "#ffffff") < 4.5
     block = re.findall(r":root \{(.*?)\}", resource("reporting/page.css"), re.DOTALL)[scheme]
     colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block))
-    on_paper = [(name, "paper") for name in ("ink", "muted", "link", "alarm", "name", "literal", "string", "keyword")]
-    on_wash = [(name, "wash") for name in ("ink", "muted", "comment", "name", "literal", "string", "keyword")]
-    on_alarm = [(name, "alarm-wash") for name in ("ink", "link", "alarm", "name", "literal", "string", "keyword")]
-    for text, ground in [*on_paper, *on_wash, *on_alarm]:
-        assert contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
-
-
-def test_chips_meet_wcag_aa():
+    code = "ink name literal string keyword"
+    for ground, texts in (("paper", "muted link alarm"), ("wash", "muted comment"), ("alarm-wash", "link alarm")):
+        for text in f"{code} {texts}".split():
+            assert contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
     chips = dict(re.findall(r"\.knb-(\w+) \{ background: (#[0-9a-f]{6})", resource("markup.css")))
     assert set(chips) == {"pass", "fail", "unknown", "skip"}
     assert all(contrast("#ffffff", colour) >= 4.5 for colour in chips.values())

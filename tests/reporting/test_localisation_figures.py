@@ -18,26 +18,23 @@ def error(name, ratio):
 
 
 def test_each_operator_stands_at_its_place_and_what_is_exact_on_the_edge():
-    found = {"eager": [error("a", 0.5), error("c", 0.0)], "tvm": [error("b", 30.0)]}
-    axes = local_error_profile(found, ["a", "b", "c"], weights="narrow").axes[0]
+    found = {"eager": [error("a", 0.5), error("c", 0.0)], "tvm": [error("a", math.inf), error("b", 30.0)]}
+    figure = local_error_profile(found, ["a", "b", "c"], weights="narrow")
+    axes = figure.axes[0]
     eager, tvm, limit = axes.get_lines()
     assert list(eager.get_xdata()) == [0, 2]
     assert list(eager.get_ydata()) == [0.5, 1e-4]
     assert (list(tvm.get_xdata()), list(tvm.get_ydata())) == ([1], [30.0])
     assert set(limit.get_ydata()) == {1}
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["eager", "tvm"]
-
-
-def test_an_infinite_error_is_hatched():
-    figure = local_error_profile({"tvm": [error("a", math.inf), error("b", 0.1)]}, ["a", "b"])
-    (span,) = figure.axes[0].patches
-    assert span.get_hatch()
-    figure._repr_png_()
-
-
-def test_nothing_to_draw():
+    (span,) = axes.patches
+    assert span.get_hatch(), "what is infinite is hatched"
+    figure.draw_without_rendering()
     with pytest.raises(InputError, match="no local errors"):
         local_error_profile({"tvm": []}, ["a"])
+    for shape, elements in (((4, 10), 8), ((2, 4, 10), 8), ((1, 4, 10), 21), ((1, 4, 10), 0)):
+        with pytest.raises(InputError, match="cannot be drawn"):
+            slices_map(np.zeros(shape), elements)
 
 
 def test_slices_say_how_much_of_the_fault_they_meet():
@@ -50,13 +47,7 @@ def test_slices_say_how_much_of_the_fault_they_meet():
     figure = slices_map(value, 8, weights="narrow")
     assert "11 of 40" in figure.axes[0].get_title(loc="left")
     assert "1 not finite" in figure.axes[0].get_title(loc="left")
-    figure._repr_png_()
-
-
-@pytest.mark.parametrize(("shape", "elements"), [((4, 10), 8), ((2, 4, 10), 8), ((1, 4, 10), 21), ((1, 4, 10), 0)])
-def test_slices_refuse(shape, elements):
-    with pytest.raises(InputError, match="cannot be drawn"):
-        slices_map(np.zeros(shape), elements)
+    figure.draw_without_rendering()
 
 
 def test_each_compilation_is_a_bar_of_its_part():

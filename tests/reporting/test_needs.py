@@ -1,6 +1,8 @@
 """What a run needs of memory and disk: one check, before it begins."""
 
+import os
 import shutil
+import time
 from collections import namedtuple
 
 import nbformat
@@ -11,7 +13,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from kokoro_nb.__main__ import main
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting.execute import run_notebooks
-from kokoro_nb.reporting.needs import require_memory
+from kokoro_nb.reporting.needs import exports_bytes, require_memory, trim_exports
 
 Memory = namedtuple("Memory", "available")
 
@@ -64,3 +66,40 @@ def test_notebooks_without_room_are_refused_before_anything_is_written(free, tmp
     usage = shutil.disk_usage(tmp_path)._replace(free=10**6)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
     refused(r"up to 981\.0 MB are written, and .* has room for 1\.0 MB; make room")
+
+
+@pytest.fixture
+def exports(tmp_path, monkeypatch):
+    """Three exports of 1000 bytes, three, two and no hours old, and what is no export."""
+    monkeypatch.setenv("KOKORO_NB_CACHE", str(tmp_path))
+    for hours, (room, name) in ((3, ("artefacts", "a")), (2, ("delivered", "b")), (0, ("artefacts", "c"))):
+        (tmp_path / room / name).mkdir(parents=True)
+        (tmp_path / room / name / "model.onnx").write_bytes(b"x" * 1000)
+        made = time.time() - 3600 * hours
+        os.utime(tmp_path / room / name, (made, made))
+    (tmp_path / "notebook_seconds.json").write_text("{}")
+    return tmp_path
+
+
+def _left(folder):
+    return sorted(path.parent.name for path in folder.rglob("model.onnx"))
+
+
+def test_the_oldest_are_removed_until_the_rest_is_within_the_limit(exports, capsys):
+    assert exports_bytes() == 3000
+    assert trim_exports(3e-6) == 0
+    assert trim_exports(2e-6) == 1000
+    assert _left(exports) == ["b", "c"]
+    assert trim_exports(0.0) == 1000, "what was made within the hour stays unless all is to go"
+    assert _left(exports) == ["c"]
+    assert [main(["clean"]), main(["clean"])] == [0, 0]
+    assert exports_bytes() == 0
+    assert (exports / "notebook_seconds.json").is_file()
+    assert capsys.readouterr().out == "Removed 1 kB of exports.\nNo exports are saved.\n"
+
+
+@pytest.mark.parametrize(("value", "left"), [("2e-6", ["b", "c"]), ("much", ["a", "b", "c"]), ("", ["a", "b", "c"])])
+def test_the_environment_sets_the_limit(exports, monkeypatch, value, left):
+    monkeypatch.setenv("KOKORO_NB_CACHE_GB", value)
+    trim_exports()
+    assert _left(exports) == left

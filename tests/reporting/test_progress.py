@@ -30,7 +30,7 @@ def drive(stream):
     return stream.getvalue()
 
 
-def test_without_a_terminal_there_are_plain_lines():
+def test_a_terminal_gets_bars_and_without_one_there_are_plain_lines():
     assert drive(io.StringIO()).splitlines() == [
         "01_a: running, 5 cells",
         "02_b: running, 3 cells",
@@ -38,11 +38,9 @@ def test_without_a_terminal_there_are_plain_lines():
         "03_c: running, 1 cells",
         "02_b: failed in 2.0 s: ValueError: x",
     ]
-
-
-def test_a_terminal_gets_a_bar_for_each_and_one_for_all():
     shown = drive(Terminal())
     assert all(text in shown for text in ("all notebooks", "2/2 notebooks", "4/5 cells", "01_a: passed in 1.0 s"))
+    assert Progress({"01_a": 60.0, "02_b": None}, 2, io.StringIO()).seconds_left() is None, "it never ran here"
 
 
 def test_what_is_left_is_judged_by_the_last_runs(clock):
@@ -68,7 +66,3 @@ def test_what_is_left_is_judged_by_the_last_runs(clock):
         "02_b: passed in 60.0 s; about 50.0 s left in all",
         "03_c: passed in 300.0 s",
     ]
-
-
-def test_what_never_ran_here_has_no_estimate():
-    assert Progress({"01_a": 60.0, "02_b": None}, 2, io.StringIO()).seconds_left() is None

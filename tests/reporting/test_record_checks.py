@@ -9,13 +9,14 @@ from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.ladder import Climb
 from kokoro_nb.errors import InputError
+from kokoro_nb.findings import Finding
 from kokoro_nb.locate import diagnose, investigate
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.halving import Bisection
 from kokoro_nb.locate.history import History
 from kokoro_nb.locate.survey import SurveyRow
 from kokoro_nb.reporting.logbook import Logbook
-from kokoro_nb.reporting.record_checks import _diagnosis
+from kokoro_nb.reporting.record_checks import _culprits, _diagnosis
 from kokoro_nb.traces.parity import compare
 
 
@@ -37,40 +38,26 @@ def test_all_checks_of_a_faithful_program(log):
     log.record(row([1, 1, 1, 1]), "The decoder", 1e-4)
     assert verdicts(log) == [("runs", "pass"), ("finite", "pass"), ("repeat", "pass"), ("parity", "pass")]
     log.record(row([1, 1, 1, 1 + 2**-13]), "At the limit the decoder", 2**-13)
-    assert len(verdicts(log)) == len(log.findings) == 8, "none is a sick export"
-
-
-def test_what_was_not_measured_is_no_check(log):
-    log.record(row([1, 1, 1, 1.1], drift=None), "The decoder")
-    assert [(one.kind, one.verdict) for one in log.findings] == [("runs", "pass"), ("finite", "pass")]
+    log.record(row([1, 1, 1, 1.1], drift=None), "Without a limit and a repetition the decoder")
+    assert verdicts(log)[8:] == [("runs", "pass"), ("finite", "pass")]
+    assert len(verdicts(log)) == len(log.findings), "none is a sick export"
 
 
 @pytest.mark.parametrize(
-    ("bad", "kind"),
+    ("bad", "kind", "sick"),
     [
-        (row([1, 1, 1, np.nan]), "finite"),
-        (row([1, 1, 1, 1], drift=1e-9), "repeat"),
-        (row([1, 1, 1, np.nan], drift=np.nan), "finite"),
-        (row([1, 1, 1, 1.1]), "parity"),
-        (SurveyRow("onnxruntime", climb=Climb("onnxruntime", Failure("onnxruntime", "lowered", "E", "m"))), "runs"),
+        (row([1, 1, 1, np.nan]), "finite", True),
+        (row([1, 1, 1, 1], drift=1e-9), "repeat", False),
+        (row([1, 1, 1, 1.1]), "parity", True),
+        (SurveyRow("tvm", climb=Climb("tvm", Failure("tvm", "lowered", "E", "m"))), "runs", True),
     ],
 )
-def test_each_check_can_fail(log, bad, kind):
+def test_each_check_can_fail_and_what_is_beyond_its_limit_is_a_sick_export(log, bad, kind, sick):
     log.record(bad, "The decoder", 1e-4)
     assert next(one for one in verdicts(log) if one[1] == "fail") == (kind, "fail")
+    assert len([one for one in log.findings if one.diagnosis is not None]) == sick
     with pytest.raises(AssertionError, match="The decoder"):
         log.close()
-
-
-def test_what_is_beyond_the_limit_is_a_sick_export(log):
-    log.record(row([1, 1, 1, 1.1]), "The decoder", 1e-4)
-    assert len([one for one in log.findings if one.diagnosis is not None]) == 1
-
-
-def test_what_is_not_finite_is_a_sick_export_without_a_limit_too(log):
-    log.record(row([1, 1, 1, np.nan]), "The decoder")
-    assert [one.verdict for one in log.findings if one.diagnosis is not None] != []
-    assert ("finite", "fail") in verdicts(log)
 
 
 @pytest.mark.parametrize(
@@ -91,22 +78,16 @@ def test_a_failure_names_operator_and_line_where_they_are_known(log, message, re
     assert (found.verdict, found.reason) == ("fail", f"{failure}{reason}")
 
 
-def test_an_absent_runtime_is_one_skip(log):
-    log.record(SurveyRow("tvm", absent="not installed."), "The decoder", 1e-4)
-    assert verdicts(log) == [("runs", "skip")]
-
-
-def test_what_is_built_for_another_machine_is_built_and_its_run_a_skip(log):
-    built = Climb("tvm-metal", unexecuted="needs Metal.")
-    log.record(SurveyRow("tvm-metal", climb=built), "The decoder", 1e-4)
-    assert verdicts(log) == [("built", "pass"), ("runs", "skip")]
-
-
 def test_several_rows_are_recorded_one_after_another_and_anything_else_is_refused(log):
     absent = SurveyRow("tvm", absent="not installed.")
     log.record([absent, absent])
     log.record({"first": absent})
     assert verdicts(log) == [("runs", "skip")] * 3
+    log.record(SurveyRow("tvm-metal", climb=Climb("tvm-metal", unexecuted="needs Metal.")), "The decoder", 1e-4)
+    assert verdicts(log)[3:] == [("built", "pass"), ("runs", "skip")]
+    log.record(row([1, 1, 1, np.nan]), "The decoder")
+    assert ("finite", "fail") in verdicts(log)
+    assert log.findings[-3].diagnosis is not None, "without a limit, too, it is a sick export"
     with pytest.raises(InputError, match="No checks are known for a set"):
         log.record([{1}])
 
@@ -127,19 +108,17 @@ def test_an_investigation_says_that_tapping_and_history_change_nothing(log):
         log.close()
 
 
-@pytest.mark.parametrize(("verdict", "recorded"), [("pass", "pass"), ("unknown", "unknown")])
-def test_a_diagnosis_by_bisection_is_one_finding(tmp_path, verdict, recorded):
-    log = Logbook("01_x", "mini", {}, tmp_path)
-    given = ("tvm", "bisection", "a delegate", verdict, (), "what was found")
-    found = Diagnosis(*given, bisection=Bisection("tvm", 2, ()), output=SimpleNamespace(verdict=verdict))
-    log.record(found, "The net")
-    assert [(one.kind, one.verdict) for one in log.findings] == [("bisection", recorded)]
-
-
-def test_where_parts_were_compiled_after_a_trace_their_answer_is_recorded(log):
-    given = ("tvm", "bisection", "a delegate", "pass", (), "each part is right")
-    log.record(Diagnosis(*given, investigation=SimpleNamespace(), bisection=Bisection("tvm", 2, ())), "The net")
-    assert verdicts(log) == [("bisection", "pass")]
+@pytest.mark.parametrize(
+    ("verdict", "traced"), [("pass", SimpleNamespace()), ("pass", None), ("unknown", None), ("fail", None)]
+)
+def test_a_diagnosis_by_bisection_is_one_finding_after_a_trace_too(log, verdict, traced):
+    given = ("tvm", "bisection", "a delegate", verdict, (), ":exp is wrong")
+    parts = {"bisection": Bisection("tvm", 2, ()), "investigation": traced}
+    log.record(Diagnosis(*given, **parts), "The net")
+    assert verdicts(log) == [("bisection", verdict)]
+    if verdict == "fail":
+        with pytest.raises(AssertionError, match=":exp is wrong"):
+            log.close()
 
 
 def _diagnosed(**known):
@@ -164,12 +143,27 @@ def test_remedies_are_tried_once_and_where_there_is_what_to_cure(known):
     assert _diagnosed(**known) == (["The net"], False)
 
 
-def test_a_diagnosis_by_bisection_that_names_an_operator_fails(tmp_path):
-    log = Logbook("01_x", "mini", {}, tmp_path)
-    found = Diagnosis("tvm", "bisection", "a delegate", "fail", (), ":exp is wrong", bisection=Bisection("tvm", 2, ()))
-    log.record(found, "The net")
-    with pytest.raises(AssertionError, match=":exp is wrong"):
-        log.close()
+@pytest.mark.parametrize("verdict", ["pass", "fail", "unknown"])
+@pytest.mark.parametrize("output", ["pass", "fail", "unknown", None])
+def test_what_is_wrong_as_a_whole_or_in_a_part_has_a_card(verdict, output):
+    cards, _ = _diagnosed(verdict=verdict, output=output and SimpleNamespace(verdict=output))
+    assert cards == ["The net"] * ("fail" in (verdict, output))
+
+
+def test_the_first_operator_and_the_one_with_the_largest_effect_are_recorded_once_each(log):
+    first, largest = (
+        SimpleNamespace(
+            tap=SimpleNamespace(name=name),
+            mechanism=SimpleNamespace(name="another constant"),
+            finding=lambda weights, name=name: Finding("divergence", "fail", f"{name} is wrong", weights),
+            **{"inherited_error": None, "effect": effect, "source": "", "reason": ""},
+        )
+        for name, effect in (("a:mul", 0.1), ("b:add", 0.9))
+    )
+    for ranked in ((largest, first), (first, largest)):
+        _culprits(SimpleNamespace(culprits=(first, largest), ranked=ranked), log)
+    assert [one.statement[:5] for one in log.findings] == ["a:mul", "b:add", "a:mul"]
+    assert log.findings[1].reason == "mechanism: another constant; 90 % of the output's error"
 
 
 class Norm(torch.nn.Module):

@@ -39,37 +39,25 @@ def folder(tmp_path):
     return tmp_path / "01_a"
 
 
-def test_a_record_is_read_as_it_was_written(folder, passed):
-    assert read_run(folder) == read_run_or_damage(folder) == passed
+def test_a_record_is_read_as_it_was_written_and_reused_while_it_is_whole(folder, passed):
+    assert read_run(folder) == read_run_or_damage(folder) == reusable(folder, "key") == passed
     assert read_run(folder / "f") is None
     assert passed.memory == 0.0, "nothing was measured"
-
-
-def test_what_passed_unchanged_is_reused(folder, passed):
-    assert reusable(folder, "key") == passed
-
-
-@pytest.mark.parametrize("status", sorted(set(get_args(Status)) - {"passed"}))
-def test_what_did_not_pass_is_never_reused(folder, passed, status):
-    write_run(folder, replace(passed, status=status))
-    assert reusable(folder, "key") is None
-
-
-def test_another_key_or_a_missing_file_is_not_reused(folder, passed):
-    assert reusable(folder, "other") is reusable(folder, "another") is None
-    (folder / "f" / "x.png").unlink()
-    assert reusable(folder, "key") is None
-
-
-def test_a_file_of_which_one_byte_changed_is_not_reused(folder, passed):
+    assert reusable(folder, "other") is None
     (folder / "f" / "x.png").write_text("f/x.pnG")
     assert changed_files(folder, passed, passed.files) == ["f/x.png"]
     assert reusable(folder, "key") is None
-
-
-def test_a_record_without_its_executed_copy_is_not_reused(folder, passed):
-    write_run(folder, replace(passed, files={}))
+    (folder / "f" / "x.png").unlink()
     assert reusable(folder, "key") is None
+    write_run(folder, replace(passed, files={}))
+    assert reusable(folder, "key") is None, "without its executed copy"
+
+
+@pytest.mark.parametrize("status", sorted({*get_args(Status)} - {"passed", "waiting", "running"}))
+def test_what_did_not_pass_is_never_reused_and_what_ended_is_not_abandoned(tmp_path, folder, passed, status):
+    write_run(folder, replace(passed, status=status))
+    assert reusable(folder, "key") is None
+    assert [run.status for run in read_runs(tmp_path)] == [status]
 
 
 FOREIGN = ["{}", "[]", '{"status": "passed"}', '{"status":']
@@ -111,45 +99,22 @@ def test_a_record_with_a_value_of_another_kind_is_none(folder, passed, name, val
         read_run(folder)
 
 
-@pytest.mark.parametrize("other", ["00_b", "02_b"])
-def test_the_record_of_another_notebook_is_damage(other, folder, passed):
-    folder.rename(folder.with_name(other))
-    found = read_run_or_damage(folder.with_name(other))
-    assert (found.notebook, found.status, found.error) == (other, "damaged", "it is the record of 01_a")
-
-
 def test_what_still_runs_where_nobody_is_at_work_was_abandoned(tmp_path, folder, passed):
     write_run(folder, replace(passed, status="running"))
+    assert reusable(folder, "key") is None
     with locked(tmp_path, "run"):
         assert [run.status for run in read_runs(tmp_path)] == ["running"]
-    (run,) = read_runs(tmp_path)
-    assert (run.status, run.reason) == ("abandoned", outcome("abandoned").reason)
-
-
-@pytest.mark.parametrize("status", sorted({*get_args(Status)} - {"waiting", "running"}))
-def test_what_has_ended_is_not_abandoned(status, tmp_path, folder, passed):
-    write_run(folder, replace(passed, status=status))
-    assert [run.status for run in read_runs(tmp_path)] == [status]
+    write_run(tmp_path / "00_b", replace(passed, notebook="00_b"))
+    other, run = read_runs(tmp_path)
+    assert (other.notebook, run.status, run.reason) == ("00_b", "abandoned", outcome("abandoned").reason)
+    assert read_runs(tmp_path / "nowhere") == []
 
 
 def test_a_run_that_has_ended_takes_as_long_as_is_said_or_as_it_did(passed):
     how = RunOutcome("failed", "it stopped", "NameError")
-    assert passed.ended(how, 2.5).seconds == 2.5
-    assert passed.ended(how, 0.0).seconds == 0.0
+    assert [passed.ended(how, *given).seconds for given in ((2.5,), (0.0,), ())] == [2.5, 0.0, passed.seconds]
     found = passed.ended(how)
-    assert (found.seconds, found.status, found.reason, found.error) == (
-        passed.seconds,
-        *("failed", "it stopped"),
-        "NameError",
-    )
-
-
-def test_records_are_listed_by_name(tmp_path, passed):
-    for name in ("02_b", "01_a"):
-        (tmp_path / "run" / name).mkdir(parents=True)
-        write_run(tmp_path / "run" / name, replace(passed, notebook=name))
-    assert [run.notebook for run in read_runs(tmp_path / "run")] == ["01_a", "02_b"]
-    assert read_runs(tmp_path / "nowhere") == []
+    assert (found.status, found.reason, found.error) == ("failed", "it stopped", "NameError")
 
 
 def test_the_key_depends_on_cells_tags_parameters_data_package_and_versions_not_on_outputs(monkeypatch, tmp_path):
@@ -177,21 +142,14 @@ def test_the_key_depends_on_cells_tags_parameters_data_package_and_versions_not_
 
 
 @pytest.mark.parametrize("named", ["model.pth", ".", ["seeded", "model.pth"]])
-def test_the_key_follows_the_content_of_a_file_that_a_parameter_names(tmp_path, monkeypatch, named):
+def test_the_key_follows_the_content_of_a_file_that_a_parameter_names(tmp_path, tmp_path_factory, monkeypatch, named):
     monkeypatch.chdir(tmp_path)
     notebook, checkpoint = new_notebook(cells=[new_code_cell("x = 1")]), tmp_path / "model.pth"
+    results = tmp_path_factory.mktemp("results")  # that are written into are no input, and a text is no file
+    given = {"weights": named, "folder": str(results), "text": "x" * 9999, "n": 3, "voices": ["a", 2]}
     checkpoint.write_bytes(b"first")
-    before = content_key(notebook, {"weights": named})
-    assert content_key(notebook, {"weights": named}) == before
+    before = content_key(notebook, given)
+    (results / "findings.json").write_text("{}")
+    assert content_key(notebook, given) == before
     checkpoint.write_bytes(b"other")
-    assert content_key(notebook, {"weights": named}) != before
-
-
-def test_a_folder_that_results_are_written_into_is_no_input(tmp_path):
-    before = content_key(new_notebook(), {"folder": str(tmp_path)})
-    (tmp_path / "findings.json").write_text("{}")
-    assert content_key(new_notebook(), {"folder": str(tmp_path)}) == before
-
-
-def test_a_text_is_no_file(tmp_path):
-    assert content_key(new_notebook(), {"text": "x" * 9999, "n": 3, "voices": ["a", 2]})
+    assert content_key(notebook, given) != before

@@ -30,23 +30,18 @@ def names(paths):
     return [path.stem for path in paths]
 
 
-def test_all_numbered_notebooks_are_found_by_glob(folder):
+def test_notebooks_are_found_by_glob_and_selected_in_order(folder, tmp_path_factory):
     assert names(find_notebooks(folder=folder)) == ["01_patching", "02_export", "03_decoder_nan"]
-
-
-def test_a_selection_is_by_number_or_name_and_kept_in_order(folder):
     chosen = find_notebooks(["03_decoder_nan", "01", "01_patching.ipynb"], folder)
     assert names(chosen) == ["01_patching", "03_decoder_nan"]
-
-
-def test_an_unknown_notebook_is_an_input_error_that_lists_them(folder):
     with pytest.raises(InputError, match=r"no notebook '07'; there are: 01_patching, 02_export, 03_decoder_nan"):
         find_notebooks(["01", "07"], folder)
-
-
-def test_an_empty_folder_is_an_input_error(tmp_path):
+    empty = tmp_path_factory.mktemp("empty")
     with pytest.raises(InputError, match="holds no notebook"):
-        find_notebooks(folder=tmp_path)
+        find_notebooks(folder=empty)
+    (empty / "01_a.ipynb").write_text("{")
+    with pytest.raises(InputError, match="cannot be read as a notebook"):
+        read_notebook(empty / "01_a.ipynb")
 
 
 @pytest.fixture
@@ -58,16 +53,14 @@ def own(tmp_path_factory, monkeypatch):
     return here
 
 
-def test_an_exact_path_wins_wherever_it_lies(folder, own):
+def test_a_path_and_a_name_of_the_working_directory_go_before_the_projects(folder, own):
     nbformat.write(new_notebook(), own / "02_export.ipynb")
-    for wanted in ("02_export.ipynb", str(own / "02_export.ipynb")):
-        (path,) = find_notebooks([wanted], folder)
-        assert path.resolve() == own / "02_export.ipynb"
+    for wanted in ("02_export.ipynb", str(own / "02_export.ipynb"), "02_export"):
+        assert [path.resolve() for path in find_notebooks([wanted], folder)] == [own / "02_export.ipynb"]
     assert find_notebooks([str(folder / "draft.ipynb")], folder) == [folder / "draft.ipynb"]
-
-
-def test_a_name_of_the_working_directory_is_enough(folder, own):
     assert find_notebooks(["01_mine", "03"], folder) == [folder / "03_decoder_nan.ipynb", own / "01_mine.ipynb"]
+    with pytest.raises(InputError, match="Two of the selected notebooks are named 02_export"):
+        find_notebooks([str(folder / "02_export.ipynb"), "02_export.ipynb"], folder)
 
 
 def test_an_ambiguous_number_is_refused_with_both_paths(folder, own):
@@ -80,12 +73,6 @@ def test_an_ambiguous_number_is_refused_with_both_paths(folder, own):
         find_notebooks(["03"], folder)
 
 
-def test_two_notebooks_of_one_name_would_share_their_results(folder, own):
-    nbformat.write(new_notebook(), own / "02_export.ipynb")
-    with pytest.raises(InputError, match="Two of the selected notebooks are named 02_export"):
-        find_notebooks([str(folder / "02_export.ipynb"), "02_export.ipynb"], folder)
-
-
 def test_away_from_any_project_a_path_is_enough(own, monkeypatch):
     monkeypatch.setattr(selection, "PACKAGE", own)
     assert find_notebooks(["01_mine.ipynb"]) == [Path("01_mine.ipynb")]
@@ -93,19 +80,10 @@ def test_away_from_any_project_a_path_is_enough(own, monkeypatch):
     assert outputs_folder() == own / "outputs"
     with pytest.raises(InputError, match="change to a checkout"):
         find_notebooks()
-
-
-def test_the_folder_is_the_projects_around_the_working_directory(tmp_path, monkeypatch):
-    (tmp_path / "pyproject.toml").write_text('[project]\nname = "kokoro_nb"\n')
-    (tmp_path / "notebooks").mkdir()
-    monkeypatch.chdir(tmp_path / "notebooks")
-    assert notebooks_folder() == tmp_path / "notebooks"
-
-
-def test_a_broken_notebook_is_an_input_error(tmp_path):
-    (tmp_path / "01_a.ipynb").write_text("{")
-    with pytest.raises(InputError, match="cannot be read as a notebook"):
-        read_notebook(tmp_path / "01_a.ipynb")
+    (own / "pyproject.toml").write_text('[project]\nname = "kokoro_nb"\n')
+    (own / "notebooks").mkdir()
+    monkeypatch.chdir(own / "notebooks")
+    assert notebooks_folder() == own / "notebooks", "the project's around the working directory"
 
 
 def test_parameters_are_read_from_the_tagged_cell_alone():
@@ -122,57 +100,29 @@ def test_each_notebook_gets_only_what_it_declares():
         "01": {"weights": "narrow", "seed": 3},
         "02": {"weights": "narrow"},
     }
-
-
-def test_a_parameter_that_none_declares_is_an_input_error():
     with pytest.raises(InputError, match="No selected notebook has a parameter 'wieghts'; they have: weights"):
         assign_parameters({"01": ("weights",)}, {"wieghts": "narrow"})
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("24", 24),
-        ("-1.5", -1.5),
-        ("1e-4", 1e-4),
-        ("False", False),
-        ("null", None),
-        ("Hello: world, no.", "Hello: world, no."),
-        ("no", "no"),
-        ("2026-11-21", "2026-11-21"),
-        ("", ""),
-        ("[1, a b, true]", [1, "a b", True]),
-        ("{a: 1}", {"a": 1}),
-        ('"12"', "12"),
-    ],
-)
-def test_values_mean_what_they_look_like(text, value):
-    assert parse_value(text) == value
-
-
-def test_an_unfinished_list_is_an_input_error():
+def test_values_mean_what_they_look_like():
+    meant = {"24": 24, "-1.5": -1.5, "1e-4": 1e-4, "False": False, "null": None, "no": "no", "": "", '"12"': "12"}
+    meant |= {text: text for text in ("Hello: world, no.", "2026-11-21")}
+    meant |= {"[1, a b, true]": [1, "a b", True], "{a: 1}": {"a": 1}}
+    assert {text: parse_value(text) for text in meant} == meant
+    assert parse_value("False") is False
     with pytest.raises(InputError, match="no YAML list"):
         parse_value("[eager, onnx")
 
 
-def test_a_name_in_the_working_directory_goes_before_the_projects(folder, own):
-    nbformat.write(new_notebook(), own / "02_export.ipynb")
-    for wanted in ("02_export", "02_export.ipynb"):
-        assert [path.resolve() for path in find_notebooks([wanted], folder)] == [own / "02_export.ipynb"]
-
-
-@pytest.mark.parametrize(
-    ("value", "match"),
-    [("onnxruntime", "'backends' of 02 is a list, not 'onnxruntime'"), (None, ""), (["tvm"], ""), (3, "is a list")],
-)
-def test_a_value_of_another_kind_is_refused_before_anything_runs(value, match):
+def test_a_value_of_another_kind_is_refused_before_anything_runs():
     cell = new_code_cell('backends = ["eager"]\nframes = 24\nsize = 2 * 3', metadata={"tags": ["parameters"]})
     notebook = new_notebook(cells=[cell])
-    require_kinds(notebook, {"frames": 2.5, "size": "x"}, "02")
-    if not match:
-        require_kinds(notebook, {"backends": value}, "02")
-        return
-    with pytest.raises(InputError, match=match):
-        require_kinds(notebook, {"backends": value}, "02")
-    with pytest.raises(InputError, match="is a number, not 'many'"):
-        require_kinds(notebook, {"frames": "many"}, "02")
+    for good in ({"frames": 2.5, "size": "x"}, {"backends": None}, {"backends": ["tvm"]}):
+        require_kinds(notebook, good, "02")
+    for bad, match in (
+        ({"backends": "onnxruntime"}, "'backends' of 02 is a list, not 'onnxruntime'"),
+        ({"backends": 3}, "is a list"),
+        ({"frames": "many"}, "is a number, not 'many'"),
+    ):
+        with pytest.raises(InputError, match=match):
+            require_kinds(notebook, bad, "02")

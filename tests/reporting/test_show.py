@@ -22,26 +22,21 @@ class _Drawable:
     title: str
 
 
-def test_rows_become_a_table_and_anything_else_but_rows_is_refused():
-    assert "<td" in shown([{"a": 1.5}]).html
-    with pytest.raises(InputError, match="no drawing for a result of the type int"):
-        shown([1, 2])
-    with pytest.raises(InputError, match="no drawing for a result of the type set"):
-        shown({1})
-
-
-def test_a_registered_drawing_is_found_by_type_and_given_the_label():
-    drawn.register(_Drawable, lambda result, label, caption: Fragment("<p>", f"{result.title} {label} {caption}"))
-    assert shown(_Drawable("x"), "mini", "c").text == "x mini c"
-
-
-def test_a_figure_is_saved_under_its_name(tmp_path):
+def test_rows_become_a_table_and_anything_else_but_rows_is_refused(tmp_path):
     from matplotlib.figure import Figure
 
-    log = Logbook("01_x", "mini", {}, tmp_path)
-    picture = log.show(Figure(), "empty")
+    assert "<td" in shown([{"a": 1.5}]).html
+    for bad, name in (([1, 2], "int"), ({1}, "set")):
+        with pytest.raises(InputError, match=f"no drawing for a result of the type {name}"):
+            shown(bad)
+    drawn.register(_Drawable, lambda result, label, caption: Fragment("<p>", f"{result.title} {label} {caption}"))
+    assert shown(_Drawable("x"), "mini", "c").text == "x mini c"
+    picture = Logbook("01_x", "mini", {}, tmp_path).show(Figure(), "empty")
     assert picture.path == tmp_path / "empty.png"
     assert picture.path.is_file()
+    heard = Transcript("hello", -0.2, 0.01, 0.9, (Word("hello", 0.1, 0.4, 0.99),))
+    assert "start (s)" in shown(heard).text
+    assert "mean log probability" in shown({"eager": heard}).text
 
 
 def test_what_can_be_a_row_becomes_a_table_alone_and_several_at_a_time():
@@ -66,10 +61,6 @@ def test_results_of_localisation_are_drawn_by_their_type():
         assert "1:tanh" in str(shown(explored).operators)
     for profile in (shown({"eager": found}), shown([found]), shown(found.errors)):
         assert profile.axes[0].get_ylabel() == "error / what rounding explains"
-
-
-def test_a_diagnosis_shows_itself_and_several_are_a_table():
-    module, given = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh()).eval(), {"input": torch.ones(2, 4)}
     found = diagnose(module, given, "eager")
     assert shown(found) is found
     assert found.statement in shown({"toy": found}).text
@@ -81,12 +72,6 @@ def test_every_search_of_a_bisection_has_its_panel():
     )
     figure = shown(Bisection("tvm", 9, (search, search)), "mini")
     assert [len(axes.patches) for axes in figure.axes] == [2, 2]
-
-
-def test_transcripts_are_tables():
-    heard = Transcript("hello", -0.2, 0.01, 0.9, (Word("hello", 0.1, 0.4, 0.99),))
-    assert "start (s)" in shown(heard).text
-    assert "mean log probability" in shown({"eager": heard}).text
 
 
 def test_what_failed_or_is_absent_is_a_row_and_the_rest_is_drawn(tmp_path):

@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+import torch
 from bs4 import BeautifulSoup
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting import side_by_side as package
-from kokoro_nb.reporting.sanitise import sanitise
+from kokoro_nb.reporting.cells import sanitise
 from kokoro_nb.reporting.side_by_side import BLOCKS, PARTS, player_script, side_by_side
 
 SR = 24_000
@@ -50,12 +51,30 @@ def test_one_gain_for_all_keeps_their_ratio_and_is_stated(voice):
     # 20 log10(4)
     assert "all are played 12.0 dB down, for 'loud' is beyond full scale" in made.text
     assert "none is turned up or down" in figure({"quiet": loud / 8}).text
+    first, second = figure({"quiet": voice, "mad": 1e9 * voice})(class_="knb-version")
+    assert "plays as silence" in first.text
+    assert "plays as silence" not in second.text
 
 
-def test_what_one_gain_leaves_nothing_of_is_reported(voice):
-    made = figure({"quiet": voice, "mad": 1e9 * voice})
-    assert "plays as silence" in made.find(class_="knb-version").text
-    assert "plays as silence" not in made(class_="knb-version")[1].text
+def test_what_is_identical_silent_or_nowhere_finite_says_so(voice):
+    row = figure({"a": voice, "b": voice.copy()})(class_="knb-version")[1]
+    assert "equally loud" in row.text
+    difference = row.find(class_="knb-difference")
+    assert difference.text == "Difference to a: exactly 0"
+    assert "data-values" not in difference.attrs
+    nothing = np.full(voice.size, np.nan)
+    made = figure({"a": nothing, "b": nothing})
+    assert made("audio") == []
+    assert "nowhere finite" in made.text
+    assert "digital silence" in figure({"a": np.zeros(500)}).text
+    first, second = figure({"a": voice, "b": 2 * voice}, reference="b")(class_="knb-version")
+    assert "Difference to b" in first.text
+    assert "-6.02 dB in level" in first.text
+    assert "reference" in second.text
+    long = np.tile(voice, 20)
+    made = figure({"a": long, "b": 0.5 * long})
+    assert int(made.img["width"]) <= 1001, "as many columns and blocks as short audio"
+    assert len(base64.b64decode(made.find(class_="knb-difference")["data-values"])) <= 2 * BLOCKS
 
 
 def test_a_version_that_is_not_finite_is_drawn_and_has_no_player(voice, broken):
@@ -73,30 +92,6 @@ def test_a_version_that_is_not_finite_is_drawn_and_has_no_player(voice, broken):
     assert "data-values" not in first.find(class_="knb-waveform").attrs, "the sound holds it"
 
 
-def test_versions_that_are_all_nan_or_silent_are_shown(voice):
-    nothing = np.full(voice.size, np.nan)
-    made = figure({"a": nothing, "b": nothing})
-    assert made("audio") == []
-    assert "nowhere finite" in made.text
-    assert "digital silence" in figure({"a": np.zeros(500)}).text
-
-
-def test_what_is_identical_says_so_and_carries_no_values(voice):
-    row = figure({"a": voice, "b": voice.copy()})(class_="knb-version")[1]
-    assert "equally loud" in row.text
-    difference = row.find(class_="knb-difference")
-    assert difference.text == "Difference to a: exactly 0"
-    assert "data-values" not in difference.attrs
-
-
-def test_another_reference_may_be_named(voice):
-    made = figure({"a": voice, "b": 2 * voice}, reference="b")
-    first, second = made(class_="knb-version")
-    assert "Difference to b" in first.text
-    assert "-6.02 dB in level" in first.text
-    assert "reference" in second.text
-
-
 def test_names_are_escaped_everywhere(voice):
     shown = side_by_side({BAD: voice, '" onload="x': np.full(voice.size, np.nan)}, SR, title=BAD)
     assert "<script" not in shown.html
@@ -107,23 +102,13 @@ def test_names_are_escaped_everywhere(voice):
 
 
 def test_the_sanitiser_leaves_it_as_it_is(voice, broken):
-    shown = side_by_side({"a": voice, "b": broken, "c": voice / 3}, SR)
+    versions = {"a": torch.tensor(voice)[None], "b": broken, "c": voice / 3}
+    shown = side_by_side(versions, SR)
     clean = sanitise(shown._repr_html_())
-    assert (
-        BeautifulSoup(clean, "html.parser").figure.prettify()
-        == figure({"a": voice, "b": broken, "c": voice / 3}).prettify()
-    )
+    assert BeautifulSoup(clean, "html.parser").figure.prettify() == figure(versions).prettify()
     assert "<script" not in clean
-    assert "<script" in shown._repr_html_(), "in JupyterLab it comes along"
-
-
-def test_it_takes_tensors_and_its_script_cannot_end_early(voice):
-    import torch
-
-    shown = side_by_side({"a": torch.tensor(voice)[None]}, SR)
-    script = re.findall(r"<script>(.*?)</script>", shown._repr_html_(), re.DOTALL)
-    assert len(script) == 1
-    assert script[0].rstrip().endswith("})();")
+    (script,) = re.findall(r"<script>(.*?)</script>", shown._repr_html_(), re.DOTALL)  # in JupyterLab it comes along
+    assert script.rstrip().endswith("})();")
 
 
 def test_the_script_is_all_its_parts_in_one_strict_function():
@@ -150,11 +135,3 @@ def test_the_script_is_all_its_parts_in_one_strict_function():
 def test_what_cannot_be_set_side_by_side_is_refused(versions, reference, match):
     with pytest.raises(InputError, match=match):
         side_by_side(versions, SR, reference)
-
-
-def test_long_audio_has_as_many_columns_and_blocks_as_short(voice):
-    long = np.tile(voice, 20)
-    made = figure({"a": long, "b": 0.5 * long})
-    assert int(made.img["width"]) <= 1001
-    values = made.find(class_="knb-difference")["data-values"]
-    assert len(base64.b64decode(values)) <= 2 * BLOCKS

@@ -8,7 +8,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from kokoro_nb.reporting.logbook import Logbook
-from kokoro_nb.reporting.report_files import render_report
+from kokoro_nb.reporting.report_files import Report
 from kokoro_nb.reporting.runs import RunRecord, write_run
 from kokoro_nb.storage import file_digest
 
@@ -63,7 +63,7 @@ def report(tmp_path_factory):
     versions = {"rising": RISING, "falling <b>": -RISING, "broken": broken, "alike": RISING}
     keep(root / "run" / "01_versions", versions)
     keep(root / "run" / "02_silent", {"nowhere": np.full(LENGTH, np.nan), "broken": broken})
-    render_report(root / "run", root / "report")
+    Report(root / "run", root / "report").close()
     moved = tmp_path_factory.mktemp("attachment") / "moved"
     shutil.move(root / "report", moved)
     return moved

@@ -10,26 +10,18 @@ from kokoro_nb.reporting import versions as module
 from kokoro_nb.reporting.versions import commit, project_folder, versions
 
 
-def test_versions_are_those_of_the_installed_requirements():
+def test_versions_are_those_of_the_installed_requirements(monkeypatch):
     found = versions()
     assert found["python"] == platform.python_version()
     assert found["torch"] == metadata.version("torch")
     assert {"kokoro_nb", "onnxruntime", "executorch"} <= set(found)
     assert "ruff" not in found, "tools do not decide a result"
-
-
-def test_versions_import_nothing():
     code = "import sys; from kokoro_nb.reporting.versions import versions; versions(); print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
-
-
-def test_an_absent_requirement_is_left_out(monkeypatch):
-    monkeypatch.setattr(metadata, "requires", lambda name: ["torch==1", "no-such-package>=2; extra == 'qnn'"])
-    assert set(versions()) == {"python", "kokoro_nb", "torch"}
-
-
-def test_an_uninstalled_package_is_an_input_error(monkeypatch):
+    assert done.stdout.strip() == "False", "nothing is imported"
+    with monkeypatch.context() as patch:
+        patch.setattr(metadata, "requires", lambda name: ["torch==1", "no-such-package>=2; extra == 'qnn'"])
+        assert set(versions()) == {"python", "kokoro_nb", "torch"}
     monkeypatch.setattr(module, "NAME", "kokoro_nb_not_installed")
     with pytest.raises(InputError, match="pip install"):
         versions()

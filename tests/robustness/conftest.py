@@ -1,13 +1,11 @@
-"""A project with two tiny notebooks, a workshop in which one fault at a time befalls it, and what was observed."""
+"""A project with two tiny notebooks, and a workshop in which one fault at a time befalls it."""
 
 import os
-import re
 import shutil
 import subprocess
 import sys
 import time
 from collections import Counter
-from pathlib import Path
 
 import nbformat
 import pytest
@@ -16,9 +14,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from kokoro_nb.cache_keys import code_digest
 from kokoro_nb.reporting.execute import run_notebooks
-from kokoro_nb.reporting.report_files import render_report
+from kokoro_nb.reporting.report_files import Report
 
-HEAD = "| fault | injected | state reported | sentence | what the next run recovered |"
 PARAMETERS = "out_dir = None"
 # Each execution is counted outside of its folder; a fault is a script that is there, or not.
 COUNT = """\
@@ -30,13 +27,22 @@ FAULT = """\
 script = pathlib.Path(os.environ["KOKORO_NB_FAULT"])
 if script.exists() and "02" in pathlib.Path(out_dir).name: exec(script.read_text())"""
 RESULT = "pathlib.Path(out_dir, 'result.txt').write_text('whole')"
-OBSERVED: dict[str, tuple[str, ...]] = {}
 # the command, of one version however the package is edited meanwhile
 COMMAND = (
     "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "  # a shell's background ignores it
     "from kokoro_nb import cache_keys; cache_keys.code_digest = lambda *rooms: {!r}; "
     "from kokoro_nb.__main__ import main; sys.exit(main())"
 )
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def flip(path):
+    raw = bytearray(path.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    path.write_bytes(raw)
 
 
 class Workshop:
@@ -74,7 +80,7 @@ class Workshop:
 
     def report(self, name="02_hit", **options):
         """Render the report and return what it says of a notebook: its state, and its sentence."""
-        index = render_report(self.run_dir, self.root / "report", **options)
+        index = Report(self.run_dir, self.root / "report", **options).close()
         page = BeautifulSoup(index.read_text(encoding="utf-8"), "html.parser")
         row = next(row for row in page.find(id="notebooks").tbody("tr") if row.find(class_="knb-tap").text == name)
         sentence = ""
@@ -92,7 +98,7 @@ class Workshop:
         return Counter(self.counted.read_text().split() if self.counted.exists() else [])
 
     def resume(self, kept=("01_done",), done=("02_hit",)):
-        """Run again without the fault, and return in words what was kept and what was executed."""
+        """Run again without the fault: what was whole is kept, and the rest executed once."""
         self.script.unlink(missing_ok=True)
         before = self.tally()
         outcomes = self.run()
@@ -103,7 +109,6 @@ class Workshop:
         assert not list(self.run_dir.glob(".0*")), "nothing half-written is left"
         states = {name: self.report(name)[0] for name in outcomes}
         assert states == dict.fromkeys(outcomes, "completed")
-        return "; ".join(f"{what} {', '.join(names)}" for what, names in (("executed", done), ("kept", kept)) if names)
 
 
 @pytest.fixture(scope="session")
@@ -162,35 +167,3 @@ def mounted(tmp_path):
     yield mount
     for place in places:
         subprocess.run(["umount", "--lazy", str(place)], check=True)
-
-
-@pytest.fixture
-def observe():
-    """Return what notes a row of the table: what was seen, not what was expected."""
-
-    def note(fault, injected, state, sentence, recovered):
-        OBSERVED[fault] = (fault, injected, state, sentence, recovered)
-
-    return note
-
-
-def pytest_sessionfinish(session):
-    """Write the table of what was observed to ``$KOKORO_NB_FAULTS``, joined with what is there, or print it."""
-    if not OBSERVED:
-        return
-    path = os.environ.get("KOKORO_NB_FAULTS")
-    rows = {fault: "| " + " | ".join(_plain(text) for text in row) + " |" for fault, row in OBSERVED.items()}
-    if path and Path(path).exists():
-        lines = [line for line in Path(path).read_text(encoding="utf-8").splitlines()[2:] if line.startswith("| ")]
-        rows = {line.split(" | ")[0].removeprefix("| "): line for line in lines} | rows
-    table = "\n".join([HEAD, "|" + " --- |" * 5, *rows.values()]) + "\n"
-    if path:
-        Path(path).write_text(table, encoding="utf-8")
-    else:
-        print(f"\n{table}")
-
-
-def _plain(text):
-    """Return `text` for one cell of the table, with no folder of this machine in it."""
-    short = re.sub(r"(?<![\w.])/\S*/([^/\s;,:]+)", r"\1", str(text))
-    return " ".join(short.replace("|", "\\|").split())

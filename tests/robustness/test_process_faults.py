@@ -5,14 +5,13 @@ import signal
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.reporting.limits import NONE, Limits
+from kokoro_nb.reporting.run_outcome import NONE, Limits
 from kokoro_nb.reporting.runs import read_run
 from kokoro_nb.storage import in_use
 
@@ -21,58 +20,42 @@ SLEEP = "pathlib.Path(out_dir, 'pid').write_text(str(os.getpid())); time.sleep(9
 SMALL_FILES = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))\n"
 
 
-@dataclass(frozen=True)
-class Inside:
-    """A fault that a cell brings about, with what is expected to be reported of it."""
-
-    injected: str
-    source: str
-    state: str
-    words: str
-    limits: Limits = NONE
-
-
+# what a cell does -> the state that is reported, words of the sentence, and the run's limits
 INSIDE = {
-    "a cell raises an error": Inside("`raise ValueError`", "raise ValueError('no')", "stopped", "fix what it names"),
-    "kernel killed": Inside(
-        "SIGKILL to the kernel, from its own cell",
-        "os.kill(os.getpid(), signal.SIGKILL)",
+    "raise ValueError('no')": ("stopped", "fix what it names", NONE),
+    "os.kill(os.getpid(), signal.SIGKILL)": (
         "killed",
         f"The kernel was killed from outside by SIGKILL; {AGAIN}.",
+        NONE,
     ),
-    "out of time": Inside(
-        "a cell sleeps 99 s under `--timeout 3`",
-        "time.sleep(99)",
+    "time.sleep(99)": (
         "timed out",
         f"It was stopped after 3 s, its limit of time; allow it more, and {AGAIN}.",
         Limits(seconds=3),
     ),
-    "out of memory, the limit of the run": Inside(
-        "a cell takes 600 MB under `--memory 0.3`",
-        "taken = [bytearray(b'x' * 20_000_000) for _ in range(30)]; time.sleep(99)",
+    "taken = [bytearray(b'x' * 20_000_000) for _ in range(30)]; time.sleep(99)": (
         "out of memory",
         "It was stopped above 0.3 GB, its limit of memory",
         Limits(memory=0.3),
     ),
-    "file too large": Inside(
-        "a cell writes 1 MB under `RLIMIT_FSIZE` of 10 kB",
-        SMALL_FILES + "pathlib.Path(out_dir, 'big').write_bytes(bytes(1_000_000))",
+    SMALL_FILES + "pathlib.Path(out_dir, 'big').write_bytes(bytes(1_000_000))": (
         "disk full",
         "There was no room left to write; make room or choose another --out",
+        NONE,
     ),
 }
 
 
-@pytest.mark.parametrize("name", INSIDE)
-def test_a_fault_in_a_cell(workshop, observe, name):
-    fault, shop = INSIDE[name], workshop("first")
-    shop.plan(fault.source)
-    outcome = shop.run(limits=fault.limits)["02_hit"]
+@pytest.mark.parametrize("source", INSIDE, ids=[row[0] for row in INSIDE.values()])
+def test_a_fault_in_a_cell(workshop, source):
+    (expected, words, limits), shop = INSIDE[source], workshop("first")
+    shop.plan(source)
+    outcome = shop.run(limits=limits)["02_hit"]
     state, sentence = shop.report()
     assert read_run(shop.hit) == outcome.run, "the record on disk is the one returned"
-    assert (state, sentence) == (fault.state, outcome.run.reason)
-    assert fault.words in sentence
-    observe(name, fault.injected, state, sentence, shop.resume())
+    assert (state, sentence) == (expected, outcome.run.reason)
+    assert words in sentence
+    shop.resume()
 
 
 def _memory_group():
@@ -104,67 +87,51 @@ def starved():
         time.sleep(0.1)
 
 
-def test_the_system_kills_what_takes_too_much(workshop, observe, starved):
+def test_the_system_kills_what_takes_too_much(workshop, starved):
     shop = workshop("first")
     shop.plan(starved + "taken = [bytearray(b'x' * 20_000_000) for _ in range(50)]")
     assert shop.run()["02_hit"].run.status == "out of memory"
-    state, sentence = shop.report()
-    assert state == "out of memory"
-    injected = "a cell takes 1 GB in a memory group of 300 MB: the system's own killer"
-    observe("out of memory, the killer of the system", injected, state, sentence, shop.resume())
+    assert shop.report()[0] == "out of memory"
+    shop.resume()
 
 
-@dataclass(frozen=True)
-class Signal:
-    """A signal to the run while a cell sleeps, with what is expected of it."""
-
-    injected: str
-    number: int
-    to: str  # the run alone, its process group as a terminal does it, or every process of it
-    status: int
-    state: str
-    words: str
-
-
+# signal, to whom: the run alone, its process group as a terminal does it, or every process; status, state, words
 SIGNALS = {
-    "Ctrl-C": Signal("SIGINT to the process group", signal.SIGINT, "group", 130, "interrupted", "stopped by Ctrl-C"),
-    "request to end": Signal("SIGTERM to `kokoro-nb run`", signal.SIGTERM, "run", 143, "terminated", "SIGTERM"),
-    "everything killed": Signal(
-        *("SIGKILL to the run and its kernel at once", signal.SIGKILL, "all", -9, "abandoned"),
-        "The run ended before it did",
-    ),
+    "Ctrl-C": (signal.SIGINT, "group", 130, "interrupted", "stopped by Ctrl-C"),
+    "request to end": (signal.SIGTERM, "run", 143, "terminated", "SIGTERM"),
+    "everything killed": (signal.SIGKILL, "all", -9, "abandoned", "The run ended before it did"),
 }
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize("name", SIGNALS)
-def test_a_signal_from_outside(workshop, observe, name):
-    fault, shop = SIGNALS[name], workshop("first")
+def test_a_signal_from_outside(workshop, name):
+    (number, to, status, expected, words), shop = SIGNALS[name], workshop("first")
     shop.plan(SLEEP)
     run = shop.command("run")
     kernel = int(shop.wait_for("pid"))
     with pytest.raises(InputError, match="Another run is using"):
         shop.run()
     assert shop.report()[0] == "running"
-    if fault.to == "group":
-        os.killpg(run.pid, fault.number)
+    if to == "group":
+        os.killpg(run.pid, number)
     else:
-        for number in (run.pid, kernel) if fault.to == "all" else (run.pid,):
-            os.kill(number, fault.number)
+        for process in (run.pid, kernel) if to == "all" else (run.pid,):
+            os.kill(process, number)
     _, said = run.communicate(timeout=60)
-    assert run.returncode == fault.status
+    assert run.returncode == status
     assert "Traceback" not in said
     _wait_until(lambda: not in_use(shop.run_dir))
     assert not _lives(kernel), "nobody is left behind"
     assert read_run(shop.hit).executed is None, "its copy may be half-written"
     state, sentence = shop.report()
-    assert state == fault.state
-    assert fault.words in sentence
+    assert state == expected
+    assert words in sentence
     assert AGAIN in sentence
-    observe(name, fault.injected, state, sentence, shop.resume())
+    shop.resume()
 
 
-def test_a_run_that_comes_at_once_waits_for_what_a_killed_one_has_left_at_work(workshop, observe):
+def test_a_run_that_comes_at_once_waits_for_what_a_killed_one_has_left_at_work(workshop):
     shop = workshop("first")
     shop.plan("signal.signal(signal.SIGINT, signal.SIG_IGN)\n" + SLEEP)
     run = shop.command("run")
@@ -173,29 +140,8 @@ def test_a_run_that_comes_at_once_waits_for_what_a_killed_one_has_left_at_work(w
     run.wait(60)
     assert _lives(kernel), "it is still there"
     assert in_use(shop.run_dir)
-    state, sentence = shop.report()
-    recovered = shop.resume()
+    shop.resume()
     assert not _lives(kernel)
-    injected = "`kokoro-nb run` again while the kernel of a killed run still ends"
-    observe("run killed, and begun again at once", injected, state, sentence, recovered)
-
-
-def test_two_runs_at_once(workshop, observe):
-    shop = workshop("first")
-    shop.plan(f"while __import__('os').path.exists({str(shop.script)!r}): time.sleep(0.1)")
-    first = shop.command("run")
-    shop.wait_for("findings.json")
-    second = shop.command("run")
-    _, said = second.communicate(timeout=60)
-    assert second.returncode == 2
-    assert "Another run is using" in said
-    state, _ = shop.report()
-    assert state == "running"
-    shop.script.unlink()
-    assert first.wait(60) == 0, "the first is not disturbed"
-    assert shop.report() == ("completed", "")
-    injected = "`kokoro-nb run` while another one is at work in the folder"
-    observe("two runs at once", injected, f"{state}; the second: refused", said, shop.resume(("01_done", "02_hit"), ()))
 
 
 def _lives(number):

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.markup import chip, number, table
-from kokoro_nb.reporting.explorer.entries import Entries, Entry
-from kokoro_nb.reporting.explorer.explorer_columns import columns, shape
+from kokoro_nb.reporting.explorer.entries import Entries, Entry, columns, shape
 from kokoro_nb.reporting.explorer.images import WIDTH, Strip, channel_statistics, histogram
 from kokoro_nb.traces.operators import CONSTANT, INPUT
 from kokoro_nb.traces.statistics import PERCENTS
@@ -111,7 +110,8 @@ def _channels(entry: Entry) -> str:
         f'<tr><th scope="row">{strip.name}</th><td>{strip.image()}</td><td>{strip.range}</td></tr>' for strip in strips
     )
     count = measured.shape[1]
-    ends = f"<span>channel 0</span><span>{_crowd(count)}</span><span>{count - 1}</span>"
+    crowd = f"up to {-(-count // WIDTH)} to a column, the worst shown" if count > WIDTH else ""
+    ends = f"<span>channel 0</span><span>{crowd}</span><span>{count - 1}</span>"
     scale = f'<tr><td></td><td><p class="knb-ends">{ends}</p></td><td></td></tr>'
     note = "" if entry.tap.value is not None else f"<p>{escape(ONLY_STATISTICS)}</p>"
     bad = "".join(
@@ -122,11 +122,6 @@ def _channels(entry: Entry) -> str:
     return f'<h5>Channels</h5><table class="knb-channels"><tbody>{rows}{scale}</tbody></table>{bad}{note}'
 
 
-def _crowd(count: int) -> str:
-    """Return how many channels share a column of a strip, where there are more of them than columns."""
-    return f"up to {-(-count // WIDTH)} to a column, the worst shown" if count > WIDTH else ""
-
-
 def _strips(entry: Entry) -> list[Strip]:
     assert entry.tap is not None
     measured, value = entry.tap.statistics, entry.tap.value
@@ -135,18 +130,15 @@ def _strips(entry: Entry) -> list[Strip]:
     seen = channel_statistics(np.asarray(value))
     strips = [Strip("finite", seen["finite"], "finite")]
     if entry.error is not None and entry.error.wrong.size:
-        strips.append(Strip("wrong", channel_statistics(_of_shape(entry.error.wrong, value))["mean"], "wrong"))
+        same = entry.error.wrong.shape == np.shape(value)  # of a complex number either part may be wrong
+        wrong = entry.error.wrong if same else np.asarray(entry.error.wrong.any(axis=-1))
+        strips.append(Strip("wrong", channel_statistics(wrong)["mean"], "wrong"))
     strips += [Strip("mean", seen["mean"], "signed"), Strip("rms", seen["rms"], "size")]
     if entry.reference is not None:
         with np.errstate(invalid="ignore", over="ignore"):
             gap = np.subtract(value, entry.reference, dtype=np.result_type(value, entry.reference, np.float32))
         strips.append(Strip("difference, rms", channel_statistics(gap)["rms"], "size"))
     return strips
-
-
-def _of_shape(wrong: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """Return which elements are wrong; of a complex number, if either of its parts is."""
-    return wrong if wrong.shape == np.shape(value) else np.asarray(wrong.any(axis=-1))
 
 
 def _known_finite(measured: Any) -> np.ndarray:

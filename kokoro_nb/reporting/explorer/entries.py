@@ -1,4 +1,4 @@
-"""What is known of each operator of a trace: its captured result, its error, its inputs and its readers."""
+"""What is known of each operator of a trace: its result, error, inputs and readers; and the table of all of them."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,12 +10,15 @@ import numpy as np
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.markup import number
+from kokoro_nb.storage import json_ready
 from kokoro_nb.traces.operators import Operator
 from kokoro_nb.traces.trace import Tap, Trace
 
 if TYPE_CHECKING:
     from kokoro_nb.locate import Culprit
     from kokoro_nb.locate.local_error import LocalError
+
+DIGITS = 6  # of a figure, of which four are shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +139,18 @@ def collect(
     reference: Trace | None = None,
     errors: "Sequence[LocalError]" = (),
 ) -> Entries:
-    """Collect what is known of each operator; the parameters are those of `explore`.
+    """Collect what is known of each operator.
+
+    Parameters
+    ----------
+    trace : Trace
+        The trace.
+    findings : sequence of Culprit, optional
+        What a localisation found in this trace.
+    reference : Trace, optional
+        Of the reference, with its tensors: the distance of each operator to it is known, inherited error included.
+    errors : sequence of LocalError, optional
+        What `locate.verdicts.judged` returned: the own error of each operator.
 
     Raises
     ------
@@ -178,3 +192,69 @@ def _apart(given: Any, right: np.ndarray) -> float:
     if gap == 0:
         return 0.0
     return gap / peak if peak else (math.nan if math.isnan(gap) else math.inf)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the table of operators: its heading, what it is in a sentence, and its value of an entry."""
+
+    head: str
+    title: str
+    figures: bool
+    value: Any = field(repr=False)
+
+
+def _measured(name: str) -> Any:
+    return lambda entry: None if entry.tap is None else getattr(entry.tap.statistics, name)
+
+
+def _judged(name: str) -> Any:
+    return lambda entry: None if entry.error is None else getattr(entry.error, name)
+
+
+COLUMNS = (
+    Column("#", "Place in the order of execution", True, lambda entry: entry.place),
+    Column("operator", "Path of the module that calls it, and the operator", False, lambda entry: entry.name),
+    Column("verdict", "Whether it is right, given what it read", False, lambda entry: entry.verdict),
+    Column("× rounding", "Its own error, as a multiple of what rounding explains", True, _judged("ratio")),
+    Column("own error", "Its own error on its own inputs, of the peak", True, _judged("of_peak")),
+    Column("with inherited", "Largest difference from the reference, of its peak", True, lambda entry: entry.apart),
+    Column("finite %", "Share of the elements that are finite", True, lambda entry: entry.finite),
+    Column("min", "Smallest finite element", True, _measured("minimum")),
+    Column("max", "Largest finite element", True, _measured("maximum")),
+    Column("mean", "Mean of the finite elements", True, _measured("mean")),
+    Column("rms", "Root mean square of the finite elements", True, _measured("rms")),
+    Column("shape", "Shape of the result", False, lambda entry: shape(entry.operator.shape)),
+    Column("dtype", "Dtype of the result", False, lambda entry: entry.operator.dtype),
+)
+
+
+def columns(entries: Entries) -> tuple[Column, ...]:
+    """Return the columns that have a value for any operator."""
+    return tuple(column for column in COLUMNS if any(column.value(entry) not in (None, "") for entry in entries.all))
+
+
+def payload(entries: Entries) -> dict[str, Any]:
+    """Return the table as JSON can hold it: columns, and a list of values per operator; what is not finite by name."""
+    shown = columns(entries)
+    return {
+        "summary": entries.summary,
+        "columns": [{"head": one.head, "title": one.title, "figures": one.figures} for one in shown],
+        "rows": [[json_ready(_short(one.value(entry))) for one in shown] for entry in entries.all],
+    }
+
+
+def shape(sizes: Sequence[int]) -> str:
+    """Return a shape in words.
+
+    >>> shape((1, 256, 24)), shape(())
+    ('1 × 256 × 24', 'one number')
+    """
+    return " × ".join(map(str, sizes)) or "one number"
+
+
+def _short(value: Any) -> Any:
+    """Return a figure without the digits that no table shows."""
+    if not isinstance(value, float) or not math.isfinite(value) or value == int(value) or abs(value) >= 1e5:
+        return value
+    return float(f"{value:.{DIGITS}g}")

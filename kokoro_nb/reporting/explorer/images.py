@@ -11,8 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from kokoro_nb.markup import number
-from kokoro_nb.reporting.picture import encode_png
-from kokoro_nb.reporting.style import NAN_MARK, REFERENCE, colours
+from kokoro_nb.reporting.style import NAN_MARK, REFERENCE, colours, encode_png
 
 WIDTH = 720  # pixels
 HEIGHT = 18

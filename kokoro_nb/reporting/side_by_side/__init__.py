@@ -16,8 +16,18 @@ from numpy.typing import NDArray
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.waveform import finite_fraction, percent, rms_ratio_db
 from kokoro_nb.markup import Fragment, number, resource
-from kokoro_nb.reporting.embedded import FLOOR_DB, MELS, Envelope, Spectrograms, envelope, spectrograms
-from kokoro_nb.reporting.player import NOT_FINITE, level, mono, sound_element
+from kokoro_nb.reporting.embedded import (
+    FLOOR_DB,
+    MELS,
+    NOT_FINITE,
+    Envelope,
+    Spectrograms,
+    envelope,
+    level,
+    mono,
+    sound_element,
+    spectrograms,
+)
 
 MARK = "knb-versions"
 HOP = 128  # samples between frames of short audio

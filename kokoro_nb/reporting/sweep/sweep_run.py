@@ -1,26 +1,42 @@
-"""A sweep from its description to its table: what passed before is kept, the rest goes to a cluster."""
+"""A sweep from its description to its table: what passed before is kept, the rest goes to a cluster.
+
+Its table is Parquet with a row for each finding of each cell, its report has a page for each cell.
+"""
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import rmtree
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kokoro_nb.cache_keys import code_digest
 from kokoro_nb.errors import InputError
+from kokoro_nb.findings import Finding, read_findings
+from kokoro_nb.reporting.cells import Body
+from kokoro_nb.reporting.html import Page, read_page
+from kokoro_nb.reporting.logbook import now
 from kokoro_nb.reporting.progress import Progress
-from kokoro_nb.reporting.runs import FILE, read_run_or_damage, reusable
-from kokoro_nb.reporting.sweep.cell_task import CellError, CellTask, run_cell
-from kokoro_nb.reporting.sweep.cluster import connected, missing_resources, resources_here, worker_resources
-from kokoro_nb.reporting.sweep.grid import CellResult, SweepCell, expand
-from kokoro_nb.reporting.sweep.spec import SweepSpec
-from kokoro_nb.reporting.sweep.sweep_table import write_report, write_table
-from kokoro_nb.storage import locked, require_own
+from kokoro_nb.reporting.report_files import write_pages
+from kokoro_nb.reporting.runs import FILE, RunRecord, read_run_or_damage, reusable
+from kokoro_nb.reporting.sweep.cluster import (
+    CellError,
+    CellTask,
+    connected,
+    missing_resources,
+    resources_here,
+    run_cell,
+    worker_resources,
+)
+from kokoro_nb.reporting.sweep.grid import CellResult, SweepCell, SweepSpec, expand, value_text
+from kokoro_nb.storage import atomic, locked, require_own
 
 if TYPE_CHECKING:
     from distributed import Future
 
 TABLE, CELLS = "results.parquet", "cells"
+ENDED = ("cell", "notebook", "status", "seconds", "error")
+FOUND = ("kind", "verdict", "statement", "on_backend", "value", "relation", "limit", "unit", "tap", "reason")
 
 
 def run_sweep(
@@ -114,12 +130,13 @@ def _execute(
             if kept:
                 progress.say(f"{kept} cells are unchanged.")
             here = worker_resources(client)
-            for cell in waiting:
-                if reason := missing_resources(cell.resources, here):
+            reasons = [(cell, missing_resources(cell.resources, here)) for cell in waiting]
+            for cell, reason in reasons:
+                if reason:
                     skipped = CellResult(cell, "skipped", error=reason)
                     progress.end(cell.name, str(skipped))
                     yield skipped
-                    continue
+            for cell in (cell for cell, reason in reasons if not reason):
                 task = CellTask(cell, root / cell.name, package, threads, spec.timeout)
                 needs = dict.fromkeys(cell.resources, 1)
                 cells[client.submit(run_cell, task, retries=spec.retries, resources=needs, pure=False)] = cell
@@ -134,6 +151,8 @@ def _execute(
 
 def _result(cell: SweepCell, future: "Future", root: Path) -> CellResult:
     """Return how a cell has ended, by the record in its folder where the worker lived to write it."""
+    if future.status == "cancelled":  # the scheduler no longer knows of it
+        return _open(cell, root)
     error = None if future.status == "finished" else future.exception()
     if isinstance(error, InputError):  # another package, or a folder that cannot be written: so it would go on
         raise error
@@ -144,3 +163,102 @@ def _result(cell: SweepCell, future: "Future", root: Path) -> CellResult:
         message = "What a worker wrote is not visible here; choose an --out on a shared file system."
         return CellResult(cell, "failed", error=message)
     return CellResult(cell, run.status, run, run.message)
+
+
+def write_table(path: str | Path, results: Sequence[CellResult], root: str | Path) -> Path:
+    """Write the results of a sweep, whole or not at all, and return the path.
+
+    The columns are the parameters of the notebooks, each under its own name or, if that is taken, as
+    ``parameter_<name>``; how the cell ended (`ENDED`); and its finding (`FOUND`), null for a cell that left none. A
+    figure that is NaN stays NaN, and one that is not there is null.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    results : sequence of CellResult
+        A cell each.
+    root : path
+        The folder of the cells' folders.
+    """
+    import pyarrow
+    from pyarrow import parquet
+
+    columns: dict[str, list[Any]] = {}
+    names = list(dict.fromkeys(name for result in results for name in result.cell.parameters))
+    rows = [(result, finding) for result in results for finding in _findings(result, Path(root))]
+    for name in names:
+        column = f"parameter_{name}" if name in (*ENDED, *FOUND) else name
+        columns[column] = _parameter(name, [result.cell.parameters.get(name) for result, _ in rows])
+    columns["cell"] = [result.cell.name for result, _ in rows]
+    columns["notebook"] = [result.cell.notebook for result, _ in rows]
+    columns |= {name: [getattr(result, name) for result, _ in rows] for name in ENDED[2:]}
+    columns |= {name: [_found(finding)[name] for _, finding in rows] for name in FOUND}
+    numbers = dict.fromkeys(("seconds", "value", "limit"), pyarrow.float64())
+    fixed = {name: numbers.get(name, pyarrow.string()) for name in (*ENDED, *FOUND)}
+    table = pyarrow.table({name: pyarrow.array(values, fixed.get(name)) for name, values in columns.items()})
+    with atomic(path) as draft:
+        parquet.write_table(table, draft)
+    return Path(path)
+
+
+def _findings(result: CellResult, root: Path) -> Sequence[Finding | None]:
+    try:
+        found = () if result.run is None else read_findings(root / result.cell.name / "findings.json")[0]
+    except InputError:  # there are none; or the cell was stopped while it wrote, and its page says so
+        found = ()
+    return found or (None,)
+
+
+def _found(finding: Finding | None) -> dict[str, Any]:
+    return {name: getattr(finding, name.removeprefix("on_"), None) for name in FOUND}
+
+
+def _parameter(name: str, values: list[Any]) -> list[Any]:
+    """Return a column of values as they are, or as text where they are of several kinds, which no column can hold."""
+    import pyarrow
+
+    try:
+        pyarrow.array(values)
+    except (pyarrow.ArrowException, OverflowError, TypeError):
+        return [None if value is None else value_text(name, value) for value in values]
+    return values
+
+
+@dataclass(frozen=True)
+class SkippedPage(Page):
+    """A cell that no worker could run."""
+
+    @property
+    def state(self) -> str:
+        """How it ended, in a word."""
+        return "skipped"
+
+
+def write_report(out_dir: str | Path, results: Sequence[CellResult], root: str | Path) -> Path:
+    """Render every cell of a sweep, those that were not executed too, and an index; return the path of the index.
+
+    Parameters
+    ----------
+    out_dir : path
+        Where ``<cell>.html`` and ``index.html`` are written.
+    results : sequence of CellResult
+        A cell each.
+    root : path
+        The folder of the cells' folders.
+    """
+    return write_pages([_page(result, Path(root)) for result in results], Path(out_dir))
+
+
+def _page(result: CellResult, root: Path) -> Page:
+    cell = result.cell
+    if result.run is not None:
+        page = read_page(result.run, root / cell.name)
+        return replace(page, body=replace(page.body, title=cell.label))
+    body, about = Body(title=cell.label), {"weights": cell.parameters.get("weights", "not recorded")}
+    if result.status == "skipped":
+        finding = Finding("runs", "skip", f"{cell.label} is executed.", str(about["weights"]), reason=result.error)
+        run = RunRecord(cell.name, "passed", cell.key, cell.parameters, now())  # it stopped nowhere: it did not begin
+        return SkippedPage(run, (finding,), about, body)
+    run = RunRecord(cell.name, result.status, cell.key, cell.parameters, now(), error=result.error)
+    return Page(run, (), about, body)

@@ -7,12 +7,15 @@ import pytest
 import torch
 from kokoro.custom_stft import CustomSTFT
 
+from kokoro_nb.delivery.clients.acceptance import accept
 from kokoro_nb.delivery.clients.client_delivery import deliver_to
 from kokoro_nb.delivery.clients.client_folder import Material, write_client
+from kokoro_nb.delivery.clients.delivery_check import check_delivery
 from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.models.architecture import full_config
 from kokoro_nb.models.patches import class_patches
 from kokoro_nb.models.speaking import spread
+from kokoro_nb.models.voices import load_voice
 
 
 @pytest.fixture(scope="session")
@@ -37,6 +40,17 @@ def deliveries(voiced, tmp_path_factory):
         return made[key]
 
     return delivered
+
+
+def says_what_pytorch_says(voiced, client, folder, requests, least):
+    """Require that a folder speaks as PyTorch does, to so many dB, and not with the wrong row of a voice."""
+    assert check_delivery(folder, client).deviations == ()
+    tables = [load_voice(voiced, request.voice) for request in requests]
+    rows = accept(voiced, client, folder, requests, tables)
+    assert all(row.durations == "equal" and row.from_har > least for row in rows)
+    (other,) = accept(voiced, client, folder, requests[:1], [tables[0].roll(1, 0)])
+    assert not (other.durations_right and other.from_har > least)
+    return rows
 
 
 class TinySpeaker(torch.nn.Module):

@@ -8,16 +8,14 @@ from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.errors import InputError
 
 
-@pytest.mark.parametrize(
-    ("client", "request_", "said"),
-    [
-        ("kokoro-onnx", Request("h" * 511, ""), "511 phonemes are more than the 510 of kokoro-onnx 0.6"),
-        ("kokoro-onnx", Request("h", "", speed=3.0), "speaks at a speed of 0.5 to 2, not 3"),
-    ],
-)
-def test_what_a_client_cannot_speak_is_one_sentence(client, request_, said):
-    with pytest.raises(InputError, match=said):
-        require_speakable(contract(client), request_)
+def test_what_a_client_cannot_speak_is_one_sentence():
+    for request, said in (
+        (Request("h" * 511, ""), "511 phonemes are more than the 510 of kokoro-onnx 0.6"),
+        (Request("h", "", speed=3.0), "speaks at a speed of 0.5 to 2, not 3"),
+    ):
+        with pytest.raises(InputError, match=said):
+            require_speakable(contract("kokoro-onnx"), request)
+    assert require_speakable(contract("sherpa-onnx"), Request("h" * 510, "")) is None  # nothing is raised
 
 
 def test_a_client_that_takes_text_alone_is_given_no_phonemes(tmp_path, monkeypatch):
@@ -25,7 +23,3 @@ def test_a_client_that_takes_text_alone_is_given_no_phonemes(tmp_path, monkeypat
     assert client_programs.muteness("sherpa-onnx") is None
     with pytest.raises(InputError, match=r"sherpa-onnx 1\.13 takes text alone, and no phonemes"):
         client_programs.speak_in("sherpa-onnx==1.13", tmp_path, [Request("h", "")])
-
-
-def test_what_it_can_speak_is_not_refused():
-    assert require_speakable(contract("sherpa-onnx"), Request("h" * 510, "")) is None  # nothing is raised

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from kokoro_nb.delivery.clients import fluidaudio_client as client
-from kokoro_nb.delivery.clients.acceptance import accept
 from kokoro_nb.delivery.clients.client_delivery import deliver_to, read_delivery
 from kokoro_nb.delivery.clients.client_folder import vocabulary
 from kokoro_nb.delivery.clients.client_programs import Request
@@ -23,7 +22,7 @@ from kokoro_nb.models.architecture import full_config
 from kokoro_nb.models.open_length import held
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.seven_stages import SourcesStage, SpreadStage, TailStage
-from kokoro_nb.models.voices import load_voice
+from tests.delivery.clients.conftest import says_what_pytorch_says
 
 RULES = contract("fluidaudio")
 SIGNATURES = client.programs(4, 4, 1, 1)
@@ -63,17 +62,8 @@ class TinyVocoder(torch.nn.Module):
 
 
 class TinyTail(torch.nn.Module):
-    def __init__(self, level=1.0, fewer=0):
-        super().__init__()
-        self.level, self.fewer = level, fewer
-
     def forward(self, x_pre):
-        return held(x_pre[..., :-1], 5).reshape(-1)[self.fewer :] * self.level
-
-
-class TinyUnhurried(TinyPostAlbert):
-    def forward(self, bert_dur, input_ids, style_s, speed, attention_mask):
-        return super().forward(bert_dur, input_ids, style_s, speed * 0 + 1, attention_mask)
+        return held(x_pre[..., :-1], 5).reshape(-1) * 1.0
 
 
 class Turned(SourcesStage):
@@ -139,12 +129,9 @@ def test_it_is_chained_as_the_client_chains(good):
     assert np.array_equal(said.values["style_s"][0], row[128:])
     assert len(said.audio) == 600 * said.durations.sum()
     assert np.array_equal(imitate("fluidaudio", good, [Request(SYMBOLS, "alto", speed=0.8)])[0], said.audio)
+    assert check_delivery(good, "fluidaudio").deviations == ()
     with pytest.raises(InputError, match=r"There is no voice bass.bin"):
         FluidAudioHost(good, RULES).utter(Request("h", "bass"))
-
-
-def test_a_good_folder_passes(good):
-    assert check_delivery(good, "fluidaudio").deviations == ()
 
 
 def _program(name, module, signature=None, ranges=None):
@@ -169,12 +156,11 @@ def _retyped(name, of, dtype):
     return tuple(rule if rule.name != of else type(rule)(of, dtype, rule.shape) for rule in inputs), outputs
 
 
+# what every client's folder and audio may have wrong is tested with others
 BROKEN = {
-    "no tail": (lambda f: shutil.rmtree(f / client.TAIL), "program missing"),
     "no package": (lambda f: shutil.rmtree(f / client.TAIL / "Data"), "program unreadable"),
     "no vocab": (lambda f: (f / "vocab.json").unlink(), "file missing"),
     "no af_heart.bin": (lambda f: (f / client.FIRST_VOICE).unlink(), "file missing"),
-    "voices cut": (lambda f: (f / "voices" / "alto.bin").write_bytes(b"\0" * 1000), "voices form"),
     "an input called x": (_program(client.TAIL, TinyTail(), _renamed(client.TAIL, "x_pre", "x")), "input name"),
     "audio called y": (_program(client.TAIL, TinyTail(), _renamed(client.TAIL, "audio", "y")), "output name"),
     "x_pre of float16": (_program(client.TAIL, TinyTail(), _retyped(client.TAIL, "x_pre", "float16")), "input dtype"),
@@ -182,14 +168,10 @@ BROKEN = {
         _program(client.TAIL, TinyTail(), None, {**RULES.ranges, "fast": (121, 24_001, 120)}),
         "length limits",
     ),
-    "mute": (_program(client.TAIL, TinyTail(0.0)), "silent"),
-    "16-bit scale": (_program(client.TAIL, TinyTail(32768.0)), "clipped"),
-    "samples cut": (_program(client.TAIL, TinyTail(1.0, 10)), "length"),
-    "speed unread": (_program(client.POST_ALBERT, TinyUnhurried()), "speed ignored"),
 }
 
 
-SLOW = ("mute", "16-bit scale", "an input called x", "audio called y", "samples cut")
+SLOW = ("an input called x", "audio called y")
 
 
 @pytest.mark.parametrize("name", [pytest.param(one, marks=pytest.mark.slow) if one in SLOW else one for one in BROKEN])
@@ -222,14 +204,9 @@ def test_drawn_noise_has_no_seed_and_the_spread_of_pytorch(voiced, tmp_path):
 def test_a_delivery_says_what_pytorch_says(voiced, tmp_path):
     deliver_to(voiced, "fluidaudio", tmp_path / "folder", ("alto", "bass"))
     assert read_delivery(tmp_path / "folder").voices == ("alto", "bass")
-    assert check_delivery(tmp_path / "folder", "fluidaudio").deviations == ()
     requests = [Request(SYMBOLS, "bass", 1, 0.8), Request("h", "alto", 0, 1.5)]
-    tables = [load_voice(voiced, request.voice) for request in requests]
-    rows = accept(voiced, "fluidaudio", tmp_path / "folder", requests, tables)
-    assert all(row.durations == "equal" for row in rows)
-    assert all(row.from_har > 50 for row in rows)  # between the stages stands float16, 2^-12 of each value
-    (other,) = accept(voiced, "fluidaudio", tmp_path / "folder", requests[:1], [tables[0].roll(1, 0)])
-    assert not (other.durations_right and other.from_har > 50)
+    least = 50  # between the stages stands float16, 2^-12 of each value
+    says_what_pytorch_says(voiced, "fluidaudio", tmp_path / "folder", requests, least)
     for name, module, patches, rule in (
         (client.TAIL, TailStage, QUIET, "level"),
         (client.NOISE, Turned, EXPORT_PATCHES, "phase"),

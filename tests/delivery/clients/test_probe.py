@@ -56,32 +56,21 @@ def test_it_survives_what_players_do(session, played):
     assert read.speed == pytest.approx(0.8, abs=0.01)
 
 
-def test_trimming_and_level_are_read(session):
+def test_what_is_no_probe_is_refused(session):
     audio = _fed(session)
-    read = read_probe(0.75 * np.concatenate([audio[9600:20000], audio[20000:-10800]]))
-    assert (round(read.lead, 3), read.middle, round(read.tail, 3)) == (0.1, 0.5, 0.05)
+    read = read_probe(0.75 * audio[9600:-10800])
+    assert (round(read.lead, 3), read.middle, round(read.tail, 3)) == (0.1, 0.5, 0.05), "trimming and level are read"
     assert read.gain == pytest.approx(0.75)
-
-
-@pytest.mark.parametrize(
-    ("audio", "rate", "reason"),
-    [
+    cut = np.concatenate([audio[: 12_000 + 600 * 6], audio[12_000 + 600 * 8 :]])
+    for spoilt, rate, reason in (
+        (cut, 24_000, "of 7 ids"),
         (np.zeros(100), 24_000, "silent"),
         (np.array([np.nan, 1.0]), 24_000, "not finite"),
         (np.ones(24_000), 24_000, "no marker"),
         (np.ones(24_000), 44_100, "without resampling"),
-    ],
-)
-def test_what_is_no_probe_is_refused(audio, rate, reason):
-    with pytest.raises(InputError, match=reason):
-        read_probe(audio, rate)
-
-
-def test_a_cut_probe_is_refused(session):
-    audio = _fed(session)
-    spoilt = np.concatenate([audio[: 12_000 + 600 * 6], audio[12_000 + 600 * 8 :]])
-    with pytest.raises(InputError, match="of 7 ids"):
-        read_probe(spoilt)
+    ):
+        with pytest.raises(InputError, match=reason):
+            read_probe(spoilt, rate)
 
 
 @pytest.mark.parametrize("rules", CONTRACTS, ids=lambda rules: rules.label)

@@ -4,7 +4,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from kokoro_nb.reporting.sweep.spec import read_spec
+from kokoro_nb.reporting.sweep.grid import read_spec
 
 PARAMETERS = 'number = 0\nbackend = "eager"\nfolder = ""\nout_dir = None'
 MEASURE = """\

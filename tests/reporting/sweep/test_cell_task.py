@@ -6,7 +6,7 @@ import pytest
 from kokoro_nb.cache_keys import code_digest
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting.runs import read_run
-from kokoro_nb.reporting.sweep.cell_task import CellError, CellTask, run_cell
+from kokoro_nb.reporting.sweep.cluster import CellError, CellTask, run_cell
 from kokoro_nb.reporting.sweep.grid import expand
 
 

@@ -1,5 +1,6 @@
 from collections import Counter
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 from filelock import FileLock
@@ -9,7 +10,7 @@ from kokoro_nb.cache_keys import code_digest
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting.runs import read_runs
 from kokoro_nb.reporting.sweep import cluster, sweep_run
-from kokoro_nb.reporting.sweep.grid import CellResult
+from kokoro_nb.reporting.sweep.grid import CellResult, expand
 from kokoro_nb.reporting.sweep.sweep_run import run_sweep
 
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -55,22 +56,14 @@ def test_a_killed_worker_loses_no_cell_and_doubles_none(swept):
     root, _, _, results = swept
     assert (root / "begun 2").exists(), "a worker was killed"
     eager = [result for result in results if result.cell.parameters["backend"] == "eager"]
-    assert [result.cell.parameters["number"] for result in eager] == [0, 1, 2, 3]
-    assert {result.status for result in eager} == {"passed"}
-    assert {path.name for path in (root / "out" / "cells").iterdir()} == {result.cell.name for result in eager}
-    assert sorted(record.notebook for record in read_runs(root / "out" / "cells")) == sorted(
-        result.cell.name for result in eager
-    )
-
-
-def test_a_cell_that_no_worker_can_run_is_skipped_with_the_reason(swept):
-    absent = [result for result in swept[3] if result.cell.parameters["backend"] == "absent"]
+    assert [(result.cell.parameters["number"], result.status) for result in eager] == [(n, "passed") for n in range(4)]
+    names = sorted(result.cell.name for result in eager)
+    assert sorted(path.name for path in (root / "out" / "cells").iterdir()) == names
+    assert sorted(record.notebook for record in read_runs(root / "out" / "cells")) == names
+    absent = [result for result in results if result.cell.parameters["backend"] == "absent"]
     assert [result.status for result in absent] == ["skipped"] * 4
     assert {result.error for result in absent} == {"No connected worker announces cuda; 2 are connected."}
-
-
-def test_the_table_holds_every_cell_and_finding_once(swept):
-    root = swept[0]
+    assert cluster.resources_here({"eager", "tvm-metal", "nothing"}) == {"eager": 1}
     rows = parquet.read_table(root / "out" / "results.parquet").to_pylist()
     found = Counter((row["number"], row["backend"], row["kind"]) for row in rows)
     wanted = [(number, "eager", kind) for number in range(4) for kind in ("size", "sign")]
@@ -100,6 +93,8 @@ def _no_cluster(*_):
     """Yield a connection to a cluster on which whatever is handed out is interrupted by Ctrl-C."""
 
     class Client:
+        loop = object()  # it is no default client
+
         def scheduler_info(self, n_workers):
             return {"workers": {"a": {"resources": {}}}}
 
@@ -119,6 +114,11 @@ def test_an_interrupt_keeps_what_is_done_and_says_what_is_open(monkeypatch, make
         run_sweep(spec, tmp_path / "out", folder=make_notebook(tmp_path))
     rows = parquet.read_table(tmp_path / "out" / "results.parquet").to_pylist()
     assert [(row["number"], row["status"]) for row in rows] == [(1, "skipped"), (2, "interrupted")]
+
+
+def test_a_cell_that_the_scheduler_forgot_did_not_come_to_its_end(make_notebook, spec_of, tmp_path):
+    (cell,) = expand(spec_of(tmp_path, 'notebook = "01"'), make_notebook(tmp_path))
+    assert sweep_run._result(cell, SimpleNamespace(status="cancelled"), tmp_path).status == "interrupted"
 
 
 def test_bad_input_is_reported_before_anything_runs(monkeypatch, make_notebook, spec_of, tmp_path):
@@ -145,10 +145,6 @@ def test_no_scheduler_is_bad_input(monkeypatch, make_notebook, spec_of, tmp_path
             spec_of(tmp_path, 'notebook = "01"'),
             *(tmp_path / "out", 2, "tcp://127.0.0.1:9", make_notebook(tmp_path)),
         )
-
-
-def test_a_backend_that_runs_here_is_announced_and_no_other():
-    assert cluster.resources_here({"eager", "tvm-metal", "nothing"}) == {"eager": 1}
 
 
 def test_the_command_tells_how_it_ended(monkeypatch, make_notebook, tmp_path, capsys):

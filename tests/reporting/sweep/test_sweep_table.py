@@ -5,7 +5,7 @@ import pytest
 from kokoro_nb.findings import Finding, write_findings
 from kokoro_nb.reporting.runs import RunRecord
 from kokoro_nb.reporting.sweep.grid import CellResult, expand
-from kokoro_nb.reporting.sweep.sweep_table import ENDED, FOUND, write_report, write_table
+from kokoro_nb.reporting.sweep.sweep_run import ENDED, FOUND, write_report, write_table
 
 parquet = pytest.importorskip("pyarrow.parquet")
 

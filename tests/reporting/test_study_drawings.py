@@ -31,7 +31,7 @@ def test_bars_end_at_the_median_and_both_floors_are_lines():
     floors = [line.get_xdata()[0] for line in axes.get_lines() if line.get_label().startswith("floor")]
     assert floors == [0.01, 0.03]
     assert [text.get_text() for text in axes.texts] == ["0.2 x real time", "0.8 x real time"]
-    figure._repr_png_()
+    figure.draw_without_rendering()
 
 
 def test_each_bar_is_divided_by_the_shares():
@@ -40,7 +40,7 @@ def test_each_bar_is_divided_by_the_shares():
     # convolution, other, elementwise of each in turn
     assert widths == [75, 25, 0, 50, 0, 50]
     assert len({bar.get_facecolor() for bar in figure.axes[0].patches}) == 3
-    figure._repr_png_()
+    figure.draw_without_rendering()
 
 
 def test_nothing_to_draw_is_one_sentence():
