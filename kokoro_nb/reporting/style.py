@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,14 +77,31 @@ def new_figure(width: float, height: float, title: str, weights: str) -> "Figure
 
     An empty title or label is left out. Call it inside `style`.
     """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = _figure_class()(figsize=(width, height), layout="constrained")
     if title:
         figure.suptitle(title, x=0.01, ha="left")
     if weights:
         figure.supxlabel(f"weights: {weights}", x=0.01, ha="left", fontsize=8, color=FAINT)
     return figure
+
+
+@cache
+def _figure_class() -> Any:
+    """Return the class of our figures; made on first use, so that importing this module does not import matplotlib."""
+    from matplotlib.figure import Figure
+
+    class NotebookFigure(Figure):
+        """A figure that a notebook can show without pyplot."""
+
+        def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+            # 100 pixels of the page to the inch, and more in the image, for dense screens
+            width, height = self.get_size_inches() * 100
+            buffer = io.BytesIO()
+            with style():
+                self.savefig(buffer, format="png", dpi=DPI)
+            return buffer.getvalue(), {"width": round(width), "height": round(height)}
+
+    return NotebookFigure
 
 
 def colours(name: str) -> "Colormap":

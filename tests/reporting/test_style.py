@@ -10,7 +10,10 @@ def test_the_background_is_opaque_white_whatever_the_page_sets_and_settings_do_n
     before = dict(matplotlib.rcParams)
     with matplotlib.rc_context({"figure.facecolor": "none"}), style():
         assert matplotlib.rcParams["font.size"] == 9
-        assert new_figure(2, 1, "title", "seeded").get_facecolor() == (1, 1, 1, 1)
+        figure = new_figure(2, 1, "title", "seeded")
+        assert figure.get_facecolor() == (1, 1, 1, 1)
+    png, size = figure._repr_png_()  # what a cell that ends with it shows, without pyplot
+    assert (png[:4], size) == (b"\x89PNG", {"width": 200, "height": 100})
     assert dict(matplotlib.rcParams) == before
     assert [compact(0.125, 4), compact(1e-10), compact(-1.0)] == ["0.125", "1e−10", "−1"]
 
