@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.backends.base import Artifact, Failure, RungError, loadable, on_rung
+from kokoro_nb.backends.called_operators import default_dtype
 from kokoro_nb.backends.exported import Exported, export_program
-from kokoro_nb.backends.float64_calls import default_dtype
 from kokoro_nb.backends.signature import (
     Arrays,
     TensorSpec,

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from kokoro_nb.backends.base import Failure, RungError, on_rung, quietly
-from kokoro_nb.backends.executorch.delegates import DELEGATES
+from kokoro_nb.backends.executorch import DELEGATES
 from kokoro_nb.backends.signature import TensorSpec, as_array, named_outputs
 from kokoro_nb.delivery.contract import Part
 from kokoro_nb.delivery.open_programs import lowered_program, open_program, write_open_onnx

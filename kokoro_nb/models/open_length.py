@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from kokoro.istftnet import UpSample1d
 from torch import Tensor, nn
 
-from kokoro_nb.models.replaced_parts import modules_within, other_classes
+from kokoro_nb.models.other_layers import modules_within, other_classes
 
 _valid: ContextVar[Tensor | None] = ContextVar("valid positions", default=None)
 

@@ -29,7 +29,7 @@ from torch import Tensor, nn
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
-from kokoro_nb.models.replaced_parts import modules_within, other_classes
+from kokoro_nb.models.other_layers import modules_within, other_classes
 
 RATES = ((1, 0), (2, 0), (20, 0), (120, 1), (SAMPLES_PER_FRAME, 0))  # positions per frame, and one more for the STFT
 LIGHT = 2.0**-10  # the weight of one position in a mean: 45 s of them add up to 211, within the range of float16

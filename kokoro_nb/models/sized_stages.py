@@ -13,7 +13,7 @@ from kokoro_nb.models import frame_cuts, token_cuts
 from kokoro_nb.models.architecture import STYLE
 from kokoro_nb.models.complete import TextPart
 from kokoro_nb.models.padding import of_frames, within
-from kokoro_nb.models.staged_speech import FEATURES, width
+from kokoro_nb.models.speaking import FEATURES, width
 from kokoro_nb.models.stages import DecoderPart
 from kokoro_nb.models.steps import PipelineStep, ProsodyStep
 

@@ -11,11 +11,10 @@ from torch import nn
 
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.base import Artifact, Failure, quietly
-from kokoro_nb.backends.executorch import Executorch
-from kokoro_nb.backends.executorch.delegates import DELEGATES, root_level_kept
+from kokoro_nb.backends.executorch import DELEGATES, Executorch, root_level_kept
 from kokoro_nb.backends.exported import content, export_program
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.gelu import tanh_gelu_written_out
+from kokoro_nb.models.other_layers import tanh_gelu_written_out
 from kokoro_nb.models.patches import patched
 
 X = {"x": torch.linspace(-5, 5, 1000).reshape(1, 10, 100)}
@@ -58,7 +57,7 @@ def _error(name, exported, folder):
 def test_xnnpack_takes_tanh_gelu_for_the_one_with_erf(tmp_path):
     plain = export_program(TanhGelu(), X)
     between = (F.gelu(X["x"].double()) - F.gelu(X["x"].double(), approximate="tanh")).abs().max().item()
-    # A defect of ExecuTorch 1.5.1: should it be mended, this fails, and models/gelu.py goes.
+    # A defect of ExecuTorch 1.5.1: should it be mended, this fails, and tanh_gelu_written_out goes.
     assert _error("executorch-xnnpack", plain, tmp_path) == pytest.approx(between, abs=2e-6)
     assert between == pytest.approx(4.73e-4, rel=0.01)
     assert _error("executorch-portable", plain, tmp_path) < 2e-6

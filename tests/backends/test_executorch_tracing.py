@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from kokoro_nb.backends import BACKENDS
+from kokoro_nb.backends.executorch.partition import Withholding
 from kokoro_nb.backends.executorch.tracing import ROOM
-from kokoro_nb.backends.executorch.withheld_partition import Withholding
 from kokoro_nb.backends.exported import export_program
 
 X = {"x": torch.randn(1, 4, 8, generator=torch.Generator().manual_seed(0))}

@@ -9,11 +9,11 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from torch import nn
 
+from kokoro_nb.backends import qnn
 from kokoro_nb.backends.base import Artifact, Failure, absence
-from kokoro_nb.backends.qnn import Qnn, process, qnn_backend
-from kokoro_nb.backends.qnn.compilation import compile_checked, compile_onnx
+from kokoro_nb.backends.qnn import Qnn, process
 from kokoro_nb.backends.qnn.process import QnnError, Worker
-from kokoro_nb.backends.qnn.target import RECORD
+from kokoro_nb.backends.qnn.target import RECORD, compile_checked, compile_onnx
 from kokoro_nb.errors import InputError
 
 QNN = Qnn("onnxruntime-qnn")
@@ -70,7 +70,7 @@ def test_without_the_wheel_it_says_so(monkeypatch):
 
 
 def test_without_onnx_runtime_it_gives_that_reason(monkeypatch):
-    monkeypatch.setattr(qnn_backend, "find_spec", lambda name: object())
+    monkeypatch.setattr(qnn, "find_spec", lambda name: object())
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     assert "ONNX Runtime cannot be used here" in QNN.available()
 

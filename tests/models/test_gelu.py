@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from kokoro_nb.models.gelu import tanh_gelu, tanh_gelu_written_out
+from kokoro_nb.models.other_layers import tanh_gelu, tanh_gelu_written_out
 
 X = torch.linspace(-6, 6, 2001)
 

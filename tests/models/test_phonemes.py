@@ -5,8 +5,7 @@ import pytest
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import phonemes
 from kokoro_nb.models.architecture import full_config
-from kokoro_nb.models.phonemes import LANGUAGES, SILENT, phonemise, voice_language
-from kokoro_nb.models.speech import encode
+from kokoro_nb.models.phonemes import LANGUAGES, SILENT, encode, phonemise, voice_language
 
 
 def test_espeak_speaks_the_model_s_symbols():

@@ -2,9 +2,9 @@ import pytest
 import torch
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models import speech
+from kokoro_nb.models import phonemes
 from kokoro_nb.models.architecture import full_config
-from kokoro_nb.models.speech import encode
+from kokoro_nb.models.phonemes import encode
 
 VOCAB = full_config()["vocab"]
 
@@ -38,7 +38,7 @@ def test_text_that_nobody_can_pronounce_is_refused(text):
 
 
 def test_the_limit_is_510_phonemes(monkeypatch):
-    monkeypatch.setattr(speech, "phonemise", lambda text, g2p, language, **options: (text, "espeak"))
+    monkeypatch.setattr(phonemes, "phonemise", lambda text, g2p, language, **options: (text, "espeak"))
     assert encode(VOCAB, "a" * 510, "espeak").ids.shape == (1, 512)
     with pytest.raises(InputError, match="The text has 511 phonemes and the model takes 510; split it"):
         encode(VOCAB, "a" * 511, "espeak")

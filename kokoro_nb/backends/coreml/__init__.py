@@ -9,9 +9,18 @@ import numpy as np
 
 from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import Artifact, Failure, Program, on_rung, quietly
-from kokoro_nb.backends.coreml.conversion import Route, declared_inputs, handed_over, places, reader_of_number
-from kokoro_nb.backends.coreml.interface import Interface, interface
-from kokoro_nb.backends.coreml.precision import MixedPrecision, Precision, compute_precision
+from kokoro_nb.backends.coreml.conversion import (
+    Interface,
+    MixedPrecision,
+    Precision,
+    Route,
+    compute_precision,
+    declared_inputs,
+    handed_over,
+    interface,
+    places,
+    reader_of_number,
+)
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.backends.taps import UntracedProgram

@@ -12,11 +12,10 @@ from typing import Any, Literal
 from kokoro_nb.backends.base import Failure, RungError, on_rung
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.onnx import OnnxRuntime
-from kokoro_nb.backends.qnn.compilation import compile_onnx
-from kokoro_nb.backends.qnn.log import Validation, complaints, validations
-from kokoro_nb.backends.qnn.process import Worker
-from kokoro_nb.backends.qnn.qnn_backend import Qnn
+from kokoro_nb.backends.qnn import Qnn
+from kokoro_nb.backends.qnn.process import Validation, Worker, complaints, validations
 from kokoro_nb.backends.qnn.qnn_worker import PROVIDER
+from kokoro_nb.backends.qnn.target import compile_onnx
 from kokoro_nb.errors import InputError
 
 Place = Literal["npu", "cpu", "removed", "unknown"]

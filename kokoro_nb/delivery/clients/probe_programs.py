@@ -21,7 +21,7 @@ from kokoro_nb.models.architecture import SAMPLE_RATE, SAMPLES_PER_FRAME, STYLE
 from kokoro_nb.models.open_length import held
 from kokoro_nb.models.seven_stages import SpreadStage
 from kokoro_nb.models.sized_stages import TEXT
-from kokoro_nb.models.staged_speech import FEATURES
+from kokoro_nb.models.speaking import FEATURES
 from kokoro_nb.storage import atomic
 
 HOLD = SAMPLES_PER_FRAME  # samples of one number

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from kokoro_nb.backends.coreml import CoreMlProgram
-from kokoro_nb.backends.coreml.precision import MixedPrecision
+from kokoro_nb.backends.coreml.conversion import MixedPrecision
 from kokoro_nb.errors import InputError
 
 X = {"x": torch.linspace(-1, 1, 12).reshape(1, 3, 4)}

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.coreml.precision import MixedPrecision
+from kokoro_nb.backends.coreml.conversion import MixedPrecision
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.mil.reference import CoreMlReference
 from kokoro_nb.backends.taps import read_taps

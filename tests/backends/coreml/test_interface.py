@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from kokoro_nb.backends.coreml.interface import Interface, interface
+from kokoro_nb.backends.coreml.conversion import Interface, interface
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from kokoro_nb.backends.mil.values import constant, declared_dtype, fits, shown, torch_dtype
+from kokoro_nb.backends.mil.execution_plan import constant, declared_dtype, fits, shown, torch_dtype
 
 
 @pytest.fixture(scope="module")

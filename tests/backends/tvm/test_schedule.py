@@ -269,7 +269,7 @@ def test_the_module_that_is_given_stays_as_it_was(taken, here):
 
 
 def _called(lowered):
-    from kokoro_nb.backends.tvm.schedule.sites import call_sites
+    from kokoro_nb.backends.tvm.schedule import call_sites
 
     return {name for name, sites in call_sites(lowered).items() if sites}
 

@@ -10,17 +10,12 @@ from kokoro_nb.backends.mil.operators import (  # noqa: F401
     convolution,
     elementwise,
     gathering,
-    linear,
     normalisation,
-    pooling,
-    random,
-    rearranging,
     recurrent,
     reductions,
     resampling,
     shape,
     slicing,
-    sorting,
 )
 from kokoro_nb.backends.mil.operators.registry import OPERATORS
 
