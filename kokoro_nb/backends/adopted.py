@@ -18,7 +18,7 @@ from kokoro_nb.backends.base import META, Artifact, Backend, quietly
 from kokoro_nb.backends.called_operators import user_results
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.file_facts import FileFact, file_facts
-from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
+from kokoro_nb.backends.signature import Arrays, checked
 from kokoro_nb.backends.taps import TAPS, TapMap, write_taps
 from kokoro_nb.errors import InputError
 from kokoro_nb.storage import atomic, file_digest, read_json, write_json
@@ -124,7 +124,9 @@ def _places(path: Path, model: Any, exported: Exported, inputs: Arrays) -> dict[
     given = _values(path, arrays)
     with quietly():
         own = places(onnx_program(exported), exported)
-    outputs = dict(zip(_results(exported), (value.name for value in model.graph.output), strict=True))
+    specification = exported.specification
+    results = [specification.source_of(node) or "" for node in user_results(specification.program)]
+    outputs = dict(zip(results, (value.name for value in model.graph.output), strict=True))
     found = {name: value for name, value in {**own, **outputs}.items() if value in given}
     shapes = {operator.name: operator.shape for operator in exported.specification.operators}
     found = {name: value for name, value in found.items() if name in shapes and given[value].shape == shapes[name]}
@@ -182,22 +184,15 @@ def _captured(exported: Exported, arrays: Mapping[str, np.ndarray]) -> dict[str,
     return found
 
 
-def _results(exported: Exported) -> list[str]:
-    """Return, for each output, the operator whose result it is; an empty name for what is none's."""
-    specification = exported.specification
-    results = user_results(specification.program)
-    return [specification.source_of(node) or "" for node in results]
-
-
 def _values(path: Path, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return every value of the file on these inputs."""
     import onnxruntime
 
-    from kokoro_nb.backends.onnx import EveryValue, fed, tapped_model
+    from kokoro_nb.backends.onnx import fed, tapped_model
 
     try:
         with quietly():
-            model = tapped_model(path, EveryValue())
+            model = tapped_model(path, None)
             session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     except Exception as error:
         raise InputError(f"{path} is nothing that onnxruntime can load ({_line(error)}).") from error
@@ -223,11 +218,10 @@ def _require_interface(path: Path, model: Any, exported: Exported) -> None:
         one = by_name.get(spec.name, value)
         shape = tuple(axis.dim_value for axis in one.type.tensor_type.shape.dim)
         if len(shape) != len(spec.shape) or any(a and a != b for a, b in zip(shape, spec.shape, strict=True)):
-            raise InputError(_other(path, one.name, shape, spec))
-
-
-def _other(path: Path, name: str, shape: tuple[int, ...], spec: TensorSpec) -> str:
-    return f"{path} is no export of this module: its input '{name}' has shape {shape}, and '{spec.name}' {spec.shape}."
+            raise InputError(
+                f"{path} is no export of this module: "
+                f"its input '{one.name}' has shape {shape}, and '{spec.name}' {spec.shape}."
+            )
 
 
 def _require_weights(path: Path, model: Any, exported: Exported) -> None:

@@ -128,9 +128,8 @@ class FileBackend(ABC):
 
 def _placed(failure: Failure, exported: Exported) -> Failure:
     """Return a failure with the operator that its error names, if it names one."""
-    blamed = blamed_operator(failure, exported.specification)
-    source = "" if blamed is None else exported.specification.source_line(blamed.name)
-    return failure if blamed is None else failure.placed(blamed.name, source)
+    blamed = blamed_operator(failure, known := exported.specification)
+    return failure if blamed is None else failure.placed(blamed.name, known.source_line(blamed.name))
 
 
 def artefact_folder(folder: str | Path | None) -> Path:

@@ -48,13 +48,6 @@ def is_element(node: Any) -> bool:
     return getattr(node.target, "__name__", "") == "getitem"
 
 
-def is_composite(target: Any) -> bool:
-    """Return whether PyTorch computes an operator by calling others, and has no kernel of its own for it."""
-    import torch
-
-    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), "CompositeImplicitAutograd"))
-
-
 def origin(node: Any) -> str:
     """Return the name of the node of the exported program that a node was made of: its own, if of none."""
     chain, name = node.meta.get("from_node"), node.name

@@ -14,11 +14,10 @@ from kokoro_nb.backends.signature import (
     as_tensors,
     call_arguments,
     checked,
-    dtype_name,
     example_inputs,
     named_outputs,
     open_axes,
-    sizes,
+    spec_of,
     specs,
 )
 from kokoro_nb.backends.snapshot import snapshot
@@ -132,10 +131,7 @@ def _user_inputs(program: Any) -> dict[str, Any]:
 
 def _given(program: Any, inputs: Arrays) -> Exported:
     """Return a program that somebody else exported, its inputs by the names of `inputs`, or of its own."""
-    expected = tuple(
-        TensorSpec(name, sizes(one.shape), dtype_name(one.dtype), open_axes(one.shape))
-        for name, one in _user_inputs(program).items()
-    )
+    expected = tuple(spec_of(name, one) for name, one in _user_inputs(program).items())
     checked(inputs, expected)
     return Exported(program.module(), program, expected, tuple(named_outputs(_outputs(program))), (), 0.0)
 
@@ -166,20 +162,23 @@ def content(program: Any) -> str:
     That is its graph (operators, arguments, shapes; not the source lines, which hold paths of this machine), its
     signature, and dtype, shape, strides and bytes of every tensor in it.
     """
+    import torch
+
     total = hashlib.sha256(usedforsecurity=False)
     for line in _graph_lines(program.graph_module):
         total.update(line.encode() + b"\n")
     total.update(f"{program.graph_signature}\n{program.call_spec}\n{program.range_constraints}\n".encode())
-    for name, tensor in _tensors(program):
-        total.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} {tensor.stride()}\n".encode())
-        total.update(_bytes(tensor))
+    for name, tensor in sorted({**program.state_dict, **program.constants}.items()):
+        if isinstance(tensor, torch.Tensor):
+            total.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} {tensor.stride()}\n".encode())
+            total.update(memoryview(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()))
     return total.hexdigest()
 
 
 def _graph_lines(graph_module: Any) -> Iterator[str]:
     """Write the graph out, those of branches included."""
     for path, part in graph_module.named_modules():
-        for node in getattr(part, "graph", _NoGraph).nodes:
+        for node in getattr(getattr(part, "graph", None), "nodes", ()):
             value = node.meta.get("val")
             kind = (str(value.dtype), tuple(value.shape), value.stride()) if hasattr(value, "stride") else str(value)
             yield f"{path} {node.op} {node.name} {_target(node.target)} {node.args!r} {node.kwargs!r} {kind}"
@@ -194,25 +193,6 @@ def _target(target: Any) -> str:
     return f"{target.__module__}.{target.__qualname__}"
 
 
-class _NoGraph:
-    nodes = ()
-
-
-def _tensors(program: Any) -> Iterator[tuple[str, Any]]:
-    import torch
-
-    stored: Mapping[str, Any] = {**program.state_dict, **program.constants}
-    for name in sorted(stored):
-        if isinstance(stored[name], torch.Tensor):
-            yield name, stored[name]
-
-
-def _bytes(tensor: Any) -> memoryview:
-    import torch
-
-    return memoryview(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
-
-
 def _outputs(program: Any) -> Any:
     """Return what the forward returned, with a stand-in for each tensor."""
     from torch.utils._pytree import tree_unflatten
@@ -224,7 +204,4 @@ def _outputs(program: Any) -> Any:
 def output_specs(exported: Exported) -> tuple[TensorSpec, ...]:
     """Return name, shape and dtype of each output, from the graph of the exported program."""
     values = [result.meta["val"] for result in user_results(exported.program)]
-    return tuple(
-        TensorSpec(name, sizes(value.shape), dtype_name(value.dtype), open_axes(value.shape))
-        for name, value in zip(exported.outputs, values, strict=True)
-    )
+    return tuple(spec_of(name, value) for name, value in zip(exported.outputs, values, strict=True))

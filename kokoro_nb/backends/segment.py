@@ -8,7 +8,7 @@ import numpy as np
 
 from kokoro_nb.backends.called_operators import user_results
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.signature import Arrays, TensorSpec, dtype_name, open_axes, sizes
+from kokoro_nb.backends.signature import Arrays, spec_of
 from kokoro_nb.errors import InputError
 
 # no input or output has the name of a node: a backend might take it for another result of that name
@@ -231,15 +231,7 @@ def _wrapped(
     whole = exported.specification.program
     own = [spec for spec in inputs if spec.kind == InputKind.USER_INPUT]
     values = {node.name: node.meta["val"] for node in graph.nodes if node.op == "placeholder"}
-    specs = tuple(
-        TensorSpec(
-            named.get(spec.arg.name, spec.arg.name),
-            sizes(values[spec.arg.name].shape),
-            dtype_name(values[spec.arg.name].dtype),
-            open_axes(values[spec.arg.name].shape),
-        )
-        for spec in own
-    )
+    specs = tuple(spec_of(named.get(spec.arg.name, spec.arg.name), values[spec.arg.name]) for spec in own)
     examples = {spec.name: torch.zeros(spec.shape, dtype=getattr(torch, spec.dtype)) for spec in specs}
     call = ModuleCallSignature(
         inputs=[],

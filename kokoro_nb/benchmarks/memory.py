@@ -130,7 +130,7 @@ def of_call(runtime: str, load: Load, module: Any = None, calls: int = CALLS) ->
             import torch
 
             torch.save(module, folder / _MODULE)
-        return Memory(**ask(__name__, folder, {"backend": runtime, "calls": calls}, {}, "was measured"))
+        return Memory(**ask(__name__, folder, {"backend": runtime, "calls": calls}, "was measured"))
 
 
 def _file(artifact: Artifact, inputs: dict[str, np.ndarray], _folder: Path) -> Callable[[], Any]:

@@ -17,40 +17,14 @@ from kokoro_nb.errors import InputError
 FILE_BACKENDS = [name for name, backend in BACKENDS.items() if isinstance(backend, FileBackend)]
 
 
-class Conv(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv = nn.Conv1d(4, 8, 3, padding=1)
-
+class Layers(nn.Sequential):
     def forward(self, x):
-        return nn.functional.leaky_relu(self.conv(x), 0.1)
+        return super().forward(x)
 
 
-class Norm(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.norm = nn.InstanceNorm1d(4, affine=True)
-
+class Recurrent(nn.LSTM):
     def forward(self, x):
-        return self.norm(x)
-
-
-class Recurrent(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.lstm = nn.LSTM(4, 4, batch_first=True, bidirectional=True)
-
-    def forward(self, x):
-        return self.lstm(x)[0]
-
-
-class Upsampling(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv = nn.ConvTranspose1d(4, 2, 4, stride=2, padding=1)
-
-    def forward(self, x):
-        return self.conv(x)
+        return super().forward(x)[0]
 
 
 class TwoByTwo(nn.Module):
@@ -83,11 +57,6 @@ class Waves(nn.Module):
         return torch.exp(x), torch.sin(x), torch.atan2(x, y)
 
 
-class Identity(nn.Module):
-    def forward(self, x):
-        return x
-
-
 class Odd(nn.Module):
     """An input that is not read, an output given twice, an output that no input reaches, two equal weights."""
 
@@ -115,15 +84,15 @@ def _cases():
     ids, mask = torch.tensor([[1, 0, 9, 4]]), torch.tensor([[True, False, True, True]])
     one = ("output",)
     return {
-        "conv": Small(Conv(), {"x": x}, one),
-        "norm": Small(Norm(), {"x": x}, one),
-        "lstm": Small(Recurrent(), {"x": torch.randn(1, 3, 4)}, one),
-        "conv_transpose": Small(Upsampling(), {"x": x}, one),
+        "conv": Small(Layers(nn.Conv1d(4, 8, 3, padding=1), nn.LeakyReLU(0.1)), {"x": x}, one),
+        "norm": Small(Layers(nn.InstanceNorm1d(4, affine=True)), {"x": x}, one),
+        "lstm": Small(Recurrent(4, 4, batch_first=True, bidirectional=True), {"x": torch.randn(1, 3, 4)}, one),
+        "conv_transpose": Small(Layers(nn.ConvTranspose1d(4, 2, 4, stride=2, padding=1)), {"x": x}, one),
         "two_by_two": Small(TwoByTwo(), {"first": x, "second": torch.randn(1, 4, 6)}, ("total", "product")),
         "lookup": Small(Lookup(), {"ids": ids, "mask": mask}, ("output_0", "output_1", "output_2")),
         "stepped": Small(Stepped(), {"x": x, "state": torch.randn(1, 4, 6)}, ("state", "audio")),
         "waves": Small(Waves(), {"x": x, "y": torch.randn(1, 4, 6)}, ("output_0", "output_1", "output_2")),
-        "identity": Small(Identity(), {"x": x}, one),
+        "identity": Small(Layers(), {"x": x}, one),
         "odd": Small(Odd(), {"x": x, "unread": x}, ("output_0", "output_1", "output_2")),
     }
 

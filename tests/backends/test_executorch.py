@@ -1,7 +1,4 @@
 import logging
-import sys
-from importlib import import_module
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -10,8 +7,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from kokoro_nb.backends import BACKENDS
-from kokoro_nb.backends.base import Artifact, Failure, quietly
-from kokoro_nb.backends.executorch import DELEGATES, Executorch, root_level_kept
+from kokoro_nb.backends.base import Artifact, Failure
+from kokoro_nb.backends.executorch import DELEGATES, Executorch
 from kokoro_nb.backends.exported import content, export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.other_layers import tanh_gelu_written_out
@@ -114,30 +111,6 @@ def test_importing_vulkan_s_partitioner_leaves_the_log_level_alone():
 def test_the_delegate_is_part_of_the_key():
     named = {name: Executorch("x", delegate=name).options() for name in (None, *DELEGATES)}
     assert len({str(options) for options in named.values()}) == 1 + len(DELEGATES)
-
-
-@pytest.mark.slow
-def test_what_the_other_partitioners_of_the_wheel_do():
-    from executorch.exir import to_edge_transform_and_lower
-
-    program = export_program(nn.Conv1d(3, 4, 3), {"input": torch.zeros(1, 3, 8)}).program
-
-    def lower(path, name):
-        module = import_module(f"executorch.backends.{path}")
-        arguments = [[module.MetalBackend.generate_method_name_compile_spec("forward")]] if name == "Metal" else []
-        partitioner = getattr(module, f"{name}Partitioner")(*arguments)
-        return to_edge_transform_and_lower(program, partitioner=[partitioner]).to_executorch()
-
-    with quietly(), root_level_kept():
-        assert lower("native.partitioner", "Native")
-        assert lower("webgpu.partitioner", "WebGPU")  # Vulkan's under another name
-        # the rest want what none of our pins brings: an SDK, a package, a GPU, a Mac
-        if find_spec("openvino") is None:
-            with pytest.raises(ModuleNotFoundError, match="No module named 'openvino'"):
-                lower("openvino.partitioner", "Openvino")
-        if sys.platform != "darwin":
-            with pytest.raises(RuntimeError):
-                lower("apple.metal.metal_partitioner", "Metal")
 
 
 @pytest.mark.parametrize("name", ["executorch-coreml", "executorch-vulkan", "executorch-xnnpack"])

@@ -214,5 +214,5 @@ class TestInstalled:
         with pytest.raises(QnnError, match="takes none of the 1 nodes") as caught:
             compile_checked(_probe(tmp_path), tmp_path / "c.onnx", {"soc_model": "9999"})
         assert "QNN_DEVICE_ERROR_INVALID_CONFIG" in caught.value.__notes__[0]
-        placed = compile_onnx(_probe(tmp_path), tmp_path / "d.onnx", {"soc_model": "9999"}).nodes
+        placed = compile_onnx(_probe(tmp_path), tmp_path / "d.onnx", {"soc_model": "9999"})[0]
         assert {provider for provider, *_ in placed} == {"CPUExecutionProvider"}

@@ -74,16 +74,6 @@ def test_onnx_runtime_takes_the_number_of_threads(tmp_path):
     assert program.session.get_session_options().intra_op_num_threads == 1
 
 
-def test_executorch_delegates_to_xnnpack_only_where_it_is_reported_to(tmp_path):
-    module = Conv()
-    delegated = _backend("executorch-xnnpack").export(module, X, tmp_path).path.read_bytes()
-    portable = _backend("executorch-portable").export(module, X, tmp_path).path.read_bytes()
-    assert b"XnnpackBackend" in delegated
-    assert b"XnnpackBackend" not in portable
-    assert b"aten::convolution" in portable
-    assert b"aten::convolution" not in delegated
-
-
 @pytest.mark.parametrize(
     ("name", "package"), [("onnxruntime", "onnxruntime"), ("executorch-xnnpack", "executorch.exir")]
 )

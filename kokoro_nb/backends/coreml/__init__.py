@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from kokoro_nb.backends.artefacts import FileBackend
-from kokoro_nb.backends.base import Artifact, Failure, Program, on_rung, quietly
+from kokoro_nb.backends.base import Artifact, Failure, Program, import_failure, on_rung, quietly
 from kokoro_nb.backends.coreml.conversion import (
     Interface,
     MixedPrecision,
@@ -87,13 +87,8 @@ class CoreMl(FileBackend):
 
     def available(self) -> str | None:
         """Return None if models can be converted and saved here, else the reason why not, in one sentence."""
-        try:
-            with quietly():
-                import coremltools
-                import coremltools.libmilstoragepython  # noqa: F401  # writes the weights
-        except (ImportError, OSError) as error:
-            return f"coremltools cannot be used here ({error}); install coremltools for this platform."
-        return None
+        writer = "coremltools.libmilstoragepython"  # of the weights
+        return import_failure("coremltools", "coremltools for this platform", "coremltools", writer)
 
     def executes(self) -> str | None:
         """Return None on macOS, elsewhere the sentence that says that only macOS has Core ML."""

@@ -14,9 +14,10 @@ import numpy as np
 from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import Artifact, Failure, on_rung, quietly
 from kokoro_nb.backends.executorch.places import Place, places, room
-from kokoro_nb.backends.executorch.tracing import traced, write_room
+from kokoro_nb.backends.executorch.tracing import ROOM, traced
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, TensorSpec, array_of, as_tensors, checked
+from kokoro_nb.storage import write_json
 from kokoro_nb.traces.operators import Taps
 from kokoro_nb.traces.trace import Keep, Trace
 
@@ -171,7 +172,7 @@ class Executorch(FileBackend):
             program = edge.to_executorch()
             with path.open("wb") as stream:
                 program.write_to_file(stream)
-            write_room(path, room(program))
+            write_json(path.with_name(ROOM), {"bytes": room(program)})
         return places(program, exported)
 
     def load(self, artifact: Artifact | Failure) -> ExecutorchProgram:

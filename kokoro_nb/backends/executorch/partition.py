@@ -203,11 +203,6 @@ def edge_program(exported: Exported, partitioner: Any | None, look: Look | None 
     return to_edge_transform_and_lower(copy.deepcopy(exported.program), partitioner=chain).exported_program()
 
 
-def own_copy(exported: Exported) -> Any:
-    """Return a copy of the exported program: partitioners take constants out of it."""
-    return copy.deepcopy(exported.program)
-
-
 def _watching(partitioner: Any, look: Look | None) -> Any:
     """Return a partitioner that prepares the graph as `partitioner` does, and takes nothing."""
     from executorch.exir.backend.partitioner import Partitioner, PartitionResult

@@ -14,7 +14,7 @@ from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.executorch.tracer import AGAIN, EVENTS, INPUTS, OUTPUTS, TENSORS
 from kokoro_nb.backends.taps import laid, read_taps
 from kokoro_nb.run_apart import run_apart
-from kokoro_nb.storage import read_json, write_json
+from kokoro_nb.storage import read_json
 from kokoro_nb.traces.operators import Taps
 from kokoro_nb.traces.trace import Keep, Trace
 
@@ -32,11 +32,6 @@ DTYPES = {
     "DOUBLE": "float64",
     "BOOL": "bool",
 }
-
-
-def write_room(program: Path, size: int) -> None:
-    """Note beside the `program` how many bytes the tracer needs for it."""
-    write_json(program.with_name(ROOM), {"bytes": size})
 
 
 def traced(

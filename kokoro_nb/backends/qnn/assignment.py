@@ -83,12 +83,6 @@ class Assignment:
         """Number of nodes of the file that the NPU could compute each by itself."""
         return sum(node.accepted is True for node in self.nodes)
 
-    def by_op(self) -> dict[str, dict[Place, int]]:
-        """Return how many nodes of each operator type are at each place, the most frequent type first."""
-        ops = Counter(node.op for node in self.nodes)
-        pairs = Counter((node.op, node.place) for node in self.nodes)
-        return {op: {place: pairs[op, place] for place in PLACES} for op, _ in ops.most_common()}
-
     def as_dict(self) -> dict[str, Any]:
         """Return the row of a table."""
         return {
@@ -131,13 +125,13 @@ def assignment(model: str | Path | Exported, backend: Qnn) -> Assignment | Failu
                 path = Path(model)
             graph, named = _named(path, Path(room) / "named.onnx")
             with on_rung("serialised"):
-                made = compile_onnx(named, Path(room) / "context.onnx", options)
+                placed, log = compile_onnx(named, Path(room) / "context.onnx", options)
                 with Worker() as worker:
                     worker.ask("optimise", model=str(named), path=str(Path(room) / "optimised.onnx"))
                 kept = {node.name for node in all_nodes(read_onnx(Path(room) / "optimised.onnx").graph)}
         except RungError as error:
             return error.failure(backend.name)
-    return assigned(graph, made.nodes, made.log, kept)
+    return assigned(graph, placed, log, kept)
 
 
 def assigned(graph: Any, placed: Sequence[tuple[str, str, str, str]], log: str, kept: set[str]) -> Assignment:

@@ -8,7 +8,6 @@ what is recorded in the artefact.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from kokoro_nb.backends.qnn.process import QnnError, Worker, complaints, options_taken, validations
@@ -107,15 +106,7 @@ def _chips() -> dict[str, tuple[str, str]]:
     return {str(int(chip)): (chip.name, str(int(info.htp_info.htp_arch))) for chip, info in _soc_info_table.items()}
 
 
-@dataclass(frozen=True)
-class CompiledContext:
-    """The result of a compilation."""
-
-    nodes: tuple[tuple[str, str, str, str], ...]  # provider, name, domain, operator type of every node that was placed
-    log: str  # of the session, verbose
-
-
-def compile_onnx(model: Path, context: Path, options: Mapping[str, str]) -> CompiledContext:
+def compile_onnx(model: Path, context: Path, options: Mapping[str, str]) -> tuple[list[tuple[str, str, str, str]], str]:
     """Compile `model` and write `context`, an ONNX file, with the binary beside it; neither if the NPU takes no node.
 
     Parameters
@@ -125,7 +116,12 @@ def compile_onnx(model: Path, context: Path, options: Mapping[str, str]) -> Comp
     context : Path
         ``<name>.onnx``; the binary becomes ``<name>_qnn.bin``.
     options : mapping
-        See `target.checked_options`.
+        See `checked_options`.
+
+    Returns
+    -------
+    tuple
+        Provider, name, domain and operator type of every node that was placed, and the session's verbose log.
 
     Raises
     ------
@@ -135,10 +131,10 @@ def compile_onnx(model: Path, context: Path, options: Mapping[str, str]) -> Comp
     config = {"ep.context_enable": "1", "ep.context_file_path": str(context)}
     with Worker() as worker:
         answer = worker.ask("open", model=str(model), options=dict(options), config=config, verbose=True)
-        return CompiledContext(tuple(answer["nodes"]), worker.log())
+        return answer["nodes"], worker.log()
 
 
-def compile_checked(model: Path, context: Path, options: Mapping[str, str]) -> CompiledContext:
+def compile_checked(model: Path, context: Path, options: Mapping[str, str]) -> None:
     """Compile `model` as `compile_onnx` does, and refuse an artefact that differs from what was requested.
 
     Raises
@@ -148,12 +144,11 @@ def compile_checked(model: Path, context: Path, options: Mapping[str, str]) -> C
     """
     import onnx
 
-    made = compile_onnx(model, context, options)
+    nodes, log = compile_onnx(model, context, options)
     if not context.is_file():
-        refused = [f"{v.name} ({v.op}): {v.reason}" for v in validations(made.log).values() if not v.passed]
-        error = QnnError(f"The NPU takes none of the {len(made.nodes)} nodes, so there is nothing to compile for it.")
-        error.add_note("\n".join([*complaints(made.log), *refused]))
+        refused = [f"{v.name} ({v.op}): {v.reason}" for v in validations(log).values() if not v.passed]
+        error = QnnError(f"The NPU takes none of the {len(nodes)} nodes, so there is nothing to compile for it.")
+        error.add_note("\n".join([*complaints(log), *refused]))
         raise error
     about = onnx.load(context, load_external_data=False)
-    require_taken(options, made.log, {entry.key: entry.value for entry in about.metadata_props})
-    return made
+    require_taken(options, log, {entry.key: entry.value for entry in about.metadata_props})

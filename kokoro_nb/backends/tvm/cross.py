@@ -85,7 +85,7 @@ class TvmCross(FileBackend):
         with tempfile.TemporaryDirectory() as room:
             folder = Path(room)
             torch.export.save(program, folder / cross_compiling.PROGRAM)
-            write_request(folder, {"machine": self.machine, "matmul": self.matmul, "path": str(path.resolve())}, {})
+            write_request(folder, {"machine": self.machine, "matmul": self.matmul, "path": str(path.resolve())})
             done = run_module(cross_compiling.__name__, folder)
         status = done.status or 0
         if status < 0:

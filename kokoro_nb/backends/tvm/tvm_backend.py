@@ -70,18 +70,14 @@ class Tvm(FileBackend):
 
     def compiled(self, exported: Exported, calls: Calls | None) -> Any:
         """Return TVM's executable of a program; of a build without joined functions `calls` notes where results are."""
-        return _compiled(exported, self.fused, calls)
+        import tvm
+        from tvm import relax
 
-
-def _compiled(exported: Exported, fused: bool, calls: Calls | None) -> Any:
-    import tvm
-    from tvm import relax
-
-    target = tvm.target.Target(TARGET)
-    module = relax_module(exported.program, None if calls is None else calls.observe)
-    with tvm.transform.PassContext(instruments=[] if calls is None else [calls.instrument()]):
-        pipeline = relax.get_default_pipeline(target) if fused else "default"
-        return tvm.compile(module, target=target, relax_pipeline=pipeline)
+        target = tvm.target.Target(TARGET)
+        module = relax_module(exported.program, None if calls is None else calls.observe)
+        with tvm.transform.PassContext(instruments=[] if calls is None else [calls.instrument()]):
+            pipeline = relax.get_default_pipeline(target) if self.fused else "default"
+            return tvm.compile(module, target=target, relax_pipeline=pipeline)
 
 
 def unavailable() -> str | None:

@@ -134,35 +134,6 @@ def test_in_a_trace_the_operator_is_named_that_takes_a_computed_number(coreml, t
     assert "at 'slice_2' (which takes a number that the trace computes)" in failure.log
 
 
-@pytest.mark.parametrize("route", ROUTES)
-def test_a_remainder_of_one_is_zero_in_the_file(route, run):
-    # x % 1 is written as x - (x // 1) * 1, and a pass takes the floor division by 1 for no operation.
-    module, inputs = Function(lambda x: x % 1), {"x": torch.linspace(-2, 2, 9)}
-    np.testing.assert_array_equal(run(module, inputs, route)["output"], 0)
-    mended = Function(lambda x: x - torch.floor(x))  # what the patch floor_phase writes
-    np.testing.assert_array_equal(run(mended, inputs, route)["output"], inputs["x"] % 1)
-
-
-@pytest.mark.parametrize(("route", "written"), [("export", np.inf), ("trace", np.float32(3.4e38))])
-def test_an_infinity_in_the_forward_is_written_as_a_large_number_on_the_route_trace(route, written, run):
-    module = Function(lambda x: torch.where(x > 0, float("inf"), x))
-    result = run(module, {"x": torch.tensor([1.0, -1.0])}, route)["output"]
-    np.testing.assert_array_equal(result, np.array([written, -1.0], "float32"))
-
-
-def test_atan2_of_a_small_x_is_that_of_an_x_moved_by_two_hundred_millionths(run):
-    class Angle(nn.Module):
-        def forward(self, y, x):
-            return torch.atan2(y, x)
-
-    inputs = {"y": torch.tensor([1e-8, 1e-8, -1.0, 1.0]), "x": torch.tensor([1e-9, -1e-7, 0.0, -1.0])}
-    y, x = inputs["y"].double(), inputs["x"].double()
-    moved = torch.atan2(y, torch.where(x.abs() < 1e-8, x + 2e-8, x))
-    result = run(Angle(), inputs)["output"]
-    np.testing.assert_allclose(result, moved, atol=1e-6)
-    assert abs(result[0] - torch.atan2(y, x)[0]) > 1  # 0.44 instead of 1.47: it matters where there is no signal
-
-
 def test_what_a_planted_fault_goes_on_to_change_is_no_result_of_the_operator(coreml, tmp_path):
     class Viewed(nn.Module):
         def __init__(self):

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from kokoro_nb.backends.mil import accumulation
-from kokoro_nb.backends.mil.operators.registry import operator
+from kokoro_nb.backends.mil.operators.registry import operator, table
 
 
 def _standardised(x: Tensor, axes: Sequence[int], epsilon: Tensor) -> Tensor:
@@ -51,12 +51,6 @@ def layer_norm(
     return _scaled(_standardised(x, over, epsilon), gamma, beta, shape)
 
 
-@operator("l2_norm")
-def l2_norm(x: Tensor, epsilon: Tensor) -> Tensor:
-    """Divide by the root of the sum of the squares along the last three axes."""
-    return x / torch.sqrt(accumulation.total(x * x, (-3, -2, -1), keep=True) + epsilon)
-
-
 @operator("local_response_norm")
 def local_response_norm(x: Tensor, size: int, alpha: Tensor, beta: Tensor, k: Tensor) -> Tensor:
     """Divide by (k + alpha / size times the sum of the squares of `size` channels around) to the power of beta."""
@@ -64,3 +58,6 @@ def local_response_norm(x: Tensor, size: int, alpha: Tensor, beta: Tensor, k: Te
     around = F.pad(squares, (size // 2, (size - 1) // 2)).unfold(-1, size, 1)
     sums = accumulation.total(around, [-1]).movedim(-1, 1)
     return x / torch.pow(k + alpha / size * sums, beta)
+
+
+table({"l2_norm": lambda x, epsilon: x / torch.sqrt(accumulation.total(x * x, (-3, -2, -1), keep=True) + epsilon)})

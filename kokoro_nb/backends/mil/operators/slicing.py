@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from kokoro_nb.backends.mil.operators.registry import ints, operator
+from kokoro_nb.backends.mil.operators.registry import ints, operator, table
 
 Places = list[slice]
 
@@ -124,7 +124,4 @@ def one_hot(indices: Tensor, one_hot_vector_size: int, axis: int, on_value: Tens
     return torch.where(hits, on_value, off_value)
 
 
-@operator("non_zero")
-def non_zero(x: Tensor) -> Tensor:
-    """Return the places of all elements that are not 0, a row for each."""
-    return torch.nonzero(x)
+table({"non_zero": lambda x: torch.nonzero(x)})

@@ -91,20 +91,17 @@ def prepared(module: Any) -> Any:
     functions are kept away from the first pass, which fails on some.
     """
     import tvm
-    from tvm import ir, tirx
+    from tvm import ir, s_tir, tirx
     from tvm.relax import transform
 
+    def marked(function: Any) -> bool:
+        return any(MARK in block.annotations for block in every(function.body, s_tir.SBlock))
+
     functions = dict(module.functions_items())
-    others = {name: f for name, f in functions.items() if isinstance(f, tirx.PrimFunc) and not _marked(f)}
+    others = {name: f for name, f in functions.items() if isinstance(f, tirx.PrimFunc) and not marked(f)}
     if len(others) + sum(not isinstance(f, tirx.PrimFunc) for f in functions.values()) == len(functions):
         return module
     rest = {name: f for name, f in functions.items() if name not in others}
     split = transform.SplitLayoutRewritePreproc()(ir.IRModule(rest, module.attrs, module.global_infos))
     whole = ir.IRModule({**dict(split.functions_items()), **others}, split.attrs, split.global_infos)
     return tvm.transform.Sequential([transform.FoldConstant(), transform.DeadCodeElimination()])(whole)
-
-
-def _marked(function: Any) -> bool:
-    from tvm import s_tir
-
-    return any(MARK in block.annotations for block in every(function.body, s_tir.SBlock))
