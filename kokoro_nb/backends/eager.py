@@ -10,7 +10,7 @@ import numpy as np
 
 from kokoro_nb.backends.base import Artifact, Failure, RungError, loadable, on_rung
 from kokoro_nb.backends.called_operators import default_dtype
-from kokoro_nb.backends.exported import Exported, export_program
+from kokoro_nb.backends.exported import Exported, export_program, snapshot, state, wrote
 from kokoro_nb.backends.signature import (
     Arrays,
     TensorSpec,
@@ -23,7 +23,6 @@ from kokoro_nb.backends.signature import (
     named_outputs,
     specs,
 )
-from kokoro_nb.backends.snapshot import snapshot, state, wrote
 from kokoro_nb.errors import InputError
 from kokoro_nb.patch_registry import active_patches, with_patches
 from kokoro_nb.traces.operators import Taps, chosen

@@ -1,5 +1,6 @@
 """`torch.export`, the rung that every runtime stands on, and what tells one exported program from another."""
 
+import copy
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -20,10 +21,63 @@ from kokoro_nb.backends.signature import (
     spec_of,
     specs,
 )
-from kokoro_nb.backends.snapshot import snapshot
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.patch_registry import active_patches
 from kokoro_nb.storage import digest
+
+
+def snapshot(module: Any, double: bool = False) -> Any:
+    """Return a deep copy of `module` in evaluation mode; `module` is left as it is.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Any module; weights that old-style `weight_norm` computed are copied too, which `copy.deepcopy` alone refuses.
+    double : bool
+        Convert every float tensor to float64: parameters, buffers, and attributes that are neither.
+    """
+    import torch
+
+    computed = (t for part in module.modules() for t in _plain_tensors(vars(part)) if not t.is_leaf)
+    twin = copy.deepcopy(module, {id(tensor): tensor.detach().clone() for tensor in computed})
+    twin.eval()
+    if double:
+        twin.double()
+        for part in twin.modules():
+            for name, value in list(vars(part).items()):
+                if isinstance(value, torch.Tensor) and value.is_floating_point():
+                    setattr(part, name, value.double())
+    return twin
+
+
+State = Mapping[str, tuple[Any, int]]
+
+
+def state(module: Any) -> State:
+    """Return every parameter and buffer of `module` with its version, the number of times it was written in place."""
+    tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    return {name: (tensor, tensor._version) for name, tensor in tensors.items()}
+
+
+def wrote(before: State, after: State) -> bool:
+    """Return whether a tensor of `after` is not the one of `before`, or was written since: the module keeps state."""
+    return any(
+        name not in before or before[name][0] is not tensor or before[name][1] != version
+        for name, (tensor, version) in after.items()
+    )
+
+
+def _plain_tensors(value: Any) -> Iterator[Any]:
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _plain_tensors(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _plain_tensors(item)
 
 
 @dataclass(frozen=True)
@@ -119,7 +173,9 @@ def export_program(module: Any, inputs: Arrays, dynamic_shapes: Mapping[str, Any
         return error.failure("torch.export")
     outputs = named_outputs(_outputs(program), getattr(module, "output_names", None))
     patches, took = active_patches(), seconds["exported"]
-    return Exported(twin, program, _opened(program, expected), tuple(outputs), patches, took)
+    known = zip(expected, _user_inputs(program).values(), strict=True)
+    opened = tuple(replace(spec, open=open_axes(one.shape)) for spec, one in known)
+    return Exported(twin, program, opened, tuple(outputs), patches, took)
 
 
 def _user_inputs(program: Any) -> dict[str, Any]:
@@ -134,12 +190,6 @@ def _given(program: Any, inputs: Arrays) -> Exported:
     expected = tuple(spec_of(name, one) for name, one in _user_inputs(program).items())
     checked(inputs, expected)
     return Exported(program.module(), program, expected, tuple(named_outputs(_outputs(program))), (), 0.0)
-
-
-def _opened(program: Any, expected: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
-    """Return the inputs with their open axes, as the exported program has them."""
-    values = _user_inputs(program).values()
-    return tuple(replace(spec, open=open_axes(one.shape)) for spec, one in zip(expected, values, strict=True))
 
 
 def as_exported(

@@ -190,9 +190,11 @@ def assembled(
 
     whole = exported.specification.program
     graph, copies = torch.fx.Graph(), {}
-    own = dict(zip(_placeholder_names(whole), exported.specification.inputs, strict=True))
+    signed = [spec.arg.name for spec in whole.graph_signature.input_specs if spec.kind == InputKind.USER_INPUT]
+    own = dict(zip(signed, exported.specification.inputs, strict=True))
     inputs, named = [], {}
-    for node, spec in zip(_placeholders(whole), whole.graph_signature.input_specs, strict=True):
+    placeholders = [node for node in whole.graph.nodes if node.op == "placeholder"]
+    for node, spec in zip(placeholders, whole.graph_signature.input_specs, strict=True):
         if node in needed:
             copies[node] = graph.node_copy(node)
             named[copies[node].name] = own.get(node.name, node.name)  # a copy of `input`, a builtin, is `input_1`
@@ -255,18 +257,6 @@ def _wrapped(
     module: Any = program.module()
     module.output_names = outputs
     return Exported(module, program, specs, outputs, (), exported.seconds, named_by, functional=program)
-
-
-def _placeholders(program: Any) -> list[Any]:
-    return [node for node in program.graph.nodes if node.op == "placeholder"]
-
-
-def _placeholder_names(program: Any) -> list[str]:
-    """Return the names of the nodes that stand for the program's own inputs."""
-    from torch.export.graph_signature import InputKind
-
-    specs = program.graph_signature.input_specs
-    return [spec.arg.name for spec in specs if spec.kind == InputKind.USER_INPUT]
 
 
 def _input(graph: Any, node: Any, name: str) -> tuple[Any, tuple[int, ...]]:

@@ -19,7 +19,7 @@ from kokoro_nb.delivery.open_programs import lowered_program, open_program, writ
 from kokoro_nb.delivery.second_stage import Stage, second_stage
 from kokoro_nb.models.architecture import STYLE
 from kokoro_nb.models.complete import WholeTextStage
-from kokoro_nb.models.open_length import open_length
+from kokoro_nb.models.padding import open_length
 from kokoro_nb.models.static_buffers import part_of, widened
 
 HOST = "onnxruntime"  # takes any length in every program

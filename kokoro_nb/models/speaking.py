@@ -15,7 +15,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.models import frame_cuts, noise, token_cuts
 from kokoro_nb.models.architecture import HARMONICS, SAMPLE_RATE, SAMPLES_PER_FRAME, STYLE
 from kokoro_nb.models.complete import TextPart, WholeTextStage
-from kokoro_nb.models.open_length import open_length
+from kokoro_nb.models.padding import open_length
 
 NoiseOrigin = Literal["bank", "drawn"]
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from kokoro_nb.backends.base import Failure
-from kokoro_nb.backends.qnn.legacy import legacy_onnx
+from kokoro_nb.backends.qnn.assignment import legacy_onnx
 from kokoro_nb.errors import InputError
 
 X = {"x": torch.linspace(-1, 1, 12).reshape(1, 3, 4)}

@@ -7,7 +7,7 @@ from torch.nn.utils import weight_norm
 
 from kokoro_nb import patch_registry
 from kokoro_nb.backends.eager import Eager
-from kokoro_nb.backends.snapshot import snapshot, state, wrote
+from kokoro_nb.backends.exported import snapshot, state, wrote
 
 
 class Windowed(nn.Module):

@@ -5,8 +5,7 @@ import torch
 
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.base import absence
-from kokoro_nb.backends.exported import export_program
-from kokoro_nb.backends.snapshot import snapshot
+from kokoro_nb.backends.exported import export_program, snapshot
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import noise, stages, token_cuts
 from kokoro_nb.models.case import capture

@@ -13,8 +13,7 @@ import numpy as np
 
 from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import Artifact, Failure, on_rung, quietly
-from kokoro_nb.backends.executorch.places import Place, places, room
-from kokoro_nb.backends.executorch.tracing import ROOM, traced
+from kokoro_nb.backends.executorch.tracing import ROOM, Place, places, room, traced
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, TensorSpec, array_of, as_tensors, checked
 from kokoro_nb.storage import write_json

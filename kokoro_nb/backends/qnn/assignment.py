@@ -1,21 +1,24 @@
 """Which node of an ONNX graph runs on the NPU, which falls back on the CPU, and why."""
 
+import os
 import re
 import tempfile
 from ast import literal_eval
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from kokoro_nb.backends.base import Failure, RungError, on_rung
-from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.base import Failure, RungError, on_rung, quietly
+from kokoro_nb.backends.exported import Exported, snapshot
 from kokoro_nb.backends.onnx import OnnxRuntime
 from kokoro_nb.backends.qnn import Qnn
 from kokoro_nb.backends.qnn.process import Validation, Worker, complaints, validations
 from kokoro_nb.backends.qnn.qnn_worker import PROVIDER
 from kokoro_nb.backends.qnn.target import compile_onnx
+from kokoro_nb.backends.signature import Arrays, call_arguments, example_inputs
 from kokoro_nb.errors import InputError
 
 Place = Literal["npu", "cpu", "removed", "unknown"]
@@ -238,3 +241,52 @@ def _named(path: Path, copy: Path) -> tuple[Any, Path]:
         taken.add(node.name)
     onnx.save(model, copy)
     return model.graph, copy
+
+
+def legacy_onnx(module: Any, inputs: Arrays, path: str | Path) -> Path | Failure:
+    """Trace `module` and write it as ONNX, with the exporter's own choice of opset.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Any module; traced in evaluation mode and without gradients, from a copy, under the patches that are on.
+    inputs : mapping
+        Name of a parameter of its forward -> example tensor.
+    path : path
+        The file to write, in a folder that exists.
+
+    Returns
+    -------
+    Path or Failure
+        The failure's rung is ``lowered``.
+
+    Raises
+    ------
+    InputError
+        If the inputs do not fit the module, or there is no such folder.
+    """
+    import torch
+
+    arrays = example_inputs(module, inputs)
+    if not Path(path).parent.is_dir():
+        raise InputError(f"There is no folder {Path(path).parent}; make it first.")
+    try:
+        with on_rung("lowered"), quietly(), _output_as_errors(), torch.no_grad():
+            twin = snapshot(module)
+            args, kwargs = call_arguments(twin, {name: torch.from_numpy(array) for name, array in arrays.items()})
+            torch.onnx.export(twin, args, str(path), kwargs=kwargs, dynamo=False, input_names=list(arrays))
+    except RungError as error:
+        return error.failure("torch.onnx")
+    return Path(path)
+
+
+@contextmanager
+def _output_as_errors() -> Iterator[None]:
+    """Have file descriptor 1 go where 2 goes: when it fails, the tracer prints its whole graph there, past Python."""
+    output = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        os.dup2(output, 1)
+        os.close(output)

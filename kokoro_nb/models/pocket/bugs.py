@@ -81,14 +81,6 @@ def bug(name: str) -> Bug:
     return BUGS[name]
 
 
-def _start_at_zero(right: Attempt) -> Attempt:
-    return _with_step(right, "flow", lambda given: {**given, "s": np.zeros_like(given["s"])})
-
-
-def _end_off_by_one(right: Attempt) -> Attempt:
-    return _with_step(right, "flow", lambda given: {**given, "t": given["s"]})
-
-
 def _padding_counted(right: Attempt) -> Attempt:
     def counted(given: Values) -> Values:
         return {**given, "length": np.full_like(given["length"], given["embeddings"].shape[1])}
@@ -107,10 +99,6 @@ def _text_first(right: Attempt) -> Attempt:
     return replace(right, embeddings=turned)
 
 
-def _one_sampler_step(right: Attempt) -> Attempt:
-    return replace(right, utterance=replace(right.utterance, sampler=1))
-
-
 def _full_chunks(right: Attempt) -> Attempt | None:
     """Cut what is read so that the last call of the step has no room to spare."""
     length = right.embeddings.shape[1] // right.host.room * right.host.room
@@ -120,10 +108,6 @@ def _full_chunks(right: Attempt) -> Attempt | None:
 def _without_voice(right: Attempt) -> Attempt:
     voice = right.utterance.voice
     return attempt(right.steps, right.host, replace(right.utterance, voice=voice[:, :0]))
-
-
-def _nowhere(right: Attempt) -> None:
-    return None
 
 
 def _with_step(right: Attempt, name: str, change: Callable[[Values], Values]) -> Attempt:
@@ -160,8 +144,8 @@ BUGS: Mapping[str, Bug] = {
         Bug(
             "start_at_zero",
             "start time fixed at 0",
-            _start_at_zero,
-            _one_sampler_step,
+            lambda right: _with_step(right, "flow", lambda given: {**given, "s": np.zeros_like(given["s"])}),
+            lambda right: replace(right, utterance=replace(right.utterance, sampler=1)),
             "one step of the sampler",
             "the first latent against the package's, at two steps of the sampler or more (of peak)",
             _first_latent,
@@ -169,8 +153,8 @@ BUGS: Mapping[str, Bug] = {
         Bug(
             "end_off_by_one",
             "end time of a sampler step is its start time",
-            _end_off_by_one,
-            _nowhere,
+            lambda right: _with_step(right, "flow", lambda given: {**given, "t": given["s"]}),
+            lambda _: None,
             "none: it shows at any number of sampler steps",
             "the first latent against the package's (of peak)",
             _first_latent,
@@ -188,7 +172,7 @@ BUGS: Mapping[str, Bug] = {
             "nan_cache",
             "cache filled with NaN, and no scrub",
             _nan_cache,
-            _nowhere,
+            lambda _: None,
             "none in a static graph: the package, which reads only what is written, never shows it",
             "share of the cache after reading that is not finite",
             _not_finite,

@@ -99,11 +99,8 @@ class FlowLmStep(nn.Module):
     def __init__(self, model: TTSModel, write: Write = "one_hot"):
         super().__init__()
         language = model.flow_lm
-        self.input_linear, self.transformer, self.out_norm = (
-            language.input_linear,
-            language.transformer,
-            language.out_norm,
-        )
+        self.input_linear, self.transformer = language.input_linear, language.transformer
+        self.out_norm = language.out_norm
         self.z_proj = nn.Identity() if language.z_proj is None else language.z_proj
         self.out_eos = language.out_eos
         self.write = write

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from kokoro_nb.backends.snapshot import snapshot
+from kokoro_nb.backends.exported import snapshot
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.pocket import flow_and_mimi, transformer
 from kokoro_nb.models.pocket.pocket_architecture import load_pocket, small_config

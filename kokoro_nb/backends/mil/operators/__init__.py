@@ -10,11 +10,9 @@ from kokoro_nb.backends.mil.operators import (  # noqa: F401
     convolution,
     elementwise,
     gathering,
-    normalisation,
     recurrent,
     reductions,
     resampling,
     shape,
-    slicing,
 )
 from kokoro_nb.backends.mil.operators.registry import OPERATORS  # noqa: F401
