@@ -3,19 +3,14 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from kokoro_nb.backends import BACKENDS, artefacts
 from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.storage import read_json
+from tests.backends.small import Of, present
 
 X = {"x": torch.linspace(-1, 1, 12).reshape(1, 3, 4)}
-
-
-class Identity(nn.Module):
-    def forward(self, x):
-        return x
 
 
 FILE_BACKENDS = [name for name, backend in BACKENDS.items() if isinstance(backend, FileBackend)]
@@ -26,23 +21,17 @@ SLOW = ("aot-inductor", "executorch-vulkan")
 
 @pytest.fixture(params=[pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in FILE_BACKENDS])
 def file_backend(request):
-    reason = BACKENDS[request.param].available()
-    if reason is not None:
-        pytest.skip(reason)
-    return BACKENDS[request.param]
+    return present(request.param)
 
 
 @pytest.fixture
 def onnxruntime():
-    reason = BACKENDS["onnxruntime"].available()
-    if reason is not None:
-        pytest.skip(reason)
-    return BACKENDS["onnxruntime"]
+    return present("onnxruntime")
 
 
 @pytest.fixture(scope="module")
 def exported():
-    return export_program(Identity(), X)
+    return export_program(Of(lambda x: x), X)
 
 
 @pytest.fixture(scope="module")

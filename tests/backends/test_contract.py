@@ -13,13 +13,9 @@ from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import Artifact, Failure, absence
 from kokoro_nb.backends.exported import Exported, content, export_program
 from kokoro_nb.errors import InputError
+from tests.backends.small import Layers, Of
 
 FILE_BACKENDS = [name for name, backend in BACKENDS.items() if isinstance(backend, FileBackend)]
-
-
-class Layers(nn.Sequential):
-    def forward(self, x):
-        return super().forward(x)
 
 
 class Recurrent(nn.LSTM):
@@ -303,11 +299,8 @@ def test_the_first_call_of_a_module_that_keeps_state(backend, tmp_path):
 
 
 def test_a_module_that_fails_by_itself_falls_from_patched_or_exported(backend, tmp_path):
-    class Broken(nn.Module):
-        def forward(self, x):
-            return x @ torch.ones(7)
 
-    failure = backend.export(Broken(), {"x": torch.zeros(1, 4)}, tmp_path)
+    failure = backend.export(Of(lambda x: x @ torch.ones(7)), {"x": torch.zeros(1, 4)}, tmp_path)
     assert isinstance(failure, Failure)
     assert failure.backend == backend.name
     assert failure.rung in ("patched", "exported")
@@ -330,11 +323,8 @@ def test_leaves_the_module_and_the_exported_program_as_they_were(backend, artefa
 
 
 def test_an_unexportable_module_falls_from_the_rung_exported(file_backend, tmp_path):
-    class DataDependent(nn.Module):
-        def forward(self, x):
-            return x if x.sum() > 0 else -x
 
-    failure = file_backend.export(DataDependent(), {"x": torch.ones(3)}, tmp_path)
+    failure = file_backend.export(Of(lambda x: x if x.sum() > 0 else -x), {"x": torch.ones(3)}, tmp_path)
     assert (failure.backend, failure.rung) == (file_backend.name, "exported")
     assert failure.error == "GuardOnDataDependentSymNode"
     assert "Could not guard on data-dependent expression" in failure.message
@@ -348,11 +338,8 @@ mystery.register_fake(torch.empty_like)
 
 
 def test_an_operator_it_does_not_have_falls_from_a_later_rung(file_backend, tmp_path):
-    class Mysterious(nn.Module):
-        def forward(self, x):
-            return mystery(x)
 
-    failure = file_backend.export(Mysterious(), {"x": torch.ones(3)}, tmp_path)
+    failure = file_backend.export(Of(lambda x: mystery(x)), {"x": torch.ones(3)}, tmp_path)
     assert failure.rung in ("lowered", "serialised")
     assert "mystery" in failure.message + failure.log
     assert not list(tmp_path.glob(f"{file_backend.name}-*"))

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.run_apart import run_apart
+from tests.backends.small import present
 
 DEPLOYED = """
 import json, sys
@@ -44,9 +44,7 @@ class Block(nn.Module):
     [("aot-inductor", True), ("onnxruntime", False), pytest.param("executorch-xnnpack", True, marks=pytest.mark.slow)],
 )
 def test_a_process_that_never_saw_the_model_computes_the_same_bits(name, needs_torch, tmp_path):
-    backend, x = BACKENDS[name], torch.randn(1, 3, 8)
-    if backend.available() is not None:
-        pytest.skip(backend.available())
+    backend, x = present(name), torch.randn(1, 3, 8)
     x[0, 1, 2] = float("nan")
     inputs = {"x": x, "mask": torch.tensor([True, False])}
     artifact = backend.export(Block(), inputs, tmp_path)

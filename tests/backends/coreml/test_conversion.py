@@ -13,20 +13,10 @@ from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.mil.reference import CoreMlReference
 from kokoro_nb.backends.taps import read_taps
 from kokoro_nb.faults import Fault, plant
+from tests.backends.small import Of
 
 ROUTES = ("export", "trace")
 X = {"x": torch.linspace(-1, 1, 12).reshape(1, 3, 4)}
-
-
-class Function(nn.Module):
-    """A module of one function of `x`."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
 
 
 def _dtypes(spec):
@@ -44,12 +34,12 @@ def _dtypes(spec):
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize(("target", "version"), [(None, 6), ("iOS17", 8), ("iOS18", 9)])
 def test_the_file_is_for_the_system_it_was_asked_for(route, target, version, coreml, spec_of, tmp_path):
-    spec = spec_of(replace(coreml, route=route, target=target).export(Function(torch.sin), X, tmp_path))
+    spec = spec_of(replace(coreml, route=route, target=target).export(Of(torch.sin), X, tmp_path))
     assert spec.specificationVersion == version
 
 
 def test_by_default_every_operator_is_float16_and_the_interface_is_not(coreml, run, spec_of, tmp_path):
-    module = Function(lambda x: torch.sin(x) * 2 + x)
+    module = Of(lambda x: torch.sin(x) * 2 + x)
     assert _dtypes(spec_of(coreml.export(module, X, tmp_path))) == {
         "x_to_fp16": "FLOAT16",
         "sin_cast_fp16": "FLOAT16",
@@ -67,10 +57,10 @@ def test_by_default_every_operator_is_float16_and_the_interface_is_not(coreml, r
 
 
 def test_a_result_is_what_stands_before_the_cast_to_the_output(coreml, tmp_path):
-    made = coreml.export(Function(lambda x: torch.sin(x) > 0), X, tmp_path)
+    made = coreml.export(Of(lambda x: torch.sin(x) > 0), X, tmp_path)
     places = read_taps(made.folder).places
     assert places == {":sin": "sin_cast_fp16", ":gt": "gt__pre__output__fp32__cast"}
-    made = coreml.export(Function(lambda x: torch.sin(x).transpose(1, 2)), X, tmp_path)
+    made = coreml.export(Of(lambda x: torch.sin(x).transpose(1, 2)), X, tmp_path)
     assert read_taps(made.folder).places == {":sin": "sin_cast_fp16", ":transpose": "transpose_cast_fp16"}
 
 
@@ -101,7 +91,7 @@ def test_what_is_captured_under_a_name_is_the_operators_result(route, coreml, tm
 
 
 def test_mixed_precision_keeps_what_it_names_in_float32(coreml, spec_of, tmp_path):
-    module = Function(lambda x: torch.sin(x) * 2 + x)
+    module = Of(lambda x: torch.sin(x) * 2 + x)
     made = replace(coreml, precision=MixedPrecision(("sin", "mul"))).export(module, X, tmp_path)
     kinds = _dtypes(spec_of(made))
     assert (kinds["sin"], kinds["mul"], kinds["add_cast_fp16"]) == ("FLOAT32", "FLOAT32", "FLOAT16")
@@ -109,10 +99,10 @@ def test_mixed_precision_keeps_what_it_names_in_float32(coreml, spec_of, tmp_pat
 
 
 REFUSED = {
-    "where": (Function(lambda x: torch.where(x > 0, x, 0.5)), "Unsupported fx node where, kind where.scalarother"),
-    "multiply": (Function(lambda x: torch.multiply(x, x)), "Unsupported fx node multiply, kind multiply"),
-    "new_ones": (Function(lambda x: x + x.new_ones(4)), "Unsupported fx node new_ones, kind new_ones"),
-    "and_1": (Function(lambda x: ((x > 0) & (x < 1)).float()), "Unsupported fx node and_1, kind __and__"),
+    "where": (Of(lambda x: torch.where(x > 0, x, 0.5)), "Unsupported fx node where, kind where.scalarother"),
+    "multiply": (Of(lambda x: torch.multiply(x, x)), "Unsupported fx node multiply, kind multiply"),
+    "new_ones": (Of(lambda x: x + x.new_ones(4)), "Unsupported fx node new_ones, kind new_ones"),
+    "and_1": (Of(lambda x: ((x > 0) & (x < 1)).float()), "Unsupported fx node and_1, kind __and__"),
 }
 
 
@@ -128,7 +118,7 @@ def test_what_the_tool_refuses_is_named_and_taken_in_core_operators(name, coreml
 
 
 def test_in_a_trace_the_operator_is_named_that_takes_a_computed_number(coreml, tmp_path):
-    module = Function(lambda x: torch.sin(x)[..., 1:] + torch.cos(x)[..., : x.shape[-1] // 2 + 1])
+    module = Of(lambda x: torch.sin(x)[..., 1:] + torch.cos(x)[..., : x.shape[-1] // 2 + 1])
     failure = replace(coreml, route="trace").export(module, X, tmp_path)
     assert (failure.rung, failure.error) == ("lowered", "TypeError")
     assert "at 'slice_2' (which takes a number that the trace computes)" in failure.log

@@ -9,6 +9,7 @@ from kokoro_nb.backends.base import Artifact, Failure
 from kokoro_nb.backends.coreml import CoreMl
 from kokoro_nb.backends.mil.reference import CoreMlReference
 from kokoro_nb.backends.mil.rounding import FLOAT64, STRICT
+from tests.backends.small import Of
 
 # from a trace: of an exported program coremltools takes no LSTM
 REFERENCE = CoreMlReference("coreml-reference-float32", CoreMl("traced-float32", "trace", precision="float32"))
@@ -81,10 +82,7 @@ def test_layers_in_every_arithmetic(layers, backend, tolerance, tmp_path_factory
 
 
 def test_a_failure_is_its_own(tmp_path):
-    class DataDependent(nn.Module):
-        def forward(self, x):
-            return x if x.sum() > 0 else -x
 
-    failure = REFERENCE.export(DataDependent(), {"x": torch.ones(3)}, tmp_path)
+    failure = REFERENCE.export(Of(lambda x: x if x.sum() > 0 else -x), {"x": torch.ones(3)}, tmp_path)
     assert isinstance(failure, Failure)
     assert (failure.backend, failure.rung) == ("coreml-reference-float32", "exported")
