@@ -7,20 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from kokoro_nb.backends import signature
 from kokoro_nb.backends.base import Failure, RungError, on_rung, quietly
 from kokoro_nb.backends.called_operators import calling_module, user_results
-from kokoro_nb.backends.signature import (
-    Arrays,
-    TensorSpec,
-    as_tensors,
-    call_arguments,
-    checked,
-    example_inputs,
-    named_outputs,
-    open_axes,
-    spec_of,
-    specs,
-)
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.patch_registry import active_patches
 from kokoro_nb.storage import digest
@@ -110,7 +99,7 @@ class Exported:
 
     module: Any
     program: Any
-    inputs: tuple[TensorSpec, ...]
+    inputs: tuple[signature.TensorSpec, ...]
     outputs: tuple[str, ...]
     patches: tuple[str, ...]
     seconds: float
@@ -132,7 +121,9 @@ class Exported:
         return digest(content(self.program), *map(str, self.inputs), *self.outputs, modules)
 
 
-def export_program(module: Any, inputs: Arrays, dynamic_shapes: Mapping[str, Any] | None = None) -> Exported | Failure:
+def export_program(
+    module: Any, inputs: signature.Arrays, dynamic_shapes: Mapping[str, Any] | None = None
+) -> Exported | Failure:
     """Export `module` with `torch.export` for inputs of these shapes.
 
     Parameters
@@ -159,22 +150,22 @@ def export_program(module: Any, inputs: Arrays, dynamic_shapes: Mapping[str, Any
 
     if isinstance(module, torch.export.ExportedProgram):
         return _given(module, inputs)
-    arrays = example_inputs(module, inputs)
-    expected = specs({name: inputs[name] for name in arrays})
+    arrays = signature.example_inputs(module, inputs)
+    expected = signature.specs({name: inputs[name] for name in arrays})
     seconds: dict[str, float] = {}
     try:
         with on_rung("patched"):
             twin = snapshot(module)
         with on_rung("exported", seconds), quietly(), torch.no_grad():
-            args, kwargs = call_arguments(twin, as_tensors(arrays, expected))
+            args, kwargs = signature.call_arguments(twin, signature.as_tensors(arrays, expected))
             shapes = None if dynamic_shapes is None else {name: dynamic_shapes.get(name) for name in arrays}
             program = torch.export.export(twin, args, kwargs, dynamic_shapes=shapes)
     except RungError as error:
         return error.failure("torch.export")
-    outputs = named_outputs(_outputs(program), getattr(module, "output_names", None))
+    outputs = signature.named_outputs(_outputs(program), getattr(module, "output_names", None))
     patches, took = active_patches(), seconds["exported"]
     known = zip(expected, _user_inputs(program).values(), strict=True)
-    opened = tuple(replace(spec, open=open_axes(one.shape)) for spec, one in known)
+    opened = tuple(replace(spec, open=signature.open_axes(one.shape)) for spec, one in known)
     return Exported(twin, program, opened, tuple(outputs), patches, took)
 
 
@@ -185,22 +176,22 @@ def _user_inputs(program: Any) -> dict[str, Any]:
     return {name: nodes[name].meta["val"] for name in names if isinstance(name, str)}
 
 
-def _given(program: Any, inputs: Arrays) -> Exported:
+def _given(program: Any, inputs: signature.Arrays) -> Exported:
     """Return a program that somebody else exported, its inputs by the names of `inputs`, or of its own."""
-    expected = tuple(spec_of(name, one) for name, one in _user_inputs(program).items())
-    checked(inputs, expected)
-    return Exported(program.module(), program, expected, tuple(named_outputs(_outputs(program))), (), 0.0)
+    expected = tuple(signature.spec_of(name, one) for name, one in _user_inputs(program).items())
+    signature.checked(inputs, expected)
+    return Exported(program.module(), program, expected, tuple(signature.named_outputs(_outputs(program))), (), 0.0)
 
 
 def as_exported(
-    module: Any, inputs: Arrays, backend: str, dynamic_shapes: Mapping[str, Any] | None = None
+    module: Any, inputs: signature.Arrays, backend: str, dynamic_shapes: Mapping[str, Any] | None = None
 ) -> Exported | Failure:
     """Return `module` exported: as it is if it is an `Exported` already, for which `inputs` are checked.
 
     A `Failure` comes back under the name of `backend`.
     """
     if isinstance(module, Exported):
-        checked(inputs, module.inputs)
+        signature.checked(inputs, module.inputs)
         return module
     result = module if isinstance(module, Failure) else export_program(module, inputs, dynamic_shapes)
     return replace(result, backend=backend) if isinstance(result, Failure) else result
@@ -221,7 +212,7 @@ def content(program: Any) -> str:
     for name, tensor in sorted({**program.state_dict, **program.constants}.items()):
         if isinstance(tensor, torch.Tensor):
             total.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} {tensor.stride()}\n".encode())
-            total.update(memoryview(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()))
+            total.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return total.hexdigest()
 
 
@@ -251,7 +242,7 @@ def _outputs(program: Any) -> Any:
     return tree_unflatten(leaves, program.call_spec.out_spec)
 
 
-def output_specs(exported: Exported) -> tuple[TensorSpec, ...]:
+def output_specs(exported: Exported) -> tuple[signature.TensorSpec, ...]:
     """Return name, shape and dtype of each output, from the graph of the exported program."""
     values = [result.meta["val"] for result in user_results(exported.program)]
-    return tuple(spec_of(name, value) for name, value in zip(exported.outputs, values, strict=True))
+    return tuple(signature.spec_of(name, value) for name, value in zip(exported.outputs, values, strict=True))

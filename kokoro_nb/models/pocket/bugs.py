@@ -110,6 +110,10 @@ def _without_voice(right: Attempt) -> Attempt:
     return attempt(right.steps, right.host, replace(right.utterance, voice=voice[:, :0]))
 
 
+def _nowhere(right: Attempt) -> None:
+    return None
+
+
 def _with_step(right: Attempt, name: str, change: Callable[[Values], Values]) -> Attempt:
     """Change what a step is given, behind the back of whoever watches: as if it were done inside of the step."""
     step = right.steps[name]
@@ -154,7 +158,7 @@ BUGS: Mapping[str, Bug] = {
             "end_off_by_one",
             "end time of a sampler step is its start time",
             lambda right: _with_step(right, "flow", lambda given: {**given, "t": given["s"]}),
-            lambda _: None,
+            _nowhere,
             "none: it shows at any number of sampler steps",
             "the first latent against the package's (of peak)",
             _first_latent,
@@ -172,7 +176,7 @@ BUGS: Mapping[str, Bug] = {
             "nan_cache",
             "cache filled with NaN, and no scrub",
             _nan_cache,
-            lambda _: None,
+            _nowhere,
             "none in a static graph: the package, which reads only what is written, never shows it",
             "share of the cache after reading that is not finite",
             _not_finite,
