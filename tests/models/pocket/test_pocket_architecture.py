@@ -94,11 +94,6 @@ def test_every_weight_reaches_the_output():
     assert dead == []
 
 
-def test_the_constructors_alone_leave_the_voice_dead(monkeypatch):
-    monkeypatch.setattr("kokoro_nb.models.pocket.pocket_architecture.initialise", lambda model, seed: None)
-    assert not load_pocket().flow_lm.speaker_proj_weight.any()
-
-
 def test_it_speaks_through_the_package_itself_and_stops(pocket):
     torch.manual_seed(0)
     voice = pocket.get_state_for_audio_prompt(0.1 * torch.randn(1, 24_000))
