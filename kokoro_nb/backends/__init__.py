@@ -17,20 +17,11 @@ silence_known_warnings()  # of what the runtimes import
 
 _LISTED: tuple[tuple[Backend, str], ...] = (
     (Eager("eager"), "PyTorch on this processor: the reference that every runtime is compared with"),
-    (
-        Eager("eager-float64", double=True),
-        "the same in float64: the reference for how far float32 itself is off",
-    ),
+    (Eager("eager-float64", double=True), "the same in float64: the reference for how far float32 itself is off"),
     (OnnxRuntime("onnxruntime"), "ONNX Runtime on this processor; every operator can be traced"),
-    (
-        Executorch("executorch-xnnpack"),
-        "ExecuTorch with XNNPACK, as phones run it; traced outside XNNPACK",
-    ),
+    (Executorch("executorch-xnnpack"), "ExecuTorch with XNNPACK, as phones run it; traced outside XNNPACK"),
     (Executorch("executorch-portable", delegate=None), "ExecuTorch without a delegate; every operator can be traced"),
-    (
-        Executorch("executorch-coreml", delegate="coreml"),
-        "ExecuTorch with Core ML, for Apple's devices",
-    ),
+    (Executorch("executorch-coreml", delegate="coreml"), "ExecuTorch with Core ML, for Apple's devices"),
     (
         Executorch("executorch-vulkan", delegate="vulkan"),
         "ExecuTorch with Vulkan, for the graphics processors of phones",

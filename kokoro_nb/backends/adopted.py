@@ -6,7 +6,7 @@ and where those are wrong on any inputs, by the one node of the same kind that r
 """
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,11 @@ from kokoro_nb.backends.base import META, Artifact, Backend, quietly
 from kokoro_nb.backends.called_operators import user_results
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.file_facts import FileFact, file_facts
-from kokoro_nb.backends.matched_nodes import of_same_inputs
-from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
+from kokoro_nb.backends.signature import Arrays, checked
 from kokoro_nb.backends.taps import TAPS, TapMap, write_taps
 from kokoro_nb.errors import InputError
 from kokoro_nb.storage import atomic, file_digest, read_json, write_json
+from kokoro_nb.traces.operators import INPUT, Operator
 
 FACTS = "facts.json"
 # what runs files of these kinds, and exports a module anew
@@ -124,7 +124,9 @@ def _places(path: Path, model: Any, exported: Exported, inputs: Arrays) -> dict[
     given = _values(path, arrays)
     with quietly():
         own = places(onnx_program(exported), exported)
-    outputs = dict(zip(_results(exported), (value.name for value in model.graph.output), strict=True))
+    specification = exported.specification
+    results = [specification.source_of(node) or "" for node in user_results(specification.program)]
+    outputs = dict(zip(results, (value.name for value in model.graph.output), strict=True))
     found = {name: value for name, value in {**own, **outputs}.items() if value in given}
     shapes = {operator.name: operator.shape for operator in exported.specification.operators}
     found = {name: value for name, value in found.items() if name in shapes and given[value].shape == shapes[name]}
@@ -182,22 +184,15 @@ def _captured(exported: Exported, arrays: Mapping[str, np.ndarray]) -> dict[str,
     return found
 
 
-def _results(exported: Exported) -> list[str]:
-    """Return, for each output, the operator whose result it is; an empty name for what is none's."""
-    specification = exported.specification
-    results = user_results(specification.program)
-    return [specification.source_of(node) or "" for node in results]
-
-
 def _values(path: Path, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return every value of the file on these inputs."""
     import onnxruntime
 
-    from kokoro_nb.backends.onnx import EveryValue, fed, tapped_model
+    from kokoro_nb.backends.onnx import fed, tapped_model
 
     try:
         with quietly():
-            model = tapped_model(path, EveryValue())
+            model = tapped_model(path, None)
             session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     except Exception as error:
         raise InputError(f"{path} is nothing that onnxruntime can load ({_line(error)}).") from error
@@ -223,11 +218,10 @@ def _require_interface(path: Path, model: Any, exported: Exported) -> None:
         one = by_name.get(spec.name, value)
         shape = tuple(axis.dim_value for axis in one.type.tensor_type.shape.dim)
         if len(shape) != len(spec.shape) or any(a and a != b for a, b in zip(shape, spec.shape, strict=True)):
-            raise InputError(_other(path, one.name, shape, spec))
-
-
-def _other(path: Path, name: str, shape: tuple[int, ...], spec: TensorSpec) -> str:
-    return f"{path} is no export of this module: its input '{name}' has shape {shape}, and '{spec.name}' {spec.shape}."
+            raise InputError(
+                f"{path} is no export of this module: "
+                f"its input '{one.name}' has shape {shape}, and '{spec.name}' {spec.shape}."
+            )
 
 
 def _require_weights(path: Path, model: Any, exported: Exported) -> None:
@@ -264,3 +258,46 @@ def _holds(tensor: np.ndarray, weight: np.ndarray) -> bool:
 def _line(error: BaseException) -> str:
     text = str(error).strip().splitlines()
     return f"{type(error).__name__}: {text[0][:200]}" if text else type(error).__name__
+
+
+def of_same_inputs(
+    operators: Sequence[Operator], nodes: Sequence[Any], places: Mapping[str, str], values: Mapping[str, np.ndarray]
+) -> dict[str, str]:
+    """Return the places of operators that no value of the file comes near.
+
+    Parameters
+    ----------
+    operators : sequence of Operator
+        Of the module, in the order of execution.
+    nodes : sequence of onnx.NodeProto
+        Of the file.
+    places : mapping
+        Operator -> value of the file that holds its result, as far as known.
+    values : mapping
+        Value of the file -> the tensor that it holds.
+
+    Returns
+    -------
+    dict
+        Operator -> value, of each operator of which exactly one node of the file is of the same kind, gives the same
+        shape, holds no other operator's result, and reads the result of an operator (or an input) that this one reads.
+    """
+    known = dict(places)
+    found: dict[str, str] = {}
+    for operator in operators:
+        if operator.name in known:
+            continue
+        read = {known.get(one, one.removeprefix(INPUT)) for one in operator.inputs}
+        fitting = [
+            node.output[0]
+            for node in nodes
+            if node.op_type.lower() == operator.kind
+            and len(node.output) == 1
+            and node.output[0] in values
+            and values[node.output[0]].shape == operator.shape
+            and node.output[0] not in known.values()
+            and read & {*node.input}
+        ]
+        if len(fitting) == 1:
+            known[operator.name] = found[operator.name] = fitting[0]
+    return found

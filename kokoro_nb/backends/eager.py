@@ -8,22 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from kokoro_nb.backends import signature
 from kokoro_nb.backends.base import Artifact, Failure, RungError, loadable, on_rung
-from kokoro_nb.backends.exported import Exported, export_program
-from kokoro_nb.backends.float64_calls import default_dtype
-from kokoro_nb.backends.signature import (
-    Arrays,
-    TensorSpec,
-    array_of,
-    as_tensor,
-    as_tensors,
-    call_arguments,
-    checked,
-    example_inputs,
-    named_outputs,
-    specs,
-)
-from kokoro_nb.backends.snapshot import snapshot, state, wrote
+from kokoro_nb.backends.called_operators import default_dtype
+from kokoro_nb.backends.exported import Exported, export_program, snapshot, state, wrote
 from kokoro_nb.errors import InputError
 from kokoro_nb.patch_registry import active_patches, with_patches
 from kokoro_nb.traces.operators import Taps, chosen
@@ -54,36 +42,36 @@ class EagerProgram:
     """
 
     module: Any
-    inputs: tuple[TensorSpec, ...]
+    inputs: tuple[signature.TensorSpec, ...]
     declared: tuple[str, ...] | None
     patches: tuple[str, ...]
     double: bool
     source: Exported | None = None
     keeps_state: bool = False
 
-    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
+    def run(self, inputs: signature.Arrays) -> dict[str, np.ndarray]:
         """Run once: see `base.Program.run`. float64 arrays are taken as they are where it computes in float64."""
         import torch
 
-        tensors = as_tensors(checked(inputs, self.inputs, self.double), self.inputs)
+        tensors = signature.as_tensors(signature.checked(inputs, self.inputs, self.double), self.inputs)
         if self.double:
             tensors = {
                 name: tensor.double() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()
             }
-        args, kwargs = call_arguments(self.module, tensors)
+        args, kwargs = signature.call_arguments(self.module, tensors)
         with torch.no_grad(), with_patches(self.patches), default_dtype(self.double):
-            outputs = named_outputs(self.module(*args, **kwargs), self.declared)
-        return {name: np.array(array_of(output)) for name, output in outputs.items()}
+            outputs = signature.named_outputs(self.module(*args, **kwargs), self.declared)
+        return {name: np.array(signature.array_of(output)) for name, output in outputs.items()}
 
-    def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
+    def trace(self, inputs: signature.Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
         """Run the exported program operator by operator: see `base.Program.trace`."""
-        arrays = checked(inputs, self.inputs, self.double)
+        arrays = signature.checked(inputs, self.inputs, self.double)
         specification = self._exported.specification
         recorder = Recorder(chosen(specification.operators, taps), keep)
 
         def observe(name: str, result: Any) -> None:
             if recorder.wants(name):
-                recorder.add(name, array_of(result))
+                recorder.add(name, signature.array_of(result))
 
         outputs = specification.run(arrays, observe, self.double)
         name = "eager-float64" if self.double else "eager"
@@ -94,7 +82,7 @@ class EagerProgram:
         if self.source is not None:
             return self.source
         # what the inputs hold is nothing to an export, their form is
-        anything = {spec.name: as_tensor(np.zeros(spec.shape, spec.held), spec.dtype) for spec in self.inputs}
+        anything = {spec.name: signature.as_tensor(np.zeros(spec.shape, spec.held), spec.dtype) for spec in self.inputs}
         with with_patches(self.patches):
             exported = export_program(self.module, anything)
         if isinstance(exported, Failure):
@@ -117,7 +105,7 @@ class Eager:
         """Return None: what can be exported runs."""
         return None
 
-    def export(self, module: Any, inputs: Arrays, folder: str | Path | None = None) -> Artifact | Failure:
+    def export(self, module: Any, inputs: signature.Arrays, folder: str | Path | None = None) -> Artifact | Failure:
         """Copy `module`: see `base.Backend.export`; `folder` is not used."""
         if isinstance(module, Failure):
             return replace(module, backend=self.name)
@@ -125,11 +113,11 @@ class Eager:
         if source is not None:
             patches, expected = source.patches, source.inputs
             module = source.module
-            arrays = checked(inputs, expected)
+            arrays = signature.checked(inputs, expected)
         else:
             patches = active_patches()
-            arrays = example_inputs(module, inputs)
-            expected = specs({name: inputs[name] for name in arrays})
+            arrays = signature.example_inputs(module, inputs)
+            expected = signature.specs({name: inputs[name] for name in arrays})
         seconds: dict[str, float] = {}
         declared = getattr(module, "output_names", None)
         try:

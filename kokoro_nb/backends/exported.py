@@ -1,30 +1,72 @@
 """`torch.export`, the rung that every runtime stands on, and what tells one exported program from another."""
 
+import copy
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from kokoro_nb.backends import signature
 from kokoro_nb.backends.base import Failure, RungError, on_rung, quietly
 from kokoro_nb.backends.called_operators import calling_module, user_results
-from kokoro_nb.backends.signature import (
-    Arrays,
-    TensorSpec,
-    as_tensors,
-    call_arguments,
-    checked,
-    dtype_name,
-    example_inputs,
-    named_outputs,
-    open_axes,
-    sizes,
-    specs,
-)
-from kokoro_nb.backends.snapshot import snapshot
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.patch_registry import active_patches
 from kokoro_nb.storage import digest
+
+
+def snapshot(module: Any, double: bool = False) -> Any:
+    """Return a deep copy of `module` in evaluation mode; `module` is left as it is.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Any module; weights that old-style `weight_norm` computed are copied too, which `copy.deepcopy` alone refuses.
+    double : bool
+        Convert every float tensor to float64: parameters, buffers, and attributes that are neither.
+    """
+    import torch
+
+    computed = (t for part in module.modules() for t in _plain_tensors(vars(part)) if not t.is_leaf)
+    twin = copy.deepcopy(module, {id(tensor): tensor.detach().clone() for tensor in computed})
+    twin.eval()
+    if double:
+        twin.double()
+        for part in twin.modules():
+            for name, value in list(vars(part).items()):
+                if isinstance(value, torch.Tensor) and value.is_floating_point():
+                    setattr(part, name, value.double())
+    return twin
+
+
+State = Mapping[str, tuple[Any, int]]
+
+
+def state(module: Any) -> State:
+    """Return every parameter and buffer of `module` with its version, the number of times it was written in place."""
+    tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    return {name: (tensor, tensor._version) for name, tensor in tensors.items()}
+
+
+def wrote(before: State, after: State) -> bool:
+    """Return whether a tensor of `after` is not the one of `before`, or was written since: the module keeps state."""
+    return any(
+        name not in before or before[name][0] is not tensor or before[name][1] != version
+        for name, (tensor, version) in after.items()
+    )
+
+
+def _plain_tensors(value: Any) -> Iterator[Any]:
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _plain_tensors(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _plain_tensors(item)
 
 
 @dataclass(frozen=True)
@@ -57,7 +99,7 @@ class Exported:
 
     module: Any
     program: Any
-    inputs: tuple[TensorSpec, ...]
+    inputs: tuple[signature.TensorSpec, ...]
     outputs: tuple[str, ...]
     patches: tuple[str, ...]
     seconds: float
@@ -79,7 +121,9 @@ class Exported:
         return digest(content(self.program), *map(str, self.inputs), *self.outputs, modules)
 
 
-def export_program(module: Any, inputs: Arrays, dynamic_shapes: Mapping[str, Any] | None = None) -> Exported | Failure:
+def export_program(
+    module: Any, inputs: signature.Arrays, dynamic_shapes: Mapping[str, Any] | None = None
+) -> Exported | Failure:
     """Export `module` with `torch.export` for inputs of these shapes.
 
     Parameters
@@ -106,21 +150,23 @@ def export_program(module: Any, inputs: Arrays, dynamic_shapes: Mapping[str, Any
 
     if isinstance(module, torch.export.ExportedProgram):
         return _given(module, inputs)
-    arrays = example_inputs(module, inputs)
-    expected = specs({name: inputs[name] for name in arrays})
+    arrays = signature.example_inputs(module, inputs)
+    expected = signature.specs({name: inputs[name] for name in arrays})
     seconds: dict[str, float] = {}
     try:
         with on_rung("patched"):
             twin = snapshot(module)
         with on_rung("exported", seconds), quietly(), torch.no_grad():
-            args, kwargs = call_arguments(twin, as_tensors(arrays, expected))
+            args, kwargs = signature.call_arguments(twin, signature.as_tensors(arrays, expected))
             shapes = None if dynamic_shapes is None else {name: dynamic_shapes.get(name) for name in arrays}
             program = torch.export.export(twin, args, kwargs, dynamic_shapes=shapes)
     except RungError as error:
         return error.failure("torch.export")
-    outputs = named_outputs(_outputs(program), getattr(module, "output_names", None))
+    outputs = signature.named_outputs(_outputs(program), getattr(module, "output_names", None))
     patches, took = active_patches(), seconds["exported"]
-    return Exported(twin, program, _opened(program, expected), tuple(outputs), patches, took)
+    known = zip(expected, _user_inputs(program).values(), strict=True)
+    opened = tuple(replace(spec, open=signature.open_axes(one.shape)) for spec, one in known)
+    return Exported(twin, program, opened, tuple(outputs), patches, took)
 
 
 def _user_inputs(program: Any) -> dict[str, Any]:
@@ -130,31 +176,22 @@ def _user_inputs(program: Any) -> dict[str, Any]:
     return {name: nodes[name].meta["val"] for name in names if isinstance(name, str)}
 
 
-def _given(program: Any, inputs: Arrays) -> Exported:
+def _given(program: Any, inputs: signature.Arrays) -> Exported:
     """Return a program that somebody else exported, its inputs by the names of `inputs`, or of its own."""
-    expected = tuple(
-        TensorSpec(name, sizes(one.shape), dtype_name(one.dtype), open_axes(one.shape))
-        for name, one in _user_inputs(program).items()
-    )
-    checked(inputs, expected)
-    return Exported(program.module(), program, expected, tuple(named_outputs(_outputs(program))), (), 0.0)
-
-
-def _opened(program: Any, expected: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
-    """Return the inputs with their open axes, as the exported program has them."""
-    values = _user_inputs(program).values()
-    return tuple(replace(spec, open=open_axes(one.shape)) for spec, one in zip(expected, values, strict=True))
+    expected = tuple(signature.spec_of(name, one) for name, one in _user_inputs(program).items())
+    signature.checked(inputs, expected)
+    return Exported(program.module(), program, expected, tuple(signature.named_outputs(_outputs(program))), (), 0.0)
 
 
 def as_exported(
-    module: Any, inputs: Arrays, backend: str, dynamic_shapes: Mapping[str, Any] | None = None
+    module: Any, inputs: signature.Arrays, backend: str, dynamic_shapes: Mapping[str, Any] | None = None
 ) -> Exported | Failure:
     """Return `module` exported: as it is if it is an `Exported` already, for which `inputs` are checked.
 
     A `Failure` comes back under the name of `backend`.
     """
     if isinstance(module, Exported):
-        checked(inputs, module.inputs)
+        signature.checked(inputs, module.inputs)
         return module
     result = module if isinstance(module, Failure) else export_program(module, inputs, dynamic_shapes)
     return replace(result, backend=backend) if isinstance(result, Failure) else result
@@ -166,20 +203,23 @@ def content(program: Any) -> str:
     That is its graph (operators, arguments, shapes; not the source lines, which hold paths of this machine), its
     signature, and dtype, shape, strides and bytes of every tensor in it.
     """
+    import torch
+
     total = hashlib.sha256(usedforsecurity=False)
     for line in _graph_lines(program.graph_module):
         total.update(line.encode() + b"\n")
     total.update(f"{program.graph_signature}\n{program.call_spec}\n{program.range_constraints}\n".encode())
-    for name, tensor in _tensors(program):
-        total.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} {tensor.stride()}\n".encode())
-        total.update(_bytes(tensor))
+    for name, tensor in sorted({**program.state_dict, **program.constants}.items()):
+        if isinstance(tensor, torch.Tensor):
+            total.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} {tensor.stride()}\n".encode())
+            total.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return total.hexdigest()
 
 
 def _graph_lines(graph_module: Any) -> Iterator[str]:
     """Write the graph out, those of branches included."""
     for path, part in graph_module.named_modules():
-        for node in getattr(part, "graph", _NoGraph).nodes:
+        for node in getattr(getattr(part, "graph", None), "nodes", ()):
             value = node.meta.get("val")
             kind = (str(value.dtype), tuple(value.shape), value.stride()) if hasattr(value, "stride") else str(value)
             yield f"{path} {node.op} {node.name} {_target(node.target)} {node.args!r} {node.kwargs!r} {kind}"
@@ -194,25 +234,6 @@ def _target(target: Any) -> str:
     return f"{target.__module__}.{target.__qualname__}"
 
 
-class _NoGraph:
-    nodes = ()
-
-
-def _tensors(program: Any) -> Iterator[tuple[str, Any]]:
-    import torch
-
-    stored: Mapping[str, Any] = {**program.state_dict, **program.constants}
-    for name in sorted(stored):
-        if isinstance(stored[name], torch.Tensor):
-            yield name, stored[name]
-
-
-def _bytes(tensor: Any) -> memoryview:
-    import torch
-
-    return memoryview(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
-
-
 def _outputs(program: Any) -> Any:
     """Return what the forward returned, with a stand-in for each tensor."""
     from torch.utils._pytree import tree_unflatten
@@ -221,10 +242,7 @@ def _outputs(program: Any) -> Any:
     return tree_unflatten(leaves, program.call_spec.out_spec)
 
 
-def output_specs(exported: Exported) -> tuple[TensorSpec, ...]:
+def output_specs(exported: Exported) -> tuple[signature.TensorSpec, ...]:
     """Return name, shape and dtype of each output, from the graph of the exported program."""
     values = [result.meta["val"] for result in user_results(exported.program)]
-    return tuple(
-        TensorSpec(name, sizes(value.shape), dtype_name(value.dtype), open_axes(value.shape))
-        for name, value in zip(exported.outputs, values, strict=True)
-    )
+    return tuple(signature.spec_of(name, value) for name, value in zip(exported.outputs, values, strict=True))

@@ -19,6 +19,12 @@ from kokoro_nb.backends.signature import Arrays, TensorSpec, array_of, as_tensor
 from kokoro_nb.backends.taps import UntracedProgram
 from kokoro_nb.storage import cache_dir
 
+_CONFIGS = {
+    "aot_inductor.compile_wrapper_opt_level": "O0",  # of what calls the kernels, which always get -O3
+    # 290 MB that would stay behind in the system's temporary folder; they save 1.5 s per export
+    "aot_inductor.precompile_headers": False,
+}
+
 
 @dataclass(frozen=True)
 class AotInductorProgram(UntracedProgram):
@@ -42,12 +48,6 @@ class AotInductorProgram(UntracedProgram):
 class AotInductor(FileBackend):
     """AOTInductor on the CPU.
 
-    Attributes
-    ----------
-    wrapper_level : str
-        How far the C++ compiler optimises the code that calls the kernels, ``O0`` to ``O3``; the kernels themselves
-        always get ``-O3``.
-
     Notes
     -----
     `graph` is None: Inductor fuses the exported program into C++ at once, and only the compiled code can run.
@@ -60,8 +60,6 @@ class AotInductor(FileBackend):
     NaN on some processors. Of 24 elementwise operators and reductions nothing else came out otherwise on NaN,
     infinities, zeros of either sign and numbers near either end of float32.
     """
-
-    wrapper_level: str = "O0"
 
     file: ClassVar[str] = "model.pt2"
     packages: ClassVar[tuple[str, ...]] = ()  # torch itself is always among the versions
@@ -81,7 +79,7 @@ class AotInductor(FileBackend):
             "processor": processor_flags(compiler()),
             "capability": torch.backends.cpu.get_cpu_capability(),
             "threads": torch.get_num_threads(),
-            "configs": self._configs,
+            "configs": _CONFIGS,
         }
 
     def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> None:
@@ -94,7 +92,7 @@ class AotInductor(FileBackend):
             _find_vector_instructions()
             with temporary_cache_dir(room), torch.no_grad():
                 torch._inductor.aoti_compile_and_package(
-                    exported.program, package_path=str(path), inductor_configs=self._configs
+                    exported.program, package_path=str(path), inductor_configs=_CONFIGS
                 )
 
     def load(self, artifact: Artifact | Failure) -> AotInductorProgram:
@@ -105,14 +103,6 @@ class AotInductor(FileBackend):
 
             model = torch._inductor.aoti_load_package(str(path))
         return AotInductorProgram(model, artifact.inputs, artifact.outputs, path, self.name)
-
-    @property
-    def _configs(self) -> dict[str, Any]:
-        return {
-            "aot_inductor.compile_wrapper_opt_level": self.wrapper_level,
-            # 290 MB that would stay behind in the system's temporary folder; they save 1.5 s per export
-            "aot_inductor.precompile_headers": False,
-        }
 
 
 def compiler() -> str:

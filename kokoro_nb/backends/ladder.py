@@ -59,11 +59,6 @@ class Climb:
         """Bytes of the artefact."""
         return self.artifact.size if self.artifact else 0
 
-    @property
-    def cached(self) -> bool:
-        """Whether the artefact came from the cache."""
-        return self.artifact is not None and self.artifact.cached
-
 
 def climb(backend: Backend, module: Any, inputs: Arrays, folder: str | Path | None = None, calls: int = 3) -> Climb:
     """Take `module` up the ladder of `backend` and run it there `calls` times on one loaded program.

@@ -1,7 +1,7 @@
 """ONNX, written by `torch.onnx.export(dynamo=True)` and run by ONNX Runtime on the CPU."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -194,18 +194,17 @@ def _splits(graph: Any, nodes: Mapping[str, Any], last: Mapping[str, Any], known
         read = node.inputs[0].name if node.inputs and node.inputs[0] is not None else None
         if len(node.outputs) < 2 or _made_for(node) or read is None:
             continue
-        fits = [one for one in nodes.values() if _divides(one, origins.get(read, read), len(node.outputs))]
+        fits = [
+            one
+            for one in nodes.values()
+            if isinstance(value := one.meta.get("val"), list | tuple)
+            and len(value) == len(node.outputs)
+            and [source.name for source in one.all_input_nodes[:1]] == [origins.get(read, read)]
+        ]
         if len(fits) == 1:
             sources = known.sources_of(fits[0], len(node.outputs))
             found |= {source: value.name for source, value in zip(sources, node.outputs, strict=True) if source}
     return found
-
-
-def _divides(node: Any, read: str, count: int) -> bool:
-    """Return whether a node of the program gives `count` results of the one that it reads first."""
-    value = node.meta.get("val")
-    several = isinstance(value, list | tuple) and len(value) == count
-    return several and bool(node.all_input_nodes) and node.all_input_nodes[0].name == read
 
 
 def fed(session: Any, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -220,28 +219,15 @@ def fed(session: Any, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]
     }
 
 
-class EveryValue(Collection[str]):
-    """A set that holds every name."""
-
-    def __contains__(self, name: object) -> bool:
-        return True
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
-
-
-def tapped_model(path: Path, values: Collection[str]) -> bytes:
-    """Return the ONNX file at `path` with those of its `values` that it has as further outputs."""
+def tapped_model(path: Path, values: Collection[str] | None) -> bytes:
+    """Return the ONNX file at `path` with those of its `values` that it has, or all of None, as further outputs."""
     import onnx
 
     model = onnx.load(path)
     present = {output.name for output in model.graph.output}
     for node in model.graph.node:
         for value in node.output:
-            if value in values and value not in present:
+            if value and (values is None or value in values) and value not in present:
                 model.graph.output.append(onnx.ValueInfoProto(name=value))
     return model.SerializeToString()
 

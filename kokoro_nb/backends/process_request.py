@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from kokoro_nb.run_apart import Ended, run_apart
 
-REQUEST, INPUTS, ANSWER = "request.json", "inputs.npz", "answer.json"
+REQUEST, ANSWER = "request.json", "answer.json"
 
 
-def ask(module: str, folder: Path, request: Mapping[str, Any], arrays: Mapping[str, np.ndarray], did: str) -> Any:
+def ask(module: str, folder: Path, request: Mapping[str, Any], did: str) -> Any:
     """Run `module` of this package in a new Python process on a request in `folder`; return its answer.
 
     Raises
@@ -21,17 +19,16 @@ def ask(module: str, folder: Path, request: Mapping[str, Any], arrays: Mapping[s
     RuntimeError
         If the process, which `did` something, fails; with what it printed.
     """
-    write_request(folder, request, arrays)
+    write_request(folder, request)
     done = run_module(module, folder)
     if done.status != 0:
         raise RuntimeError(f"The process that {did} ended with {done.status}: {done.said.strip()}")
     return json.loads((folder / ANSWER).read_text(encoding="utf-8"))
 
 
-def write_request(folder: Path, request: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-    """Write a request and its inputs into `folder`."""
+def write_request(folder: Path, request: Mapping[str, Any]) -> None:
+    """Write a request into `folder`."""
     (folder / REQUEST).write_text(json.dumps(request), encoding="utf-8")
-    np.savez(folder / INPUTS, *arrays.values())
 
 
 def run_module(module: str, folder: Path) -> Ended:

@@ -65,6 +65,11 @@ def dtype_name(dtype: Any) -> str:
     return str(dtype).removeprefix("torch.")
 
 
+def spec_of(name: str, value: Any) -> TensorSpec:
+    """Return what is declared of a value of an exported program: torch's FakeTensor, its sizes numbers or symbols."""
+    return TensorSpec(name, sizes(value.shape), dtype_name(value.dtype), open_axes(value.shape))
+
+
 def epsilon(dtype: str) -> float:
     """Return the distance from 1 to the next number of a float dtype, bfloat16 included.
 

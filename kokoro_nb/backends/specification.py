@@ -15,12 +15,15 @@ import numpy as np
 from kokoro_nb.backends.called_operators import (
     calling_line,
     calling_module,
+    default_dtype,
+    double_dtypes,
     is_element,
+    laid_out,
     origin,
     user_results,
+    widened,
     written_state,
 )
-from kokoro_nb.backends.float64_calls import default_dtype, double_dtypes, laid_out, widened
 from kokoro_nb.backends.signature import array_of, as_tensor, dtype_name, sizes
 from kokoro_nb.errors import InputError
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator

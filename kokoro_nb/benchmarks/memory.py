@@ -92,12 +92,13 @@ def of_speaking(text: str, folder: str | Path | None, weights: str = "", seed: i
 
 def eager_speaker(kokoro: "Kokoro") -> Callable[[str], np.ndarray]:
     """Return a function that speaks a text with the model in PyTorch: text -> (samples,) float32, 24 kHz."""
-    from kokoro_nb.models import speech, voices
+    from kokoro_nb.models import voices
+    from kokoro_nb.models.phonemes import encode
 
     table = voices.load_voice(kokoro)
 
     def speak(text: str) -> np.ndarray:
-        phonemes = speech.encode(kokoro.model.vocab, text, "espeak")
+        phonemes = encode(kokoro.model.vocab, text, "espeak")
         audio, _ = kokoro.model.forward_with_tokens(phonemes.ids, voices.style(table, phonemes.symbols), 1.0)
         return audio.numpy()
 
@@ -129,7 +130,7 @@ def of_call(runtime: str, load: Load, module: Any = None, calls: int = CALLS) ->
             import torch
 
             torch.save(module, folder / _MODULE)
-        return Memory(**ask(__name__, folder, {"backend": runtime, "calls": calls}, {}, "was measured"))
+        return Memory(**ask(__name__, folder, {"backend": runtime, "calls": calls}, "was measured"))
 
 
 def _file(artifact: Artifact, inputs: dict[str, np.ndarray], _folder: Path) -> Callable[[], Any]:

@@ -12,14 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from kokoro_nb.backends.base import Failure, RungError, on_rung, quietly
-from kokoro_nb.backends.executorch.delegates import DELEGATES
+from kokoro_nb.backends.executorch import DELEGATES
 from kokoro_nb.backends.signature import TensorSpec, as_array, named_outputs
 from kokoro_nb.delivery.contract import Part
 from kokoro_nb.delivery.open_programs import lowered_program, open_program, write_open_onnx
 from kokoro_nb.delivery.second_stage import Stage, second_stage
 from kokoro_nb.models.architecture import STYLE
 from kokoro_nb.models.complete import WholeTextStage
-from kokoro_nb.models.open_length import open_length
+from kokoro_nb.models.padding import open_length
 from kokoro_nb.models.static_buffers import part_of, widened
 
 HOST = "onnxruntime"  # takes any length in every program

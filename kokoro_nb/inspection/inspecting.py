@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.backends.export_memory import give_back_memory
+from kokoro_nb.backends.artefacts import give_back_memory
 from kokoro_nb.backends.signature import TensorSpec, checked
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.against_file import first_that_parts

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from kokoro_nb.backends.artefacts import give_back_memory
 from kokoro_nb.backends.base import quietly
-from kokoro_nb.backends.export_memory import give_back_memory
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.semantics.onnx_call import Value
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from kokoro_nb.backends.float64_calls import laid_out
+from kokoro_nb.backends.called_operators import laid_out
 from kokoro_nb.backends.signature import epsilon
 from kokoro_nb.locate.rounding_families import FAMILIES, Call, running_steps
 

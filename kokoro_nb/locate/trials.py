@@ -137,7 +137,7 @@ def _beyond_float16(subject: Subject) -> list[str]:
 
 def _mixed(subject: Subject, kept: tuple[str, ...], form: Exported | None) -> Any:
     """Return the outputs of a Core ML file in which these operators, by their names in eager, stay float32."""
-    from kokoro_nb.backends.coreml.precision import MixedPrecision
+    from kokoro_nb.backends.coreml.conversion import MixedPrecision
     from kokoro_nb.locate.precision.lens import converted
 
     runtime: Any = subject.runtime

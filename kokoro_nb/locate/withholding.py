@@ -14,7 +14,7 @@ import numpy as np
 
 from kokoro_nb.backends.base import Failure, running
 from kokoro_nb.backends.cuts import Cuts
-from kokoro_nb.backends.executorch.withheld_partition import Withholding
+from kokoro_nb.backends.executorch.partition import Withholding
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.segment import output_of
 from kokoro_nb.backends.signature import Arrays, checked

@@ -10,10 +10,10 @@ from kokoro.model import KModel
 from torch import Tensor
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models import noise, patches, speech, voices
+from kokoro_nb.models import noise, patches, voices
 from kokoro_nb.models.architecture import SAMPLE_RATE, SAMPLES_PER_FRAME
 from kokoro_nb.models.kokoro import Kokoro
-from kokoro_nb.models.phonemes import G2P, voice_language
+from kokoro_nb.models.phonemes import G2P, encode, voice_language
 from kokoro_nb.models.weights import Weights
 
 TENSORS = (
@@ -152,7 +152,7 @@ def capture(
     if not (isinstance(speed, int | float) and 0 < speed < float("inf")):
         raise InputError(f"The speed must be a number above 0, it is {speed}; 1 is normal, 2 is twice as fast.")
     language = kokoro.language or voice_language(voice or kokoro.default_voice)
-    phonemes = speech.encode(kokoro.model.vocab, text, g2p, language)
+    phonemes = encode(kokoro.model.vocab, text, g2p, language)
     ref_s = voices.style(voices.load_voice(kokoro, voice), phonemes.symbols)
     model, seen = kokoro.model, dict[str, Tensor]()
 

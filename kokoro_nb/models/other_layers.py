@@ -6,13 +6,145 @@ dimension a tensor is turned there and back, six times in a block. On planes a b
 it ends, as its norms, whose mean is over both axes of a plane, and its Snakes can be computed either way round.
 """
 
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any
+
 import torch
 import torch.nn.functional as F
-from kokoro.istftnet import AdaIN1d, AdaINResBlock1
+from kokoro.custom_stft import CustomSTFT
+from kokoro.istftnet import AdaIN1d, AdaINResBlock1, TorchSTFT
 from torch import Tensor, nn
+from torch.nn.utils import remove_weight_norm
+from torch.nn.utils.weight_norm import WeightNorm
+from torch.overrides import TorchFunctionMode
 
 from kokoro_nb.models import rewrites
-from kokoro_nb.models.replaced_parts import Undo, change_classes, plain_convolution
+
+Undo = Callable[[], None]
+
+_lock = Lock()
+_held: dict[nn.Module, tuple[type[nn.Module], int]] = {}  # module -> its own class, and how many contexts changed it
+
+
+def change_classes(classes: Mapping[nn.Module, type[nn.Module]]) -> Undo:
+    """Make each module one of the class given for it; it stays the same object, so that hooks on it stay too."""
+    own = {module: type(module) for module in classes}
+    for module, other in classes.items():
+        module.__class__ = other
+
+    def undo() -> None:
+        for module, before in own.items():
+            module.__class__ = before
+
+    return undo
+
+
+@contextmanager
+def other_classes(classes: Mapping[nn.Module, type[nn.Module]]) -> Iterator[None]:
+    """Make each module one of the class given for it inside; a copy that is made there stays one.
+
+    Contexts that are nested, or of several threads, must give a module the same class, which it keeps until the last
+    of them ends.
+    """
+    with _lock:
+        for module, other in classes.items():
+            own, contexts = _held.get(module, (type(module), 0))
+            _held[module] = own, contexts + 1
+            module.__class__ = other
+    try:
+        yield
+    finally:
+        with _lock:
+            for module in classes:
+                own, contexts = _held.pop(module)
+                if contexts > 1:
+                    _held[module] = own, contexts - 1
+                else:
+                    module.__class__ = own
+
+
+def modules_within(module: nn.Module) -> list[nn.Module]:
+    """Return `module` and all modules in it: themselves, where `torch.export` hands out stand-ins while it traces.
+
+    A stand-in has the attributes of what it stands for, and another class, which does not last.
+    """
+    found, waiting = {module: None}, [module]
+    while waiting:
+        inside = [part for part in vars(waiting.pop())["_modules"].values() if part is not None and part not in found]
+        found |= dict.fromkeys(inside)
+        waiting += inside
+    return list(found)
+
+
+def plain_convolution(module: nn.Module) -> bool:
+    """Say whether `module` is an `nn.Conv1d` padded with so many zeros whose weight no hook computes."""
+    return (
+        type(module) is nn.Conv1d
+        and module.padding_mode == "zeros"
+        and not isinstance(module.padding, str)
+        and "weight" in module._parameters
+    )
+
+
+def swap_stft(model: nn.Module) -> Undo:
+    """Put a `CustomSTFT` of the same sizes in place of each `TorchSTFT`."""
+    swapped = []
+    for owner in model.modules():
+        stft = getattr(owner, "stft", None)
+        if isinstance(stft, TorchSTFT):
+            dtype = next((weight.dtype for weight in owner.parameters()), stft.window.dtype)
+            owner.stft = CustomSTFT(stft.filter_length, stft.hop_length, stft.win_length).to(dtype).eval()
+            swapped.append((owner, stft))
+
+    def undo() -> None:
+        for owner, stft in swapped:
+            owner.stft = stft
+
+    return undo
+
+
+def fold_weight_norm(model: nn.Module) -> Undo:
+    """Compute each weight that ``weight_norm`` computes at every call, once."""
+    folded = []
+    for module in model.modules():
+        for key, hook in list(module._forward_pre_hooks.items()):
+            if isinstance(hook, WeightNorm):
+                before = dict(module._parameters)
+                stale = module.__dict__.get(hook.name)  # the weight of the last call
+                remove_weight_norm(module, hook.name)
+                getattr(module, hook.name).requires_grad_(False)
+                folded.append((module, key, hook, before, stale))
+
+    def undo() -> None:
+        for module, key, hook, before, stale in reversed(folded):
+            module._parameters.clear()
+            module._parameters.update(before)
+            module._forward_pre_hooks[key] = hook  # hooks that others hung up or took down meanwhile stay as they are
+            module._forward_pre_hooks.move_to_end(key, last=False)
+            if stale is not None:
+                module.__dict__[hook.name] = stale
+
+    return undo
+
+
+def make_contiguous(model: nn.Module) -> Undo:
+    """Copy the weights of each `CustomSTFT`'s inverse, which are transposed views, in order."""
+    changed = []
+    for module in model.modules():
+        if isinstance(module, CustomSTFT):
+            for name in ("weight_backward_real", "weight_backward_imag"):
+                tensor = getattr(module, name)
+                setattr(module, name, tensor.contiguous())
+                changed.append((module, name, tensor))
+
+    def undo() -> None:
+        for module, name, tensor in changed:
+            setattr(module, name, tensor)
+
+    return undo
 
 
 class TwoPassInstanceNorm1d(nn.InstanceNorm1d):
@@ -123,3 +255,34 @@ def _fits(block: nn.Module) -> bool:
 
 def _put(module: nn.Module, name: str, values: Tensor) -> None:
     module._parameters[name] = nn.Parameter(values, requires_grad=False)
+
+
+@contextmanager
+def tanh_gelu_written_out() -> Iterator[None]:
+    """Compute every ``gelu(approximate="tanh")`` inside by the formula it stands for, `torch.nn.GELU`'s too.
+
+    For exporting under: a program exported inside holds the formula's operators in the place of ``aten.gelu``. Models
+    and PyTorch itself stay as they are.
+    """
+    with _WrittenOut():
+        yield
+
+
+def tanh_gelu(x: Tensor) -> Tensor:
+    """Return ``x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))``: Hendrycks and Gimpel 2016, equation 3."""
+    inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
+    return 0.5 * x * (1 + torch.tanh(inner))
+
+
+class _WrittenOut(TorchFunctionMode):
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func is F.gelu and kwargs.get("approximate") == "tanh":
+            return tanh_gelu(args[0] if args else kwargs["input"])
+        return func(*args, **kwargs)

@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn.utils.weight_norm import WeightNorm
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models import other_layers, replaced_parts, rewrites
+from kokoro_nb.models import other_layers, rewrites
 from kokoro_nb.patch_registry import register
 
 Rewrite = tuple[type, str, Callable[..., Any]]
@@ -64,7 +64,7 @@ class Patch:
     tolerance: float
     requires: tuple[str, ...] = ()
     rewrites: tuple[Rewrite, ...] = ()
-    install: Callable[[nn.Module], replaced_parts.Undo] | None = None
+    install: Callable[[nn.Module], other_layers.Undo] | None = None
     acts_on: tuple[type, ...] = ()
     cures: tuple[str, ...] = ()
 
@@ -97,7 +97,7 @@ _CATALOGUE = (
         "inverse).",
         ("executorch-xnnpack", "executorch-portable", "onnxruntime", "tvm", "coreml"),
         float("inf"),
-        install=replaced_parts.swap_stft,
+        install=other_layers.swap_stft,
         acts_on=(TorchSTFT,),
     ),
     Patch(
@@ -175,7 +175,7 @@ _CATALOGUE = (
         "A weight computed at run time is no constant, so XNNPACK takes few convolutions: weight_norm is folded in.",
         ("executorch-xnnpack",),
         1e-5,
-        install=replaced_parts.fold_weight_norm,
+        install=other_layers.fold_weight_norm,
         acts_on=(WeightNorm,),
     ),
     Patch(
@@ -184,7 +184,7 @@ _CATALOGUE = (
         (),
         0.0,
         requires=("custom_stft",),
-        install=replaced_parts.make_contiguous,
+        install=other_layers.make_contiguous,
         acts_on=(CustomSTFT,),
     ),
     Patch(

@@ -8,10 +8,9 @@ import torch
 from torch import nn
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.adopted import adopted
+from kokoro_nb.backends.adopted import adopted, of_same_inputs
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.exported import export_program
-from kokoro_nb.backends.matched_nodes import of_same_inputs
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate import diagnose
 from kokoro_nb.traces.operators import Operator

@@ -110,11 +110,9 @@ def test_all_that_decides_a_file_is_in_its_key(exported, tmp_path, monkeypatch):
         lambda place: (place / "model.txt").unlink(),
         lambda place: (place / META).unlink(),
         lambda place: (place / META).write_text("{"),
-        lambda place: write_json(place / META, ["a list"]),
         lambda place: write_json(place / META, read_json(place / META, "meta") | {"seconds": 3}),
         lambda place: write_json(place / META, read_json(place / META, "meta") | {"files": {}}),
         lambda place: write_json(place / META, read_json(place / META, "meta") | {"options": {"option": "other"}}),
-        lambda place: write_json(place / META, read_json(place / META, "meta") | {"outputs": ["audio"]}),
     ],
 )
 def test_what_is_damaged_or_another_is_made_anew(damage, exported, tmp_path):

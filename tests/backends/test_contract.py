@@ -13,44 +13,14 @@ from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import Artifact, Failure, absence
 from kokoro_nb.backends.exported import Exported, content, export_program
 from kokoro_nb.errors import InputError
+from tests.backends.small import Layers, Of
 
 FILE_BACKENDS = [name for name, backend in BACKENDS.items() if isinstance(backend, FileBackend)]
 
 
-class Conv(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv = nn.Conv1d(4, 8, 3, padding=1)
-
+class Recurrent(nn.LSTM):
     def forward(self, x):
-        return nn.functional.leaky_relu(self.conv(x), 0.1)
-
-
-class Norm(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.norm = nn.InstanceNorm1d(4, affine=True)
-
-    def forward(self, x):
-        return self.norm(x)
-
-
-class Recurrent(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.lstm = nn.LSTM(4, 4, batch_first=True, bidirectional=True)
-
-    def forward(self, x):
-        return self.lstm(x)[0]
-
-
-class Upsampling(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv = nn.ConvTranspose1d(4, 2, 4, stride=2, padding=1)
-
-    def forward(self, x):
-        return self.conv(x)
+        return super().forward(x)[0]
 
 
 class TwoByTwo(nn.Module):
@@ -83,11 +53,6 @@ class Waves(nn.Module):
         return torch.exp(x), torch.sin(x), torch.atan2(x, y)
 
 
-class Identity(nn.Module):
-    def forward(self, x):
-        return x
-
-
 class Odd(nn.Module):
     """An input that is not read, an output given twice, an output that no input reaches, two equal weights."""
 
@@ -115,15 +80,15 @@ def _cases():
     ids, mask = torch.tensor([[1, 0, 9, 4]]), torch.tensor([[True, False, True, True]])
     one = ("output",)
     return {
-        "conv": Small(Conv(), {"x": x}, one),
-        "norm": Small(Norm(), {"x": x}, one),
-        "lstm": Small(Recurrent(), {"x": torch.randn(1, 3, 4)}, one),
-        "conv_transpose": Small(Upsampling(), {"x": x}, one),
+        "conv": Small(Layers(nn.Conv1d(4, 8, 3, padding=1), nn.LeakyReLU(0.1)), {"x": x}, one),
+        "norm": Small(Layers(nn.InstanceNorm1d(4, affine=True)), {"x": x}, one),
+        "lstm": Small(Recurrent(4, 4, batch_first=True, bidirectional=True), {"x": torch.randn(1, 3, 4)}, one),
+        "conv_transpose": Small(Layers(nn.ConvTranspose1d(4, 2, 4, stride=2, padding=1)), {"x": x}, one),
         "two_by_two": Small(TwoByTwo(), {"first": x, "second": torch.randn(1, 4, 6)}, ("total", "product")),
         "lookup": Small(Lookup(), {"ids": ids, "mask": mask}, ("output_0", "output_1", "output_2")),
         "stepped": Small(Stepped(), {"x": x, "state": torch.randn(1, 4, 6)}, ("state", "audio")),
         "waves": Small(Waves(), {"x": x, "y": torch.randn(1, 4, 6)}, ("output_0", "output_1", "output_2")),
-        "identity": Small(Identity(), {"x": x}, one),
+        "identity": Small(Layers(), {"x": x}, one),
         "odd": Small(Odd(), {"x": x, "unread": x}, ("output_0", "output_1", "output_2")),
     }
 
@@ -334,11 +299,8 @@ def test_the_first_call_of_a_module_that_keeps_state(backend, tmp_path):
 
 
 def test_a_module_that_fails_by_itself_falls_from_patched_or_exported(backend, tmp_path):
-    class Broken(nn.Module):
-        def forward(self, x):
-            return x @ torch.ones(7)
 
-    failure = backend.export(Broken(), {"x": torch.zeros(1, 4)}, tmp_path)
+    failure = backend.export(Of(lambda x: x @ torch.ones(7)), {"x": torch.zeros(1, 4)}, tmp_path)
     assert isinstance(failure, Failure)
     assert failure.backend == backend.name
     assert failure.rung in ("patched", "exported")
@@ -361,11 +323,8 @@ def test_leaves_the_module_and_the_exported_program_as_they_were(backend, artefa
 
 
 def test_an_unexportable_module_falls_from_the_rung_exported(file_backend, tmp_path):
-    class DataDependent(nn.Module):
-        def forward(self, x):
-            return x if x.sum() > 0 else -x
 
-    failure = file_backend.export(DataDependent(), {"x": torch.ones(3)}, tmp_path)
+    failure = file_backend.export(Of(lambda x: x if x.sum() > 0 else -x), {"x": torch.ones(3)}, tmp_path)
     assert (failure.backend, failure.rung) == (file_backend.name, "exported")
     assert failure.error == "GuardOnDataDependentSymNode"
     assert "Could not guard on data-dependent expression" in failure.message
@@ -379,11 +338,8 @@ mystery.register_fake(torch.empty_like)
 
 
 def test_an_operator_it_does_not_have_falls_from_a_later_rung(file_backend, tmp_path):
-    class Mysterious(nn.Module):
-        def forward(self, x):
-            return mystery(x)
 
-    failure = file_backend.export(Mysterious(), {"x": torch.ones(3)}, tmp_path)
+    failure = file_backend.export(Of(lambda x: mystery(x)), {"x": torch.ones(3)}, tmp_path)
     assert failure.rung in ("lowered", "serialised")
     assert "mystery" in failure.message + failure.log
     assert not list(tmp_path.glob(f"{file_backend.name}-*"))

@@ -1,7 +1,4 @@
 import logging
-import sys
-from importlib import import_module
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -10,21 +7,16 @@ import torch.nn.functional as F
 from torch import nn
 
 from kokoro_nb.backends import BACKENDS
-from kokoro_nb.backends.base import Artifact, Failure, quietly
-from kokoro_nb.backends.executorch import Executorch
-from kokoro_nb.backends.executorch.delegates import DELEGATES, root_level_kept
+from kokoro_nb.backends.base import Artifact, Failure
+from kokoro_nb.backends.executorch import DELEGATES, Executorch
 from kokoro_nb.backends.exported import content, export_program
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.gelu import tanh_gelu_written_out
+from kokoro_nb.models.other_layers import tanh_gelu_written_out
 from kokoro_nb.models.patches import patched
+from tests.backends.small import Of, present
 
 X = {"x": torch.linspace(-5, 5, 1000).reshape(1, 10, 100)}
 AHEAD_OF_TIME = ["executorch-coreml", "executorch-vulkan"]
-
-
-class TanhGelu(nn.Module):
-    def forward(self, x):
-        return F.gelu(x, approximate="tanh")
 
 
 class Block(nn.Module):
@@ -36,43 +28,17 @@ class Block(nn.Module):
         return torch.exp(self.norm(self.conv(x)))
 
 
-def _backend(name):
-    reason = BACKENDS[name].available()
-    if reason is not None:
-        pytest.skip(reason)
-    return BACKENDS[name]
-
-
-def _ran(name, exported, folder, inputs=X):
-    backend = _backend(name)
-    made = backend.export(exported, X, folder)
-    assert isinstance(made, Artifact), str(made)
-    return backend.load(made).run(inputs)["output"]
-
-
-def _error(name, exported, folder):
-    exact = F.gelu(X["x"].double(), approximate="tanh").numpy()
-    return np.abs(_ran(name, exported, folder) - exact).max()
-
-
-def test_xnnpack_takes_tanh_gelu_for_the_one_with_erf(tmp_path):
-    plain = export_program(TanhGelu(), X)
-    between = (F.gelu(X["x"].double()) - F.gelu(X["x"].double(), approximate="tanh")).abs().max().item()
-    # A defect of ExecuTorch 1.5.1: should it be mended, this fails, and models/gelu.py goes.
-    assert _error("executorch-xnnpack", plain, tmp_path) == pytest.approx(between, abs=2e-6)
-    assert between == pytest.approx(4.73e-4, rel=0.01)
-    assert _error("executorch-portable", plain, tmp_path) < 2e-6
-
-
 def test_tanh_gelu_written_out_is_right_on_xnnpack(tmp_path):
     with tanh_gelu_written_out():
-        mended = export_program(TanhGelu(), X)
-    assert _error("executorch-xnnpack", mended, tmp_path) < 2e-6
+        mended = export_program(Of(lambda x: F.gelu(x, approximate="tanh")), X)
+    backend, exact = present("executorch-xnnpack"), F.gelu(X["x"].double(), approximate="tanh").numpy()
+    found = backend.load(backend.export(mended, X, tmp_path)).run(X)["output"]
+    assert np.abs(found - exact).max() < 2e-6
 
 
 @pytest.mark.parametrize("name", AHEAD_OF_TIME)
 def test_what_another_system_runs_is_built_and_not_executed_here(name, tmp_path):
-    backend = _backend(name)
+    backend = present(name)
     made = backend.export(Block(), X, tmp_path)
     assert isinstance(made, Artifact), str(made)
     backend_id = DELEGATES[backend.delegate].backend_id
@@ -85,13 +51,13 @@ def test_what_another_system_runs_is_built_and_not_executed_here(name, tmp_path)
 
 
 def test_core_ml_is_reported_float32():
-    partitioner = _backend("executorch-coreml").partitioner()
+    partitioner = present("executorch-coreml").partitioner()
     told = {spec.key: spec.value for spec in partitioner.delegation_spec.compile_specs}
     assert told["model_compute_precision"] == b"float32"
 
 
 def test_core_ml_stops_at_rsqrt_of_an_integer_and_constant_scale_mends_it(narrow, tmp_path):
-    backend = _backend("executorch-coreml")
+    backend = present("executorch-coreml")
     block = narrow.model.decoder.encode
     draw = torch.Generator().manual_seed(0)
     inputs = {
@@ -108,7 +74,7 @@ def test_core_ml_stops_at_rsqrt_of_an_integer_and_constant_scale_mends_it(narrow
 
 def test_importing_vulkan_s_partitioner_leaves_the_log_level_alone():
     level = logging.root.level
-    _backend("executorch-vulkan").partitioner()
+    present("executorch-vulkan").partitioner()
     assert logging.root.level == level
 
 
@@ -117,40 +83,11 @@ def test_the_delegate_is_part_of_the_key():
     assert len({str(options) for options in named.values()}) == 1 + len(DELEGATES)
 
 
-@pytest.mark.slow
-def test_what_the_other_partitioners_of_the_wheel_do():
-    from executorch.exir import to_edge_transform_and_lower
-
-    program = export_program(nn.Conv1d(3, 4, 3), {"input": torch.zeros(1, 3, 8)}).program
-
-    def lower(path, name):
-        module = import_module(f"executorch.backends.{path}")
-        arguments = [[module.MetalBackend.generate_method_name_compile_spec("forward")]] if name == "Metal" else []
-        partitioner = getattr(module, f"{name}Partitioner")(*arguments)
-        return to_edge_transform_and_lower(program, partitioner=[partitioner]).to_executorch()
-
-    with quietly(), root_level_kept():
-        assert lower("native.partitioner", "Native")
-        assert lower("webgpu.partitioner", "WebGPU")  # Vulkan's under another name
-        # the rest want what none of our pins brings: an SDK, a package, a GPU, a Mac
-        if find_spec("openvino") is None:
-            with pytest.raises(ModuleNotFoundError, match="No module named 'openvino'"):
-                lower("openvino.partitioner", "Openvino")
-        if sys.platform != "darwin":
-            with pytest.raises(RuntimeError):
-                lower("apple.metal.metal_partitioner", "Metal")
-
-
 @pytest.mark.parametrize("name", ["executorch-coreml", "executorch-vulkan", "executorch-xnnpack"])
 def test_the_exported_program_keeps_its_constants(name, tmp_path):
-    class Lifted(nn.Module):
-        def forward(self, x):
-            return x * torch.tensor([2.0, 3.0]) + torch.where(x > 0, torch.tensor(1.0), x)
-
-    if BACKENDS[name].available() is not None:
-        pytest.skip(BACKENDS[name].available())
-    exported = export_program(Lifted(), {"x": torch.ones(1, 2)})
+    lifted = Of(lambda x: x * torch.tensor([2.0, 3.0]) + torch.where(x > 0, torch.tensor(1.0), x))
+    exported = export_program(lifted, {"x": torch.ones(1, 2)})
     before = content(exported.program)
-    BACKENDS[name].export(exported, {"x": torch.ones(1, 2)}, tmp_path)
+    present(name).export(exported, {"x": torch.ones(1, 2)}, tmp_path)
     assert content(exported.program) == before
     assert exported.program.run_decompositions({}).constants.keys() == exported.program.constants.keys()

@@ -6,9 +6,10 @@ import torch
 from torch import nn
 
 from kokoro_nb.backends import BACKENDS
+from kokoro_nb.backends.executorch.partition import Withholding
 from kokoro_nb.backends.executorch.tracing import ROOM
-from kokoro_nb.backends.executorch.withheld_partition import Withholding
 from kokoro_nb.backends.exported import export_program
+from tests.backends.small import present
 
 X = {"x": torch.randn(1, 4, 8, generator=torch.Generator().manual_seed(0))}
 
@@ -47,9 +48,7 @@ def traced(exported, tmp_path_factory):
     folder, known = tmp_path_factory.mktemp("artefacts"), {}
 
     def get(name):
-        backend = BACKENDS[name]
-        if backend.available() is not None:
-            pytest.skip(backend.available())
+        backend = present(name)
         if name not in known:
             program = backend.load(backend.export(exported, X, folder))
             known[name] = program, program.trace(X, keep="full")

@@ -3,7 +3,7 @@ import ctypes
 import psutil
 import pytest
 
-from kokoro_nb.backends.export_memory import give_back_memory
+from kokoro_nb.backends.artefacts import give_back_memory
 
 
 def test_freed_memory_goes_back_to_the_system():

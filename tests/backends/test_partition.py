@@ -9,6 +9,7 @@ from kokoro_nb.backends.executorch.partition import UNKNOWN, Placement, Share, p
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.patches import patched
+from tests.backends.small import Of, present
 
 X = {"x": torch.linspace(-1, 1, 32).reshape(1, 4, 8)}
 SLOW = pytest.param("executorch-vulkan", marks=pytest.mark.slow)
@@ -41,13 +42,6 @@ def _exported(module, inputs=X):
     return exported
 
 
-def _backend(name):
-    reason = BACKENDS[name].available()
-    if reason is not None:
-        pytest.skip(reason)
-    return BACKENDS[name]
-
-
 def _only(placements, operator):
     (found,) = (placement for placement in placements if placement.operator == operator)
     return found
@@ -57,12 +51,12 @@ def _delegates_in_the_file(name, exported):
     """Lower for good, and count the calls of the delegate."""
     from executorch.exir import to_edge_transform_and_lower
 
-    edge = to_edge_transform_and_lower(exported.program, partitioner=[_backend(name).partitioner()])
+    edge = to_edge_transform_and_lower(exported.program, partitioner=[present(name).partitioner()])
     return sum("call_delegate" in str(node.target) for node in edge.exported_program().graph.nodes)
 
 
 def test_an_instance_norm_stays_outside_xnnpack_and_cuts_the_graph_in_two():
-    found = partition_map(_backend("executorch-xnnpack"), _exported(Block()))
+    found = partition_map(present("executorch-xnnpack"), _exported(Block()))
     norm = _only(found, NORM)
     assert norm == Placement(norm.name, NORM, "norm", None, "XNNPACK's partitioner has no entry for the operator")
     convolutions = [placement for placement in found if placement.operator == CONV]
@@ -73,7 +67,7 @@ def test_an_instance_norm_stays_outside_xnnpack_and_cuts_the_graph_in_two():
 
 def test_written_out_the_norm_is_taken_but_for_its_means():
     with patched(Block(), ("two_pass_norm",)) as block:
-        found = partition_map(_backend("executorch-xnnpack"), _exported(block))
+        found = partition_map(present("executorch-xnnpack"), _exported(block))
     assert NORM not in {placement.operator for placement in found}
     left = [placement for placement in found if placement.delegate is None]
     assert {placement.operator for placement in left} == {MEAN}
@@ -84,11 +78,11 @@ def test_written_out_the_norm_is_taken_but_for_its_means():
 
 
 def test_a_weight_that_is_computed_keeps_its_convolution_outside(narrow):
-    kept = partition_map(_backend("executorch-xnnpack"), _exported(Weighted()))
+    kept = partition_map(present("executorch-xnnpack"), _exported(Weighted()))
     assert _only(kept, CONV).reason == "Expected weight to be a static param"
     module = Weighted()
     with patched(module, ("fold_weight_norm",)):
-        folded = partition_map(_backend("executorch-xnnpack"), _exported(module))
+        folded = partition_map(present("executorch-xnnpack"), _exported(module))
     assert _only(folded, CONV).delegate == 0
 
 
@@ -98,10 +92,10 @@ def test_vulkan_and_core_ml_say_why():
             return torch.asinh(x), torch.abs(i)
 
     exported = _exported(Odd(), {**X, "i": torch.arange(4)})
-    vulkan = {found.operator: found for found in partition_map(_backend("executorch-vulkan"), exported)}
+    vulkan = {found.operator: found for found in partition_map(present("executorch-vulkan"), exported)}
     assert vulkan["aten.asinh.default"].reason == "no operator implementation"
     assert vulkan["aten.abs.default"].reason.startswith("input[0] dtype torch.int64 not in {")
-    coreml = {found.operator: found for found in partition_map(_backend("executorch-coreml"), exported)}
+    coreml = {found.operator: found for found in partition_map(present("executorch-coreml"), exported)}
     assert "is not supported by CoreML" in coreml["aten.asinh.default"].reason
     assert coreml["aten.abs.default"].delegate == 0
 
@@ -109,11 +103,11 @@ def test_vulkan_and_core_ml_say_why():
 @pytest.mark.parametrize("name", ["executorch-xnnpack", "executorch-coreml", SLOW])
 def test_the_pieces_are_those_of_the_lowered_program(name):
     exported = _exported(Block())
-    assert pieces(partition_map(_backend(name), exported)) == _delegates_in_the_file(name, exported) > 0
+    assert pieces(partition_map(present(name), exported)) == _delegates_in_the_file(name, exported) > 0
 
 
 def test_asking_changes_nothing():
-    backend, exported = _backend("executorch-xnnpack"), _exported(Block())
+    backend, exported = present("executorch-xnnpack"), _exported(Block())
     assert partition_map(backend, exported) == partition_map(backend, exported)
     assert exported.content == _exported(exported.module).content
 
@@ -140,10 +134,7 @@ def test_a_backend_without_a_delegate_is_refused(name):
 
 
 def test_a_graph_that_cannot_be_prepared_falls_from_lowered():
-    class Drawing(nn.Module):
-        def forward(self, x):
-            return x + torch.randn_like(x)
 
     with pytest.raises(RungError, match="lowered") as caught:
-        partition_map(_backend("executorch-xnnpack"), _exported(Drawing()))
+        partition_map(present("executorch-xnnpack"), _exported(Of(lambda x: x + torch.randn_like(x))))
     assert "randn_like" in str(caught.value.__cause__)

@@ -5,8 +5,9 @@ import torch
 from torch import nn
 
 from kokoro_nb.backends.base import Failure
-from kokoro_nb.backends.qnn.legacy import legacy_onnx
+from kokoro_nb.backends.qnn.assignment import legacy_onnx
 from kokoro_nb.errors import InputError
+from tests.backends.small import Of
 
 X = {"x": torch.linspace(-1, 1, 12).reshape(1, 3, 4)}
 
@@ -43,11 +44,8 @@ def test_names_of_nodes_carry_the_module(tmp_path):
 
 
 def test_what_the_tracer_cannot_write_is_a_failure_with_the_exact_error(tmp_path, capfd):
-    class Complex(nn.Module):
-        def forward(self, x):
-            return (x * 1j).abs()
 
-    failure = legacy_onnx(Complex(), X, tmp_path / "m.onnx")
+    failure = legacy_onnx(Of(lambda x: (x * 1j).abs()), X, tmp_path / "m.onnx")
     assert isinstance(failure, Failure)
     assert (failure.backend, failure.rung, failure.error) == ("torch.onnx", "lowered", "RuntimeError")
     assert failure.message == "Unknown number type: complex"

@@ -1,6 +1,6 @@
 import pytest
 
-from kokoro_nb.backends.qnn.log import Validation, complaints, options_taken, validations
+from kokoro_nb.backends.qnn.process import Validation, complaints, options_taken, validations
 
 # Shortened from the log of onnxruntime-qnn 2.7.0.
 LOG = """ # printed past the log

@@ -76,11 +76,6 @@ def test_its_death_is_an_error_here_and_stays_one(worker_that, death, sentence):
         worker.ask("die")
 
 
-def test_an_unknown_action_is_an_error(worker_that):
-    with pytest.raises(QnnError, match="KeyError: 'nothing'"):
-        worker_that("").ask("nothing")
-
-
 def test_it_ends_with_the_object(worker_that):
     worker = worker_that("")
     child = worker._process

@@ -1,7 +1,7 @@
 import pytest
 
 from kokoro_nb.backends.qnn.process import QnnError
-from kokoro_nb.backends.qnn.target import OPTIONS, RECORD, checked_options, require_taken
+from kokoro_nb.backends.qnn.target import RECORD, checked_options, require_taken
 from kokoro_nb.errors import InputError
 
 PREFIX = "2026-11-21 13:14:22.7 [V:onnxruntime:, a.cc:1 QnnEp] User specified "
@@ -23,15 +23,11 @@ def test_further_options_are_passed_on():
     ("soc", "arch", "others", "sentence"),
     [
         ("9999", None, {}, "no chip with soc_model '9999'; the known ones are .*57 .SM8650."),
-        ("SM8650", None, {}, "no chip with soc_model 'SM8650'"),
-        ("0", None, {}, "no chip with soc_model '0'"),
         ("57", "73", {}, "NPU of SM8650 .soc_model 57. is version 75, not 73"),
-        ("57", "99", {}, "is version 75, not 99"),
         ("57", None, {"nonsense": "1"}, "no provider option 'nonsense'; use one of soc_model, htp_arch, vtcm_mb"),
         ("57", None, {"htp_arch": "75"}, "'htp_arch' is a field of its own"),
         ("57", None, {"vtcm_mb": "-3"}, "vtcm_mb cannot be '-3'"),
         ("57", None, {"htp_graph_finalization_optimization_mode": "9"}, "cannot be '9'; it takes .0-3."),
-        ("57", None, {"enable_htp_fp16_precision": "yes"}, "cannot be 'yes'"),
     ],
 )
 def test_what_the_provider_would_pass_over_in_silence_is_refused(soc, arch, others, sentence):
@@ -61,7 +57,3 @@ def test_options_that_were_taken_pass():
 def test_an_option_that_was_not_taken_is_an_error(options, log, metadata, sentence):
     with pytest.raises(QnnError, match=sentence):
         require_taken(options, log, metadata)
-
-
-def test_every_option_says_what_values_it_takes():
-    assert all(OPTIONS.values())

@@ -10,30 +10,15 @@ from torch import nn
 
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.artefacts import FileBackend
+from tests.backends.small import Layers, present
 
 X = {"x": torch.linspace(-1, 1, 12).reshape(1, 3, 4)}
 
 
-def _backend(name):
-    reason = BACKENDS[name].available()
-    if reason is not None:
-        pytest.skip(reason)
-    return BACKENDS[name]
-
-
-class Conv(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv = nn.Conv1d(3, 200, 3)
-
-    def forward(self, x):
-        return self.conv(x)
-
-
 def test_onnx_keeps_large_weights_in_a_file_of_their_own(tmp_path):
-    onnxruntime = _backend("onnxruntime")
+    onnxruntime = present("onnxruntime")
     split = replace(onnxruntime, single_file_limit=1000)
-    module = Conv()
+    module = Layers(nn.Conv1d(3, 200, 3))
     one, two = onnxruntime.export(module, X, tmp_path), split.export(module, X, tmp_path)
     assert sorted(p.name for p in one.path.parent.iterdir()) == ["meta.json", "model.onnx", "taps.json"]
     files = ["meta.json", "model.onnx", "model.onnx.data", "taps.json"]
@@ -50,7 +35,7 @@ def test_onnx_names_its_inputs_and_outputs_as_we_do(tmp_path):
         def forward(self, x, state):
             return {"state": state + x, "audio": x}
 
-    made = _backend("onnxruntime").export(Stepped(), {"x": X["x"], "state": X["x"]}, tmp_path)
+    made = present("onnxruntime").export(Stepped(), {"x": X["x"], "state": X["x"]}, tmp_path)
     import onnx
 
     graph = onnx.load(made.path).graph
@@ -60,8 +45,8 @@ def test_onnx_names_its_inputs_and_outputs_as_we_do(tmp_path):
 
 
 def test_what_onnx_runtime_gave_does_not_keep_its_memory(tmp_path):
-    onnxruntime = _backend("onnxruntime")
-    program = onnxruntime.load(onnxruntime.export(Conv(), X, tmp_path))
+    onnxruntime = present("onnxruntime")
+    program = onnxruntime.load(onnxruntime.export(Layers(nn.Conv1d(3, 200, 3)), X, tmp_path))
     (theirs,) = program.session.run(None, {program.inputs[0].name: X["x"].numpy()})
     assert not theirs.flags.owndata, "else it need not be copied any more"
     assert program.run(X)["output"].flags.owndata
@@ -69,30 +54,20 @@ def test_what_onnx_runtime_gave_does_not_keep_its_memory(tmp_path):
 
 
 def test_onnx_runtime_takes_the_number_of_threads(tmp_path):
-    onnxruntime = replace(_backend("onnxruntime"), threads=1)
-    program = onnxruntime.load(onnxruntime.export(Conv(), X, tmp_path))
+    onnxruntime = replace(present("onnxruntime"), threads=1)
+    program = onnxruntime.load(onnxruntime.export(Layers(nn.Conv1d(3, 200, 3)), X, tmp_path))
     assert program.session.get_session_options().intra_op_num_threads == 1
-
-
-def test_executorch_delegates_to_xnnpack_only_where_it_is_reported_to(tmp_path):
-    module = Conv()
-    delegated = _backend("executorch-xnnpack").export(module, X, tmp_path).path.read_bytes()
-    portable = _backend("executorch-portable").export(module, X, tmp_path).path.read_bytes()
-    assert b"XnnpackBackend" in delegated
-    assert b"XnnpackBackend" not in portable
-    assert b"aten::convolution" in portable
-    assert b"aten::convolution" not in delegated
 
 
 @pytest.mark.parametrize(
     ("name", "package"), [("onnxruntime", "onnxruntime"), ("executorch-xnnpack", "executorch.exir")]
 )
 def test_a_runtime_that_is_not_installed_says_so_and_its_export_is_a_record(name, package, tmp_path, monkeypatch):
-    _backend(name)
+    present(name)
     monkeypatch.setitem(sys.modules, package, None)  # importing it now raises ImportError
     backend = BACKENDS[name]
     assert isinstance(backend, FileBackend)
     assert "cannot be used here" in backend.available()
     if name.startswith("executorch"):
-        failure = backend.export(Conv(), X, tmp_path)
+        failure = backend.export(Layers(nn.Conv1d(3, 200, 3)), X, tmp_path)
         assert (failure.rung, failure.error) == ("lowered", "ModuleNotFoundError")

@@ -3,10 +3,10 @@ import pytest
 import torch
 from torch import nn
 
-from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.exported import content, export_program
 from kokoro_nb.backends.segment import output_of, part, result_nodes, with_outputs
 from kokoro_nb.errors import InputError
+from tests.backends.small import present
 
 X = {"x": torch.randn(1, 4, 8, generator=torch.Generator().manual_seed(0)), "z": torch.ones(1, 4)}
 
@@ -99,11 +99,9 @@ def test_the_whole_stays_as_it_was(exported):
 
 @pytest.mark.parametrize("name", ["eager", "onnxruntime", "executorch-portable"])
 def test_backends_take_a_part(name, exported, captured, tmp_path):
-    if BACKENDS[name].available() is not None:
-        pytest.skip(BACKENDS[name].available())
-    made = part(exported, [":relu", "conv:conv1d"], [":exp", ":mean", ":add#2"])
+    made, backend = part(exported, [":relu", "conv:conv1d"], [":exp", ":mean", ":add#2"]), present(name)
     inputs = made.inputs(X, captured)
-    results = made.taken(BACKENDS[name].load(BACKENDS[name].export(made.exported, inputs, tmp_path)).run(inputs))
+    results = made.taken(backend.load(backend.export(made.exported, inputs, tmp_path)).run(inputs))
     for operator, value in results.items():
         np.testing.assert_allclose(value, captured[operator], atol=1e-6)  # peak 5, unit in the last place 5e-7
 
@@ -140,9 +138,7 @@ def forked():
 
 @pytest.mark.parametrize("name", ["eager", "onnxruntime", "executorch-portable"])
 def test_the_results_come_out_beside_the_outputs(name, forked, tmp_path):
-    backend = BACKENDS[name]
-    if backend.available() is not None:
-        pytest.skip(backend.available())
+    backend = present(name)
     tapped = with_outputs(forked, ["conv:conv1d", ":sin"])
     assert tapped.inputs == forked.inputs
     outputs = backend.load(backend.export(tapped, FORKED, tmp_path)).run(FORKED)

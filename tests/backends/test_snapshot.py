@@ -7,7 +7,8 @@ from torch.nn.utils import weight_norm
 
 from kokoro_nb import patch_registry
 from kokoro_nb.backends.eager import Eager
-from kokoro_nb.backends.snapshot import snapshot, state, wrote
+from kokoro_nb.backends.exported import snapshot, state, wrote
+from tests.backends.small import Of
 
 
 class Windowed(nn.Module):
@@ -84,13 +85,9 @@ def test_eager_runs_under_the_patches_that_were_on_at_its_export(monkeypatch):
 
     monkeypatch.setattr(patch_registry, "_CATALOGUES", [(lambda: tuple(on), within)])
 
-    class Patched(nn.Module):
-        def forward(self, x):
-            return x + len(on)
-
     x = torch.zeros(1)
     backend = Eager("eager")
-    program = backend.load(backend.export(Patched(), {"x": x}))
+    program = backend.load(backend.export(Of(lambda x: x + len(on)), {"x": x}))
     on.clear()
     assert program.run({"x": x})["output"] == 1
     assert on == []

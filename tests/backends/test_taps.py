@@ -37,9 +37,7 @@ def test_places_of_what_is_asked_for(taps):
         lambda about: about | {"schema": 0},
         lambda about: about | {"columns": about["columns"][::-1]},
         lambda about: about | {"operators": [about["operators"][0][:-1]]},
-        lambda about: about | {"operators": 3},
         lambda about: about | {"places": ["encoder:split"]},
-        lambda about: {key: value for key, value in about.items() if key != "places"},
         lambda about: [about],
     ],
 )

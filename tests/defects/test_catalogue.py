@@ -12,7 +12,7 @@ from kokoro_nb.defects import DEFECTS, defect, measure, repro
 from kokoro_nb.defects.catalogue import MEASURED_ON, versions
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.survey import survey
-from kokoro_nb.models import gelu
+from kokoro_nb.models import other_layers
 from kokoro_nb.models.other_layers import TwoPassInstanceNorm1d
 from kokoro_nb.models.patches import PATCHES
 
@@ -130,7 +130,7 @@ def test_an_unknown_name_is_refused():
     ("name", "form"),
     [
         ("tvm_instance_norm", lambda x: TwoPassInstanceNorm1d(64)(x)),
-        ("xnnpack_tanh_gelu", gelu.tanh_gelu),
+        ("xnnpack_tanh_gelu", other_layers.tanh_gelu),
     ],
 )
 def test_the_control_is_what_the_patch_puts_in(name, form):

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from kokoro_nb.backends.base import quietly
-from kokoro_nb.backends.executorch.delegates import DELEGATES
+from kokoro_nb.backends.executorch import DELEGATES
 from kokoro_nb.delivery.open_programs import lowered_program, open_program
 from kokoro_nb.errors import InputError
 

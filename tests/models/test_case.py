@@ -71,13 +71,6 @@ def test_frames_that_are_not_there_are_refused(narrow_case, beyond, start):
         narrow_case.decoder_inputs(narrow_case.frames + beyond, start)
 
 
-def test_no_frames_are_refused(narrow_case):
-    with pytest.raises(InputError, match="choose fewer"):
-        narrow_case.decoder_inputs(0)
-    with pytest.raises(InputError, match="choose fewer"):
-        narrow_case.decoder_inputs(start=narrow_case.frames)
-
-
 def test_noise_that_is_not_there_is_refused(narrow_case):
     with pytest.raises(InputError, match=f"Frames 0 to {narrow_case.frames + 1} do not exist"):
         narrow_case.noise(narrow_case.frames + 1)

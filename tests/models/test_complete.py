@@ -5,12 +5,11 @@ import torch
 
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.base import absence
-from kokoro_nb.backends.exported import export_program
-from kokoro_nb.backends.snapshot import snapshot
+from kokoro_nb.backends.exported import export_program, snapshot
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import noise, stages, token_cuts
 from kokoro_nb.models.case import capture
-from kokoro_nb.models.complete import CompleteStage, FeaturesStage
+from kokoro_nb.models.complete import CompleteStage, FeaturesStage, complete_inputs
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.studies.coreml_complete.complete_model import REFERENCE
 
@@ -21,12 +20,6 @@ def _text_inputs(ids, ref_s, speed=1.0):
     """Return the inputs of `FeaturesStage` for a text without padding."""
     mask, rate = torch.ones_like(ids), torch.tensor([speed], dtype=ref_s.dtype)
     return {"ids": ids, "attention_mask": mask, "ref_s": ref_s, "speed": rate}
-
-
-def _inputs(case):
-    t = case.tensors
-    text = _text_inputs(t["ids"], t["ref_s"], case.speed)
-    return {**text, "initial_phase": t["initial_phase"], "harmonic_noise": t["harmonic_noise"]}
 
 
 def _padded(inputs, tokens):
@@ -46,7 +39,7 @@ def _double(inputs):
 
 @pytest.fixture
 def inputs(narrow_case):
-    return _inputs(narrow_case)
+    return complete_inputs(narrow_case)
 
 
 @pytest.fixture
@@ -85,7 +78,7 @@ def _original(model, case):
 def _assert_complete_is_the_original(kokoro, case):
     model = snapshot(kokoro.model, double=True)
     expected, lasting, given = _original(model, case)
-    inputs = _double(_inputs(case))
+    inputs = _double(complete_inputs(case))
     with torch.no_grad(), patched(model, ("explicit_noise",)):
         audio, samples, found = CompleteStage(model, case.frames)(**inputs)
         assert torch.equal(found, lasting)

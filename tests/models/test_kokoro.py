@@ -6,7 +6,6 @@ import torch
 from safetensors.torch import save_file
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.architecture import full_config
 from kokoro_nb.models.case import capture
 from kokoro_nb.models.kokoro import BUNDLED, PUBLISHED, load_model, reachable_weights
 from kokoro_nb.models.voices import load_voice
@@ -105,39 +104,15 @@ def test_without_voices_the_seeded_one_is_the_default(copied):
         load_voice(kokoro, "af_heart")
 
 
-def test_two_weight_files_are_ambiguous(copied):
+def test_two_weight_files_or_none_are_refused(copied, tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="holds 0 weight files"):
+        load_model(tmp_path / "empty")
     shutil.copy(copied / "kokoro-v1_0.pth", copied / "other.pth")
     with pytest.raises(
         InputError, match=r"holds 2 weight files \(\.pth, \.safetensors\); leave one there, or name the file"
     ):
         load_model(copied)
-
-
-def test_a_folder_without_weights_is_refused(tmp_path):
-    with pytest.raises(InputError, match="holds 0 weight files"):
-        load_model(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("spoil", "words"),
-    [
-        (lambda parts: parts.pop("bert_encoder"), r"missing bert_encoder\.bias, bert_encoder\.weight; use"),
-        (lambda parts: parts.update(extra={"a": torch.ones(1)}), r"unexpected extra\.a; use"),
-        (lambda parts: parts["bert_encoder"].update({"module.bias": torch.ones(2)}), r"has the shape \(2,\)"),
-        (lambda parts: parts["bert_encoder"].update({"module.bias": torch.full((80,), torch.nan)}), "holds NaN"),
-    ],
-)
-def test_weights_that_do_not_fit_are_refused(copied, checkpoint, spoil, words):
-    parts = {part: dict(state) for part, state in checkpoint.items()}
-    spoil(parts)
-    torch.save(parts, copied / "kokoro-v1_0.pth")
-    with pytest.raises(InputError, match=words):
-        load_model(copied)
-
-
-def test_an_uncached_hub_id_offline_is_one_sentence(hub_cache):
-    with pytest.raises(InputError, match=r"^config\.json of 'hexgrad/Kokoro-82M' is neither in the hub cache"):
-        load_model(PUBLISHED)
 
 
 @pytest.mark.parametrize("name", ["nothing", "folder/absent.pth", "./absent", "a/b/c"])
@@ -198,24 +173,3 @@ def test_the_chinese_variant_has_its_own_vocabulary_and_voices(copied, cache_rep
         assert kokoro.weights.sha256 == narrow.weights.sha256
         case = capture(kokoro, "Hi there.", g2p="espeak")
         assert case.tensors["ids"][0, 1:-1].tolist() == [vocab[symbol] for symbol in case.phonemes]
-
-
-@pytest.mark.slow
-def test_every_form_of_the_full_size_is_loaded_bit_for_bit(seeded, tmp_path, cache_repo):
-    state = seeded.model.state_dict()
-    norms = {name for name, module in seeded.model.named_modules() if isinstance(module, torch.nn.InstanceNorm1d)}
-    parts = {key.partition(".")[0]: {} for key in state}
-    for key, tensor in state.items():
-        if key.rpartition(".")[0] not in norms:
-            parts[key.partition(".")[0]]["module." + key.partition(".")[2]] = tensor
-    forms = {name: tmp_path / name for name in ("pth", "safetensors")}
-    for folder in forms.values():
-        folder.mkdir()
-        (folder / "config.json").write_text(json.dumps(full_config()), encoding="utf-8")
-    torch.save(parts, forms["pth"] / "kokoro-v1_0.pth")
-    save_file({key: tensor.contiguous() for key, tensor in state.items()}, forms["safetensors"] / "kokoro.safetensors")
-    cache_repo(forms["pth"], PUBLISHED)
-    for weights in (*forms.values(), forms["pth"] / "kokoro-v1_0.pth", PUBLISHED):
-        kokoro = load_model(weights)
-        assert kokoro.weights.sha256 == seeded.weights.sha256, weights
-        assert all(torch.equal(tensor, state[key]) for key, tensor in kokoro.model.state_dict().items()), weights

@@ -5,7 +5,7 @@ import torch
 from kokoro.istftnet import SineGen, UpSample1d
 from torch import nn
 
-from kokoro_nb.models.open_length import open_length
+from kokoro_nb.models.padding import open_length
 from kokoro_nb.models.patches import patched
 from kokoro_nb.models.rewrites import ramped
 

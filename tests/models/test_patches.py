@@ -3,7 +3,7 @@ import copy
 import pytest
 import torch
 from kokoro.custom_stft import CustomSTFT
-from kokoro.istftnet import AdainResBlk1d, AdaINResBlock1, SineGen, SourceModuleHnNSF, TorchSTFT
+from kokoro.istftnet import AdaINResBlock1, TorchSTFT
 from torch import nn
 
 from kokoro_nb.errors import InputError
@@ -22,18 +22,7 @@ from kokoro_nb.models.patches import (
 FRAMES = 12
 EVERY = tuple(PATCHES)
 SETS = [(name,) for name in EVERY] + [EXPORT_PATCHES, tuple(n for n in EVERY if n != "explicit_noise")]
-METHODS = {
-    (owner, name): getattr(owner, name)
-    for owner, name in [
-        (SineGen, "_f02sine"),
-        (SineGen, "forward"),
-        (SourceModuleHnNSF, "forward"),
-        (CustomSTFT, "transform"),
-        (CustomSTFT, "inverse"),
-        (AdainResBlk1d, "forward"),
-        (AdaINResBlock1, "forward"),
-    ]
-}
+METHODS = {row[:2]: getattr(*row[:2]) for patch in PATCHES.values() for row in patch.rewrites}
 
 
 def _audio(model, case):
@@ -73,10 +62,6 @@ def test_the_catalogue_says_why():
         assert bool(patch.rewrites) != bool(patch.install)
         assert set(patch.requires) < set(PATCHES)
     assert set(PATCHES) - set(EXPORT_PATCHES) == {"signal_noise", *FAST_PATCHES}
-
-
-def test_the_methods_that_are_checked_are_all_that_are_patched():
-    assert {row[:2] for patch in PATCHES.values() for row in patch.rewrites} == set(METHODS)
 
 
 @pytest.mark.parametrize("names", SETS, ids="+".join)
@@ -199,12 +184,6 @@ def test_class_patches_have_exactly_these_on():
         with class_patches(()):
             assert all(getattr(owner, name) is method for (owner, name), method in METHODS.items())
     assert active() == ()
-
-
-def test_module_paths_stay_what_they_are(narrow):
-    before = [name for name, _ in narrow.model.named_modules()]
-    with patched(narrow.model, EXPORT_PATCHES):
-        assert [name for name, _ in narrow.model.named_modules()] == before
 
 
 def test_weight_norm_is_folded_and_unfolded(narrow):

@@ -1,12 +1,12 @@
 import sys
 
 import pytest
+import torch
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import phonemes
 from kokoro_nb.models.architecture import full_config
-from kokoro_nb.models.phonemes import LANGUAGES, SILENT, phonemise, voice_language
-from kokoro_nb.models.speech import encode
+from kokoro_nb.models.phonemes import LANGUAGES, SILENT, encode, phonemise, voice_language
 
 
 def test_espeak_speaks_the_model_s_symbols():
@@ -90,3 +90,41 @@ def test_a_voices_name_says_its_language():
     assert voice_language("voices-v1.0.bin:jm_kumo") == "j"
     assert voice_language("bf_emma:0.5,af_heart:0.5") == "b"
     assert {voice_language(name) for name in ("", "seeded:3", "kf_name", "folder/mine.pt")} == {"a"}
+
+
+VOCAB = full_config()["vocab"]
+
+
+def test_ids_spell_the_phonemes_between_two_pads():
+    found = encode(VOCAB, "Hello world", "espeak")
+    assert found.ids.shape == (1, len(found.symbols) + 2)
+    assert found.ids.dtype == torch.int64
+    spelt = {number: symbol for symbol, number in VOCAB.items()}
+    assert found.ids[0, 0] == found.ids[0, -1] == 0
+    assert "".join(spelt[number] for number in found.ids[0, 1:-1].tolist()) == found.symbols
+    assert (found.text, found.g2p, found.dropped) == ("Hello world", "espeak", "")
+
+
+def test_symbols_that_the_table_lacks_are_counted_not_hidden():
+    found = encode(VOCAB, "Hello.\nWorld", "espeak")
+    assert found.dropped == "\n"
+    assert found.ids.shape == (1, len(found.symbols) - 1 + 2)
+
+
+@pytest.mark.parametrize("text", ["", "  \n"])
+def test_empty_text_is_refused(text):
+    with pytest.raises(InputError, match="The text is empty; give at least one word"):
+        encode(VOCAB, text, "espeak")
+
+
+@pytest.mark.parametrize("text", ["...", "—", "\u200b", '"!"'])
+def test_text_that_nobody_can_pronounce_is_refused(text):
+    with pytest.raises(InputError, match=r"Nothing in the text .* can be pronounced; give at least one word"):
+        encode(VOCAB, text, "espeak")
+
+
+def test_the_limit_is_510_phonemes(monkeypatch):
+    monkeypatch.setattr(phonemes, "phonemise", lambda text, g2p, language, **options: (text, "espeak"))
+    assert encode(VOCAB, "a" * 510, "espeak").ids.shape == (1, 512)
+    with pytest.raises(InputError, match="The text has 511 phonemes and the model takes 510; split it"):
+        encode(VOCAB, "a" * 511, "espeak")

@@ -37,10 +37,6 @@ def _decoded(model, case):
         return model.decoder(*(inputs[name] for name in ("asr", "f0", "n", "s")))
 
 
-def _rms(signal):
-    return signal.double().square().mean().sqrt()
-
-
 @pytest.mark.parametrize("stft_kind", ["TorchSTFT", "CustomSTFT"])
 def test_with_no_switch_on_the_decoder_is_the_package_s_bit_for_bit(narrow, narrow_case, request, stft_kind):
     with patched(narrow.model, ("custom_stft",) if stft_kind == "CustomSTFT" else ()):
@@ -83,22 +79,6 @@ def test_custom_inverse_is_wrong_and_exact_istft_mends_it(stft, signal):
     peak = expected.abs().max()
     assert (mended - expected).abs().max() < 1e-5 * peak
     assert (wrong - expected).abs().max() > 0.1 * peak
-
-
-def test_custom_inverse_has_three_quarters_of_the_amplitude(stft):
-    spectrum = TorchSTFT(20, 5, 20).transform(_tone())
-    # One-sided bins counted once halve the amplitude; squared Hann windows at a quarter's hop add up to 1.5, and
-    # nothing divides by that: 0.5 * 1.5 = 0.75.
-    assert _rms(stft.inverse(*spectrum)) / _rms(_tone()) == pytest.approx(0.75, rel=0.01)
-    with patched(stft, ("exact_istft",)):
-        assert _rms(stft.inverse(*spectrum)) / _rms(_tone()) == pytest.approx(1, rel=0.01)
-
-
-def test_exact_istft_gives_the_signal_back(stft):
-    signal = _signal()
-    with patched(stft, ("exact_istft",)):
-        back = stft.inverse(*stft.transform(signal)).reshape(1, -1)
-    assert (back - signal).abs().max() < 1e-5 * signal.abs().max()
 
 
 def test_the_forward_transforms_differ_at_the_edges_alone_and_exact_istft_mends_them(stft):
@@ -180,9 +160,8 @@ def test_divided_snake_computes_the_same_activation(narrow):
     assert torch.allclose(found, expected, rtol=1e-5, atol=1e-5 * float(expected.abs().max()))
 
 
-@pytest.mark.parametrize("patch", ["two_pass_norm"])
 @pytest.mark.parametrize("affine", [True, False])
-def test_a_norm_written_out_holds_where_a_one_pass_variance_fails(affine, patch):
+def test_a_norm_written_out_holds_where_a_one_pass_variance_fails(affine):
     norm = nn.InstanceNorm1d(8, affine=affine)
     if affine:
         nn.init.normal_(norm.weight, 1, 0.1)
@@ -193,7 +172,7 @@ def test_a_norm_written_out_holds_where_a_one_pass_variance_fails(affine, patch)
     expected = centred / torch.sqrt(centred.square().mean(-1, keepdim=True) + norm.eps)
     if affine:
         expected = expected * norm.weight[:, None].double() + norm.bias[:, None].double()
-    with torch.no_grad(), patched(norm, (patch,)):
+    with torch.no_grad(), patched(norm, ("two_pass_norm",)):
         error = (norm(x) - expected).abs().max()
     assert error < 5e-3
     # The control: E[x^2] - E[x]^2 in float32, as TVM lowers it, is off by more than the norm's own output.

@@ -4,11 +4,10 @@ import pytest
 import torch
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models import staged_speech
+from kokoro_nb.models import speaking
 from kokoro_nb.models.kokoro import load_model
 from kokoro_nb.models.patches import patched
-from kokoro_nb.models.speaking import TextToAudio
-from kokoro_nb.models.staged_speech import FEATURES, DurationProgram, SynthesizerProgram
+from kokoro_nb.models.speaking import FEATURES, DurationProgram, SynthesizerProgram, TextToAudio
 
 IDS = (0, 50, 83, 54, 156, 57, 0)
 
@@ -44,6 +43,6 @@ def test_both_say_what_one_says_whatever_stands_behind_the_text(kokoro):
 
 
 def test_more_features_than_hosts_have_room_for_are_refused(kokoro, monkeypatch):
-    monkeypatch.setattr(staged_speech, "FEATURES", 100)
+    monkeypatch.setattr(speaking, "FEATURES", 100)
     with pytest.raises(InputError, match="gives 208 features, and hosts have room for 100"):
         DurationProgram(kokoro.model)

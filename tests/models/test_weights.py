@@ -47,11 +47,6 @@ def test_a_checkpoint_of_parts_is_flattened_and_loses_its_module_prefix(tmp_path
     assert set(read_state(tmp_path / "w.pth")) == {"bert.a.weight", "decoder.b"}
 
 
-def test_safetensors_are_read_flat(tmp_path):
-    save_file({"bert.a.weight": torch.ones(1)}, tmp_path / "w.safetensors")
-    assert set(read_state(tmp_path / "w.safetensors")) == {"bert.a.weight"}
-
-
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -115,11 +110,6 @@ def test_a_folder_is_no_checkpoint(tmp_path):
         read_torch(tmp_path)
 
 
-def test_the_published_configuration_is_read(tmp_path):
-    (tmp_path / "config.json").write_text(json.dumps(full_config()), encoding="utf-8")
-    assert read_config(tmp_path / "config.json") == full_config()
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -138,13 +128,6 @@ def test_configurations_that_do_not_fit_are_refused(tmp_path, text, words):
 def test_an_absent_configuration_is_named(tmp_path):
     with pytest.raises(InputError, match=r"There is no config\.json in .*; put the model's own beside its weights"):
         read_config(tmp_path / "config.json")
-
-
-def test_a_cached_hub_file_is_found_without_a_network(cache_repo, hub_cache, published):
-    cache_repo(published, "test/narrow")
-    found = hub_file("test/narrow", "voices/af_heart.pt")
-    assert found.is_relative_to(hub_cache / "models--test--narrow" / "snapshots")
-    assert found.read_bytes() == (published / "voices" / "af_heart.pt").read_bytes()
 
 
 def test_an_uncached_hub_file_says_what_where_and_what_else(hub_cache):

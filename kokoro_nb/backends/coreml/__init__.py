@@ -8,10 +8,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from kokoro_nb.backends.artefacts import FileBackend
-from kokoro_nb.backends.base import Artifact, Failure, Program, on_rung, quietly
-from kokoro_nb.backends.coreml.conversion import Route, declared_inputs, handed_over, places, reader_of_number
-from kokoro_nb.backends.coreml.interface import Interface, interface
-from kokoro_nb.backends.coreml.precision import MixedPrecision, Precision, compute_precision
+from kokoro_nb.backends.base import Artifact, Failure, Program, import_failure, on_rung, quietly
+from kokoro_nb.backends.coreml import conversion
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.backends.taps import UntracedProgram
@@ -24,7 +22,7 @@ class CoreMlProgram(UntracedProgram):
     """A model loaded by Core ML."""
 
     model: Any  # coremltools.models.MLModel
-    interface: Interface
+    interface: conversion.Interface
     inputs: tuple[TensorSpec, ...]
     path: Path
     backend: str
@@ -67,8 +65,8 @@ class CoreMl(FileBackend):
     of operators are known by their modules, kinds and order alone: not all of them are.
     """
 
-    route: Route = "export"
-    precision: Precision = None
+    route: conversion.Route = "export"
+    precision: conversion.Precision = None
     target: Target = None
     core_operators: bool = False
 
@@ -78,13 +76,8 @@ class CoreMl(FileBackend):
 
     def available(self) -> str | None:
         """Return None if models can be converted and saved here, else the reason why not, in one sentence."""
-        try:
-            with quietly():
-                import coremltools
-                import coremltools.libmilstoragepython  # noqa: F401  # writes the weights
-        except (ImportError, OSError) as error:
-            return f"coremltools cannot be used here ({error}); install coremltools for this platform."
-        return None
+        writer = "coremltools.libmilstoragepython"  # of the weights
+        return import_failure("coremltools", "coremltools for this platform", "coremltools", writer)
 
     def executes(self) -> str | None:
         """Return None on macOS, elsewhere the sentence that says that only macOS has Core ML."""
@@ -94,7 +87,7 @@ class CoreMl(FileBackend):
 
     def options(self) -> dict[str, Any]:
         """Return all that `coremltools.convert` is told."""
-        precision = asdict(self.precision) if isinstance(self.precision, MixedPrecision) else self.precision
+        precision = asdict(self.precision) if isinstance(self.precision, conversion.MixedPrecision) else self.precision
         told = {"route": self.route, "precision": precision, "target": self.target}
         return {**told, "core_operators": self.core_operators}
 
@@ -107,26 +100,26 @@ class CoreMl(FileBackend):
         return ct.convert(
             program,
             convert_to="mlprogram",
-            inputs=None if silent else declared_inputs(exported),
+            inputs=None if silent else conversion.declared_inputs(exported),
             minimum_deployment_target=self.target and getattr(ct.target, self.target),
-            compute_precision=compute_precision(self.precision),
+            compute_precision=conversion.compute_precision(self.precision),
             skip_model_load=True,
         )
 
     def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> dict[str, str]:
         """Convert and save the model."""
         with on_rung("lowered", seconds), quietly():
-            program = handed_over(exported, self.route, self.core_operators)
+            program = conversion.handed_over(exported, self.route, self.core_operators)
             try:
                 model = self.converted(exported, program)
             except TypeError as error:
                 if self.route != "export":
-                    error.add_note(reader_of_number(program, exported))
+                    error.add_note(conversion.reader_of_number(program, exported))
                 raise
-            interface(model.get_spec(), exported)  # or raise
+            conversion.interface(model.get_spec(), exported)  # or raise
         with on_rung("serialised", seconds), quietly():
             model.save(str(path))
-        return places(model, program, exported, self.route)
+        return conversion.places(model, program, exported, self.route)
 
     def load(self, artifact: Artifact | Failure) -> Program:
         """Have Core ML compile and load the model.
@@ -141,4 +134,4 @@ class CoreMl(FileBackend):
             import coremltools as ct
 
             model = ct.models.MLModel(str(path))
-        return CoreMlProgram(model, interface(model.get_spec(), artifact), artifact.inputs, path, self.name)
+        return CoreMlProgram(model, conversion.interface(model.get_spec(), artifact), artifact.inputs, path, self.name)

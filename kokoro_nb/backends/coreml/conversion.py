@@ -2,11 +2,58 @@
 
 import copy
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
+from kokoro_nb.backends.base import Artifact
 from kokoro_nb.backends.exported import Exported
+from kokoro_nb.errors import InputError
 from kokoro_nb.patch_registry import with_patches
+
+
+@dataclass(frozen=True)
+class MixedPrecision:
+    """float16, but for some operators.
+
+    Attributes
+    ----------
+    keep : tuple of str
+        The operators that stay float32, each by the name of its first result: that of the saved float32 file.
+    """
+
+    keep: tuple[str, ...]
+
+    @property
+    def op_selector(self) -> Callable[[Any], bool]:
+        """The predicate by which coremltools decides whether an operator computes in float16."""
+        kept = frozenset(self.keep)
+        return lambda operation: operation.outputs[0].name not in kept
+
+    def as_code(self) -> str:
+        """Return the same as Python to paste, for a plain `coremltools.convert` of the exported program."""
+        names = "".join(f'    "{name}",\n' for name in self.keep)
+        return (
+            f"keep_float32 = {{\n{names}}}\n"
+            "compute_precision = coremltools.transform.FP16ComputePrecision(\n"
+            "    op_selector=lambda op: op.outputs[0].name not in keep_float32\n"
+            ")\n"
+        )
+
+
+Precision = Literal["float32"] | MixedPrecision | None
+
+
+def compute_precision(precision: Precision) -> Any:
+    """Return the value for the ``compute_precision`` of `coremltools.convert`; None for its default."""
+    import coremltools as ct
+
+    if isinstance(precision, MixedPrecision):
+        return ct.transform.FP16ComputePrecision(op_selector=precision.op_selector)
+    return ct.precision.FLOAT32 if precision == "float32" else None
+
 
 Route = Literal["export", "trace", "traced program"]
 # casts that coremltools puts in for storage alone: a result is what stands before them
@@ -135,3 +182,56 @@ def reader_of_number(trace: Any, exported: Exported) -> str:
         if kind == "Int" or numbers & read:
             numbers |= {value.debugName() for value in node.outputs()}
     return ""
+
+
+@dataclass(frozen=True)
+class Interface:
+    """The features of a saved model.
+
+    Attributes
+    ----------
+    inputs : dict
+        Our name -> name of the feature, and its dtype: Core ML knows float32, float16 and int32.
+    outputs : dict
+        Our name -> name of the feature.
+    """
+
+    inputs: Mapping[str, tuple[str, str]]
+    outputs: Mapping[str, str]
+
+    def to_file(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return the checked inputs as Core ML takes them: cast without a word, and a scalar with one axis."""
+        with np.errstate(over="ignore"):
+            return {
+                feature: arrays[name].astype(dtype).reshape(arrays[name].shape or (1,))
+                for name, (feature, dtype) in self.inputs.items()
+            }
+
+    def from_file(self, results: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return what the file gave, as it gave it, under our names."""
+        return {name: np.array(results[feature]) for name, feature in self.outputs.items()}
+
+
+def interface(spec: Any, own: Artifact | Exported) -> Interface:
+    """Read the interface of a model from its specification, ``coremltools.utils.load_spec(path)``.
+
+    Raises
+    ------
+    InputError
+        If it has not as many inputs and outputs as it was made of.
+    """
+    inputs, outputs = spec.description.input, spec.description.output
+    if (len(inputs), len(outputs)) != (len(own.inputs), len(own.outputs)):
+        raise InputError(
+            f"The module has {len(own.inputs)} inputs and {len(own.outputs)} outputs, and the file that coremltools "
+            f"makes of it {len(inputs)} and {len(outputs)}."
+        )
+    return Interface(
+        {one.name: (feature.name, _dtype(feature)) for one, feature in zip(own.inputs, inputs, strict=True)},
+        {name: feature.name for name, feature in zip(own.outputs, outputs, strict=True)},
+    )
+
+
+def _dtype(feature: Any) -> str:
+    array = feature.type.multiArrayType
+    return str(array.ArrayDataType.Name(array.dataType)).lower()

@@ -1,21 +1,71 @@
 """ExecuTorch: with a delegate, and without one."""
 
+import copy
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import Artifact, Failure, on_rung, quietly
-from kokoro_nb.backends.executorch.delegates import DELEGATES, Delegate, Name
-from kokoro_nb.backends.executorch.edge import own_copy
-from kokoro_nb.backends.executorch.places import Place, places, room
-from kokoro_nb.backends.executorch.tracing import traced, write_room
+from kokoro_nb.backends.executorch.tracing import ROOM, Place, places, room, traced
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, TensorSpec, array_of, as_tensors, checked
+from kokoro_nb.storage import write_json
 from kokoro_nb.traces.operators import Taps
 from kokoro_nb.traces.trace import Keep, Trace
+
+Name = Literal["xnnpack", "coreml", "vulkan"]
+
+
+@dataclass(frozen=True)
+class Delegate:
+    """A runtime within the runtime, which takes parts of the graph as a whole."""
+
+    backend_id: str  # what the runtime registers it as, and what a ``.pte`` file calls it
+    module: str  # of its partitioner, below ``executorch.backends``
+    make: Callable[[Any], Any]  # takes that module; returns the partitioner
+
+    def partitioner(self) -> Any:
+        """Return a new partitioner, which says what part of a graph the delegate takes."""
+        with root_level_kept():
+            return self.make(import_module(f"executorch.backends.{self.module}"))
+
+
+def _coreml(module: Any) -> Any:
+    """Return Core ML's partitioner with float32 in the place of its default, float16."""
+    import coremltools as ct
+
+    specs = module.CoreMLBackend.generate_compile_specs(
+        minimum_deployment_target=ct.target.iOS17, compute_precision=ct.precision.FLOAT32
+    )
+    return module.CoreMLPartitioner(compile_specs=specs)
+
+
+DELEGATES: dict[Name, Delegate] = {
+    "xnnpack": Delegate(
+        "XnnpackBackend", "xnnpack.partition.xnnpack_partitioner", lambda module: module.XnnpackPartitioner()
+    ),
+    "coreml": Delegate("CoreMLBackend", "apple.coreml.partition.coreml_partitioner", _coreml),
+    "vulkan": Delegate(
+        "VulkanBackend", "vulkan.partitioner.vulkan_partitioner", lambda module: module.VulkanPartitioner()
+    ),
+}
+
+
+@contextmanager
+def root_level_kept() -> Iterator[None]:
+    """Keep the level of the root logger, which Vulkan's partitioner sets when it is imported."""
+    level = logging.root.level
+    try:
+        yield
+    finally:
+        logging.root.setLevel(level)
 
 
 @dataclass(frozen=True)
@@ -61,7 +111,8 @@ class Executorch(FileBackend):
     -----
     XNNPACK (in ExecuTorch 1.5.1, on a processor with AVX-512) turns NaN into 0 in ``exp`` and ``softplus``, and gives
     NaN for ``sqrt(inf)``, ``rsqrt(0)`` and ``sin`` or ``cos`` of 3e38. The kernels without it do none of this. On any
-    processor its partitioner takes ``gelu(approximate="tanh")`` for the one with erf: `models.gelu` mends that.
+    processor its partitioner takes ``gelu(approximate="tanh")`` for the one with erf, which
+    `models.other_layers.tanh_gelu_written_out` mends.
 
     Core ML's partitioner computes in float16 by default; here it is given float32. It stops at ``rsqrt`` of an integer
     tensor, which the patch ``constant_scale`` avoids.
@@ -115,12 +166,12 @@ class Executorch(FileBackend):
 
             partitioner = self.partitioner_for(exported)
             chain = [] if partitioner is None else [partitioner]
-            edge = to_edge_transform_and_lower(own_copy(exported), partitioner=chain)
+            edge = to_edge_transform_and_lower(copy.deepcopy(exported.program), partitioner=chain)
         with on_rung("serialised", seconds), quietly():
             program = edge.to_executorch()
             with path.open("wb") as stream:
                 program.write_to_file(stream)
-            write_room(path, room(program))
+            write_json(path.with_name(ROOM), {"bytes": room(program)})
         return places(program, exported)
 
     def load(self, artifact: Artifact | Failure) -> ExecutorchProgram:

@@ -4,9 +4,10 @@ An operator that is left runs in ExecuTorch's portable kernels, between two piec
 piece of code to trust. The reasons are those of the delegate's own partitioner.
 """
 
+import copy
 import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import getitem
@@ -15,8 +16,8 @@ from typing import Any
 from kokoro_nb.backends.base import on_rung, quietly
 from kokoro_nb.backends.called_operators import calling_module
 from kokoro_nb.backends.executorch import Executorch
-from kokoro_nb.backends.executorch.edge import edge_program
 from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.specification import Specification
 from kokoro_nb.errors import InputError
 
 UNKNOWN = "unknown"
@@ -174,3 +175,88 @@ def _vulkan(partitioner: Any, program: Any, node: Any) -> str:
 
 
 _REASONS = {"xnnpack": _xnnpack, "coreml": _coreml, "vulkan": _vulkan}
+
+
+Look = Callable[[Any, Any], None]
+
+
+def edge_program(exported: Exported, partitioner: Any | None, look: Look | None = None) -> Any:
+    """Return the Edge program with nothing delegated.
+
+    Parameters
+    ----------
+    exported : Exported
+        What is lowered.
+    partitioner : executorch.exir.backend.partitioner.Partitioner or None
+        Whose delegate the program is made for: it has operators kept whole that are decomposed otherwise.
+    look : callable, optional
+        Called with the partitioner and the program when the partitioner's turn has come. The program's tensors hold
+        no data then.
+
+    Returns
+    -------
+    torch.export.ExportedProgram
+    """
+    from executorch.exir import to_edge_transform_and_lower
+
+    chain = [] if partitioner is None else [_watching(partitioner, look)]
+    return to_edge_transform_and_lower(copy.deepcopy(exported.program), partitioner=chain).exported_program()
+
+
+def _watching(partitioner: Any, look: Look | None) -> Any:
+    """Return a partitioner that prepares the graph as `partitioner` does, and takes nothing."""
+    from executorch.exir.backend.partitioner import Partitioner, PartitionResult
+
+    class Watching(Partitioner):
+        done = False
+
+        def ops_to_not_decompose(self, ep: Any) -> Any:
+            kept, fits = partitioner.ops_to_not_decompose(ep)
+            # asked again afterwards, to complain of what was kept and not delegated: that is all of it here
+            return (kept, lambda node: False) if self.done else (kept, fits)
+
+        def transform_for_pre_decomposition(self, exported_program: Any) -> Any:
+            return partitioner.transform_for_pre_decomposition(exported_program)
+
+        def partition(self, exported_program: Any) -> Any:
+            self.done = True
+            if look is not None:
+                look(partitioner, exported_program)
+            for node in exported_program.graph.nodes:
+                node.meta.pop("delegation_tag", None)
+            return PartitionResult(tagged_exported_program=exported_program, partition_tags={})
+
+    return Watching()
+
+
+@dataclass(frozen=True)
+class Withholding(Executorch):
+    """ExecuTorch with XNNPACK, but for some operators."""
+
+    withheld: tuple[str, ...] = ()  # names of the operators that XNNPACK does not get
+
+    def __post_init__(self) -> None:
+        if self.delegate != "xnnpack":
+            raise InputError(f"From '{self.delegate}' nothing can be withheld here; take the delegate 'xnnpack'.")
+
+    def options(self) -> dict[str, Any]:
+        """Return the delegate, and what is withheld."""
+        return {**super().options(), "withheld": sorted(self.withheld)}
+
+    def partitioner_for(self, exported: Exported) -> Any:
+        """Return a partitioner that refuses whatever was made of a withheld operator.
+
+        It says so to the decomposition too, so that an operator that XNNPACK would have had whole (linear, say) is
+        taken apart into what the other kernels have.
+        """
+        partitioner: Any = self.partitioner()
+        for config in partitioner.target_partitioner_configs.values():
+            config.check_constraints = _refusing(config.check_constraints, exported.specification, set(self.withheld))
+        return partitioner
+
+
+def _refusing(check: Any, specification: Specification, withheld: set[str]) -> Any:
+    def fits(node: Any, program: Any) -> bool:
+        return specification.source_of(node) not in withheld and check(node, program)
+
+    return fits

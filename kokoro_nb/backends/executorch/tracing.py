@@ -1,9 +1,10 @@
 """ExecuTorch's event tracer: the results of all instructions of one run, written by a process of its own."""
 
+import math
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.backends.base import quietly
+from kokoro_nb.backends.called_operators import is_element
 from kokoro_nb.backends.executorch.tracer import AGAIN, EVENTS, INPUTS, OUTPUTS, TENSORS
+from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.taps import laid, read_taps
 from kokoro_nb.run_apart import run_apart
-from kokoro_nb.storage import read_json, write_json
+from kokoro_nb.storage import read_json
 from kokoro_nb.traces.operators import Taps
 from kokoro_nb.traces.trace import Keep, Trace
 
@@ -32,11 +35,6 @@ DTYPES = {
     "DOUBLE": "float64",
     "BOOL": "bool",
 }
-
-
-def write_room(program: Path, size: int) -> None:
-    """Note beside the `program` how many bytes the tracer needs for it."""
-    write_json(program.with_name(ROOM), {"bytes": size})
 
 
 def traced(
@@ -104,7 +102,13 @@ def logged_run(
         given = zip(kinds, inputs.values(), strict=True)
         named: dict[str, Any] = {f"{place}_{kind}": array for place, (kind, array) in enumerate(given)}
         np.savez(folder / INPUTS, **named)
-        run_logged(program, size, folder, again)
+        # -P: the script's own folder is no place to import from
+        done = run_apart(["-P", _TRACER, program, str(size), folder, *(["again"] if again else [])])
+        if done.status != 0:
+            how = f"ended with {done.status}"
+            if done.status == -signal.SIGABRT:
+                how = f"was aborted, perhaps because its buffer of {size} bytes is too small"
+            raise RuntimeError(f"The process that traced {program.name} {how}: {done.said.strip()}")
         buffer = np.fromfile(folder / TENSORS, np.uint8)
         events = _logged(folder / EVENTS)
         logged = {number: [_tensor(buffer, one) for one in tensors] for number, tensors in events.items()}
@@ -114,34 +118,6 @@ def logged_run(
 def _stored(path: Path) -> list[np.ndarray]:
     with np.load(path) as stored:
         return [stored[name] for name in stored.files]
-
-
-def run_logged(program: Path, size: int, folder: Path, again: bool) -> None:
-    """Run a program on the ``inputs.npz`` of a folder in a process of its own, which writes there what it logs.
-
-    Parameters
-    ----------
-    program : Path
-        A ``.pte`` file.
-    size : int
-        Bytes that its tracer may take.
-    folder : Path
-        Where the tracer's files go.
-    again : bool
-        Run it once more without the tracer.
-
-    Raises
-    ------
-    RuntimeError
-        If the process fails; with what it printed.
-    """
-    # -P: the script's own folder is no place to import from
-    done = run_apart(["-P", _TRACER, program, str(size), folder, *(["again"] if again else [])])
-    if done.status != 0:
-        how = f"ended with {done.status}"
-        if done.status == -signal.SIGABRT:
-            how = f"was aborted, perhaps because its buffer of {size} bytes is too small"
-        raise RuntimeError(f"The process that traced {program.name} {how}: {done.said.strip()}")
 
 
 def _logged(path: Path) -> dict[int, list[Any]]:
@@ -175,3 +151,98 @@ def _tensor(buffer: np.ndarray, about: Any) -> np.ndarray:
         dtype = flat.dtype
     strides = [stride * dtype.itemsize for stride in about.strides]
     return np.lib.stride_tricks.as_strided(flat, about.sizes, strides, writeable=False)
+
+
+Place = tuple[int, int]  # number of the instruction, and which of the tensors that it logs, counted from the end
+_ALIGNMENT = 64  # bytes at which the event tracer begins each tensor
+
+
+def places(program: Any, exported: Exported) -> dict[str, Place]:
+    """Return where the event tracer logs each operator's result.
+
+    A result inside a delegate is not among them, unless the delegate hands it out. Which node holds an operator's
+    result is decided among all, those inside delegates included: where it is hidden, no earlier one stands in for it.
+
+    Parameters
+    ----------
+    program : executorch.exir.ExecutorchProgramManager
+        Made from `exported`. Its nodes carry the number of their instruction as debug handle.
+    exported : Exported
+        What names the operators.
+    """
+    graph_module = program.exported_program().graph_module
+    known: dict[Any, Place] = {}
+    for node in graph_module.graph.nodes:
+        if _number(node) is None:
+            continue  # what writes state back when all is done
+        if _is_delegate(node):
+            handed_out = _inside(graph_module, node).output_node().args[0]
+            known |= {inner: (_number(node), place - len(handed_out)) for place, inner in enumerate(handed_out)}
+        elif is_element(node):
+            giver = _giver(node.args[0])
+            known[node] = (_number(giver), node.args[1] - len(node.args[0].meta["val"]))
+        elif _is_instruction(node):
+            known[node] = (_number(node), -1)
+        elif _name(node) == "view" and node.args[0] in known:  # the same memory in another shape
+            known[node] = known[node.args[0]]
+    results = exported.specification.results(_nodes(graph_module))
+    return {name: known[node] for name, node in results.items() if node in known}
+
+
+def room(program: Any) -> int:
+    """Return how many bytes the event tracer needs for one call: it logs outputs, and of delegates the inputs too."""
+    graph = program.exported_program().graph_module.graph
+    (outputs,) = graph.output_node().args
+    logged = [node.meta["val"] for node in graph.nodes if _is_instruction(node)]
+    logged += [source.meta["val"] for node in graph.nodes if _is_delegate(node) for source in node.args[1:]]
+    logged += [node.meta["val"] for node in outputs if hasattr(node, "meta")]
+    return _ALIGNMENT + sum(_bytes(value) for value in logged)
+
+
+def _bytes(value: Any) -> int:
+    if isinstance(value, list | tuple):
+        return sum(_bytes(each) for each in value)
+    if not hasattr(value, "stride"):
+        return 0
+    from executorch.exir.sym_util import eval_shape_upper_bound
+
+    return _ALIGNMENT * (
+        1 + math.ceil(math.prod(eval_shape_upper_bound(value.shape)) * value.element_size() / _ALIGNMENT)
+    )
+
+
+def _nodes(graph_module: Any) -> Iterator[Any]:
+    """Yield every node that computes something, those inside delegates in the place of the call."""
+    for node in graph_module.graph.nodes:
+        if _is_delegate(node):
+            yield from (inner for inner in _inside(graph_module, node).nodes if inner.op == "call_function")
+        elif node.op == "call_function" and not (is_element(node) and _is_delegate(node.args[0])):
+            yield node
+
+
+def _giver(node: Any) -> Any:
+    """Return the instruction that gives a list of results; `node` is that, or the memory that it writes them to."""
+    return node if _is_instruction(node) else next(user for user in node.users if _is_instruction(user))
+
+
+def _inside(graph_module: Any, call: Any) -> Any:
+    """Return the graph that a delegate was given."""
+    return getattr(graph_module, call.args[0].target).original_module.graph
+
+
+def _is_instruction(node: Any) -> bool:
+    """Return whether a node became an instruction; allocations, views and elements did not."""
+    return node.op == "call_function" and (_is_delegate(node) or hasattr(node.target, "_schema"))
+
+
+def _is_delegate(node: Any) -> bool:
+    return _name(node) == "executorch_call_delegate"
+
+
+def _name(node: Any) -> str:
+    """Return what a node calls."""
+    return getattr(node.target, "__name__", "")
+
+
+def _number(node: Any) -> Any:
+    return node.meta.get("debug_handle")

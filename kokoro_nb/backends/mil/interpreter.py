@@ -7,10 +7,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from kokoro_nb.backends.mil.execution_plan import ExecutionPlan, PlannedOperation
+from kokoro_nb.backends.mil.execution_plan import (
+    ExecutionPlan,
+    PlannedOperation,
+    declared_dtype,
+    fits,
+    is_list,
+    shown,
+    torch_dtype,
+)
 from kokoro_nb.backends.mil.operators.registry import OperatorSite, StateContent
 from kokoro_nb.backends.mil.rounding import FLOAT32, Arithmetic
-from kokoro_nb.backends.mil.values import declared_dtype, fits, is_list, shown, torch_dtype
 from kokoro_nb.errors import InputError
 
 Observer = Callable[[str, str, Mapping[str, Any], Mapping[str, Any]], None]

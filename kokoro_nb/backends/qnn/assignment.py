@@ -1,22 +1,24 @@
 """Which node of an ONNX graph runs on the NPU, which falls back on the CPU, and why."""
 
+import os
 import re
 import tempfile
 from ast import literal_eval
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from kokoro_nb.backends.base import Failure, RungError, on_rung
-from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.base import Failure, RungError, on_rung, quietly
+from kokoro_nb.backends.exported import Exported, snapshot
 from kokoro_nb.backends.onnx import OnnxRuntime
-from kokoro_nb.backends.qnn.compilation import compile_onnx
-from kokoro_nb.backends.qnn.log import Validation, complaints, validations
-from kokoro_nb.backends.qnn.process import Worker
-from kokoro_nb.backends.qnn.qnn_backend import Qnn
+from kokoro_nb.backends.qnn import Qnn
+from kokoro_nb.backends.qnn.process import Validation, Worker, complaints, validations
 from kokoro_nb.backends.qnn.qnn_worker import PROVIDER
+from kokoro_nb.backends.qnn.target import compile_onnx
+from kokoro_nb.backends.signature import Arrays, call_arguments, example_inputs
 from kokoro_nb.errors import InputError
 
 Place = Literal["npu", "cpu", "removed", "unknown"]
@@ -84,12 +86,6 @@ class Assignment:
         """Number of nodes of the file that the NPU could compute each by itself."""
         return sum(node.accepted is True for node in self.nodes)
 
-    def by_op(self) -> dict[str, dict[Place, int]]:
-        """Return how many nodes of each operator type are at each place, the most frequent type first."""
-        ops = Counter(node.op for node in self.nodes)
-        pairs = Counter((node.op, node.place) for node in self.nodes)
-        return {op: {place: pairs[op, place] for place in PLACES} for op, _ in ops.most_common()}
-
     def as_dict(self) -> dict[str, Any]:
         """Return the row of a table."""
         return {
@@ -132,13 +128,13 @@ def assignment(model: str | Path | Exported, backend: Qnn) -> Assignment | Failu
                 path = Path(model)
             graph, named = _named(path, Path(room) / "named.onnx")
             with on_rung("serialised"):
-                made = compile_onnx(named, Path(room) / "context.onnx", options)
+                placed, log = compile_onnx(named, Path(room) / "context.onnx", options)
                 with Worker() as worker:
                     worker.ask("optimise", model=str(named), path=str(Path(room) / "optimised.onnx"))
                 kept = {node.name for node in all_nodes(read_onnx(Path(room) / "optimised.onnx").graph)}
         except RungError as error:
             return error.failure(backend.name)
-    return assigned(graph, made.nodes, made.log, kept)
+    return assigned(graph, placed, log, kept)
 
 
 def assigned(graph: Any, placed: Sequence[tuple[str, str, str, str]], log: str, kept: set[str]) -> Assignment:
@@ -245,3 +241,52 @@ def _named(path: Path, copy: Path) -> tuple[Any, Path]:
         taken.add(node.name)
     onnx.save(model, copy)
     return model.graph, copy
+
+
+def legacy_onnx(module: Any, inputs: Arrays, path: str | Path) -> Path | Failure:
+    """Trace `module` and write it as ONNX, with the exporter's own choice of opset.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Any module; traced in evaluation mode and without gradients, from a copy, under the patches that are on.
+    inputs : mapping
+        Name of a parameter of its forward -> example tensor.
+    path : path
+        The file to write, in a folder that exists.
+
+    Returns
+    -------
+    Path or Failure
+        The failure's rung is ``lowered``.
+
+    Raises
+    ------
+    InputError
+        If the inputs do not fit the module, or there is no such folder.
+    """
+    import torch
+
+    arrays = example_inputs(module, inputs)
+    if not Path(path).parent.is_dir():
+        raise InputError(f"There is no folder {Path(path).parent}; make it first.")
+    try:
+        with on_rung("lowered"), quietly(), _output_as_errors(), torch.no_grad():
+            twin = snapshot(module)
+            args, kwargs = call_arguments(twin, {name: torch.from_numpy(array) for name, array in arrays.items()})
+            torch.onnx.export(twin, args, str(path), kwargs=kwargs, dynamo=False, input_names=list(arrays))
+    except RungError as error:
+        return error.failure("torch.onnx")
+    return Path(path)
+
+
+@contextmanager
+def _output_as_errors() -> Iterator[None]:
+    """Have file descriptor 1 go where 2 goes: when it fails, the tracer prints its whole graph there, past Python."""
+    output = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        os.dup2(output, 1)
+        os.close(output)

@@ -8,9 +8,9 @@ what is recorded in the artefact.
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
-from kokoro_nb.backends.qnn.log import options_taken
-from kokoro_nb.backends.qnn.process import QnnError
+from kokoro_nb.backends.qnn.process import QnnError, Worker, complaints, options_taken, validations
 from kokoro_nb.errors import InputError
 
 # Those that change what is built, with the values that they take.
@@ -104,3 +104,51 @@ def _chips() -> dict[str, tuple[str, str]]:
     from executorch.backends.qualcomm.serialization.qc_schema import _soc_info_table
 
     return {str(int(chip)): (chip.name, str(int(info.htp_info.htp_arch))) for chip, info in _soc_info_table.items()}
+
+
+def compile_onnx(model: Path, context: Path, options: Mapping[str, str]) -> tuple[list[tuple[str, str, str, str]], str]:
+    """Compile `model` and write `context`, an ONNX file, with the binary beside it; neither if the NPU takes no node.
+
+    Parameters
+    ----------
+    model : Path
+        ONNX file.
+    context : Path
+        ``<name>.onnx``; the binary becomes ``<name>_qnn.bin``.
+    options : mapping
+        See `checked_options`.
+
+    Returns
+    -------
+    tuple
+        Provider, name, domain and operator type of every node that was placed, and the session's verbose log.
+
+    Raises
+    ------
+    QnnError
+        If the session cannot be made, or the process dies of it.
+    """
+    config = {"ep.context_enable": "1", "ep.context_file_path": str(context)}
+    with Worker() as worker:
+        answer = worker.ask("open", model=str(model), options=dict(options), config=config, verbose=True)
+        return answer["nodes"], worker.log()
+
+
+def compile_checked(model: Path, context: Path, options: Mapping[str, str]) -> None:
+    """Compile `model` as `compile_onnx` does, and refuse an artefact that differs from what was requested.
+
+    Raises
+    ------
+    QnnError
+        If the session cannot be made, the NPU took no node, or the provider did not take an option.
+    """
+    import onnx
+
+    nodes, log = compile_onnx(model, context, options)
+    if not context.is_file():
+        refused = [f"{v.name} ({v.op}): {v.reason}" for v in validations(log).values() if not v.passed]
+        error = QnnError(f"The NPU takes none of the {len(nodes)} nodes, so there is nothing to compile for it.")
+        error.add_note("\n".join([*complaints(log), *refused]))
+        raise error
+    about = onnx.load(context, load_external_data=False)
+    require_taken(options, log, {entry.key: entry.value for entry in about.metadata_props})

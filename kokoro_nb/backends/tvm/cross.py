@@ -10,8 +10,7 @@ from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import Artifact, Failure, Program, on_rung, quietly
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.process_request import run_module, write_request
-from kokoro_nb.backends.tvm import targets
-from kokoro_nb.backends.tvm.importer import relax_module
+from kokoro_nb.backends.tvm.importer import KERNELS, TARGETS, relax_module
 from kokoro_nb.backends.tvm.tvm_backend import unavailable
 from kokoro_nb.errors import InputError
 
@@ -63,7 +62,7 @@ class TvmCross(FileBackend):
 
     def options(self) -> dict[str, Any]:
         """Return what is compiled for."""
-        return {"target": targets.TARGETS[self.machine], "matmul": self.matmul}
+        return {"target": TARGETS[self.machine], "matmul": self.matmul}
 
     def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> None:
         """Import, compile, and pack the object files."""
@@ -71,7 +70,7 @@ class TvmCross(FileBackend):
 
         with on_rung("lowered", seconds), quietly():
             module = relax_module(exported.program)
-            if self.machine in targets.KERNELS:
+            if self.machine in KERNELS:
                 self._write_apart(exported.program, path)  # the module itself is what TVM 0.27 cannot save
                 return
             built = compiled(module, self.machine, self.matmul)
@@ -86,7 +85,7 @@ class TvmCross(FileBackend):
         with tempfile.TemporaryDirectory() as room:
             folder = Path(room)
             torch.export.save(program, folder / cross_compiling.PROGRAM)
-            write_request(folder, {"machine": self.machine, "matmul": self.matmul, "path": str(path.resolve())}, {})
+            write_request(folder, {"machine": self.machine, "matmul": self.matmul, "path": str(path.resolve())})
             done = run_module(cross_compiling.__name__, folder)
         status = done.status or 0
         if status < 0:

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kokoro_nb.backends.process_request import read_request
-from kokoro_nb.backends.tvm import targets
-from kokoro_nb.backends.tvm.importer import relax_module
+from kokoro_nb.backends.tvm.importer import KERNELS, TARGETS, relax_module, target
 
 PROGRAM = "program.pt2"
 
@@ -19,16 +18,16 @@ def compiled(module: Any, machine: str, matmul: bool) -> Any:
     """Compile a Relax module for `machine`; return TVM's executable."""
     import tvm
 
-    target = targets.target(targets.TARGETS[machine])
-    pipeline = tvm.relax.get_default_pipeline(target) if matmul else _without_matmul(target)
-    return tvm.compile(module, target=target, relax_pipeline=pipeline)
+    goal = target(TARGETS[machine])
+    pipeline = tvm.relax.get_default_pipeline(goal) if matmul else _without_matmul(goal)
+    return tvm.compile(module, target=goal, relax_pipeline=pipeline)
 
 
 def write_compiled(built: Any, machine: str, path: Path) -> None:
     """Write the archive of an executable, and the sources of its kernels where there are any."""
     built.export_library(str(path))
-    if machine in targets.KERNELS:
-        path.with_name(targets.KERNELS[machine]).write_text(_kernels(built.mod, machine), encoding="utf-8")
+    if machine in KERNELS:
+        path.with_name(KERNELS[machine]).write_text(_kernels(built.mod, machine), encoding="utf-8")
 
 
 def _without_matmul(target: Any) -> Any:

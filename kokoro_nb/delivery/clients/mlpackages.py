@@ -16,7 +16,7 @@ from kokoro_nb.delivery.clients.client_contract import ClientContract, Dtype, Pr
 from kokoro_nb.delivery.clients.kokoro_coreml_client import Room
 from kokoro_nb.delivery.clients.speech_program import NoiseChoice, program_place
 from kokoro_nb.errors import InputError
-from kokoro_nb.models import seven_stages, sized_stages
+from kokoro_nb.models import seven_stages
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import patched
 from kokoro_nb.storage import atomic
@@ -111,14 +111,14 @@ def _seven(kokoro: Kokoro, noise: NoiseChoice) -> Stages:
 def _sized(kokoro: Kokoro, room: Room) -> Stages:
     """Return kokoro-coreml's stages in the sizes that are wanted."""
     model, text = kokoro.model, kokoro.model.text_encoder.embedding.embedding_dim
-    if text > sized_stages.TEXT:
-        raise InputError(f"The text encoder gives {text} features, and kokoro-coreml has room for {sized_stages.TEXT}.")
+    if text > seven_stages.TEXT:
+        raise InputError(f"The text encoder gives {text} features, and kokoro-coreml has room for {seven_stages.TEXT}.")
     held = kokoro_coreml_client.programs(model.decoder.generator.ups[0].in_channels)
     kinds: dict[str, Any] = {
-        "duration": lambda: sized_stages.SizedDurations(model),
-        "f0ntrain": lambda: sized_stages.SizedPitch(model),
-        "decoder_pre": lambda: sized_stages.SizedTrunk(model),
-        "decoder_har": lambda: sized_stages.SizedGenerator(model.decoder),
+        "duration": lambda: seven_stages.SizedDurations(model),
+        "f0ntrain": lambda: seven_stages.SizedPitch(model),
+        "decoder_pre": lambda: seven_stages.SizedTrunk(model),
+        "decoder_har": lambda: seven_stages.SizedGenerator(model.decoder),
     }
     made = {name: next(make for word, make in kinds.items() if word in name)() for name in room.programs}
     return {name: (module, held[name]) for name, module in made.items()}

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from kokoro_nb.backends.base import quietly
-from kokoro_nb.backends.executorch.delegates import DELEGATES
+from kokoro_nb.backends.executorch import DELEGATES
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Ranges, Signature
 from kokoro_nb.delivery.clients.model_schema import METHOD, model_schema
 from kokoro_nb.delivery.clients.react_native_client import PREDICTOR, SYNTHESIZER
@@ -17,7 +17,7 @@ from kokoro_nb.delivery.open_programs import lowered_program, open_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import patched
-from kokoro_nb.models.staged_speech import DurationProgram, SynthesizerProgram
+from kokoro_nb.models.speaking import DurationProgram, SynthesizerProgram
 from kokoro_nb.storage import atomic
 
 _log = logging.getLogger(__name__)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Programs, RowRule, TensorRule, VoicesRule
-from kokoro_nb.models.staged_speech import FEATURES
+from kokoro_nb.models.speaking import FEATURES
 
 PREDICTOR, SYNTHESIZER = "duration_predictor_std.pte", "synthesizer_std.pte"
 TOKENS, FRAMES, SAMPLES = (8, 128, 1), (16, 296, 1), (600 * 16, 600 * 296, 600)

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.backends.base import quietly
+from kokoro_nb.backends.mil.execution_plan import declared_dtype
 from kokoro_nb.backends.mil.interpreter import Interpreter
 from kokoro_nb.backends.mil.rounding import FLOAT32, FLOAT64
 from kokoro_nb.backends.mil.saved_program import SavedProgram, load_program
-from kokoro_nb.backends.mil.values import declared_dtype
 from kokoro_nb.backends.signature import TensorSpec, dtype_name
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram

@@ -7,8 +7,7 @@ from typing import Any
 
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.coreml import CoreMl
-from kokoro_nb.backends.coreml.conversion import handed_over
-from kokoro_nb.backends.coreml.precision import MixedPrecision
+from kokoro_nb.backends.coreml.conversion import MixedPrecision, handed_over
 from kokoro_nb.backends.mil.interpreter import Interpreter
 from kokoro_nb.backends.mil.rounding import FLOAT32, Arithmetic
 from kokoro_nb.backends.signature import Arrays

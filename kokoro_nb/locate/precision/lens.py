@@ -9,8 +9,7 @@ import numpy as np
 
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.coreml import CoreMl
-from kokoro_nb.backends.coreml.interface import interface
-from kokoro_nb.backends.coreml.precision import Precision
+from kokoro_nb.backends.coreml.conversion import Precision, interface
 from kokoro_nb.backends.exported import Exported, as_exported
 from kokoro_nb.backends.mil.interpreter import Interpreter
 from kokoro_nb.backends.mil.rounding import FLOAT32, FLOAT64, Arithmetic

@@ -81,14 +81,6 @@ def bug(name: str) -> Bug:
     return BUGS[name]
 
 
-def _start_at_zero(right: Attempt) -> Attempt:
-    return _with_step(right, "flow", lambda given: {**given, "s": np.zeros_like(given["s"])})
-
-
-def _end_off_by_one(right: Attempt) -> Attempt:
-    return _with_step(right, "flow", lambda given: {**given, "t": given["s"]})
-
-
 def _padding_counted(right: Attempt) -> Attempt:
     def counted(given: Values) -> Values:
         return {**given, "length": np.full_like(given["length"], given["embeddings"].shape[1])}
@@ -105,10 +97,6 @@ def _text_first(right: Attempt) -> Attempt:
     voice = right.utterance.voice.shape[1]
     turned = np.concatenate([right.embeddings[:, voice:], right.embeddings[:, :voice]], axis=1)
     return replace(right, embeddings=turned)
-
-
-def _one_sampler_step(right: Attempt) -> Attempt:
-    return replace(right, utterance=replace(right.utterance, sampler=1))
 
 
 def _full_chunks(right: Attempt) -> Attempt | None:
@@ -160,8 +148,8 @@ BUGS: Mapping[str, Bug] = {
         Bug(
             "start_at_zero",
             "start time fixed at 0",
-            _start_at_zero,
-            _one_sampler_step,
+            lambda right: _with_step(right, "flow", lambda given: {**given, "s": np.zeros_like(given["s"])}),
+            lambda right: replace(right, utterance=replace(right.utterance, sampler=1)),
             "one step of the sampler",
             "the first latent against the package's, at two steps of the sampler or more (of peak)",
             _first_latent,
@@ -169,7 +157,7 @@ BUGS: Mapping[str, Bug] = {
         Bug(
             "end_off_by_one",
             "end time of a sampler step is its start time",
-            _end_off_by_one,
+            lambda right: _with_step(right, "flow", lambda given: {**given, "t": given["s"]}),
             _nowhere,
             "none: it shows at any number of sampler steps",
             "the first latent against the package's (of peak)",

@@ -15,8 +15,7 @@ from pocket_tts.modules.seanet import SEANetDecoder, SEANetResnetBlock
 from torch import Tensor, nn
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.pocket.stream_state import STREAMS, streams
-from kokoro_nb.models.pocket.transformer import Write, rotate, run, visible, written
+from kokoro_nb.models.pocket.transformer import STREAMS, Write, rotate, run, streams, visible, written
 
 HIDDEN = -1e9  # what is added to scores that are not to be seen
 
@@ -66,7 +65,7 @@ class ConditioningBackbone(nn.Module):
         length : torch.Tensor, shape (1,), int64
             How many there are.
         cache, position
-            See `stream_state.flow_lm_state`.
+            See `transformer.flow_lm_state`.
 
         Returns
         -------
@@ -100,11 +99,8 @@ class FlowLmStep(nn.Module):
     def __init__(self, model: TTSModel, write: Write = "one_hot"):
         super().__init__()
         language = model.flow_lm
-        self.input_linear, self.transformer, self.out_norm = (
-            language.input_linear,
-            language.transformer,
-            language.out_norm,
-        )
+        self.input_linear, self.transformer = language.input_linear, language.transformer
+        self.out_norm = language.out_norm
         self.z_proj = nn.Identity() if language.z_proj is None else language.z_proj
         self.out_eos = language.out_eos
         self.write = write
@@ -117,7 +113,7 @@ class FlowLmStep(nn.Module):
         latent : torch.Tensor, shape (1, 1, latent width)
             The frame before, or ``model.flow_lm.bos_emb`` for the first, where the package writes NaN.
         cache, position
-            See `stream_state.flow_lm_state`.
+            See `transformer.flow_lm_state`.
 
         Returns
         -------
@@ -204,7 +200,7 @@ class MimiStep(nn.Module):
     Raises
     ------
     InputError
-        If the decoder is of another build: see `stream_state.streams`.
+        If the decoder is of another build: see `transformer.streams`.
     """
 
     output_names = ("audio", "position", "cache", *STREAMS)
@@ -243,7 +239,7 @@ class MimiStep(nn.Module):
         latent : torch.Tensor, shape (1, 1, latent width)
             As the sampler leaves it: of mean 0 and deviation 1.
         position, cache, upsample, conv_in, up_0, res_0, up_1, res_1, up_2, res_2, conv_out
-            See `stream_state.mimi_state`.
+            See `transformer.mimi_state`.
 
         Returns
         -------

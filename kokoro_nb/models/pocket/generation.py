@@ -26,7 +26,7 @@ class Host:
     first : numpy.ndarray, shape (1, 1, latent width), float32
         What stands for the latent before the first.
     language, decoder : dict
-        Empty states: see `stream_state.flow_lm_state` and `stream_state.mimi_state`.
+        Empty states: see `transformer.flow_lm_state` and `transformer.mimi_state`.
     room : int
         Tokens that one call of the steps ``text`` and ``conditioning`` takes.
     positions : int

@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 from kokoro_nb.models.pocket.generation import Speech, Utterance
 from kokoro_nb.models.pocket.pocket_architecture import without_warnings
-from kokoro_nb.models.pocket.stream_state import flow_lm_state, mimi_state
+from kokoro_nb.models.pocket.transformer import flow_lm_state, mimi_state
 
 
 @torch.no_grad()

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.pocket import flow_and_mimi
 from kokoro_nb.models.pocket.generation import Host, Steps, Utterance, Values
-from kokoro_nb.models.pocket.stream_state import flow_lm_state, mimi_state
-from kokoro_nb.models.pocket.transformer import Write
+from kokoro_nb.models.pocket.transformer import Write, flow_lm_state, mimi_state
 
 
 @dataclass(frozen=True)

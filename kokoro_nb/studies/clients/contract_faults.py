@@ -12,7 +12,7 @@ from kokoro_nb.delivery.clients.delivery_check import check_delivery
 from kokoro_nb.delivery.clients.hosts import imitate
 from kokoro_nb.delivery.clients.probe import compare_reading, read_probe, write_probe
 from kokoro_nb.models.kokoro import Kokoro
-from kokoro_nb.models.speech import encode
+from kokoro_nb.models.phonemes import encode
 
 
 @dataclass(frozen=True)

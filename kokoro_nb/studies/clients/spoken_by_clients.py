@@ -19,8 +19,8 @@ from kokoro_nb.delivery.clients.probe import compare_reading, read_probe, write_
 from kokoro_nb.models import noise
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.models.kokoro import Kokoro
+from kokoro_nb.models.phonemes import encode
 from kokoro_nb.models.speaking import TextToAudio
-from kokoro_nb.models.speech import encode
 from kokoro_nb.models.voices import load_voice, style
 
 CLIENTS = ("kokoro-onnx", "sherpa-onnx", "kokoro.js")

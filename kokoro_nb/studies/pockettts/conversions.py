@@ -13,7 +13,7 @@ from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Failure, absence, quietly
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.ladder import loaded, outputs_of
-from kokoro_nb.models.gelu import tanh_gelu_written_out
+from kokoro_nb.models.other_layers import tanh_gelu_written_out
 from kokoro_nb.models.pocket.pocket_steps import StepModule, eager_steps
 from kokoro_nb.studies.pockettts.call_by_call import StepCall
 from kokoro_nb.traces.parity import largest_error

@@ -11,7 +11,7 @@ from kokoro_nb.backends.base import Backend, Failure, Program, absence
 from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.backends.ladder import loaded, outputs_of
 from kokoro_nb.backends.signature import Arrays, as_array
-from kokoro_nb.models.gelu import tanh_gelu_written_out
+from kokoro_nb.models.other_layers import tanh_gelu_written_out
 from kokoro_nb.models.pocket.generation import Steps, speak
 from kokoro_nb.models.pocket.pocket_steps import StepModule
 from kokoro_nb.studies.pockettts.call_by_call import StepCall

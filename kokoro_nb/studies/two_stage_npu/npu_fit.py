@@ -8,8 +8,7 @@ from typing import Any
 
 from kokoro_nb.backends.base import Failure, absence
 from kokoro_nb.backends.qnn import Qnn
-from kokoro_nb.backends.qnn.assignment import assignment
-from kokoro_nb.backends.qnn.legacy import legacy_onnx
+from kokoro_nb.backends.qnn.assignment import assignment, legacy_onnx
 from kokoro_nb.delivery.hub import hub_available, submit
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.case import capture

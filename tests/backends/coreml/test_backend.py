@@ -9,15 +9,14 @@ import pytest
 import torch
 
 from kokoro_nb.backends.coreml import CoreMlProgram
-from kokoro_nb.backends.coreml.precision import MixedPrecision
+from kokoro_nb.backends.coreml.conversion import MixedPrecision
 from kokoro_nb.errors import InputError
+from tests.backends.small import Of
 
 X = {"x": torch.linspace(-1, 1, 12).reshape(1, 3, 4)}
 
 
-class Sine(torch.nn.Module):
-    def forward(self, x):
-        return torch.sin(x)
+SINE = Of(lambda x: torch.sin(x))
 
 
 class Names(torch.nn.Module):
@@ -78,19 +77,19 @@ def test_elsewhere_loading_says_where_it_would_run(coreml, tmp_path, monkeypatch
     monkeypatch.setattr(sys, "platform", "linux")
     assert "macOS only" in coreml.executes()
     with pytest.raises(InputError, match="coreml-reference runs the same file on any machine"):
-        coreml.load(coreml.export(Sine(), X, tmp_path))
+        coreml.load(coreml.export(SINE, X, tmp_path))
 
 
 def test_without_coremltools_it_says_so_and_the_export_is_a_record(coreml, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "coremltools", None)  # importing it now raises ImportError
     assert "cannot be used here" in coreml.available()
-    failure = coreml.export(Sine(), X, tmp_path)
+    failure = coreml.export(SINE, X, tmp_path)
     assert (failure.rung, failure.error) == ("lowered", "ModuleNotFoundError")
 
 
 def test_what_it_is_told_stands_in_the_record(coreml, tmp_path):
     for precision in (None, "float32", MixedPrecision(("sin",))):
-        made = replace(coreml, precision=precision, core_operators=True).export(Sine(), X, tmp_path)
+        made = replace(coreml, precision=precision, core_operators=True).export(SINE, X, tmp_path)
         about = json.loads((made.folder / "meta.json").read_text())["options"]
         kept = {"keep": ["sin"]} if precision not in (None, "float32") else precision
         assert about == {"route": "export", "precision": kept, "target": None, "core_operators": True}

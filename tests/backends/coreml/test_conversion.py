@@ -8,25 +8,15 @@ import torch
 from torch import nn
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.coreml.precision import MixedPrecision
+from kokoro_nb.backends.coreml.conversion import MixedPrecision
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.mil.reference import CoreMlReference
 from kokoro_nb.backends.taps import read_taps
 from kokoro_nb.faults import Fault, plant
+from tests.backends.small import Of
 
 ROUTES = ("export", "trace")
 X = {"x": torch.linspace(-1, 1, 12).reshape(1, 3, 4)}
-
-
-class Function(nn.Module):
-    """A module of one function of `x`."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
 
 
 def _dtypes(spec):
@@ -44,12 +34,12 @@ def _dtypes(spec):
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize(("target", "version"), [(None, 6), ("iOS17", 8), ("iOS18", 9)])
 def test_the_file_is_for_the_system_it_was_asked_for(route, target, version, coreml, spec_of, tmp_path):
-    spec = spec_of(replace(coreml, route=route, target=target).export(Function(torch.sin), X, tmp_path))
+    spec = spec_of(replace(coreml, route=route, target=target).export(Of(torch.sin), X, tmp_path))
     assert spec.specificationVersion == version
 
 
 def test_by_default_every_operator_is_float16_and_the_interface_is_not(coreml, run, spec_of, tmp_path):
-    module = Function(lambda x: torch.sin(x) * 2 + x)
+    module = Of(lambda x: torch.sin(x) * 2 + x)
     assert _dtypes(spec_of(coreml.export(module, X, tmp_path))) == {
         "x_to_fp16": "FLOAT16",
         "sin_cast_fp16": "FLOAT16",
@@ -67,10 +57,10 @@ def test_by_default_every_operator_is_float16_and_the_interface_is_not(coreml, r
 
 
 def test_a_result_is_what_stands_before_the_cast_to_the_output(coreml, tmp_path):
-    made = coreml.export(Function(lambda x: torch.sin(x) > 0), X, tmp_path)
+    made = coreml.export(Of(lambda x: torch.sin(x) > 0), X, tmp_path)
     places = read_taps(made.folder).places
     assert places == {":sin": "sin_cast_fp16", ":gt": "gt__pre__output__fp32__cast"}
-    made = coreml.export(Function(lambda x: torch.sin(x).transpose(1, 2)), X, tmp_path)
+    made = coreml.export(Of(lambda x: torch.sin(x).transpose(1, 2)), X, tmp_path)
     assert read_taps(made.folder).places == {":sin": "sin_cast_fp16", ":transpose": "transpose_cast_fp16"}
 
 
@@ -101,7 +91,7 @@ def test_what_is_captured_under_a_name_is_the_operators_result(route, coreml, tm
 
 
 def test_mixed_precision_keeps_what_it_names_in_float32(coreml, spec_of, tmp_path):
-    module = Function(lambda x: torch.sin(x) * 2 + x)
+    module = Of(lambda x: torch.sin(x) * 2 + x)
     made = replace(coreml, precision=MixedPrecision(("sin", "mul"))).export(module, X, tmp_path)
     kinds = _dtypes(spec_of(made))
     assert (kinds["sin"], kinds["mul"], kinds["add_cast_fp16"]) == ("FLOAT32", "FLOAT32", "FLOAT16")
@@ -109,10 +99,10 @@ def test_mixed_precision_keeps_what_it_names_in_float32(coreml, spec_of, tmp_pat
 
 
 REFUSED = {
-    "where": (Function(lambda x: torch.where(x > 0, x, 0.5)), "Unsupported fx node where, kind where.scalarother"),
-    "multiply": (Function(lambda x: torch.multiply(x, x)), "Unsupported fx node multiply, kind multiply"),
-    "new_ones": (Function(lambda x: x + x.new_ones(4)), "Unsupported fx node new_ones, kind new_ones"),
-    "and_1": (Function(lambda x: ((x > 0) & (x < 1)).float()), "Unsupported fx node and_1, kind __and__"),
+    "where": (Of(lambda x: torch.where(x > 0, x, 0.5)), "Unsupported fx node where, kind where.scalarother"),
+    "multiply": (Of(lambda x: torch.multiply(x, x)), "Unsupported fx node multiply, kind multiply"),
+    "new_ones": (Of(lambda x: x + x.new_ones(4)), "Unsupported fx node new_ones, kind new_ones"),
+    "and_1": (Of(lambda x: ((x > 0) & (x < 1)).float()), "Unsupported fx node and_1, kind __and__"),
 }
 
 
@@ -128,39 +118,10 @@ def test_what_the_tool_refuses_is_named_and_taken_in_core_operators(name, coreml
 
 
 def test_in_a_trace_the_operator_is_named_that_takes_a_computed_number(coreml, tmp_path):
-    module = Function(lambda x: torch.sin(x)[..., 1:] + torch.cos(x)[..., : x.shape[-1] // 2 + 1])
+    module = Of(lambda x: torch.sin(x)[..., 1:] + torch.cos(x)[..., : x.shape[-1] // 2 + 1])
     failure = replace(coreml, route="trace").export(module, X, tmp_path)
     assert (failure.rung, failure.error) == ("lowered", "TypeError")
     assert "at 'slice_2' (which takes a number that the trace computes)" in failure.log
-
-
-@pytest.mark.parametrize("route", ROUTES)
-def test_a_remainder_of_one_is_zero_in_the_file(route, run):
-    # x % 1 is written as x - (x // 1) * 1, and a pass takes the floor division by 1 for no operation.
-    module, inputs = Function(lambda x: x % 1), {"x": torch.linspace(-2, 2, 9)}
-    np.testing.assert_array_equal(run(module, inputs, route)["output"], 0)
-    mended = Function(lambda x: x - torch.floor(x))  # what the patch floor_phase writes
-    np.testing.assert_array_equal(run(mended, inputs, route)["output"], inputs["x"] % 1)
-
-
-@pytest.mark.parametrize(("route", "written"), [("export", np.inf), ("trace", np.float32(3.4e38))])
-def test_an_infinity_in_the_forward_is_written_as_a_large_number_on_the_route_trace(route, written, run):
-    module = Function(lambda x: torch.where(x > 0, float("inf"), x))
-    result = run(module, {"x": torch.tensor([1.0, -1.0])}, route)["output"]
-    np.testing.assert_array_equal(result, np.array([written, -1.0], "float32"))
-
-
-def test_atan2_of_a_small_x_is_that_of_an_x_moved_by_two_hundred_millionths(run):
-    class Angle(nn.Module):
-        def forward(self, y, x):
-            return torch.atan2(y, x)
-
-    inputs = {"y": torch.tensor([1e-8, 1e-8, -1.0, 1.0]), "x": torch.tensor([1e-9, -1e-7, 0.0, -1.0])}
-    y, x = inputs["y"].double(), inputs["x"].double()
-    moved = torch.atan2(y, torch.where(x.abs() < 1e-8, x + 2e-8, x))
-    result = run(Angle(), inputs)["output"]
-    np.testing.assert_allclose(result, moved, atol=1e-6)
-    assert abs(result[0] - torch.atan2(y, x)[0]) > 1  # 0.44 instead of 1.47: it matters where there is no signal
 
 
 def test_what_a_planted_fault_goes_on_to_change_is_no_result_of_the_operator(coreml, tmp_path):

@@ -7,22 +7,12 @@ import pytest
 import torch
 from torch import nn
 
-from kokoro_nb.backends.coreml.interface import Interface, interface
+from kokoro_nb.backends.coreml.conversion import Interface, interface
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
+from tests.backends.small import Of
 
 X = {"x": torch.linspace(-1, 1, 12).reshape(1, 3, 4)}
-
-
-class Function(nn.Module):
-    """A module of one function of `x`."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
 
 
 class Mixed(nn.Module):
@@ -49,7 +39,7 @@ MIXED = {
 @pytest.mark.parametrize("precision", ["float32", None])
 def test_everything_comes_back_under_our_names_as_the_file_has_it(route, precision, run):
     if route == "trace":  # which lets no tensor of the module out as it is
-        module = Function(lambda x: (x + 1, x, (x > 0, x.sum())))
+        module = Of(lambda x: (x + 1, x, (x > 0, x.sum())))
         expected = {"output_0": X["x"] + 1, "output_1": X["x"], "output_2_0": (X["x"] > 0) * 1.0}
         results = run(module, X, route, precision)
         assert list(results) == [*expected, "output_2_1"]
@@ -88,27 +78,25 @@ def test_results_are_the_callers_own():
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float64, torch.int32, torch.int16])
 def test_what_the_tool_takes_is_taken(dtype, run):
     x = torch.arange(6).reshape(2, 3).to(dtype)
-    np.testing.assert_array_equal(run(Function(lambda x: x + 1), {"x": x})["output"], x.numpy() + 1)
+    np.testing.assert_array_equal(run(Of(lambda x: x + 1), {"x": x})["output"], x.numpy() + 1)
 
 
 def test_a_float64_input_loses_what_float32_does_not_hold(run):
     x = torch.tensor([1e9 + 0.25], dtype=torch.float64)
-    np.testing.assert_array_equal(run(Function(lambda x: x - torch.floor(x)), {"x": x})["output"], 0)
+    np.testing.assert_array_equal(run(Of(lambda x: x - torch.floor(x)), {"x": x})["output"], 0)
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8])
 def test_what_the_tool_refuses_is_refused(dtype, coreml, tmp_path):
-    failure = coreml.export(Function(lambda x: x + 1), {"x": torch.ones(2, dtype=dtype)}, tmp_path)
+    failure = coreml.export(Of(lambda x: x + 1), {"x": torch.ones(2, dtype=dtype)}, tmp_path)
     assert (failure.rung, failure.error) == ("lowered", "KeyError")
     assert str(dtype) in failure.message
-    traced = replace(coreml, route="trace").export(
-        Function(lambda x: x + 1), {"x": torch.ones(2, dtype=dtype)}, tmp_path
-    )
+    traced = replace(coreml, route="trace").export(Of(lambda x: x + 1), {"x": torch.ones(2, dtype=dtype)}, tmp_path)
     assert traced.path.exists()
 
 
 def test_a_file_with_other_outputs_than_the_module_is_refused(coreml, spec_of, tmp_path):
-    spec = spec_of(coreml.export(Function(torch.sin), X, tmp_path))
-    other = export_program(Function(lambda x: (x, x)), X)
+    spec = spec_of(coreml.export(Of(torch.sin), X, tmp_path))
+    other = export_program(Of(lambda x: (x, x)), X)
     with pytest.raises(InputError, match="1 inputs and 2 outputs, and the file that coremltools makes of it 1 and 1"):
         interface(spec, other)

@@ -7,12 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from kokoro_nb.backends.mil.operators import OPERATORS, SUPPORTED
+from kokoro_nb.backends.mil.operators import OPERATORS
 
 MODULES = sorted(Path(__file__).parent.glob("test_*.py"))
-FAMILIES = sorted(
-    path.stem for path in Path(importlib.util.find_spec("kokoro_nb.backends.mil.operators").origin).parent.glob("*.py")
-)
 
 
 def _cases():
@@ -29,14 +26,8 @@ def _cases():
 
 def test_every_operator_has_a_test():
     tested = set().union(*_cases().values())
-    assert tested == set(OPERATORS) == SUPPORTED
+    assert tested == set(OPERATORS)
     assert len(tested) > 150
-
-
-def test_every_family_is_tested_in_the_module_of_its_name():
-    assert set(_cases()) == set(FAMILIES) - {"__init__", "registry"}
-    for family, kinds in _cases().items():
-        assert {OPERATORS[kind].__module__.rpartition(".")[2] for kind in kinds} <= {family, "registry"}
 
 
 # Wrong in one way each; the harness must reject every one of them.

@@ -39,9 +39,8 @@ def plan(here):
     """Return which rule takes each function of loops, and from how many places it is called."""
     from tvm import tirx
 
-    from kokoro_nb.backends.tvm.schedule import scheduled_by
-    from kokoro_nb.backends.tvm.schedule.processor import Processor
-    from kokoro_nb.backends.tvm.schedule.sites import call_sites, constants
+    from kokoro_nb.backends.tvm.schedule import call_sites, constants, scheduled_by
+    from kokoro_nb.backends.tvm.schedule.loop_rules import Processor
 
     def plan(module):
         machine, sites = Processor.of(here), call_sites(module)

@@ -14,56 +14,13 @@ from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.traces.parity import compare
 
 
-class Norm(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.norm = nn.InstanceNorm1d(256)
-
-    def forward(self, x):
-        return self.norm(x)
-
-
-@pytest.fixture(scope="module")
-def offset():
-    generator = torch.Generator().manual_seed(0)
-    return {"x": 10 + 0.01 * torch.randn(1, 256, 3840, generator=generator)}
-
-
-def _errors(run, inputs, module):
-    """Return the channels that are not finite, and the largest error of the others against float64."""
-    double = BACKENDS["eager-float64"]
-    found, expected = run(module, inputs)["output"], double.load(double.export(module, inputs)).run(inputs)["output"]
-    bad = ~np.isfinite(found).all(axis=(0, 2))
-    return bad, float(np.abs(found - expected)[:, ~bad].max()), found
-
-
-def test_a_small_deviation_from_a_large_mean_is_lost_and_some_channels_are_nan(run, offset):
-    bad, error, found = _errors(run, offset, Norm())
-    assert 0 < bad.sum() < 256  # 70 were measured
-    assert np.isnan(found[:, bad]).all()  # whole channels: it is the variance that is below 0
-    assert error > 1  # of a signal whose deviation is 1
-
-
-def test_the_patch_mends_it(run, offset):
-    with patched(Norm(), ["two_pass_norm"]) as module:
-        bad, error, _ = _errors(run, offset, module)
-    assert not bad.any()
-    assert error < 0.01  # 0.003 were measured: the mean of 3840 numbers near 10, summed one by one in float32
-
-
-@pytest.mark.parametrize(
-    ("norm", "one_pass"),
-    [
-        (nn.GroupNorm(4, 64), True),
-        (nn.BatchNorm1d(64, track_running_stats=False), True),
-        (nn.LayerNorm(480), False),
-    ],
-)
-def test_the_other_norms(norm, one_pass, run, offset):
-    x = offset["x"][:, :64, :480]
-    found, exact = run(norm, {"input": x})["output"], norm.double()(x.double()).detach().numpy()
-    lost = np.isnan(found).any() or np.abs(found - exact).max() > 0.1  # layer norm: 0.001
-    assert lost == one_pass
+def test_the_patch_mends_a_norm_whose_mean_is_large_beside_its_deviation(run):
+    x = {"input": 10 + 0.01 * torch.randn(1, 256, 3840, generator=torch.Generator().manual_seed(0))}
+    norm, double = nn.InstanceNorm1d(256), BACKENDS["eager-float64"]
+    expected = double.load(double.export(norm, x)).run(x)["output"]
+    with patched(nn.Sequential(norm), ["two_pass_norm"]) as module:
+        found = run(module, x)["output"]
+    assert np.abs(found - expected).max() < 0.01  # 0.003 measured: 3840 numbers near 10, summed one by one in float32
 
 
 @pytest.mark.slow

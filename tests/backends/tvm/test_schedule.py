@@ -12,6 +12,7 @@ from torch import nn
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.tvm.importer import relax_module
 from kokoro_nb.backends.tvm.schedule import scheduled
+from tests.backends.small import Of
 
 
 @pytest.fixture(scope="module")
@@ -46,18 +47,6 @@ def run(here):
         return [result.numpy() for result in results]
 
     return run
-
-
-class Of(nn.Module):
-    """A function as a module, with the tensors that it takes beside its input as parameters."""
-
-    def __init__(self, function, *tensors):
-        super().__init__()
-        self.function = function
-        self.tensors = nn.ParameterList(tensors)
-
-    def forward(self, x):
-        return self.function(x, *self.tensors)
 
 
 def _drawn(*shape):
@@ -269,7 +258,7 @@ def test_the_module_that_is_given_stays_as_it_was(taken, here):
 
 
 def _called(lowered):
-    from kokoro_nb.backends.tvm.schedule.sites import call_sites
+    from kokoro_nb.backends.tvm.schedule import call_sites
 
     return {name for name, sites in call_sites(lowered).items() if sites}
 

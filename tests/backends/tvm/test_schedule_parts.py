@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 
 from kokoro_nb.backends.tvm.schedule.contraction import contraction
-from kokoro_nb.backends.tvm.schedule.loop_rules import schedule_of
+from kokoro_nb.backends.tvm.schedule.loop_rules import Processor, Tile, schedule_of, tile
 from kokoro_nb.backends.tvm.schedule.phases import phased
-from kokoro_nb.backends.tvm.schedule.processor import Processor, Tile, tile
-from kokoro_nb.backends.tvm.schedule.rows import rowwise
+from kokoro_nb.backends.tvm.schedule.rows import rowwise, with_lanes
 from kokoro_nb.backends.tvm.schedule.structure import nests, spliced
-from kokoro_nb.backends.tvm.schedule.sums import with_lanes
 
 AVX512, AVX2 = Processor(16, 32), Processor(8, 16)
 

@@ -25,8 +25,7 @@ from kokoro_nb.delivery.clients.speech_program import NoiseChoice
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import frame_cuts
 from kokoro_nb.models.architecture import full_config
-from kokoro_nb.models.open_length import held
-from kokoro_nb.models.padding import of_frames
+from kokoro_nb.models.padding import held, of_frames
 from kokoro_nb.models.patches import class_patches
 from tests.delivery.clients.conftest import says_what_pytorch_says
 

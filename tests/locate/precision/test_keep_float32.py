@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from kokoro_nb.backends import BACKENDS
-from kokoro_nb.backends.coreml.precision import MixedPrecision
+from kokoro_nb.backends.coreml.conversion import MixedPrecision
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.precision.keep_float32 import repair
 from kokoro_nb.locate.precision.lens import lens

@@ -6,7 +6,7 @@ from torch import nn
 
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.coreml import CoreMl
-from kokoro_nb.backends.coreml.precision import MixedPrecision
+from kokoro_nb.backends.coreml.conversion import MixedPrecision
 from kokoro_nb.backends.mil.saved_program import load_program
 from kokoro_nb.locate.precision.matching import matched, operations, read
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from kokoro_nb.backends import BACKENDS
-from kokoro_nb.backends.snapshot import snapshot
+from kokoro_nb.backends.exported import snapshot
 from kokoro_nb.models.case import capture
 from kokoro_nb.models.complete import CompleteStage, complete_inputs
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched

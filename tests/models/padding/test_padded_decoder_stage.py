@@ -1,8 +1,7 @@
 import pytest
 import torch
 
-from kokoro_nb.backends.exported import export_program
-from kokoro_nb.backends.snapshot import snapshot
+from kokoro_nb.backends.exported import export_program, snapshot
 from kokoro_nb.models import stages
 from kokoro_nb.models.frame_cuts import end_gain
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
@@ -54,13 +53,6 @@ def test_in_float64_nothing_but_rounding_is_left(on, narrow, narrow_case, in_dou
     from_har, whole = _errors(model, inputs, 7)
     assert from_har < 1e-12
     assert whole < 1e-9  # atan2 of bins that hold nothing but rounding enlarges it
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("room", [24, 48, 192, 1800])
-def test_24_frames_in_every_bucket(narrow, narrow_case, room):
-    with torch.no_grad(), patched(narrow.model, EXPORT_PATCHES):
-        assert max(_errors(narrow.model, narrow_case.decoder_inputs(24), room)) <= LIMIT
 
 
 @pytest.mark.slow

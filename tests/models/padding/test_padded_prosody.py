@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from kokoro_nb.backends.snapshot import snapshot
+from kokoro_nb.backends.exported import snapshot
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.stages import ProsodyStage
 from kokoro_nb.models.static_buffers import widened

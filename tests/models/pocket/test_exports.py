@@ -8,8 +8,8 @@ import torch
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.base import absence
 from kokoro_nb.backends.exported import export_program
-from kokoro_nb.models.gelu import tanh_gelu_written_out
-from kokoro_nb.models.pocket import flow_and_mimi, stream_state
+from kokoro_nb.models.other_layers import tanh_gelu_written_out
+from kokoro_nb.models.pocket import flow_and_mimi, transformer
 
 STEPS = ["text", "conditioning step", "conditioning backbone", "language model", "flow", "mimi"]
 CAPACITY = 24
@@ -22,7 +22,7 @@ def _random(*shape, seed):
 def _step(pocket, name, write="one_hot"):
     """Return a step and inputs for it, in the midst of an utterance: every state is full of numbers."""
     dim, width = pocket.flow_lm.dim, pocket.flow_lm.ldim
-    language, decoder = stream_state.flow_lm_state(pocket, CAPACITY), stream_state.mimi_state(pocket, 48)
+    language, decoder = transformer.flow_lm_state(pocket, CAPACITY), transformer.mimi_state(pocket, 48)
     language = {"cache": _random(*language["cache"].shape, seed=1), "position": torch.tensor([5])}
     streams = {key: _random(*decoder[key].shape, seed=i) for i, key in enumerate(decoder) if key != "position"}
     if name == "text":

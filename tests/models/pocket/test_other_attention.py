@@ -5,7 +5,7 @@ import torch
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.pocket.flow_and_mimi import ConditioningStep, OtherConditioningStep
 from kokoro_nb.models.pocket.pocket_architecture import load_pocket, small_config
-from kokoro_nb.models.pocket.stream_state import flow_lm_state
+from kokoro_nb.models.pocket.transformer import flow_lm_state
 
 
 @pytest.mark.parametrize("start", [0, 7])

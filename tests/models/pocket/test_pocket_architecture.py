@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.pocket import flow_and_mimi, stream_state
+from kokoro_nb.models.pocket import flow_and_mimi, transformer
 from kokoro_nb.models.pocket.pocket_architecture import (
     LEARNT,
     load_pocket,
@@ -78,7 +78,7 @@ def test_every_weight_reaches_the_output():
         [model.flow_lm.bos_before_voice, model._encode_audio(torch.randn(1, 1, 3840, generator=draw))], 1
     )
     embeddings = torch.cat([prompt, flow_and_mimi.TextEmbedding(model)(ids)], dim=1)
-    language, decoder = stream_state.flow_lm_state(model, 40), stream_state.mimi_state(model, 48)
+    language, decoder = transformer.flow_lm_state(model, 40), transformer.mimi_state(model, 48)
     length = torch.tensor([embeddings.shape[1]])
     cache, position = flow_and_mimi.ConditioningBackbone(model)(embeddings, length, **language)
     latent, total = model.flow_lm.bos_emb[None, None], torch.zeros(())
@@ -92,11 +92,6 @@ def test_every_weight_reaches_the_output():
     total.backward()
     dead = [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()]
     assert dead == []
-
-
-def test_the_constructors_alone_leave_the_voice_dead(monkeypatch):
-    monkeypatch.setattr("kokoro_nb.models.pocket.pocket_architecture.initialise", lambda model, seed: None)
-    assert not load_pocket().flow_lm.speaker_proj_weight.any()
 
 
 def test_it_speaks_through_the_package_itself_and_stops(pocket):

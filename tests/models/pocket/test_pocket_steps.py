@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from kokoro_nb.backends.snapshot import snapshot
+from kokoro_nb.backends.exported import snapshot
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.pocket import flow_and_mimi, stream_state
+from kokoro_nb.models.pocket import flow_and_mimi, transformer
 from kokoro_nb.models.pocket.pocket_architecture import load_pocket, small_config
 
 FRAMES = 50
@@ -71,7 +71,7 @@ def test_another_position_shows(pocket, voice, expected, drive, monkeypatch):
 def test_room_to_spare_in_the_backbone_changes_nothing_but_its_time(pocket, voice, drive):
     ids = pocket.flow_lm.conditioner.prepare(drive.text)
     embeddings, length = flow_and_mimi.TextEmbedding(pocket)(ids), torch.tensor([ids.shape[1]])
-    many, empty = flow_and_mimi.ConditioningBackbone(pocket), stream_state.flow_lm_state(pocket, 40)
+    many, empty = flow_and_mimi.ConditioningBackbone(pocket), transformer.flow_lm_state(pocket, 40)
     exact, position = many(embeddings, length, **empty)
     padded = torch.nn.functional.pad(embeddings, (0, 0, 0, 9), value=5.0)
     cache, after = many(padded, length, **empty)
@@ -85,7 +85,7 @@ def test_room_to_spare_in_the_backbone_changes_nothing_but_its_time(pocket, voic
 
 def test_one_by_one_and_all_at_once_read_the_same(pocket, voice):
     one, many = flow_and_mimi.ConditioningStep(pocket), flow_and_mimi.ConditioningBackbone(pocket)
-    cache, position = stream_state.flow_lm_state(pocket, 12).values()
+    cache, position = transformer.flow_lm_state(pocket, 12).values()
     expected, end = many(voice, torch.tensor([voice.shape[1]]), cache, position)
     for i in range(voice.shape[1]):
         cache, position = one(voice[:, i : i + 1], cache, position)
@@ -95,7 +95,7 @@ def test_one_by_one_and_all_at_once_read_the_same(pocket, voice):
 
 def test_a_latent_of_nan_is_not_taken_for_the_first(pocket):
     latent = torch.full((1, 1, pocket.flow_lm.ldim), float("nan"))
-    condition, *_ = flow_and_mimi.FlowLmStep(pocket)(latent, **stream_state.flow_lm_state(pocket, 5))
+    condition, *_ = flow_and_mimi.FlowLmStep(pocket)(latent, **transformer.flow_lm_state(pocket, 5))
     assert torch.isnan(condition).all()
 
 
@@ -118,7 +118,7 @@ def test_the_scale_of_the_latents_is_the_model_s_and_stays_apart_from_it(pocket)
 
 def test_in_float64_the_steps_compute_in_float64(pocket, voice):
     one = snapshot(flow_and_mimi.ConditioningStep(pocket), double=True)
-    empty = stream_state.flow_lm_state(pocket, 8)
+    empty = transformer.flow_lm_state(pocket, 8)
     cache, _ = one(voice[:, :1].double(), empty["cache"].double(), empty["position"] + 3)
     single, _ = flow_and_mimi.ConditioningStep(pocket)(voice[:, :1], empty["cache"], empty["position"] + 3)
     assert cache.dtype == torch.float64

@@ -5,7 +5,7 @@ import torch
 from pocket_tts.modules.stateful_module import init_states
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.pocket import stream_state
+from kokoro_nb.models.pocket import transformer
 from kokoro_nb.models.pocket.pocket_architecture import load_pocket, small_config
 
 
@@ -18,12 +18,12 @@ def package(pocket, voice):
 
 
 def test_an_empty_state_is_zero(pocket):
-    language, decoder = stream_state.flow_lm_state(pocket, 9), stream_state.mimi_state(pocket, 32)
+    language, decoder = transformer.flow_lm_state(pocket, 9), transformer.mimi_state(pocket, 32)
     assert {name: tuple(tensor.shape) for name, tensor in language.items()} == {
         "cache": (2, 2, 9, 3, 16),
         "position": (1,),
     }
-    assert list(decoder) == ["position", "cache", *stream_state.STREAMS]
+    assert list(decoder) == ["position", "cache", *transformer.STREAMS]
     assert all(not tensor.any() for tensor in (*language.values(), *decoder.values()))
     assert language["position"].dtype == decoder["position"].dtype == torch.int64
 
@@ -39,15 +39,15 @@ def test_the_streams_are_what_the_package_keeps(pocket):
     ]
     found = [
         tuple(tensor.shape)
-        for name, tensor in stream_state.mimi_state(pocket, 32).items()
-        if name in stream_state.STREAMS
+        for name, tensor in transformer.mimi_state(pocket, 32).items()
+        if name in transformer.STREAMS
     ]
     assert sorted(found) == sorted(sizes)
     assert len(found) == 9
 
 
 def test_the_package_s_state_is_taken_over_without_its_nan(pocket, voice, package):
-    taken, read = stream_state.flow_lm_state(pocket, 20, package), voice.shape[1]
+    taken, read = transformer.flow_lm_state(pocket, 20, package), voice.shape[1]
     assert taken["position"].tolist() == [read]
     assert torch.isnan(package["transformer.layers.0.self_attn"]["cache"][:, :, read:]).all()
     for i in range(2):
@@ -58,16 +58,16 @@ def test_the_package_s_state_is_taken_over_without_its_nan(pocket, voice, packag
 
 def test_a_cache_without_room_is_refused(pocket, voice, package):
     with pytest.raises(InputError, match="give a whole number above 0"):
-        stream_state.flow_lm_state(pocket, 0)
+        transformer.flow_lm_state(pocket, 0)
     with pytest.raises(InputError, match="make it larger"):
-        stream_state.flow_lm_state(pocket, voice.shape[1] - 1, package)
+        transformer.flow_lm_state(pocket, voice.shape[1] - 1, package)
 
 
 def test_states_of_several_utterances_are_refused(pocket, package):
     padded = copy.deepcopy(package)
     padded["transformer.layers.1.self_attn"]["pad"] += 1
     with pytest.raises(InputError, match="give the state of one"):
-        stream_state.flow_lm_state(pocket, 20, padded)
+        transformer.flow_lm_state(pocket, 20, padded)
 
 
 @pytest.mark.parametrize("change", [{"ratios": [6, 20]}, {"n_residual_layers": 2}, {"pad_mode": "replicate"}])
@@ -75,4 +75,4 @@ def test_a_decoder_of_another_build_is_refused(change):
     config = small_config()
     config["mimi"]["seanet"] |= change
     with pytest.raises(InputError, match="the step knows decoders with 9, padded with zeros"):
-        stream_state.mimi_state(load_pocket(config), 32)
+        transformer.mimi_state(load_pocket(config), 32)

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from kokoro_nb.models.pocket.stream_state import STREAMS
+from kokoro_nb.models.pocket.transformer import STREAMS
 from kokoro_nb.studies.pockettts.package_reference import last_calls
 
 

@@ -12,8 +12,7 @@ from kokoro_nb.backends.base import Failure, absence
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.onnx import OnnxRuntime
 from kokoro_nb.backends.qnn import Qnn
-from kokoro_nb.backends.qnn.assignment import FOLDED, SCOPES, Assignment, Node, assignment
-from kokoro_nb.backends.qnn.legacy import legacy_onnx
+from kokoro_nb.backends.qnn.assignment import FOLDED, SCOPES, Assignment, Node, assignment, legacy_onnx
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.stages import SourceStage

@@ -1,6 +1,6 @@
 """The operators of MIL, by family.
 
-`OPERATORS` gives the implementation of each type; `SUPPORTED` is the set of types that can be executed.
+`OPERATORS` gives the implementation of each type that can be executed.
 """
 
 from kokoro_nb.backends.mil.operators import (  # noqa: F401
@@ -10,18 +10,9 @@ from kokoro_nb.backends.mil.operators import (  # noqa: F401
     convolution,
     elementwise,
     gathering,
-    linear,
-    normalisation,
-    pooling,
-    random,
-    rearranging,
     recurrent,
     reductions,
     resampling,
     shape,
-    slicing,
-    sorting,
 )
-from kokoro_nb.backends.mil.operators.registry import OPERATORS
-
-SUPPORTED = frozenset(OPERATORS)
+from kokoro_nb.backends.mil.operators.registry import OPERATORS  # noqa: F401

@@ -50,12 +50,6 @@ def dequantize(input: Tensor, scale: Tensor, zero_point: Tensor | None = None, a
     return x * factor if zero_point is None else (x - _along(zero_point.to(scale.dtype), x, axis)) * factor
 
 
-@operator("constexpr_affine_dequantize")
-def constexpr_affine_dequantize(quantized_data: Tensor, zero_point: Tensor, scale: Tensor, axis: int) -> Tensor:
-    """Return scale (data - zero point): see `dequantize`."""
-    return dequantize(quantized_data, scale, zero_point, axis)
-
-
 @operator("constexpr_blockwise_shift_scale")
 def constexpr_blockwise_shift_scale(data: Tensor, scale: Tensor, offset: Tensor | None = None) -> Tensor:
     """Return scale (data - offset), both by block."""
@@ -65,7 +59,14 @@ def constexpr_blockwise_shift_scale(data: Tensor, scale: Tensor, offset: Tensor 
     return shifted * _blocks(scale, data.shape)
 
 
-table({"constexpr_cast": lambda source_val: source_val.float()})  # a float16 weight, to be stored as float32
+table(
+    {
+        "constexpr_cast": lambda source_val: source_val.float(),  # a float16 weight, to be stored as float32
+        "constexpr_affine_dequantize": lambda quantized_data, zero_point, scale, axis: dequantize(
+            quantized_data, scale, zero_point, int(axis)
+        ),
+    }
+)
 
 
 @operator("constexpr_lut_to_dense")

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from kokoro_nb.backends.mil.operators.registry import OperatorSite, StateContent, Value, operator, table
+from kokoro_nb.backends.mil.operators.registry import OperatorSite, StateContent, Value, ints, operator, table
 
 
 @operator("cond")
@@ -46,18 +46,6 @@ def list_scatter(ls: list[Value], indices: list[int], value: Tensor) -> list[Val
     return grown
 
 
-@operator("list_gather")
-def list_gather(ls: list[Value], indices: list[int]) -> Tensor:
-    """Return what was written at several places, stacked."""
-    return torch.stack([list_read(ls, index) for index in indices])
-
-
-@operator("make_list")
-def make_list(init_length: int, elem_shape: list[Value], dynamic_length: bool) -> list[Value]:
-    """Return a list with nothing in its places."""
-    return [None] * init_length
-
-
 @operator("coreml_update_state")
 def coreml_update_state(state: StateContent, value: Tensor) -> Tensor:
     """Write a state and return what was written; a file has it as ``write_state`` and ``read_state``."""
@@ -67,6 +55,8 @@ def coreml_update_state(state: StateContent, value: Tensor) -> Tensor:
 
 table(
     {
+        "list_gather": lambda ls, indices: torch.stack([list_read(ls, index) for index in ints(indices)]),
+        "make_list": lambda init_length, elem_shape, dynamic_length: [None] * int(init_length),
         "list_length": lambda ls: torch.tensor(len(ls), dtype=torch.int32),
         "list_write": lambda ls, index, value: list_scatter(ls, [int(index)], value[None]),
         "read_state": lambda input: input.content,

@@ -1,9 +1,11 @@
 """Operators that compute each element from the elements at its place."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
-from kokoro_nb.backends.mil.operators.registry import OperatorSite, operator, table
+from kokoro_nb.backends.mil.operators.registry import OperatorSite, ints, operator, table
 from kokoro_nb.errors import InputError
 
 table(
@@ -52,11 +54,18 @@ table(
         "square": torch.square,
         "tan": torch.tan,
         "tanh": torch.tanh,
+        # torch's numbers, from the seed that the file gives, and so not those that Core ML draws from it
+        "random_uniform": lambda site, shape, low, high: low + (high - low) * _drawn(torch.rand, site, shape, low),
+        "random_normal": lambda site, shape, mean, stddev: mean + stddev * _drawn(torch.randn, site, shape, mean),
         # in both of these NaN stays NaN
         "clip": lambda x, alpha, beta: torch.minimum(torch.maximum(x, alpha), beta),
         "threshold": lambda x, alpha: torch.maximum(x, alpha),
     }
 )
+
+
+def _drawn(draw: Callable[..., Tensor], site: OperatorSite, shape: Tensor, like: Tensor) -> Tensor:
+    return draw(ints(shape), generator=site.generator).to(like.dtype)
 
 
 @operator("real_div")
@@ -89,3 +98,17 @@ def cast(site: OperatorSite, x: Tensor) -> Tensor:
     if declared.is_floating_point and x.is_floating_point():
         return x  # rounded when it is stored
     return x.to(declared)
+
+
+@operator("random_bernoulli")
+def random_bernoulli(site: OperatorSite, shape: list[int], prob: Tensor) -> Tensor:
+    """Draw 1 with this probability, else 0."""
+    return (torch.rand(shape, generator=site.generator) < prob.float()).to(prob.dtype)
+
+
+@operator("random_categorical")
+def random_categorical(site: OperatorSite, x: Tensor, mode: str, size: int) -> Tensor:
+    """Draw places along the last axis, with replacement, by their probabilities or the logarithms of these."""
+    weights = x.double() if mode == "probs" else torch.softmax(x.double(), dim=-1)
+    drawn = torch.multinomial(weights.reshape(-1, x.shape[-1]), size, replacement=True, generator=site.generator)
+    return drawn.reshape(*x.shape[:-1], size).to(x.dtype)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kokoro_nb.backends.mil.operators.registry import OperatorSite, operator
+from kokoro_nb.backends.mil.operators.registry import OperatorSite, operator, table
 from kokoro_nb.errors import InputError
 
 Grid = Callable[[int, int], np.ndarray]  # number of elements before and after -> places to read, in elements
@@ -53,12 +53,6 @@ def upsample_nearest_neighbor(x: Tensor, scale_factor_height: Tensor, scale_fact
     """Repeat elements, by whole or broken factors."""
     x = _nearest(x, -2, _scaled(x.shape[-2], scale_factor_height))
     return _nearest(x, -1, _scaled(x.shape[-1], scale_factor_width))
-
-
-@operator("resize_nearest_neighbor")
-def resize_nearest_neighbor(x: Tensor, target_size_height: int, target_size_width: int) -> Tensor:
-    """Repeat elements until there are so many."""
-    return _nearest(_nearest(x, -2, target_size_height), -1, target_size_width)
 
 
 @operator("upsample_bilinear")
@@ -109,3 +103,12 @@ def resize(
             linear = interpolation_mode == "LINEAR"
             x = _linear(x, axis, size, GRIDS[sampling_mode]) if linear else _nearest(x, axis, size)
     return x
+
+
+table(
+    {
+        "resize_nearest_neighbor": lambda x, target_size_height, target_size_width: _nearest(
+            _nearest(x, -2, int(target_size_height)), -1, int(target_size_width)
+        )
+    }
+)

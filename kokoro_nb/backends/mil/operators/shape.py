@@ -3,9 +3,11 @@
 from math import prod
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from kokoro_nb.backends.mil.operators.registry import OperatorSite, operator, table
+from kokoro_nb.backends.mil.operators.convolution import padded
+from kokoro_nb.backends.mil.operators.registry import OperatorSite, ints, operator, table
 from kokoro_nb.errors import InputError
 
 IOS17 = 8  # number of the operator set
@@ -42,24 +44,6 @@ def expand_dims(x: Tensor, axes: list[int]) -> Tensor:
     return x
 
 
-@operator("squeeze")
-def squeeze(x: Tensor, axes: list[int] | None = None) -> Tensor:
-    """Remove axes of size 1; an axis of another size stays."""
-    return x.squeeze() if axes is None else x.squeeze(tuple(axes))
-
-
-@operator("transpose")
-def transpose(x: Tensor, perm: list[int]) -> Tensor:
-    """Put the axes in another order."""
-    return x.permute(*perm)
-
-
-@operator("flatten2d")
-def flatten2d(x: Tensor, axis: int) -> Tensor:
-    """Flatten the axes before `axis` into one, and those from it on."""
-    return x.reshape(prod(x.shape[:axis]), prod(x.shape[axis:]))
-
-
 @operator("concat")
 def concat(values: list[Tensor], axis: int, interleave: bool) -> Tensor:
     """Join along an axis, one after the other or, interleaved, by turns."""
@@ -71,12 +55,6 @@ def concat(values: list[Tensor], axis: int, interleave: bool) -> Tensor:
     return torch.stack(values, dim=along + 1).flatten(along, along + 1)
 
 
-@operator("stack")
-def stack(values: list[Tensor], axis: int) -> Tensor:
-    """Join along a new axis."""
-    return torch.stack(values, dim=axis)
-
-
 @operator("split")
 def split(
     x: Tensor, axis: int, num_splits: int | None = None, split_sizes: list[int] | None = None
@@ -86,12 +64,6 @@ def split(
         return x.split(split_sizes, dim=axis)
     assert num_splits is not None
     return x.split(x.shape[axis] // num_splits, dim=axis)
-
-
-@operator("tile")
-def tile(x: Tensor, reps: list[int]) -> Tensor:
-    """Repeat the whole along each axis."""
-    return x.repeat(*reps)
 
 
 @operator("pad")
@@ -124,12 +96,6 @@ def pad(site: OperatorSite, x: Tensor, pad: list[int], mode: str, constant_val: 
     return x
 
 
-@operator("reverse")
-def reverse(x: Tensor, axes: list[int] | None = None) -> Tensor:
-    """Turn the order along some axes, or along all."""
-    return x.flip(list(range(x.ndim)) if axes is None else axes)
-
-
 @operator("reverse_sequence")
 def reverse_sequence(x: Tensor, lengths: Tensor, seq_axis: int, batch_axis: int) -> Tensor:
     """Turn the order of the first elements along one axis, how many of them for each element of another."""
@@ -139,15 +105,18 @@ def reverse_sequence(x: Tensor, lengths: Tensor, seq_axis: int, batch_axis: int)
     return moved[torch.arange(len(moved))[:, None], source].movedim((0, 1), (batch_axis, seq_axis))
 
 
-@operator("fill")
-def fill(shape: list[int], value: Tensor) -> Tensor:
-    """Return a tensor of this shape with the same value everywhere."""
-    return value.expand(shape).clone()
-
-
 table(
     {
         "shape": lambda x: torch.tensor(x.shape, dtype=torch.int32),
+        "transpose": lambda x, perm: x.permute(*ints(perm)),
+        "flatten2d": lambda x, axis: x.reshape(prod(x.shape[: int(axis)]), prod(x.shape[int(axis) :])),
+        "stack": lambda values, axis: torch.stack(values, dim=int(axis)),
+        "tile": lambda x, reps: x.repeat(*ints(reps)),
+        "squeeze": lambda x, axes=None: x.squeeze() if axes is None else x.squeeze(tuple(ints(axes))),
+        "reverse": lambda x, axes=None: x.flip(list(range(x.ndim)) if axes is None else ints(axes)),
+        "pixel_shuffle": lambda x, upscale_factor: F.pixel_shuffle(x, int(upscale_factor)),
+        "pixel_unshuffle": lambda x, downscale_factor: F.pixel_unshuffle(x, int(downscale_factor)),
+        "fill": lambda shape, value: value.expand(ints(shape)).clone(),
         "fill_like": lambda ref_tensor, value: value.expand(ref_tensor.shape).clone(),
     }
 )
@@ -159,3 +128,41 @@ def band_part(x: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
     below = torch.arange(x.shape[-2])[:, None] - torch.arange(x.shape[-1])
     kept = ((lower < 0) | (below <= lower)) & ((upper < 0) | (-below <= upper))
     return torch.where(kept, x, torch.zeros((), dtype=x.dtype))
+
+
+@operator("depth_to_space")
+def depth_to_space(x: Tensor, block_size: int) -> Tensor:
+    """Spread channels over blocks of pixels, as TensorFlow does; those of one block lie a stride apart."""
+    batch, _, height, width = x.shape
+    x = x.reshape(batch, block_size, block_size, -1, height, width).permute(0, 3, 4, 1, 5, 2)
+    return x.reshape(batch, -1, height * block_size, width * block_size)
+
+
+@operator("space_to_depth")
+def space_to_depth(x: Tensor, block_size: int) -> Tensor:
+    """Undo `depth_to_space`."""
+    batch, channels, height, width = x.shape
+    x = x.reshape(batch, channels, height // block_size, block_size, width // block_size, block_size)
+    return x.permute(0, 3, 5, 1, 2, 4).reshape(batch, -1, height // block_size, width // block_size)
+
+
+@operator("space_to_batch")
+def space_to_batch(x: Tensor, block_shape: list[int], paddings: list[int]) -> Tensor:
+    """Pad, then make an example of the batch of each place within a block, as TensorFlow does."""
+    rows, columns = block_shape
+    top, bottom, left, right = paddings
+    x = padded(x, [(top, bottom), (left, right)])
+    batch, channels, height, width = x.shape
+    x = x.reshape(batch, channels, height // rows, rows, width // columns, columns).permute(3, 5, 0, 1, 2, 4)
+    return x.reshape(-1, channels, height // rows, width // columns)
+
+
+@operator("batch_to_space")
+def batch_to_space(x: Tensor, block_shape: list[int], crops: list[int]) -> Tensor:
+    """Undo `space_to_batch`, cropping in place of padding."""
+    rows, columns = block_shape
+    top, bottom, left, right = crops
+    _, channels, height, width = x.shape
+    x = x.reshape(rows, columns, -1, channels, height, width).permute(2, 3, 4, 0, 5, 1)
+    x = x.reshape(-1, channels, height * rows, width * columns)
+    return padded(x, [(-top, -bottom), (-left, -right)])

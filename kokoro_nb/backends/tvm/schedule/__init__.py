@@ -9,10 +9,9 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from kokoro_nb.backends.tvm.schedule.blocked import blocked
-from kokoro_nb.backends.tvm.schedule.elements import elementwise
-from kokoro_nb.backends.tvm.schedule.processor import Processor
-from kokoro_nb.backends.tvm.schedule.rows import rowwise
-from kokoro_nb.backends.tvm.schedule.sites import call_sites, constants, prepared
+from kokoro_nb.backends.tvm.schedule.loop_rules import MARK, Processor
+from kokoro_nb.backends.tvm.schedule.rows import elementwise, rowwise
+from kokoro_nb.backends.tvm.schedule.structure import every
 
 Rule = Callable[[Any, Processor, Collection[int]], Any | None]
 RULES: Mapping[str, Rule] = {"blocked": blocked, "rowwise": rowwise, "elementwise": elementwise}
@@ -58,3 +57,51 @@ def scheduled_by(function: Any, machine: Processor, constants: Collection[int]) 
         if schedule is not None:
             return name, schedule.mod["main"].with_attr("tirx.is_scheduled", True)
     return None, function
+
+
+def call_sites(module: Any) -> dict[str, list[Any]]:
+    """Return the arguments of every call of a function of loops, by the function's name."""
+    from tvm import ir, relax
+
+    found: dict[str, list[Any]] = {}
+    call_tir = ir.Op.get("relax.call_tir")
+
+    def note(expression: Any) -> None:
+        if isinstance(expression, relax.Call) and expression.op.same_as(call_tir):
+            found.setdefault(expression.args[0].name_hint, []).append(list(expression.args[1].fields))
+
+    for _, function in module.functions_items():
+        if isinstance(function, relax.Function):
+            relax.analysis.post_order_visit(function, note)
+    return found
+
+
+def constants(sites: list[Any]) -> frozenset[int]:
+    """Return the places of the arguments that are constants in every call."""
+    from tvm import ir
+
+    places = range(len(sites[0])) if sites else ()
+    return frozenset(i for i in places if all(isinstance(arguments[i], ir.GenericConst) for arguments in sites))
+
+
+def prepared(module: Any) -> Any:
+    """Return `module` with all that its functions copy out of constants copied already.
+
+    The blocks are those marked with `MARK`. TVM splits them off as functions of their own, and folds these. The other
+    functions are kept away from the first pass, which fails on some.
+    """
+    import tvm
+    from tvm import ir, s_tir, tirx
+    from tvm.relax import transform
+
+    def marked(function: Any) -> bool:
+        return any(MARK in block.annotations for block in every(function.body, s_tir.SBlock))
+
+    functions = dict(module.functions_items())
+    others = {name: f for name, f in functions.items() if isinstance(f, tirx.PrimFunc) and not marked(f)}
+    if len(others) + sum(not isinstance(f, tirx.PrimFunc) for f in functions.values()) == len(functions):
+        return module
+    rest = {name: f for name, f in functions.items() if name not in others}
+    split = transform.SplitLayoutRewritePreproc()(ir.IRModule(rest, module.attrs, module.global_infos))
+    whole = ir.IRModule({**dict(split.functions_items()), **others}, split.attrs, split.global_infos)
+    return tvm.transform.Sequential([transform.FoldConstant(), transform.DeadCodeElimination()])(whole)

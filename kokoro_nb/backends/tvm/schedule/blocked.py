@@ -4,10 +4,18 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from kokoro_nb.backends.tvm.schedule.contraction import Contraction, contraction
-from kokoro_nb.backends.tvm.schedule.loop_rules import blocks, inline, name_of, schedule_of, share
+from kokoro_nb.backends.tvm.schedule.loop_rules import (
+    MARK,
+    Processor,
+    Tile,
+    blocks,
+    inline,
+    name_of,
+    schedule_of,
+    share,
+    tile,
+)
 from kokoro_nb.backends.tvm.schedule.phases import KERNELS, phased
-from kokoro_nb.backends.tvm.schedule.processor import Processor, Tile, tile
-from kokoro_nb.backends.tvm.schedule.sites import mark
 from kokoro_nb.backends.tvm.schedule.structure import Values, constant, nests, same, spliced, substituted, uses
 
 COLUMNS, PRODUCT, RESULT = "block_columns", "block_product", "block_result"  # blocks of what `rebuilt` returns
@@ -138,7 +146,7 @@ def _scheduled(function: Any, shape: Tile, constants: Collection[int]) -> Any:
         if name != PRODUCT:
             share(schedule, block)
         if name in (COLUMNS, KERNELS) and any(same(schedule.get(block).reads[0].source, param) for param in fixed):
-            mark(schedule, block)
+            schedule.annotate(block, MARK, True)
     _in_registers(schedule, product, shape)
     return schedule
 

@@ -1,0 +1,30 @@
+"""What tests of several backends share."""
+
+import pytest
+from torch import nn
+
+from kokoro_nb.backends import BACKENDS
+
+
+class Of(nn.Module):
+    """A function as a module, with tensors that are its parameters after the first."""
+
+    def __init__(self, function, *tensors):
+        super().__init__()
+        self.function, self.tensors = function, nn.ParameterList(tensors)
+
+    def forward(self, x):
+        return self.function(x, *self.tensors)
+
+
+class Layers(nn.Sequential):
+    """Layers one after the other, whose input is called ``x``."""
+
+    def forward(self, x):
+        return super().forward(x)
+
+
+def present(name):
+    """Return the backend of that name; skip the test where it is absent."""
+    reason = BACKENDS[name].available()
+    return BACKENDS[name] if reason is None else pytest.skip(reason)
