@@ -29,6 +29,7 @@ FACTS = "facts.json"
 OTHERS = {".pte": "executorch-xnnpack", ".mlpackage": "coreml-reference", ".so": "tvm-unfused"}
 CLOSE = 0.02  # of the peak: as near as an int8 file comes to its module on ordinary inputs
 MOST = 0.9  # of the elements: a file that is wrong at a few is still known by the others
+CHANNEL = 4  # elements of a channel from which it is told from others by their ratios
 LARGE = 16  # elements of a weight from which it is looked for in a file
 FEW = 8  # elements by which a weight is known among others
 SAME = 0.01  # of its norm: how much a weight may change by rounding to float16
@@ -243,16 +244,32 @@ def _require_weights(path: Path, model: Any, exported: Exported) -> None:
 def _holds(tensor: np.ndarray, weight: np.ndarray) -> bool:
     """Return whether a tensor of a file is a weight, or holds it among others, as the gates of an LSTM.
 
-    A weight that was quantised is recognised by its size alone.
+    A weight that was quantised is recognised by its size alone, one that a norm was folded into channel by channel.
     """
     if tensor.dtype.kind != "f":
         return tensor.size == weight.size and tensor.dtype.itemsize == 1
     size = float(np.linalg.norm(weight.astype(np.float64)))
     if tensor.size == weight.size:
-        return abs(float(np.linalg.norm(tensor.astype(np.float64))) - size) <= SAME * size
+        return abs(float(np.linalg.norm(tensor.astype(np.float64))) - size) <= SAME * size or _is_folded(tensor, weight)
     few = weight.reshape(-1)[:: max(1, weight.size // FEW)][:FEW]
     near = 4 * float(np.finfo(tensor.dtype).eps) * np.abs(few)
     return all(bool((np.abs(tensor - one) <= room).any()) for one, room in zip(few, near, strict=True))
+
+
+def _is_folded(tensor: np.ndarray, weight: np.ndarray) -> bool:
+    """Return whether each channel of a tensor is a multiple of one of the weight, whatever the order within it."""
+    pairs = [(one, two) for one in range(weight.ndim) for two in range(tensor.ndim)]
+    return any(
+        weight.size >= CHANNEL * weight.shape[one] == CHANNEL * tensor.shape[two]
+        and np.allclose(_channels(tensor, two), _channels(weight, one), atol=SAME)
+        for one, two in pairs
+    )
+
+
+def _channels(array: np.ndarray, axis: int) -> np.ndarray:
+    """Return the sizes of the elements of each channel in order, of norm 1."""
+    rows = np.sort(np.abs(np.moveaxis(array.astype(np.float64), axis, 0).reshape(array.shape[axis], -1)), axis=1)
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float64).tiny)
 
 
 def _line(error: BaseException) -> str:

@@ -8,6 +8,7 @@ wrong. They do not where an output is another one, or where something forgets wh
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 
@@ -32,6 +33,8 @@ SAME = 1e-6  # of the root mean square: two files in float64 that mean the same
 _FORGETTING = "clip where max min relu sign floor ceil round cast greater less equal argmax"
 FORGETTING = frozenset(_FORGETTING.split())
 """Operators that give the same for different values."""
+REBUILDING = frozenset(("dequantizelinear", "cast"))
+"""Operators that make the floats of a constant from what was rounded."""
 REGROUPED = frozenset(("mul", "add", "sub", "div", "matmul"))
 """Operators of which a chain may be written in another order: results on the way differ, and nothing is wrong."""
 
@@ -88,14 +91,21 @@ def first_that_parts(
     known = sketches(reference, [same_inputs(reference, candidate, one) for one in inputs])
     own = sketches(candidate, inputs)
     first = {name: near for name, (near, _) in nearest(known, known).items()}
-    paired = _Paired(reference, candidate, known, own, nearest(own, known), nearest(known, own), first)
+    paired = _Paired(reference, candidate, known, own, nearest(own, known), nearest(known, own), first, len(inputs))
     count = sum(apart <= APART for _, apart in paired.pairs.values())
-    note = f"{count:,} of {len(own):,} values of {candidate.label} are in {reference.label} too."
+    apart = paired.outputs_apart()
+    note = (
+        f"{count:,} of {len(own):,} values of {candidate.label} are in {reference.label} too; its outputs differ by at "
+        f"most {number(apart)} of their root mean square (limit {number(OTHER)})."
+    )
     begun = (next(paired.parting(), None), next(paired.replaced(), None))
     node = next(iter(sorted((one for one in begun if one is not None), key=lambda one: one.index)), None)
     changed = next(changed_parameters(reference, candidate), None)
     if changed is not None and (node is None or changed[0].index < node.index):
         return paired.of_parameters(*changed), note
+    if node is None and not apart <= OTHER and not any(one.rounds for one in candidate.nodes):
+        node = next(paired.made_of_constants(), None)
+        return paired.of_outputs(apart) if node is None else paired.finding(node), note
     return None if node is None else paired.finding(node), note
 
 
@@ -110,6 +120,7 @@ class _Paired:
     pairs: Mapping[str, tuple[str, float]]
     back: Mapping[str, tuple[str, float]]
     first: Mapping[str, str]
+    sets: int
 
     def parting(self) -> Iterator[ComparedNode]:
         """Yield the nodes that part for good: first those that an output shows, then those that something masks."""
@@ -121,6 +132,35 @@ class _Paired:
             regrouped = _plain(node.operator) in REGROUPED
             if self._is_forgotten(node, ahead) or (not regrouped and self.counterparts(node, whole=True)):
                 yield node
+
+    def outputs_apart(self) -> float:
+        """Return how far the outputs are from those of the reference, pair by pair in order, element by element."""
+        return self._differs(self.candidate.outputs, self.reference.outputs)
+
+    def made_of_constants(self) -> Iterator[ComparedNode]:
+        """Yield the nodes that make of constants alone what the reference has nowhere, and that an output shows.
+
+        What is folded there is a constant.
+        """
+        fixed: set[str] = set()
+        for node in self.candidate.nodes:
+            if fixed.issuperset(node.reads) and any(node.constants) and _plain(node.operator) not in REBUILDING:
+                fixed |= set(node.outputs)
+        folded = nearest({name: self.own[name] for name in fixed & set(self.own)}, self._constants())
+        pairs = {name: min(pair, folded.get(name, pair), key=itemgetter(1)) for name, pair in self.pairs.items()}
+        ahead, ends = _unpaired_ahead(self.candidate, pairs), set(self.candidate.outputs)
+        for node in self.candidate.nodes:
+            if any(name in fixed and ends & ahead[name] for name in node.outputs):
+                yield node
+
+    def _constants(self) -> dict[str, ValueSketch]:
+        """Return what the floats among the constants of the reference are known by."""
+        named = (constant for node in self.reference.nodes for constant in node.constants if constant is not None)
+        return {
+            name: ValueSketch.of([array.astype(np.float64)] * self.sets)
+            for name, array in named
+            if array.dtype.kind == "f" and array.size
+        }
 
     def replaced(self) -> Iterator[ComparedNode]:
         """Yield the nodes with other constants than their counterpart, which reads the same in the same layout.
@@ -210,6 +250,11 @@ class _Paired:
             return self._told(node, how, proof)
         return self._elsewhere(node, others, proof)
 
+    def of_outputs(self, apart: float) -> InspectionFinding:
+        """Say that the outputs are others, where no node explains it."""
+        words = f"The outputs differ by {number(apart)} of the root mean square from those of {self.reference.label}"
+        return InspectionFinding("outputs", "unknown", f"{words}, and no node explains it.")
+
     def of_parameters(self, node: ComparedNode, other: ComparedNode) -> InspectionFinding:
         """Say how a node that reads constants alone differs from the one that reads most of the same."""
         proof = [f"Its counterpart there, which reads the same constants but for this, is {_named(other)}."]
@@ -217,12 +262,34 @@ class _Paired:
 
     def _told(self, node: ComparedNode, how: list[str], proof: list[str]) -> InspectionFinding:
         where = f"{node.key} ({node.operator}) is the first node whose result {self.reference.label} does not have"
-        if not how:
-            apart = np.max([self.pairs[one][1] for one in node.reads if one in self.pairs])
-            statement = f"{where}, though operator, constants and attributes are the same."
-            words = f"What goes into it is {number(apart)} of its root mean square apart: it makes that large."
+        if how:
+            return _at(node, "structure", "file", f"{where}: {'; '.join(how)}.", tuple(proof))
+        statement = f"{where}, though operator, constants and attributes are the same."
+        apart = float(np.max([self.pairs[one][1] for one in node.reads if one in self.pairs], initial=0.0))
+        if apart > SAME:
+            words = f"Its input is {number(apart)} of its root mean square apart: it makes that large."
             return _at(node, "precision", "precision", statement, (*proof, words))
-        return _at(node, "structure", "file", f"{where}: {'; '.join(how)}.", tuple(proof))
+        turned = self._reordered(node)
+        if turned is None:
+            return _at(node, "structure", "unknown", statement, tuple(proof))
+        words = f"{turned.key} ({turned.operator}) gives the elements of {self.pairs[turned.outputs[0]][0]} of"
+        words = f"{words} {self.reference.label} in another order"
+        return _at(turned, "structure", "file", f"{words}; {node.key} is the first that shows it.", tuple(proof))
+
+    def _reordered(self, node: ComparedNode) -> ComparedNode | None:
+        """Return the first node before this one, of those that it reads from, that changes the order of elements."""
+        needed, before = set(node.reads), []
+        for one in reversed(self.candidate.nodes[: node.index]):
+            if needed & set(one.outputs):
+                needed |= set(one.reads)
+                before.append(one)
+        ordered = {name for name in needed & set(self.own) if self._in_order(name)}
+        turned = (one for one in reversed(before) if not ordered & set(one.outputs) and ordered.issuperset(one.reads))
+        return next(turned, None)
+
+    def _in_order(self, name: str) -> bool:
+        """Return whether the reference has a value with its elements in the same order."""
+        return any(self.own[name].differs(one) <= SAME for one in self.known.values())
 
     def _elsewhere(self, node: ComparedNode, others: list[ComparedNode], proof: list[str]) -> InspectionFinding:
         """Say what parts where the two are written in other operators, between results that both have."""

@@ -34,6 +34,11 @@ class ValueSketch:
     points: np.ndarray
     images: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
+    @classmethod
+    def of(cls, values: Sequence[np.ndarray]) -> "ValueSketch":
+        """Return what a value is known by, from its array for each set of inputs."""
+        return cls(values[0].size, *(np.concatenate([of(one) for one in values]) for of in (_points, _images)))
+
     def differs(self, other: "ValueSketch") -> float:
         """Return the root mean square of the difference, element by element, over that of `other`; about a fifth off.
 
@@ -58,17 +63,19 @@ class ValueSketch:
 
 def sketches(program: ComparedProgram, inputs: Sequence[Mapping[str, np.ndarray]]) -> dict[str, ValueSketch]:
     """Compute a program in float64 and return what each of its floats is known by, in the order of execution."""
-    parts: dict[str, list[tuple[int, np.ndarray, np.ndarray]]] = {}
+    parts: dict[str, list[ValueSketch]] = {}
 
     def note(name: str, value: Value) -> None:
         if isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.size:
-            parts.setdefault(name, []).append((value.size, _points(value), _images(value)))
+            parts.setdefault(name, []).append(ValueSketch.of([value]))
 
     for one in inputs:
         program.compute(one, note)
     whole = {name: each for name, each in parts.items() if len(each) == len(inputs)}
     return {
-        name: ValueSketch(each[0][0], *(np.concatenate([one[k] for one in each]) for k in (1, 2)))
+        name: ValueSketch(
+            each[0].size, np.concatenate([one.points for one in each]), np.concatenate([one.images for one in each])
+        )
         for name, each in whole.items()
     }
 

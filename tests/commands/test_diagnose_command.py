@@ -1,6 +1,7 @@
 """kokoro-nb diagnose: a module of the user's own, or Kokoro's decoder; its exit status is its verdict."""
 
 import json
+import runpy
 
 import numpy as np
 import pytest
@@ -35,6 +36,18 @@ def raising():
 def other():
     torch.manual_seed(0)
     return torch.nn.Linear(4, 8), {"input": torch.ones(1, 3, 4)}
+
+def normed():
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(
+        torch.nn.utils.parametrizations.weight_norm(torch.nn.ConvTranspose1d(4, 6, 3)),
+        torch.nn.Conv1d(6, 5, 3),
+        torch.nn.BatchNorm1d(5),
+    )
+    with torch.no_grad():
+        module[0].parametrizations.weight.original0.mul_(torch.rand(4, 1, 1) + 0.5)
+        module[2].running_var.copy_(torch.rand(5) + 0.5)
+    return module.eval(), {"input": torch.randn(1, 4, 9)}
 
 def padded():
     module = torch.nn.InstanceNorm1d(3)
@@ -84,6 +97,16 @@ def file(tmp_path):
 def test_a_file_of_the_module_is_looked_into(net, file, capsys):
     assert main(["diagnose", f"{net}other", "--backend", "onnxruntime", "--artefact", str(file)]) == 0
     assert "all 1 that were captured are finite" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("dynamo", [True, False])
+def test_a_file_that_norms_are_folded_into_is_looked_into(net, tmp_path, dynamo, capsys):
+    module, inputs = runpy.run_path(str(tmp_path / "net.py"))["normed"]()
+    path = tmp_path / "folded.onnx"
+    with quietly():
+        torch.onnx.export(module, tuple(inputs.values()), path, dynamo=dynamo, input_names=["input"])
+    assert main(["diagnose", f"{net}normed", "--backend", "onnxruntime", "--artefact", str(path)]) == 0
+    assert "No operator is wrong" in capsys.readouterr().out
 
 
 def test_a_file_with_another_weight_is_sick(net, file, capsys):

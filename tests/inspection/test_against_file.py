@@ -205,3 +205,53 @@ def test_a_weight_that_meets_a_silent_channel_is_named_and_one_that_was_rounded_
     assert (turned.first.key, turned.first.kind) == ("/product", "structure")
     assert "6 of 48 values differ" in turned.first.statement
     assert nb.inspect(quiet("c.onnx", 0.95), against=right).findings == ()
+
+
+@pytest.fixture
+def normed(save, node):
+    """Write a file of a product whose weight is divided by its norm over some axes, or of the same weight folded."""
+
+    def make(name, axes=(1,), folded=False):
+        weight = np.random.default_rng(0).standard_normal((6, 6)) * np.linspace(0.3, 2, 6)
+        constants = {"v": weight, "w": weight / np.linalg.norm(weight, axis=1, keepdims=True)}
+        made = [
+            node("ReduceL2", ["v"], ["norm"], name="/norm", axes=list(axes), keepdims=1),
+            node("Div", ["v", "norm"], ["w"], name="/weight"),
+        ]
+        constants.pop("v" if folded else "w")
+        nodes = [*([] if folded else made), node("MatMul", ["x", "w"], ["y"], name="/product")]
+        given = {key: value.astype(np.float32) for key, value in constants.items()}
+        return save(nodes, {"x": [1, 4, 6]}, ["y"], given, name=name, opset=13)
+
+    return make
+
+
+def test_what_is_made_of_constants_alone_is_compared_with_what_is_folded(normed):
+    folded = normed("folded.onnx", folded=True)
+    assert nb.inspect(normed("right.onnx"), against=folded).findings == ()
+    (found,) = nb.inspect(normed("wrong.onnx", axes=(0,)), against=folded).findings
+    assert (found.key, found.blame) == ("/norm", "file")
+
+
+def test_outputs_that_differ_are_never_a_pass(normed):
+    (found,) = nb.inspect(normed("right.onnx"), against=normed("wrong.onnx", axes=(0,))).findings
+    assert found.blame == "file"
+    report = nb.inspect(normed("folded.onnx", folded=True), against=normed("wrong.onnx", axes=(0,)))
+    assert report.verdict == "fail"
+    assert "limit 0.05" in report.notes[-1]
+
+
+def test_elements_in_another_order_are_named_where_they_are_put_so(save, node):
+    weight = np.random.default_rng(1).standard_normal((4, 3)).astype(np.float32)
+
+    def joined(name, *parts):
+        nodes = [
+            node("Split", ["x"], ["a", "b"], name="/split", axis=2),
+            node("Concat", list(parts), ["c"], name="/concat", axis=2),
+            node("MatMul", ["c", "w"], ["y"], name="/product"),
+        ]
+        return save(nodes, {"x": [1, 5, 4]}, ["y"], {"w": weight}, name=name, opset=13)
+
+    (found,) = nb.inspect(joined("b.onnx", "b", "a"), against=joined("a.onnx", "a", "b")).findings
+    assert (found.key, found.blame) == ("/concat", "file")
+    assert "in another order" in found.statement
