@@ -5,8 +5,7 @@ from typing import Any
 from kokoro_nb.reporting.charts import heat_map
 from kokoro_nb.reporting.drawn import drawn
 from kokoro_nb.reporting.localisation_figures import slices_map
-from kokoro_nb.studies.decoder_nan.parts_alone import PartsAlone
-from kokoro_nb.studies.decoder_nan.slices import SlicesView
+from kokoro_nb.studies.decoder_nan import PartsAlone, SlicesView
 
 
 @drawn.register

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from kokoro_nb.reporting.charts import heat_map
 from kokoro_nb.reporting.drawn import drawn
-from kokoro_nb.studies.validate_steps.steps_on_runtimes import StepsOnRuntimes
+from kokoro_nb.studies.validate_steps import StepsOnRuntimes
 from kokoro_nb.traces.parity import Parity
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import Any
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.reporting import curves, figures
 from kokoro_nb.reporting.drawn import drawn
-from kokoro_nb.studies.waveform_spectrum.utterance_versions import BandEnergies, SignalView
+from kokoro_nb.studies.waveform_spectrum import BandEnergies, SignalView
 
 _PAIRS: dict[str, tuple[Any, str]] = {
     "waveforms": (figures.waveforms, "Waveforms"),

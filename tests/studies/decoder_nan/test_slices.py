@@ -1,6 +1,6 @@
 import numpy as np
 
-from kokoro_nb.studies.decoder_nan.slices import slices
+from kokoro_nb.studies.decoder_nan import slices
 from kokoro_nb.traces.operators import Operator
 from kokoro_nb.traces.trace import Recorder
 

@@ -1,6 +1,6 @@
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.qnn.assignment import Assignment, Node
-from kokoro_nb.studies.delegation.npu_nodes import PATCHED, WHOLE, NpuNodes
+from kokoro_nb.studies.delegation import PATCHED, WHOLE, NpuNodes
 
 
 def test_a_graph_that_does_not_compile_has_nothing_on_the_npu():

@@ -1,5 +1,5 @@
 from kokoro_nb.backends.executorch.partition import Placement
-from kokoro_nb.studies.delegation.partitioners import ALL, Partitions
+from kokoro_nb.studies.delegation import ALL, Partitions
 
 
 def test_what_is_taken_and_what_is_left_is_counted():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kokoro_nb.studies.validate_steps.tails import Tail, tail_of, valid_part
+from kokoro_nb.studies.validate_steps.walks import Tail, tail_of, valid_part
 
 
 def test_a_tail_in_numbers():

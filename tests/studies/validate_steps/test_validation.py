@@ -9,12 +9,11 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.faults import planted
 from kokoro_nb.models.patches import active
 from kokoro_nb.studies.coreml_complete.complete_model import REFERENCE
+from kokoro_nb.studies.validate_steps import planted_nans
 from kokoro_nb.studies.validate_steps import validation as module
-from kokoro_nb.studies.validate_steps.planted_steps import planted_nans
 from kokoro_nb.studies.validate_steps.step_rows import first_wrong, with_floor
-from kokoro_nb.studies.validate_steps.tails import tail_of
 from kokoro_nb.studies.validate_steps.validation import follow, phasors, validate_steps, walk
-from kokoro_nb.studies.validate_steps.walks import leaks
+from kokoro_nb.studies.validate_steps.walks import leaks, tail_of
 from kokoro_nb.traces.parity import compare
 
 FRAMES = 8  # the first of some 70: the alignment cuts the rest

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from training.espeak import speak
 
-from kokoro_nb.studies.waveform_spectrum.utterance_versions import FLOOR, PATCHED, Versions
+from kokoro_nb.studies.waveform_spectrum import FLOOR, PATCHED, Versions
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,7 @@ import pytest
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.spectrum import UNRELATED
-from kokoro_nb.studies.waveform_spectrum import CUSTOM, FLOOR, PACKAGE, PATCHED, versions
-from kokoro_nb.studies.waveform_spectrum.utterance_versions import Versions
+from kokoro_nb.studies.waveform_spectrum import CUSTOM, FLOOR, PACKAGE, PATCHED, Versions, versions
 
 
 def test_versions_of_one_utterance(narrow, narrow_case):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from training.espeak import speak
 
-from kokoro_nb.studies.waveform_spectrum.utterance_versions import PACKAGE
+from kokoro_nb.studies.waveform_spectrum import PACKAGE
 from kokoro_nb.studies.whisper.known_sentences import known_sentences
 from kokoro_nb.studies.whisper.phrase_versions import PhraseVersions
 

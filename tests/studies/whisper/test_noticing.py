@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kokoro_nb.listening.comparison import FINITE, compare_audio
-from kokoro_nb.studies.whisper.noticing import MEASURES, measured, noticed_by
+from kokoro_nb.studies.whisper.known_faults import MEASURES, measured, noticed_by
 
 
 def values(snr=60.0, off=0.1, finite=100.0):

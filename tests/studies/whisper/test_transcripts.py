@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from kokoro_nb.listening.transcript import Transcript
-from kokoro_nb.studies.waveform_spectrum.utterance_versions import PACKAGE
+from kokoro_nb.studies.waveform_spectrum import PACKAGE
 from kokoro_nb.studies.whisper.phrase_versions import PhraseVersions
 from kokoro_nb.studies.whisper.transcripts import Listening
 

@@ -5,7 +5,7 @@ import torch
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.transcript import Transcript, Word
-from kokoro_nb.studies.whisper.word_timing import timing_rows, word_times
+from kokoro_nb.studies.whisper.transcripts import timing_rows, word_times
 
 
 def utterance(phonemes="ab, c.", durations=(4, 2, 2, 3, 1, 4, 4, 4)):
