@@ -13,7 +13,6 @@ from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.mechanism import Mechanism
 from kokoro_nb.locate.mechanism_rules import lowered_as_another
 from kokoro_nb.locate.minimise import minimised
-from kokoro_nb.locate.patterns import pattern
 from kokoro_nb.locate.rule_evidence import Evidence, call_of
 from kokoro_nb.traces.operators import Operator
 from kokoro_nb.traces.trace import Trace
@@ -123,7 +122,7 @@ def _as_another(meaning: Any, candidate: Trace, operator: Operator, deviation: D
     call = call_of(meaning, operator.name, candidate.inputs, candidate.values)
     peak = float(np.max(np.abs(right[np.isfinite(right)]), initial=0.0))
     error = LocalError(operator, float("nan"), peak, float("nan"), given != right, given, right, ())
-    found = lowered_as_another(Evidence(error, pattern(error.wrong, given - right), {}, call))
+    found = lowered_as_another(Evidence(error, {}, call))
     if found is not None:
         yield found
 

@@ -127,10 +127,6 @@ class Diagnosis:
             return "compile parts of the program alone (method bisection), or give a reference with inputs of its own"
         return "run the same program on a backend that shows its operators, such as onnxruntime or executorch-portable"
 
-    def worst(self, n: int = 5) -> tuple[Culprit, ...]:
-        """Return the `n` culprits with the largest effect on the output: the first of `ranked`."""
-        return self.ranked[:n]
-
     def without_tensors(self) -> "Diagnosis":
         """Return the diagnosis without what each operator gave, its `subject` as it is.
 

@@ -78,11 +78,6 @@ class Search:
         """How many parts were compiled, those included whose artefacts were there already."""
         return len(self.steps)
 
-    @property
-    def seconds(self) -> float:
-        """Wall time of all steps."""
-        return sum(step.seconds for step in self.steps)
-
     def as_dict(self) -> dict[str, Any]:
         """Return the row of a table."""
         return {

@@ -1,6 +1,6 @@
 """The mechanism of a fault: what happened in an operator, in plain terms, with the evidence, and the known defect."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from kokoro_nb.errors import InputError
@@ -65,10 +65,6 @@ class Mechanism:
     def __post_init__(self) -> None:
         if self.name not in NAMES:
             raise InputError(f"'{self.name}' is no mechanism; use one of {', '.join(NAMES)}.")
-
-    def linked(self, defect: str, threads: tuple[str, ...] = ()) -> "Mechanism":
-        """Return it with the known defect that it is a case of."""
-        return replace(self, defect=defect, threads=threads)
 
     def __str__(self) -> str:
         return f"{self.statement} ({'; '.join(self.evidence)})" if self.evidence else self.statement

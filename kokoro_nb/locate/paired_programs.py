@@ -20,8 +20,8 @@ from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.mechanism import Mechanism, Name
 from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.output_error import OutputError, worst_output
-from kokoro_nb.locate.patterns import pattern
 from kokoro_nb.locate.rule_evidence import Evidence
+from kokoro_nb.locate.verdicts import wrong_operator
 from kokoro_nb.traces.operators import CONSTANT, INPUT
 from kokoro_nb.traces.trace import Tap, Trace
 
@@ -110,40 +110,17 @@ def _culprit(parted: list[Tap], right: Trace, own: Trace, candidate: Exported, b
     given, expected = _valid(np.asarray(tap.value), np.asarray(twin.value))
     with np.errstate(invalid="ignore"):
         wrong = ~np.isclose(given, expected, rtol=0, atol=SAME * _peak(expected), equal_nan=True)
-        difference = np.abs(given.astype(np.float64) - expected)
-    error = LocalError(
-        tap.operator,
-        float(np.max(difference[np.isfinite(difference)], initial=0.0)),
-        _peak(expected),
-        float("inf"),
-        wrong,
-        given.astype(np.float64),
-        expected.astype(np.float64),
-        (),
-    )
-    found = pattern(wrong, given.astype(np.float64) - expected)
+        largest = _peak(given.astype(np.float64) - expected)
+    both = (one.astype(np.float64) for one in (given, expected))
+    error = LocalError(tap.operator, largest, _peak(expected), float("inf"), wrong, *both, ())
     values = {**own.values, **{f"{INPUT}{name}": value for name, value in own.inputs.items()}}
-    inputs = {one: np.asarray(values[one]) for one in tap.operator.inputs if one in values}
-    rules = mechanisms(Evidence(error, found, inputs))
+    evidence = Evidence(error, {one: np.asarray(values[one]) for one in tap.operator.inputs if one in values})
+    rules = mechanisms(evidence)
     padded = tuple(one for one in rules if one.name == PADDED)  # computed, and so before what the shapes say
-    return Culprit(
-        "divergence",
-        "fail",
-        backend,
-        tap,
-        candidates,
-        channels=found.words,
-        local_error=error.of_peak_or_nan,
-        upstream=tap.operator.inputs,
-        reaches_output=True,
-        mechanisms=(
-            *padded,
-            *_structural(tap, twin, right, own),
-            *_moved(given, expected),
-            *(one for one in rules if one not in padded),
-        ),
-        source=source,
-    )
+    others = (one for one in rules if one not in padded)
+    causes = (*padded, *_structural(tap, twin, right, own), *_moved(given, expected), *others)
+    about = {"candidates": candidates, "mechanisms": causes, "source": source}
+    return wrong_operator(evidence, backend, tap=tap, ratio=None, **about)
 
 
 def _gives(tap: Tap, trace: Trace) -> str:

@@ -14,17 +14,16 @@ from kokoro_nb.backends.specification import Specification
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.bisected_diagnosis import bisected_diagnosis
 from kokoro_nb.locate.diagnosis import Diagnosis
-from kokoro_nb.locate.failed_diagnosis import failed_diagnosis
-from kokoro_nb.locate.file_mechanisms import with_facts
 from kokoro_nb.locate.investigation import investigate, reference_trace
+from kokoro_nb.locate.known_defects import with_facts
 from kokoro_nb.locate.paired_programs import PartingPoint, other_program, parting
 from kokoro_nb.locate.plain_cures import (
     as_the_reference,
     exported_anew,
     with_noise_as_input,
 )
+from kokoro_nb.locate.refusal import failed_diagnosis, supplied
 from kokoro_nb.locate.subject import Subject
-from kokoro_nb.locate.supply import supplied
 from kokoro_nb.locate.traced_diagnosis import traced_diagnosis
 from kokoro_nb.traces.trace import Trace
 
@@ -84,7 +83,7 @@ def diagnose(
         A file that was exported of `program`, to be looked into in place of an export: see `backends.adopted`.
     supply : sequence of str
         Names of other forms of operators that are put in their place for a runtime that lacks them: see
-        `supply.supplied`. They stand in the artefact's record and in the diagnosis.
+        `refusal.supplied`. They stand in the artefact's record and in the diagnosis.
     dynamic_shapes : mapping, optional
         Name of an input -> its axes of open size, as `torch.export.export` takes them.
     at : mapping, optional

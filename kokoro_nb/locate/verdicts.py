@@ -1,6 +1,8 @@
 """Which operator went wrong first, and which others did so by themselves."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -9,11 +11,11 @@ from kokoro_nb.locate.culprit import Culprit, Kind
 from kokoro_nb.locate.local_error import Judge, LocalError, parts
 from kokoro_nb.locate.mechanism import Mechanism
 from kokoro_nb.locate.mechanism_rules import mechanisms
-from kokoro_nb.locate.patterns import pattern
 from kokoro_nb.locate.rule_evidence import Evidence, call_of
 from kokoro_nb.traces.operators import CONSTANT, INPUT, VIEWS, Operator
 from kokoro_nb.traces.parity import of_peak
-from kokoro_nb.traces.trace import Trace
+from kokoro_nb.traces.statistics import describe
+from kokoro_nb.traces.trace import Tap, Trace
 
 
 def first_nonfinite(reference: Trace | None, candidate: Trace) -> Culprit:
@@ -171,28 +173,34 @@ def _culprit(
     upstream = judge.upstream(name)
     assert reference.meaning is not None
     call = call_of(reference.meaning, name, candidate.inputs, candidate.values)
-    alike = error.given.shape == error.right.shape
-    with np.errstate(invalid="ignore"):
-        given = np.asarray(error.given, np.float64) if alike else np.nan
-        found = pattern(error.wrong, given - np.asarray(error.right, np.float64))
-    causes = mechanisms(Evidence(error, found, {one: judge.value(one) for one in upstream}, call))
-    words = "; ".join(filter(None, (error.form, found.words if alike else "")))
-    if error.form and not causes:
-        causes = (Mechanism("another shape or dtype", "a result of another shape or dtype", (error.form,)),)
-    return Culprit(
-        "divergence",
-        "fail",
+    found = wrong_operator(
+        Evidence(error, {one: judge.value(one) for one in upstream}, call),
         candidate.backend,
-        candidate[name],
+        tap=candidate[name],
         candidates=candidates,
-        channels=words,
-        local_error=error.of_peak_or_nan,
         inherited_error=_inherited(reference, error),
-        ratio=error.ratio,
         upstream=(*upstream, *(f"{CONSTANT}{one}" for one in judge.constants(name))),
         reaches_output=_reaches(reference, candidate),
-        mechanisms=causes,
     )
+    if not error.form or found.mechanisms:
+        return found
+    shape = Mechanism("another shape or dtype", "a result of another shape or dtype", (error.form,))
+    return replace(found, mechanisms=(shape,))
+
+
+def wrong_operator(evidence: Evidence, backend: str, **about: Any) -> Culprit:
+    """Return an operator as a culprit, with the figures of its error and what they speak for; `about` goes before."""
+    error, words = evidence.error, ""
+    if error.given.shape == error.right.shape:
+        words = evidence.pattern.words
+    figures: dict[str, Any] = {"local_error": error.of_peak_or_nan, "ratio": error.ratio, "reaches_output": True}
+    figures |= {"candidates": (error.operator.name,), "upstream": error.operator.inputs}
+    figures["channels"] = "; ".join(filter(None, (error.form, words)))
+    if "tap" not in about:
+        figures["tap"] = Tap(error.operator, describe(np.asarray(error.given)), np.asarray(error.given))
+    if "mechanisms" not in about:
+        figures["mechanisms"] = mechanisms(evidence)
+    return Culprit("divergence", "fail", backend, **{**figures, **about})
 
 
 def _inherited(reference: Trace, error: LocalError) -> float | None:

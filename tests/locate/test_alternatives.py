@@ -7,7 +7,6 @@ from kokoro_nb.backends.exported import export_program
 from kokoro_nb.locate.alternatives import ALTERNATIVES
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.mechanism_rules import mechanisms
-from kokoro_nb.locate.patterns import pattern
 from kokoro_nb.locate.rule_evidence import Evidence, call_of
 from kokoro_nb.traces.operators import Operator
 
@@ -24,9 +23,8 @@ def _evidence(kind, given, right, arguments):
     if alike:
         wrong = (given != right) & ~(np.isnan(given.astype(float)) & np.isnan(right.astype(float)))
     error = LocalError(operator, 1.0, 1.0, np.inf, wrong, given, right, ())
-    found = pattern(wrong, (given if alike else np.nan) - right.astype(np.float64))
     inputs = {name: one for name, one in arguments.items() if isinstance(one, np.ndarray)}
-    return Evidence(error, found, inputs, arguments)
+    return Evidence(error, inputs, arguments)
 
 
 def _first(kind, given, right, arguments):

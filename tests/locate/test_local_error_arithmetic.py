@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from kokoro_nb.locate.local_error import Judge, _alike, _apart, _nudged, _peak, _shares, _step_shares, _units
+from kokoro_nb.locate.local_error import Judge, _step_shares, _units
 
 EPS = float(np.finfo(np.float32).eps)
 
@@ -37,27 +37,6 @@ def test_shares_of_the_peak(toy, error, bound, peak, shares):
     assert [replace(found, ratio=ratio).unexplained for ratio in ratios] == [False, False, True, True, True]
 
 
-def test_two_numbers_are_alike_or_two_nans_or_the_same_infinity():
-    values = np.array([0.0, -2.0, np.inf, -np.inf, np.nan])
-    found = _alike(*np.meshgrid(values, values))
-    assert found.dtype == bool
-    assert found.astype(int).tolist() == [
-        [1, 1, 0, 0, 0],
-        [1, 1, 0, 0, 0],
-        [0, 0, 1, 0, 0],
-        [0, 0, 0, 1, 0],
-        [0, 0, 0, 0, 1],
-    ]
-
-
-def test_a_difference_is_that_of_numbers_and_a_peak_that_of_the_largest():
-    given, right = np.array([1.0, -2.0, np.nan, 1.0, np.inf]), np.array([0.75, 1.0, 1.0, np.inf, np.inf])
-    assert _apart(given, right).tolist() == [0.25, 3.0, 0.0, 0.0, 0.0]
-    assert _peak(np.array([0.25, -0.5, np.nan, np.inf])) == 0.5
-    assert _peak(np.array([-3, 2])) == 3
-    assert _peak(np.array([])) == 0
-
-
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("level", [0.125, 1.0, 64.0])
 def test_four_units_of_the_channels_peak_and_of_a_silent_channel_those_of_a_hundredth(dtype, level):
@@ -70,29 +49,12 @@ def test_four_units_of_the_channels_peak_and_of_a_silent_channel_those_of_a_hund
     assert _units(np.full((1, 2, 8), np.nan), np.dtype(dtype)).max() == 0
 
 
-def test_of_what_is_allowed_the_share_is_0_without_a_difference():
-    difference, allowed = np.array([0.0, 0.0, 0.25, 0.25, 3.0]), np.array([0.0, 1.0, 0.0, 0.5, 1.5])
-    assert _shares(difference, allowed).tolist() == [0, 0, np.inf, 0.5, 2]
-
-
 @pytest.mark.parametrize("axis", [0, 1, 2, -1, -2, -3])
 def test_a_step_is_judged_along_its_axis_and_the_first_by_itself(axis):
     error = np.array([[1.0, 3.0, 3.5, -0.5, -4.0], [-2.0, 2.0, 0.0, 1.0, -7.0]])
     expected = np.array([[0.5, 1.0, 0.25, 0.0, 1.75], [1.0, 0.0, 0.0, 0.5, 4.0]])
     moved, right = (np.moveaxis(one.reshape(2, 1, 5), -1, axis) for one in (error, expected))
     np.testing.assert_array_equal(_step_shares(moved, np.full(moved.shape, 2.0), axis), right)
-
-
-def test_values_are_moved_by_up_to_half_a_unit_or_by_all_of_it():
-    values = {"x": np.linspace(1, 2, 1000, dtype=np.float32), "n": np.arange(3), "b": np.array([True])}
-    lot, half = np.random.default_rng(0).uniform(-1, 1, 1000), 2.0**-11
-    moved = _nudged(values, np.dtype(np.float16))
-    np.testing.assert_array_equal(moved["x"], values["x"].astype(np.float64) * (1 + half * lot))
-    largely = _nudged(values, np.dtype(np.float16), np.sign)["x"] / values["x"] - 1
-    np.testing.assert_allclose(np.abs(largely), half, rtol=1e-9)
-    assert 400 < (largely > 0).sum() < 600
-    assert moved["n"] is values["n"]
-    assert moved["b"] is values["b"]
 
 
 def _bounded(program, **bound):

@@ -8,24 +8,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.locate.investigation import investigate, reference_trace
 from kokoro_nb.locate.local_error import Judge
 from kokoro_nb.traces.trace import Recorder
+from tests.locate.function_modules import Function, here
 
 SINGLE = np.float32
-
-
-class Function(nn.Module):
-    """A function of one or two tensors as a module."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x, w=None):
-        return self.function(x) if w is None else self.function(x, w)
 
 
 @lru_cache(maxsize=8)
@@ -333,11 +322,8 @@ class Source(nn.Module):
 
 @pytest.mark.parametrize("name", ["onnxruntime", "tvm-unfused", "executorch-portable"])
 def test_a_harmonic_source_is_right_on_real_runtimes(name, tmp_path):
-    backend = BACKENDS[name]
-    if backend.available() is not None:
-        pytest.skip(backend.available())
     inputs = {"f0": 200 + 20 * torch.sin(torch.arange(48000) / 3000).reshape(1, 1, -1)}
     program = export_program(Source(), inputs)
-    found = investigate(program, inputs, backend, reference_trace(program, inputs), tmp_path)
+    found = investigate(program, inputs, here(name), reference_trace(program, inputs), tmp_path)
     assert [error.operator.name for error in found.errors if error.ratio > 1] == []
     assert ":cumsum" in {error.operator.name for error in found.errors}

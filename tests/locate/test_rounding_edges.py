@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import FrozenInstanceError
+from itertools import product
 
 import numpy as np
 import pytest
@@ -45,66 +46,21 @@ def test_a_sum_of_squares_that_rounding_made_negative_is_none():
     assert float(call.of_sum(torch.tensor(-2.0), torch.tensor(0.25), 9, 1.0)) == pytest.approx(U * 3 * (2 + 5 / 2))
 
 
-def test_products_count_the_terms_of_each_form():
-    a, b, v, w = drawn(4, 6), drawn(6, 3), drawn(6), drawn(2, 7, 6)
-    for target, first, second in (
-        (ATEN.mm.default, {"self": a}, {"mat2": b}),
-        (ATEN.mv.default, {"self": a}, {"vec": v}),
-        (ATEN.dot.default, {"self": v}, {"tensor": v.flip(0)}),
-        (ATEN.matmul.default, {"self": w}, {"other": b}),
-    ):
-        found, y = bound(target, **first, **second)
-        squares = target(*(one**2 for one in (*first.values(), *second.values())))
-        agrees(found, of_sum(y, squares, 6 + 2))
-
-
-def test_a_transposed_convolution_counts_what_overlaps_in_its_group():
-    x = drawn(1, 6, 10)
-    for size, step, groups, terms in ((7, 2, 3, 2 * 4), (4, 2, 2, 3 * 2), (3, 5, 1, 6)):
-        w = drawn(6, 2, size)
-        found, y = bound(ATEN.conv_transpose1d.default, input=x, weight=w, stride=[step], groups=groups)
-        agrees(found, of_sum(y, F.conv_transpose1d(x**2, w**2, stride=step, groups=groups), terms + 2))
-    given = {"bias": None, "padding": [0] * 3, "dilation": [1] * 3, "output_padding": [0] * 3, "groups": 1}
-    x, w = drawn(1, 2, 3, 4, 3), drawn(2, 3, 2, 3, 4)
-    found, y = bound(ATEN.convolution.default, input=x, weight=w, stride=[2], transposed=True, **given)
-    agrees(found, of_sum(y, F.conv_transpose3d(x**2, w**2, stride=2), 2 * 1 * 2 * 2 + 2))
-    x, w = drawn(1, 2, 4, 5, 6), drawn(3, 2, 2, 3, 4)
-    found, y = bound(ATEN.convolution.default, input=x, weight=w, stride=[1], transposed=False, **given)
-    agrees(found, of_sum(y, F.conv3d(x**2, w**2), 2 * 2 * 3 * 4 + 2))
-
-
-def test_sums_of_one_number_of_none_and_of_no_axis():
-    x = drawn(5, 1)
-    found, y = bound(ATEN.mean.dim, self=x, dim=[1])
-    agrees(found, of_sum(y, y**2, 1, 1.2))
-    found, y = bound(ATEN.sum.dim_IntList, self=x[:, 0], dim=[-1])
-    agrees(found, of_sum(y, (x**2).sum(), 5, 1.2))
-    found, _ = bound(ATEN.mean.dim, self=drawn(3, 0), dim=[1])
-    agrees(found, np.zeros(3))
-    for named in ({"dim": [0]}, {"dim": [-1]}, {"dim": None}):
-        found, y = bound(ATEN.sum.dim_IntList, self=torch.tensor(-3.0).double(), **named)
-        agrees(found, of_sum(y, 9.0, 1, 1.2))
-    x = drawn(2, 3, 4, 5)
-    found, y = bound(ATEN.sum.dim_IntList, self=x, dim=[-2, 0], keepdim=True)
-    agrees(found, of_sum(y, (x**2).sum((0, 2), keepdim=True), 8, 1.2))
+@pytest.mark.parametrize("named", [{"dim": [0]}, {"dim": [-1]}, {"dim": None}])
+def test_the_sum_of_one_number(named):
+    found, y = bound(ATEN.sum.dim_IntList, self=torch.tensor(-3.0).double(), **named)
+    agrees(found, of_sum(y, 9.0, 1, 1.2))
 
 
 def test_pools_over_two_axes_over_all_and_of_nothing():
     x = drawn(2, 3, 8, 12)
-    for size in ([2, 3], [4]):
+    for size in ([2, 3], [4, 4]):
         found, y = bound(ATEN.avg_pool2d.default, self=x, kernel_size=size, stride=[3])
-        count = math.prod(size * 2 if len(size) == 1 else size)
-        agrees(found, of_sum(y, F.avg_pool2d(x**2, size * 2 if len(size) == 1 else size, 3) / count, count))
-    found, y = bound(ATEN.avg_pool1d.default, self=x[0], kernel_size=[2], stride=[5])
-    agrees(found, of_sum(y, F.avg_pool1d(x[0] ** 2, 2, 5) / 2, 2))
-    for size in ([1, 1], [8, 12], [2, 4]):
+        agrees(found, of_sum(y, F.avg_pool2d(x**2, size, 3) / math.prod(size), math.prod(size)))
+    for size in ([1, 1], [2, 4]):
         found, y = bound(ATEN.adaptive_avg_pool2d.default, self=x, output_size=size)
         count = 96 / math.prod(size)
         agrees(found, of_sum(y, F.adaptive_avg_pool2d(x**2, size) / count, count))
-    found, y = bound(ATEN.adaptive_avg_pool1d.default, self=x[0, :, 0], output_size=[5])
-    agrees(found, of_sum(y, F.adaptive_avg_pool1d(x[0, :, 0] ** 2, 5) / 2.4, 2.4))
-    found, y = bound(ATEN.adaptive_avg_pool1d.default, self=x[0, :1, 0], output_size=[1])
-    agrees(found, of_sum(y, (x[0, :1, 0] ** 2).mean(-1, keepdim=True) / 12, 12))
     found, _ = bound(ATEN.adaptive_avg_pool1d.default, self=drawn(0, 2, 12), output_size=[3])
     assert found.shape == (0, 2, 3)
 
@@ -120,19 +76,27 @@ def normed(x, rows, shaped, eps, weight, bias, y):
     return gain * (off + 4 * U * np.abs(x) * inverse) + np.abs(y - bias) * (slope + 4 * U) + 4 * U * np.abs(y)
 
 
-@pytest.mark.parametrize("size", [(), (7,), (5, 7), (2, 3, 5)])
+@pytest.mark.parametrize("size", [(), (7,), (2, 3, 5)])
 @pytest.mark.parametrize("scale", [1.0, 1e-3])
 def test_norms_of_any_number_of_axes(size, scale):
     x, eps = scale * (1 + drawn(4, 6, *size)), 0.01 * scale**2
     place, weight, bias = (1, 6, *(1 for _ in size)), drawn(6), drawn(6)
-    given = {"weight": weight, "bias": bias}
+    given = {"input": x, "weight": weight, "bias": bias}
     factors = (weight.reshape(place), bias.reshape(place))
-    stats = {"running_mean": None, "running_var": None, "training": True, "momentum": 0.1, "eps": eps}
-    found, y = bound(ATEN.batch_norm.default, input=x, **given, **stats, cudnn_enabled=False)
-    rows = x.transpose(0, 1).reshape(6, -1)
-    agrees(found, normed(x, rows, lambda one: one.reshape(place), eps, *factors, y))
-    found, y = bound(ATEN.group_norm.default, input=x, num_groups=2, **given, eps=eps)
+    stats = {"training": True, "momentum": 0.1, "eps": eps}
+    none = {"running_mean": None, "running_var": None}
+    found, y = bound(ATEN.batch_norm.default, **given, **none, **stats, cudnn_enabled=False)
+    batch = normed(x, x.transpose(0, 1).reshape(6, -1), lambda one: one.reshape(place), eps, *factors, y)
+    agrees(found, batch)
+    (found, *rest), _ = bound(ATEN._native_batch_norm_legit.no_stats, **given, **stats)
+    agrees(found, batch)
+    assert rest == [None, None]
     across = (4, 6, *place[2:])
+    if size:
+        named = {**given, **none, "use_input_stats": True, "momentum": 0.1, "eps": eps, "cudnn_enabled": False}
+        found, y = bound(ATEN.instance_norm.default, **named)
+        agrees(found, normed(x, x.reshape(4, 6, -1), lambda one: one.reshape(across), eps, *factors, y))
+    found, y = bound(ATEN.group_norm.default, num_groups=2, **given, eps=eps)
     rows = x.reshape(4, 2, -1)
     agrees(found, normed(x, rows, lambda one: one.repeat_interleave(3, -1).reshape(across), eps, *factors, y))
     over = x.shape[1:]
@@ -155,29 +119,22 @@ def test_of_several_results_a_frozen_norm_is_not_bounded():
     assert bound(ATEN._native_batch_norm_legit.default, **given)[0] is None
 
 
-@pytest.mark.parametrize("dim", [0, 1, -1])
-def test_a_running_sum_along_any_axis(dim):
-    x = drawn(2, 5, 1).float().double()
+@pytest.mark.parametrize(("shape", "dim"), [((2, 5, 1), 0), ((2, 5, 1), 1), ((2, 5, 1), -1), ((2, 33), 1), ((), 0)])
+def test_a_running_sum_along_any_axis(shape, dim):
+    x = drawn(*shape).float().double()
     found, y = bound(ATEN.cumsum.default, self=x, dim=dim)
-    right = y.numpy()
-    off = np.maximum.accumulate(np.abs(np.cumsum(x.numpy(), dim, dtype=np.float32) - right), dim)
+    x, right = np.atleast_1d(x.numpy()), np.atleast_1d(y.numpy())
+    off = np.maximum.accumulate(np.abs(np.cumsum(x, dim, dtype=np.float32) - right), dim)
     largest = np.maximum.accumulate(np.abs(right), dim)
     depth = math.log2(max(x.shape[dim], 2))
-    agrees(found, 2 * off + 5 * U * np.sqrt(np.cumsum(right**2, dim)) + U * (4 + 4 * depth) * largest)
+    expected = 2 * off + 5 * U * np.sqrt(np.cumsum(right**2, dim)) + U * (4 + 4 * depth) * largest
+    agrees(found, expected.reshape(shape))
 
 
-def test_a_sum_of_one_exponential_and_a_transform_over_two_axes():
-    x = drawn(3, 1)
-    found, y = bound(ATEN.softmax.int, self=x, dim=1)
-    agrees(found, U * 11 * y)
+def test_a_transform_over_two_axes():
     x = torch.complex(drawn(4, 6), drawn(4, 6))
     found, y = bound(ATEN._fft_c2c.default, self=x, dim=[0, 1], normalization=0, forward=True)
     agrees(found, 2 * of_sum(y.abs(), (y.abs() ** 2).mean((0, 1), keepdim=True), 24))
-
-
-def test_lengths_of_nothing():
-    found, _ = bound(ATEN.linalg_vector_norm.default, self=drawn(0, 3), ord=2, dim=[1])
-    assert found.shape == (0,)
 
 
 @pytest.mark.parametrize("size", [(1, 6), (2, 6), (6, 2), (6, 1), (1, 1)])
@@ -187,16 +144,6 @@ def test_an_axis_of_one_element_has_no_slope(size):
     found, y = bound(ATEN.upsample_bilinear2d.vec, **named)
     across = sum(n * float(x.diff(dim=axis).abs().max()) for axis, n in zip((2, 3), size, strict=True) if n > 1)
     agrees(found, 4 * U * y.abs() + 4 * U * across)
-
-
-@pytest.mark.parametrize(("count", "steep"), [(1, [0]), (2, [3, 3]), (8, [2, 5, 5, 5, 5, 5, 1, 1])])
-def test_a_slope_is_the_steepest_of_two_elements_to_either_side(count, steep):
-    rises = {1: [], 2: [3.0], 8: [1.0, 0, 2, 5, 0, 1, 0]}[count]
-    x = torch.tensor(np.cumsum([0.0, *rises]))[None, None]
-    named = {"input": x, "output_size": [3 * count], "align_corners": False, "scale_factors": None}
-    found, y = bound(ATEN.upsample_linear1d.vec, **named)
-    slope = np.repeat(np.array(steep) * np.arange(1, count + 1), 3)
-    agrees(found, 4 * U * y.abs() + 4 * U * slope)
 
 
 @pytest.mark.parametrize(
@@ -213,25 +160,19 @@ def test_arguments_are_moved_by_two_units_to_either_side_each(target, first, sec
     x, y = (torch.tensor([one], dtype=torch.float64) for one in (first, second))
     names = [one.name for one in target._schema.arguments]
     found, z = bound(target, unit, **dict(zip(names, (x, y), strict=True)))
-    apart = {
-        (one, other): abs(float(target(x * (1 + 2 * unit * one), y * (1 + 2 * unit * other)) - z))
-        for one in (1, -1)
-        for other in (1, -1)
-    }
+    moved = {pair: [1 + 2 * unit * sign for sign in pair] for pair in product((1, -1), repeat=2)}
+    apart = {pair: abs(float(target(x * one, y * other) - z)) for pair, (one, other) in moved.items()}
     assert max(apart, key=apart.__getitem__) == signs
     assert float(found) == pytest.approx(apart[signs] + 8 * unit * abs(float(z)), rel=1e-12)
 
 
-def test_a_third_argument_is_moved_up_and_what_that_makes_infinite_or_nan_allows_nothing():
+def test_a_third_argument_is_moved_up_and_what_that_makes_nan_allows_nothing():
     x, low, high = (torch.tensor([one], dtype=torch.float64) for one in (5.0, 0.0, 3.0))
     found, _ = bound(ATEN.clamp.Tensor, self=x, min=low, max=high)
     assert float(found) == pytest.approx(2 * U * 3 + 8 * U * 3, rel=1e-9)
     base, power = (torch.tensor([one], dtype=torch.float64) for one in (-2.0, 2.0))
     found, _ = bound(ATEN.pow.Tensor_Tensor, self=base, exponent=power)  # of no other exponent a power
     assert float(found) == pytest.approx(8 * U * 4, rel=1e-9)
-    edge = torch.tensor([1.0], dtype=torch.float64)
-    found, _ = bound(ATEN.clamp.default, self=edge, max=1.0)  # from here it moves down alone
-    assert float(found) == pytest.approx(10 * U, rel=1e-9)
 
 
 def test_every_argument_of_a_recurrence_is_moved_in_turn():
@@ -245,11 +186,8 @@ def test_every_argument_of_a_recurrence_is_moved_in_turn():
     def moved(one):
         return one * (1 + step * (2 * torch.rand(one.shape, generator=generator, dtype=torch.float64) - 1))
 
-    named |= {
-        "input": moved(named["input"]),
-        "hx": [moved(one) for one in state],
-        "params": [moved(w) for w in weights],
-    }
+    named["input"], named["hx"] = moved(named["input"]), [moved(one) for one in state]
+    named["params"] = [moved(one) for one in weights]
     for found, given, right in zip(bounds, ATEN.lstm.input(**named), results, strict=True):
         apart = (given - right).abs()
         few = apart[:, 0].numel() < 8

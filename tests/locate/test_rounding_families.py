@@ -86,45 +86,6 @@ def test_variances_and_their_roots():
     agrees(found, y.numpy() * relative / 2)
 
 
-@pytest.mark.parametrize("kind", ["instance", "group", "layer", "batch", "batch in training"])
-def test_norms_by_the_errors_of_their_moments(kind):
-    x, eps = 1 + drawn(2, 6, 30), 0.01
-    weight, bias = drawn(30 if kind == "layer" else 6), drawn(30 if kind == "layer" else 6)
-    given = {"weight": weight, "bias": bias}
-    place = (1, 1, 30) if kind == "layer" else (1, 6, 1)
-    rows = {"group": x.reshape(2, 3, 60), "layer": x}.get(kind, x)
-    if "batch" in kind:
-        rows, place = x.transpose(0, 1).reshape(6, 60), (1, 6, 1)
-    back = {"group": lambda one: one.repeat(2, -1)[..., None], "layer": lambda one: one[..., None]}
-    shaped = back.get(kind, lambda one: one.reshape(1, 6, 1) if "batch" in kind else one[..., None])
-    rows = rows.numpy()
-    mean, relative = moments(rows)
-    spread = rows.var(-1)
-    inverse = 1 / np.sqrt(spread + eps)
-    off, slope, inverse = (shaped(one) for one in (mean * inverse, relative * spread / (spread + eps) / 2, inverse))
-    if kind == "instance":
-        named = {"input": x, **given, "running_mean": None, "running_var": None, "use_input_stats": True}
-        named |= {"momentum": 0.1, "eps": eps, "cudnn_enabled": False}
-        found, y = bound(ATEN.instance_norm.default, **named)
-    elif kind == "group":
-        found, y = bound(ATEN.group_norm.default, input=x, num_groups=3, **given, eps=eps)
-    elif kind == "layer":
-        found, y = bound(ATEN.layer_norm.default, input=x, normalized_shape=[30], **given, eps=eps)
-    else:
-        stats = {"running_mean": None, "running_var": None, "training": True, "momentum": 0.1, "eps": eps}
-        if kind == "batch":
-            found, y = bound(ATEN.batch_norm.default, input=x, **given, **stats, cudnn_enabled=False)
-        else:
-            several = ATEN._native_batch_norm_legit.no_stats
-            named = {"training": True, "momentum": 0.1, "eps": eps}
-            (found, *rest), (y, *_) = bound(several, input=x, **given, **named)
-            assert rest == [None, None]
-    gain, shift = weight.reshape(place).abs().numpy(), bias.reshape(place).numpy()
-    x, y = x.numpy(), y.numpy()
-    expected = gain * (off + 4 * U * np.abs(x) * inverse) + np.abs(y - shift) * (slope + 4 * U) + 4 * U * np.abs(y)
-    agrees(found, expected)
-
-
 def test_a_norm_without_factors_has_gain_one_and_a_frozen_one_is_pointwise():
     x = 1 + drawn(2, 6, 30)
     plain, _ = bound(ATEN.group_norm.default, input=x, num_groups=3, weight=None, bias=None, eps=1e-5)
@@ -136,17 +97,6 @@ def test_a_norm_without_factors_has_gain_one_and_a_frozen_one_is_pointwise():
     found, y = bound(ATEN.batch_norm.default, **given)
     call = Call(ATEN.batch_norm.default, given, y, U)
     agrees(found, FAMILIES["mul"](call))
-
-
-def test_running_sums_and_their_steps():
-    x = drawn(2, 33).float().double()
-    found, y = bound(ATEN.cumsum.default, self=x, dim=1)
-    off = np.maximum.accumulate(np.abs(np.cumsum(x.numpy(), 1, dtype=np.float32) - y.numpy()), 1)
-    largest = np.maximum.accumulate(np.abs(y.numpy()), 1)
-    random = 5 * U * np.sqrt(np.cumsum(y.numpy() ** 2, 1))
-    agrees(found, 2 * off + random + U * (4 + 4 * math.log2(33)) * largest)
-    single, y = bound(ATEN.cumsum.default, self=torch.tensor(3.0).double(), dim=0)
-    agrees(single, 5 * U * 3 + 8 * U * 3)
 
 
 @pytest.mark.parametrize("dim", [1, -1])
@@ -217,18 +167,10 @@ def test_chains_move_their_arguments_by_a_sum():
     found, y = bound(target, **given)
     generator = torch.Generator().manual_seed(0)
     step = 3 * U * math.sqrt(8)
-    moved = [
-        one * (1 + step * (2 * torch.rand(one.shape, generator=generator, dtype=torch.float64) - 1))
-        for one in (q, k, v)
-    ]
+    lots = (torch.rand(one.shape, generator=generator, dtype=torch.float64) for one in (q, k, v))
+    moved = [one * (1 + step * (2 * lot - 1)) for one, lot in zip((q, k, v), lots, strict=True)]
     apart = (target(*moved) - y).abs().amax((0, 2, 3), keepdim=True)
     agrees(found, 2 * apart + 8 * U * y.abs())
-    weights = [0.3 * drawn(8, 4), 0.3 * drawn(8, 2), drawn(8), drawn(8)]
-    lstm = {"input": drawn(5, 1, 4), "hx": [torch.zeros(1, 1, 2).double()] * 2, "params": weights, "has_biases": True}
-    lstm |= {"num_layers": 1, "dropout": 0.0, "train": False, "bidirectional": False, "batch_first": False}
-    bounds, results = bound(ATEN.lstm.input, **lstm)
-    assert [one.shape for one in bounds] == [one.shape for one in results]
-    assert all(0 < float(one.max()) < 1e-5 for one in bounds)
 
 
 def test_the_largest_of_each_channel():

@@ -177,11 +177,6 @@ class Lens:
         return tuple(row for row in self.rows if not good[row.value] and all(good.get(one, True) for one in row.reads))
 
     @property
-    def overflowing(self) -> tuple[OperatorPrecision, ...]:
-        """Results that float16 cannot hold: their float32 peak is above 65504."""
-        return tuple(row for row in self.rows if row.peak > LARGEST)
-
-    @property
     def phases(self) -> tuple[OperatorPrecision, ...]:
         """Sines, cosines and tangents, the largest argument first."""
         found = [row for row in self.rows if row.phase is not None]
