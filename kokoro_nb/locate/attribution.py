@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.locate.alternatives import ALTERNATIVES
-from kokoro_nb.locate.culprit import Culprit
+from kokoro_nb.locate.culprit import Culprit, wrong_at
 from kokoro_nb.locate.effect import MEASURED, Deviation, ErrorPropagation, share_gone
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.mechanism import Mechanism
@@ -92,25 +92,15 @@ def lossy_culprits(
         if alone.finite < 1:
             carried = f"it alone makes {100 * (1 - alone.finite):.3g} % of the output not finite"
         error = local.get(name)
-        culprit = Culprit(
-            "divergence",
-            "fail",
-            candidate.backend,
-            candidate[name],
-            candidates=(name,),
-            channels=f"right for {candidate[name].statistics.dtype}, which is too little for the output",
-            local_error=None if error is None else error.of_peak,
-            ratio=None if error is None else error.ratio,
-            upstream=operators[name].inputs,
-            reaches_output=True,
-            mechanisms=(
-                *_as_another(reference.meaning, candidate, operators[name], deviations[name]),
-                replace(mechanism, evidence=(*mechanism.evidence, carried)) if measured else mechanism,
-            ),
-            effect=share_gone(whole, rest) if measured else None,
-            alone=alone.of_peak if measured else None,
-        )
-        found.append(culprit)
+        causes = (replace(mechanism, evidence=(*mechanism.evidence, carried)) if measured else mechanism,)
+        causes = (*_as_another(reference.meaning, candidate, operators[name], deviations[name]), *causes)
+        about: dict[str, Any] = {"upstream": operators[name].inputs}
+        if error is not None:
+            about |= {"local_error": error.of_peak, "ratio": error.ratio}
+        if measured:
+            about |= {"effect": share_gone(whole, rest), "alone": alone.of_peak}
+        words = f"right for {candidate[name].statistics.dtype}, which is too little for the output"
+        found.append(wrong_at(candidate[name], candidate.backend, causes, channels=words, **about))
     return tuple(found)
 
 

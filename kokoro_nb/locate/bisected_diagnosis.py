@@ -6,7 +6,7 @@ import numpy as np
 
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.locate.bisection import bisect
-from kokoro_nb.locate.culprit import Culprit
+from kokoro_nb.locate.culprit import Culprit, wrong_at
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.effect import ErrorPropagation, seen_deviations, with_effects
 from kokoro_nb.locate.halving import Search
@@ -78,17 +78,9 @@ def _joined(subject: Subject, search: Search) -> Culprit:
     first = operators[search.operators[0]]
     words = Evidence(error, {}).pattern.words if error.given.shape == error.right.shape else error.form
     evidence = (f"{error.operator.name} is wrong where {', '.join(search.operators)} are compiled together: {words}",)
-    return Culprit(
-        "divergence",
-        "fail",
-        subject.runtime.name,
-        Tap(first, describe(np.asarray(error.given)), np.asarray(error.given)),
-        candidates=search.operators,
-        channels=words,
-        upstream=first.inputs,
-        reaches_output=True,
-        mechanisms=(Mechanism(JOINED, "each is right alone, and wrong where they are joined", evidence),),
-    )
+    tap = Tap(first, describe(np.asarray(error.given)), np.asarray(error.given))
+    causes = (Mechanism(JOINED, "each is right alone, and wrong where they are joined", evidence),)
+    return wrong_at(tap, subject.runtime.name, causes, candidates=search.operators, channels=words)
 
 
 def _culprit(subject: Subject, search: Search, known: Trace) -> Culprit:

@@ -5,7 +5,6 @@ parts shrink, and with them the time that each takes to compile.
 """
 
 import math
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -137,7 +136,6 @@ class _Run:
 
     def step(self, first: int, stop: int, inside: bool = False) -> BisectionStep:
         """Compile units, run them on right inputs, and hold every output against what is right."""
-        start = time.perf_counter()
         cut = self.cuts.part(first, stop, inside=inside)
         found: tuple[LocalError, ...] = ()
         failure, cached = "", False
@@ -150,7 +148,7 @@ class _Run:
                 failure = str(error.failure(self.backend.name))
         wrong = tuple(error for error in found if error.unexplained)
         right = tuple(error.without_tensors() for error in found if not error.unexplained)
-        step = BisectionStep(first, stop, wrong, failure, time.perf_counter() - start, cached, right)
+        step = BisectionStep(first, stop, wrong, failure, cached, right)
         self.steps.append(step)
         self.bar.update()
         return step

@@ -141,3 +141,9 @@ class Culprit:
         tap = self.tap and f"{self.tap.name} ({self.tap.op})"
         about = {"backend": self.backend, "value": self.local_error, "tap": tap, "reason": self.reason}
         return Finding(self.kind, self.verdict, self.statement, weights, **about)  # type: ignore[arg-type]
+
+
+def wrong_at(tap: Tap, backend: str, mechanisms: tuple[Mechanism, ...], **about: Any) -> Culprit:
+    """Return an operator that is wrong, and that the outputs show, as a culprit; `about` goes before."""
+    known = {"candidates": (tap.name,), "upstream": tap.operator.inputs, "reaches_output": True}
+    return Culprit("divergence", "fail", backend, tap, mechanisms=mechanisms, **{**known, **about})

@@ -21,8 +21,6 @@ class BisectionStep:
         Those of its results that rounding does not explain, in the order of execution.
     failure : str
         Why it could not be compiled or run; empty if it could.
-    seconds : float
-        Wall time of compiling it, running it and computing what is right.
     cached : bool
         Whether its artefact was there already.
     right : tuple of LocalError
@@ -33,7 +31,6 @@ class BisectionStep:
     stop: int
     wrong: tuple[LocalError, ...] = ()
     failure: str = ""
-    seconds: float = 0.0
     cached: bool = False
     right: tuple[LocalError, ...] = ()
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from kokoro_nb.backends.ladder import difference
 from kokoro_nb.backends.signature import BFLOAT16
-from kokoro_nb.locate.culprit import Culprit
+from kokoro_nb.locate.culprit import Culprit, wrong_at
 from kokoro_nb.locate.effect import Deviation
 from kokoro_nb.locate.investigation import Investigation
 from kokoro_nb.locate.local_error import parts
@@ -100,14 +100,4 @@ def _with_zeros(start: Any) -> Any:
 
 def _right_but(backend: str, tap: Tap, mechanism: Mechanism) -> Culprit:
     """Return an operator as a culprit whose values are right."""
-    return Culprit(
-        "divergence",
-        "fail",
-        backend,
-        tap,
-        candidates=(tap.name,),
-        channels=mechanism.evidence[0],
-        upstream=tap.operator.inputs,
-        reaches_output=True,
-        mechanisms=(mechanism,),
-    )
+    return wrong_at(tap, backend, (mechanism,), channels=mechanism.evidence[0])

@@ -183,11 +183,6 @@ def _with_figures(nonfinite: Culprit, faults: tuple[Culprit, ...]) -> Culprit:
     """Return the first operator that is not finite with what the comparison with float64 found out about it."""
     for one in faults:
         if nonfinite.tap is not None and one.tap is not None and one.tap.name == nonfinite.tap.name:
-            return replace(
-                nonfinite,
-                local_error=one.local_error,
-                inherited_error=one.inherited_error,
-                ratio=one.ratio,
-                mechanisms=one.mechanisms,
-            )
+            figures = {"local_error": one.local_error, "inherited_error": one.inherited_error, "ratio": one.ratio}
+            return replace(nonfinite, mechanisms=one.mechanisms, **figures)
     return nonfinite

@@ -126,17 +126,18 @@ def diagnose(
     pair = other_program(reference)
     reference = None if pair else reference
     file = None if artefact is None else adopted(runtime, candidate, artefact, inputs, folder)
+    subject = Subject(runtime, candidate, candidate, inputs, folder, limit)
     if pair is not None:
         healthy, given = _reference_program(*pair), pair[1]
         parted = parting(healthy, given, candidate, inputs, runtime.name)
         # what rounding costs matters where it is more than what the rewriting does
         bearable = limit if limit is not None or not parted.matters else parted.output.of_peak
-        found = _examined(runtime, candidate, inputs, reference, method, precision, folder, bearable, file, remedies)
+        found = _examined(replace(subject, limit=bearable), reference, method, precision, file, remedies)
         right = found.output is not None and found.output.verdict == "pass"
         if found.verdict != "fail" or (right and parted.culprit is not None):
             found = _rewritten(found, parted, runtime, healthy, given)
             return _cured_as_well(found, runtime, healthy, given, folder) if remedies else found
-    found = _examined(runtime, candidate, inputs, reference, method, precision, folder, limit, file, remedies)
+    found = _examined(subject, reference, method, precision, file, remedies)
     if not remedies or not found.culprits or found.failure is not None:
         return found
     if file is not None:
@@ -167,25 +168,17 @@ def _cured_as_well(
 
 
 def _examined(
-    runtime: Backend,
-    candidate: Exported,
-    inputs: Arrays,
-    reference: Any,
-    method: Method,
-    precision: Precision,
-    folder: str | Path | None,
-    limit: float | None,
-    file: Artifact | None,
-    remedies: bool,
+    subject: Subject, reference: Any, method: Method, precision: Precision, file: Artifact | None, remedies: bool
 ) -> Diagnosis:
+    runtime, candidate, inputs = subject.runtime, subject.candidate, subject.inputs
     hidden = "" if file else _hidden(runtime)
     if method == "bisection" or (method == "auto" and hidden):
         compared = _compared_with(candidate, inputs, reference)
-        subject = Subject(runtime, compared, compared, inputs, folder, limit)
+        subject = replace(subject, candidate=compared, healthy=compared)
         return bisected_diagnosis(subject, hidden if method == "auto" else "as requested")
     known, healthy = _right(candidate, inputs, reference, precision)
-    subject = Subject(runtime, candidate, healthy, inputs, folder, limit, known)
-    found = investigate(candidate, inputs, runtime, known, folder, file)
+    subject = replace(subject, healthy=healthy, reference=known)
+    found = investigate(candidate, inputs, runtime, known, subject.folder, file)
     if isinstance(found, Failure):
         return failed_diagnosis(found, subject, remedies)
     traced = traced_diagnosis(subject, found, "" if method == "auto" else "as requested")
@@ -242,12 +235,8 @@ def _hidden(runtime: Backend) -> str:
 def _right(candidate: Exported, inputs: Arrays, reference: Any, precision: Precision) -> tuple[Trace, Exported]:
     if isinstance(reference, Trace):
         return reference, candidate
-    healthy = _program(candidate, inputs, reference)
+    healthy = candidate if reference is None else _reference_program(reference, inputs)
     return reference_trace(healthy, inputs, EAGER[precision]), healthy
-
-
-def _program(candidate: Exported, inputs: Arrays, reference: Any) -> Exported:
-    return candidate if reference is None else _reference_program(reference, inputs)
 
 
 def _compared_with(candidate: Exported, inputs: Arrays, reference: Any) -> Exported:
@@ -255,7 +244,7 @@ def _compared_with(candidate: Exported, inputs: Arrays, reference: Any) -> Expor
     if reference is None or candidate.named_by is not None:
         return candidate
     traced = isinstance(reference, Trace)
-    meaning = reference.meaning if traced else _program(candidate, inputs, reference).specification
+    meaning = reference.meaning if traced else _reference_program(reference, inputs).specification
     if not isinstance(meaning, Specification):
         raise InputError("The reference does not say what its operators compute; take it from reference_trace.")
     names = [operator.name for operator in candidate.specification.operators]

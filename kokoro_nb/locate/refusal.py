@@ -16,7 +16,7 @@ from kokoro_nb.backends.failed_operator import blamed_operator
 from kokoro_nb.backends.ladder import loaded, outputs_of
 from kokoro_nb.backends.segment import part, result_nodes
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate.culprit import Culprit
+from kokoro_nb.locate.culprit import wrong_at
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.interface_faults import RANDOM
 from kokoro_nb.locate.investigation import reference_trace
@@ -213,18 +213,9 @@ def failed_diagnosis(failure: Failure, subject: Subject | None = None, remedies:
     if subject is None or operator is None:
         found = () if subject is None or not remedies else cured_refusal(subject, failure, None)
         return Diagnosis(failure.backend, "export", why, "fail", (), f"{failure}.", failure, remedies=found)
-    specification = subject.candidate.specification
-    culprit = Culprit(
-        "divergence",
-        "fail",
-        failure.backend,
-        reference_trace(subject.candidate, subject.inputs)[operator.name],
-        (operator.name,),
-        channels="the export stops here",
-        upstream=operator.inputs,
-        mechanisms=(_mechanism(operator, failure),),
-        source=specification.source_line(operator.name),
-    )
+    about = {"channels": "the export stops here", "source": subject.candidate.specification.source_line(operator.name)}
+    tap = reference_trace(subject.candidate, subject.inputs)[operator.name]
+    culprit = wrong_at(tap, failure.backend, (_mechanism(operator, failure),), reaches_output=None, **about)
     culprits = (with_known_defect(culprit, subject.candidate, failure),)
     cures: tuple[Remedy, ...] = ()
     if remedies and operator.kind in RANDOM:

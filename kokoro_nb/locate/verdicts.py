@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate.culprit import Culprit, Kind
-from kokoro_nb.locate.local_error import Judge, LocalError, parts
+from kokoro_nb.locate.culprit import Culprit, Kind, wrong_at
+from kokoro_nb.locate.local_error import Judge, LocalError, parts, uncaptured
 from kokoro_nb.locate.mechanism import Mechanism
 from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.rule_evidence import Evidence, call_of
@@ -49,7 +49,7 @@ def first_nonfinite(reference: Trace | None, candidate: Trace) -> Culprit:
     known = {operator.name: operator for operator in trace.requested}
     source = next((tap for tap in bad if all(_finite(trace, one, state, known) for one in tap.operator.inputs)), None)
     tap = source or bad[0]
-    unseen = () if source else _unseen(tap.operator, state, known)
+    unseen = () if source else uncaptured(tap.operator, state, known)
     reason = "" if source else "what went into it was not captured" if unseen else "its inputs are not finite either"
     return Culprit(
         "nonfinite",
@@ -190,17 +190,14 @@ def _culprit(
 
 def wrong_operator(evidence: Evidence, backend: str, **about: Any) -> Culprit:
     """Return an operator as a culprit, with the figures of its error and what they speak for; `about` goes before."""
-    error, words = evidence.error, ""
-    if error.given.shape == error.right.shape:
-        words = evidence.pattern.words
-    figures: dict[str, Any] = {"local_error": error.of_peak_or_nan, "ratio": error.ratio, "reaches_output": True}
-    figures |= {"candidates": (error.operator.name,), "upstream": error.operator.inputs}
-    figures["channels"] = "; ".join(filter(None, (error.form, words)))
-    if "tap" not in about:
-        figures["tap"] = Tap(error.operator, describe(np.asarray(error.given)), np.asarray(error.given))
-    if "mechanisms" not in about:
-        figures["mechanisms"] = mechanisms(evidence)
-    return Culprit("divergence", "fail", backend, **{**figures, **about})
+    error = evidence.error
+    words = evidence.pattern.words if error.given.shape == error.right.shape else ""
+    given = np.asarray(error.given)
+    tap = about.pop("tap", None) or Tap(error.operator, describe(given), given)
+    causes = about.pop("mechanisms") if "mechanisms" in about else mechanisms(evidence)
+    known = {"local_error": error.of_peak_or_nan, "ratio": error.ratio}
+    known["channels"] = "; ".join(filter(None, (error.form, words)))
+    return wrong_at(tap, backend, causes, **{**known, **about})
 
 
 def _inherited(reference: Trace, error: LocalError) -> float | None:
@@ -261,19 +258,6 @@ def _finite(trace: Trace, name: str, state: Mapping[str, bool], known: Mapping[s
     if name not in known or known[name].kind not in VIEWS:
         return False
     return all(_finite(trace, one, state, known) for one in known[name].inputs)
-
-
-def _unseen(operator: Operator, state: Mapping[str, bool], known: Mapping[str, Operator]) -> tuple[str, ...]:
-    """Return the operators that were not captured between this one and what was captured before it, nearest first."""
-    found: dict[str, None] = {}
-    pending = [one for one in operator.inputs if not one.startswith((INPUT, CONSTANT))]
-    while pending:
-        name = pending.pop(0)
-        if name not in state and name not in found:
-            found[name] = None
-            further = known[name].inputs if name in known else ()
-            pending += [one for one in further if not one.startswith((INPUT, CONSTANT))]
-    return tuple(found)
 
 
 def _require_same_inputs(reference: Trace, candidate: Trace) -> None:

@@ -28,9 +28,8 @@ def test_the_errors_of_all_operators_together_are_what_the_runtime_gave(healthy)
     reference = reference_trace(healthy, X)
     found = investigate(planted, X, "eager", reference)
     whole = ErrorPropagation(reference.meaning, reference.inputs, deviations(reference.meaning, found.candidate))
-    np.testing.assert_allclose(
-        whole.outputs(whole.names)["output"], found.candidate.outputs["output"], rtol=0, atol=1e-12
-    )
+    together = whole.outputs(whole.names)["output"]
+    np.testing.assert_allclose(together, found.candidate.outputs["output"], rtol=0, atol=1e-12)
     np.testing.assert_array_equal(whole.outputs(())["output"], whole.right["output"])
 
 

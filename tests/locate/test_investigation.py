@@ -4,10 +4,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import export_program
-from kokoro_nb.backends.onnx import OnnxRuntime
-from kokoro_nb.errors import InputError
 from kokoro_nb.faults import Fault, generate, plant
 from kokoro_nb.locate import investigate
 from kokoro_nb.locate.investigation import reference_trace
@@ -91,23 +88,6 @@ def test_what_is_not_finite_comes_first(exported, reference):
     planted = plant(plant(exported, Fault("scaled", "conv:conv1d")), Fault("nan_channel", "up:conv_transpose1d"))
     found = investigate(planted, X, "eager", reference)
     assert (found.divergence.tap.name, found.culprit.tap.name) == ("conv:conv1d", "up:conv_transpose1d")
-
-
-def test_an_export_that_fails_is_handed_on(tmp_path):
-    class Peak(nn.Module):
-        def forward(self, x):
-            return x - x.amax(0)
-
-    peak, x = export_program(Peak(), {"x": torch.zeros(3)}), {"x": torch.zeros(3)}
-    failure = investigate(peak, x, here("tvm-unfused"), folder=tmp_path)
-    assert isinstance(failure, Failure)
-    assert failure.rung == "lowered"
-
-
-def test_a_backend_that_is_not_here_is_refused(exported, monkeypatch):
-    monkeypatch.setattr(OnnxRuntime, "available", lambda self: "onnx is not installed.")
-    with pytest.raises(InputError, match="onnxruntime cannot run here: onnx is not installed"):
-        investigate(exported, X, "onnxruntime")
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from kokoro_nb.backends.exported import export_program
-from kokoro_nb.locate.investigation import investigate, reference_trace
 from kokoro_nb.locate.local_error import Judge
 from kokoro_nb.traces.trace import Recorder
-from tests.locate.function_modules import Function, here
+from tests.locate.function_modules import Function
 
 SINGLE = np.float32
 
@@ -293,37 +292,3 @@ def test_the_bound_is_that_of_the_dtype(dtype):
     assert error.dtype == np.dtype(dtype).name
     assert error.ratio <= 1
     assert error.bound_of_peak < 100 * np.finfo(dtype).eps
-
-
-def test_what_was_rounded_on_the_way_is_allowed_for():
-    """An attention's unbind of a projection that was not captured has the projection's rounding."""
-    x, w = noise(1, 8, 1024), noise(192, 1024, seed=1) / SINGLE(32)
-
-    def projected(x, w):
-        return F.linear(x, w).reshape(1, 8, 3, 64).unbind(2)[1]
-
-    given = one_by_one(x[:, :, None] * w).reshape(1, 8, 3, 64)[:, :, 1]
-    error = judged(projected, given, x, w)
-    assert ":linear" in error.along
-    assert error.ratio <= 1
-    wrong = given.copy()
-    wrong[0, 3, 5] += SINGLE(1e-4 * np.abs(given).max())
-    assert judged(projected, wrong, x, w).ratio > 1
-
-
-class Source(nn.Module):
-    """Harmonics of a running phase, and a norm."""
-
-    def forward(self, f0):
-        phase = torch.cumsum(f0 / 24000, -1)
-        wave = torch.sin(2 * torch.pi * (phase - torch.floor(phase)) * torch.ones(4, 1))
-        return F.instance_norm(wave)
-
-
-@pytest.mark.parametrize("name", ["onnxruntime", "tvm-unfused", "executorch-portable"])
-def test_a_harmonic_source_is_right_on_real_runtimes(name, tmp_path):
-    inputs = {"f0": 200 + 20 * torch.sin(torch.arange(48000) / 3000).reshape(1, 1, -1)}
-    program = export_program(Source(), inputs)
-    found = investigate(program, inputs, here(name), reference_trace(program, inputs), tmp_path)
-    assert [error.operator.name for error in found.errors if error.ratio > 1] == []
-    assert ":cumsum" in {error.operator.name for error in found.errors}

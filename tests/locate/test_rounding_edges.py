@@ -1,7 +1,6 @@
 """The bounds of families of operators where axes are many, few or empty, and the orders in which sums are taken."""
 
 import math
-from dataclasses import FrozenInstanceError
 from itertools import product
 
 import numpy as np
@@ -9,41 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from kokoro_nb.locate.rounding_families import Call
 from tests.locate.family_bounds import ATEN, U, agrees, bound, drawn, moments, of_sum
-
-
-def added(terms, dtype):
-    """Add one after the other in a dtype."""
-    total = dtype(0)
-    for term in terms:
-        total = dtype(total + dtype(term))
-    return float(total)
-
-
-@pytest.mark.parametrize("lanes", [2, 4, 8, 16])
-@pytest.mark.parametrize("count", [1, 3, 16, 37, 64])
-@pytest.mark.parametrize(("unit", "dtype"), [(2.0**-11, np.float32), (U, np.float32), (2.0**-53, np.float64)])
-def test_lanes_are_added_one_by_one_each_and_what_is_left_over_is_exact(lanes, count, unit, dtype):
-    x = 1 + 1e3 * drawn(3, 2, count).abs()
-    call = Call(None, {}, None, unit)
-    whole = count // lanes * lanes
-    for row, given in zip(x.reshape(6, count).numpy(), call.in_lanes(x, lanes).reshape(6), strict=True):
-        sums = [added(row[lane:whole:lanes], dtype) for lane in range(lanes)]
-        assert float(given) == pytest.approx(sum(sums) + row[whole:].sum(), rel=1e-14)
-    ordered = call.in_order(x, -1)
-    assert ordered.dtype == torch.float64
-    assert float(ordered[2, 1, -1]) == added(x[2, 1].numpy(), dtype)
-    assert float(call.in_order(x, 0)[2, 1, 0]) == added(x[:, 1, 0].numpy(), dtype)
-
-
-def test_a_sum_of_squares_that_rounding_made_negative_is_none():
-    call = Call(None, {}, None, U)
-    with pytest.raises(FrozenInstanceError):
-        call.unit = 0.0
-    assert len({call, Call(None, {}, None, U)}) == 2, "one holds tensors, and is equal to itself alone"
-    assert float(call.of_sum(torch.tensor(2.0), torch.tensor(-0.5), 4)) == pytest.approx(U * 2 * 3 * 2)
-    assert float(call.of_sum(torch.tensor(-2.0), torch.tensor(0.25), 9, 1.0)) == pytest.approx(U * 3 * (2 + 5 / 2))
 
 
 @pytest.mark.parametrize("named", [{"dim": [0]}, {"dim": [-1]}, {"dim": None}])
@@ -96,7 +61,7 @@ def test_norms_of_any_number_of_axes(size, scale):
         named = {**given, **none, "use_input_stats": True, "momentum": 0.1, "eps": eps, "cudnn_enabled": False}
         found, y = bound(ATEN.instance_norm.default, **named)
         agrees(found, normed(x, x.reshape(4, 6, -1), lambda one: one.reshape(across), eps, *factors, y))
-    found, y = bound(ATEN.group_norm.default, num_groups=2, **given, eps=eps)
+    found, y = bound(ATEN.group_norm.default, **given, num_groups=2, eps=eps)
     rows = x.reshape(4, 2, -1)
     agrees(found, normed(x, rows, lambda one: one.repeat_interleave(3, -1).reshape(across), eps, *factors, y))
     over = x.shape[1:]
@@ -121,7 +86,7 @@ def test_of_several_results_a_frozen_norm_is_not_bounded():
 
 @pytest.mark.parametrize(("shape", "dim"), [((2, 5, 1), 0), ((2, 5, 1), 1), ((2, 5, 1), -1), ((2, 33), 1), ((), 0)])
 def test_a_running_sum_along_any_axis(shape, dim):
-    x = drawn(*shape).float().double()
+    x = drawn(*shape, 1)[..., 0].float().double()
     found, y = bound(ATEN.cumsum.default, self=x, dim=dim)
     x, right = np.atleast_1d(x.numpy()), np.atleast_1d(y.numpy())
     off = np.maximum.accumulate(np.abs(np.cumsum(x, dim, dtype=np.float32) - right), dim)
@@ -135,15 +100,6 @@ def test_a_transform_over_two_axes():
     x = torch.complex(drawn(4, 6), drawn(4, 6))
     found, y = bound(ATEN._fft_c2c.default, self=x, dim=[0, 1], normalization=0, forward=True)
     agrees(found, 2 * of_sum(y.abs(), (y.abs() ** 2).mean((0, 1), keepdim=True), 24))
-
-
-@pytest.mark.parametrize("size", [(1, 6), (2, 6), (6, 2), (6, 1), (1, 1)])
-def test_an_axis_of_one_element_has_no_slope(size):
-    x = drawn(1, 2, *size)
-    named = {"input": x, "output_size": [8, 12], "align_corners": False, "scale_factors": None}
-    found, y = bound(ATEN.upsample_bilinear2d.vec, **named)
-    across = sum(n * float(x.diff(dim=axis).abs().max()) for axis, n in zip((2, 3), size, strict=True) if n > 1)
-    agrees(found, 4 * U * y.abs() + 4 * U * across)
 
 
 @pytest.mark.parametrize(
@@ -173,23 +129,3 @@ def test_a_third_argument_is_moved_up_and_what_that_makes_nan_allows_nothing():
     base, power = (torch.tensor([one], dtype=torch.float64) for one in (-2.0, 2.0))
     found, _ = bound(ATEN.pow.Tensor_Tensor, self=base, exponent=power)  # of no other exponent a power
     assert float(found) == pytest.approx(8 * U * 4, rel=1e-9)
-
-
-def test_every_argument_of_a_recurrence_is_moved_in_turn():
-    weights = [0.3 * drawn(8, 4), 0.3 * drawn(8, 2), drawn(8), drawn(8)]
-    state = [drawn(1, 3, 2), drawn(1, 3, 2)]
-    named = {"input": drawn(5, 3, 4), "hx": state, "params": weights, "has_biases": True}
-    named |= {"num_layers": 1, "dropout": 0.0, "train": False, "bidirectional": False, "batch_first": False}
-    bounds, results = bound(ATEN.lstm.input, **named)
-    generator, step = torch.Generator().manual_seed(0), 3 * U * math.sqrt(8)
-
-    def moved(one):
-        return one * (1 + step * (2 * torch.rand(one.shape, generator=generator, dtype=torch.float64) - 1))
-
-    named["input"], named["hx"] = moved(named["input"]), [moved(one) for one in state]
-    named["params"] = [moved(one) for one in weights]
-    for found, given, right in zip(bounds, ATEN.lstm.input(**named), results, strict=True):
-        apart = (given - right).abs()
-        few = apart[:, 0].numel() < 8
-        largest = apart.max() if few else apart.amax((0, 2), keepdim=True)
-        agrees(found, (2 * largest + 8 * U * right.abs()).numpy())

@@ -151,18 +151,14 @@ class Lens:
     ----------
     rows : tuple of OperatorPrecision
         Each result in the order of execution, truth values left out.
-    outputs, floors : dict of Parity
-        Each output of the float16 file against the float32 file, and of the float32 file against float64.
-    inserted : tuple of str
-        Casts that the float32 file does not have: they only round.
+    outputs : dict of Parity
+        Each output of the float16 file against the float32 file.
     unmatched : tuple of str
         Results of the float16 file that match none of the float32 file: nothing is said of them.
     """
 
     rows: tuple[OperatorPrecision, ...]
     outputs: Mapping[str, Parity]
-    floors: Mapping[str, Parity]
-    inserted: tuple[str, ...] = ()
     unmatched: tuple[str, ...] = ()
 
     @property

@@ -65,12 +65,12 @@ def test_the_lens_names_the_first_result_that_fails_and_where_trouble_begins():
         _row("d", error=0.5, floor=0.5, reads=("x",), phase=5000.0),
         _row("e", error=np.inf, finite=0.0, peak=1e5, reads=("a",)),
     )
-    seen = Lens(rows, {"y": Parity(1.0, 1.0, 0.1, 1.0, 1.0), "z": Parity(0.5, 1.0, np.nan, np.nan, np.nan)}, {})
+    seen = Lens(rows, {"y": Parity(1.0, 1.0, 0.1, 1.0, 1.0), "z": Parity(0.5, 1.0, np.nan, np.nan, np.nan)})
     assert seen.first is rows[1]
     assert [row.name for row in seen.sources] == ["b", "d", "e"]
     assert [row.name for row in seen.phases] == ["d", "b"]
     assert np.isnan(seen.worst.of_peak)
-    assert Lens((_row(),), {}, {}).first is None
+    assert Lens((_row(),), {}).first is None
 
 
 @pytest.mark.parametrize("errors", [(0.1, 0.3, 0.2), (0.3, np.inf), (np.inf, np.nan, 0.1), (np.nan, np.inf)])

@@ -7,13 +7,9 @@ from kokoro_nb.studies.pockettts import port_trials
 from kokoro_nb.studies.pockettts.port_trials import PortTrial, trials
 from kokoro_nb.studies.pockettts.whole_model import WholeConversion
 
-WHOLE = (
-    WholeConversion("torch.jit.trace", None, (10, 7), (10, 10)),
-    WholeConversion("torch.onnx.export(dynamo=False)", None, (10, 7), (10, 10)),
-    WholeConversion(
-        "torch.export", Failure("torch.export", "exported", "GuardOnDataDependentSymNode", "data-dependent")
-    ),
-)
+FELL = Failure("torch.export", "exported", "GuardOnDataDependentSymNode", "data-dependent")
+TRACED = [WholeConversion(by, None, (10, 7), (10, 10)) for by in ("torch.jit.trace", "torch.onnx.export(dynamo=False)")]
+WHOLE = (*TRACED, WholeConversion("torch.export", FELL))
 
 
 @pytest.mark.slow
@@ -30,7 +26,7 @@ def test_all_eleven_are_executed_and_judged(pocket, right):
 
 @pytest.mark.slow
 def test_a_trace_that_fails_would_be_as_logged(pocket, right):
-    fell = replace(WHOLE[0], failure=WHOLE[2].failure)
+    fell = replace(WHOLE[0], failure=FELL)
     found = trials(pocket, right, (fell, *WHOLE[1:]), name="executorch-vulkan")
     assert found[0].agrees
     assert not found[3].agrees or "SKIP" in found[3].today

@@ -49,9 +49,8 @@ def test_a_rewrite_that_is_wrong_in_eager_too_is_noticed(speaker, shallow, monke
 
     forward, inputs = DurationStage.forward, speaker.decoder_inputs
     monkeypatch.setattr(DurationStage, "forward", louder)
-    monkeypatch.setattr(
-        speaker, "decoder_inputs", lambda *given: inputs(*given) | {"asr": 1.05 * inputs(*given)["asr"]}
-    )
+    louder_asr = lambda *given: inputs(*given) | {"asr": 1.05 * inputs(*given)["asr"]}  # noqa: E731
+    monkeypatch.setattr(speaker, "decoder_inputs", louder_asr)
     (found,) = against_model(speaker, shallow, [TEXT], ["seeded"])
     assert found.asr == pytest.approx(0.05, rel=1e-3)
     assert found.inputs > INPUTS_LIMIT > found.rounding

@@ -87,13 +87,6 @@ def test_some_steps_alone_have_no_chain(narrow, exact):
         follow(narrow.model, exact, "eager", only=("noise",))
 
 
-def test_a_finite_fault_shows_too(narrow, exact):
-    with planted(narrow.model, "decoder.generator.conv_post.bias", 0, 1.0):
-        rows = follow(narrow.model, exact, "eager")
-    assert first_wrong(rows).output == "x_post"
-    assert next(row for row in rows if row.output == "spec").own.of_peak < 1e-6
-
-
 @pytest.mark.parametrize("fault", ["zeroed", "a bin turned", "another sign", "one NaN"])
 def test_a_wrong_phase_is_wrong_by_itself(narrow, exact, monkeypatch, fault):
     def wrong(phase):
