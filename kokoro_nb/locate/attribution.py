@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.locate.alternatives import ALTERNATIVES
-from kokoro_nb.locate.culprit import Culprit, wrong_at
+from kokoro_nb.locate.culprit import Culprit, Mechanism, wrong_at
 from kokoro_nb.locate.effect import MEASURED, Deviation, ErrorPropagation, share_gone
 from kokoro_nb.locate.local_error import LocalError
-from kokoro_nb.locate.mechanism import Mechanism
 from kokoro_nb.locate.mechanism_rules import lowered_as_another
 from kokoro_nb.locate.minimise import minimised
 from kokoro_nb.locate.rule_evidence import Evidence, call_of
@@ -92,13 +91,13 @@ def lossy_culprits(
         if alone.finite < 1:
             carried = f"it alone makes {100 * (1 - alone.finite):.3g} % of the output not finite"
         error = local.get(name)
-        causes = (replace(mechanism, evidence=(*mechanism.evidence, carried)) if measured else mechanism,)
-        causes = (*_as_another(reference.meaning, candidate, operators[name], deviations[name]), *causes)
         about: dict[str, Any] = {"upstream": operators[name].inputs}
         if error is not None:
             about |= {"local_error": error.of_peak, "ratio": error.ratio}
         if measured:
+            mechanism = replace(mechanism, evidence=(*mechanism.evidence, carried))
             about |= {"effect": share_gone(whole, rest), "alone": alone.of_peak}
+        causes = (*_as_another(reference.meaning, candidate, operators[name], deviations[name]), mechanism)
         words = f"right for {candidate[name].statistics.dtype}, which is too little for the output"
         found.append(wrong_at(candidate[name], candidate.backend, causes, channels=words, **about))
     return tuple(found)

@@ -5,14 +5,12 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.backends.base import Failure
-from kokoro_nb.locate.bisection import bisect
-from kokoro_nb.locate.culprit import Culprit, wrong_at
+from kokoro_nb.locate.bisection import Search, bisect
+from kokoro_nb.locate.culprit import Culprit, Mechanism, Name, wrong_at
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.effect import ErrorPropagation, seen_deviations, with_effects
-from kokoro_nb.locate.halving import Search
 from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.locate.local_error import LocalError, explained_errors
-from kokoro_nb.locate.mechanism import Mechanism, Name
 from kokoro_nb.locate.output_error import output_error
 from kokoro_nb.locate.rule_evidence import Evidence
 from kokoro_nb.locate.subject import Subject

@@ -11,8 +11,7 @@ from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.file_facts import FileFact
 from kokoro_nb.defects import DEFECTS
 from kokoro_nb.defects.defect_case import Defect
-from kokoro_nb.locate.culprit import Culprit
-from kokoro_nb.locate.mechanism import Mechanism
+from kokoro_nb.locate.culprit import Culprit, Mechanism
 
 
 def with_known_defect(culprit: Culprit, exported: Exported, failure: Failure | None = None) -> Culprit:
@@ -47,7 +46,8 @@ def with_known_defect(culprit: Culprit, exported: Exported, failure: Failure | N
     if culprit.mechanism.name == "unknown" and alone is not None:
         text = f"{alone.title}: {alone.cause}"
         about = {"defect": alone.name, "threads": alone.threads}
-        found.insert(0, Mechanism("operator lowered as another", "a known defect of this operator", (text,), **about))
+        itself = Mechanism("operator lowered as another", "a known defect of this operator", (text,), **about)
+        found.insert(0, itself)
     return replace(culprit, mechanisms=tuple(found))
 
 

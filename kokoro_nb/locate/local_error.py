@@ -290,9 +290,8 @@ def explained_errors(trace: Trace) -> tuple[LocalError, ...]:
     """Return every captured operator with all that rounding explains of it as its bound: see `Judge.explained`."""
     assert trace.meaning is not None  # of eager, which knows what it computes
     judge = Judge(trace.meaning, trace)
-    return tuple(
-        replace(judge.error(tap.name).without_tensors(), bound=judge.explained(tap.name)) for tap in trace.taps
-    )
+    names = [tap.name for tap in trace.taps]
+    return tuple(replace(judge.error(one).without_tensors(), bound=judge.explained(one)) for one in names)
 
 
 def parts(values: np.ndarray) -> np.ndarray:

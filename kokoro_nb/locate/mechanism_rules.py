@@ -7,7 +7,7 @@ import numpy as np
 
 from kokoro_nb.locate import tensor_rules
 from kokoro_nb.locate.alternatives import ALTERNATIVES
-from kokoro_nb.locate.mechanism import Mechanism
+from kokoro_nb.locate.culprit import Mechanism
 from kokoro_nb.locate.rounding_families import FEW
 from kokoro_nb.locate.rule_evidence import HALF, Evidence, explained, explained_throughout
 

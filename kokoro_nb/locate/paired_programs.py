@@ -14,10 +14,9 @@ import numpy as np
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate.culprit import Culprit
+from kokoro_nb.locate.culprit import Culprit, Mechanism, Name
 from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.locate.local_error import LocalError, peak_of
-from kokoro_nb.locate.mechanism import Mechanism, Name
 from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.output_error import OutputError, worst_output
 from kokoro_nb.locate.rule_evidence import Evidence
@@ -111,8 +110,8 @@ def _culprit(parted: list[Tap], right: Trace, own: Trace, candidate: Exported, b
     with np.errstate(invalid="ignore"):
         wrong = ~np.isclose(given, expected, rtol=0, atol=SAME * peak_of(expected), equal_nan=True)
         largest = peak_of(given.astype(np.float64) - expected)
-    both = (one.astype(np.float64) for one in (given, expected))
-    error = LocalError(tap.operator, largest, peak_of(expected), float("inf"), wrong, *both, ())
+    double, exact = given.astype(np.float64), expected.astype(np.float64)
+    error = LocalError(tap.operator, largest, peak_of(expected), float("inf"), wrong, double, exact, ())
     values = {**own.values, **{f"{INPUT}{name}": value for name, value in own.inputs.items()}}
     evidence = Evidence(error, {one: np.asarray(values[one]) for one in tap.operator.inputs if one in values})
     rules = mechanisms(evidence)

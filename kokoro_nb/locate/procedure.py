@@ -17,11 +17,7 @@ from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.investigation import investigate, reference_trace
 from kokoro_nb.locate.known_defects import with_facts
 from kokoro_nb.locate.paired_programs import PartingPoint, other_program, parting
-from kokoro_nb.locate.plain_cures import (
-    as_the_reference,
-    exported_anew,
-    with_noise_as_input,
-)
+from kokoro_nb.locate.plain_cures import as_the_reference, exported_anew, with_noise_as_input
 from kokoro_nb.locate.refusal import failed_diagnosis, supplied
 from kokoro_nb.locate.subject import Subject
 from kokoro_nb.locate.traced_diagnosis import traced_diagnosis
@@ -76,7 +72,7 @@ def diagnose(
         Where artefacts are saved; ``artefacts`` in the cache by default.
     limit : float, optional
         What is allowed of the error of every output, of its peak; by default derived from how far PyTorch's own float32
-        is from float64: see `output_limit`.
+        is from float64: see `output_error`.
     remedies : bool
         Whether remedies are tried and measured where an operator is named: see `Diagnosis.try_remedies`.
     artefact : path, optional
@@ -171,7 +167,9 @@ def _examined(
     subject: Subject, reference: Any, method: Method, precision: Precision, file: Artifact | None, remedies: bool
 ) -> Diagnosis:
     runtime, candidate, inputs = subject.runtime, subject.candidate, subject.inputs
-    hidden = "" if file else _hidden(runtime)
+    delegate, hidden = getattr(runtime, "delegate", None), ""
+    if delegate and not file:
+        hidden = f"the operators that {delegate} computes are inside its delegate, which shows no results"
     if method == "bisection" or (method == "auto" and hidden):
         compared = _compared_with(candidate, inputs, reference)
         subject = replace(subject, candidate=compared, healthy=compared)
@@ -224,12 +222,6 @@ def _rewritten(alone: Diagnosis, found: PartingPoint, runtime: Backend, healthy:
     statement = f"At {where} the program parts from its reference: {found.culprit.channels}; {found.output}."
     cure = as_the_reference(runtime, healthy, given, found.output)
     return replace(changed, verdict="fail", culprits=(found.culprit, *others), statement=statement, remedies=(cure,))
-
-
-def _hidden(runtime: Backend) -> str:
-    """Return why the results of operators cannot be captured on `runtime`; empty where they can."""
-    delegate = getattr(runtime, "delegate", None)
-    return f"the operators that {delegate} computes are inside its delegate, which shows no results" if delegate else ""
 
 
 def _right(candidate: Exported, inputs: Arrays, reference: Any, precision: Precision) -> tuple[Trace, Exported]:

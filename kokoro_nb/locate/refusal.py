@@ -16,13 +16,12 @@ from kokoro_nb.backends.failed_operator import blamed_operator
 from kokoro_nb.backends.ladder import loaded, outputs_of
 from kokoro_nb.backends.segment import part, result_nodes
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate.culprit import wrong_at
+from kokoro_nb.locate.culprit import Mechanism, wrong_at
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.interface_faults import RANDOM
 from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.locate.known_defects import with_known_defect
 from kokoro_nb.locate.local_error import explained_errors
-from kokoro_nb.locate.mechanism import Mechanism
 from kokoro_nb.locate.other_forms import FORMS, in_other_form
 from kokoro_nb.locate.output_error import output_error
 from kokoro_nb.locate.plain_cures import with_needed_patches, with_noise_as_input

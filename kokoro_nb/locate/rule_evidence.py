@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from kokoro_nb.locate.culprit import Mechanism, Name
 from kokoro_nb.locate.local_error import LocalError
-from kokoro_nb.locate.mechanism import Mechanism, Name
 from kokoro_nb.traces.trace import Meaning
 
 HALF = 65504.0  # largest finite float16

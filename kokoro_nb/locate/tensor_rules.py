@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from kokoro_nb.locate.culprit import Mechanism
 from kokoro_nb.locate.forms import is_mask
 from kokoro_nb.locate.forms.indexing import from_the_start, places
-from kokoro_nb.locate.mechanism import Mechanism
 from kokoro_nb.locate.rule_evidence import MOSTLY, Evidence, explained_throughout
 
 BEFORE = "an index counted from the end read before the tensor"

@@ -6,13 +6,12 @@ from typing import Any
 
 from kokoro_nb.findings import Verdict
 from kokoro_nb.locate.attribution import lossy_culprits, lossy_operators, precision_mechanism
-from kokoro_nb.locate.culprit import Culprit
+from kokoro_nb.locate.culprit import Culprit, Mechanism
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.effect import Deviation, ErrorPropagation, deviations, seen_deviations, with_effects
 from kokoro_nb.locate.interface_faults import RANDOM, drawn_once, held_dtypes, lost_state, retyped, with_lost_start
 from kokoro_nb.locate.investigation import Investigation
 from kokoro_nb.locate.known_defects import with_known_defect
-from kokoro_nb.locate.mechanism import Mechanism
 from kokoro_nb.locate.output_error import OutputError, OutputLimit, output_error, worst_output
 from kokoro_nb.locate.subject import Subject
 

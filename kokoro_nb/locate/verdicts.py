@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate.culprit import Culprit, Kind, wrong_at
+from kokoro_nb.locate.culprit import Culprit, Kind, Mechanism, wrong_at
 from kokoro_nb.locate.local_error import Judge, LocalError, parts, uncaptured
-from kokoro_nb.locate.mechanism import Mechanism
 from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.rule_evidence import Evidence, call_of
 from kokoro_nb.traces.operators import CONSTANT, INPUT, VIEWS, Operator
@@ -195,7 +194,7 @@ def wrong_operator(evidence: Evidence, backend: str, **about: Any) -> Culprit:
     given = np.asarray(error.given)
     tap = about.pop("tap", None) or Tap(error.operator, describe(given), given)
     causes = about.pop("mechanisms") if "mechanisms" in about else mechanisms(evidence)
-    known = {"local_error": error.of_peak_or_nan, "ratio": error.ratio}
+    known: dict[str, Any] = {"local_error": error.of_peak_or_nan, "ratio": error.ratio}
     known["channels"] = "; ".join(filter(None, (error.form, words)))
     return wrong_at(tap, backend, causes, **{**known, **about})
 

@@ -139,11 +139,8 @@ def examine(
                 rows.append(_row(reference, source, place, value, given, names or {}))
 
     outputs = zip(reference.outputs.items(), Interpreter(half).run(inputs, look).values(), strict=True)
-    return Lens(
-        tuple(rows),
-        {name: compare(expected, value) for (name, expected), value in outputs},
-        matching.unmatched,
-    )
+    compared = {name: compare(expected, value) for (name, expected), value in outputs}
+    return Lens(tuple(rows), compared, matching.unmatched)
 
 
 class _Reference:

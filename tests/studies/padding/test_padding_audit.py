@@ -7,7 +7,7 @@ from torch import nn
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.padding import of_tokens, within
-from kokoro_nb.studies.padding.padding_audit import NormVariance, _difference, norm_variances, padding_audit
+from kokoro_nb.studies.padding.padding_audit import NormVariance, norm_variances, padding_audit
 
 VALID = 6
 
@@ -124,14 +124,3 @@ def test_a_channel_that_is_constant_is_left_out_and_one_that_is_nan_is_not(value
     (row,) = norm_variances(block, inputs, VALID, (12,), widen=_widen)
     assert len(row.ratio) == block.first.out_channels - (not told)
     assert np.isnan(row.low) == told
-
-
-def test_what_differs_by_the_limit_is_within_it():
-    assert _difference(np.array([1.0, 2.0]), np.array([1.0, 2.5]), 0.25) == (0.25, 0.0)
-    assert _difference(np.array([1.0, 2.0]), np.array([1.0, 2.5]), 0.24) == (0.25, 0.5)
-    assert _difference(np.array([-2.0, np.inf]), np.array([-2.0, np.inf]), 0.0) == (0.0, 0.0)
-    assert _difference(np.array([-2.0, np.inf]), np.array([-1.0, np.inf]), 0.4) == (0.5, 0.5), "no mask hides it"
-    change, share = _difference(np.array([2.0, 1.0]), np.array([np.nan, 1.0]), 0.4)
-    assert not change <= 0.4
-    assert share == 0.5
-    assert _difference(np.array([0.0]), np.array([1e-30]), 0.4) == (np.inf, 1.0), "what was zero has no scale"

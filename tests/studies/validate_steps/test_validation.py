@@ -174,18 +174,6 @@ def test_a_step_that_falls_is_reported_and_the_rest_still_checked_by_itself(narr
         walk(narrow.model, narrow_case, "broken", FRAMES)
 
 
-def test_what_is_absent_is_refused(narrow, exact, monkeypatch):
-    class Absent(_Broken):
-        name = "absent"
-
-        def available(self):
-            return "not installed."
-
-    monkeypatch.setattr(module, "backend", lambda _: Absent(""))
-    with pytest.raises(InputError, match="absent cannot run here: not installed"):
-        follow(narrow.model, exact, "absent")
-
-
 def test_the_whole_check_in_one_call(narrow, narrow_case, tmp_path):
     rows = validate_steps(narrow.model, narrow_case, "eager", frames=4, folder=tmp_path)
     assert [row.output for row in rows] == ORDER
