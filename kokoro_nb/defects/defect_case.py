@@ -43,7 +43,7 @@ class Defect:
     operators : tuple of str
         The operators that it is about: ``instance_norm``.
     mechanism : str
-        What happens in them, as `locate.mechanism` names it; empty where the operator says enough.
+        What happens in them, as `locate.culprit` names it; empty where the operator says enough.
     """
 
     tool: str

@@ -7,13 +7,11 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.locate.alternatives import ALTERNATIVES
-from kokoro_nb.locate.culprit import Culprit
+from kokoro_nb.locate.culprit import Culprit, Mechanism, wrong_at
 from kokoro_nb.locate.effect import MEASURED, Deviation, ErrorPropagation, share_gone
 from kokoro_nb.locate.local_error import LocalError
-from kokoro_nb.locate.mechanism import Mechanism
 from kokoro_nb.locate.mechanism_rules import lowered_as_another
 from kokoro_nb.locate.minimise import minimised
-from kokoro_nb.locate.patterns import pattern
 from kokoro_nb.locate.rule_evidence import Evidence, call_of
 from kokoro_nb.traces.operators import Operator
 from kokoro_nb.traces.trace import Trace
@@ -93,25 +91,15 @@ def lossy_culprits(
         if alone.finite < 1:
             carried = f"it alone makes {100 * (1 - alone.finite):.3g} % of the output not finite"
         error = local.get(name)
-        culprit = Culprit(
-            "divergence",
-            "fail",
-            candidate.backend,
-            candidate[name],
-            candidates=(name,),
-            channels=f"right for {candidate[name].statistics.dtype}, which is too little for the output",
-            local_error=None if error is None else error.of_peak,
-            ratio=None if error is None else error.ratio,
-            upstream=operators[name].inputs,
-            reaches_output=True,
-            mechanisms=(
-                *_as_another(reference.meaning, candidate, operators[name], deviations[name]),
-                replace(mechanism, evidence=(*mechanism.evidence, carried)) if measured else mechanism,
-            ),
-            effect=share_gone(whole, rest) if measured else None,
-            alone=alone.of_peak if measured else None,
-        )
-        found.append(culprit)
+        about: dict[str, Any] = {"upstream": operators[name].inputs}
+        if error is not None:
+            about |= {"local_error": error.of_peak, "ratio": error.ratio}
+        if measured:
+            mechanism = replace(mechanism, evidence=(*mechanism.evidence, carried))
+            about |= {"effect": share_gone(whole, rest), "alone": alone.of_peak}
+        causes = (*_as_another(reference.meaning, candidate, operators[name], deviations[name]), mechanism)
+        words = f"right for {candidate[name].statistics.dtype}, which is too little for the output"
+        found.append(wrong_at(candidate[name], candidate.backend, causes, channels=words, **about))
     return tuple(found)
 
 
@@ -123,7 +111,7 @@ def _as_another(meaning: Any, candidate: Trace, operator: Operator, deviation: D
     call = call_of(meaning, operator.name, candidate.inputs, candidate.values)
     peak = float(np.max(np.abs(right[np.isfinite(right)]), initial=0.0))
     error = LocalError(operator, float("nan"), peak, float("nan"), given != right, given, right, ())
-    found = lowered_as_another(Evidence(error, pattern(error.wrong, given - right), {}, call))
+    found = lowered_as_another(Evidence(error, {}, call))
     if found is not None:
         yield found
 

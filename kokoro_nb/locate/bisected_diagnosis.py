@@ -5,20 +5,17 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.backends.base import Failure
-from kokoro_nb.locate.bisection import bisect
-from kokoro_nb.locate.culprit import Culprit
+from kokoro_nb.locate.bisection import Search, bisect
+from kokoro_nb.locate.culprit import Culprit, Mechanism, Name, wrong_at
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.effect import ErrorPropagation, seen_deviations, with_effects
-from kokoro_nb.locate.halving import Search
 from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.locate.local_error import LocalError, explained_errors
-from kokoro_nb.locate.mechanism import Mechanism, Name
-from kokoro_nb.locate.mechanism_rules import mechanisms
-from kokoro_nb.locate.output_limit import output_error
-from kokoro_nb.locate.patterns import pattern
+from kokoro_nb.locate.output_error import output_error
 from kokoro_nb.locate.rule_evidence import Evidence
 from kokoro_nb.locate.subject import Subject
 from kokoro_nb.locate.traced_diagnosis import placed
+from kokoro_nb.locate.verdicts import wrong_operator
 from kokoro_nb.traces.operators import CONSTANT, INPUT
 from kokoro_nb.traces.statistics import describe
 from kokoro_nb.traces.trace import Tap, Trace
@@ -77,44 +74,19 @@ def _joined(subject: Subject, search: Search) -> Culprit:
     assert error is not None
     operators = {one.name: one for one in subject.candidate.specification.operators}
     first = operators[search.operators[0]]
-    words = _pattern(error).words if error.given.shape == error.right.shape else error.form
+    words = Evidence(error, {}).pattern.words if error.given.shape == error.right.shape else error.form
     evidence = (f"{error.operator.name} is wrong where {', '.join(search.operators)} are compiled together: {words}",)
-    return Culprit(
-        "divergence",
-        "fail",
-        subject.runtime.name,
-        Tap(first, describe(np.asarray(error.given)), np.asarray(error.given)),
-        candidates=search.operators,
-        channels=words,
-        upstream=first.inputs,
-        reaches_output=True,
-        mechanisms=(Mechanism(JOINED, "each is right alone, and wrong where they are joined", evidence),),
-    )
+    tap = Tap(first, describe(np.asarray(error.given)), np.asarray(error.given))
+    causes = (Mechanism(JOINED, "each is right alone, and wrong where they are joined", evidence),)
+    return wrong_at(tap, subject.runtime.name, causes, candidates=search.operators, channels=words)
 
 
 def _culprit(subject: Subject, search: Search, known: Trace) -> Culprit:
     """Return what a search found in the form that tracing gives."""
-    error = search.error
-    assert error is not None
-    given = np.asarray(error.given)
-    return Culprit(
-        "divergence",
-        "fail",
-        subject.runtime.name,
-        Tap(error.operator, describe(given), given),
-        candidates=search.operators,
-        channels=_pattern(error).words,
-        local_error=error.of_peak_or_nan,
-        ratio=error.ratio,
-        upstream=error.operator.inputs,
-        reaches_output=True,
-        mechanisms=mechanisms(Evidence(error, _pattern(error), _inputs(error, known))),
-    )
-
-
-def _pattern(error: LocalError) -> Any:
-    with np.errstate(invalid="ignore"):
-        return pattern(error.wrong, np.asarray(error.given, np.float64) - np.asarray(error.right, np.float64))
+    assert search.error is not None
+    evidence = Evidence(search.error, _inputs(search.error, known))
+    words = evidence.pattern.words
+    return wrong_operator(evidence, subject.runtime.name, candidates=search.operators, channels=words)
 
 
 def _inputs(error: LocalError, known: Trace) -> dict[str, np.ndarray]:

@@ -5,8 +5,7 @@ parts shrink, and with them the time that each takes to compile.
 """
 
 import math
-import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,22 +19,152 @@ from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.segment import Segment
 from kokoro_nb.backends.signature import Arrays, array_of, checked
 from kokoro_nb.backends.specification import Specification
-from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Verdict
-from kokoro_nb.locate.halving import Bisection, BisectionStep, Search
 from kokoro_nb.locate.local_error import Judge, LocalError
 from kokoro_nb.traces.trace import Recorder
 
 
-def bisect(
-    candidate: Exported,
-    inputs: Arrays,
-    backend: Backend,
-    folder: str | Path | None = None,
-    most: int = 1,
-    progress: bool = True,
-) -> Bisection:
-    """Find the operators that `backend` gets wrong, by cutting the program.
+@dataclass(frozen=True)
+class BisectionStep:
+    """One part that was compiled alone and run.
+
+    Attributes
+    ----------
+    first, stop : int
+        Its units, the last one excluded, counted from 0.
+    wrong : tuple of LocalError
+        Those of its results that rounding does not explain, in the order of execution.
+    failure : str
+        Why it could not be compiled or run; empty if it could.
+    cached : bool
+        Whether its artefact was there already.
+    right : tuple of LocalError
+        Figures of its results that rounding does explain.
+    """
+
+    first: int
+    stop: int
+    wrong: tuple[LocalError, ...] = ()
+    failure: str = ""
+    cached: bool = False
+    right: tuple[LocalError, ...] = ()
+
+
+@dataclass(frozen=True)
+class Search:
+    """The search for one fault.
+
+    Attributes
+    ----------
+    verdict : str
+        ``fail``: one operator is wrong, alone and on right inputs. ``unknown``: the whole is wrong, and no single
+        operator by itself. ``pass``: every output of the whole is within what rounding explains.
+    operators : tuple of str
+        The operator; or, where that is unknown, those of the smallest part that was seen to be wrong.
+    error : LocalError or None
+        Of the operator, on right inputs.
+    reason : str
+        Why it is unknown.
+    steps : tuple of BisectionStep
+        What was compiled.
+    limit : int
+        How many compilations it may take to find an operator: ceil(log2(units)) + 2. Where none is wrong by itself, up
+        to twice ceil(log2(units)) more go into finding the smallest part that is.
+    outputs : tuple of LocalError
+        Figures of the outputs of the whole, where all of them are right.
+    joined : LocalError or None
+        Of the smallest part that is wrong, where each of its operators is right alone: of its first wrong result.
+    """
+
+    verdict: Verdict
+    operators: tuple[str, ...]
+    error: LocalError | None
+    reason: str
+    steps: tuple[BisectionStep, ...]
+    limit: int
+    outputs: tuple[LocalError, ...] = ()
+    joined: LocalError | None = None
+
+    @property
+    def compilations(self) -> int:
+        """How many parts were compiled, those included whose artefacts were there already."""
+        return len(self.steps)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row of a table."""
+        return {
+            "verdict": self.verdict,
+            "operators": self.operators,
+            "compilations": self.compilations,
+            "at most": self.limit,
+            "statement": self.statement,
+        }
+
+    @property
+    def statement(self) -> str:
+        """What was found, in one sentence."""
+        if self.verdict == "pass":
+            return _unseen(self.outputs)
+        cost = f"after {self.compilations} compilations"
+        if self.error is not None:
+            size = _size(self.error)
+            return f"{self.operators[0]} is wrong, alone and on right inputs, by {size}, {cost} (at most {self.limit})."
+        part = f"{len(self.operators)} operators from {self.operators[0]} to {self.operators[-1]}"
+        return f"No operator is seen to be wrong by itself, {cost}: {self.reason}; the smallest wrong part is {part}."
+
+
+@dataclass(frozen=True)
+class Bisection:
+    """The searches in one program, one after another, each with the faults found before it replaced by what is right.
+
+    Attributes
+    ----------
+    backend : str
+        Name of the backend.
+    units : int
+        Number of operators that compute, each with the views that follow it.
+    searches : tuple of Search
+        In the order in which they were made; the last is a ``pass`` if nothing more is wrong.
+    """
+
+    backend: str
+    units: int
+    searches: tuple[Search, ...]
+
+    @property
+    def culprits(self) -> tuple[str, ...]:
+        """The operators that were found wrong."""
+        return tuple(search.operators[0] for search in self.searches if search.verdict == "fail")
+
+    @property
+    def verdict(self) -> Verdict:
+        """``pass`` if no output is wrong, ``fail`` if an operator was found, else ``unknown``."""
+        return self.searches[0].verdict
+
+
+def _unseen(outputs: tuple[LocalError, ...]) -> str:
+    """Return how far the outputs are off, and how large an error inside has to be for them to show it."""
+    floats = [one for one in outputs if one.dtype.startswith("float")]
+    if not floats:
+        return "No output differs from what is right on these inputs; an error inside that reaches none is not seen."
+    # np.max keeps NaN
+    off, seen = (
+        float(np.max(each)) for each in zip(*((one.of_peak, one.bound_of_peak) for one in floats), strict=True)
+    )
+    return (
+        f"No output differs from the operators in float64 by more than {off:.2g} of its peak on these inputs; an error "
+        f"inside that moves none by more than {seen:.2g} of its peak, what rounding explains, would not be seen."
+    )
+
+
+def _size(error: LocalError) -> str:
+    if np.isinf(error.ratio):
+        return f"{int(error.wrong.sum())} of {error.wrong.size} elements that are of another kind or value"
+    return f"{error.of_peak:.2g} of the peak, {error.ratio:.2g} times what rounding explains"
+
+
+def bisect(candidate: Exported, inputs: Arrays, backend: Backend, folder: str | Path | None = None) -> Bisection:
+    """Find the operator that `backend` gets wrong, by cutting the program.
 
     A search that was broken off goes on where it was: the artefacts of its parts are in `folder`.
 
@@ -49,34 +178,24 @@ def bisect(
         Any one that can run what it exports.
     folder : path, optional
         Where artefacts are saved; ``artefacts`` in the cache by default.
-    most : int
-        How many faults to look for at most, at least 1.
-    progress : bool
-        Show a bar, on a terminal.
 
     Raises
     ------
     InputError
-        If the inputs do not fit, the backend cannot run here, or `most` is below 1.
+        If the inputs do not fit, or the backend cannot run here.
     """
-    if most < 1:
-        raise InputError(f"{most} faults are too few to look for; give 1 or more.")
-    run = _Run(running(backend), candidate, checked(inputs, candidate.inputs), folder, progress)
-    found: list[Search] = []
-    while not found or (found[-1].verdict == "fail" and len(found) < most):
-        found.append(run.search({search.operators[0] for search in found}))
-    return Bisection(backend.name, len(run.cuts), tuple(found))
+    run = _Run(running(backend), candidate, checked(inputs, candidate.inputs), folder)
+    return Bisection(backend.name, len(run.cuts), (run.search(),))
 
 
 @dataclass(eq=False)
 class _Run:
-    """What all searches in one program share."""
+    """A search in one program."""
 
     backend: Backend
     candidate: Exported
     inputs: dict[str, np.ndarray]
     folder: str | Path | None
-    progress: bool
     steps: list[BisectionStep] = field(default_factory=list)
     bar: Any = None
 
@@ -100,23 +219,22 @@ class _Run:
         self.healthy.run(self.inputs, observe)
         return found
 
-    def search(self, given: Collection[str]) -> Search:
-        """Look for one fault, with the results of `given` replaced by what is right."""
+    def search(self) -> Search:
+        """Look for one fault."""
         from tqdm import tqdm
 
-        self.steps = []
         about = f"bisection on {self.backend.name}"
-        with tqdm(total=self.limit, desc=about, unit="part", disable=None if self.progress else True) as self.bar:
-            whole = self.step(0, len(self.cuts), given)
-            if whole.failure or not whole.wrong:
-                return self._unknown(whole, whole.failure) if whole.failure else self._passed(whole)
-            return self._halve(whole, given)
+        with tqdm(total=self.limit, desc=about, unit="part", disable=None) as self.bar:
+            whole = self.step(0, len(self.cuts))
+            if whole.failure:
+                return self._unknown(whole, whole.failure)
+            return self._halve(whole) if whole.wrong else self._search("pass", (), outputs=whole.right)
 
-    def _halve(self, failing: BisectionStep, given: Collection[str]) -> Search:
+    def _halve(self, failing: BisectionStep) -> Search:
         first, stop = failing.first, failing.stop
         while stop - first > 1:
             middle = (first + stop) // 2
-            step = self.step(first, middle, given, inside=middle - first == 1)
+            step = self.step(first, middle, inside=middle - first == 1)
             if step.failure:
                 return self._unknown(failing, step.failure)
             if step.wrong:
@@ -124,51 +242,51 @@ class _Run:
             else:
                 first = middle
         alone = len(self.cuts) > 1 and (failing.first, failing.stop) == (first, stop)
-        last = failing if alone else self.step(first, stop, given, inside=True)
+        last = failing if alone else self.step(first, stop, inside=True)
         if last.failure:
             return self._unknown(failing, last.failure)
         if last.wrong:
             error = last.wrong[0]
-            return self._search("fail", (error.operator.name,), error)
+            return self._search("fail", (error.operator.name,), error=error)
         suspect = ", ".join(self.cuts.names(first, stop))
         reason = f"what was left, {suspect}, is right when it is compiled alone"
-        smallest = self._smallest(failing, given)
+        smallest = self._smallest(failing)
         return replace(self._unknown(smallest, reason), joined=smallest.wrong[0])
 
-    def _smallest(self, failing: BisectionStep, given: Collection[str]) -> BisectionStep:
+    def _smallest(self, failing: BisectionStep) -> BisectionStep:
         """Return the smallest part that still fails: it ends no later than it must, and then begins no earlier."""
         first, stop = failing.first, failing.stop
         enough = first
         while stop - enough > 1:
-            step = self.step(first, (enough + stop) // 2, given)
+            step = self.step(first, (enough + stop) // 2)
             if step.wrong:
                 failing, stop = step, step.stop
             else:
                 enough = step.stop
         right = stop
         while right - first > 1:
-            step = self.step((first + right) // 2, stop, given)
+            step = self.step((first + right) // 2, stop)
             if step.wrong:
                 failing, first = step, step.first
             else:
                 right = step.first
         return failing
 
-    def step(self, first: int, stop: int, given: Collection[str], inside: bool = False) -> BisectionStep:
+    def step(self, first: int, stop: int, inside: bool = False) -> BisectionStep:
         """Compile units, run them on right inputs, and hold every output against what is right."""
-        start = time.perf_counter()
-        cut = self.cuts.part(first, stop, given, inside)
+        cut = self.cuts.part(first, stop, inside=inside)
         found: tuple[LocalError, ...] = ()
         failure, cached = "", False
         if cut is not None:
             try:
                 results, cached = self._ran(cut)
-                found = self._judged(cut, results)
+                fed = {name: self.captured[name] for name in cut.fed.values()}
+                found = judged_results(self.healthy, self.inputs, fed, results)
             except RungError as error:
                 failure = str(error.failure(self.backend.name))
         wrong = tuple(error for error in found if error.unexplained)
         right = tuple(error.without_tensors() for error in found if not error.unexplained)
-        step = BisectionStep(first, stop, wrong, failure, time.perf_counter() - start, cached, right)
+        step = BisectionStep(first, stop, wrong, failure, cached, right)
         self.steps.append(step)
         self.bar.update()
         return step
@@ -183,22 +301,13 @@ class _Run:
         with on_rung("run"):
             return cut.taken(program.run(fed)), made.cached
 
-    def _judged(self, cut: Segment, results: dict[str, np.ndarray]) -> tuple[LocalError, ...]:
-        return judged_results(
-            self.healthy, self.inputs, {name: self.captured[name] for name in cut.fed.values()}, results
-        )
-
     @property
     def limit(self) -> int:
         return math.ceil(math.log2(len(self.cuts))) + 2
 
-    def _search(
-        self, verdict: Verdict, operators: tuple[str, ...], error: LocalError | None = None, reason: str = ""
-    ) -> Search:
-        return Search(verdict, operators, error, reason, tuple(self.steps), self.limit)
-
-    def _passed(self, whole: BisectionStep) -> Search:
-        return Search("pass", (), None, "", tuple(self.steps), self.limit, whole.right)
+    def _search(self, verdict: Verdict, operators: tuple[str, ...], **found: Any) -> Search:
+        known = {"error": None, "reason": "", "steps": tuple(self.steps), "limit": self.limit}
+        return Search(verdict, operators, **{**known, **found})
 
     def _unknown(self, failing: BisectionStep, reason: str) -> Search:
         return self._search("unknown", self.cuts.names(failing.first, failing.stop), reason=reason)

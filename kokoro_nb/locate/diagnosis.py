@@ -12,9 +12,9 @@ from kokoro_nb import markup
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Verdict
+from kokoro_nb.locate.bisection import Bisection
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.culprit_bundle import write_finding_bundle
-from kokoro_nb.locate.halving import Bisection
 from kokoro_nb.locate.investigation import Investigation
 from kokoro_nb.locate.output_error import OutputError
 from kokoro_nb.locate.remedy import Remedy
@@ -126,10 +126,6 @@ class Diagnosis:
         if self.bisection is None:
             return "compile parts of the program alone (method bisection), or give a reference with inputs of its own"
         return "run the same program on a backend that shows its operators, such as onnxruntime or executorch-portable"
-
-    def worst(self, n: int = 5) -> tuple[Culprit, ...]:
-        """Return the `n` culprits with the largest effect on the output: the first of `ranked`."""
-        return self.ranked[:n]
 
     def without_tensors(self) -> "Diagnosis":
         """Return the diagnosis without what each operator gave, its `subject` as it is.
@@ -275,7 +271,9 @@ def card(found: Diagnosis) -> markup.Fragment:
 def _rows(found: Diagnosis) -> Iterator[tuple[str, str, str]]:
     """Yield what each row of the card is called, its HTML and its plain text."""
     if found.output is not None:
-        yield _term("output", str(found.output).partition(" (limit")[0], _limit(found))
+        limit = f"allowed are {markup.number(found.output.limit)} of the peak: {found.output.basis}"
+        note = limit if found.output.limit >= 0 else ""
+        yield _term("output", str(found.output).partition(" (limit")[0], note)
     if found.ranked:
         worst = found.ranked[0]
         yield _term("culprit", *_culprit(worst))
@@ -298,13 +296,6 @@ def _rows(found: Diagnosis) -> Iterator[tuple[str, str, str]]:
         yield _term("excluded", "; ".join(found.excluded) or "nothing yet", "")
         yield _term("next step", found.next_step, "")
     yield _term("method", found.method, found.why)
-
-
-def _limit(found: Diagnosis) -> str:
-    output = found.output
-    if output is None or not output.limit >= 0:
-        return ""
-    return f"allowed are {markup.number(output.limit)} of the peak: {output.basis}"
 
 
 def _culprit(worst: Culprit) -> tuple[str, str]:

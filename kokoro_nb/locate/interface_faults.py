@@ -7,11 +7,10 @@ import numpy as np
 
 from kokoro_nb.backends.ladder import difference
 from kokoro_nb.backends.signature import BFLOAT16
-from kokoro_nb.locate.culprit import Culprit
+from kokoro_nb.locate.culprit import Culprit, Mechanism, wrong_at
 from kokoro_nb.locate.effect import Deviation
 from kokoro_nb.locate.investigation import Investigation
 from kokoro_nb.locate.local_error import parts
-from kokoro_nb.locate.mechanism import Mechanism
 from kokoro_nb.locate.output_error import OutputLimit, worst_output
 from kokoro_nb.traces.operators import CONSTANT, Operator
 from kokoro_nb.traces.statistics import describe
@@ -27,7 +26,7 @@ def drawn_once(backend: str, operator: Operator) -> Culprit:
     """Return an operator that draws numbers as a culprit: two calls gave the same."""
     text = "every call gives the same numbers, which are not those of PyTorch"
     cause = Mechanism("baked-in random numbers", "random numbers drawn at export, or left out", (text,))
-    return _right_but(backend, Tap(operator, describe(np.empty(0, operator.dtype))), cause)
+    return wrong_at(Tap(operator, describe(np.empty(0, operator.dtype))), backend, (cause,), channels=text)
 
 
 def held_dtypes(meaning: Any) -> dict[str, str]:
@@ -41,7 +40,7 @@ def retyped(found: Investigation) -> tuple[Culprit, ...]:
         if tap.statistics.dtype != ("float32" if tap.operator.dtype == BFLOAT16 else tap.operator.dtype):
             text = f"{tap.statistics.dtype} in place of {tap.operator.dtype}"
             cause = Mechanism("another shape or dtype", "a result of another dtype", (text,))
-            return (_right_but(found.backend, tap, cause),)
+            return (wrong_at(tap, found.backend, (cause,), channels=text),)
     return ()
 
 
@@ -61,7 +60,7 @@ def lost_state(found: Investigation, limits: dict[str, OutputLimit]) -> tuple[Cu
         if name in operators:
             cause = Mechanism("lost state", f"'{buffer}' is not kept from one call to the next", (text,))
             tap = Tap(operators[name], describe(np.empty(0)))
-            culprits[name] = _right_but(found.backend, tap, cause)
+            culprits[name] = wrong_at(tap, found.backend, (cause,), channels=text)
     return tuple(culprits.values())
 
 
@@ -96,18 +95,3 @@ def _with_zeros(start: Any) -> Any:
         return target(*args, **kwargs)
 
     return computed
-
-
-def _right_but(backend: str, tap: Tap, mechanism: Mechanism) -> Culprit:
-    """Return an operator as a culprit whose values are right."""
-    return Culprit(
-        "divergence",
-        "fail",
-        backend,
-        tap,
-        candidates=(tap.name,),
-        channels=mechanism.evidence[0],
-        upstream=tap.operator.inputs,
-        reaches_output=True,
-        mechanisms=(mechanism,),
-    )

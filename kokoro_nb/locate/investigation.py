@@ -12,10 +12,9 @@ from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, checked
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.culprit import Culprit
-from kokoro_nb.locate.history import History, history, stateful_history
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.narrowing import narrowed
-from kokoro_nb.locate.tapping import ProbeEffect, probe_effect, with_extra_outputs
+from kokoro_nb.locate.tapping import History, ProbeEffect, history, probe_effect, stateful_history, with_extra_outputs
 from kokoro_nb.locate.verdicts import divergences, first_nonfinite, first_of, judged
 from kokoro_nb.traces.parity import Parity, compare
 from kokoro_nb.traces.trace import Trace, sharing
@@ -183,11 +182,6 @@ def _with_figures(nonfinite: Culprit, faults: tuple[Culprit, ...]) -> Culprit:
     """Return the first operator that is not finite with what the comparison with float64 found out about it."""
     for one in faults:
         if nonfinite.tap is not None and one.tap is not None and one.tap.name == nonfinite.tap.name:
-            return replace(
-                nonfinite,
-                local_error=one.local_error,
-                inherited_error=one.inherited_error,
-                ratio=one.ratio,
-                mechanisms=one.mechanisms,
-            )
+            local, inherited, causes = one.local_error, one.inherited_error, one.mechanisms
+            return replace(nonfinite, local_error=local, inherited_error=inherited, ratio=one.ratio, mechanisms=causes)
     return nonfinite

@@ -1,17 +1,17 @@
-"""Which known defect a culprit is a case of: operator, backend and mechanism have to be those of the defect."""
+"""Which known defect a culprit is a case of, and what the file itself says of its operator."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.called_operators import arguments_by_name, is_element
 from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.file_facts import FileFact
 from kokoro_nb.defects import DEFECTS
 from kokoro_nb.defects.defect_case import Defect
-from kokoro_nb.locate.culprit import Culprit
-from kokoro_nb.locate.mechanism import Mechanism
+from kokoro_nb.locate.culprit import Culprit, Mechanism
 
 
 def with_known_defect(culprit: Culprit, exported: Exported, failure: Failure | None = None) -> Culprit:
@@ -41,16 +41,13 @@ def with_known_defect(culprit: Culprit, exported: Exported, failure: Failure | N
     found = []
     for mechanism in culprit.mechanisms:
         linked = next((one for one in known if one.mechanism in ("", mechanism.name)), None)
-        found.append(mechanism if linked is None else mechanism.linked(linked.name, linked.threads))
+        found.append(mechanism if linked is None else replace(mechanism, defect=linked.name, threads=linked.threads))
     alone = next((one for one in known if not one.mechanism), None)
     if culprit.mechanism.name == "unknown" and alone is not None:
         text = f"{alone.title}: {alone.cause}"
-        found.insert(
-            0,
-            Mechanism("operator lowered as another", "a known defect of this operator", (text,)).linked(
-                alone.name, alone.threads
-            ),
-        )
+        about = {"defect": alone.name, "threads": alone.threads}
+        itself = Mechanism("operator lowered as another", "a known defect of this operator", (text,), **about)
+        found.insert(0, itself)
     return replace(culprit, mechanisms=tuple(found))
 
 
@@ -67,3 +64,24 @@ def _arguments(exported: Exported, name: str) -> Mapping[str, Any]:
     if node is None or is_element(node) or not hasattr(node.target, "_schema"):
         return {}
     return arguments_by_name(node)
+
+
+def with_facts(culprits: Sequence[Culprit], facts: Mapping[str, FileFact]) -> tuple[Culprit, ...]:
+    """Return the culprits, each with what the file says of it before what its figures speak for."""
+    return tuple(
+        replace(one, mechanisms=(*_mechanisms(facts[one.tap.name]), *one.mechanisms))
+        if one.tap is not None and one.tap.name in facts
+        else one
+        for one in culprits
+    )
+
+
+def _mechanisms(fact: FileFact) -> Iterator[Mechanism]:
+    if fact.frozen:
+        yield Mechanism("frozen length", "the length of the example that it was exported with", fact.frozen)
+    if fact.changed:
+        yield Mechanism("changed constant", "the file holds another constant than the module", fact.changed)
+    if fact.quantised:
+        text = f"the file computes it by {', '.join(fact.quantised)}"
+        words = "8 bits or fewer for a tensor, in one range for the loud and the quiet of it"
+        yield Mechanism("quantisation range", words, (text,))

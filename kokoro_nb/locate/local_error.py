@@ -6,7 +6,7 @@ own error, whatever its inputs were. Rounding is allowed for by a bound derived 
 float64 with the last bits of the inputs changed.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -141,7 +141,7 @@ class Judge:
             wrong = np.logical_and(given != exact, given != single)
             count = float(wrong.sum())
             ratio = np.inf if count else 0.0
-            return LocalError(*about, count, _peak(exact), ratio, wrong, given, exact, along, 0.0, str(given.dtype))
+            return LocalError(*about, count, peak_of(exact), ratio, wrong, given, exact, along, 0.0, str(given.dtype))
         misfit = ~_alike(given, exact)
         difference = _apart(given, exact)
         dtype = self.dtype(name)
@@ -158,7 +158,7 @@ class Judge:
         largest = float(np.max(allowed, initial=0.0))
         error = float(difference.max(initial=0.0))
         wrong = np.logical_or(misfit, shares > 1)
-        return LocalError(*about, error, _peak(exact), ratio, wrong, given, exact, along, largest, dtype)
+        return LocalError(*about, error, peak_of(exact), ratio, wrong, given, exact, along, largest, dtype)
 
     def dtype(self, name: str) -> str:
         """Return the dtype in which the backend gave a result; of bfloat16 itself, whose numbers float32 holds."""
@@ -227,14 +227,8 @@ class Judge:
 
     def along(self, name: str) -> tuple[str, ...]:
         """Return the operators between this one and what was captured before it, the nearest first."""
-        found: dict[str, None] = {}
-        pending = list(self.operators[name].inputs)
-        while pending:
-            read = pending.pop(0)
-            if read in self.operators and read not in self._captured and read not in found:
-                found[read] = None
-                pending += self.operators[read].inputs
-        return tuple(found)
+        found = uncaptured(self.operators[name], self._captured, self.operators)
+        return tuple(one for one in found if one in self.operators)
 
     def upstream(self, name: str) -> tuple[str, ...]:
         """Return what the operator was computed from, as far as that was captured, and the inputs of the program."""
@@ -259,6 +253,18 @@ class Judge:
         return parts(self._meaning.recompute(name, inputs, captured, double).numpy())
 
 
+def uncaptured(operator: Operator, captured: Collection[str], operators: Mapping[str, Operator]) -> tuple[str, ...]:
+    """Return the operators that were not captured between this one and what was captured before it, nearest first."""
+    found: dict[str, None] = {}
+    pending = list(operator.inputs)
+    while pending:
+        name = pending.pop(0)
+        if name not in captured and name not in found and not name.startswith((INPUT, CONSTANT)):
+            found[name] = None
+            pending += operators[name].inputs if name in operators else ()
+    return tuple(found)
+
+
 def _form(given: np.ndarray, exact: np.ndarray, operator: Operator) -> str:
     """Return in what shape or kind of number the result differs from what it should be; empty if in neither."""
     if given.shape != exact.shape:
@@ -277,16 +283,15 @@ def _misformed(
         difference = _apart(given, exact)
         error, differs = float(difference.max(initial=0.0)), difference > 0
         wrong = differs if differs.any() else wrong
-    return LocalError(operator, error, _peak(exact), np.inf, wrong, given, exact, along, 0.0, str(given.dtype), form)
+    return LocalError(operator, error, peak_of(exact), np.inf, wrong, given, exact, along, 0.0, str(given.dtype), form)
 
 
 def explained_errors(trace: Trace) -> tuple[LocalError, ...]:
     """Return every captured operator with all that rounding explains of it as its bound: see `Judge.explained`."""
     assert trace.meaning is not None  # of eager, which knows what it computes
     judge = Judge(trace.meaning, trace)
-    return tuple(
-        replace(judge.error(tap.name).without_tensors(), bound=judge.explained(tap.name)) for tap in trace.taps
-    )
+    names = [tap.name for tap in trace.taps]
+    return tuple(replace(judge.error(one).without_tensors(), bound=judge.explained(one)) for one in names)
 
 
 def parts(values: np.ndarray) -> np.ndarray:
@@ -347,6 +352,7 @@ def _step_shares(error: np.ndarray, allowed: np.ndarray, axis: int) -> np.ndarra
     return np.where(np.abs(error) > np.abs(before), _shares(np.abs(error - before), allowed), 0.0)
 
 
-def _peak(right: np.ndarray) -> float:
+def peak_of(right: np.ndarray) -> float:
+    """Return the largest finite absolute value."""
     size = np.abs(right[np.isfinite(right)].astype(np.float64))
     return float(size.max(initial=0.0))

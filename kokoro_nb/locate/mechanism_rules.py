@@ -1,15 +1,15 @@
 """Which mechanisms the figures of one operator speak for: rules that can be read and extended."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from kokoro_nb.locate import index_rules, length_rules, variance_rules
+from kokoro_nb.locate import tensor_rules
 from kokoro_nb.locate.alternatives import ALTERNATIVES
-from kokoro_nb.locate.mechanism import Mechanism
+from kokoro_nb.locate.culprit import Mechanism
 from kokoro_nb.locate.rounding_families import FEW
-from kokoro_nb.locate.rule_evidence import HALF, RULES, Evidence, explained, explained_throughout, rule
+from kokoro_nb.locate.rule_evidence import HALF, Evidence, explained, explained_throughout
 
 LEVELS = 256  # of 8 bits
 EDGES = {  # that are no arguments; a clamp without a bound has one at infinity
@@ -25,7 +25,7 @@ def mechanisms(evidence: Evidence) -> tuple[Mechanism, ...]:
     something speaks against; one that explains less than half comes last.
     """
     apart = evidence.error.given.shape != evidence.error.right.shape
-    rules = (lowered_as_another, index_rules.all_pairs) if apart else RULES
+    rules = (lowered_as_another, tensor_rules.all_pairs) if apart else RULES
     with np.errstate(all="ignore"), warnings.catch_warnings():  # what is not finite is looked at, too
         warnings.simplefilter("ignore", RuntimeWarning)
         found = [mechanism for mechanism in (ask(evidence) for ask in rules) if mechanism is not None]
@@ -39,7 +39,6 @@ def _support(mechanism: Mechanism) -> tuple[bool, bool, bool, float]:
     return computed and share < 0.5, bool(mechanism.against), not computed, -round(share, 2)
 
 
-@rule
 def lowered_as_another(evidence: Evidence) -> Mechanism | None:
     """What was given is what another operator makes of the same arguments."""
     for words, other in ALTERNATIVES.get(evidence.kind, ()):
@@ -55,30 +54,18 @@ def lowered_as_another(evidence: Evidence) -> Mechanism | None:
     return None
 
 
-for _of_indices in (index_rules.before_the_start, index_rules.all_pairs):
-    rule(_of_indices)
-for _of_variances in (variance_rules.one_pass_variance, variance_rules.short_variance):
-    rule(_of_variances)
-
-
-@rule
 def overflow_of_exponential(evidence: Evidence) -> Mechanism | None:
     """An exponential leaves the range of its dtype."""
     x = evidence.first
     if evidence.kind not in ("exp", "expm1", "softplus", "sinh", "cosh") or x is None:
         return None
-    limit = float(np.log(np.finfo(evidence.error.given.dtype).max))
-    top = float(x.max())
+    limit, top = float(np.log(np.finfo(evidence.error.given.dtype).max)), float(x.max())
     if not top > limit:
         return None
-    return Mechanism(
-        "overflow of the dtype",
-        "an exponential that overflows",
-        (f"its largest argument is {top:.4g}, the limit {limit:.4g}",),
-    )
+    text = f"its largest argument is {top:.4g}, the limit {limit:.4g}"
+    return Mechanism("overflow of the dtype", "an exponential that overflows", (text,))
 
 
-@rule
 def branch_cut(evidence: Evidence) -> Mechanism | None:
     """atan2 of a negative x turns by 2 pi where y changes its sign, or is a zero of the other sign."""
     error = evidence.error
@@ -90,7 +77,6 @@ def branch_cut(evidence: Evidence) -> Mechanism | None:
     return Mechanism("branch cut of atan2", "atan2 on the branch cut", (text,), explained=whole)
 
 
-@rule
 def zero_quotient(evidence: Evidence) -> Mechanism | None:
     """atan2 of two zeros is 0, and NaN where it is written as the arctangent of their quotient."""
     error, given = evidence.error, [value for value in evidence.inputs.values() if value.dtype.kind == "f"]
@@ -105,7 +91,6 @@ def zero_quotient(evidence: Evidence) -> Mechanism | None:
     return Mechanism("division by zero", "atan2 written as a quotient, 0 / 0", (text,), explained=share)
 
 
-@rule
 def zero_argument(evidence: Evidence) -> Mechanism | None:
     """Division by zero, or the logarithm or inverse root of zero."""
     if evidence.kind not in ("div", "reciprocal", "rsqrt", "log", "log2", "log10", "pow"):
@@ -120,7 +105,6 @@ def zero_argument(evidence: Evidence) -> Mechanism | None:
     return Mechanism("division by zero", f"{evidence.kind} of zero", tuple(found)) if found else None
 
 
-@rule
 def half_range(evidence: Evidence) -> Mechanism | None:
     """A value beyond the range of float16 on its way."""
     error = evidence.error
@@ -132,7 +116,6 @@ def half_range(evidence: Evidence) -> Mechanism | None:
     return Mechanism("overflow of the dtype", "the range of float16", text, against=against)
 
 
-@rule
 def squares_beyond_range(evidence: Evidence) -> Mechanism | None:
     """The squares in a norm, or their sum, leave the range of float16: the variance is infinite, and the result 0."""
     x, error = evidence.first, evidence.error
@@ -151,7 +134,6 @@ def squares_beyond_range(evidence: Evidence) -> Mechanism | None:
     return Mechanism("overflow of the dtype", "squares beyond the range of float16", text, explained=share)
 
 
-@rule
 def half_rounding(evidence: Evidence) -> Mechanism | None:
     """What was given is what float16 can hold."""
     error = evidence.error
@@ -165,7 +147,6 @@ def half_rounding(evidence: Evidence) -> Mechanism | None:
     return Mechanism("too few bits", "a result rounded to float16", ("every element is a float16 number",))
 
 
-@rule
 def swallowed_nan(evidence: Evidence) -> Mechanism | None:
     """A number where NaN is right: a comparison or an approximation that no NaN passes."""
     error = evidence.error
@@ -184,7 +165,6 @@ def swallowed_nan(evidence: Evidence) -> Mechanism | None:
     return Mechanism("operator lowered as another", f"{evidence.kind} passes over NaN", (text,))
 
 
-@rule
 def another_constant(evidence: Evidence) -> Mechanism | None:
     """What is multiplied, divided or added to is another constant."""
     if evidence.kind not in ("mul", "div", "add", "sub") or len(evidence.inputs) != 1:
@@ -202,7 +182,6 @@ def another_constant(evidence: Evidence) -> Mechanism | None:
     return explained("changed constant", "another constant", evidence, evidence.error.right + off, words)
 
 
-@rule
 def quantised(evidence: Evidence) -> Mechanism | None:
     """What was given lies on a grid of no more values than 8 bits have."""
     error = evidence.error
@@ -216,14 +195,12 @@ def quantised(evidence: Evidence) -> Mechanism | None:
     return Mechanism("quantisation range", "a result quantised to 8 bits or fewer", (text,))
 
 
-@rule
 def turned_sign(evidence: Evidence) -> Mechanism | None:
     """What was given is the opposite of what is right."""
     opposite = -evidence.error.right.astype(np.float64)
     return explained("changed scale", "a turned sign", evidence, opposite, "the opposite of what is right")
 
 
-@rule
 def scaled(evidence: Evidence) -> Mechanism | None:
     """What was given is a multiple of what is right."""
     given, right = _finite_pairs(evidence)
@@ -231,49 +208,33 @@ def scaled(evidence: Evidence) -> Mechanism | None:
     factor = float(np.sum(given * right)) / energy if energy else 0.0
     if not factor or abs(factor + 1) < 1e-3 or given.size < FEW:
         return None  # of a few numbers some factor always comes near
-    return explained(
-        "changed scale", "a factor", evidence, factor * evidence.error.right, f"{factor:.6g} times what is right"
-    )
+    words = f"{factor:.6g} times what is right"
+    return explained("changed scale", "a factor", evidence, factor * evidence.error.right, words)
 
 
-@rule
 def shifted(evidence: Evidence) -> Mechanism | None:
     """What was given is what is right, one position later or earlier along the last axis."""
     right = evidence.error.right
     if not right.ndim or right.shape[-1] < 8:
         return None
     for step, inside in ((1, slice(1, None)), (-1, slice(None, -1))):  # what comes in at the end is not known
-        instead = np.roll(right, step, axis=-1)
-        found = explained(
-            "changed layout or shift",
-            "a shift by one, as of padding",
-            evidence,
-            instead,
-            f"shifted by {step:+d}",
-            inside,
-        )
+        instead, words = np.roll(right, step, axis=-1), "a shift by one, as of padding"
+        found = explained("changed layout or shift", words, evidence, instead, f"shifted by {step:+d}", inside)
         if found is not None:
             return found
     return None
 
 
-@rule
 def offset(evidence: Evidence) -> Mechanism | None:
     """What was given is off by one number in each channel: a bias."""
     error = evidence.error
     if not evidence.pattern.constant or error.right.ndim < 3 or error.right.shape[-1] < 2:
         return None
     off = (error.given.astype(np.float64) - error.right).mean(axis=-1, keepdims=True)
-    return explained(
-        "changed constant",
-        "a bias dropped, doubled or wrong",
-        evidence,
-        error.right + off,
-        "off by a number per channel",
-    )
+    words = "a bias dropped, doubled or wrong"
+    return explained("changed constant", words, evidence, error.right + off, "off by a number per channel")
 
 
-@rule
 def edge(evidence: Evidence) -> Mechanism | None:
     """Wrong at the beginning or the end alone."""
     found = evidence.pattern
@@ -285,10 +246,6 @@ def edge(evidence: Evidence) -> Mechanism | None:
         text = f"wrong at the {side} alone: {span} of {found.length} positions"
         return Mechanism("wrong at an edge", "padding that leaks in", (text,))
     return None
-
-
-for _of_lengths in (length_rules.padded_statistics, length_rules.frozen_length):
-    rule(_of_lengths)
 
 
 def _broadcasts(shape: tuple[int, ...], result: tuple[int, ...]) -> bool:
@@ -304,3 +261,12 @@ def _finite_pairs(evidence: Evidence) -> Iterator[np.ndarray]:
     usable = np.isfinite(evidence.error.given) & np.isfinite(evidence.error.right)
     yield evidence.error.given[usable].astype(np.float64)
     yield evidence.error.right[usable]
+
+
+RULES: list[Callable[[Evidence], Mechanism | None]] = [  # of two that are as well supported the earlier goes first
+    *(lowered_as_another, tensor_rules.before_the_start, tensor_rules.all_pairs),
+    *(tensor_rules.one_pass_variance, tensor_rules.short_variance, overflow_of_exponential, branch_cut),
+    *(zero_quotient, zero_argument, half_range, squares_beyond_range, half_rounding, swallowed_nan),
+    *(another_constant, quantised, turned_sign, scaled, shifted, offset, edge),
+    *(tensor_rules.padded_statistics, tensor_rules.frozen_length),
+]

@@ -1,10 +1,7 @@
 """Which of several operators is wrong, where a runtime shows the last of them alone: each is compiled by itself."""
 
 import tempfile
-from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from kokoro_nb.backends.base import Backend, Failure
 from kokoro_nb.backends.exported import Exported
@@ -14,11 +11,10 @@ from kokoro_nb.locate.bisection import judged_results
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.mechanism_rules import mechanisms
-from kokoro_nb.locate.patterns import pattern
 from kokoro_nb.locate.rule_evidence import Evidence
+from kokoro_nb.locate.verdicts import wrong_operator
 from kokoro_nb.traces.operators import CONSTANT, INPUT
-from kokoro_nb.traces.statistics import describe
-from kokoro_nb.traces.trace import Tap, Trace
+from kokoro_nb.traces.trace import Trace
 
 MOST = 4  # operators of which one is wrong, and wrong results of which that is asked
 
@@ -73,23 +69,10 @@ def _alone(name: str, runtime: Backend, candidate: Exported, reference: Trace) -
 
 
 def _as_culprit(culprit: Culprit, error: LocalError, reference: Trace) -> Culprit:
-    words, causes = error.form, culprit.mechanisms
-    if error.given.shape == error.right.shape:
-        found = pattern(error.wrong, np.asarray(error.given, np.float64) - np.asarray(error.right, np.float64))
-        read = [one for one in error.operator.inputs if not one.startswith(CONSTANT)]
-        known = {one: reference.inputs[one.removeprefix(INPUT)] for one in read if one.startswith(INPUT)}
-        known |= {one: reference.values[one] for one in read if not one.startswith(INPUT)}
-        causes = mechanisms(Evidence(error, found, known)) or causes
-        words = "; ".join(filter(None, (error.form, found.words)))
-    return replace(
-        culprit,
-        tap=Tap(error.operator, describe(error.given), error.given),
-        candidates=(error.operator.name,),
-        seen_in=culprit.captured,
-        channels=words,
-        local_error=error.of_peak_or_nan,
-        inherited_error=None,
-        ratio=error.ratio,
-        upstream=error.operator.inputs,
-        mechanisms=causes,
-    )
+    read = [one for one in error.operator.inputs if not one.startswith(CONSTANT)]
+    known = {one: reference.inputs[one.removeprefix(INPUT)] for one in read if one.startswith(INPUT)}
+    known |= {one: reference.values[one] for one in read if not one.startswith(INPUT)}
+    evidence = Evidence(error, known)
+    causes = mechanisms(evidence) if error.given.shape == error.right.shape else ()
+    about = {"seen_in": culprit.captured, "reaches_output": culprit.reaches_output}
+    return wrong_operator(evidence, culprit.backend, mechanisms=causes or culprit.mechanisms, **about)

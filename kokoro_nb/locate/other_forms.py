@@ -6,35 +6,42 @@ from typing import Any
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.faults.planting import program_copy, with_program
 from kokoro_nb.faults.planting_site import FaultSite
-from kokoro_nb.locate.forms import arithmetic, creation, extremes, functions, indexing, summing
-from kokoro_nb.locate.forms.form import OtherForm, added
-from kokoro_nb.locate.verdicts import VIEWS
-from kokoro_nb.traces.operators import Operator
+from kokoro_nb.locate.forms import OtherForm, added, arithmetic, functions, indexing, summing
+from kokoro_nb.traces.operators import VIEWS, Operator
 
-_FAMILIES = (arithmetic, extremes, functions, indexing, creation, summing)
+_FAMILIES = (arithmetic, functions, indexing, summing)
 FORMS: dict[str, tuple[OtherForm, ...]] = {
     kind: tuple(form for family in _FAMILIES for form in family.FORMS.get(kind, ()))
     for kind in dict.fromkeys(kind for family in _FAMILIES for kind in family.FORMS)
 }
 
 
-def in_other_form(exported: Exported, names: Collection[str], form: OtherForm) -> Exported | None:
-    """Return a program in which the operators `names` are written in another form; None where none could be."""
+def _copied(exported: Exported) -> tuple[Any, dict[str, Any]]:
+    """Return a copy of a program, and its nodes by the names of the operators whose results they are."""
     specification = exported.specification
-    healthy = specification.named_by or specification
     program = program_copy(specification.program)
     nodes = {node.name: node for node in program.graph.nodes}
     results = specification.results(specification.program.graph.nodes)
+    return program, {name: nodes[node.name] for name, node in results.items()}
+
+
+def _with(exported: Exported, program: Any) -> Exported:
+    return with_program(exported, program, exported.specification.named_by or exported.specification)
+
+
+def in_other_form(exported: Exported, names: Collection[str], form: OtherForm) -> Exported | None:
+    """Return a program in which the operators `names` are written in another form; None where none could be."""
+    program, results = _copied(exported)
     changed = False
     for name in names:
-        node = nodes[results[name].name]
+        node = results[name]
         site = FaultSite(program, node, name)
         result = form.write(site)
         if result is not None:
             site.give(result)
             program.graph.erase_node(node)
             changed = True
-    return with_program(exported, program, healthy) if changed else None
+    return _with(exported, program) if changed else None
 
 
 def float32_region(operators: Collection[Operator], names: Collection[str]) -> tuple[str, ...]:
@@ -67,14 +74,10 @@ def kept_in_float32(exported: Exported, names: Collection[str], blocks: bool) ->
     """
     import torch
 
-    specification = exported.specification
-    healthy = specification.named_by or specification
-    program = program_copy(specification.program)
-    nodes = {node.name: node for node in program.graph.nodes}
-    results = specification.results(specification.program.graph.nodes)
+    program, results = _copied(exported)
     wide: dict[Any, Any] = {}
     cast = torch.ops.aten._to_copy.default
-    chosen = {nodes[results[name].name] for name in names if name in results}
+    chosen = {results[name] for name in names if name in results}
     for node in [one for one in program.graph.nodes if one in chosen]:
         site = FaultSite(program, node, node.name)
         if node.meta["val"].dtype != torch.float16 or site.is_element:
@@ -102,4 +105,4 @@ def kept_in_float32(exported: Exported, names: Collection[str], blocks: bool) ->
     for rounded in wide:
         if not rounded.users:
             program.graph.erase_node(rounded)
-    return with_program(exported, program, healthy)
+    return _with(exported, program)

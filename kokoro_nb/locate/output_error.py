@@ -1,14 +1,23 @@
-"""How far the whole output is off, against a limit and the reason for it."""
+"""How far the whole output is off, against a limit: derived from what rounding does to this very program.
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+The floor is PyTorch's own float32 against float64. A dtype of fewer bits is allowed as much more as its rounding is
+coarser. Another order of summation may be further off without being wrong: then as much is allowed as roundings within
+the bounds of the operators make of the output. Beyond 2^-4 of the peak, which leaves float16 4 of its 11 bits, rounding
+is no excuse but the fault.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from kokoro_nb.backends.signature import BFLOAT16, epsilon
 from kokoro_nb.findings import Verdict
-from kokoro_nb.locate.local_error import parts
+from kokoro_nb.locate.local_error import LocalError, parts
+from kokoro_nb.locate.precision.degradation import LOST, SCATTER
 from kokoro_nb.traces.parity import compare
+from kokoro_nb.traces.trace import Trace
 
 
 @dataclass(frozen=True)
@@ -113,3 +122,101 @@ def worst_output(
 def _distance(one: OutputError) -> tuple[bool, bool, float, float]:
     beyond = one.of_peak / one.limit if one.limit else (np.inf if one.of_peak else 0.0)
     return bool(one.form), one.finite < 1, 1 - one.finite, one.of_peak if np.isnan(beyond) else beyond
+
+
+CAPPED = "rounding may cost no more than 2^-4 of the peak, 4 of float16's 11 bits"
+
+
+def output_error(
+    reference: Trace,
+    outputs: Mapping[str, np.ndarray],
+    dtypes: Sequence[str],
+    errors: Sequence[LocalError] = (),
+    limit: float | None = None,
+    typed: Mapping[str, str] | None = None,
+) -> tuple[OutputError, dict[str, OutputLimit]]:
+    """Return how far the outputs of a run are off from float64, and the limit of each.
+
+    Parameters
+    ----------
+    reference : Trace
+        Of ``eager`` or ``eager-float64``, with its meaning.
+    outputs : mapping
+        What the runtime gave: array of each output by its name.
+    dtypes : sequence of str
+        In which the runtime gave results: the coarsest of the floats counts.
+    errors : sequence of LocalError
+        Of its operators, with their bounds.
+    limit : float, optional
+        What is allowed of every output, of its peak, in place of what is derived.
+    typed : mapping, optional
+        Dtype that each output has to have; without it any will do.
+    """
+    meaning: Any = reference.meaning
+    exact = meaning.run(reference.inputs, double=True)
+    if limit is not None:
+        limits = {name: OutputLimit(limit, "as requested") for name in exact}
+        return _typed(worst_output(exact, outputs, limits), outputs, typed), limits
+    single = meaning.run(reference.inputs) if reference.backend == "eager-float64" else reference.outputs
+    own = _coarsest([operator.dtype for operator in meaning.operators])
+    runtime = _coarsest(dtypes)
+    limits = {name: _from_floor(exact[name], single[name], own, runtime) for name in exact}
+    found = worst_output(exact, outputs, limits)
+    if found.of_peak > found.limit and runtime <= np.finfo(np.float32).eps and errors:  # and not NaN
+        limits = _carried(reference, exact, errors, limits)
+        found = worst_output(exact, outputs, limits)
+    return _typed(found, outputs, typed), limits
+
+
+def _typed(found: OutputError, outputs: Mapping[str, np.ndarray], typed: Mapping[str, str] | None) -> OutputError:
+    """Return the worst output; one of another dtype than it has to have, where none is of another shape."""
+    for name, dtype in (typed or {}).items():
+        given = str(outputs[name].dtype)
+        if given != dtype and not found.form:
+            form = f"{given} in place of {dtype}"
+            return replace(found, form=form) if found.verdict == "fail" else replace(found, output=name, form=form)
+    return found
+
+
+def _coarsest(dtypes: Sequence[str]) -> float:
+    """Return the distance of numbers at 1 in the coarsest of the float dtypes; float32's if there is none."""
+    known = [epsilon(dtype) for dtype in set(dtypes) if dtype in (BFLOAT16, "float16", "float32", "float64")]
+    return float(np.max(known)) if known else epsilon("float32")
+
+
+def _from_floor(exact: Any, single: Any, own: float, runtime: float) -> OutputLimit:
+    floor = worst_output({"": exact}, {"": single}).of_peak
+    coarser = float(np.max([1.0, runtime / own]))
+    forecast = float(np.max([coarser * floor, runtime / 2]))
+    if not SCATTER * forecast <= LOST:
+        return OutputLimit(LOST, CAPPED)
+    rounded = f" times {coarser:.3g}, as the runtime's dtype is coarser" if runtime > own else ""
+    floor_is = f"PyTorch's own distance from float64, {floor:.2g}{rounded}"
+    source = floor_is if coarser * floor >= runtime / 2 else "one rounding of the result"
+    return OutputLimit(SCATTER * forecast, f"{SCATTER:.0f} times {source}")
+
+
+def _carried(
+    reference: Trace, exact: Mapping[str, Any], errors: Sequence[LocalError], limits: Mapping[str, OutputLimit]
+) -> dict[str, OutputLimit]:
+    """Return the limits, raised to what roundings within the operators' bounds make of the outputs."""
+    import torch
+
+    bounds = {error.operator.name: error.bound for error in errors if np.isfinite(error.bound) and error.bound}
+    generator = torch.Generator().manual_seed(0)
+
+    def rounded(name: str, result: Any) -> Any:
+        if name not in bounds or not result.is_floating_point():
+            return None
+        return result + bounds[name] * (2 * torch.rand(result.shape, generator=generator, dtype=result.dtype) - 1)
+
+    meaning: Any = reference.meaning
+    noisy = meaning.run(reference.inputs, rounded, double=True)
+    found = {}
+    for name, limit in limits.items():
+        error = worst_output({name: exact[name]}, {name: noisy[name]}).of_peak
+        if error > limit.value:
+            why = "what roundings within the bounds of all operators make of it"
+            limit = OutputLimit(error, why) if error <= LOST else OutputLimit(LOST, CAPPED)
+        found[name] = limit
+    return found

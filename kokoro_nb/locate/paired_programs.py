@@ -14,14 +14,13 @@ import numpy as np
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate.culprit import Culprit
+from kokoro_nb.locate.culprit import Culprit, Mechanism, Name
 from kokoro_nb.locate.investigation import reference_trace
-from kokoro_nb.locate.local_error import LocalError
-from kokoro_nb.locate.mechanism import Mechanism, Name
+from kokoro_nb.locate.local_error import LocalError, peak_of
 from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.output_error import OutputError, worst_output
-from kokoro_nb.locate.patterns import pattern
 from kokoro_nb.locate.rule_evidence import Evidence
+from kokoro_nb.locate.verdicts import wrong_operator
 from kokoro_nb.traces.operators import CONSTANT, INPUT
 from kokoro_nb.traces.trace import Tap, Trace
 
@@ -109,41 +108,18 @@ def _culprit(parted: list[Tap], right: Trace, own: Trace, candidate: Exported, b
         return Culprit("divergence", "fail", backend, tap, candidates, source=source, reason=reason)
     given, expected = _valid(np.asarray(tap.value), np.asarray(twin.value))
     with np.errstate(invalid="ignore"):
-        wrong = ~np.isclose(given, expected, rtol=0, atol=SAME * _peak(expected), equal_nan=True)
-        difference = np.abs(given.astype(np.float64) - expected)
-    error = LocalError(
-        tap.operator,
-        float(np.max(difference[np.isfinite(difference)], initial=0.0)),
-        _peak(expected),
-        float("inf"),
-        wrong,
-        given.astype(np.float64),
-        expected.astype(np.float64),
-        (),
-    )
-    found = pattern(wrong, given.astype(np.float64) - expected)
+        wrong = ~np.isclose(given, expected, rtol=0, atol=SAME * peak_of(expected), equal_nan=True)
+        largest = peak_of(given.astype(np.float64) - expected)
+    double, exact = given.astype(np.float64), expected.astype(np.float64)
+    error = LocalError(tap.operator, largest, peak_of(expected), float("inf"), wrong, double, exact, ())
     values = {**own.values, **{f"{INPUT}{name}": value for name, value in own.inputs.items()}}
-    inputs = {one: np.asarray(values[one]) for one in tap.operator.inputs if one in values}
-    rules = mechanisms(Evidence(error, found, inputs))
+    evidence = Evidence(error, {one: np.asarray(values[one]) for one in tap.operator.inputs if one in values})
+    rules = mechanisms(evidence)
     padded = tuple(one for one in rules if one.name == PADDED)  # computed, and so before what the shapes say
-    return Culprit(
-        "divergence",
-        "fail",
-        backend,
-        tap,
-        candidates,
-        channels=found.words,
-        local_error=error.of_peak_or_nan,
-        upstream=tap.operator.inputs,
-        reaches_output=True,
-        mechanisms=(
-            *padded,
-            *_structural(tap, twin, right, own),
-            *_moved(given, expected),
-            *(one for one in rules if one not in padded),
-        ),
-        source=source,
-    )
+    others = (one for one in rules if one not in padded)
+    causes = (*padded, *_structural(tap, twin, right, own), *_moved(given, expected), *others)
+    about = {"candidates": candidates, "mechanisms": causes, "source": source}
+    return wrong_operator(evidence, backend, tap=tap, ratio=None, **about)
 
 
 def _gives(tap: Tap, trace: Trace) -> str:
@@ -178,10 +154,10 @@ def _moved(given: np.ndarray, expected: np.ndarray) -> Iterator[Mechanism]:
     """Yield a factor or a shift that nine elements of ten agree with: the ends of a signal may have their own."""
     if given.dtype.kind != "f" or not given.ndim or not np.isfinite(given).all() or not np.isfinite(expected).all():
         return
-    loud = np.abs(expected) > LOUD * _peak(expected)
+    loud = np.abs(expected) > LOUD * peak_of(expected)
     if loud.any():
         factor = float(np.median(given[loud] / expected[loud]))
-        share = float(np.mean(np.abs(given - factor * expected) <= LOUD * np.abs(factor) * _peak(expected)))
+        share = float(np.mean(np.abs(given - factor * expected) <= LOUD * np.abs(factor) * peak_of(expected)))
         if share >= MOST and abs(factor - 1) > LOUD:
             text = f"{100 * share:.3g} % of what it gives is {factor:.6g} times what is right"
             yield Mechanism("changed scale", f"a factor of {factor:.4g}", (text,), explained=share)
@@ -189,7 +165,7 @@ def _moved(given: np.ndarray, expected: np.ndarray) -> Iterator[Mechanism]:
     for step in (step for size in range(1, min(FARTHEST, length // 4) + 1) for step in (size, -size)):
         late, early = (given, expected) if step > 0 else (expected, given)
         apart = np.abs(late[..., abs(step) :] - early[..., : length - abs(step)])
-        share = float(np.mean(apart <= LOUD * _peak(expected)))
+        share = float(np.mean(apart <= LOUD * peak_of(expected)))
         if share >= MOST:
             word = "later" if step > 0 else "earlier"
             text = f"{100 * share:.3g} % of what it gives is what is right {abs(step)} positions {word}"
@@ -231,7 +207,7 @@ def _same(given: np.ndarray, expected: np.ndarray) -> bool:
     given, expected = _valid(given, expected)
     if expected.dtype.kind not in "fc":
         return np.array_equal(given, expected)
-    return bool(np.allclose(given, expected, rtol=0, atol=SAME * _peak(expected), equal_nan=True))
+    return bool(np.allclose(given, expected, rtol=0, atol=SAME * peak_of(expected), equal_nan=True))
 
 
 def _comparable(tap: Tap, twin: Tap | None) -> bool:
@@ -244,11 +220,6 @@ def _valid(given: np.ndarray, expected: np.ndarray) -> tuple[np.ndarray, np.ndar
         raise InputError(f"The reference gives shape {expected.shape} and the program {given.shape}.")
     part = tuple(slice(min(a, b)) for a, b in zip(given.shape, expected.shape, strict=True))
     return given[part], expected[part]
-
-
-def _peak(values: np.ndarray) -> float:
-    size = np.abs(values[np.isfinite(values)].astype(np.float64))
-    return float(np.max(size, initial=0.0))
 
 
 def other_program(reference: object) -> tuple[object, Mapping[str, object]] | None:

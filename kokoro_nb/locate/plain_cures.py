@@ -1,11 +1,16 @@
 """The plainest cures, measured: the reference's form, a file exported anew, noise as an input, all patches needed."""
 
+from typing import Any
+
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
 from kokoro_nb.backends.base import Backend, Failure
 from kokoro_nb.backends.exported import Exported, as_exported
-from kokoro_nb.backends.signature import Arrays
+from kokoro_nb.backends.signature import Arrays, example_inputs
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.investigation import reference_trace
-from kokoro_nb.locate.noise_input import noise_as_input
 from kokoro_nb.locate.output_error import OutputError, worst_output
 from kokoro_nb.locate.remedy import Remedy, RemedyKind
 from kokoro_nb.patch_registry import needed_patches, with_patches
@@ -71,3 +76,63 @@ def _measured(
     after = worst_output(right, runtime.load(made).run(inputs))
     sound = after.finite == 1 and after.of_peak <= RIGHT
     return Remedy(kind, name, statement, size, after.of_peak, "pass" if sound else "fail")
+
+
+DRAWS = (torch.randn, torch.rand, torch.randn_like, torch.rand_like)
+NAME = "noise_{}"
+
+
+class _Draws(TorchFunctionMode):
+    """Notes what is drawn; where tensors are given, it gives these in turn in the place of what would be drawn."""
+
+    def __init__(self, given: list[torch.Tensor] | None = None) -> None:
+        super().__init__()
+        self.given, self.drawn = given, list[torch.Tensor]()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in DRAWS and self.given is not None:
+            return self.given.pop(0)
+        result = func(*args, **(kwargs or {}))
+        if func in DRAWS:
+            self.drawn.append(result)
+        return result
+
+
+class NoiseAsInput(nn.Module):
+    """A module that takes what it would draw as the inputs ``noise_0``, ``noise_1``, ..., in the order of its draws."""
+
+    def __init__(self, module: nn.Module, count: int) -> None:
+        super().__init__()
+        self.module, self.count = module, count
+
+    def forward(self, **values: torch.Tensor) -> Any:
+        """Return what the module returns, with the noise that is given."""
+        noise = [values.pop(NAME.format(place)) for place in range(self.count)]
+        with _Draws(noise):
+            return self.module(**values)
+
+
+def noise_as_input(module: nn.Module, inputs: Arrays) -> tuple[nn.Module, dict[str, Any]]:
+    """Return a module that takes its noise as inputs, and its inputs with one draw (seed 0).
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        May call ``torch.randn``, ``rand``, ``randn_like`` and ``rand_like``.
+    inputs : mapping
+        Name of a parameter of its forward -> array or tensor.
+
+    Raises
+    ------
+    InputError
+        If it calls none of them.
+    """
+    values = {name: torch.from_numpy(array) for name, array in example_inputs(module, inputs).items()}
+    recorded = _Draws()
+    with torch.random.fork_rng(devices=[]), torch.no_grad(), recorded:
+        torch.manual_seed(0)
+        module(**values)
+    if not recorded.drawn:
+        raise InputError("The module calls no function that draws random numbers; there is no noise to make an input.")
+    noise = {NAME.format(place): value for place, value in enumerate(recorded.drawn)}
+    return NoiseAsInput(module, len(noise)), {**inputs, **noise}

@@ -14,17 +14,12 @@ from kokoro_nb.backends.specification import Specification
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.bisected_diagnosis import bisected_diagnosis
 from kokoro_nb.locate.diagnosis import Diagnosis
-from kokoro_nb.locate.failed_diagnosis import failed_diagnosis
-from kokoro_nb.locate.file_mechanisms import with_facts
 from kokoro_nb.locate.investigation import investigate, reference_trace
+from kokoro_nb.locate.known_defects import with_facts
 from kokoro_nb.locate.paired_programs import PartingPoint, other_program, parting
-from kokoro_nb.locate.plain_cures import (
-    as_the_reference,
-    exported_anew,
-    with_noise_as_input,
-)
+from kokoro_nb.locate.plain_cures import as_the_reference, exported_anew, with_noise_as_input
+from kokoro_nb.locate.refusal import failed_diagnosis, supplied
 from kokoro_nb.locate.subject import Subject
-from kokoro_nb.locate.supply import supplied
 from kokoro_nb.locate.traced_diagnosis import traced_diagnosis
 from kokoro_nb.traces.trace import Trace
 
@@ -77,14 +72,14 @@ def diagnose(
         Where artefacts are saved; ``artefacts`` in the cache by default.
     limit : float, optional
         What is allowed of the error of every output, of its peak; by default derived from how far PyTorch's own float32
-        is from float64: see `output_limit`.
+        is from float64: see `output_error`.
     remedies : bool
         Whether remedies are tried and measured where an operator is named: see `Diagnosis.try_remedies`.
     artefact : path, optional
         A file that was exported of `program`, to be looked into in place of an export: see `backends.adopted`.
     supply : sequence of str
         Names of other forms of operators that are put in their place for a runtime that lacks them: see
-        `supply.supplied`. They stand in the artefact's record and in the diagnosis.
+        `refusal.supplied`. They stand in the artefact's record and in the diagnosis.
     dynamic_shapes : mapping, optional
         Name of an input -> its axes of open size, as `torch.export.export` takes them.
     at : mapping, optional
@@ -127,17 +122,18 @@ def diagnose(
     pair = other_program(reference)
     reference = None if pair else reference
     file = None if artefact is None else adopted(runtime, candidate, artefact, inputs, folder)
+    subject = Subject(runtime, candidate, candidate, inputs, folder, limit)
     if pair is not None:
         healthy, given = _reference_program(*pair), pair[1]
         parted = parting(healthy, given, candidate, inputs, runtime.name)
         # what rounding costs matters where it is more than what the rewriting does
         bearable = limit if limit is not None or not parted.matters else parted.output.of_peak
-        found = _examined(runtime, candidate, inputs, reference, method, precision, folder, bearable, file, remedies)
+        found = _examined(replace(subject, limit=bearable), reference, method, precision, file, remedies)
         right = found.output is not None and found.output.verdict == "pass"
         if found.verdict != "fail" or (right and parted.culprit is not None):
             found = _rewritten(found, parted, runtime, healthy, given)
             return _cured_as_well(found, runtime, healthy, given, folder) if remedies else found
-    found = _examined(runtime, candidate, inputs, reference, method, precision, folder, limit, file, remedies)
+    found = _examined(subject, reference, method, precision, file, remedies)
     if not remedies or not found.culprits or found.failure is not None:
         return found
     if file is not None:
@@ -168,25 +164,19 @@ def _cured_as_well(
 
 
 def _examined(
-    runtime: Backend,
-    candidate: Exported,
-    inputs: Arrays,
-    reference: Any,
-    method: Method,
-    precision: Precision,
-    folder: str | Path | None,
-    limit: float | None,
-    file: Artifact | None,
-    remedies: bool,
+    subject: Subject, reference: Any, method: Method, precision: Precision, file: Artifact | None, remedies: bool
 ) -> Diagnosis:
-    hidden = "" if file else _hidden(runtime)
+    runtime, candidate, inputs = subject.runtime, subject.candidate, subject.inputs
+    delegate, hidden = getattr(runtime, "delegate", None), ""
+    if delegate and not file:
+        hidden = f"the operators that {delegate} computes are inside its delegate, which shows no results"
     if method == "bisection" or (method == "auto" and hidden):
         compared = _compared_with(candidate, inputs, reference)
-        subject = Subject(runtime, compared, compared, inputs, folder, limit)
+        subject = replace(subject, candidate=compared, healthy=compared)
         return bisected_diagnosis(subject, hidden if method == "auto" else "as requested")
     known, healthy = _right(candidate, inputs, reference, precision)
-    subject = Subject(runtime, candidate, healthy, inputs, folder, limit, known)
-    found = investigate(candidate, inputs, runtime, known, folder, file)
+    subject = replace(subject, healthy=healthy, reference=known)
+    found = investigate(candidate, inputs, runtime, known, subject.folder, file)
     if isinstance(found, Failure):
         return failed_diagnosis(found, subject, remedies)
     traced = traced_diagnosis(subject, found, "" if method == "auto" else "as requested")
@@ -234,21 +224,11 @@ def _rewritten(alone: Diagnosis, found: PartingPoint, runtime: Backend, healthy:
     return replace(changed, verdict="fail", culprits=(found.culprit, *others), statement=statement, remedies=(cure,))
 
 
-def _hidden(runtime: Backend) -> str:
-    """Return why the results of operators cannot be captured on `runtime`; empty where they can."""
-    delegate = getattr(runtime, "delegate", None)
-    return f"the operators that {delegate} computes are inside its delegate, which shows no results" if delegate else ""
-
-
 def _right(candidate: Exported, inputs: Arrays, reference: Any, precision: Precision) -> tuple[Trace, Exported]:
     if isinstance(reference, Trace):
         return reference, candidate
-    healthy = _program(candidate, inputs, reference)
+    healthy = candidate if reference is None else _reference_program(reference, inputs)
     return reference_trace(healthy, inputs, EAGER[precision]), healthy
-
-
-def _program(candidate: Exported, inputs: Arrays, reference: Any) -> Exported:
-    return candidate if reference is None else _reference_program(reference, inputs)
 
 
 def _compared_with(candidate: Exported, inputs: Arrays, reference: Any) -> Exported:
@@ -256,7 +236,7 @@ def _compared_with(candidate: Exported, inputs: Arrays, reference: Any) -> Expor
     if reference is None or candidate.named_by is not None:
         return candidate
     traced = isinstance(reference, Trace)
-    meaning = reference.meaning if traced else _program(candidate, inputs, reference).specification
+    meaning = reference.meaning if traced else _reference_program(reference, inputs).specification
     if not isinstance(meaning, Specification):
         raise InputError("The reference does not say what its operators compute; take it from reference_trace.")
     names = [operator.name for operator in candidate.specification.operators]

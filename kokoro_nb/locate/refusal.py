@@ -1,4 +1,4 @@
-"""Which operator a runtime refuses, and what it takes in its place: each is tried."""
+"""Which operator a runtime refuses, the diagnosis of that, and what it takes in its place: each is tried."""
 
 import re
 import tempfile
@@ -9,17 +9,22 @@ from typing import Any
 import numpy as np
 from tqdm.auto import tqdm
 
-from kokoro_nb.backends.base import Failure
+from kokoro_nb.backends.base import Backend, Failure
 from kokoro_nb.backends.called_operators import calls
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.failed_operator import blamed_operator
 from kokoro_nb.backends.ladder import loaded, outputs_of
 from kokoro_nb.backends.segment import part, result_nodes
+from kokoro_nb.errors import InputError
+from kokoro_nb.locate.culprit import Mechanism, wrong_at
+from kokoro_nb.locate.diagnosis import Diagnosis
+from kokoro_nb.locate.interface_faults import RANDOM
 from kokoro_nb.locate.investigation import reference_trace
+from kokoro_nb.locate.known_defects import with_known_defect
 from kokoro_nb.locate.local_error import explained_errors
 from kokoro_nb.locate.other_forms import FORMS, in_other_form
-from kokoro_nb.locate.output_limit import output_error
-from kokoro_nb.locate.plain_cures import with_needed_patches
+from kokoro_nb.locate.output_error import output_error
+from kokoro_nb.locate.plain_cures import with_needed_patches, with_noise_as_input
 from kokoro_nb.locate.remedy import Remedy, RemedyKind
 from kokoro_nb.locate.subject import Subject
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
@@ -117,12 +122,8 @@ def _tries(subject: Subject, operator: Operator | None) -> Iterator[tuple[Remedy
         changed, names = after, [*names, form.name]
         outputs = _outputs(changed)
         if not isinstance(outputs, Failure):
-            yield (
-                "other form",
-                ", ".join(names),
-                f"{operator.kind} is written in another form: {form.statement}.",
-                outputs,
-            )
+            statement = f"{operator.kind} is written in another form: {form.statement}."
+            yield "other form", ", ".join(names), statement, outputs
             break
         following = refused_operator(changed, outputs)
         operator = None if following is None or following.kind == operator.kind else following
@@ -159,3 +160,77 @@ def _measured(subject: Subject, kind: RemedyKind, name: str, statement: str, out
     after, _ = output_error(known, outputs, dtypes, explained_errors(known), subject.limit)
     reason = "" if after.verdict == "pass" else str(after)
     return Remedy(kind, name, statement, float("nan"), after.of_peak, after.verdict, reason, outputs=outputs)
+
+
+def supplied(exported: Exported, runtime: Backend, names: Sequence[str]) -> tuple[Exported, Any]:
+    """Return a program in which operators are written in other forms, and the backend that it is for.
+
+    Parameters
+    ----------
+    exported : Exported
+        The program.
+    runtime : Backend
+        Where it is to run.
+    names : sequence of str
+        Names of forms, as a remedy has them (``alpha written out``), or ``core operators``, for Core ML.
+
+    Raises
+    ------
+    InputError
+        If there is no form of that name, or it applies to no operator of the program.
+    """
+    for name in names:
+        if name == CORE:
+            changed = with_core_operators(runtime)
+            if changed is None:
+                raise InputError(f"'{CORE}' cannot be supplied to {runtime.name}; leave it out.")
+            runtime = changed
+            exported = replace(exported, supplied=(*exported.supplied, name))
+        else:
+            exported = replace(_in_form(exported, name), supplied=(*exported.supplied, name))
+    return exported, runtime
+
+
+def _in_form(exported: Exported, name: str) -> Exported:
+    forms = {kind: form for kind, several in FORMS.items() for form in several if form.name == name}
+    if not forms:
+        known = ", ".join(sorted({form.name for several in FORMS.values() for form in several}))
+        raise InputError(f"There is nothing called '{name}' to supply; there is: {CORE}, {known}.")
+    changed = exported
+    for kind, form in forms.items():
+        every = [one.name for one in exported.specification.operators if one.kind == kind]
+        changed = in_other_form(changed, every, form) or changed
+    if changed is exported:
+        raise InputError(f"'{name}' applies to no operator of the program ({', '.join(forms)}); leave it out.")
+    return changed
+
+
+def failed_diagnosis(failure: Failure, subject: Subject | None = None, remedies: bool = False) -> Diagnosis:
+    """Return the diagnosis of a failed export, with the operator that is refused and what the runtime takes instead."""
+    why = f"the export failed at '{failure.rung}', so that nothing could be measured"
+    operator = None if subject is None else refused_operator(subject, failure)
+    if subject is None or operator is None:
+        found = () if subject is None or not remedies else cured_refusal(subject, failure, None)
+        return Diagnosis(failure.backend, "export", why, "fail", (), f"{failure}.", failure, remedies=found)
+    about = {"channels": "the export stops here", "source": subject.candidate.specification.source_line(operator.name)}
+    tap = reference_trace(subject.candidate, subject.inputs)[operator.name]
+    culprit = wrong_at(tap, failure.backend, (_mechanism(operator, failure),), reaches_output=None, **about)
+    culprits = (with_known_defect(culprit, subject.candidate, failure),)
+    cures: tuple[Remedy, ...] = ()
+    if remedies and operator.kind in RANDOM:
+        cures = (with_noise_as_input(subject.runtime, subject.candidate, subject.inputs, None),)
+    elif remedies:
+        cures = cured_refusal(subject, failure, operator)
+    line = f" at {culprit.source}" if culprit.source else ""
+    statement = f"{failure.backend} refuses {operator.op} ({operator.name}){line}. {failure}."
+    placed = failure.placed(operator.name, culprit.source)
+    return Diagnosis(
+        failure.backend, "export", why, "fail", culprits, statement, placed, remedies=cures, subject=subject
+    )
+
+
+def _mechanism(operator: Operator, failure: Failure) -> Mechanism:
+    text = f"{failure.error}: {failure.message.splitlines()[0]}" if failure.message else failure.error
+    if operator.kind in RANDOM:
+        return Mechanism("baked-in random numbers", "numbers are drawn inside the program", (text,))
+    return Mechanism("not supported", f"{operator.kind} as it is called here is not supported", (text,))

@@ -1,7 +1,7 @@
 """What is diagnosed: a program, what it should compute, its inputs and the runtime."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +50,6 @@ class Subject:
         meaning = meaning.named_by or meaning
         return Trace("eager-float64", (), inputs=checked(self.inputs, self.healthy.inputs), meaning=meaning)
 
-    def source_line(self, name: str) -> str:
-        """Return file and line of the model's code that calls the operator `name`."""
-        return self.candidate.specification.source_line(name)
-
     def outputs(self, candidate: Exported | None = None, runtime: Backend | None = None) -> Any:
         """Return the outputs of the program, or of another form of it, on the runtime or on another; or a failure.
 
@@ -67,7 +63,3 @@ class Subject:
             return made
         outputs: Mapping[str, np.ndarray] = runtime.load(made).run(self.inputs)
         return dict(outputs)
-
-    def with_reference(self, reference: Trace) -> "Subject":
-        """Return it with the trace of PyTorch."""
-        return replace(self, reference=reference)

@@ -1,15 +1,17 @@
 """Look into a program on any backend, and tell whether looking changed what it computes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from kokoro_nb.backends.base import Artifact, Backend, Failure
+from kokoro_nb.backends.base import Artifact, Backend, Failure, Runnable
 from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.ladder import difference
 from kokoro_nb.backends.segment import output_of, result_nodes, with_outputs
-from kokoro_nb.backends.signature import Arrays, checked
+from kokoro_nb.backends.signature import Arrays, as_array, checked
 from kokoro_nb.errors import InputError
 from kokoro_nb.traces.operators import Taps, chosen
 from kokoro_nb.traces.parity import of_peak
@@ -140,9 +142,8 @@ def probe_effect(untapped: Mapping[str, np.ndarray], trace: Trace) -> ProbeEffec
     InputError
         If they have not the same outputs.
     """
-    if {name: np.shape(value) for name, value in untapped.items()} != {
-        name: np.shape(value) for name, value in trace.outputs.items()
-    }:
+    shapes = [{name: np.shape(value) for name, value in outputs.items()} for outputs in (untapped, trace.outputs)]
+    if shapes[0] != shapes[1]:
         raise InputError("The tapped and the untapped run have different outputs; compare runs of one program.")
     worst, share, where = 0.0, 0.0, ""
     for name, plain in untapped.items():
@@ -176,3 +177,85 @@ def _made(backend: Backend, exported: Exported, inputs: Arrays, folder: str | Pa
     if isinstance(made, Failure):
         raise InputError(f"There is nothing to look into, for {made}")
     return made
+
+
+BEFORE = ("itself", "itself twice", "NaN in every float", "zeros", "a constant")
+
+
+@dataclass(frozen=True)
+class History:
+    """What the same inputs gave after others.
+
+    Attributes
+    ----------
+    changes : dict
+        What was run just before -> largest absolute difference to the first answer; NaN where a value was not finite in
+        one of the two only. What the runtime refused to run is not in it.
+    first : dict
+        The first answer, array of each output by its name.
+    later, right : tuple of dict
+        Of a program that keeps state: the answers of the second and the third call, and what PyTorch's are in float64.
+    """
+
+    changes: Mapping[str, float]
+    first: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
+    later: tuple[Mapping[str, np.ndarray], ...] = field(default=(), repr=False)
+    right: tuple[Mapping[str, np.ndarray], ...] = field(default=(), repr=False)
+
+    @property
+    def depends(self) -> bool:
+        """Whether any later answer was another one than the first."""
+        return any(change != 0 for change in self.changes.values())
+
+    @property
+    def statement(self) -> str:
+        """What was found, in one sentence."""
+        if self.later:
+            return "The program keeps state, so that each call has an answer of its own."
+        if not self.depends:
+            return f"The answer is the same, bit for bit, after {', '.join(self.changes)}."
+        changes = [f"{change:.3g} after {before}" for before, change in self.changes.items() if change != 0]
+        return f"The answer depends on history: it differs by {', '.join(changes)}."
+
+
+def history(program: Runnable, inputs: Arrays) -> History:
+    """Run `inputs` on one loaded program again and again, with poisoned and constant inputs in between.
+
+    Parameters
+    ----------
+    program : Runnable
+        Loaded afresh, or the first answer is not the first.
+    inputs : mapping
+        Name -> tensor.
+    """
+    arrays = {name: as_array(name, value) for name, value in inputs.items()}
+    first = program.run(arrays)
+    changes = {}
+    for before in BEFORE:
+        if not before.startswith("itself") and not _ran(program, arrays, before):
+            continue
+        changes[before] = difference(first, program.run(arrays))
+    return History(changes, first)
+
+
+def stateful_history(program: Runnable, reference: Runnable, inputs: Arrays) -> History:
+    """Run `inputs` three times on a program that keeps state, and on PyTorch in float64; both loaded afresh."""
+    arrays = {name: as_array(name, value) for name, value in inputs.items()}
+    first, *later = (program.run(arrays) for _ in range(3))
+    _, *right = (reference.run(arrays) for _ in range(3))
+    return History({}, first, tuple(later), tuple(right))
+
+
+def _ran(program: Runnable, arrays: Mapping[str, np.ndarray], before: str) -> bool:
+    """Run the poisoned or constant inputs, and return whether the runtime took them: NaN may become an index."""
+    try:
+        program.run({name: _replaced(array, before) for name, array in arrays.items()})
+    except Exception:  # each runtime has its own
+        return False
+    return True
+
+
+def _replaced(array: np.ndarray, before: str) -> Any:
+    if array.dtype.kind != "f":
+        return array  # an index out of range is another matter
+    return np.full_like(array, {"NaN in every float": np.nan, "zeros": 0.0, "a constant": 1.0}[before])

@@ -6,15 +6,13 @@ from typing import Any
 
 from kokoro_nb.findings import Verdict
 from kokoro_nb.locate.attribution import lossy_culprits, lossy_operators, precision_mechanism
-from kokoro_nb.locate.culprit import Culprit
+from kokoro_nb.locate.culprit import Culprit, Mechanism
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.effect import Deviation, ErrorPropagation, deviations, seen_deviations, with_effects
 from kokoro_nb.locate.interface_faults import RANDOM, drawn_once, held_dtypes, lost_state, retyped, with_lost_start
 from kokoro_nb.locate.investigation import Investigation
 from kokoro_nb.locate.known_defects import with_known_defect
-from kokoro_nb.locate.mechanism import Mechanism
-from kokoro_nb.locate.output_error import OutputError, OutputLimit, worst_output
-from kokoro_nb.locate.output_limit import output_error
+from kokoro_nb.locate.output_error import OutputError, OutputLimit, output_error, worst_output
 from kokoro_nb.locate.subject import Subject
 
 
@@ -78,7 +76,8 @@ def _measured(subject: Subject, found: Investigation, limits: dict[str, OutputLi
 
 def placed(subject: Subject, culprit: Culprit) -> Culprit:
     """Return a culprit with the line that calls its operator, and with the known defect that it is a case of."""
-    return with_known_defect(replace(culprit, source=subject.source_line(_name(culprit))), subject.candidate)
+    source = subject.candidate.specification.source_line(_name(culprit))
+    return with_known_defect(replace(culprit, source=source), subject.candidate)
 
 
 def _seen(found: Investigation, culprits: Sequence[Culprit]) -> dict[str, Deviation]:

@@ -1,7 +1,6 @@
 """Remedies for the culprits of a diagnosis, each applied and measured on the runtime; the first that does ends it."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -12,13 +11,12 @@ from kokoro_nb.backends.base import Failure, quietly
 from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.backends.signature import as_array
 from kokoro_nb.locate.culprit import Culprit
-from kokoro_nb.locate.forms.form import OtherForm
+from kokoro_nb.locate.forms import OtherForm
 from kokoro_nb.locate.forms.summing import RUNNING
 from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.locate.local_error import explained_errors
 from kokoro_nb.locate.other_forms import FORMS, float32_region, in_other_form, kept_in_float32
-from kokoro_nb.locate.output_error import OutputError, OutputLimit, worst_output
-from kokoro_nb.locate.output_limit import output_error
+from kokoro_nb.locate.output_error import OutputError, OutputLimit, output_error, worst_output
 from kokoro_nb.locate.precision.degradation import LOST
 from kokoro_nb.locate.remedy import Remedy, RemedyKind
 from kokoro_nb.locate.subject import Subject
@@ -161,9 +159,7 @@ def _single(subject: Subject) -> Any:
 
 def _patched(subject: Subject, name: str, applied: Any) -> Any:
     candidate = subject.candidate
-    with ExitStack() as stack:
-        stack.enter_context(with_patches(candidate.patches))
-        module = stack.enter_context(applied(candidate.module, [name]))
+    with with_patches(candidate.patches), applied(candidate.module, [name]) as module:
         exported: Exported | Failure = export_program(module, subject.inputs)
         return exported if isinstance(exported, Failure) else subject.outputs(exported)
 

@@ -1,19 +1,20 @@
 """Which operator went wrong first, and which others did so by themselves."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate.culprit import Culprit, Kind
-from kokoro_nb.locate.local_error import Judge, LocalError, parts
-from kokoro_nb.locate.mechanism import Mechanism
+from kokoro_nb.locate.culprit import Culprit, Kind, Mechanism, wrong_at
+from kokoro_nb.locate.local_error import Judge, LocalError, parts, uncaptured
 from kokoro_nb.locate.mechanism_rules import mechanisms
-from kokoro_nb.locate.patterns import pattern
 from kokoro_nb.locate.rule_evidence import Evidence, call_of
 from kokoro_nb.traces.operators import CONSTANT, INPUT, VIEWS, Operator
 from kokoro_nb.traces.parity import of_peak
-from kokoro_nb.traces.trace import Trace
+from kokoro_nb.traces.statistics import describe
+from kokoro_nb.traces.trace import Tap, Trace
 
 
 def first_nonfinite(reference: Trace | None, candidate: Trace) -> Culprit:
@@ -47,7 +48,7 @@ def first_nonfinite(reference: Trace | None, candidate: Trace) -> Culprit:
     known = {operator.name: operator for operator in trace.requested}
     source = next((tap for tap in bad if all(_finite(trace, one, state, known) for one in tap.operator.inputs)), None)
     tap = source or bad[0]
-    unseen = () if source else _unseen(tap.operator, state, known)
+    unseen = () if source else uncaptured(tap.operator, state, known)
     reason = "" if source else "what went into it was not captured" if unseen else "its inputs are not finite either"
     return Culprit(
         "nonfinite",
@@ -171,28 +172,31 @@ def _culprit(
     upstream = judge.upstream(name)
     assert reference.meaning is not None
     call = call_of(reference.meaning, name, candidate.inputs, candidate.values)
-    alike = error.given.shape == error.right.shape
-    with np.errstate(invalid="ignore"):
-        given = np.asarray(error.given, np.float64) if alike else np.nan
-        found = pattern(error.wrong, given - np.asarray(error.right, np.float64))
-    causes = mechanisms(Evidence(error, found, {one: judge.value(one) for one in upstream}, call))
-    words = "; ".join(filter(None, (error.form, found.words if alike else "")))
-    if error.form and not causes:
-        causes = (Mechanism("another shape or dtype", "a result of another shape or dtype", (error.form,)),)
-    return Culprit(
-        "divergence",
-        "fail",
+    found = wrong_operator(
+        Evidence(error, {one: judge.value(one) for one in upstream}, call),
         candidate.backend,
-        candidate[name],
+        tap=candidate[name],
         candidates=candidates,
-        channels=words,
-        local_error=error.of_peak_or_nan,
         inherited_error=_inherited(reference, error),
-        ratio=error.ratio,
         upstream=(*upstream, *(f"{CONSTANT}{one}" for one in judge.constants(name))),
         reaches_output=_reaches(reference, candidate),
-        mechanisms=causes,
     )
+    if not error.form or found.mechanisms:
+        return found
+    shape = Mechanism("another shape or dtype", "a result of another shape or dtype", (error.form,))
+    return replace(found, mechanisms=(shape,))
+
+
+def wrong_operator(evidence: Evidence, backend: str, **about: Any) -> Culprit:
+    """Return an operator as a culprit, with the figures of its error and what they speak for; `about` goes before."""
+    error = evidence.error
+    words = evidence.pattern.words if error.given.shape == error.right.shape else ""
+    given = np.asarray(error.given)
+    tap = about.pop("tap", None) or Tap(error.operator, describe(given), given)
+    causes = about.pop("mechanisms") if "mechanisms" in about else mechanisms(evidence)
+    known: dict[str, Any] = {"local_error": error.of_peak_or_nan, "ratio": error.ratio}
+    known["channels"] = "; ".join(filter(None, (error.form, words)))
+    return wrong_at(tap, backend, causes, **{**known, **about})
 
 
 def _inherited(reference: Trace, error: LocalError) -> float | None:
@@ -253,19 +257,6 @@ def _finite(trace: Trace, name: str, state: Mapping[str, bool], known: Mapping[s
     if name not in known or known[name].kind not in VIEWS:
         return False
     return all(_finite(trace, one, state, known) for one in known[name].inputs)
-
-
-def _unseen(operator: Operator, state: Mapping[str, bool], known: Mapping[str, Operator]) -> tuple[str, ...]:
-    """Return the operators that were not captured between this one and what was captured before it, nearest first."""
-    found: dict[str, None] = {}
-    pending = [one for one in operator.inputs if not one.startswith((INPUT, CONSTANT))]
-    while pending:
-        name = pending.pop(0)
-        if name not in state and name not in found:
-            found[name] = None
-            further = known[name].inputs if name in known else ()
-            pending += [one for one in further if not one.startswith((INPUT, CONSTANT))]
-    return tuple(found)
 
 
 def _require_same_inputs(reference: Trace, candidate: Trace) -> None:

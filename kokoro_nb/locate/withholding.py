@@ -50,9 +50,7 @@ class Mending:
     reason: str = ""
 
 
-def mending(
-    candidate: Exported, inputs: Arrays, backend: Withholding, folder: str | Path | None = None, progress: bool = True
-) -> Mending:
+def mending(candidate: Exported, inputs: Arrays, backend: Withholding, folder: str | Path | None = None) -> Mending:
     """Find the smallest set of operators whose withholding from the delegate mends the answer.
 
     Withholding more is taken to mend no less; the set that comes out has been seen to mend the answer by itself. A
@@ -68,8 +66,6 @@ def mending(
         Withholds nothing yet.
     folder : path, optional
         Where artefacts are saved; ``artefacts`` in the cache by default.
-    progress : bool
-        Show a bar, on a terminal.
 
     Raises
     ------
@@ -83,7 +79,7 @@ def mending(
     running(backend)
     run = _Run(backend, candidate, checked(inputs, candidate.inputs), folder)
     about = f"withholding from {backend.delegate}"
-    with tqdm(total=run.limit, desc=about, unit="build", disable=None if progress else True) as run.bar:
+    with tqdm(total=run.limit, desc=about, unit="build", disable=None) as run.bar:
         try:
             return run.search()
         except _NotBuiltError as error:

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kokoro_nb.listening.transcript import Transcript, Word
+from kokoro_nb.locate.bisection import Bisection
 from kokoro_nb.locate.diagnosis import Diagnosis
-from kokoro_nb.locate.halving import Bisection
 from kokoro_nb.locate.investigation import Investigation
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.precision.degradation import Lens

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate.halving import Bisection
+from kokoro_nb.locate.bisection import Bisection
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.precision.degradation import Lens, OperatorPrecision
 from kokoro_nb.reporting.style import (

@@ -8,7 +8,7 @@ from kokoro_nb.benchmarks.families import CONV, ELEMENTWISE, LSTM, MATMUL, STFT,
 from kokoro_nb.benchmarks.work import Ceilings, count
 from kokoro_nb.models import stages
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
-from kokoro_nb.studies.benchmarks.convolution_count import convolution_flops
+from kokoro_nb.studies.benchmarks import convolution_flops
 
 
 class Layers(nn.Module):

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from kokoro_nb.backends import BACKENDS
-from kokoro_nb.backends.base import absence
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate import diagnose
 from kokoro_nb.locate.attribution import BUDGET, lossy_operators
 from kokoro_nb.locate.output_error import OutputError
+from tests.locate.function_modules import here
 
 F0 = (200 + 3 * torch.sin(torch.arange(3000) / 500.0)).reshape(1, -1, 1)
 
@@ -31,14 +30,9 @@ class Norm(torch.nn.Module):
         return torch.sin(self.norm(x))
 
 
-def _here(name):
-    reason = absence(BACKENDS[name])
-    return name if reason is None else pytest.skip(reason)
-
-
 @pytest.fixture(scope="module")
 def half():
-    return diagnose(Harmonics().half(), {"f0": F0.half()}, _here("onnxruntime"), remedies=True)
+    return diagnose(Harmonics().half(), {"f0": F0.half()}, here("onnxruntime"), remedies=True)
 
 
 def test_a_running_phase_in_float16_is_no_pass(half):
@@ -64,13 +58,13 @@ def test_the_operators_to_keep_in_float32_are_measured(half):
 
 
 def test_the_same_in_float32_passes():
-    found = diagnose(Harmonics(), {"f0": F0[:, :1200]}, _here("onnxruntime"))
+    found = diagnose(Harmonics(), {"f0": F0[:, :1200]}, here("onnxruntime"))
     assert found.output.verdict == "pass"
 
 
 def test_a_norm_that_float16_cannot_bear_is_named_on_core_ml():
     x = {"x": 10 + 0.02 * torch.randn(1, 8, 240, generator=torch.Generator().manual_seed(0))}
-    found = diagnose(Norm(), x, _here("coreml-reference"), remedies=True)
+    found = diagnose(Norm(), x, here("coreml-reference"), remedies=True)
     assert found.verdict == "fail"
     assert found.output.of_peak > found.output.limit
     assert found.remedies[-1].verdict == "pass"

@@ -61,10 +61,8 @@ FAULTS = [f"sign_flip@{name}" for name in OPERATORS[::4]] + [
 def test_a_fault_is_found_exactly_and_within_the_bound(fault, exported):
     candidate = plant(exported, Fault.parse(fault))
     found = bisect(candidate, X, EAGER)
-    assert found.verdict == "fail"
-    assert found.culprits == (fault.partition("@")[2],)
     (search,) = found.searches
-    assert found.units == len(Cuts(candidate))
+    assert (found.verdict, found.culprits, found.units) == ("fail", (fault.partition("@")[2],), len(Cuts(candidate)))
     assert search.limit == math.ceil(math.log2(found.units)) + 2
     assert 0 < search.compilations <= search.limit
     assert search.error.ratio > 1
@@ -100,56 +98,6 @@ def test_a_program_with_an_error_that_no_output_shows_is_not_called_right():
     assert f"than {output.bound_of_peak:.2g} of its peak, what rounding explains, would not be seen" in search.statement
 
 
-@pytest.mark.parametrize(
-    "place", [name for name in OPERATORS if name.startswith("blocks.1") and "transpose" not in name]
-)
-def test_a_small_error_is_named_or_the_statement_says_what_size_is_seen(exported, place):
-    share = 5e-4
-    (search,) = bisect(exported, X, _Scaling(place, 1 + share)).searches
-    if search.verdict == "pass":
-        assert search.outputs[0].bound_of_peak < share
-        assert "would not be seen" in search.statement
-    else:
-        assert (search.verdict, search.operators) == ("fail", (place,))
-
-
-@dataclass(frozen=True)
-class _Scaling:
-    """Eager, with the result of one operator multiplied."""
-
-    place: str
-    factor: float
-    name: str = "scaling"
-
-    def available(self):
-        return None
-
-    def executes(self):
-        return None
-
-    def export(self, module, inputs, folder=None):
-        graph = module.specification.program.graph
-        own = module.specification.results(node for node in graph.nodes if node.op == "call_function")
-        made = EAGER.export(module, inputs)
-        return replace(made, program=_Multiplying(module, self)) if self.place in own else made
-
-    def load(self, artifact):
-        return artifact.program if isinstance(artifact.program, _Multiplying) else EAGER.load(artifact)
-
-
-@dataclass(frozen=True)
-class _Multiplying:
-    module: object
-    backend: _Scaling
-
-    def run(self, inputs):
-        def observe(name, result):
-            if name == self.backend.place:
-                result.mul_(self.backend.factor)
-
-        return self.module.specification.run(inputs, observe)
-
-
 def test_a_fault_that_changes_nothing_is_no_fault(exported):
     class Positive(nn.Module):
         def forward(self, x):
@@ -159,19 +107,6 @@ def test_a_fault_that_changes_nothing_is_no_fault(exported):
     hidden = plant(positive, Fault("sign_flip", ":exp"))
     assert bisect(hidden, X, EAGER).verdict == "pass"  # the absolute value undoes it
     assert bisect(plant(positive, Fault("sign_flip", ":abs")), X, EAGER).culprits == (":abs",)
-
-
-def test_several_faults_are_found_one_after_another(exported):
-    candidate = exported
-    planted = ("blocks.0:sin", "blocks.1.lin:linear", "blocks.2.conv:conv1d")
-    for name in planted:
-        candidate = plant(candidate, Fault("nan_channel", name))
-    found = bisect(candidate, X, EAGER, most=5)
-    assert found.culprits == planted
-    assert [search.verdict for search in found.searches] == ["fail", "fail", "fail", "pass"]
-    assert all(search.compilations <= search.limit for search in found.searches)
-    assert bisect(candidate, X, EAGER, most=2).culprits == planted[:2]
-    assert bisect(candidate, X, EAGER).culprits == planted[:1]
 
 
 @dataclass(frozen=True)
@@ -211,7 +146,7 @@ class _Negating:
 
 def test_a_fault_that_vanishes_alone_is_unknown_and_the_smallest_wrong_part_is_reported(exported):
     backend = Treacherous(together=("blocks.1:exp", "blocks.1:rsqrt"))
-    found = bisect(exported, X, backend, most=3)
+    found = bisect(exported, X, backend)
     assert (found.verdict, found.culprits) == ("unknown", ())
     (search,) = found.searches
     assert search.limit < search.compilations <= 3 * search.limit
@@ -262,25 +197,6 @@ def test_a_search_that_was_broken_off_goes_on(exported, tmp_path):
     assert all(step.cached for step in again.searches[0].steps)
 
 
-def test_xnnpack_s_tanh_gelu_is_found(tmp_path):
-    class Gelu(nn.Module):
-        def __init__(self):
-            super().__init__()
-            torch.manual_seed(0)
-            self.first, self.last = nn.Conv1d(4, 4, 3), nn.Conv1d(4, 4, 3)
-
-        def forward(self, x):
-            return self.last(F.gelu(self.first(3 * x), approximate="tanh"))
-
-    backend = BACKENDS["executorch-xnnpack"]
-    if backend.available() is not None:
-        pytest.skip(backend.available())
-    found = bisect(export_program(Gelu(), X), X, backend, tmp_path)
-    assert found.culprits == (":gelu",)
-    # the two forms of gelu differ by up to 4.7e-4; the peak here is some 5
-    assert found.searches[0].error.error == pytest.approx(4.7e-4, rel=0.1)
-
-
 def test_non_finite_values_that_are_right_are_no_fault():
     class Infinite(nn.Module):
         def forward(self, x):
@@ -293,8 +209,6 @@ def test_non_finite_values_that_are_right_are_no_fault():
 
 
 def test_what_cannot_be_searched_is_refused(exported):
-    with pytest.raises(InputError, match="0 faults are too few"):
-        bisect(exported, X, EAGER, most=0)
     with pytest.raises(InputError, match="Input 'x' is missing"):
         bisect(exported, {}, EAGER)
     absent = replace(BACKENDS["executorch-coreml"])

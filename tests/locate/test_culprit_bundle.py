@@ -35,13 +35,8 @@ def found(tmp_path_factory):
     broken = plant(healthy, Fault("sign_flip", "second:conv1d"))
     reference = reference_trace(healthy, INPUTS)
     culprit = investigate(broken, INPUTS, "onnxruntime", reference, folder / "artefacts").culprit
-    return (
-        culprit,
-        broken,
-        healthy,
-        reference,
-        write_finding_bundle(culprit, broken, healthy, reference, folder / "made"),
-    )
+    given = (culprit, broken, healthy, reference)
+    return *given, write_finding_bundle(*given, folder / "made")
 
 
 def run(bundle, *arguments):

@@ -28,9 +28,8 @@ def test_the_errors_of_all_operators_together_are_what_the_runtime_gave(healthy)
     reference = reference_trace(healthy, X)
     found = investigate(planted, X, "eager", reference)
     whole = ErrorPropagation(reference.meaning, reference.inputs, deviations(reference.meaning, found.candidate))
-    np.testing.assert_allclose(
-        whole.outputs(whole.names)["output"], found.candidate.outputs["output"], rtol=0, atol=1e-12
-    )
+    together = whole.outputs(whole.names)["output"]
+    np.testing.assert_allclose(together, found.candidate.outputs["output"], rtol=0, atol=1e-12)
     np.testing.assert_array_equal(whole.outputs(())["output"], whole.right["output"])
 
 
@@ -39,7 +38,6 @@ def test_the_largest_effect_comes_first_although_it_is_executed_last(healthy):
     found = diagnose(planted, X, "eager", reference=healthy)
     assert [one.tap.name for one in found.culprits] == [":sin", ":exp"]
     assert [one.tap.name for one in found.ranked] == [":exp", ":sin"]
-    assert found.worst(1) == found.ranked[:1]
     assert found.ranked[0].effect > 0.9
     assert [row["executed"] for row in found.table()] == [2, 1]
 

@@ -5,13 +5,13 @@ from math import inf, nan
 import numpy as np
 import pytest
 import torch
-from torch import nn
 from torch.nn import functional as F
 
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.locate.other_forms import FORMS, in_other_form
+from tests.locate.function_modules import Function
 
 ALIKE = {  # written by what others are written by as well: the sweep has them
     *("amin", "clamp_min", "cumprod", "expm1", "ge", "hardsigmoid", "hardtanh", "log_sigmoid", "lt", "max"),
@@ -28,15 +28,6 @@ def _chosen(programs):
     for kind, form in programs:
         for number in range(len(programs[kind, form])):
             yield pytest.param(kind, form, number, marks=[pytest.mark.slow] if number or kind in ALIKE else [])
-
-
-class Applied(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x, y=None):
-        return self.function(x) if y is None else self.function(x, y)
 
 
 def _outcome(exported, inputs, name):
@@ -63,7 +54,7 @@ def _right(given, exported, inputs, module):
 
 
 def _cured(kind, form, function, inputs, name="tvm-unfused"):
-    module = Applied(function).eval()
+    module = Function(function).eval()
     exported = export_program(module, inputs)
     names = [one.name for one in exported.specification.operators if one.kind == kind]
     assert names
@@ -133,9 +124,9 @@ def test_nan_of_others():
     _cured("ne", "less or greater", lambda x: x != x, {"x": NUMBERS})
     _cured("ne", "less or greater", lambda x: x != 0.4, {"x": NUMBERS})
     _cured("eq", "isnan asked", lambda x: torch.where(x == x, x + 1, 0.0), {"x": NUMBERS}, "tvm")
-    _cured("remainder", "fmod", torch.remainder, {"x": torch.tensor([3.0, -3.0]), "y": torch.tensor([inf, 2.0])})
-    zeros = {"x": torch.tensor([-inf, 0.3, -0.3, 2.0]), "y": torch.tensor([0.1, 0.1, 0.1, 0.0])}
-    _cured("div", "the remainder first", lambda x, y: torch.div(x, y, rounding_mode="floor"), zeros)
+    _cured("remainder", "fmod", torch.remainder, {"x": torch.tensor([3.0, -3.0]), "w": torch.tensor([inf, 2.0])})
+    zeros = {"x": torch.tensor([-inf, 0.3, -0.3, 2.0]), "w": torch.tensor([0.1, 0.1, 0.1, 0.0])}
+    _cured("div", "the remainder first", lambda x, w: torch.div(x, w, rounding_mode="floor"), zeros)
     _cured("floor_divide", "the remainder first", lambda x: x // -0.2, {"x": zeros["x"]})
 
 
@@ -165,28 +156,28 @@ def _written(x, place, values):
 
 
 INDEXED = {
-    ("index", "indices from the start"): [lambda x, y: x.cos()[:, y - 5], lambda x, y: x.cos()[y % 2, y - 4]],
+    ("index", "indices from the start"): [lambda x, w: x.cos()[:, w - 5], lambda x, w: x.cos()[w % 2, w - 4]],
     ("index", "one linear index"): [
-        lambda x, y: x.cos()[:, y, y - 4],
-        lambda x, y: x.cos()[y % 2, :, y],
+        lambda x, w: x.cos()[:, w, w - 4],
+        lambda x, w: x.cos()[w % 2, :, w],
     ],
     ("index_put", "one linear index"): [
-        lambda x, y: x.index_put((y % 2, y), -x[0, :2]),
-        lambda x, y: _written(x, (slice(None), y - 5), x[:, :2] * 2),
-        lambda x, y: x.index_put((y % 2,), x[:2], accumulate=True),
+        lambda x, w: x.index_put((w % 2, w), -x[0, :2]),
+        lambda x, w: _written(x, (slice(None), w - 5), x[:, :2] * 2),
+        lambda x, w: x.index_put((w % 2,), x[:2], accumulate=True),
     ],
-    ("index_put", "where in place of a mask"): [lambda x, y: x.index_put((x > 0,), torch.zeros(()))],
-    ("index_copy", "one linear index"): [lambda x, y: x.index_copy(2, y, x[:, :, :2].exp())],
-    ("index_add", "one linear index"): [lambda x, y: x.index_add(0, y % 1, x.exp(), alpha=2)],
-    ("index_fill", "one linear index"): [lambda x, y: x.index_fill(1, y, -1.0)],
-    ("scatter", "one linear index"): [lambda x, y: x.scatter(2, y.expand(1, 5, 2), x.exp())],
-    ("scatter_add", "one linear index"): [lambda x, y: x.scatter_add(1, (0 * y)[None, :, None].repeat(2, 1, 4), x)],
+    ("index_put", "where in place of a mask"): [lambda x, w: x.index_put((x > 0,), torch.zeros(()))],
+    ("index_copy", "one linear index"): [lambda x, w: x.index_copy(2, w, x[:, :, :2].exp())],
+    ("index_add", "one linear index"): [lambda x, w: x.index_add(0, w % 1, x.exp(), alpha=2)],
+    ("index_fill", "one linear index"): [lambda x, w: x.index_fill(1, w, -1.0)],
+    ("scatter", "one linear index"): [lambda x, w: x.scatter(2, w.expand(1, 5, 2), x.exp())],
+    ("scatter_add", "one linear index"): [lambda x, w: x.scatter_add(1, (0 * w)[None, :, None].repeat(2, 1, 4), x)],
 }
 
 
 @pytest.mark.parametrize(("kind", "form", "number"), _chosen(INDEXED))
 def test_where_indices_point(kind, form, number):
-    _cured(kind, form, INDEXED[kind, form][number], {"x": X, "y": PLACES})
+    _cured(kind, form, INDEXED[kind, form][number], {"x": X, "w": PLACES})
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
@@ -211,7 +202,7 @@ def test_long_sums_are_added_in_blocks():
     ],
 )
 def test_what_coremltools_refuses(kind, form, function):
-    module, inputs = Applied(function).eval(), {"x": X}
+    module, inputs = Function(function).eval(), {"x": X}
     exported = export_program(module, inputs)
     names = [one.name for one in exported.specification.operators if one.kind == kind]
     (chosen,) = (one for one in FORMS[kind] if one.name == form)
@@ -226,6 +217,6 @@ def test_what_onnx_runtime_refuses():
 
 
 def test_a_form_that_does_not_apply_changes_nothing():
-    exported = export_program(Applied(lambda x: (x + 1).clamp(0.0, 1.0)[:, 1]).eval(), {"x": X})
+    exported = export_program(Function(lambda x: (x + 1).clamp(0.0, 1.0)[:, 1]).eval(), {"x": X})
     for kind, form in [(":add", form) for form in FORMS["add"]] + [(":select", form) for form in FORMS["select"]]:
         assert in_other_form(exported, [kind], form) is None

@@ -4,16 +4,13 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from kokoro_nb.backends import BACKENDS
-from kokoro_nb.backends.base import Failure, absence
 from kokoro_nb.backends.exported import export_program
-from kokoro_nb.backends.onnx import OnnxRuntime
-from kokoro_nb.errors import InputError
 from kokoro_nb.faults import Fault, generate, plant
 from kokoro_nb.locate import investigate
 from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.models import stages
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from tests.locate.function_modules import here
 
 
 class Network(nn.Module):
@@ -43,14 +40,9 @@ def reference(exported):
     return reference_trace(exported, X)
 
 
-def _here(name):
-    reason = absence(BACKENDS[name])
-    return name if reason is None else pytest.skip(reason)
-
-
 @pytest.mark.parametrize("name", ["eager", "onnxruntime"])
 def test_a_sound_program_passes(exported, name, tmp_path):
-    found = investigate(exported, X, _here(name), folder=tmp_path)
+    found = investigate(exported, X, here(name), folder=tmp_path)
     assert (found.divergence.verdict, found.nonfinite.verdict, found.faults) == ("pass", "pass", ())
     assert found.culprit.tap is None
     assert found.probe.difference == 0
@@ -72,7 +64,7 @@ def test_a_sound_program_passes(exported, name, tmp_path):
 )
 def test_a_planted_fault_is_named(exported, reference, name, fault, cause, tmp_path):
     planted = Fault.parse(fault)
-    found = investigate(plant(exported, planted), X, _here(name), reference, tmp_path)
+    found = investigate(plant(exported, planted), X, here(name), reference, tmp_path)
     assert [one.tap.name for one in found.faults] == [planted.operator]
     assert found.culprit.tap.name == planted.operator
     assert found.nonfinite.verdict == ("fail" if planted.kind == "nan_channel" else "pass")
@@ -92,39 +84,10 @@ def test_many_faults_are_each_named_exactly(exported, reference):
     assert neutral <= 3
 
 
-def test_independent_faults_are_all_named(exported, reference):
-    planted = exported
-    names = ["conv:conv1d", ":sin", "up:conv_transpose1d"]
-    for name in names:
-        planted = plant(planted, Fault("scaled", name))
-    found = investigate(planted, X, "eager", reference)
-    assert [one.tap.name for one in found.faults] == names
-    assert found.culprit.tap.name == names[0]
-    for one in found.faults:
-        assert one.local_error == pytest.approx(0.01, rel=1e-4)
-
-
 def test_what_is_not_finite_comes_first(exported, reference):
     planted = plant(plant(exported, Fault("scaled", "conv:conv1d")), Fault("nan_channel", "up:conv_transpose1d"))
     found = investigate(planted, X, "eager", reference)
     assert (found.divergence.tap.name, found.culprit.tap.name) == ("conv:conv1d", "up:conv_transpose1d")
-
-
-def test_an_export_that_fails_is_handed_on(tmp_path):
-    class Peak(nn.Module):
-        def forward(self, x):
-            return x - x.amax(0)
-
-    peak, x = export_program(Peak(), {"x": torch.zeros(3)}), {"x": torch.zeros(3)}
-    failure = investigate(peak, x, _here("tvm-unfused"), folder=tmp_path)
-    assert isinstance(failure, Failure)
-    assert failure.rung == "lowered"
-
-
-def test_a_backend_that_is_not_here_is_refused(exported, monkeypatch):
-    monkeypatch.setattr(OnnxRuntime, "available", lambda self: "onnx is not installed.")
-    with pytest.raises(InputError, match="onnxruntime cannot run here: onnx is not installed"):
-        investigate(exported, X, "onnxruntime")
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +104,7 @@ SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("tvm-unfused", "
 @pytest.mark.parametrize("name", ["eager", "onnxruntime", *SLOW])
 def test_no_operator_of_the_real_decoder_is_called_wrong(decoder, name, tmp_path):
     exported, inputs = decoder
-    found = investigate(exported, inputs, _here(name), folder=tmp_path)
+    found = investigate(exported, inputs, here(name), folder=tmp_path)
     worst = max(found.errors, key=lambda error: error.ratio)
     assert len(found.errors) > 500
     assert worst.ratio <= 1, worst.operator.name

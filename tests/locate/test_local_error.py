@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate.local_error import Judge, _step_shares
+from kokoro_nb.locate.local_error import Judge
 from kokoro_nb.traces.trace import Recorder
 
 EPS = float(np.finfo(np.float32).eps)
@@ -38,12 +38,6 @@ def test_a_few_units_in_the_last_place_pass_and_ten_times_as_many_do_not(toy, at
     assert all(error.ratio <= 1 for other, error in errors.items() if other != name)  # what it does to others is theirs
 
 
-def test_what_is_handed_on_is_no_error_of_who_gets_it(toy):
-    program = toy()
-    errors = _errors(program, program.trace({":mul": lambda x: -x}))
-    assert [name for name, error in errors.items() if error.ratio > 1] == [":mul"]
-
-
 def test_a_quiet_channel_is_judged_by_itself(toy, step, at):
     loud = np.float32([1, 1, 1e-2, 1]).reshape(1, 4, 1)
     program = toy({":mul": step("mul.Tensor", lambda x: x * loud, "input:x")})
@@ -52,12 +46,6 @@ def test_a_quiet_channel_is_judged_by_itself(toy, step, at):
     assert error.of_peak < 4 * EPS  # of the loudest channel it is nothing
     assert error.ratio > 1
     assert np.flatnonzero(error.wrong.any(axis=(0, 2))).tolist() == [2]
-
-
-def test_channels_of_few_elements_are_judged_together(toy, step, at):
-    program = toy({":mul": step("mul.Tensor", lambda x: x * 3, "input:x")}, {"x": np.float32([[1, 1e-3, 2]])})
-    small = {":mul": lambda x: at((0, 1), x[0, 1] + np.float32(6e-7))(x)}
-    assert _errors(program, program.trace(small))[":mul"].ratio <= 1  # 1 unit of the peak, 200 of its own
 
 
 @pytest.mark.parametrize(
@@ -83,14 +71,6 @@ def test_what_is_not_finite_is_judged_by_its_kind(toy, step, at, right, given, w
     assert (error.error, error.peak) == (0, 1)  # numbers are compared where both are finite
 
 
-def test_a_number_where_nan_is_right_is_wrong(toy, step):
-    # XNNPACK's exponential of NaN is 0
-    x = np.float32([[np.nan, 1.0]])
-    program = toy({":exp": step("exp.default", np.exp, "input:x")}, {"x": x})
-    trace = program.trace({":exp": lambda y: np.where(np.isnan(y), 0, y)})
-    assert _errors(program, trace)[":exp"].ratio == np.inf
-
-
 def test_what_leaves_the_range_of_the_dtype_is_infinite(toy, step):
     program = toy({":mul": step("mul.Tensor", lambda x: x * 400, "input:x")}, {"x": np.full((1, 2, 8), 200.0)})
     assert _errors(program, program.trace(dtype=np.float16))[":mul"].ratio == 0
@@ -105,7 +85,10 @@ def test_integers_and_truth_values_are_exact(toy, step, at):
         ":gt": step("gt.Scalar", lambda x: x > 0, "input:x"),
     }
     program = toy(steps)
-    assert max(error.ratio for error in _errors(program, program.trace()).values()) == 0
+    right = _errors(program, program.trace())
+    assert {(error.ratio, error.bound, error.bound_of_peak) for error in right.values()} == {(0, 0, 0)}
+    assert [error.right.dtype for error in right.values()] == [np.int64, bool]
+    assert Judge(program, program.trace()).explained(":gt") == 0
     trace = program.trace({":argmax": at((0, 1), 15 - program.trace().values[":argmax"][0, 1]), ":gt": np.logical_not})
     errors = _errors(program, trace)
     assert (errors[":argmax"].ratio, errors[":argmax"].error) == (np.inf, 1)
@@ -183,20 +166,6 @@ def test_empty_tensors_have_no_error(toy, step):
     assert Judge(program, program.trace()).explained(":clone") == 0
 
 
-def test_an_error_where_zero_is_right_is_an_infinite_share(toy, step):
-    program = toy({":mul": step("mul.Tensor", lambda x: x * 0, "input:x")})
-    error = _errors(program, program.trace({":mul": lambda x: x + 1}))[":mul"]
-    assert (error.of_peak, error.ratio) == (np.inf, np.inf)
-    right = _errors(program, program.trace())[":mul"]
-    assert (right.of_peak, right.ratio, right.bound_of_peak) == (0, 0, 0)
-
-
-def test_statistics_alone_cannot_be_judged(toy):
-    program = toy()
-    with pytest.raises(InputError, match="statistics alone; take it with keep='full'"):
-        Judge(program, program.trace(keep="stats"))
-
-
 def test_a_trace_of_another_program_is_refused(toy, step):
     other = toy({":cos": step("cos.default", np.cos, "input:x")})
     with pytest.raises(InputError, match="no operator ':cos'; the traces are of different programs"):
@@ -215,28 +184,6 @@ def test_the_bound_is_that_of_the_dtype_that_was_given(toy, dtype):
     assert wrong.bound < 0.05 * wrong.peak
 
 
-def test_integers_have_no_bound_but_zero(toy, step):
-    program = toy({":argmax": step("argmax.default", lambda x: np.argmax(x, axis=-1), "input:x")})
-    error = _errors(program, program.trace())[":argmax"]
-    assert (error.bound, error.bound_of_peak, error.dtype) == (0, 0, "int64")
-
-
-def test_of_a_running_sum_each_step_is_judged_by_how_far_the_error_grows_there():
-    shares = _step_shares(np.array([[1.0, 3.0, 2.0, -2.5, np.inf]]), np.full((1, 5), 2.0), 1)
-    assert shares.tolist() == [[0.5, 1.0, 0.0, 2.25, 0.0]]
-
-
-def test_of_an_integer_no_rounding_is_explained(toy, step):
-    steps = {
-        ":above": step("gt.Scalar", lambda x: x > 0, "input:x"),
-        ":argmax": step("argmax.default", lambda x: np.argmax(x, axis=-1), "input:x"),
-    }
-    judge = Judge(toy(steps), toy(steps).trace())
-    assert [judge.explained(name) for name in steps] == [0, 0]
-    assert [judge.right(name).dtype for name in steps] == [bool, np.int64]
-    assert judge.error(":above").wrong.dtype == bool
-
-
 @pytest.mark.parametrize(("units", "wrong"), [(0, False), (0.25, False), (8, True)])
 def test_what_was_captured_in_fewer_bits_may_have_been_handed_on_in_more(toy, step, units, wrong):
     steps = {":mul": step("mul.Tensor", lambda x: x * 3, "input:x"), ":sin": step("sin.default", np.sin, ":mul")}
@@ -251,24 +198,6 @@ def test_what_was_captured_in_fewer_bits_may_have_been_handed_on_in_more(toy, st
     found = Judge(program, trace).error(":sin")
     assert found.error > 100 * EPS, "float32 alone does not explain it"
     assert (found.ratio > 1) == wrong
-
-
-def test_what_is_captured_in_as_many_bits_or_more_is_taken_as_it_is(toy, step):
-    steps = {":mul": step("mul.Tensor", lambda x: x * 3, "input:x"), ":sin": step("sin.default", np.sin, ":mul")}
-    program = toy(steps)
-    product = program.inputs["x"].astype(np.float64) * 3
-    found = {}
-    for dtype in (np.float16, np.float32, np.float64):
-        recorder = Recorder(list(program.operators), "full")
-        recorder.add(":mul", product.astype(dtype))
-        recorder.add(":sin", np.sin(product).astype(np.float32))
-        judge = Judge(program, recorder.trace("candidate", program.inputs, {}, "by hand", program))
-        found[dtype] = judge._captured_coarsely(":sin", judge.right(":sin"))
-    assert found[np.float32] == found[np.float64] == 0.0
-    lot = np.sign(np.random.default_rng(0).uniform(-1, 1, product.shape))
-    given = product.astype(np.float16).astype(np.float64)
-    apart = np.abs(np.sin(given * (1 + 2.0**-11 * lot)) - np.sin(given))
-    np.testing.assert_allclose(found[np.float16], 2 * apart.max(axis=(0, 2), keepdims=True), rtol=1e-12)
 
 
 def test_what_is_computed_along_is_named_nearest_first(toy, step, branches):

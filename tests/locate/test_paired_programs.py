@@ -51,9 +51,8 @@ def test_padding_that_a_norm_counts_is_named():
     found = _parting(Normed(), {"x": F.pad(X["x"], (0, 40))})
     assert found.culprit.tap.name == ":instance_norm"
     assert found.culprit.mechanism.name == "padding leaking through statistics"
-    assert found.culprit.mechanism.evidence == (
-        "right with mean and deviation of the first 24 of 64 positions, to 100 %",
-    )
+    text = "right with mean and deviation of the first 24 of 64 positions, to 100 %"
+    assert found.culprit.mechanism.evidence == (text,)
     assert found.culprit.source.startswith("test_paired_programs.py:")
     assert found.output.of_peak > 0.1
 
@@ -118,10 +117,8 @@ def test_what_the_runtime_does_comes_after_where_the_programs_part(tmp_path):
     pair, longer = (Turned(), X | angle), {"x": F.pad(X["x"], (0, 40))} | angle
     found = diagnose(Turned(), longer, "onnxruntime", pair, folder=tmp_path)
     assert [one.tap.name for one in found.ranked] == [":instance_norm", ":atan2"]
-    assert [one.mechanism.name for one in found.ranked] == [
-        "padding leaking through statistics",
-        "branch cut of atan2",
-    ]
+    names = [one.mechanism.name for one in found.ranked]
+    assert names == ["padding leaking through statistics", "branch cut of atan2"]
     assert "what :atan2 gives wrong on onnxruntime does less to the output" in found.why
     assert found.ranked[1].effect is None
 

@@ -8,24 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.exported import export_program
-from kokoro_nb.locate.investigation import investigate, reference_trace
 from kokoro_nb.locate.local_error import Judge
 from kokoro_nb.traces.trace import Recorder
+from tests.locate.function_modules import Function
 
 SINGLE = np.float32
-
-
-class Function(nn.Module):
-    """A function of one or two tensors as a module."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x, w=None):
-        return self.function(x) if w is None else self.function(x, w)
 
 
 @lru_cache(maxsize=8)
@@ -121,26 +109,6 @@ def test_convolutions_of_any_width_in_any_order(add, width, kernel):
     require_sharp(F.conv1d, given, x, w)
 
 
-def test_a_transposed_convolution_counts_the_terms_that_overlap():
-    x, w = noise(1, 512, 16), noise(512, 8, 10, seed=1) / SINGLE(30)
-    full = F.conv_transpose1d(torch.tensor(x), torch.tensor(w), stride=5).numpy()
-    require_sharp(lambda x, w: F.conv_transpose1d(x, w, stride=5), full, x, w)
-
-
-def average(x):
-    return x.mean(-1, keepdim=True)
-
-
-@pytest.mark.parametrize("lanes", [2, 4, 8, 16])
-def test_the_mean_of_a_buffer_most_of_which_is_padding(lanes):
-    """Equal terms round to one side, and each lane of a vector by another amount than one sum of them all."""
-    level = (0.1 + 2 * np.abs(noise(1, 64, 1))).astype(SINGLE)
-    x = np.concatenate([np.abs(noise(1, 64, 700)), np.broadcast_to(level, (1, 64, 5061))], axis=-1)
-    given = (in_lanes(x, lanes) / SINGLE(x.shape[-1]))[..., None]
-    assert judged(average, given, x).ratio <= 1
-    assert judged(average, given * SINGLE(1 + 1e-3), x).ratio > 1
-
-
 SIGNALS = {
     "a steady phase step": lambda n: np.full(n, 200 / 24000),
     "random": lambda n: noise(n, seed=n),
@@ -208,16 +176,6 @@ def test_a_norm_of_offset_data_is_right_in_two_passes_and_wrong_in_one(add, leng
     assert judged(F.instance_norm, normalised(x, add, one_pass=True), x).ratio > 1
 
 
-def test_norms_over_groups_and_over_the_last_axes():
-    x = noise(2, 4, 3600) + SINGLE(1)
-    grouped = normalised(x.reshape(2, 2, -1)).reshape(x.shape)
-    require_sharp(lambda x: F.group_norm(x, 2), grouped, x)
-    wide = noise(1, 8, 4096) + SINGLE(1)
-    require_sharp(lambda x: F.layer_norm(x, (4096,)), normalised(wide), wide)
-    flat = noise(3, 4, 30, 64)
-    require_sharp(lambda x: F.layer_norm(x, (30, 64)), normalised(flat.reshape(3, 4, -1)).reshape(flat.shape), flat)
-
-
 def test_a_variance_in_one_pass_is_named():
     x = noise(1, 4, 3840) + SINGLE(100)
     mean = (one_by_one(x) / SINGLE(3840))[..., None]
@@ -235,25 +193,6 @@ def test_softmax_of_any_width(add, width):
     require_sharp(lambda x: x.softmax(-1), powers / add(powers)[..., None], x)
     logarithm = x - x.max(-1, keepdims=True) - np.log(add(powers))[..., None]
     require_sharp(lambda x: x.log_softmax(-1), logarithm, x)
-
-
-@pytest.mark.parametrize("add", ORDERS)
-@pytest.mark.parametrize(("size", "level"), [(20, 0), (400, 10), (2048, 0), (2048, 10)])
-def test_an_stft_as_a_product_with_a_matrix(add, size, level):
-    x, window = noise(1, 6 * size) + SINGLE(level), np.hanning(size + 1)[:-1].astype(SINGLE)
-    frames = np.lib.stride_tricks.sliding_window_view(x[0], size)[:: size // 2] * window
-    angles = 2 * np.pi * np.arange(size // 2 + 1)[:, None] * np.arange(size) / size
-    real, imaginary = (add(frames * np.float32(wave(angles))[:, None]) for wave in (np.cos, np.sin))
-    given = (real - 1j * imaginary).astype(np.complex64)[None]
-
-    def stft(x, w):
-        return torch.stft(x, size, size // 2, window=w, center=False, return_complex=True)
-
-    assert judged(stft, given, x, window).ratio <= 1
-    given[0, 1, 3] += np.float32(1e-4 * np.abs(given).max())
-    error = judged(stft, given, x, window)
-    assert error.ratio > 1
-    assert np.argwhere(error.wrong).tolist() == [[0, 1, 3, 0]]
 
 
 @pytest.mark.parametrize("function", [torch.sin, torch.exp, torch.tanh, torch.sigmoid, F.gelu, lambda x: x**3])
@@ -276,15 +215,6 @@ def test_what_is_only_moved_is_exact_but_for_a_few_units():
     assert judged(lambda x: x.unbind(1)[1], x[:, 1] * SINGLE(1 + 1e-6), x).ratio > 1
 
 
-def test_interpolation_allows_for_rounded_positions():
-    x = noise(1, 2, 4800)
-    given = F.interpolate(torch.tensor(x), scale_factor=10.0, mode="linear").numpy()
-    error = judged(lambda x: F.interpolate(x, scale_factor=10.0, mode="linear"), given, x)
-    assert error.ratio <= 1
-    shifted = np.roll(given, 1, -1)
-    assert judged(lambda x: F.interpolate(x, scale_factor=10.0, mode="linear"), shifted, x).ratio > 1
-
-
 def test_recurrence_and_attention():
     torch.manual_seed(0)
     recurrent = nn.LSTM(64, 128, batch_first=True, bidirectional=True)
@@ -294,50 +224,3 @@ def test_recurrence_and_attention():
     q = noise(1, 4, 60, 64)
     attended = F.scaled_dot_product_attention(*[torch.tensor(q)] * 3).numpy()
     require_sharp(lambda q: F.scaled_dot_product_attention(q, q, q), attended, q)
-
-
-@pytest.mark.parametrize("dtype", [np.float16, np.float64])
-def test_the_bound_is_that_of_the_dtype(dtype):
-    x, w = noise(1, 8, 256).astype(dtype), (noise(16, 256, seed=1) / SINGLE(16)).astype(dtype)
-    given = np.cumsum(x[:, :, None] * w, -1, dtype=dtype)[..., -1]
-    error = judged(F.linear, given, x, w)
-    assert error.dtype == np.dtype(dtype).name
-    assert error.ratio <= 1
-    assert error.bound_of_peak < 100 * np.finfo(dtype).eps
-
-
-def test_what_was_rounded_on_the_way_is_allowed_for():
-    """An attention's unbind of a projection that was not captured has the projection's rounding."""
-    x, w = noise(1, 8, 1024), noise(192, 1024, seed=1) / SINGLE(32)
-
-    def projected(x, w):
-        return F.linear(x, w).reshape(1, 8, 3, 64).unbind(2)[1]
-
-    given = one_by_one(x[:, :, None] * w).reshape(1, 8, 3, 64)[:, :, 1]
-    error = judged(projected, given, x, w)
-    assert ":linear" in error.along
-    assert error.ratio <= 1
-    wrong = given.copy()
-    wrong[0, 3, 5] += SINGLE(1e-4 * np.abs(given).max())
-    assert judged(projected, wrong, x, w).ratio > 1
-
-
-class Source(nn.Module):
-    """Harmonics of a running phase, and a norm."""
-
-    def forward(self, f0):
-        phase = torch.cumsum(f0 / 24000, -1)
-        wave = torch.sin(2 * torch.pi * (phase - torch.floor(phase)) * torch.ones(4, 1))
-        return F.instance_norm(wave)
-
-
-@pytest.mark.parametrize("name", ["onnxruntime", "tvm-unfused", "executorch-portable"])
-def test_a_harmonic_source_is_right_on_real_runtimes(name, tmp_path):
-    backend = BACKENDS[name]
-    if backend.available() is not None:
-        pytest.skip(backend.available())
-    inputs = {"f0": 200 + 20 * torch.sin(torch.arange(48000) / 3000).reshape(1, 1, -1)}
-    program = export_program(Source(), inputs)
-    found = investigate(program, inputs, backend, reference_trace(program, inputs), tmp_path)
-    assert [error.operator.name for error in found.errors if error.ratio > 1] == []
-    assert ":cumsum" in {error.operator.name for error in found.errors}

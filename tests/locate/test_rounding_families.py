@@ -1,6 +1,7 @@
-"""The bound of every family of operators, against its formula written again in NumPy."""
+"""The bound of a family of operators on arguments by name, and its formula written again in NumPy."""
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -8,7 +9,46 @@ import torch
 import torch.nn.functional as F
 
 from kokoro_nb.locate.rounding_families import FAMILIES, Call, by_channel
-from tests.locate.family_bounds import ATEN, RANDOM, U, agrees, bound, drawn, moments, of_sum
+
+ATEN = torch.ops.aten
+U = 2.0**-24
+RANDOM = torch.Generator().manual_seed(0)
+
+
+def drawn(*shape):
+    return torch.randn(*shape, generator=RANDOM, dtype=torch.float64)
+
+
+def bound(target, unit=U, **named):
+    """Return an operator's bound and its result."""
+    right = target(**named)
+    return FAMILIES[str(target).split(".")[1]](Call(target, named, right, unit)), right
+
+
+def of_sum(total, squares, count, along=3):
+    return U * math.sqrt(count) * (along * np.abs(total) + 5 * np.sqrt(squares))
+
+
+def agrees(found, expected):
+    np.testing.assert_allclose(found, np.broadcast_to(expected, found.shape), rtol=1e-9)
+
+
+def of_rows(rows):
+    """Return the error of sums over the last axis: those that adding one by one makes are allowed twice."""
+    x, total = torch.from_numpy(np.ascontiguousarray(rows)), rows.sum(-1)
+    call = Call(None, {}, None, U)  # its orders have a test of their own
+    orders = [call.in_order(one, -1)[..., -1] for one in (x, x.flip(-1))]
+    orders += [call.in_lanes(x, lanes) for lanes in (2, 4, 8, 16)]
+    apart = np.max([np.abs(one.numpy() - total) for one in orders], axis=0)
+    return np.maximum(of_sum(total, (rows**2).sum(-1), rows.shape[-1], 1.2), 2 * apart)
+
+
+def moments(rows):
+    """Return the error of the mean and the relative one of the variance."""
+    count, centre = rows.shape[-1], rows.mean(-1)
+    mean = of_rows(rows) / count
+    squares = (rows - centre[..., None]) ** 2
+    return mean, (of_rows(squares) + count * mean**2) / squares.sum(-1) + 4 * U
 
 
 def test_products_of_a_layer_and_of_matrices():
@@ -69,14 +109,6 @@ def test_equal_terms_are_added_one_by_one_and_in_lanes(backwards):
     assert float(found) < 1e-6, "a double is added in doubles"
 
 
-def test_pools_count_their_window():
-    x = drawn(1, 2, 12)
-    found, y = bound(ATEN.avg_pool1d.default, self=x, kernel_size=[4], stride=[1])
-    agrees(found, of_sum(y, F.avg_pool1d(x**2, 4, 1) / 4, 4))
-    found, y = bound(ATEN.adaptive_avg_pool1d.default, self=x, output_size=[2])
-    agrees(found, of_sum(y, F.adaptive_avg_pool1d(x**2, 2) / 6, 6))
-
-
 def test_variances_and_their_roots():
     x = 3 + drawn(4, 50)
     _, relative = moments(x.numpy())
@@ -84,45 +116,6 @@ def test_variances_and_their_roots():
     agrees(found, y.numpy() * relative)
     found, y = bound(ATEN.std.correction, self=x, dim=[1], correction=1)
     agrees(found, y.numpy() * relative / 2)
-
-
-@pytest.mark.parametrize("kind", ["instance", "group", "layer", "batch", "batch in training"])
-def test_norms_by_the_errors_of_their_moments(kind):
-    x, eps = 1 + drawn(2, 6, 30), 0.01
-    weight, bias = drawn(30 if kind == "layer" else 6), drawn(30 if kind == "layer" else 6)
-    given = {"weight": weight, "bias": bias}
-    place = (1, 1, 30) if kind == "layer" else (1, 6, 1)
-    rows = {"group": x.reshape(2, 3, 60), "layer": x}.get(kind, x)
-    if "batch" in kind:
-        rows, place = x.transpose(0, 1).reshape(6, 60), (1, 6, 1)
-    back = {"group": lambda one: one.repeat(2, -1)[..., None], "layer": lambda one: one[..., None]}
-    shaped = back.get(kind, lambda one: one.reshape(1, 6, 1) if "batch" in kind else one[..., None])
-    rows = rows.numpy()
-    mean, relative = moments(rows)
-    spread = rows.var(-1)
-    inverse = 1 / np.sqrt(spread + eps)
-    off, slope, inverse = (shaped(one) for one in (mean * inverse, relative * spread / (spread + eps) / 2, inverse))
-    if kind == "instance":
-        named = {"input": x, **given, "running_mean": None, "running_var": None, "use_input_stats": True}
-        named |= {"momentum": 0.1, "eps": eps, "cudnn_enabled": False}
-        found, y = bound(ATEN.instance_norm.default, **named)
-    elif kind == "group":
-        found, y = bound(ATEN.group_norm.default, input=x, num_groups=3, **given, eps=eps)
-    elif kind == "layer":
-        found, y = bound(ATEN.layer_norm.default, input=x, normalized_shape=[30], **given, eps=eps)
-    else:
-        stats = {"running_mean": None, "running_var": None, "training": True, "momentum": 0.1, "eps": eps}
-        if kind == "batch":
-            found, y = bound(ATEN.batch_norm.default, input=x, **given, **stats, cudnn_enabled=False)
-        else:
-            several = ATEN._native_batch_norm_legit.no_stats
-            named = {"training": True, "momentum": 0.1, "eps": eps}
-            (found, *rest), (y, *_) = bound(several, input=x, **given, **named)
-            assert rest == [None, None]
-    gain, shift = weight.reshape(place).abs().numpy(), bias.reshape(place).numpy()
-    x, y = x.numpy(), y.numpy()
-    expected = gain * (off + 4 * U * np.abs(x) * inverse) + np.abs(y - shift) * (slope + 4 * U) + 4 * U * np.abs(y)
-    agrees(found, expected)
 
 
 def test_a_norm_without_factors_has_gain_one_and_a_frozen_one_is_pointwise():
@@ -136,17 +129,6 @@ def test_a_norm_without_factors_has_gain_one_and_a_frozen_one_is_pointwise():
     found, y = bound(ATEN.batch_norm.default, **given)
     call = Call(ATEN.batch_norm.default, given, y, U)
     agrees(found, FAMILIES["mul"](call))
-
-
-def test_running_sums_and_their_steps():
-    x = drawn(2, 33).float().double()
-    found, y = bound(ATEN.cumsum.default, self=x, dim=1)
-    off = np.maximum.accumulate(np.abs(np.cumsum(x.numpy(), 1, dtype=np.float32) - y.numpy()), 1)
-    largest = np.maximum.accumulate(np.abs(y.numpy()), 1)
-    random = 5 * U * np.sqrt(np.cumsum(y.numpy() ** 2, 1))
-    agrees(found, 2 * off + random + U * (4 + 4 * math.log2(33)) * largest)
-    single, y = bound(ATEN.cumsum.default, self=torch.tensor(3.0).double(), dim=0)
-    agrees(single, 5 * U * 3 + 8 * U * 3)
 
 
 @pytest.mark.parametrize("dim", [1, -1])
@@ -217,18 +199,10 @@ def test_chains_move_their_arguments_by_a_sum():
     found, y = bound(target, **given)
     generator = torch.Generator().manual_seed(0)
     step = 3 * U * math.sqrt(8)
-    moved = [
-        one * (1 + step * (2 * torch.rand(one.shape, generator=generator, dtype=torch.float64) - 1))
-        for one in (q, k, v)
-    ]
+    lots = (torch.rand(one.shape, generator=generator, dtype=torch.float64) for one in (q, k, v))
+    moved = [one * (1 + step * (2 * lot - 1)) for one, lot in zip((q, k, v), lots, strict=True)]
     apart = (target(*moved) - y).abs().amax((0, 2, 3), keepdim=True)
     agrees(found, 2 * apart + 8 * U * y.abs())
-    weights = [0.3 * drawn(8, 4), 0.3 * drawn(8, 2), drawn(8), drawn(8)]
-    lstm = {"input": drawn(5, 1, 4), "hx": [torch.zeros(1, 1, 2).double()] * 2, "params": weights, "has_biases": True}
-    lstm |= {"num_layers": 1, "dropout": 0.0, "train": False, "bidirectional": False, "batch_first": False}
-    bounds, results = bound(ATEN.lstm.input, **lstm)
-    assert [one.shape for one in bounds] == [one.shape for one in results]
-    assert all(0 < float(one.max()) < 1e-5 for one in bounds)
 
 
 def test_the_largest_of_each_channel():
@@ -252,3 +226,118 @@ def test_a_difference_from_one_has_the_rounding_of_one_and_no_more_than_that_of_
     moved = torch.maximum(*(abs(F.elu(x * (1 + k * 2 * U), 2.0) - y) for k in (1, -1)))
     agrees(found, moved + 8 * U * (abs(y) + min(reach or np.inf, float(abs(y).max()))))
     assert float(plain.max()) == 0, "a function of no difference has no such room"
+
+
+@pytest.mark.parametrize("named", [{"dim": [0]}, {"dim": [-1]}, {"dim": None}])
+def test_the_sum_of_one_number(named):
+    found, y = bound(ATEN.sum.dim_IntList, self=torch.tensor(-3.0).double(), **named)
+    agrees(found, of_sum(y, 9.0, 1, 1.2))
+
+
+def test_pools_over_two_axes_over_all_and_of_nothing():
+    x = drawn(2, 3, 8, 12)
+    for size in ([2, 3], [4, 4]):
+        found, y = bound(ATEN.avg_pool2d.default, self=x, kernel_size=size, stride=[3])
+        agrees(found, of_sum(y, F.avg_pool2d(x**2, size, 3) / math.prod(size), math.prod(size)))
+    for size in ([1, 1], [2, 4]):
+        found, y = bound(ATEN.adaptive_avg_pool2d.default, self=x, output_size=size)
+        count = 96 / math.prod(size)
+        agrees(found, of_sum(y, F.adaptive_avg_pool2d(x**2, size) / count, count))
+    found, y = bound(ATEN.avg_pool1d.default, self=x[0], kernel_size=[4], stride=[1])
+    agrees(found, of_sum(y, F.avg_pool1d(x[0] ** 2, 4, 1) / 4, 4))
+    found, _ = bound(ATEN.adaptive_avg_pool1d.default, self=drawn(0, 2, 12), output_size=[3])
+    assert found.shape == (0, 2, 3)
+
+
+def normed(x, rows, shaped, eps, weight, bias, y):
+    """Return the bound of a norm with factors in the shape of `x`, over `rows`."""
+    mean, relative = moments(rows.numpy())
+    spread = rows.numpy().var(-1)
+    inverse = 1 / np.sqrt(spread + eps)
+    parts = (mean * inverse, relative * spread / (spread + eps) / 2, inverse)
+    off, slope, inverse = (shaped(torch.from_numpy(one)).numpy() for one in parts)
+    gain, x, y, bias = weight.abs().numpy(), x.numpy(), y.numpy(), bias.numpy()
+    return gain * (off + 4 * U * np.abs(x) * inverse) + np.abs(y - bias) * (slope + 4 * U) + 4 * U * np.abs(y)
+
+
+@pytest.mark.parametrize("size", [(), (7,), (2, 3, 5)])
+@pytest.mark.parametrize("scale", [1.0, 1e-3])
+def test_norms_of_any_number_of_axes(size, scale):
+    x, eps = scale * (1 + drawn(4, 6, *size)), 0.01 * scale**2
+    place, weight, bias = (1, 6, *(1 for _ in size)), drawn(6), drawn(6)
+    given = {"input": x, "weight": weight, "bias": bias}
+    factors = (weight.reshape(place), bias.reshape(place))
+    stats = {"training": True, "momentum": 0.1, "eps": eps}
+    none = {"running_mean": None, "running_var": None}
+    found, y = bound(ATEN.batch_norm.default, **given, **none, **stats, cudnn_enabled=False)
+    batch = normed(x, x.transpose(0, 1).reshape(6, -1), lambda one: one.reshape(place), eps, *factors, y)
+    agrees(found, batch)
+    (found, *rest), _ = bound(ATEN._native_batch_norm_legit.no_stats, **given, **stats)
+    agrees(found, batch)
+    assert rest == [None, None]
+    across = (4, 6, *place[2:])
+    if size:
+        named = {**given, **none, "use_input_stats": True, "momentum": 0.1, "eps": eps, "cudnn_enabled": False}
+        found, y = bound(ATEN.instance_norm.default, **named)
+        agrees(found, normed(x, x.reshape(4, 6, -1), lambda one: one.reshape(across), eps, *factors, y))
+    found, y = bound(ATEN.group_norm.default, **given, num_groups=2, eps=eps)
+    rows = x.reshape(4, 2, -1)
+    agrees(found, normed(x, rows, lambda one: one.repeat_interleave(3, -1).reshape(across), eps, *factors, y))
+    over = x.shape[1:]
+    weight, bias = drawn(*over), drawn(*over)
+    found, y = bound(ATEN.layer_norm.default, input=x, normalized_shape=list(over), weight=weight, bias=bias, eps=eps)
+    shaped = (4, *(1 for _ in over))
+    agrees(found, normed(x, x.flatten(1), lambda one: one.reshape(shaped), eps, weight[None], bias[None], y))
+
+
+def test_of_several_results_a_frozen_norm_is_not_bounded():
+    stats = {"running_mean": drawn(6), "running_var": drawn(6) ** 2 + 1, "training": False, "momentum": 0.1}
+    given = {"input": drawn(2, 6, 30), "weight": None, "bias": None, **stats, "eps": 1e-5}
+    assert bound(ATEN._native_batch_norm_legit.default, **given)[0] is None
+
+
+@pytest.mark.parametrize(("shape", "dim"), [((2, 5, 1), 0), ((2, 5, 1), 1), ((2, 5, 1), -1), ((2, 33), 1), ((), 0)])
+def test_a_running_sum_along_any_axis(shape, dim):
+    x = drawn(*shape, 1)[..., 0].float().double()
+    found, y = bound(ATEN.cumsum.default, self=x, dim=dim)
+    x, right = np.atleast_1d(x.numpy()), np.atleast_1d(y.numpy())
+    off = np.maximum.accumulate(np.abs(np.cumsum(x, dim, dtype=np.float32) - right), dim)
+    largest = np.maximum.accumulate(np.abs(right), dim)
+    depth = math.log2(max(x.shape[dim], 2))
+    expected = 2 * off + 5 * U * np.sqrt(np.cumsum(right**2, dim)) + U * (4 + 4 * depth) * largest
+    agrees(found, expected.reshape(shape))
+
+
+def test_a_transform_over_two_axes():
+    x = torch.complex(drawn(4, 6), drawn(4, 6))
+    found, y = bound(ATEN._fft_c2c.default, self=x, dim=[0, 1], normalization=0, forward=True)
+    agrees(found, 2 * of_sum(y.abs(), (y.abs() ** 2).mean((0, 1), keepdim=True), 24))
+
+
+@pytest.mark.parametrize(
+    ("target", "first", "second", "signs"),
+    [
+        (ATEN.mul.Tensor, 3.0, 2.0, (1, 1)),
+        (ATEN.div.Tensor, 3.0, 2.0, (1, -1)),
+        (ATEN.pow.Tensor_Tensor, 0.5, -2.0, (-1, 1)),
+        (ATEN.pow.Tensor_Tensor, 2.0, -2.0, (-1, -1)),
+    ],
+)
+def test_arguments_are_moved_by_two_units_to_either_side_each(target, first, second, signs):
+    unit = 2.0**-4  # so coarse that the worst of the four is another than its mirror image
+    x, y = (torch.tensor([one], dtype=torch.float64) for one in (first, second))
+    names = [one.name for one in target._schema.arguments]
+    found, z = bound(target, unit, **dict(zip(names, (x, y), strict=True)))
+    moved = {pair: [1 + 2 * unit * sign for sign in pair] for pair in product((1, -1), repeat=2)}
+    apart = {pair: abs(float(target(x * one, y * other) - z)) for pair, (one, other) in moved.items()}
+    assert max(apart, key=apart.__getitem__) == signs
+    assert float(found) == pytest.approx(apart[signs] + 8 * unit * abs(float(z)), rel=1e-12)
+
+
+def test_a_third_argument_is_moved_up_and_what_that_makes_nan_allows_nothing():
+    x, low, high = (torch.tensor([one], dtype=torch.float64) for one in (5.0, 0.0, 3.0))
+    found, _ = bound(ATEN.clamp.Tensor, self=x, min=low, max=high)
+    assert float(found) == pytest.approx(2 * U * 3 + 8 * U * 3, rel=1e-9)
+    base, power = (torch.tensor([one], dtype=torch.float64) for one in (-2.0, 2.0))
+    found, _ = bound(ATEN.pow.Tensor_Tensor, self=base, exponent=power)  # of no other exponent a power
+    assert float(found) == pytest.approx(8 * U * 4, rel=1e-9)

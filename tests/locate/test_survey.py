@@ -63,14 +63,6 @@ def test_an_absent_runtime_is_skipped_with_its_reason(inputs, monkeypatch):
     assert row.climb is None
 
 
-def test_nan_is_no_agreement(inputs, tmp_path):
-    conv = nn.Conv1d(3, 2, 3)
-    nn.init.constant_(conv.bias, float("nan"))
-    row = survey(conv, inputs, ["onnxruntime"], folder=tmp_path)[0]
-    assert row.eager32.finite == 0
-    assert np.isnan(row.eager32.of_peak)
-
-
 def test_what_is_built_for_another_machine_is_a_skip_with_its_size(inputs, tmp_path, monkeypatch):
     built = module.backend("onnxruntime")
     monkeypatch.setattr(type(built), "executes", lambda self: "runs on another machine only.")

@@ -7,6 +7,7 @@ from torch import nn
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate import diagnose
+from tests.locate.function_modules import Function, here
 
 X = torch.randn(2, 6, 8, generator=torch.Generator().manual_seed(1))
 NAMES = ("onnxruntime", "executorch-portable", "tvm-unfused")
@@ -20,11 +21,6 @@ def _net():
 @pytest.fixture(autouse=True)
 def _cache(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("KOKORO_NB_CACHE", str(tmp_path_factory.mktemp("cache")))
-
-
-def _here(name):
-    reason = BACKENDS[name].available()
-    return name if reason is None else pytest.skip(reason)
 
 
 class Counting(nn.Module):
@@ -54,7 +50,7 @@ class Shifted(nn.Module):
 )
 @pytest.mark.parametrize(("module", "operator", "buffer"), [(Counting(), ":add", "count"), (Shifted(), ":cat", "past")])
 def test_state_is_kept_or_its_loss_is_named(name, keeps, module, operator, buffer):
-    found = diagnose(module, {"x": X}, _here(name))
+    found = diagnose(module, {"x": X}, here(name))
     if keeps:
         assert found.verdict == "pass"
     else:
@@ -68,7 +64,7 @@ def test_outputs_may_be_nested(name):
         def forward(self, x):
             return x + 1, (x * 2, {"y": x - 1})
 
-    found = diagnose(Nested(), {"x": X}, _here(name))
+    found = diagnose(Nested(), {"x": X}, here(name))
     assert found.verdict == "pass"
     assert list(found.investigation.history.first) == ["output_0", "output_1_0", "output_1_1_y"]
 
@@ -80,12 +76,12 @@ def test_small_integers_go_in(name, dtype):
         def forward(self, x):
             return x.float() * 0.5
 
-    assert diagnose(Scaled(), {"x": torch.arange(6, dtype=dtype)}, _here(name)).verdict == "pass"
+    assert diagnose(Scaled(), {"x": torch.arange(6, dtype=dtype)}, here(name)).verdict == "pass"
 
 
 @pytest.mark.parametrize("name", ["eager", "executorch-portable"])
 def test_bfloat16_is_judged_by_its_own_rounding(name):
-    found = diagnose(_net().bfloat16(), {"input": X.bfloat16()}, _here(name))
+    found = diagnose(_net().bfloat16(), {"input": X.bfloat16()}, here(name))
     assert found.verdict == "pass"
     assert found.output.of_peak > 1e-4  # what float32's rounding would not explain
 
@@ -100,7 +96,7 @@ def test_a_float32_program_refuses_bfloat16():
 def test_an_open_size_is_diagnosed_at_another_length_too(name):
     frames = {"input": {1: torch.export.Dim("frames", min=2, max=64)}}
     longer = torch.randn(2, 9, 8, generator=torch.Generator().manual_seed(2))
-    found = diagnose(_net(), {"input": X}, _here(name), dynamic_shapes=frames, at={"input": longer})
+    found = diagnose(_net(), {"input": X}, here(name), dynamic_shapes=frames, at={"input": longer})
     assert found.verdict == "pass"
     assert found.statement.startswith("At input (2, 9, 8): ")
     assert found.investigation.history.first["output"].shape == (2, 9, 4)
@@ -109,15 +105,6 @@ def test_an_open_size_is_diagnosed_at_another_length_too(name):
 def test_a_program_that_somebody_exported_is_taken_as_it_is():
     program = torch.export.export(_net(), (X,))
     assert diagnose(program, {"input": X}, "onnxruntime").verdict == "pass"
-
-
-class Of(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +116,7 @@ class Of(nn.Module):
     ],
 )
 def test_a_wrong_shape_or_dtype_is_a_finding(function, x, operator, form):
-    found = diagnose(Of(function), {"x": x}, _here("tvm-unfused"))
+    found = diagnose(Function(function), {"x": x}, here("tvm-unfused"))
     assert (found.exit_status, found.first.tap.name) == (1, operator)
     assert form in found.first.channels
 
@@ -149,7 +136,7 @@ class Past(nn.Module):
 
 @pytest.mark.parametrize(("start", "persistent"), [(1.5, True), (1.5, False), (0.0, True)])
 def test_a_buffer_that_does_not_start_with_its_values_is_named(start, persistent, tmp_path):
-    found = diagnose(Past(start, persistent).eval(), {"x": X}, _here("executorch-portable"), folder=tmp_path)
+    found = diagnose(Past(start, persistent).eval(), {"x": X}, here("executorch-portable"), folder=tmp_path)
     if start == 0:
         assert found.verdict == "pass"
     else:
@@ -167,5 +154,5 @@ def test_a_view_of_what_float64_lays_out_in_another_way_is_computed(tmp_path):
 
     mask = torch.ones(2, 1, 6, 6, dtype=torch.bool)
     mask[..., 4:, :] = False  # rows that see nothing: 0 in PyTorch, NaN in a file of ONNX
-    found = diagnose(Attention().eval(), {"x": X, "mask": mask}, _here("onnxruntime"), folder=tmp_path)
+    found = diagnose(Attention().eval(), {"x": X, "mask": mask}, here("onnxruntime"), folder=tmp_path)
     assert (found.verdict, found.ranked[0].tap.name) == ("fail", ":scaled_dot_product_attention")

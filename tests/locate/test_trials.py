@@ -10,6 +10,7 @@ from kokoro_nb.backends import backend
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate import diagnose
+from kokoro_nb.locate.diagnosis import card
 from kokoro_nb.locate.other_forms import FORMS, float32_region, in_other_form, kept_in_float32
 from kokoro_nb.locate.subject import Subject
 from kokoro_nb.locate.trials import _in_float32
@@ -59,12 +60,10 @@ def test_another_form_computes_the_same_without_the_operator(kind, module):
     (form, *_) = (one for one in FORMS[kind] if one.name != "one dtype first")
     changed = in_other_form(exported, names[:1], form)
     expected = exported.specification.run({"x": X}, double=True)["output"]
-    np.testing.assert_allclose(
-        changed.specification.run({"x": X}, double=True)["output"], expected, rtol=1e-12, atol=1e-12
-    )
-    assert [one.name for one in changed.specification.operators] == [
-        one.name for one in exported.specification.operators
-    ]
+    found = changed.specification.run({"x": X}, double=True)["output"]
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    before, after = ([one.name for one in made.specification.operators] for made in (exported, changed))
+    assert after == before
     calls = [str(node.target) for node in changed.program.graph.nodes if node.op == "call_function"]
     assert kind == "atan2" or kind == "cumsum" or not any(f"aten.{kind}." in call for call in calls)
 
@@ -113,6 +112,19 @@ def test_a_cure_is_measured_and_the_defect_is_named():
     assert remedy.error_after < 1e-6
     assert found.as_dict()["remedies"][0]["output after (of peak)"] == remedy.error_after
     assert "remedy: :atan2 is written in another form" in str(found)
+    text = repr(card(found))
+    for said in (
+        "culprit: :atan2 (aten.atan2.default · test_trials.py:",
+        "mechanism: branch cut of atan2",
+        "known defect: onnx_atan2_branch_cut",
+        "remedy: :atan2 is written in another form",
+        "output: 'output' is off by 2 of its peak (allowed are ",
+    ):
+        assert said in text
+    assert "next step" not in text
+    healthy = repr(card(diagnose(Angle(), {"y": POINTS["x"], "x": POINTS["x"].abs()}, "onnxruntime")))
+    assert healthy.startswith("PASS: No operator is wrong on onnxruntime")
+    assert "culprit" not in healthy
 
 
 def test_a_long_phase_in_float16_takes_blocks_as_well(tmp_path):

@@ -51,11 +51,6 @@ def test_the_source_is_named_and_who_inherits_is_not(program, keep):
     assert found.reaches_output is True
 
 
-def test_infinity_before_nan(program):
-    found = first_nonfinite(None, program.trace({":mul": _channel(np.inf)}))  # the sine of infinity is NaN
-    assert (found.verdict, found.tap.name) == ("fail", ":mul")
-
-
 def test_a_fault_that_a_clamp_hides_is_found(program):
     trace = program.trace({":add": _channel(np.inf)})
     assert np.isfinite(trace.outputs["output"]).all()
@@ -77,13 +72,6 @@ def test_a_view_that_was_not_captured_is_as_finite_as_what_it_shows(program):
     assert (found.verdict, found.tap.name, found.candidates) == ("fail", ":sin", (":sin",))
     found = first_nonfinite(None, program.trace({":mul": _channel(np.nan)}, missing=[":view"]))
     assert (found.verdict, found.tap.name) == ("fail", ":mul")
-
-
-def test_what_was_not_asked_for_is_not_held_to_be_finite(program):
-    found = first_nonfinite(None, program.trace({":sin": _channel(np.nan)}, taps=[":add", ":clamp"]))
-    assert (found.verdict, found.tap.name) == ("unknown", ":add")
-    assert set(found.candidates) == {":add", ":sin", ":tanh"}
-    assert found.reason == "what went into it was not captured"
 
 
 def test_inputs_that_are_not_finite_leave_nobody_to_blame(toy, step):
@@ -137,8 +125,6 @@ def test_one_fault(program):
     assert one.ratio > 1000
     assert one.upstream == (":view",)
     assert one.reaches_output
-    again = first_divergence(program.trace(), program.trace({":tanh": lambda x: x * np.float32(1.01)}))
-    assert again.as_dict() == one.as_dict()
 
 
 def test_independent_faults_are_all_found_each_with_its_own_error(program):
@@ -152,16 +138,6 @@ def test_independent_faults_are_all_found_each_with_its_own_error(program):
     reference, wrong = program.trace().values, 3.3 * program.inputs["x"].astype(float)
     gap = np.abs(np.tanh(wrong) - reference[":tanh"]).max() / np.abs(reference[":tanh"]).max()
     assert tanh.inherited_error == pytest.approx(gap, rel=1e-4)
-
-
-def test_a_fault_that_is_masked_is_found_and_said_to_be_masked(toy, step):
-    steps = {
-        ":exp": step("exp.default", np.exp, "input:x"),
-        ":clamp": step("clamp.default", lambda x: np.clip(x, 0, 1e-3), ":exp"),
-    }
-    program = toy(steps)
-    found = first_divergence(program.trace(), program.trace({":exp": lambda x: x * np.float32(2)}))
-    assert (found.tap.name, found.reaches_output) == (":exp", False)
 
 
 def test_of_a_fault_that_was_not_captured_the_reader_and_what_is_before_it_are_candidates(program):
@@ -193,21 +169,6 @@ def test_what_a_reader_that_is_right_shares_too_is_not_blamed_for_two_faults(toy
     assert [(one.tap.name, one.candidates) for one in found] == [(":sin", (":sin", ":mul")), (":cos", (":cos", ":mul"))]
 
 
-def test_half_precision_passes_and_a_fault_in_it_does_not(program):
-    assert first_divergence(program.trace(), program.trace(dtype=np.float16)).verdict == "pass"
-    trace = program.trace({":sin": lambda x: x * np.float16(1.03)}, dtype=np.float16)
-    assert first_divergence(program.trace(), trace).tap.name == ":sin"
-
-
-def test_numbers_in_the_place_of_nan_are_a_divergence(toy, step):
-    x = np.float32([[np.nan, 1.0, 2.0]])
-    program = toy({":exp": step("exp.default", np.exp, "input:x")}, {"x": x})
-    trace = program.trace({":exp": lambda y: np.where(np.isnan(y), 0, y)})
-    assert first_nonfinite(None, trace).verdict == "pass"
-    found = first_divergence(program.trace(), trace)
-    assert (found.verdict, found.tap.name, found.ratio, found.reaches_output) == ("fail", ":exp", np.inf, True)
-
-
 @pytest.mark.parametrize("last", [2.0, np.nan])
 def test_outputs_that_are_rightly_not_finite_are_no_difference(toy, step, last):
     x = np.float32([[np.nan, np.inf, last]])
@@ -235,13 +196,6 @@ def test_results_that_are_no_floats_are_judged(toy, step, op, function, fault):
     assert first_divergence(program.trace(), program.trace()).verdict == "pass"
 
 
-def test_nothing_wrong_among_what_was_captured_is_not_nothing_wrong(program):
-    found = first_divergence(program.trace(), program.trace(missing=[":sin"]))
-    assert (found.verdict, found.tap) == ("unknown", None)
-    assert found.statement == "No captured operator is wrong on candidate; 1 were not captured, from :sin on."
-    assert first_divergence(program.trace(), program.trace(missing=[":view"])).verdict == "pass"
-
-
 def test_a_captured_twin_speaks_for_what_a_backend_computes_once(toy, step):
     steps = {
         ":sin": step("sin.default", np.sin, "input:x"),
@@ -261,16 +215,6 @@ def test_what_is_computed_from_constants_alone_may_be_folded(toy, step):
     }
     program = toy(steps, constants={"w": np.float32(2)})
     assert first_divergence(program.trace(), program.trace(missing=[":neg", ":abs"])).verdict == "pass"
-
-
-def test_a_wrong_constant_is_found_where_it_is_read(toy, step):
-    steps = {
-        ":neg": step("neg.default", lambda x: -x, "input:x"),
-        ":mul": step("mul.Tensor", np.multiply, ":neg", "constant:w"),
-    }
-    right, wrong = (toy(steps, constants={"w": np.float32(w)}) for w in (2, 2.5))
-    (found,) = divergences(right.trace(), wrong.trace())
-    assert (found.tap.name, found.local_error) == (":mul", pytest.approx(0.25, rel=1e-5))
 
 
 def test_statistics_alone_are_refused(program):
@@ -322,36 +266,6 @@ def test_an_output_shows_what_is_above_a_hundred_thousandth_of_its_peak(toy, ste
     assert (found.tap.name, found.reaches_output) == (":abs", abs(share) > 1)
 
 
-def test_more_than_is_finite_in_the_reference_is_no_tensor_that_is_not_finite(toy, step):
-    x = np.float32([[np.nan, np.nan, 2.0]])
-    program = toy(
-        {":exp": step("exp.default", np.exp, "input:x"), ":abs": step("abs.default", np.abs, ":exp")}, {"x": x}
-    )
-    fewer = program.trace({":exp": lambda y: np.where(np.isnan(y), [0, np.nan, 0], y)})
-    assert first_nonfinite(program.trace(), fewer).verdict == "pass"
-    assert first_divergence(program.trace(), fewer).tap.name == ":exp", "that a number is wrong there is another matter"
-
-
-def test_a_ratio_above_1_is_wrong_and_1_is_not(program):
-    trace = program.trace({":sin": lambda x: -x}, missing=[":view"])
-    errors = {error.operator.name: error for error in judged(program.trace(), trace)}
-
-    def names(**ratios):
-        changed = [replace(error, ratio=ratios.get(name[1:], error.ratio)) for name, error in errors.items()]
-        return [(one.tap.name, one.candidates) for one in divergences(program.trace(), trace, changed)]
-
-    assert names() == [(":sin", (":sin", ":view"))]
-    assert names(sin=1.0) == []
-    assert names(sin=np.nextafter(1.0, 2)) == [(":sin", (":sin", ":view"))]
-    assert names(tanh=1.0) == names(), "who is right at 1 clears what it shares"
-
-
-def test_what_was_not_captured_before_it_is_named_nearest_first(toy, branches):
-    program = toy(branches)
-    found = first_nonfinite(None, program.trace({":add": _channel(np.nan)}, missing=[":abs", ":cos", ":sin", ":exp"]))
-    assert (found.verdict, found.candidates) == ("unknown", (":add", ":sin", ":exp", ":abs", ":cos"))
-
-
 @pytest.mark.parametrize(("level", "inherited"), [(0, np.inf), (4, 0.25), (0.5, 2.0)])
 def test_what_was_inherited_is_a_share_of_the_references_peak_and_of_0_infinite(toy, step, level, inherited):
     x = np.full((1, 4), level, np.float32)
@@ -359,21 +273,6 @@ def test_what_was_inherited_is_a_share_of_the_references_peak_and_of_0_infinite(
     program = toy(steps, {"x": x})
     first, second = divergences(program.trace(), program.trace({":abs": lambda a: a + 1, ":mul": lambda a: a + 1}))
     assert (first.inherited_error, second.inherited_error) == (0.0, inherited)
-
-
-def test_a_difference_that_is_even_is_reported_from_a_ratio_or_remainder_that_is(program):
-    def one_channel(change):
-        def fault(values):
-            values = values.copy()
-            values[:, 1] = change(values[:, 1])
-            return values
-
-        return fault
-
-    (added,) = divergences(program.trace(), program.trace({":sin": one_channel(lambda x: x + np.float32(0.5))}))
-    (scaled,) = divergences(program.trace(), program.trace({":sin": one_channel(lambda x: x * np.float32(1.5))}))
-    assert added.channels == "1 of 4 channels wholly, by the same amount along time: a per-channel scalar"
-    assert scaled.channels == "1 of 4 channels wholly"
 
 
 def test_only_what_is_wrong_holds_its_tensors(program):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate.halving import Bisection, BisectionStep, Search
+from kokoro_nb.locate.bisection import Bisection, BisectionStep, Search
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.reporting.localisation_figures import bisections, local_error_profile, slices_map
 from kokoro_nb.traces.operators import Operator

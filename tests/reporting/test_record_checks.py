@@ -11,10 +11,10 @@ from kokoro_nb.backends.ladder import Climb
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Finding
 from kokoro_nb.locate import diagnose, investigate
+from kokoro_nb.locate.bisection import Bisection
 from kokoro_nb.locate.diagnosis import Diagnosis
-from kokoro_nb.locate.halving import Bisection
-from kokoro_nb.locate.history import History
 from kokoro_nb.locate.survey import SurveyRow
+from kokoro_nb.locate.tapping import History
 from kokoro_nb.reporting.logbook import Logbook
 from kokoro_nb.reporting.record_checks import _culprits, _diagnosis
 from kokoro_nb.traces.parity import compare

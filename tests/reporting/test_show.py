@@ -9,7 +9,7 @@ from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.transcript import Transcript, Word
 from kokoro_nb.locate import diagnose, investigate
-from kokoro_nb.locate.halving import Bisection, BisectionStep, Search
+from kokoro_nb.locate.bisection import Bisection, BisectionStep, Search
 from kokoro_nb.markup import Fragment
 from kokoro_nb.reporting.drawn import drawn
 from kokoro_nb.reporting.logbook import Logbook

@@ -10,9 +10,8 @@ from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.ladder import Climb
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Finding, read_findings
-from kokoro_nb.locate.culprit import Culprit
+from kokoro_nb.locate.culprit import Culprit, Mechanism
 from kokoro_nb.locate.diagnosis import Diagnosis
-from kokoro_nb.locate.mechanism import Mechanism
 from kokoro_nb.locate.output_error import OutputError
 from kokoro_nb.locate.remedy import Remedy
 from kokoro_nb.locate.survey import SurveyRow
@@ -31,7 +30,7 @@ def culprit(name="decoder.norm:instance_norm", effect=1.0):
     given = np.ones(3, np.float32)
     tap = Tap(Operator(name, "aten.instance_norm.default", "", ("x",), (3,), "float32"), describe(given), given)
     why = Mechanism("one-pass variance", "E[x²] - E[x]²", ("mean² / variance is 1e12",))
-    why = why.linked("tvm_one_pass_variance", ("apache/tvm#1234",))
+    why = replace(why, defect="tvm_one_pass_variance", threads=("apache/tvm#1234",))
     return Culprit(
         *("nonfinite", "fail", "tvm", tap, (name,), "9 of 64 channels", math.nan, 4e-4),
         mechanisms=(why,),

@@ -1,1 +1,99 @@
 """Operators written in other forms, a module for each family: what a runtime gets wrong, from what it gets right."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from kokoro_nb.faults.planting_site import FaultSite
+
+
+@dataclass(frozen=True)
+class OtherForm:
+    """Another form of an operator, equal in exact arithmetic.
+
+    Attributes
+    ----------
+    name, statement : str
+        A short name, and what is computed in its place.
+    function : callable
+        Computes it of the operator's arguments by the names of its schema, of the operator itself, ``op``, and a
+        stand-in of its result, ``result``; None where it does not apply.
+    """
+
+    name: str
+    statement: str
+    function: Callable[..., Any]
+
+    def write(self, site: FaultSite) -> Any:
+        """Add what the function computes behind the operator and return the node with its result, or None."""
+        if site.is_element:
+            return None
+        return added(site, self.function, **site.arguments, op=site.node.target, result=site.value)
+
+
+def added(site: FaultSite, function: Callable[..., Any], **arguments: Any) -> Any:
+    """Add what a function computes of arguments, nodes among them, and return the node with its result, or None."""
+    import torch
+    from torch.fx.experimental.proxy_tensor import make_fx
+    from torch.fx.node import map_arg
+
+    nodes: dict[Any, None] = {}
+    map_arg(arguments, lambda node: nodes.setdefault(node))
+
+    def of_tensors(*tensors: Any) -> Any:
+        return function(**map_arg(arguments, dict(zip(nodes, tensors, strict=True)).__getitem__))
+
+    mode = getattr(site.value, "fake_mode", None)
+    with torch.no_grad(), nullcontext() if mode is None else mode:  # what is made of no tensor is a stand-in, too
+        traced = make_fx(of_tensors)(*(node.meta["val"] for node in nodes)).graph
+    traced.eliminate_dead_code()
+    places, made = iter(nodes), dict[Any, Any]()
+    for node in traced.nodes:
+        if node.op == "placeholder":
+            made[node] = next(places)
+        elif node.op == "call_function":
+            args, kwargs = map_arg((node.args, node.kwargs), made.__getitem__)
+            made[node] = site.emit(node.target, *args, **kwargs)
+    (result,) = next(reversed(traced.nodes)).args
+    return None if result is None else made[result]
+
+
+def is_tensor(value: Any) -> bool:
+    """Return whether an argument of an operator is a tensor, and no number."""
+    return hasattr(value, "is_floating_point")
+
+
+def is_float(value: Any) -> bool:
+    """Return whether an argument is a tensor of floats."""
+    return is_tensor(value) and bool(value.is_floating_point())
+
+
+def is_mask(value: Any) -> bool:
+    """Return whether an argument is a tensor of truth values."""
+    return str(getattr(value, "dtype", "")) == "torch.bool"
+
+
+def filled(like: Any, value: Any, dtype: Any = None) -> Any:
+    """Return a tensor of one number in the shape of another, by default in its dtype."""
+    import torch
+
+    return torch.full_like(like, value, dtype=dtype)
+
+
+def choose(condition: Any, x: Any, other: Any) -> Any:
+    """Return `torch.where` of tensors alone: coremltools has none of a number."""
+    x, other = (one if is_tensor(one) else filled(two, one) for one, two in ((x, other), (other, x)))
+    return x.where(condition, other)
+
+
+def axes_of(x: Any, given: Any) -> list[int]:
+    """Return the axes that a reduction names: a number, several, or all where it names none."""
+    named = [given] if isinstance(given, int) else list(given or range(x.ndim))
+    return sorted(axis % max(x.ndim, 1) for axis in named)
+
+
+def with_last(x: Any, axes: list[int]) -> Any:
+    """Return a tensor with several axes as one, the last."""
+    rest = [axis for axis in range(x.ndim) if axis not in axes]
+    return x.permute(*rest, *axes).reshape(*(x.shape[axis] for axis in rest), -1)

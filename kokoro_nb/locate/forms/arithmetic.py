@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kokoro_nb.locate.forms.form import OtherForm, choose, filled, is_float, is_mask, is_tensor
+from kokoro_nb.locate.forms import OtherForm, choose, filled, is_float, is_mask, is_tensor
 
 
 def _alpha(self: Any, other: Any, alpha: Any, op: Any, **_: Any) -> Any:

@@ -1,10 +1,9 @@
-"""Functions of numbers written out, so that what is small, large or not a number comes out right."""
+"""Functions, bounds and extremes written out, so that what is small, large or not a number comes out right."""
 
 from math import inf, log, pi, sqrt
 from typing import Any
 
-from kokoro_nb.locate.forms.extremes import largest
-from kokoro_nb.locate.forms.form import OtherForm, axes_of, choose, is_float
+from kokoro_nb.locate.forms import OtherForm, axes_of, choose, filled, is_float, is_tensor, with_last
 
 SELU = (1.6732632423543772, 1.0507009873554805)  # its alpha and its scale, as PyTorch has them
 
@@ -77,7 +76,56 @@ _ROOT = "1 is a tensor that is divided by the root of x"
 _BELOW = "what is finite is less than infinity in size"
 _SUM = "the largest is taken away before the exponentials are summed"
 _PAIR = "the larger, and log1p of what the other adds to it"
+
+
+def _nan_kept(op: Any, result: Any, **given: Any) -> Any:
+    floats = [one for one in given.values() if is_float(one)]
+    found = op(*given.values()) if floats else None
+    for one in floats:
+        found = choose(one.isnan(), one, found)
+    return found
+
+
+def _nan_of_all(self: Any, op: Any, **_: Any) -> Any:
+    return _with_nan(op(self), self, None, keep=False) if str(op).endswith(".default") else None
+
+
+def _with_nan(found: Any, x: Any, axes: Any, keep: bool) -> Any:
+    """Return a reduction with the sum of all NaN that went into it added: 0 where there are none."""
+    return found + choose(x.isnan(), x, 0).sum(axes, keep) if is_float(x) else found
+
+
+def largest(x: Any, axes: list[int], keep: bool) -> Any:
+    """Return the maximum over axes, taken over one."""
+    found = with_last(x, axes).max(-1).values
+    kept = [1 if axis in axes else size for axis, size in enumerate(x.shape) if keep or axis not in axes]
+    return _with_nan(found.reshape(kept), x, axes, keep)
+
+
+def _amax(self: Any, dim: Any, keepdim: bool, op: Any, **_: Any) -> Any:
+    axes = axes_of(self, dim)
+    return largest(self, axes, keepdim) if "amax" in str(op) else -largest(-self, axes, keepdim)
+
+
+def _bounds(self: Any, result: Any, op: Any, min: Any = None, max: Any = None, **_: Any) -> Any:
+    """Return whole numbers held against bounds that are tensors."""
+    if is_float(result):
+        return None
+    x, given = self.to(result.dtype), list[Any]((0 if "relu" in str(op) else min, max))
+    low, high = (one.to(x.dtype) if is_tensor(one) else one if one is None else filled(x, one) for one in given)
+    x = x if low is None else x.maximum(low)
+    return x if high is None else x.minimum(high)
+
+
+_KEPT = OtherForm("NaN kept", "NaN is put back where it went in", _nan_kept)
+_AMONG = OtherForm("NaN kept", "NaN is added where there is one among the numbers", _nan_of_all)
+_BOUNDS = OtherForm("bounds as tensors", "whole numbers are held against tensors of their dtype", _bounds)
+_ONE_AXIS = OtherForm("max over one axis", "the axes are one, of which max.dim gives the largest", _amax)
 FORMS: dict[str, tuple[OtherForm, ...]] = {
+    **dict.fromkeys(("clamp", "clamp_min", "clamp_max", "relu"), (_BOUNDS, _KEPT)),
+    **dict.fromkeys(("relu6", "hardtanh", "hardsigmoid", "maximum", "minimum"), (_KEPT,)),
+    **dict.fromkeys(("max", "min"), (_AMONG,)),
+    **dict.fromkeys(("amax", "amin"), (_ONE_AXIS,)),
     "atan2": (OtherForm("atan2 with its cut set", _ATAN2, _atan2),),
     "gelu": (OtherForm("GELU written out", "the formula stands in the place of the operator", _gelu),),
     "reciprocal": (OtherForm("a quotient", "1 is a tensor that is divided by x", lambda self, **_: _one(self) / self),),

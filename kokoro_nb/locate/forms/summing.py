@@ -3,7 +3,7 @@
 from math import isqrt, prod
 from typing import Any
 
-from kokoro_nb.locate.forms.form import OtherForm, axes_of, is_float, is_tensor, with_last
+from kokoro_nb.locate.forms import OtherForm, axes_of, is_float, is_tensor, with_last
 
 LARGEST = 2**24  # products that are written out for a sum
 

@@ -151,18 +151,14 @@ class Lens:
     ----------
     rows : tuple of OperatorPrecision
         Each result in the order of execution, truth values left out.
-    outputs, floors : dict of Parity
-        Each output of the float16 file against the float32 file, and of the float32 file against float64.
-    inserted : tuple of str
-        Casts that the float32 file does not have: they only round.
+    outputs : dict of Parity
+        Each output of the float16 file against the float32 file.
     unmatched : tuple of str
         Results of the float16 file that match none of the float32 file: nothing is said of them.
     """
 
     rows: tuple[OperatorPrecision, ...]
     outputs: Mapping[str, Parity]
-    floors: Mapping[str, Parity]
-    inserted: tuple[str, ...] = ()
     unmatched: tuple[str, ...] = ()
 
     @property
@@ -175,11 +171,6 @@ class Lens:
         """Results that do not pass although all that they are computed from does: where the trouble begins."""
         good = {row.value: row.verdict == "pass" for row in self.rows}
         return tuple(row for row in self.rows if not good[row.value] and all(good.get(one, True) for one in row.reads))
-
-    @property
-    def overflowing(self) -> tuple[OperatorPrecision, ...]:
-        """Results that float16 cannot hold: their float32 peak is above 65504."""
-        return tuple(row for row in self.rows if row.peak > LARGEST)
 
     @property
     def phases(self) -> tuple[OperatorPrecision, ...]:

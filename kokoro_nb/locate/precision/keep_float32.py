@@ -9,7 +9,6 @@ from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.coreml import CoreMl
 from kokoro_nb.backends.coreml.conversion import MixedPrecision, handed_over
 from kokoro_nb.backends.mil.interpreter import Interpreter
-from kokoro_nb.backends.mil.rounding import FLOAT32, Arithmetic
 from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.minimise import minimised
@@ -17,25 +16,6 @@ from kokoro_nb.locate.precision.degradation import INPUT, OperatorPrecision, wor
 from kokoro_nb.locate.precision.lens import CoreMlFile, converted, examine
 from kokoro_nb.locate.precision.matching import arguments, operations, read
 from kokoro_nb.traces.parity import Parity, compare
-
-
-@dataclass(frozen=True)
-class SearchRound:
-    """One round of the search: how many operators were float32 in it, and the result.
-
-    Attributes
-    ----------
-    kept : int
-        Operators that were float32.
-    outcome : Parity
-        The output that is furthest from the float32 file.
-    sources : tuple of OperatorPrecision
-        Where the trouble begins: see `Lens.sources`.
-    """
-
-    kept: int
-    outcome: Parity
-    sources: tuple[OperatorPrecision, ...]
 
 
 @dataclass(frozen=True)
@@ -54,8 +34,6 @@ class PrecisionRepair:
         Largest error that was allowed, as a share of the peak of the float32 file's output.
     before, after : Parity
         The float16 file, and the file converted with `mixed`, against the float32 file; the furthest output of each.
-    rounds : tuple of SearchRound
-        How the set grew.
     trials : int
         How many sets were tried.
     minimal : bool
@@ -68,7 +46,6 @@ class PrecisionRepair:
     tolerance: float
     before: Parity
     after: Parity
-    rounds: tuple[SearchRound, ...]
     trials: int
     minimal: bool
 
@@ -93,7 +70,6 @@ def repair(
     tolerance: float = 1e-2,
     folder: str | Path | None = None,
     shrink: bool = True,
-    arithmetic: Arithmetic = FLOAT32,
     start: Collection[str] = (),
 ) -> PrecisionRepair:
     """Search for a small set of operators that must stay float32, and convert the module with it.
@@ -114,8 +90,6 @@ def repair(
         Where artefacts are kept.
     shrink : bool
         Whether to make the set small; without, it is what it grew to.
-    arithmetic : Arithmetic
-        Of the float16 file: float32 accumulation, or strict.
     start : collection of str
         Operators by their names in eager, as a diagnosis names them: ``source.sine:sin``.
 
@@ -125,22 +99,22 @@ def repair(
         If the module cannot be converted, or is not good even with every operator in float32.
     """
     full = converted(module, inputs, folder)
-    bench = _Bench(full, tolerance, arithmetic)
+    bench = _Bench(full, tolerance)
     before = bench.outcome(())
-    keep, rounds = _grown(bench, start)
+    keep = _grown(bench, start)
     if shrink:
         keep = list(minimised(keep, lambda names: bench.good(bench.outcome(names))))
     mixed = MixedPrecision(tuple(keep))
     after = bench.compared(converted(full.exported, inputs, folder, mixed).program)
     kept = tuple(full.names[name] for name in keep)
-    return PrecisionRepair(mixed, kept, len(bench.names), tolerance, before, after, tuple(rounds), bench.trials, shrink)
+    return PrecisionRepair(mixed, kept, len(bench.names), tolerance, before, after, bench.trials, shrink)
 
 
 class _Bench:
     """The saved float32 program, beside which sets of operators are tried."""
 
-    def __init__(self, full: CoreMlFile, tolerance: float, arithmetic: Arithmetic):
-        self.full, self.tolerance, self.arithmetic = full, tolerance, arithmetic
+    def __init__(self, full: CoreMlFile, tolerance: float):
+        self.full, self.tolerance = full, tolerance
         self.names = [_name(operation) for operation in operations(full.program)]
         self.expected = Interpreter(full.program).run(full.arrays)
         self.trials = 0
@@ -156,7 +130,7 @@ class _Bench:
 
     def compared(self, program: Any) -> Parity:
         """Return the output of a program that is furthest from the float32 program's."""
-        outputs = Interpreter(program, self.arithmetic).run(self.full.arrays).values()
+        outputs = Interpreter(program).run(self.full.arrays).values()
         return worst([compare(*pair) for pair in zip(self.expected.values(), outputs, strict=True)])
 
     def outcome(self, keep: Iterable[str]) -> Parity:
@@ -186,15 +160,13 @@ def _name(operation: Any) -> str:
     return str(operation.outputs[0].name)
 
 
-def _grown(bench: _Bench, start: Collection[str]) -> tuple[list[str], list[SearchRound]]:
-    """Return a set that is good, in the order of execution, and the rounds to it."""
+def _grown(bench: _Bench, start: Collection[str]) -> list[str]:
+    """Return a set that is good, in the order of execution."""
     keep = {name for name in bench.names if bench.full.names[name] in start}
-    rounds: list[SearchRound] = []
     while True:
-        seen = examine(bench.full.program, bench.program(keep), bench.full.arrays, bench.arithmetic, bench.full.names)
-        rounds.append(SearchRound(len(keep), seen.worst, seen.sources))
+        seen = examine(bench.full.program, bench.program(keep), bench.full.arrays, bench.full.names)
         if bench.good(seen.worst):
-            return [name for name in bench.names if name in keep], rounds
+            return [name for name in bench.names if name in keep]
         if len(keep) == len(bench.names):
             raise InputError(
                 f"With every operator in float32 the error is still {seen.worst.of_peak:.1e} of the peak, above "

@@ -12,7 +12,7 @@ from kokoro_nb.backends.coreml import CoreMl
 from kokoro_nb.backends.coreml.conversion import Precision, interface
 from kokoro_nb.backends.exported import Exported, as_exported
 from kokoro_nb.backends.mil.interpreter import Interpreter
-from kokoro_nb.backends.mil.rounding import FLOAT32, FLOAT64, Arithmetic
+from kokoro_nb.backends.mil.rounding import FLOAT32, FLOAT64
 from kokoro_nb.backends.mil.saved_program import load_program
 from kokoro_nb.backends.signature import Arrays, checked
 from kokoro_nb.backends.taps import read_taps
@@ -30,7 +30,6 @@ def lens(
     inputs: Arrays,
     folder: str | Path | None = None,
     precision: Precision = None,
-    arithmetic: Arithmetic = FLOAT32,
 ) -> Lens:
     """Convert a module to float32 and to `precision`, and compare the two files operator by operator.
 
@@ -44,8 +43,6 @@ def lens(
         Where artefacts are kept.
     precision : MixedPrecision, optional
         What `keep_float32.repair` found; coremltools' default, float16, without.
-    arithmetic : Arithmetic
-        Of the float16 file: float32 accumulation, or strict.
 
     Raises
     ------
@@ -54,7 +51,7 @@ def lens(
     """
     full = converted(module, inputs, folder)
     half = converted(full.exported, inputs, folder, precision)
-    return examine(full.program, half.program, full.arrays, arithmetic, full.names)
+    return examine(full.program, half.program, full.arrays, full.names)
 
 
 @dataclass(frozen=True)
@@ -65,8 +62,6 @@ class CoreMlFile:
     ----------
     exported : Exported
         The module.
-    path : Path
-        The file.
     program : coremltools.converters.mil.Program
         The file, read back.
     arrays : dict
@@ -76,7 +71,6 @@ class CoreMlFile:
     """
 
     exported: Exported
-    path: Path
     program: Any
     arrays: dict[str, np.ndarray]
     names: dict[str, str]
@@ -101,7 +95,7 @@ def converted(
     saved = load_program(made.path)
     arrays = interface(saved.spec, made).to_file(checked(inputs, exported.inputs))
     places = read_taps(made.folder).places
-    return CoreMlFile(exported, made.path, saved.program, arrays, _names(saved.program, places))
+    return CoreMlFile(exported, saved.program, arrays, _names(saved.program, places))
 
 
 def _names(program: Any, places: Mapping[str, str]) -> dict[str, str]:
@@ -120,7 +114,6 @@ def examine(
     full: Any,
     half: Any,
     inputs: Mapping[str, np.ndarray],
-    arithmetic: Arithmetic = FLOAT32,
     names: Mapping[str, str] | None = None,
 ) -> Lens:
     """Compare a float16 program with the float32 program of the same module, result by result.
@@ -131,8 +124,6 @@ def examine(
         The two, as `backends.coreml` saves them.
     inputs : mapping
         Array of each input, by the name and in the dtype that the programs have.
-    arithmetic : Arithmetic
-        Of the float16 program: float32 accumulation, or strict.
     names : mapping, optional
         Name of a result -> name of the eager operator; without it results go by their own names.
     """
@@ -146,14 +137,9 @@ def examine(
             if source is not None and value.dtype != bool and value.size:
                 rows.append(_row(reference, source, place, value, given, names or {}))
 
-    outputs = zip(reference.outputs.items(), Interpreter(half, arithmetic).run(inputs, look).values(), strict=True)
-    return Lens(
-        tuple(rows),
-        {name: compare(expected, value) for (name, expected), value in outputs},
-        reference.floors,
-        matching.inserted,
-        matching.unmatched,
-    )
+    outputs = zip(reference.outputs.items(), Interpreter(half).run(inputs, look).values(), strict=True)
+    compared = {name: compare(expected, value) for (name, expected), value in outputs}
+    return Lens(tuple(rows), compared, matching.unmatched)
 
 
 class _Reference:
@@ -178,9 +164,8 @@ class _Reference:
                     if kind in PHASES:
                         self.phase[name] = float(np.abs(given["x"]).max())
 
-        exact = self.double.run(inputs, keep)
+        self.double.run(inputs, keep)
         self.outputs = Interpreter(program, FLOAT32).run(inputs, measure)
-        self.floors = {name: compare(exact[name], value) for name, value in self.outputs.items()}
 
 
 def _row(

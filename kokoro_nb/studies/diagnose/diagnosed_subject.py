@@ -13,7 +13,7 @@ from kokoro_nb.models.kokoro import load_model
 from kokoro_nb.models.patches import EXPORT_PATCHES, chosen_patches
 from kokoro_nb.studies.decoder import decoder_program
 from kokoro_nb.studies.diagnosed_program import own_module, read_inputs
-from kokoro_nb.studies.tvm_nan.constant_channels import with_constant_channels
+from kokoro_nb.studies.tvm_nan import with_constant_channels
 
 NORM = "decoder.generator.noise_res.0.adain1.0.norm"  # behind the convolution whose channels hardly vary
 

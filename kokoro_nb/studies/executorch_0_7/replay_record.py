@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate.history import History
+from kokoro_nb.locate.tapping import History
 from kokoro_nb.storage import read_json
 from kokoro_nb.studies.executorch_0_7.replay_plan import ReplayTrial
 

@@ -18,7 +18,7 @@ from kokoro_nb.models.case import Case
 from kokoro_nb.models.complete import DurationStage
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.studies.old_claims import reported_claims as reported
-from kokoro_nb.studies.old_claims.claim import Answer
+from kokoro_nb.studies.old_claims.reported_claims import Answer
 from kokoro_nb.studies.two_stage_npu.npu_audit import NpuAudit
 from kokoro_nb.studies.two_stage_npu.npu_fit import uncut_audit
 

@@ -7,9 +7,8 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.kokoro import BUNDLED, GENERATED, Kokoro
 from kokoro_nb.studies.old_claims.architecture_answers import architecture_answers
-from kokoro_nb.studies.old_claims.claim import Answer, AnsweredClaim
 from kokoro_nb.studies.old_claims.padding_answers import FRAMES, padding_answers
-from kokoro_nb.studies.old_claims.reported_claims import CLAIMS, NOTES
+from kokoro_nb.studies.old_claims.reported_claims import CLAIMS, NOTES, Answer, AnsweredClaim
 from kokoro_nb.studies.old_claims.runtime_answers import runtime_answers
 
 COUNT = len(CLAIMS)

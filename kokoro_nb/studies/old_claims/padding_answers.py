@@ -2,7 +2,7 @@
 
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.kokoro import Kokoro
-from kokoro_nb.studies.old_claims.claim import Answer
+from kokoro_nb.studies.old_claims.reported_claims import Answer
 from kokoro_nb.studies.padding.padded_decoder import SIGNAL, PaddedRun, PaddedRuns, decoder_in_buffers
 from kokoro_nb.studies.padding.padded_text import text_in_buffer
 

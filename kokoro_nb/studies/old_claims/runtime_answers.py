@@ -12,7 +12,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.models.patches import patched
 from kokoro_nb.studies.executorch_0_7 import plan
 from kokoro_nb.studies.executorch_0_7.replay_record import recorded
-from kokoro_nb.studies.old_claims.claim import Answer
+from kokoro_nb.studies.old_claims.reported_claims import Answer
 
 TVM = "tvm-unfused"
 CHANNELS, STILL, LENGTH = 256, 10, 3840  # of the first norm of the generator's noise branch at 32 frames

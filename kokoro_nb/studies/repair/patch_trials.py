@@ -21,9 +21,10 @@ from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.ladder import Climb, climb
 from kokoro_nb.cache_keys import cache_key
 from kokoro_nb.errors import InputError
+from kokoro_nb.faults import nearly_constant
 from kokoro_nb.locate.precision.degradation import LOST
 from kokoro_nb.models.case import Case
-from kokoro_nb.models.patches import PATCHES, active, patched
+from kokoro_nb.models.patches import EXPORT_PATCHES, PATCHES, active, patched
 from kokoro_nb.storage import cache_dir, digest, read_json, write_json
 from kokoro_nb.studies.repair.trial_stages import TrialStage, trial_stages
 from kokoro_nb.traces.parity import allowed_error, compare, largest_error
@@ -213,3 +214,35 @@ def _recorded(path: Path) -> StageOutcome:
         raise InputError(f"{path} is no outcome of schema {SCHEMA}; delete it, and it is tried again.")
     numbers = {name: None if about[name] is None else float(about[name]) for name in known - {"stage", "kind", "how"}}
     return StageOutcome(about["stage"], about["kind"], about["how"], **numbers)
+
+
+PATCH = "two_pass_norm"
+LOWEST, HIGHEST = 15.0, 40.0  # mean of such channels: rounding of its square exceeds the norm's epsilon
+
+
+@dataclass(frozen=True)
+class NormTrials:
+    """The smaller parts of the decoder with all patches, and with all but `PATCH`."""
+
+    within: PatchTrial
+    without: PatchTrial
+
+
+def norm_trials(
+    model: KModel, case: Case, frames: int, limit: float, channels: int, backend: str = "tvm"
+) -> NormTrials:
+    """Try the patches with and without `PATCH` where `channels` channels of one convolution are nearly constant.
+
+    Parameters
+    ----------
+    model, case, frames, limit
+        As for `repair`.
+    channels : int
+        How many channels of ``noise_convs[0]`` hardly vary.
+    backend : str
+        Key of `BACKENDS`.
+    """
+    with nearly_constant(model.decoder.generator.noise_convs[0], channels, lowest=LOWEST, highest=HIGHEST):
+        bench = PatchBench(model, case, backend, frames, limit)
+        without = bench.trial([name for name in EXPORT_PATCHES if name != PATCH])
+        return NormTrials(bench.trial(EXPORT_PATCHES), without)

@@ -1,6 +1,134 @@
 """10 asks what today's converters, runtimes and debugging tools get wrong by themselves, and which form is right."""
 
-from kokoro_nb.studies.upstream_defects.defects_today import defects_today
-from kokoro_nb.studies.upstream_defects.patch_surveys import norms_on_tvm, phase_on_coreml
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kokoro.model import KModel
+
+from kokoro_nb.defects import DEFECTS, STATES, DefectMeasurement, defect, measure, write_bundle
+from kokoro_nb.faults import nearly_constant
+from kokoro_nb.locate.survey import SurveyRow, survey
+from kokoro_nb.models import stages
+from kokoro_nb.models.case import Case
+from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 
 __all__ = ["defects_today", "norms_on_tvm", "phase_on_coreml"]
+
+
+@dataclass(frozen=True)
+class DefectsToday:
+    """What was measured, defect by defect."""
+
+    measured: tuple[DefectMeasurement, ...]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for each defect, with units in its keys."""
+        return [each.as_dict() for each in self.measured]
+
+    def counts(self) -> list[dict[str, Any]]:
+        """Return a row for each tool, with how many of its defects are in each state."""
+        rows = []
+        for tool in sorted({each.defect.tool for each in self.measured}):
+            states = [each.state for each in self.measured if each.defect.tool == tool]
+            row: dict[str, Any] = {"tool": tool}
+            rows.append(row | {state: states.count(state) for state in STATES})
+        return rows
+
+    def causes(self) -> list[dict[str, Any]]:
+        """Return a row for each defect, with its cause and where it is in the source of the tool."""
+        known = [each.defect for each in self.measured]
+        return [{"defect": one.title, "cause": one.cause, "where": one.where, "varies": one.varies} for one in known]
+
+    def write_bundles(self, folder: Path) -> dict[str, str]:
+        """Write a bundle of each defect below ``folder / "bundles"``; return the path of each, relative to `folder`."""
+        paths = {}
+        for each in self.measured:
+            name = each.defect.name
+            paths[name] = str(write_bundle(each.defect, folder / "bundles" / name, each).relative_to(folder))
+        return paths
+
+
+def defects_today(names: Sequence[str] = ()) -> DefectsToday:
+    """Measure the defects of these names, all of the catalogue where none is named.
+
+    Raises
+    ------
+    InputError
+        If there is no defect of such a name.
+    """
+    return DefectsToday(tuple(measure(each) for each in [defect(name) for name in names] or DEFECTS))
+
+
+@dataclass(frozen=True)
+class PatchSurvey:
+    """The same decoder with all patches, and with all but one; a row for each backend.
+
+    Attributes
+    ----------
+    patch : str
+        The one that is left out.
+    within, without : tuple of SurveyRow
+        With it, and without it.
+    """
+
+    patch: str
+    within: tuple[SurveyRow, ...]
+    without: tuple[SurveyRow, ...]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rows of a table, with units in its keys."""
+        both = ((f"with {self.patch}", self.within), ("without", self.without))
+        return [{"patches": name, **_correlations(row), **row.as_dict()} for name, rows in both for row in rows]
+
+
+def phase_on_coreml(model: KModel, case: Case, frames: int) -> PatchSurvey:
+    """Survey the whole decoder on ``coreml-reference-float32``, with `floor_phase` and without.
+
+    Parameters
+    ----------
+    model : kokoro.model.KModel
+        Without patches.
+    case : Case
+        The utterance.
+    frames : int
+        How much of it.
+    """
+
+    def surveyed(patches: tuple[str, ...]) -> tuple[SurveyRow, ...]:
+        with patched(model, patches):
+            stage = stages.DecoderStage(model.decoder)
+            return survey(stage, case.decoder_inputs(frames), ["coreml-reference-float32"], calls=1)
+
+    return _both("floor_phase", surveyed)
+
+
+def norms_on_tvm(model: KModel, case: Case, frames: int, channels: int) -> PatchSurvey:
+    """Survey the decoder from `har` in eager and on TVM, with `two_pass_norm` and without.
+
+    Parameters
+    ----------
+    model, case, frames
+        As for `phase_on_coreml`.
+    channels : int
+        How many channels of ``noise_convs[0]`` are made nearly constant meanwhile.
+    """
+
+    def surveyed(patches: tuple[str, ...]) -> tuple[SurveyRow, ...]:
+        with nearly_constant(model.decoder.generator.noise_convs[0], channels), patched(model, patches):
+            inputs = stages.from_har_inputs(model.decoder, case.decoder_inputs(frames))
+            return survey(stages.FromHarStage(model.decoder), inputs, ["eager", "tvm"], calls=2)
+
+    return _both("two_pass_norm", surveyed)
+
+
+def _both(patch: str, surveyed: Any) -> PatchSurvey:
+    without = tuple(name for name in EXPORT_PATCHES if name != patch)
+    return PatchSurvey(patch, surveyed(tuple(EXPORT_PATCHES)), surveyed(without))
+
+
+def _correlations(row: SurveyRow) -> dict[str, Any]:
+    if row.eager64 is None or row.floor is None:
+        return {}
+    return {"correlation": row.eager64.correlation, "floor": row.floor.correlation}

@@ -1,8 +1,134 @@
 """13 asks at which step of the pipeline a runtime departs from PyTorch, and which steps only pass errors on."""
 
-from kokoro_nb.studies.validate_steps.planted_steps import planted_nans
-from kokoro_nb.studies.validate_steps.steps_on_runtimes import on_runtimes
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kokoro.model import KModel
+
+from kokoro_nb.backends import backend
+from kokoro_nb.backends.base import absence
+from kokoro_nb.faults import planted
+from kokoro_nb.studies.validate_steps.step_rows import StepResult, with_floor
 from kokoro_nb.studies.validate_steps.validation import follow, walk
-from kokoro_nb.studies.validate_steps.walks import leaks
+from kokoro_nb.studies.validate_steps.walks import Walk, leaks
 
 __all__ = ["follow", "leaks", "on_runtimes", "planted_nans", "walk"]
+
+
+FAULTS = {
+    "f0": "predictor.F0_proj.bias",
+    "x": "decoder.encode.conv1.bias",
+    "x_post": "decoder.generator.conv_post.bias",
+}
+"""Output of the step that is wrong by itself -> the parameter whose first element is made NaN."""
+
+
+@dataclass(frozen=True)
+class PlantedNan:
+    """One fault and what it does.
+
+    Attributes
+    ----------
+    parameter, output : str
+        Where it is planted, and the output of the step that holds the parameter.
+    wrong, chained : tuple of str
+        Outputs that are wrong on the reference's inputs, and that are not finite on what the steps before computed.
+    """
+
+    parameter: str
+    output: str
+    wrong: tuple[str, ...]
+    chained: tuple[str, ...]
+
+    @property
+    def named(self) -> bool:
+        """Whether the step that holds the parameter is wrong by itself, and no other one."""
+        return self.wrong == (self.output,)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row of a table."""
+        wrong, chained = ", ".join(self.wrong), ", ".join(self.chained)
+        return {"planted in": self.parameter, "wrong by itself": wrong, "not finite in the chain": chained}
+
+
+def planted_nans(
+    model: KModel,
+    reference: Walk,
+    limit: float,
+    name: str = "eager",
+    outputs: Sequence[str] = tuple(FAULTS),
+    only: Sequence[str] = (),
+) -> tuple[PlantedNan, ...]:
+    """Plant each fault by itself, and take the runtime `name` through the steps of the healthy `reference`.
+
+    Parameters
+    ----------
+    model : kokoro.model.KModel
+        Without patches; left as it is.
+    reference : Walk
+        Of the model without the fault.
+    limit : float
+        Largest error as a share of the peak.
+    name : str
+        Key of `BACKENDS`.
+    outputs : sequence of str
+        Keys of `FAULTS`.
+    only : sequence of str
+        Names of steps, where not all are to be run.
+    """
+    found = []
+    for output in outputs:
+        with planted(model, FAULTS[output], 0):
+            steps = follow(model, reference, name, only=only)
+        wrong = tuple(step.output for step in steps if not step.holds(limit))
+        chained = tuple(step.output for step in steps if step.chained is not None and step.chained.finite < 1)
+        found.append(PlantedNan(FAULTS[output], output, wrong, chained))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class StepsOnRuntimes:
+    """The steps of one utterance on several runtimes.
+
+    Attributes
+    ----------
+    floor : tuple of StepResult
+        Eager float32 against eager float64.
+    found : mapping
+        Runtime -> its steps, with the floor of each.
+    absent : mapping
+        Runtime that is not here -> the reason.
+    """
+
+    floor: tuple[StepResult, ...]
+    found: Mapping[str, tuple[StepResult, ...]]
+    absent: Mapping[str, str]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rows of a table, with units in its keys."""
+        return [{"backend": name, **step.as_dict()} for name, steps in self.found.items() for step in steps]
+
+    def far(self, times: float = 10) -> list[dict[str, Any]]:
+        """Return the rows of the steps whose own error is more than `times` that of eager float32."""
+        keys = ("backend", "step", "output", "own error (of peak)", "own floor (of peak)", "own over floor")
+        return [{key: row[key] for key in keys} for row in self.rows() if row.get("own over floor", 0) > times]
+
+
+def on_runtimes(model: KModel, reference: Walk, names: Sequence[str], floor: Sequence[StepResult]) -> StepsOnRuntimes:
+    """Take each of the runtimes that are here through the steps of `reference`.
+
+    Parameters
+    ----------
+    model : kokoro.model.KModel
+        Without patches.
+    reference : Walk
+        Eager float64.
+    names : sequence of str
+        Keys of `BACKENDS`.
+    floor : sequence of StepResult
+        Eager float32 on the same steps: see `follow`.
+    """
+    absent = {name: reason for name in names if (reason := absence(backend(name)))}
+    found = {name: with_floor(follow(model, reference, name), floor) for name in names if name not in absent}
+    return StepsOnRuntimes(tuple(floor), found, absent)

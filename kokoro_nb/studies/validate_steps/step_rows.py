@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kokoro_nb.backends.base import Failure
-from kokoro_nb.studies.validate_steps.tails import Tail
+from kokoro_nb.studies.validate_steps.walks import Tail
 from kokoro_nb.traces.parity import Parity, allowed_error
 
 

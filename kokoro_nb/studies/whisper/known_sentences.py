@@ -8,7 +8,7 @@ import numpy as np
 
 from kokoro_nb.listening.judges import PerceivedQuality, identified, perceived_quality, unknown_words
 from kokoro_nb.listening.transcript import PHRASES
-from kokoro_nb.studies.waveform_spectrum.utterance_versions import PACKAGE
+from kokoro_nb.studies.waveform_spectrum import PACKAGE
 from kokoro_nb.studies.whisper.phrase_versions import PhraseVersions
 
 

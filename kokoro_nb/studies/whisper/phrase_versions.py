@@ -9,7 +9,7 @@ from kokoro.model import KModel
 from kokoro_nb.delivery.decoded import speak_all
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.models.case import Case, decode
-from kokoro_nb.studies.waveform_spectrum.utterance_versions import FLOOR, PACKAGE, PATCHED
+from kokoro_nb.studies.waveform_spectrum import FLOOR, PACKAGE, PATCHED
 
 Signals = Sequence[np.ndarray]
 

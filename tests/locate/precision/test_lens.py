@@ -6,21 +6,12 @@ import torch
 from torch import nn
 
 from kokoro_nb.backends import BACKENDS
-from kokoro_nb.backends.mil.rounding import STRICT
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate.precision.lens import converted, examine, lens
+from kokoro_nb.locate.precision.lens import lens
+from tests.locate.function_modules import Function
 
 REASON = BACKENDS["coreml"].available()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
-
-
-class Function(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
 
 
 class Tone(nn.Module):
@@ -38,16 +29,13 @@ def folder(tmp_path_factory):
 @pytest.fixture
 def seen(folder):
     """Return a function that puts a function of `x` under the lens."""
-    return lambda function, x, **more: lens(Function(function), {"x": x}, folder, **more)
+    return lambda function, x: lens(Function(function), {"x": x}, folder)
 
 
 def test_a_sine_of_a_large_phase_is_where_the_trouble_begins(folder):
     found = lens(Tone(), {"x": torch.linspace(0, 5, 1000)}, folder)
-    assert [(row.type, row.verdict) for row in found.rows] == [
-        ("input", "pass"),
-        ("mul", "pass"),  # 5000 +- 2: an error of 4e-4 of the peak, as good as any
-        ("sin", "fail"),
-    ]
+    # the product is 5000 +- 2: an error of 4e-4 of the peak, as good as any
+    assert [(row.type, row.verdict) for row in found.rows] == [("input", "pass"), ("mul", "pass"), ("sin", "fail")]
     sine = found.rows[2]
     assert found.first is sine
     assert found.sources == found.phases == (sine,)
@@ -61,7 +49,7 @@ def test_a_sine_of_a_large_phase_is_where_the_trouble_begins(folder):
     # float32 has a step of 5e-4 there, and 2.4e-4 of it shows: 2^13 of that is more than 1
     assert 1e-4 < sine.floor < 5e-4
     assert found.outputs["sin"].of_peak == sine.error
-    assert (found.unmatched, found.inserted) == ((), ("sin",)), "the output is float32 again"
+    assert found.unmatched == ()
 
 
 def test_a_product_beyond_65504_is_infinite_and_said_to_be_so(seen):
@@ -71,7 +59,6 @@ def test_a_product_beyond_65504_is_infinite_and_said_to_be_so(seen):
     assert product.peak == 90000
     assert product.margin_db == pytest.approx(20 * np.log10(65504 / 90000))
     assert product.margin_db < 0
-    assert found.overflowing == (product,)
     assert found.sources == (product,)
     assert found.worst.finite == 0.5
 
@@ -83,16 +70,6 @@ def test_a_small_square_is_lost_to_underflow(seen):
     assert square.local == pytest.approx(1, rel=2.0**-10)  # against the square of the rounded input
     assert square.inherited < 2.0**-9  # a relative error of 2^-11 in the input, squared
     assert found.worst.of_peak == 1
-
-
-def test_a_strict_sum_stops_growing_and_one_accumulated_in_float32_does_not(seen):
-    def mean(x):
-        return x.mean()
-
-    ones = torch.ones(8192)
-    assert seen(mean, ones).first is None
-    stuck = seen(mean, ones, arithmetic=STRICT).first  # 2048 + 1 is 2048 in float16
-    assert (stuck.type, stuck.error, stuck.local, stuck.inherited) == ("reduce_mean", 0.75, 0.75, 0.0)
 
 
 def test_where_float32_is_lost_too_nothing_is_said_against_float16(seen):
@@ -122,21 +99,6 @@ def test_weights_that_float16_rounds_are_the_operators_own_error(folder):
     product = next(row for row in found.rows if row.type == "linear")
     assert product.local == pytest.approx(2.0**-11, rel=1e-2)
     assert product.inherited == product.floor == 0
-
-
-def test_a_program_against_itself_shows_nothing(folder):
-    full = converted(Tone(), {"x": torch.linspace(0, 5, 1000)}, folder)
-    found = examine(full.program, full.program, full.arrays)
-    assert {row.error for row in found.rows} == {0.0}
-    assert {row.verdict for row in found.rows} == {"pass"}
-
-
-def test_what_belongs_to_another_program_is_unmatched(folder):
-    inputs = {"x": torch.linspace(0, 5, 1000)}
-    full, other = converted(Tone(), inputs, folder), converted(Function(torch.cos), inputs, folder, None)
-    found = examine(full.program, other.program, full.arrays)
-    assert found.unmatched == ("cos_cast_fp16",)
-    assert [row.type for row in found.rows] == ["input"]
 
 
 def test_integers_are_compared_and_truth_values_looked_through(seen):

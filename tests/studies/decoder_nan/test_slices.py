@@ -1,6 +1,7 @@
 import numpy as np
 
-from kokoro_nb.studies.decoder_nan.slices import slices
+from kokoro_nb.studies.decoder import decoder_program
+from kokoro_nb.studies.decoder_nan import planted_faults, slices
 from kokoro_nb.traces.operators import Operator
 from kokoro_nb.traces.trace import Recorder
 
@@ -43,3 +44,12 @@ def test_nothing_to_see():
 
 def test_more_elements_see_more():
     assert slices(trace(conv=ONES), trace(conv=with_nan(2)), elements=30).name == "conv"
+
+
+def test_each_fault_is_named_and_the_tensors_of_the_first_run_alone_are_kept(narrow, narrow_case):
+    healthy = decoder_program(narrow.model, narrow_case, 4, "encode")
+    faults = [str(fault) for fault in healthy.faults(2, 0, ["nan_channel"])]
+    found = planted_faults(healthy, faults, ["eager"])
+    assert list(found) == [(fault, "eager") for fault in faults]
+    assert [one.culprits[0].tap.name for one in found.values()] == [fault.partition("@")[2] for fault in faults]
+    assert [one.investigation is not None for one in found.values()] == [True, False]

@@ -11,7 +11,7 @@ from kokoro_nb.models.architecture import build, full_config
 from kokoro_nb.studies.old_claims import padding_answers as module
 from kokoro_nb.studies.old_claims import reported_claims as reported
 from kokoro_nb.studies.old_claims import runtime_answers
-from kokoro_nb.studies.old_claims.architecture_answers import _counted, _share, architecture_answers, flops
+from kokoro_nb.studies.old_claims.architecture_answers import _counted, architecture_answers, flops
 from kokoro_nb.studies.old_claims.claim_answers import answer_claims, joined
 from kokoro_nb.studies.old_claims.padding_answers import BUCKETS, EXACT, FRAMES, GAUSSIAN, SCALE, padding_answers
 from kokoro_nb.studies.padding.padded_decoder import SIGNAL, decoder_in_buffers
@@ -60,14 +60,6 @@ def test_the_work_of_an_lstm_is_counted_and_grows_with_the_text():
     short, long = (flops(full, tokens, 48) for tokens in (10, 20))
     assert long["duration"] > 1.8 * short["duration"]
     assert long["acoustic"] == short["acoustic"]
-
-
-def test_the_verdict_on_the_share_follows_it(monkeypatch, shallow_case):
-    monkeypatch.setattr(reported, "DURATION_SHARE", (0.0, 100.0))
-    full = build(full_config())
-    assert _share(full, shallow_case).verdict == "confirmed"
-    monkeypatch.setattr(reported, "DURATION_SHARE", (90.0, 95.0))
-    assert _share(full, shallow_case).verdict == "refuted"
 
 
 def test_the_runtimes_fail_as_is_known():

@@ -1,5 +1,4 @@
 import re
-from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
@@ -8,13 +7,7 @@ from torch import nn
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.padding import of_tokens, within
-from kokoro_nb.studies.padding.padding_audit import (
-    NormVariance,
-    _difference,
-    _leading,
-    norm_variances,
-    padding_audit,
-)
+from kokoro_nb.studies.padding.padding_audit import NormVariance, norm_variances, padding_audit
 
 VALID = 6
 
@@ -53,10 +46,8 @@ def inputs():
 
 def test_the_norm_is_named_and_nothing_behind_it(inputs):
     leaks = padding_audit(Block().eval(), inputs, VALID, (8, 24), widen=_widen)
-    assert [(leak.operator, leak.bucket, leak.padding) for leak in leaks] == [
-        ("norm:instance_norm", 8, 0.25),
-        ("norm:instance_norm", 24, 0.75),
-    ]
+    assert [(leak.bucket, leak.padding) for leak in leaks] == [(8, 0.25), (24, 0.75)]
+    assert {leak.operator for leak in leaks} == {"norm:instance_norm"}
     assert all(leak.changed > 0.9 and leak.change > 1e-2 for leak in leaks)  # a statistic moves everything
     assert leaks[0].as_dict()["change (of peak)"] == leaks[0].change
 
@@ -85,23 +76,6 @@ def test_what_rounding_may_change_is_no_leak(step, names, inputs):
     leaks = padding_audit(Nudged(), inputs, VALID, (7,), widen=_widen)
     assert [leak.operator.strip(":") for leak in leaks] == names
     assert all(leak.change == pytest.approx(step, rel=0.01) for leak in leaks)
-
-
-def test_the_share_that_changed_is_of_what_is_beyond_the_limit_of_the_peak(inputs):
-    class Stepped(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.register_buffer("plain", torch.full((1, 2, 1), 10.0))
-            self.register_buffer("padded", 10 * torch.tensor([[[1 + 3e-3], [1 + 2e-4]]]))
-
-        def forward(self, x):
-            return x * (self.padded if x.shape[-1] > VALID else self.plain)
-
-    (leak,) = padding_audit(Stepped(), inputs, VALID, (7,), limit=1e-4, widen=_widen)
-    moved = inputs["x"].abs() * torch.tensor([[[3e-3], [2e-4]]])
-    share = float((moved > 1e-4 * inputs["x"].abs().max()).float().mean())
-    assert 0 < share < 1
-    assert leak.changed == pytest.approx(share)
 
 
 def test_nan_in_the_valid_part_is_a_leak(inputs):
@@ -140,8 +114,6 @@ def test_a_norm_is_reported_by_the_spread_of_its_channels():
     row = NormVariance("norm", 12, 0.5, np.linspace(0, 1, 21)).as_dict()
     assert row == {"norm": "norm", "padding": 0.5, "5 % of channels": 0.05, "median": 0.5, "95 %": pytest.approx(0.95)}
     assert np.isnan(NormVariance("norm", 12, 0.5, np.empty(0)).low)
-    with pytest.raises(FrozenInstanceError):
-        NormVariance("norm", 12, 0.5, np.empty(0)).norm = "other"
 
 
 @pytest.mark.parametrize(("value", "told"), [(1.0, False), (np.nan, True)])
@@ -152,28 +124,3 @@ def test_a_channel_that_is_constant_is_left_out_and_one_that_is_nan_is_not(value
     (row,) = norm_variances(block, inputs, VALID, (12,), widen=_widen)
     assert len(row.ratio) == block.first.out_channels - (not told)
     assert np.isnan(row.low) == told
-
-
-def test_what_differs_by_the_limit_is_within_it():
-    assert _difference(np.array([1.0, 2.0]), np.array([1.0, 2.5]), 0.25) == (0.25, 0.0)
-    assert _difference(np.array([1.0, 2.0]), np.array([1.0, 2.5]), 0.24) == (0.25, 0.5)
-    assert _difference(np.array([-2.0, np.inf]), np.array([-2.0, np.inf]), 0.0) == (0.0, 0.0)
-    assert _difference(np.array([-2.0, np.inf]), np.array([-1.0, np.inf]), 0.4) == (0.5, 0.5), "no mask hides it"
-    change, share = _difference(np.array([2.0, 1.0]), np.array([np.nan, 1.0]), 0.4)
-    assert not change <= 0.4
-    assert share == 0.5
-    assert _difference(np.array([0.0]), np.array([1e-30]), 0.4) == (np.inf, 1.0), "what was zero has no scale"
-
-
-def test_only_what_has_the_same_place_is_compared():
-    buffer, valid = np.arange(12, dtype=np.float32).reshape(3, 4), np.zeros((2, 4), np.float32)
-    np.testing.assert_array_equal(_leading(buffer, valid), buffer[:2])
-    for other in (
-        None,
-        valid[0],
-        valid[:0],
-        valid.astype(np.float64),
-        valid.astype(np.float16),
-        np.zeros((4, 4), np.float32),
-    ):
-        assert _leading(buffer, other) is None

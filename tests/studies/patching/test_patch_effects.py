@@ -1,12 +1,16 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from kokoro.custom_stft import CustomSTFT
 
+from kokoro_nb.listening.spectrum import spectral_flatness
 from kokoro_nb.models import rewrites
 from kokoro_nb.models.case import decode
 from kokoro_nb.models.patches import PATCHES
+from kokoro_nb.studies.patching.conditioning import conditioning
 from kokoro_nb.studies.patching.patch_effects import LEVELS, SPECTRA, PatchEffects, patch_effect
+from kokoro_nb.studies.patching.stft_gap import stft_gap
 from kokoro_nb.traces.parity import compare
 
 FRAMES = 12
@@ -41,13 +45,11 @@ def _louder(self, *spectrum):
     return 1.3 * rewrites.stft_inverse(self, *spectrum)
 
 
-@pytest.mark.parametrize(
-    ("name", "planted", "what"),
-    [
-        ("sqrt_epsilon", (CustomSTFT, "transform", _lifted), "spectrum"),
-        ("exact_istft", (CustomSTFT, "inverse", _louder), "level"),
-    ],
-)
+SPOILT = ("sqrt_epsilon", (CustomSTFT, "transform", _lifted), "spectrum")
+LOUDER = ("exact_istft", (CustomSTFT, "inverse", _louder), "level")
+
+
+@pytest.mark.parametrize(("name", "planted", "what"), [SPOILT, LOUDER])
 def test_what_changes_the_samples_on_purpose_must_not_be_heard(narrow, narrow_case, monkeypatch, name, planted, what):
     kept = tuple(one for one in PATCHES[name].rewrites if one[:2] != planted[:2])
     monkeypatch.setitem(PATCHES, name, replace(PATCHES[name], rewrites=(*kept, planted)))
@@ -64,3 +66,41 @@ def test_every_patch_is_held_to_a_figure(narrow, narrow_case):
     assert [one.patch for one in effects.on_purpose] == list(ON_PURPOSE)
     assert all(one.heard for one in effects.on_purpose)
     assert {name for name, patch in PATCHES.items() if patch.tolerance == float("inf")} == set(ON_PURPOSE)
+
+
+def test_kinds_of_noise(narrow, narrow_case):
+    found = {kind: conditioning(narrow.model, narrow_case, kind, FRAMES) for kind in ("gaussian", "signal", "zero")}
+    assert not found["zero"].added.any()
+    assert found["signal"].added.any()
+    assert spectral_flatness(found["gaussian"].added) > spectral_flatness(found["signal"].added)
+    assert found["signal"].rms <= found["gaussian"].rms
+    assert replace(found["signal"], added=30 * found["signal"].added).rms > found["gaussian"].rms
+    for row in found.values():
+        assert row.added.shape == (600 * FRAMES,)
+        assert np.isfinite(row.floor.snr_db)
+
+
+@pytest.fixture(scope="module")
+def signal():
+    return np.random.default_rng(0).standard_normal(4000).astype(np.float32)
+
+
+def test_the_exact_patch_agrees_with_torch(signal):
+    gap = stft_gap(signal, exact=True)
+    assert gap.magnitude.of_peak < 1e-6
+    assert gap.magnitude_edges.of_peak < 1e-6
+    assert gap.inverse.of_peak < 1e-5
+    assert gap.inverse_rms_ratio == pytest.approx(1, abs=1e-6)
+
+
+def test_the_package_alone_does_not(signal):
+    gap = stft_gap(signal)
+    assert gap.magnitude.of_peak < 1e-6  # the inner frames are right
+    assert gap.magnitude_edges.of_peak > 0.01
+    assert gap.inverse.of_peak > 0.05
+
+
+def test_level_of_the_plain_inverse():
+    # inner bins are counted once in place of twice (1/2), and Hann squared at a quarter hop adds up to 3/2: 3/4
+    tone = np.sin(2 * np.pi * 5 / 20 * np.arange(4000)).astype(np.float32)  # bin 5 of 20, neither first nor last
+    assert stft_gap(tone).inverse_rms_ratio == pytest.approx(0.75, rel=0.01)

@@ -10,16 +10,7 @@ from kokoro_nb.storage import json_ready
 from kokoro_nb.studies.repair import smallest_set as module
 from kokoro_nb.studies.repair.patch_trials import FELL, UNFAITHFUL, WORKS, PatchTrial, StageOutcome
 from kokoro_nb.studies.repair.smallest_set import repair, search
-from kokoro_nb.studies.repair.uses import (
-    HARMFUL,
-    HARMLESS,
-    NEEDED,
-    ONE_WAY,
-    UNKNOWN,
-    PatchRepair,
-    Uses,
-    uses,
-)
+from kokoro_nb.studies.repair.uses import HARMFUL, HARMLESS, NEEDED, ONE_WAY, UNKNOWN, PatchRepair, Uses, uses
 
 
 class Oracle:
@@ -55,6 +46,8 @@ def test_the_needed_are_found_and_each_is_proven():
     assert kinds.pop("signal_noise") == HARMFUL  # it takes the place of the other noise, without which nothing works
     assert set(kinds.values()) == {HARMLESS}
     assert len(oracle.asked) == len(set(oracle.asked))
+    assert sum(confirm for _, confirm in oracle.asked) == 1, "the largest stages are left for few sets"
+    assert json.loads(json.dumps(json_ready(found.as_json())))["proven"] is True
 
 
 def test_without_need_nothing_is_patched():
@@ -74,12 +67,6 @@ def test_what_fails_only_on_the_whole_is_searched_there():
     assert [trial.kind for trial in found.left_out] == [FELL, UNFAITHFUL]
     assert found.left_out[1].how == "whole: unfaithful!"
     assert found.proven
-
-
-def test_the_largest_stages_are_left_for_few_sets():
-    oracle = Oracle(lambda names: {"explicit_noise", "custom_stft", "where_phase"} <= names)
-    search("tvm", oracle)
-    assert sum(confirm for _, confirm in oracle.asked) == 1
 
 
 def test_a_patch_that_spoils_the_full_set_is_named():
@@ -163,13 +150,6 @@ def test_the_table_is_patches_by_backends_and_says_where_the_catalogue_is_wrong(
     assert found["coreml-reference-float32", "custom_stft"]["catalogue"] == "needed"
     assert absent.verdict == "skip"
     assert absent.as_dict()["how"] == "not installed."
-
-
-def test_it_can_be_written_as_json():
-    found = search("x", Oracle(lambda names: "floor_phase" in names))
-    told = json.loads(json.dumps(json_ready(found.as_json())))
-    assert told["minimal"] == ["floor_phase"]
-    assert told["proven"] is True
 
 
 @pytest.mark.slow

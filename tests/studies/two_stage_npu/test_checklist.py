@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 
 from kokoro_nb.errors import InputError
+from kokoro_nb.listening.spectrum import UNRELATED
+from kokoro_nb.models.complete import DurationStage
+from kokoro_nb.studies.two_stage_npu.agreement import INPUTS_LIMIT, TextAgreement, against_model
 from kokoro_nb.studies.two_stage_npu.checklist import _interfaces, checklist
 
 TEXT = "Hi."
@@ -85,3 +88,81 @@ def test_a_file_that_is_not_what_the_contract_says_is_found(speaker, monkeypatch
 def test_a_text_without_room_is_refused(speaker):
     with pytest.raises(InputError, match="no room"):
         checklist(speaker, "Hi hi hi.")
+
+
+def test_the_delivery_says_what_the_model_says(speaker, shallow):
+    (found,) = against_model(speaker, shallow, [TEXT], ["seeded"])
+    assert found.durations
+    assert found.inputs <= 1e-5
+    assert found.inputs == max(found.asr, found.f0, found.n)
+    assert 0 < found.rounding <= 1e-5
+    assert found.distance <= found.distance_limit
+    assert 0 < found.floor < 3  # so that the limit can be failed
+
+
+def test_another_voice_is_noticed(speaker, shallow, monkeypatch):
+    table = speaker.table()
+    monkeypatch.setattr(speaker, "table", lambda voice: np.roll(table, 1, axis=1))
+    (found,) = against_model(speaker, shallow, [TEXT], ["seeded"])
+    assert not found.durations or found.inputs > 1e-3
+
+
+def test_other_durations_leave_no_figure(speaker, shallow, monkeypatch):
+    predict = speaker.predict
+    monkeypatch.setattr(speaker, "predict", lambda *given: predict(*given) | {"durations": np.array([1])})
+    (found,) = against_model(speaker, shallow, [TEXT], ["seeded"])
+    assert not found.durations
+    assert np.isnan(found.inputs)
+    assert np.isnan(found.distance)
+
+
+def test_a_decoder_that_is_wrong_is_heard(speaker, shallow, monkeypatch):
+    sound = speaker.sound
+    monkeypatch.setattr(speaker, "sound", lambda given: 0.5 * sound(given))
+    (found,) = against_model(speaker, shallow, [TEXT], ["seeded"])
+    assert found.durations
+    assert found.distance > 3
+    assert found.distance > found.distance_limit
+
+
+def test_a_rewrite_that_is_wrong_in_eager_too_is_noticed(speaker, shallow, monkeypatch):
+    def louder(*given):
+        return _times(forward(*given), 1.05)
+
+    forward, inputs = DurationStage.forward, speaker.decoder_inputs
+    monkeypatch.setattr(DurationStage, "forward", louder)
+    louder_asr = lambda *given: inputs(*given) | {"asr": 1.05 * inputs(*given)["asr"]}  # noqa: E731
+    monkeypatch.setattr(speaker, "decoder_inputs", louder_asr)
+    (found,) = against_model(speaker, shallow, [TEXT], ["seeded"])
+    assert found.asr == pytest.approx(0.05, rel=1e-3)
+    assert found.inputs > INPUTS_LIMIT > found.rounding
+
+
+def _times(results, factor):
+    durations, d, t_en = results
+    return durations, d, factor * t_en
+
+
+def test_a_wrong_pitch_does_not_raise_the_limit_of_the_audio(speaker, shallow, monkeypatch):
+    (right,) = against_model(speaker, shallow, [TEXT], ["seeded"])
+    inputs = speaker.decoder_inputs
+    monkeypatch.setattr(speaker, "decoder_inputs", lambda *given: inputs(*given) | {"f0": 1.3 * inputs(*given)["f0"]})
+    (found,) = against_model(speaker, shallow, [TEXT], ["seeded"])
+    assert found.f0 > 0.1
+    assert found.floor < 3 * right.floor + 1
+
+
+@pytest.mark.parametrize(("floor", "limit"), [(0.2, 1.0), (0.5, 1.0), (1.5, 3.0), (9.0, UNRELATED / 2)])
+def test_the_spectrum_is_held_to_the_floor_where_that_is_more_and_never_to_noise(floor, limit):
+    assert told(floor=floor).distance_limit == pytest.approx(limit)
+
+
+@pytest.mark.parametrize(("floor", "determined"), [(0.1, True), (3.1, True), (3.2, False), (float("nan"), True)])
+def test_where_rounding_makes_noise_the_spectrum_says_nothing(floor, determined):
+    assert told(floor=floor).determined is determined
+
+
+def told(rounding=1e-6, floor=0.1) -> TextAgreement:
+    return TextAgreement(
+        TEXT, "seeded", 34, True, asr=1e-6, f0=1e-6, n=1e-6, rounding=rounding, distance=0.1, floor=floor
+    )

@@ -2,8 +2,7 @@ import pytest
 
 from kokoro_nb.defects import DEFECTS, STATES, DefectMeasurement
 from kokoro_nb.errors import InputError
-from kokoro_nb.studies.upstream_defects import defects_today
-from kokoro_nb.studies.upstream_defects.defects_today import DefectsToday
+from kokoro_nb.studies.upstream_defects import DefectsToday, defects_today
 
 
 def test_the_defects_of_a_tool_are_counted_by_state():

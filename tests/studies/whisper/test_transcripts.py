@@ -4,30 +4,93 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
+import torch
+from training.espeak import speak
 
-from kokoro_nb.listening.transcript import Transcript
-from kokoro_nb.studies.waveform_spectrum.utterance_versions import PACKAGE
+from kokoro_nb.errors import InputError
+from kokoro_nb.listening.transcript import Transcript, Word
+from kokoro_nb.studies.waveform_spectrum import PACKAGE
+from kokoro_nb.studies.whisper.known_sentences import known_sentences
 from kokoro_nb.studies.whisper.phrase_versions import PhraseVersions
-from kokoro_nb.studies.whisper.transcripts import Listening
+from kokoro_nb.studies.whisper.transcripts import Listening, timing_rows, word_times
 
 SURE = Transcript("Two cats!", -0.1, 0.0, 0.9)
 
 
 def test_each_model_has_its_column_and_an_absent_one_its_reason():
     y = [np.ones(10, np.float32)] * 2
-    made = PhraseVersions(
-        tuple(SimpleNamespace(text=text) for text in ("two cats", "one dog")), {PACKAGE: y, "tvm": y}, y, {}, {}
-    )
+    cases = tuple(SimpleNamespace(text=text) for text in ("two cats", "one dog"))
+    made = PhraseVersions(cases, {PACKAGE: y, "tvm": y}, y, {}, {})
     heard = {PACKAGE: (SURE, replace(SURE, text="One dog.")), "tvm": (None, replace(SURE, no_speech_prob=0.9))}
     first = Listening(made, object(), "", heard, {}, 0.1)
     absent = Listening(made, None, "it is not in the cache", {}, {}, 0.1)
     rows = first.beside({"base.en": absent}, "mini")
-    assert [(row["version"], row["phrase"]) for row in rows] == [
-        (PACKAGE, "two cats"),
-        (PACKAGE, "one dog"),
-        ("tvm", "two cats"),
-        ("tvm", "one dog"),
-    ]
+    assert [row["version"] for row in rows] == [PACKAGE, PACKAGE, "tvm", "tvm"]
+    assert [row["phrase"] for row in rows] == 2 * ["two cats", "one dog"]
     assert [row["mini"] for row in rows[:3]] == ["Two cats!", "One dog.", "not finite"]
     assert rows[3]["mini"].startswith("Two cats! (the probability of no speech is 0.9")
     assert {row["base.en"] for row in rows} == {"SKIP: it is not in the cache"}
+
+
+def utterance(phonemes="ab, c.", durations=(4, 2, 2, 3, 1, 4, 4, 4)):
+    return SimpleNamespace(phonemes=phonemes, tensors={"durations": torch.tensor(durations)})
+
+
+def test_words_begin_and_end_where_their_phonemes_do():
+    words = word_times(utterance())
+    assert [word.phonemes for word in words] == ["ab", "c"]
+    # a frame is 25 ms; the pad token lasts 4 frames
+    assert [(word.begin, word.end) for word in words] == [pytest.approx((0.1, 0.2)), pytest.approx((0.3, 0.4))]
+
+
+def test_the_last_word_needs_no_full_stop():
+    (word,) = word_times(utterance("ab", (4, 2, 2, 9)))
+    assert (word.begin, word.end) == pytest.approx((0.1, 0.2))
+
+
+def test_symbols_without_a_token_are_refused():
+    with pytest.raises(InputError, match="some symbols are not in the table"):
+        word_times(utterance("abcdefgh"))
+
+
+def test_the_real_model_has_a_token_for_each_symbol(narrow_case):
+    words = word_times(narrow_case)
+    assert len(words) == 2
+    assert words[0].end <= words[1].begin < words[1].end <= narrow_case.seconds
+
+
+def test_times_are_compared_where_as_many_words_were_heard():
+    heard = Transcript("one two", -0.1, 0.0, 1.0, (Word("one", 0.1, 0.22, 0.9), Word("two", 0.3, 0.4, 0.9)))
+    rows = timing_rows(utterance(), heard)
+    assert [row["word"] for row in rows] == ["one", "two"]
+    assert [row["middle apart (s)"] for row in rows] == [pytest.approx(0.01), pytest.approx(0.0)]
+    assert timing_rows(utterance("ab", (4, 2, 2, 9)), heard) == timing_rows(utterance(), None) == []
+
+
+TEXTS = ("he sleeps often", "susan falls")
+
+
+@pytest.fixture(scope="module")
+def heard():
+    own = [speak(text, "en-us", 150).audio for text in TEXTS]
+    audio = {PACKAGE: own, "swapped": [np.resize(own[1], own[0].size), np.resize(own[0], own[1].size)]}
+    controls = {"backwards (control)": [y[::-1] for y in own]}
+    cases = tuple(SimpleNamespace(text=text) for text in TEXTS)
+    return known_sentences(PhraseVersions(cases, audio, own, controls, {}))
+
+
+def test_an_export_that_says_another_sentence_is_seen(heard):
+    assert heard.choices == 50
+    assert heard.shares == {PACKAGE: 1.0, "swapped": 0.0, "backwards (control)": 0.0}
+    assert heard.understood
+    rows = heard.rows()
+    assert [row["version"] for row in rows] == [PACKAGE, "swapped", "backwards (control)"]
+    assert rows[1]["STOI against the package (0 to 1)"] < 0.7
+
+
+def test_a_text_that_the_recogniser_cannot_know_is_a_reason():
+    y = [np.ones(24_000, np.float32)]
+    made = PhraseVersions((SimpleNamespace(text="zzyzx"),), {PACKAGE: y}, y, {}, {})
+    assert known_sentences(made).reason == "the recogniser has no pronunciation of zzyzx"
+    assert not known_sentences(made).understood

@@ -1,0 +1,24 @@
+"""A function as a module, and a backend that a test needs."""
+
+import pytest
+from torch import nn
+
+from kokoro_nb.backends import BACKENDS
+from kokoro_nb.backends.base import absence
+
+
+class Function(nn.Module):
+    """A function of one or two tensors as a module."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x, w=None):
+        return self.function(x) if w is None else self.function(x, w)
+
+
+def here(name):
+    """Return the name of a backend, or skip the test that asks for it."""
+    reason = absence(BACKENDS[name])
+    return name if reason is None else pytest.skip(reason)
