@@ -5,9 +5,9 @@ The code is that of the case and of its runner, without what is not reached; not
 
 import ast
 import inspect
-import sys
 import textwrap
 from collections.abc import Collection
+from importlib import import_module
 
 from kokoro_nb.defects.catalogue import runner
 from kokoro_nb.defects.defect_case import Defect
@@ -56,7 +56,7 @@ def report_script(defect: Defect) -> str:
     body.append(_JUDGED.replace("CASE", type(defect).__name__).replace("RUN", "run" if run else "None"))
     text = "\n\n".join(body)
     modules = {kind.__module__ for kind in kinds} | ({run.__name__} if run else set())
-    sources = [inspect.getsource(sys.modules[name]) for name in sorted(modules)]
+    sources = [inspect.getsource(import_module(name)) for name in sorted(modules)]
     return f'"""{defect.title}."""\n\n{_imports(sources, text)}\n\n{text}'
 
 

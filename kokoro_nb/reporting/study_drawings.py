@@ -11,16 +11,15 @@ from kokoro_nb.reporting.drawn import drawn
 from kokoro_nb.reporting.localisation_figures import slices_map
 from kokoro_nb.reporting.style import CANDIDATES, DIFFERENCE, FAULT, INK, REFERENCE, WIDTH, compact, new_figure, style
 from kokoro_nb.studies.benchmarks import DecoderBenchmark, Profiles
-from kokoro_nb.studies.decoder_nan.parts_alone import PartsAlone
-from kokoro_nb.studies.decoder_nan.slices import SlicesView
+from kokoro_nb.studies.decoder_nan import PartsAlone, SlicesView
 from kokoro_nb.studies.executorch_0_7.replay_tables import Controls
 from kokoro_nb.studies.padding.padded_decoder import PaddedRun, PaddedRuns
 from kokoro_nb.studies.patching.conditioning import NoiseKinds
 from kokoro_nb.studies.patching.patch_effects import PatchEffects
 from kokoro_nb.studies.repair.uses import Uses
 from kokoro_nb.studies.two_stage_npu.spoken_pieces import SpokenPieces
-from kokoro_nb.studies.validate_steps.steps_on_runtimes import StepsOnRuntimes
-from kokoro_nb.studies.waveform_spectrum.utterance_versions import BandEnergies, SignalView
+from kokoro_nb.studies.validate_steps import StepsOnRuntimes
+from kokoro_nb.studies.waveform_spectrum import BandEnergies, SignalView
 
 _PAIRS: dict[str, tuple[Any, str]] = {
     "waveforms": (figures.waveforms, "Waveforms"),

@@ -330,7 +330,7 @@ class XnnpackTanhGelu(XnnpackDefect):
 
     Where: backends/xnnpack/partition/config/generic_node_configs.py: GeluConfig; operators/op_gelu.py; mended after
     1.5.1 by pytorch/executorch#22851
-    Control: the formula written out (models.gelu.tanh_gelu_written_out)
+    Control: the formula written out (models.other_layers.tanh_gelu_written_out)
     Threads: pytorch/executorch#22851
     """
 

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from kokoro_nb.backends.base import Failure
-from kokoro_nb.backends.executorch.withheld_partition import Withholding
+from kokoro_nb.backends.executorch.partition import Withholding
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.withholding import Mending, mending

@@ -13,8 +13,7 @@ from kokoro_nb.backends.base import Failure, absence
 from kokoro_nb.backends.executorch.partition import Placement, partition_map, pieces, shares
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.qnn import Qnn
-from kokoro_nb.backends.qnn.assignment import Assignment, assignment
-from kokoro_nb.backends.qnn.legacy import legacy_onnx
+from kokoro_nb.backends.qnn.assignment import Assignment, assignment, legacy_onnx
 from kokoro_nb.models import stages
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched

@@ -117,7 +117,7 @@ def exported_steps(modules: Mapping[str, StepModule], gelu_written_out: bool = T
     modules : mapping
         See `models.pocket.steps.step_modules`.
     gelu_written_out : bool
-        Whether the formula takes the place of the operator: see `models.gelu`.
+        Whether the formula takes the place of the operator: see `models.other_layers`.
     """
     if not gelu_written_out:
         return {name: export_program(step.module, step.inputs) for name, step in modules.items()}

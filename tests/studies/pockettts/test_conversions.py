@@ -5,7 +5,7 @@ import pytest
 
 from kokoro_nb.models.pocket import flow_and_mimi
 from kokoro_nb.models.pocket.pocket_steps import draw_noise
-from kokoro_nb.models.pocket.stream_state import STREAMS
+from kokoro_nb.models.pocket.transformer import STREAMS
 from kokoro_nb.studies.pockettts.conversions import PackageStep, converted, flexible
 from kokoro_nb.studies.pockettts.package_reference import last_calls
 from kokoro_nb.studies.pockettts.whole_model import whole_model
