@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from kokoro_nb.faults import arguments, constants, operands, positions, results
+from kokoro_nb.faults import arguments, operands, positions, results
 from kokoro_nb.faults.planting_site import FaultSite
 
 
@@ -62,11 +62,11 @@ _ALL = (
     FaultKind(positions.wrong_dilation, positions.is_dilatable),
     FaultKind(positions.off_by_one, positions.is_positioned),
     FaultKind(positions.wrong_padding, positions.is_reflected),
-    FaultKind(constants.transposed_weight, constants.has_square_weight),
-    FaultKind(constants.reversed_weight, constants.has_kernel),
-    FaultKind(constants.perturbed_weight, constants.has_weight, seeded=True),
-    FaultKind(constants.half_weight, constants.has_weight),
-    FaultKind(constants.zeroed_weight, constants.has_weight, seeded=True),
+    FaultKind(operands.transposed_weight, operands.has_square_weight),
+    FaultKind(operands.reversed_weight, operands.has_kernel),
+    FaultKind(operands.perturbed_weight, operands.has_weight, seeded=True),
+    FaultKind(operands.half_weight, operands.has_weight),
+    FaultKind(operands.zeroed_weight, operands.has_weight, seeded=True),
 )
 
 KINDS: Mapping[str, FaultKind] = {kind.name: kind for kind in _ALL}

@@ -13,8 +13,9 @@ import numpy as np
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.blame import Blame, InspectionFinding
-from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram
-from kokoro_nb.inspection.differing_constants import (
+from kokoro_nb.inspection.compared_program import (
+    ComparedNode,
+    ComparedProgram,
     changed_parameters,
     differing_attributes,
     differing_constants,

@@ -12,8 +12,7 @@ from kokoro_nb.inspection.node_judgement import NodeJudgement, NodeOutputError, 
 from kokoro_nb.inspection.one_operator import one_operator
 from kokoro_nb.inspection.onnx_nodes import OnnxNode
 from kokoro_nb.inspection.onnx_session import run_session, session_of, tapped
-from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value
-from kokoro_nb.inspection.semantics.operator_semantics import NotDefined
+from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, Value
 from kokoro_nb.markup import number
 
 Blame = Literal["file", "runtime", "precision", "input", "unknown"]

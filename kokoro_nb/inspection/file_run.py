@@ -12,10 +12,8 @@ from kokoro_nb.inspection.node_judgement import NodeJudgement, is_float, judged_
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers, nodes_of
 from kokoro_nb.inspection.onnx_session import OtherRuns, brief, pinned, run_session, run_ways, session_of, tapped
-from kokoro_nb.inspection.progress_words import SAID, seldom
 from kokoro_nb.inspection.quantisation_budget import BudgetWatch, QuantisationBudget
-from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value, dtypes_of
-from kokoro_nb.inspection.semantics.operator_semantics import NotDefined, computed
+from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, Value, computed, dtypes_of
 from kokoro_nb.traces.parity import of_peak
 
 
@@ -254,3 +252,25 @@ def is_finite(value: Value) -> bool:
         return all(map(is_finite, value))
     array = np.asarray(value)
     return not is_float(array.dtype) or bool(np.isfinite(array.astype(np.float64)).all())
+
+
+SAID = 0.5  # seconds between two words
+
+
+def seldom(tell: Callable[[str], object], seconds: float) -> Callable[[str], None]:
+    """Return a function that hands a line on to `tell` at first, and then once `seconds` have passed.
+
+    >>> say = seldom(print, 60.0)
+    >>> for node in range(3):
+    ...     say(f"{node} of 3 nodes")
+    0 of 3 nodes
+    """
+    last = float("-inf")
+
+    def say(line: str) -> None:
+        nonlocal last
+        if time.monotonic() - last > seconds:
+            tell(line)
+            last = time.monotonic()
+
+    return say

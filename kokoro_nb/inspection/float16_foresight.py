@@ -12,13 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.inspection.file_run import relative_noise
+from kokoro_nb.inspection.file_run import SAID, relative_noise, seldom
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers, nodes_of
-from kokoro_nb.inspection.progress_words import SAID, seldom
 from kokoro_nb.inspection.rounding_limits import PRODUCTS, SUMS
-from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value, dtypes_of, widened
-from kokoro_nb.inspection.semantics.operator_semantics import NotDefined, computed
+from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, Value, computed, dtypes_of, widened
 
 LARGEST = 65504.0
 SMALLEST_NORMAL = 2.0**-14

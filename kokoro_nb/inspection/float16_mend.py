@@ -21,8 +21,7 @@ from kokoro_nb.inspection.float16_foresight import LARGEST, float16_foresight, i
 from kokoro_nb.inspection.onnx_file import OnnxFile, in_order
 from kokoro_nb.inspection.onnx_nodes import last_readers, nodes_of
 from kokoro_nb.inspection.onnx_session import brief, run_session, session_of
-from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value, dtypes_of
-from kokoro_nb.inspection.semantics.operator_semantics import NotDefined, computed
+from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, Value, computed, dtypes_of
 from kokoro_nb.inspection.whole_file import AUDIBLE, signal_to_noise
 from kokoro_nb.markup import number
 from kokoro_nb.storage import atomic

@@ -13,11 +13,10 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.against_file import first_that_parts
 from kokoro_nb.inspection.compared_program import ComparedProgram, of_onnx
 from kokoro_nb.inspection.file_run import FileRun, examined
-from kokoro_nb.inspection.finding_scripts import Written, write_scripts
+from kokoro_nb.inspection.finding_scripts import Written, program_scripts, write_scripts
 from kokoro_nb.inspection.float16_mend import Float16Mend, float16_mend
 from kokoro_nb.inspection.formats import FORMATS, read_program
 from kokoro_nb.inspection.formats.program_report import program_report, with_findings
-from kokoro_nb.inspection.formats.program_scripts import program_scripts
 from kokoro_nb.inspection.formats.runnable_program import RunnableProgram
 from kokoro_nb.inspection.input_maker import MadeInputs, given_inputs, made_inputs
 from kokoro_nb.inspection.inspection_report import InspectionReport

@@ -8,8 +8,7 @@ import numpy as np
 
 from kokoro_nb.findings import Verdict
 from kokoro_nb.inspection.rounding_limits import rounding_limits, spacing
-from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value, widened
-from kokoro_nb.inspection.semantics.operator_semantics import NotDefined, computed
+from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, Value, computed, widened
 from kokoro_nb.inspection.semantics.quantised import BEFORE_ROUNDING
 from kokoro_nb.locate.rounding_families import by_channel
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.function_places import Place, function_places
+from kokoro_nb.inspection.onnx_nodes import Place, function_places
 from kokoro_nb.inspection.semantics.control_flow import bodies_of, captured_names
 
 LARGEST = 2 * 2**30 - 1  # bytes of a protocol buffer

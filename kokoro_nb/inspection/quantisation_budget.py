@@ -12,12 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.inspection.integer_products import integer_products
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers
-from kokoro_nb.inspection.quantised_layers import Operand, QuantisedLayer, layer_of
-from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, Value, dtypes_of, widened
-from kokoro_nb.inspection.semantics.operator_semantics import NotDefined, computed
+from kokoro_nb.inspection.quantised_layers import Operand, QuantisedLayer, integer_products, layer_of
+from kokoro_nb.inspection.semantics.onnx_call import (
+    MICROSOFT,
+    NotDefined,
+    OnnxCall,
+    Value,
+    computed,
+    dtypes_of,
+    widened,
+)
 from kokoro_nb.inspection.semantics.quantised import BEFORE_ROUNDING, RANGES, scales_spread
 from kokoro_nb.markup import number
 

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value
-from kokoro_nb.inspection.semantics.operator_semantics import computed
+from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value, computed
 from kokoro_nb.locate.rounding_families import by_channel
 
 ROUNDINGS = 16  # how many times the measured effect of rounding is allowed: one draw of it may be a small one

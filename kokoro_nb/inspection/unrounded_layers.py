@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.inspection.integer_products import integer_products
 from kokoro_nb.inspection.onnx_file import OnnxFile, in_order
 from kokoro_nb.inspection.onnx_nodes import nodes_of
 from kokoro_nb.inspection.quantisation_budget import QuantisationBudget
+from kokoro_nb.inspection.quantised_layers import integer_products
 from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT
 
 STANDARD = "ai.onnx"

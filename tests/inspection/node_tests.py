@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, dtypes_of
-from kokoro_nb.inspection.semantics.operator_semantics import NotDefined, computed
+from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, computed, dtypes_of
 
 ROOM = "onnx.backend.test.case.node"
 LIMIT = 1e-12

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import kokoro_nb as nb
 from kokoro_nb.inspection import onnx_session
-from kokoro_nb.inspection.script_text import SHOWN
+from kokoro_nb.inspection.one_operator import SHOWN
 from kokoro_nb.inspection.semantics.onnx_call import MEANINGS
 
 

@@ -10,8 +10,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.node_judgement import judged_outputs
 from kokoro_nb.inspection.onnx_session import run_session, session_of
 from kokoro_nb.inspection.rounding_limits import rounding_limits
-from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, dtypes_of
-from kokoro_nb.inspection.semantics.operator_semantics import NotDefined
+from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, dtypes_of
 from tests.inspection.node_tests import cases_of, module_names
 
 QUICK = (

@@ -8,8 +8,8 @@ import numpy as np
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram
 from kokoro_nb.inspection.formats.pte_content import PteContent
 from kokoro_nb.inspection.formats.pte_instructions import Step
+from kokoro_nb.inspection.formats.pte_operators import XnnDelegate
 from kokoro_nb.inspection.formats.runnable_program import Observe
-from kokoro_nb.inspection.formats.xnnpack_delegate import XnnDelegate
 from kokoro_nb.inspection.formats.xnnpack_graph import NONE, XnnNode, XnnValue
 from kokoro_nb.inspection.semantics.onnx_call import widened
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator

@@ -9,8 +9,7 @@ import numpy as np
 
 from kokoro_nb.backends.executorch.tracing import DTYPES as TRACED
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.formats.pte_operators import FunctionalOperator
-from kokoro_nb.inspection.formats.xnnpack_delegate import XnnDelegate
+from kokoro_nb.inspection.formats.pte_operators import FunctionalOperator, XnnDelegate
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
 
 DTYPES = {**TRACED, "UINT16": "uint16"}

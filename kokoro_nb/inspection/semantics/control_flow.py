@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value, dtypes_of, meaning
-from kokoro_nb.inspection.semantics.operator_semantics import computed
+from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value, computed, dtypes_of, meaning
 
 LONGEST = 100_000  # passes of a loop after which it is taken for endless
 
