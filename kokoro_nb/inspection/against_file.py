@@ -22,6 +22,7 @@ from kokoro_nb.inspection.compared_program import (
     foreign_constants,
     largest_change,
 )
+from kokoro_nb.inspection.semantics.onnx_call import Arrays
 from kokoro_nb.inspection.value_sketch import ValueSketch, factor_of, nearest, scaled, sketches
 from kokoro_nb.markup import number
 
@@ -37,9 +38,7 @@ REGROUPED = frozenset(("mul", "add", "sub", "div", "matmul"))
 """Operators of which a chain may be written in another order: results on the way differ, and nothing is wrong."""
 
 
-def same_inputs(
-    reference: ComparedProgram, candidate: ComparedProgram, inputs: Mapping[str, np.ndarray]
-) -> dict[str, np.ndarray]:
+def same_inputs(reference: ComparedProgram, candidate: ComparedProgram, inputs: Arrays) -> dict[str, np.ndarray]:
     """Return inputs of `candidate` under the names of `reference`: by name if it has the same, else in order.
 
     Raises
@@ -58,7 +57,7 @@ def same_inputs(
 
 
 def first_that_parts(
-    reference: ComparedProgram, candidate: ComparedProgram, inputs: Sequence[Mapping[str, np.ndarray]]
+    reference: ComparedProgram, candidate: ComparedProgram, inputs: Sequence[Arrays]
 ) -> tuple[InspectionFinding | None, str]:
     """Name the first node of `candidate` whose result the reference does not have although it has what went into it.
 

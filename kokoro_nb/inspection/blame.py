@@ -1,6 +1,6 @@
 """Whether the file, the runtime, the number type or the input is to blame, and by what that was shown."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,7 +12,7 @@ from kokoro_nb.inspection.node_judgement import NodeJudgement, NodeOutputError, 
 from kokoro_nb.inspection.one_operator import one_operator
 from kokoro_nb.inspection.onnx_nodes import OnnxNode
 from kokoro_nb.inspection.onnx_session import run_session, session_of, tapped
-from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, Value
+from kokoro_nb.inspection.semantics.onnx_call import Arrays, NotDefined, OnnxCall, Value, Values
 from kokoro_nb.markup import number
 
 Blame = Literal["file", "runtime", "precision", "input", "unknown"]
@@ -52,7 +52,7 @@ class InspectionFinding:
 
 
 def node_findings(
-    seen: FileRun, others: Callable[[], Mapping[str, np.ndarray] | None]
+    seen: FileRun, others: Callable[[], Arrays | None]
 ) -> tuple[tuple[InspectionFinding, ...], tuple[str, ...]]:
     """Name the nodes that are wrong and where not finite values begin.
 
@@ -143,9 +143,7 @@ def _share(alone: NodeOutputError, worst: NodeOutputError) -> str:
     return f"{np.minimum(alone.error / worst.error, 1):.1%}"
 
 
-def _error(
-    call: OnnxCall, inputs: list[Value], results: Mapping[str, Value], worst: NodeOutputError
-) -> NodeOutputError | None:
+def _error(call: OnnxCall, inputs: list[Value], results: Values, worst: NodeOutputError) -> NodeOutputError | None:
     """Return how far the same output is off in other results of the same node."""
     given = [results.get(name) if name else None for name in call.node.output]
     try:
@@ -156,7 +154,7 @@ def _error(
 
 
 def _not_finite(
-    seen: FileRun, judgement: NodeJudgement, others: Callable[[], Mapping[str, np.ndarray] | None], began: bool
+    seen: FileRun, judgement: NodeJudgement, others: Callable[[], Arrays | None], began: bool
 ) -> tuple[InspectionFinding | None, str]:
     """Return who is to blame for a node that rightly gives what is not finite, out of finite values."""
     worst = next(one for one in judgement.outputs if one.finite < 1)
@@ -199,9 +197,7 @@ def _of_constant(seen: FileRun) -> InspectionFinding | None:
     return None
 
 
-def _again(
-    seen: FileRun, judgement: NodeJudgement, others: Callable[[], Mapping[str, np.ndarray] | None]
-) -> bool | None:
+def _again(seen: FileRun, judgement: NodeJudgement, others: Callable[[], Arrays | None]) -> bool | None:
     """Return whether the node gives what is not finite on other inputs as well; None if there are none."""
     inputs = others()
     if inputs is None:

@@ -1,6 +1,6 @@
 """The bodies of Loop and If run as files of their own, pass by pass, on what the runtime gave: each node judged."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -15,7 +15,7 @@ from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode
 from kokoro_nb.inspection.onnx_session import run_session, session_of
 from kokoro_nb.inspection.semantics.control_flow import captured_names
-from kokoro_nb.inspection.semantics.onnx_call import Value
+from kokoro_nb.inspection.semantics.onnx_call import Values
 
 PASSES = 64  # of one loop, that are judged
 
@@ -118,9 +118,7 @@ def _passes(seen: FileRun, node: OnnxNode) -> Iterator[tuple[str, OnnxFile, dict
         going, state = bool(np.asarray(outputs[0]).reshape(())), outputs[1 : 1 + len(state)]
 
 
-def _as_file(
-    file: OnnxFile, body: Any, named: Mapping[str, Value], around: Mapping[str, Value]
-) -> tuple[OnnxFile, dict[str, np.ndarray]]:
+def _as_file(file: OnnxFile, body: Any, named: Values, around: Values) -> tuple[OnnxFile, dict[str, np.ndarray]]:
     """Return a body as a file whose inputs are its own and what it reads from around it.
 
     Raises

@@ -1,7 +1,7 @@
 """For each finding the operator alone, its values, and a script that shows its error; or why there is none."""
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,15 +14,14 @@ from kokoro_nb.inspection.formats.runnable_program import RunnableProgram
 from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.node_judgement import NodeJudgement, judged_outputs
 from kokoro_nb.inspection.one_operator import one_operator, script, tried, write_script
+from kokoro_nb.inspection.semantics.onnx_call import Arrays
 
 SCRIPTS = 10  # findings for which a script is written
 Written = tuple[tuple[Path, ...], tuple[str, ...]]
 
 
 def write_each(
-    findings: tuple[InspectionFinding, ...],
-    folder: Path,
-    write: Callable[[InspectionFinding, Path], Path],
+    findings: tuple[InspectionFinding, ...], folder: Path, write: Callable[[InspectionFinding, Path], Path]
 ) -> Written:
     """Write a script for each finding and run it; return the paths of those that show the error, and why others do not.
 
@@ -101,9 +100,7 @@ saved = np.load(here / "values.npz")
 """
 
 
-def program_scripts(
-    program: RunnableProgram, inputs: Mapping[str, np.ndarray], report: InspectionReport, folder: Path
-) -> Written:
+def program_scripts(program: RunnableProgram, inputs: Arrays, report: InspectionReport, folder: Path) -> Written:
     """Write the scripts; return their paths, and why there is none for other findings.
 
     Parameters

@@ -1,11 +1,9 @@
 """The one verb of this room: a file in, a report out."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from kokoro_nb.backends.export_memory import give_back_memory
 from kokoro_nb.backends.signature import TensorSpec, checked
@@ -25,6 +23,7 @@ from kokoro_nb.inspection.onnx_report import heard, onnx_report, static_report
 from kokoro_nb.inspection.other_version import OtherVersion, second_opinion
 from kokoro_nb.inspection.quantised_mend import QuantisedMend, quantised_mend
 from kokoro_nb.inspection.references import Reference, varied
+from kokoro_nb.inspection.semantics.onnx_call import Arrays, Tell
 from kokoro_nb.inspection.unrounded_layers import candidates
 from kokoro_nb.inspection.whole_file import AUDIBLE, has_halves
 
@@ -40,7 +39,7 @@ def inspect(
     mend: str | Path | None = None,
     level: float | None = None,
     other_python: str | Path | None = None,
-    tell: Callable[[str], object] = str,
+    tell: Tell = str,
 ) -> InspectionReport:
     """Find out which node of a model file is wrong, and whether the file, the runtime or its number type is to blame.
 
@@ -139,7 +138,7 @@ def _inputs(file: OnnxFile, reference: Reference | None) -> MadeInputs:
 
 
 def _compared(
-    report: InspectionReport, reference: Reference, file: ComparedProgram, inputs: Mapping[str, np.ndarray]
+    report: InspectionReport, reference: Reference, file: ComparedProgram, inputs: Arrays
 ) -> InspectionReport:
     """Add to a report where the file first parts from what is right."""
     known = reference.program(inputs)
@@ -154,7 +153,7 @@ def _of_program(
     static: bool,
     seconds: float,
     folder: str | Path | None,
-    tell: Callable[[str], object],
+    tell: Tell,
 ) -> InspectionReport:
     """Inspect a file that is not ONNX."""
     reference = None if against is None else Reference.of(against)
@@ -179,9 +178,7 @@ def _given(inputs: Mapping[str, Any], specs: tuple[TensorSpec, ...]) -> MadeInpu
     return MadeInputs(checked(inputs, specs), dict.fromkeys((spec.name for spec in specs), "given"))
 
 
-def _mended(
-    file: OnnxFile, seen: FileRun, path: Path, level: float | None, tell: Callable[[str], object]
-) -> Float16Mend | QuantisedMend:
+def _mended(file: OnnxFile, seen: FileRun, path: Path, level: float | None, tell: Tell) -> Float16Mend | QuantisedMend:
     """Write the mended file and return what stays, or goes back to, float32 in it."""
     if candidates(seen.file, seen.budget):
         return quantised_mend(seen, path, level, tell)

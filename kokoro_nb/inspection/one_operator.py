@@ -1,7 +1,6 @@
 """One node of a file as a model of its own, and the script that shows its error without this package."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode
 from kokoro_nb.inspection.onnx_session import run_session, session_of
-from kokoro_nb.inspection.semantics.onnx_call import Value
+from kokoro_nb.inspection.semantics.onnx_call import Value, Values
 from kokoro_nb.run_apart import run_apart
 
 LINES = """\
@@ -72,7 +71,7 @@ class OneOperator:
         return dict(zip((output.name for output in self.model.graph.output), results, strict=True))
 
 
-def one_operator(file: OnnxFile, node: OnnxNode, values: Mapping[str, Value]) -> OneOperator:
+def one_operator(file: OnnxFile, node: OnnxNode, values: Values) -> OneOperator:
     """Return one node as a model.
 
     Parameters

@@ -18,6 +18,7 @@ from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, nodes_of
 from kokoro_nb.inspection.onnx_session import run_ways
 from kokoro_nb.inspection.references import varied
+from kokoro_nb.inspection.semantics.onnx_call import Arrays, Tell
 from kokoro_nb.inspection.whole_file import constants_noted, has_halves, summaries, whole_findings
 from kokoro_nb.listening.speech_checks import speech_checks
 
@@ -25,7 +26,7 @@ SAMPLE_RATE, SAMPLES_PER_FRAME = 24_000, 600  # Hz, and samples: of every Kokoro
 HEAVY = 128 * 2**20  # bytes of a file of which float16 is foreseen on two inputs alone
 
 
-def onnx_report(file: OnnxFile, made: MadeInputs, seen: FileRun, tell: Callable[[str], object]) -> InspectionReport:
+def onnx_report(file: OnnxFile, made: MadeInputs, seen: FileRun, tell: Tell) -> InspectionReport:
     """Return the report of a file that was run.
 
     Parameters
@@ -40,7 +41,7 @@ def onnx_report(file: OnnxFile, made: MadeInputs, seen: FileRun, tell: Callable[
         Is given a line on how far it is.
     """
 
-    def others() -> Mapping[str, np.ndarray] | None:
+    def others() -> Arrays | None:
         try:
             return made_inputs(file, seed=1).arrays
         except InputError:
@@ -80,9 +81,7 @@ def onnx_report(file: OnnxFile, made: MadeInputs, seen: FileRun, tell: Callable[
     return heard(report, seen)
 
 
-def _foresight(
-    seen: FileRun, others: Callable[[], Mapping[str, np.ndarray] | None], tell: Callable[[str], object]
-) -> tuple[HalfPrecisionNode, ...]:
+def _foresight(seen: FileRun, others: Callable[[], Arrays | None], tell: Tell) -> tuple[HalfPrecisionNode, ...]:
     """Return what float16 would do, over three inputs: given, varied and other valid ones; of heavy files two."""
     if not seen.complete or has_halves(seen):
         return ()

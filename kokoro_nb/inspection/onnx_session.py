@@ -3,7 +3,7 @@
 import ctypes
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.export_memory import give_back_memory
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.semantics.onnx_call import Value
+from kokoro_nb.inspection.semantics.onnx_call import Arrays, Tell, Value, Values
 
 BFLOAT16 = "tensor(bfloat16)"
 LARGE = 64 * 2**20  # bytes of a model that goes through a file: a session holds on to the bytes that it is given
@@ -50,7 +50,7 @@ def session_of(model: Any, optimised: bool = False, threads: int = 1, *, shapes_
             raise InputError(f"ONNX Runtime does not load it: {brief(error)}") from error
 
 
-def run_session(session: Any, inputs: Mapping[str, np.ndarray], names: Iterable[str] | None = None) -> dict[str, Value]:
+def run_session(session: Any, inputs: Arrays, names: Iterable[str] | None = None) -> dict[str, Value]:
     """Run once and return the outputs by name.
 
     Raises
@@ -69,7 +69,7 @@ def run_session(session: Any, inputs: Mapping[str, np.ndarray], names: Iterable[
             raise InputError(f"ONNX Runtime stops: {brief(error)}") from error
 
 
-def _run_short(session: Any, wanted: list[str], fed: Mapping[str, np.ndarray]) -> list[Value]:
+def _run_short(session: Any, wanted: list[str], fed: Arrays) -> list[Value]:
     """Run a session with values of bfloat16, which NumPy does not know and the runtime gives as bytes alone."""
     from onnx.helper import tensor_dtype_to_np_dtype
     from onnxruntime import OrtValue
@@ -98,14 +98,12 @@ class OtherRuns:
     Of a way in which the runtime stops, though it does not plainly, the sentence that says so.
     """
 
-    again: Mapping[str, Value]
-    optimised: Mapping[str, Value] | str
-    threads: Mapping[str, Value] | str
+    again: Values
+    optimised: Values | str
+    threads: Values | str
 
 
-def run_ways(
-    model: Any, inputs: Mapping[str, np.ndarray], tell: Callable[[str], object] = str
-) -> tuple[dict[str, Value], OtherRuns]:
+def run_ways(model: Any, inputs: Arrays, tell: Tell = str) -> tuple[dict[str, Value], OtherRuns]:
     """Run a model plainly and in the other ways, one session after the other: each holds the whole model.
 
     Parameters
@@ -138,7 +136,7 @@ def run_ways(
     return outputs, OtherRuns(again, optimised, threads)
 
 
-def _run_or_reason(model: Any, inputs: Mapping[str, np.ndarray], **how: Any) -> dict[str, Value] | str:
+def _run_or_reason(model: Any, inputs: Arrays, **how: Any) -> dict[str, Value] | str:
     try:
         return run_session(session_of(model, **how), inputs)
     except InputError as error:
@@ -157,7 +155,7 @@ def tapped(model: Any, values: Iterable[str]) -> Any:
     return copy
 
 
-def pinned(model: Any, values: Mapping[str, np.ndarray]) -> Any:
+def pinned(model: Any, values: Arrays) -> Any:
     """Return a copy in which the nodes that make `values` are gone and the values are constants."""
     import onnx
 

@@ -12,6 +12,7 @@ from kokoro_nb.traces.operators import Operator
 from kokoro_nb.traces.statistics import Statistics, describe
 
 Keep = Literal["stats", "full"]
+Substitute = Callable[[Any, tuple[Any, ...], dict[str, Any], Any], Any] | None
 SHOWN = 8  # operators that a trace shows of itself
 
 
@@ -62,7 +63,7 @@ class Meaning(Protocol):
         inputs: Mapping[str, Any],
         captured: Mapping[str, Any],
         double: bool = True,
-        substitute: Callable[[Any, tuple[Any, ...], dict[str, Any], Any], Any] | None = None,
+        substitute: Substitute = None,
     ) -> Any:
         """Compute one operator on what went into it; `substitute` may see and change each result on the way."""
 

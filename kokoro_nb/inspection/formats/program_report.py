@@ -1,7 +1,7 @@
 """A file of any format but ONNX run, each operator judged on what it was given, and what was found."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +15,7 @@ from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.node_judgement import NodeJudgement, NodeOutputError, channels_of, is_float
 from kokoro_nb.inspection.references import varied
 from kokoro_nb.inspection.rounding_limits import spacing
+from kokoro_nb.inspection.semantics.onnx_call import Arrays, Tell
 from kokoro_nb.inspection.whole_file import AUDIBLE, OutputSummary, amplifier, signal_to_noise
 from kokoro_nb.locate.local_error import Judge, LocalError
 from kokoro_nb.markup import number
@@ -26,10 +27,7 @@ NEARER = 0.1  # of the runtime's error: a second computation in float32 that sta
 
 
 def program_report(
-    program: RunnableProgram,
-    made: MadeInputs,
-    seconds: float = float("inf"),
-    tell: Callable[[str], object] = str,
+    program: RunnableProgram, made: MadeInputs, seconds: float = float("inf"), tell: Tell = str
 ) -> InspectionReport:
     """Run a program and judge its operators.
 
@@ -97,7 +95,7 @@ Far = Mapping[str, tuple[float, float, bool]]
 
 
 def _inherited(
-    program: RunnableProgram, inputs: Mapping[str, np.ndarray], run: ProgramRun
+    program: RunnableProgram, inputs: Arrays, run: ProgramRun
 ) -> tuple[Far, dict[str, np.ndarray], tuple[str, ...]]:
     """Return how far each captured result is from float64 from the start, the true outputs, and where that stopped."""
     far: dict[str, tuple[float, float, bool]] = {}
@@ -176,11 +174,7 @@ def _output(name: str, error: LocalError) -> NodeOutputError:
 
 
 def _wrong(
-    program: RunnableProgram,
-    judgement: NodeJudgement,
-    error: LocalError,
-    inputs: Mapping[str, np.ndarray],
-    run: ProgramRun,
+    program: RunnableProgram, judgement: NodeJudgement, error: LocalError, inputs: Arrays, run: ProgramRun
 ) -> InspectionFinding:
     """Return who is to blame for an operator that rounding does not explain: a second computation decides."""
     worst = judgement.outputs[0]
@@ -202,12 +196,7 @@ def _wrong(
 
 
 def _not_finite(
-    program: RunnableProgram,
-    name: str,
-    judgement: NodeJudgement,
-    inputs: Mapping[str, np.ndarray],
-    run: ProgramRun,
-    began: bool,
+    program: RunnableProgram, name: str, judgement: NodeJudgement, inputs: Arrays, run: ProgramRun, began: bool
 ) -> tuple[InspectionFinding | None, str]:
     """Return who is to blame for an operator that rightly gives what is not finite, out of finite values."""
     worst = judgement.outputs[0]
@@ -227,9 +216,7 @@ def _not_finite(
     return InspectionFinding("nonfinite", "file" if again else "input", statement, *where, (law, words)), ""
 
 
-def _summaries(
-    program: RunnableProgram, inputs: Mapping[str, np.ndarray], run: ProgramRun, true: Mapping[str, np.ndarray]
-) -> tuple[OutputSummary, ...]:
+def _summaries(program: RunnableProgram, inputs: Arrays, run: ProgramRun, true: Arrays) -> tuple[OutputSummary, ...]:
     again = None if run.again is None else run.again or program.run(inputs).outputs
     found = []
     for name, value in run.outputs.items():

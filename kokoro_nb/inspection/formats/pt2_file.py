@@ -18,6 +18,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.compared_program import ComparedProgram, of_exported
 from kokoro_nb.inspection.formats.runnable_program import Observe, OperatorAlone, ProgramFacts, ProgramRun
 from kokoro_nb.inspection.input_maker import MadeInputs
+from kokoro_nb.inspection.semantics.onnx_call import Arrays
 from kokoro_nb.traces.operators import Operator
 
 HEAVIEST = 4 * 2**30  # bytes when unpacked
@@ -123,7 +124,7 @@ class Pt2File:
             return MadeInputs(arrays, dict.fromkeys(arrays, "the example that the file holds"))
         return drawn_inputs(self.exported.inputs, seed)
 
-    def run(self, inputs: Mapping[str, np.ndarray]) -> ProgramRun:
+    def run(self, inputs: Arrays) -> ProgramRun:
         """Run it operator by operator in PyTorch.
 
         Raises
@@ -143,7 +144,7 @@ class Pt2File:
             raise InputError(f"PyTorch stops on {self.path}: {type(error).__name__}: {text}.") from error
         return ProgramRun(captured, outputs)
 
-    def true(self, inputs: Mapping[str, np.ndarray], observe: Observe) -> None:
+    def true(self, inputs: Arrays, observe: Observe) -> None:
         """Compute it in float64 from the start."""
 
         def seen(name: str, result: Any) -> None:
@@ -151,9 +152,7 @@ class Pt2File:
 
         self.exported.specification.run(inputs, seen, double=True)
 
-    def alone(
-        self, name: str, inputs: Mapping[str, np.ndarray], captured: Mapping[str, np.ndarray], folder: Path
-    ) -> OperatorAlone:
+    def alone(self, name: str, inputs: Arrays, captured: Arrays, folder: Path) -> OperatorAlone:
         """Write the arguments of one operator, in the types of the file.
 
         Raises

@@ -11,15 +11,15 @@ from kokoro_nb.inspection.formats.pte_instructions import Step
 from kokoro_nb.inspection.formats.pte_operators import XnnDelegate
 from kokoro_nb.inspection.formats.runnable_program import Observe
 from kokoro_nb.inspection.formats.xnnpack_graph import NONE, XnnNode, XnnValue
-from kokoro_nb.inspection.semantics.onnx_call import widened
+from kokoro_nb.inspection.semantics.onnx_call import Array, Arrays, widened
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
 
 
 def compared_pte(file: PteContent) -> ComparedProgram:
     """Return a file for a comparison with another program."""
 
-    def compute(inputs: Mapping[str, np.ndarray], observe: Observe) -> None:
-        known: dict[str, np.ndarray] = {}
+    def compute(inputs: Arrays, observe: Observe) -> None:
+        known: dict[str, Array] = {}
         wide = {name: widened(value) for name, value in inputs.items()}
         for name, value in wide.items():
             observe(name, value)
@@ -54,13 +54,8 @@ def _by_step(file: PteContent) -> Iterator[tuple[Step, list[Operator]]]:
 
 
 def _observed(
-    file: PteContent,
-    step: Step,
-    delegate: XnnDelegate,
-    inputs: Mapping[str, Any],
-    known: Mapping[str, np.ndarray],
-    observe: Observe,
-) -> list[np.ndarray]:
+    file: PteContent, step: Step, delegate: XnnDelegate, inputs: Mapping[str, Any], known: Arrays, observe: Observe
+) -> list[Array]:
     """Compute a delegate, each value inside under its name, and return its results."""
     ends = {one.number for one in delegate.graph.outputs}
 
@@ -96,7 +91,7 @@ def _inside(file: PteContent, step: Step, delegate: XnnDelegate, start: int) -> 
     names = {one: _name(step, one) for one in graph.values}
     for one in graph.outputs:
         names[one.number] = instructions.names[step.results[delegate.gives.index(one.external)]]
-    fixed: dict[int, np.ndarray] = {}
+    fixed: dict[int, Array] = {}
     for one in graph.inputs:
         value = step.arguments[f"input_{one.external}"]
         stored = instructions.stored(value)
@@ -106,7 +101,7 @@ def _inside(file: PteContent, step: Step, delegate: XnnDelegate, start: int) -> 
             names[one.number] = instructions.name_of(instructions.sources[step.number, value]).removeprefix(INPUT)
     for node in graph.nodes:
         values = [graph.values[one] for one in node.reads if one != NONE]
-        constants: list[tuple[str, np.ndarray] | None] = []
+        constants: list[tuple[str, Array] | None] = []
         for one in values:
             array = fixed.get(one.number, one.data)
             constants.append(None if array is None else (f"value {one.number}", array))
@@ -124,7 +119,7 @@ def _inside(file: PteContent, step: Step, delegate: XnnDelegate, start: int) -> 
         )
 
 
-def _scale(value: XnnValue) -> Iterator[tuple[str, np.ndarray]]:
+def _scale(value: XnnValue) -> Iterator[tuple[str, Array]]:
     if value.scale is not None:
         yield f"scale of value {value.number}", value.scale
         yield f"zero point of value {value.number}", np.asarray(value.zero_point)

@@ -1,6 +1,6 @@
 """ExecuTorch programs: run with the event tracer on, each instruction outside a delegate computed again in float64."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,14 @@ from kokoro_nb.inspection.formats.pte_comparison import compared_pte
 from kokoro_nb.inspection.formats.pte_content import PteContent
 from kokoro_nb.inspection.formats.pte_instructions import DTYPES
 from kokoro_nb.inspection.formats.runnable_program import Observe, OperatorAlone, ProgramRun
-from kokoro_nb.inspection.semantics.onnx_call import widened
+from kokoro_nb.inspection.semantics.onnx_call import Arrays, widened
 from kokoro_nb.traces.operators import CONSTANT, INPUT
 
 
 class PteFile(PteContent):
     """An ExecuTorch program that is run here, compared with another, and taken apart."""
 
-    def run(self, inputs: Mapping[str, np.ndarray]) -> ProgramRun:
+    def run(self, inputs: Arrays) -> ProgramRun:
         """Run it once in a process of its own, with the event tracer on.
 
         Raises
@@ -62,7 +62,7 @@ class PteFile(PteContent):
         ]
         return int(2**16 + np.sum(sizes))
 
-    def true(self, inputs: Mapping[str, np.ndarray], observe: Observe) -> None:
+    def true(self, inputs: Arrays, observe: Observe) -> None:
         """Compute it in float64 from the start, as far as no delegate is in the way."""
         known: dict[str, np.ndarray] = {}
         wide = {name: widened(value) for name, value in inputs.items()}
@@ -73,9 +73,7 @@ class PteFile(PteContent):
                 known[operator.name] = self.recompute(operator.name, wide, known).numpy()
                 observe(operator.name, known[operator.name])
 
-    def alone(
-        self, name: str, inputs: Mapping[str, np.ndarray], captured: Mapping[str, np.ndarray], folder: Path
-    ) -> OperatorAlone:
+    def alone(self, name: str, inputs: Arrays, captured: Arrays, folder: Path) -> OperatorAlone:
         """Write one instruction as a program of its own."""
         return alone_in_pte(self, name, inputs, captured, folder)
 
@@ -112,13 +110,7 @@ def _empty(program: Any, arguments: Sequence[int]) -> None:
             buffer.storage = b""
 
 
-def alone_in_pte(
-    file: PteContent,
-    name: str,
-    inputs: Mapping[str, np.ndarray],
-    captured: Mapping[str, np.ndarray],
-    folder: Path,
-) -> OperatorAlone:
+def alone_in_pte(file: PteContent, name: str, inputs: Arrays, captured: Arrays, folder: Path) -> OperatorAlone:
     """Write ``one_node.pte`` into a folder.
 
     Parameters

@@ -2,14 +2,12 @@
 
 import numpy as np
 
-from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, meaning
+from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, Array, OnnxCall, meaning
 
 
 @meaning("LayerNormalization")
 @meaning("LayerNormalization", domain=MICROSOFT)
-def _layer_norm(
-    call: OnnxCall, x: np.ndarray, scale: np.ndarray, bias: np.ndarray | None = None
-) -> tuple[np.ndarray, ...]:
+def _layer_norm(call: OnnxCall, x: Array, scale: Array, bias: Array | None = None) -> tuple[Array, ...]:
     axis = call.get("axis", -1) % x.ndim
     axes = tuple(range(axis, x.ndim))
     mean = x.mean(axis=axes, keepdims=True)
@@ -20,20 +18,15 @@ def _layer_norm(
 
 @meaning("RMSNormalization")
 @meaning("SimplifiedLayerNormalization")
-def _rms_norm(call: OnnxCall, x: np.ndarray, scale: np.ndarray) -> np.ndarray:
+def _rms_norm(call: OnnxCall, x: Array, scale: Array) -> Array:
     axes = tuple(range(call.get("axis", -1) % x.ndim, x.ndim))
     return x / np.sqrt(np.square(x).mean(axis=axes, keepdims=True) + call.get("epsilon", 1e-5)) * scale
 
 
 @meaning("SkipLayerNormalization", domain=MICROSOFT)
 def _skip_layer_norm(
-    call: OnnxCall,
-    x: np.ndarray,
-    skip: np.ndarray,
-    gamma: np.ndarray,
-    beta: np.ndarray | None = None,
-    bias: np.ndarray | None = None,
-) -> tuple[np.ndarray | None, ...]:
+    call: OnnxCall, x: Array, skip: Array, gamma: Array, beta: Array | None = None, bias: Array | None = None
+) -> tuple[Array | None, ...]:
     total = x + skip + (0 if bias is None else bias)
     mean = total.mean(-1, keepdims=True)
     inverse = 1 / np.sqrt(np.square(total - mean).mean(-1, keepdims=True) + call.get("epsilon", 1e-12))
@@ -42,7 +35,7 @@ def _skip_layer_norm(
 
 
 @meaning("InstanceNormalization")
-def _instance_norm(call: OnnxCall, x: np.ndarray, scale: np.ndarray, bias: np.ndarray) -> np.ndarray:
+def _instance_norm(call: OnnxCall, x: Array, scale: Array, bias: Array) -> Array:
     axes = tuple(range(2, x.ndim))
     mean = x.mean(axis=axes, keepdims=True)
     variance = np.square(x - mean).mean(axis=axes, keepdims=True)
@@ -51,7 +44,7 @@ def _instance_norm(call: OnnxCall, x: np.ndarray, scale: np.ndarray, bias: np.nd
 
 
 @meaning("GroupNormalization")
-def _group_norm(call: OnnxCall, x: np.ndarray, scale: np.ndarray, bias: np.ndarray) -> np.ndarray:
+def _group_norm(call: OnnxCall, x: Array, scale: Array, bias: Array) -> Array:
     groups = call.get("num_groups")
     parts = x.reshape(x.shape[0], groups, -1)
     mean = parts.mean(-1, keepdims=True)
@@ -62,14 +55,14 @@ def _group_norm(call: OnnxCall, x: np.ndarray, scale: np.ndarray, bias: np.ndarr
 
 
 @meaning("MeanVarianceNormalization")
-def _mean_variance_norm(call: OnnxCall, x: np.ndarray) -> np.ndarray:
+def _mean_variance_norm(call: OnnxCall, x: Array) -> Array:
     axes = tuple(call.get("axes", (0, 2, 3)))
     mean = x.mean(axis=axes, keepdims=True)
     return (x - mean) / (np.sqrt(np.square(x - mean).mean(axis=axes, keepdims=True)) + 1e-9)
 
 
 @meaning("LRN")
-def _local_response(call: OnnxCall, x: np.ndarray) -> np.ndarray:
+def _local_response(call: OnnxCall, x: Array) -> Array:
     size, channels = call.get("size"), x.shape[1]
     squares = np.zeros_like(x)
     for channel in range(channels):
@@ -79,7 +72,7 @@ def _local_response(call: OnnxCall, x: np.ndarray) -> np.ndarray:
 
 
 @meaning("DFT")
-def _dft(call: OnnxCall, x: np.ndarray, length: np.ndarray | None = None, axis: np.ndarray | None = None) -> np.ndarray:
+def _dft(call: OnnxCall, x: Array, length: Array | None = None, axis: Array | None = None) -> Array:
     where = int(call.get("axis", 1) if call.opset < 20 else -2 if axis is None else np.asarray(axis).reshape(()))
     where %= x.ndim
     inverse, onesided = bool(call.get("inverse", 0)), bool(call.get("onesided", 0))
@@ -95,7 +88,7 @@ def _dft(call: OnnxCall, x: np.ndarray, length: np.ndarray | None = None, axis: 
 
 
 @meaning("Scatter")
-def _scatter(call: OnnxCall, data: np.ndarray, indices: np.ndarray, updates: np.ndarray) -> np.ndarray:
+def _scatter(call: OnnxCall, data: Array, indices: Array, updates: Array) -> Array:
     axis = call.get("axis", 0)
     result = data.copy()
     np.put_along_axis(result, np.where(indices < 0, indices + data.shape[axis], indices), updates, axis)
@@ -103,7 +96,7 @@ def _scatter(call: OnnxCall, data: np.ndarray, indices: np.ndarray, updates: np.
 
 
 @meaning("GatherND")
-def _gather_nd(call: OnnxCall, data: np.ndarray, indices: np.ndarray) -> np.ndarray:
+def _gather_nd(call: OnnxCall, data: Array, indices: Array) -> Array:
     batch = call.get("batch_dims", 0)
     ranges = [np.arange(size) for size in data.shape[:batch]]
     batches = [place.reshape(place.shape + (1,) * (indices.ndim - 1 - batch)) for place in np.ix_(*ranges)]
@@ -111,7 +104,7 @@ def _gather_nd(call: OnnxCall, data: np.ndarray, indices: np.ndarray) -> np.ndar
 
 
 @meaning("BitCast")
-def _bits(call: OnnxCall, x: np.ndarray) -> np.ndarray:
+def _bits(call: OnnxCall, x: Array) -> Array:
     from onnx import helper
 
     return x.view(helper.tensor_dtype_to_np_dtype(call.get("to")))

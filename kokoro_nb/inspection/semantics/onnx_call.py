@@ -9,7 +9,11 @@ import numpy as np
 
 STANDARD = ""
 MICROSOFT = "com.microsoft"
-Value = Any  # numpy.ndarray, a list of them for a sequence, or None for what is absent
+Array = np.ndarray
+Value = Any  # an array, a list of them for a sequence, or None for what is absent
+Arrays = Mapping[str, np.ndarray]
+Values = Mapping[str, Value]
+Tell = Callable[[str], object]  # is given a line on how far it is
 Meaning = Callable[..., Any]
 MEANINGS: dict[tuple[str, str], Meaning] = {}
 

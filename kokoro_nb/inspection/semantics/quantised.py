@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.inspection.semantics.convolution_semantics import convolved
-from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, meaning
+from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, Array, OnnxCall, meaning
 
 RANGES = {
     "int2": (-2, 1),
@@ -20,7 +20,7 @@ RANGES = {
 }
 
 
-def scales_spread(values: Any, shape: tuple[int, ...], axis: int, block: int) -> np.ndarray:
+def scales_spread(values: Any, shape: tuple[int, ...], axis: int, block: int) -> Array:
     """Return scales or zero points in a shape that broadcasts to `shape`: per tensor, per axis or per block."""
     values = np.asarray(values)
     if values.size == 1:
@@ -46,9 +46,7 @@ def _target(call: OnnxCall) -> str:
     return helper.tensor_dtype_to_np_dtype(given).name if given else "uint8"
 
 
-def quantised_before_rounding(
-    call: OnnxCall, x: np.ndarray, scale: np.ndarray, zero: np.ndarray | None = None
-) -> np.ndarray:
+def quantised_before_rounding(call: OnnxCall, x: Array, scale: Array, zero: Array | None = None) -> Array:
     """Return the float that QuantizeLinear rounds to an integer, cut to the range of that."""
     axis, block = call.get("axis", 1), call.get("block_size", 0)
     low, high = RANGES[_target(call)]
@@ -60,7 +58,7 @@ def quantised_before_rounding(
 
 @meaning("QuantizeLinear")
 @meaning("QuantizeLinear", domain=MICROSOFT)
-def _quantize(call: OnnxCall, x: np.ndarray, scale: np.ndarray, zero: np.ndarray | None = None) -> np.ndarray:
+def _quantize(call: OnnxCall, x: Array, scale: Array, zero: Array | None = None) -> Array:
     name = _target(call)
     if _float_result(name):
         from onnx import helper
@@ -80,7 +78,7 @@ def _quantize(call: OnnxCall, x: np.ndarray, scale: np.ndarray, zero: np.ndarray
 
 @meaning("DequantizeLinear")
 @meaning("DequantizeLinear", domain=MICROSOFT)
-def _dequantize(call: OnnxCall, x: np.ndarray, scale: np.ndarray, zero: np.ndarray | None = None) -> np.ndarray:
+def _dequantize(call: OnnxCall, x: Array, scale: Array, zero: Array | None = None) -> Array:
     axis, block = call.get("axis", 1), call.get("block_size", 0)
     y = x.astype(scale.dtype)
     if zero is not None:
@@ -88,7 +86,7 @@ def _dequantize(call: OnnxCall, x: np.ndarray, scale: np.ndarray, zero: np.ndarr
     return y * scales_spread(scale, x.shape, axis, block)
 
 
-def dynamic_parameters(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def dynamic_parameters(x: Array) -> tuple[Array, Array]:
     """Return scale and zero point (before it is rounded) of DynamicQuantizeLinear: uint8, with 0 in range."""
     low, high = np.minimum(0, x.min(initial=0)), np.maximum(0, x.max(initial=0))
     scale = (high - low) / 255 if high > low else np.asarray(1.0)
@@ -96,13 +94,13 @@ def dynamic_parameters(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 @meaning("DynamicQuantizeLinear")
-def _dynamic_quantize(call: OnnxCall, x: np.ndarray) -> tuple[np.ndarray, ...]:
+def _dynamic_quantize(call: OnnxCall, x: Array) -> tuple[Array, ...]:
     scale, before = dynamic_parameters(x)
     zero = np.rint(before)
     return np.clip(np.rint(x / scale) + zero, 0, 255).astype(np.uint8), scale, zero.astype(np.uint8)
 
 
-def _centred(values: np.ndarray, zero: np.ndarray | None, axis: int | None = None) -> np.ndarray:
+def _centred(values: Array, zero: Array | None, axis: int | None = None) -> Array:
     """Return integers less their zero point, in float64: exact as long as sums stay below 2^53."""
     wide = values.astype(np.float64)
     if zero is None:
@@ -113,40 +111,40 @@ def _centred(values: np.ndarray, zero: np.ndarray | None, axis: int | None = Non
     return wide - zero.reshape(tuple(-1 if k == axis % wide.ndim else 1 for k in range(wide.ndim)))
 
 
-def _wrapped(values: np.ndarray) -> np.ndarray:
+def _wrapped(values: Array) -> Array:
     """Return integers held in float64 as int32, as an accumulator of 32 bits would hold them."""
     return values.astype(np.int64).astype(np.int32)
 
 
 @meaning("MatMulInteger")
 def _matmul_integer(
-    call: OnnxCall, a: np.ndarray, b: np.ndarray, a_zero: np.ndarray | None = None, b_zero: np.ndarray | None = None
-) -> np.ndarray:
+    call: OnnxCall, a: Array, b: Array, a_zero: Array | None = None, b_zero: Array | None = None
+) -> Array:
     return _wrapped(np.matmul(_centred(a, a_zero, -2), _centred(b, b_zero, -1)))
 
 
 @meaning("ConvInteger")
 def _conv_integer(
-    call: OnnxCall, x: np.ndarray, w: np.ndarray, x_zero: np.ndarray | None = None, w_zero: np.ndarray | None = None
-) -> np.ndarray:
+    call: OnnxCall, x: Array, w: Array, x_zero: Array | None = None, w_zero: Array | None = None
+) -> Array:
     return _wrapped(np.rint(convolved(call, _centred(x, x_zero), _centred(w, w_zero, 0))))
 
 
-def _requantised(y: np.ndarray, scale: Any, zero: np.ndarray, before: bool) -> np.ndarray:
+def _requantised(y: Array, scale: Any, zero: Array, before: bool) -> Array:
     low, high = RANGES[zero.dtype.name]
     result = y / float(np.asarray(scale).reshape(())) + float(zero.reshape(()))
     return np.clip(result if before else np.rint(result), low, high)
 
 
-def _linear(y: np.ndarray, scale: Any, zero: np.ndarray | None) -> np.ndarray:
+def _linear(y: Array, scale: Any, zero: Array | None) -> Array:
     return _centred(y, zero) * np.asarray(scale)
 
 
-def _give(result: np.ndarray, zero: np.ndarray, before: bool) -> np.ndarray:
+def _give(result: Array, zero: Array, before: bool) -> Array:
     return result if before else result.astype(zero.dtype)
 
 
-def qlinear_conv(call: OnnxCall, *inputs: np.ndarray, before: bool = False) -> np.ndarray:
+def qlinear_conv(call: OnnxCall, *inputs: Array, before: bool = False) -> Array:
     """Return QLinearConv, or what it rounds."""
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, *bias = inputs
     total = np.rint(convolved(call, _centred(x, x_zero), _centred(w, w_zero, 0)))
@@ -157,14 +155,14 @@ def qlinear_conv(call: OnnxCall, *inputs: np.ndarray, before: bool = False) -> n
     return _give(_requantised(total * scale, y_scale, y_zero, before), y_zero, before)
 
 
-def qlinear_matmul(call: OnnxCall, *inputs: np.ndarray, before: bool = False) -> np.ndarray:
+def qlinear_matmul(call: OnnxCall, *inputs: Array, before: bool = False) -> Array:
     """Return QLinearMatMul, or what it rounds."""
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = inputs
     left = _centred(a, a_zero, -2) * (np.reshape(a_scale, (-1, 1)) if np.ndim(a_scale) == 1 else a_scale)
     return _give(_requantised(np.matmul(left, _linear(b, b_scale, b_zero)), y_scale, y_zero, before), y_zero, before)
 
 
-def qlinear_binary(call: OnnxCall, *inputs: np.ndarray, before: bool = False) -> np.ndarray:
+def qlinear_binary(call: OnnxCall, *inputs: Array, before: bool = False) -> Array:
     """Return QLinearAdd or QLinearMul of ONNX Runtime, or what it rounds."""
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, *rest = inputs
     y_zero = rest[0] if rest and rest[0] is not None else np.zeros((), a.dtype)
@@ -173,7 +171,7 @@ def qlinear_binary(call: OnnxCall, *inputs: np.ndarray, before: bool = False) ->
     return _give(_requantised(result, y_scale, y_zero, before), y_zero, before)
 
 
-def qlinear_unary(call: OnnxCall, *inputs: np.ndarray, before: bool = False) -> np.ndarray:
+def qlinear_unary(call: OnnxCall, *inputs: Array, before: bool = False) -> Array:
     """Return one of ONNX Runtime's QLinearSigmoid, QLinearLeakyRelu and QLinearGlobalAveragePool, or what it rounds."""
     x, x_scale, x_zero, y_scale, *rest = inputs
     y_zero = rest[0] if rest and rest[0] is not None else np.zeros((), x.dtype)
@@ -188,7 +186,7 @@ def qlinear_unary(call: OnnxCall, *inputs: np.ndarray, before: bool = False) -> 
     return _give(_requantised(value, y_scale, y_zero, before), y_zero, before)
 
 
-def qgemm(call: OnnxCall, *inputs: np.ndarray, before: bool = False) -> np.ndarray:
+def qgemm(call: OnnxCall, *inputs: Array, before: bool = False) -> Array:
     """Return ONNX Runtime's QGemm, in floats where it has no output scale, or what it rounds."""
     a, a_scale, a_zero, b, b_scale, b_zero, *rest = inputs
     more: list[Any] = [*rest, None, None, None]
