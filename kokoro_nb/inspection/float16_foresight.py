@@ -25,16 +25,8 @@ BACK = 16  # nodes before the noisiest one among which a running sum is looked f
 EXPONENTIALS = frozenset(("ReduceLogSumExp", "Softplus", "Mish"))
 """Operators that take an exponential inside, and are written so, unless a kernel takes care."""
 FURTHEST = 2.0**1000  # of an exponential
-NORMS = frozenset(
-    (
-        "InstanceNormalization",
-        "LayerNormalization",
-        "GroupNormalization",
-        "RMSNormalization",
-        "ReduceL2",
-        "ReduceSumSquare",
-    )
-)
+_NORMS = "InstanceNormalization LayerNormalization GroupNormalization RMSNormalization ReduceL2 ReduceSumSquare"
+NORMS = frozenset(_NORMS.split())
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,14 @@ Core ML itself runs on macOS alone. What is judged here is the file: what it mea
 it means in float64.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.mil.interpreter import Interpreter
@@ -25,6 +26,7 @@ from kokoro_nb.inspection.formats.runnable_program import Observe, OperatorAlone
 from kokoro_nb.inspection.input_maker import MadeInputs
 from kokoro_nb.inspection.semantics.onnx_call import Arrays
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
+from kokoro_nb.traces.trace import Substitute
 
 BODY = "it has a program of its own inside, or draws, or holds a state"
 
@@ -148,11 +150,9 @@ class MilFile:
         inputs: Mapping[str, Any],
         captured: Mapping[str, Any],
         double: bool = True,
-        substitute: Callable[[Any, tuple[Any, ...], dict[str, Any], Any], Any] | None = None,
+        substitute: Substitute = None,
     ) -> Any:
         """Compute one operator on what went into it: see `kokoro_nb.traces.trace.Meaning`; nothing is substituted."""
-        import torch
-
         operation, place = self._places[name]
 
         def value(variable: Any) -> Any:

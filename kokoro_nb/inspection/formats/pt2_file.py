@@ -1,7 +1,7 @@
 """Programs that `torch.export.save` wrote: read, run in PyTorch, and each operator computed again in float64."""
 
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from operator import getitem
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.called_operators import user_results
@@ -20,6 +21,7 @@ from kokoro_nb.inspection.formats.runnable_program import Observe, OperatorAlone
 from kokoro_nb.inspection.input_maker import MadeInputs
 from kokoro_nb.inspection.semantics.onnx_call import Arrays
 from kokoro_nb.traces.operators import Operator
+from kokoro_nb.traces.trace import Substitute
 
 HEAVIEST = 4 * 2**30  # bytes when unpacked
 OPEN = 16  # length of an axis that the file leaves open, where it has no example
@@ -56,8 +58,6 @@ class Pt2File:
         InputError
             If it is no such file, is cut off or damaged, or becomes too large when unpacked.
         """
-        import torch
-
         try:
             with zipfile.ZipFile(path) as archive:
                 size = sum(one.file_size for one in archive.infolist())
@@ -81,8 +81,6 @@ class Pt2File:
     @cached_property
     def facts(self) -> ProgramFacts:
         """What is known before it is run."""
-        import torch
-
         specification = self.exported.specification
         results = user_results(specification.program)
         givers = [specification.source_of(node) or "" for node in results]
@@ -108,7 +106,7 @@ class Pt2File:
         inputs: Mapping[str, Any],
         captured: Mapping[str, Any],
         double: bool = True,
-        substitute: Callable[[Any, tuple[Any, ...], dict[str, Any], Any], Any] | None = None,
+        substitute: Substitute = None,
     ) -> Any:
         """Compute one operator on what went into it: see `Specification.recompute`."""
         return self.exported.specification.recompute(name, inputs, captured, double, substitute)
@@ -160,8 +158,6 @@ class Pt2File:
         InputError
             If it is no operator that PyTorch knows by name.
         """
-        import torch
-
         calls: list[tuple[Any, Any, Any]] = []
 
         def keep(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import torch
 
 from kokoro_nb.backends.executorch.tracing import DTYPES as TRACED
 from kokoro_nb.errors import InputError
@@ -289,6 +290,4 @@ class PteInstructions:
 
     def torch_dtype(self, value: int) -> Any:
         """Return the type of a tensor, as PyTorch calls it."""
-        import torch
-
         return getattr(torch, DTYPES[self.tensor(value).scalar_type.name])

@@ -3,7 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from inspect import signature
 from typing import Any, ClassVar
+
+import torch
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.formats.xnnpack_graph import XnnGraph
@@ -52,15 +55,13 @@ class FunctionalOperator:
         self.is_view = stem.endswith(("_copy", "et_view", "_clone_dim_order"))  # rounds nothing
         own = OWN.get(stem)
         if own is not None:
-            self._function, names = own
-            self._schema = Schema(tuple(map(Argument, names)))
+            self._function = own
+            self._schema = Schema(tuple(map(Argument, signature(own).parameters)))
             self.written: tuple[str, ...] = ("out",)
             self._is_list = False
             return
         namespace, _, rest = name.partition("::")
         plain, _, overload = rest.partition(".")
-        import torch
-
         try:
             packet = getattr(getattr(torch.ops, namespace), plain)
             self._operator = getattr(packet, overload or "default")
@@ -80,8 +81,6 @@ class FunctionalOperator:
         named = dict(zip((one.name for one in self._schema.arguments), args, strict=False)) | kwargs
         if self._function is not None:
             return self._function(**named)
-        import torch
-
         floats = [one.dtype for one in _tensors(named) if one.is_floating_point()]
         kind = torch.float64 if torch.float64 in floats else floats[0] if floats else torch.int64
         kinds = self.results or (kind,) * len(self.written)
@@ -98,26 +97,20 @@ def _tensors(named: dict[str, Any]) -> list[Any]:
     return [one for one in values if hasattr(one, "is_floating_point")]
 
 
-def _quantised(input: Any, scale: Any, zero_point: Any, quant_min: int, quant_max: int, dtype: Any) -> Any:
-    import torch
-
+def _quantised(input: Any, scale: Any, zero_point: Any, low: int, high: int, dtype: Any) -> Any:
     whole = torch.round(input / scale) + zero_point
-    return torch.clamp(whole, quant_min, quant_max).to(dtype)
+    return torch.clamp(whole, low, high).to(dtype)
 
 
-def _quantised_by_channel(
-    input: Any, scales: Any, zero_points: Any, axis: int, quant_min: int, quant_max: int, dtype: Any
-) -> Any:
+def _quantised_by_channel(input: Any, scales: Any, zero_points: Any, axis: int, low: int, high: int, dtype: Any) -> Any:
     shape = [-1 if k == axis % input.ndim else 1 for k in range(input.ndim)]
-    return _quantised(input, scales.reshape(shape), zero_points.reshape(shape), quant_min, quant_max, dtype)
+    return _quantised(input, scales.reshape(shape), zero_points.reshape(shape), low, high, dtype)
 
 
 def _dequantised(
-    input: Any, scale: Any, zero_point: Any, quant_min: int, quant_max: int, dtype: Any, out_dtype: Any = None
+    input: Any, scale: Any, zero_point: Any, low: int, high: int, dtype: Any, out_dtype: Any = None
 ) -> Any:
-    import torch
-
-    return (input.to(torch.float64) - zero_point) * scale
+    return (input.double() - zero_point) * scale
 
 
 def _dequantised_by_channel(
@@ -125,46 +118,32 @@ def _dequantised_by_channel(
     scales: Any,
     zero_points: Any,
     axis: int,
-    quant_min: int,
-    quant_max: int,
+    low: int,
+    high: int,
     dtype: Any,
     out_dtype: Any = None,
 ) -> Any:
     shape = [-1 if k == axis % input.ndim else 1 for k in range(input.ndim)]
     zero = 0 if zero_points is None else zero_points.reshape(shape)
-    return _dequantised(input, scales.reshape(shape), zero, quant_min, quant_max, dtype)
+    return _dequantised(input, scales.reshape(shape), zero, low, high, dtype)
 
 
-OWN: dict[str, tuple[Function, tuple[str, ...]]] = {
-    "executorch_prim::et_view": (lambda self, size: self.reshape(size), ("self", "size")),
-    "aten::view_copy": (lambda self, size: self.reshape(size), ("self", "size")),
-    "aten::copy_": (lambda self, src, non_blocking=False: src.expand(self.shape), ("self", "src", "non_blocking")),
-    "dim_order_ops::_to_dim_order_copy": (
-        lambda self, non_blocking=False, dim_order=None: self,
-        ("self", "non_blocking", "dim_order"),
-    ),
-    "dim_order_ops::_clone_dim_order": (
-        lambda self, non_blocking=False, dim_order=None: self,
-        ("self", "non_blocking", "dim_order"),
-    ),
-    "quantized_decomposed::quantize_per_tensor": (
-        _quantised,
-        ("input", "scale", "zero_point", "quant_min", "quant_max", "dtype"),
-    ),
-    "quantized_decomposed::quantize_per_channel": (
-        _quantised_by_channel,
-        ("input", "scales", "zero_points", "axis", "quant_min", "quant_max", "dtype"),
-    ),
-    "quantized_decomposed::dequantize_per_tensor": (
-        _dequantised,
-        ("input", "scale", "zero_point", "quant_min", "quant_max", "dtype", "out_dtype"),
-    ),
-    "quantized_decomposed::dequantize_per_channel": (
-        _dequantised_by_channel,
-        ("input", "scales", "zero_points", "axis", "quant_min", "quant_max", "dtype", "out_dtype"),
-    ),
+def _same(self: Any, non_blocking: Any = False, dim_order: Any = None) -> Any:
+    return self
+
+
+OWN: dict[str, Function] = {
+    "executorch_prim::et_view": lambda self, size: self.reshape(size),
+    "aten::view_copy": lambda self, size: self.reshape(size),
+    "aten::copy_": lambda self, src, non_blocking=False: src.expand(self.shape),
+    "dim_order_ops::_to_dim_order_copy": _same,
+    "dim_order_ops::_clone_dim_order": _same,
+    "quantized_decomposed::quantize_per_tensor": _quantised,
+    "quantized_decomposed::quantize_per_channel": _quantised_by_channel,
+    "quantized_decomposed::dequantize_per_tensor": _dequantised,
+    "quantized_decomposed::dequantize_per_channel": _dequantised_by_channel,
 }
-"""Operators of ExecuTorch that PyTorch has not: what each computes, and the names of its arguments."""
+"""Operators of ExecuTorch that PyTorch has not: what each computes, under the names of its arguments."""
 
 
 DRAWS = 4  # of integers moved by one
@@ -224,8 +203,6 @@ class XnnDelegate:
         self, named: Mapping[str, Any], observe: Callable[[int, Any], object] = lambda *_: None, move: Any = None
     ) -> tuple[Any, ...]:
         """Compute it, and have `observe` get each value inside, by its id; see `XnnGraph.run`."""
-        import torch
-
         given = {k: named[f"input_{k}"] for k in self.reads}
         double = any(one.dtype == torch.float64 for one in given.values())
         with torch.no_grad():
@@ -240,8 +217,6 @@ class XnnDelegate:
         """
         if not self.graph.is_quantised:
             return None
-        import torch
-
         generator = torch.Generator().manual_seed(0)
 
         def move(shape: Any) -> Any:

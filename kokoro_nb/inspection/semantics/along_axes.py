@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, Array, OnnxCall, meaning
+from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, Array, Input, OnnxCall, meaning
 
 
 @meaning("LayerNormalization")
 @meaning("LayerNormalization", domain=MICROSOFT)
-def _layer_norm(call: OnnxCall, x: Array, scale: Array, bias: Array | None = None) -> tuple[Array, ...]:
+def _layer_norm(call: OnnxCall, x: Array, scale: Array, bias: Input = None) -> tuple[Array, ...]:
     axis = call.get("axis", -1) % x.ndim
     axes = tuple(range(axis, x.ndim))
     mean = x.mean(axis=axes, keepdims=True)
@@ -25,8 +25,8 @@ def _rms_norm(call: OnnxCall, x: Array, scale: Array) -> Array:
 
 @meaning("SkipLayerNormalization", domain=MICROSOFT)
 def _skip_layer_norm(
-    call: OnnxCall, x: Array, skip: Array, gamma: Array, beta: Array | None = None, bias: Array | None = None
-) -> tuple[Array | None, ...]:
+    call: OnnxCall, x: Array, skip: Array, gamma: Array, beta: Input = None, bias: Input = None
+) -> tuple[Input, ...]:
     total = x + skip + (0 if bias is None else bias)
     mean = total.mean(-1, keepdims=True)
     inverse = 1 / np.sqrt(np.square(total - mean).mean(-1, keepdims=True) + call.get("epsilon", 1e-12))
@@ -72,7 +72,7 @@ def _local_response(call: OnnxCall, x: Array) -> Array:
 
 
 @meaning("DFT")
-def _dft(call: OnnxCall, x: Array, length: Array | None = None, axis: Array | None = None) -> Array:
+def _dft(call: OnnxCall, x: Array, length: Input = None, axis: Input = None) -> Array:
     where = int(call.get("axis", 1) if call.opset < 20 else -2 if axis is None else np.asarray(axis).reshape(()))
     where %= x.ndim
     inverse, onesided = bool(call.get("inverse", 0)), bool(call.get("onesided", 0))

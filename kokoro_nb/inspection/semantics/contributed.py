@@ -1,10 +1,12 @@
 """Operators of ONNX Runtime's own domain, `com.microsoft`, that are found in files: quantised and fused ones."""
 
+from typing import Any
+
 import numpy as np
 from scipy import special
 
 from kokoro_nb.inspection.semantics.convolution_semantics import convolved
-from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, Array, OnnxCall, meaning
+from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, Array, Input, OnnxCall, meaning
 from kokoro_nb.inspection.semantics.quantised import dynamic_parameters
 from kokoro_nb.inspection.semantics.recurrences import lstm
 
@@ -16,7 +18,7 @@ def _dynamically(x: Array) -> tuple[Array, Array]:
     return np.clip(np.rint(x / scale) + zero, 0, 255) - zero, scale
 
 
-def _weights(values: Array, zero: Array | None, scale: Array, axis: int) -> Array:
+def _weights(values: Array, zero: Input, scale: Array, axis: int) -> Array:
     """Return weights as they were meant: per tensor, or per element of `axis`."""
     shape = tuple(-1 if k == axis % values.ndim else 1 for k in range(values.ndim))
 
@@ -29,7 +31,7 @@ def _weights(values: Array, zero: Array | None, scale: Array, axis: int) -> Arra
 
 @meaning("DynamicQuantizeMatMul", domain=MICROSOFT)
 def _dynamic_matmul(
-    call: OnnxCall, a: Array, b: Array, b_scale: Array, b_zero: Array | None = None, bias: Array | None = None
+    call: OnnxCall, a: Array, b: Array, b_scale: Array, b_zero: Input = None, bias: Input = None
 ) -> Array:
     integers, scale = _dynamically(a)
     result = np.matmul(integers, _weights(b, b_zero, b_scale, -1)) * scale
@@ -37,36 +39,14 @@ def _dynamic_matmul(
 
 
 @meaning("MatMulIntegerToFloat", domain=MICROSOFT)
-def _matmul_to_float(
-    call: OnnxCall,
-    a: Array,
-    b: Array,
-    a_scale: Array,
-    b_scale: Array,
-    a_zero: Array | None = None,
-    b_zero: Array | None = None,
-    bias: Array | None = None,
-) -> Array:
+def _matmul_to_float(call: OnnxCall, a: Array, b: Array, a_scale: Array, b_scale: Array, *more: Input) -> Array:
+    a_zero, b_zero, bias = [*more, None, None, None][:3]
     result = np.matmul(_weights(a, a_zero, a_scale, -2), _weights(b, b_zero, b_scale, -1))
     return result if bias is None else result + bias
 
 
 @meaning("DynamicQuantizeLSTM", domain=MICROSOFT)
-def _dynamic_lstm(
-    call: OnnxCall,
-    x: Array,
-    w: Array,
-    r: Array,
-    b: Array | None,
-    lengths: Array | None,
-    h0: Array | None,
-    c0: Array | None,
-    p: Array | None,
-    w_scale: Array,
-    w_zero: Array,
-    r_scale: Array,
-    r_zero: Array,
-) -> tuple[Array, ...]:
+def _dynamic_lstm(call: OnnxCall, x: Array, w: Array, r: Array, *more: Any) -> tuple[Array, ...]:
     """Run an LSTM whose weights are (directions, width, 4 hidden) integers.
 
     The rows are quantised by the range of all of them, the state at each step by its own.
@@ -76,8 +56,9 @@ def _dynamic_lstm(
         integers, scale = _dynamically(values)
         return integers * scale
 
+    *plain, w_scale, w_zero, r_scale, r_zero = more
     wide = [_directed(q, scale, zero) for q, scale, zero in ((w, w_scale, w_zero), (r, r_scale, r_zero))]
-    return lstm(call, rounded(x), *(each.swapaxes(1, 2) for each in wide), b, lengths, h0, c0, p, rounded)
+    return lstm(call, rounded(x), *(each.swapaxes(1, 2) for each in wide), *plain, rounded=rounded)
 
 
 def _directed(values: Array, scale: Array, zero: Array) -> Array:
@@ -88,13 +69,7 @@ def _directed(values: Array, scale: Array, zero: Array) -> Array:
 
 @meaning("MatMulNBits", domain=MICROSOFT)
 def _matmul_bits(
-    call: OnnxCall,
-    a: Array,
-    b: Array,
-    scales: Array,
-    zeros: Array | None = None,
-    order: Array | None = None,
-    bias: Array | None = None,
+    call: OnnxCall, a: Array, b: Array, scales: Array, zeros: Input = None, order: Input = None, bias: Input = None
 ) -> Array:
     """Multiply by weights of a few bits, (N, blocks, bytes), the low bits first."""
     bits, block = call.get("bits", 4), call.get("block_size")
@@ -132,7 +107,7 @@ def _fused_matmul(call: OnnxCall, a: Array, b: Array) -> Array:
 
 
 @meaning("FusedConv", domain=MICROSOFT)
-def _fused_conv(call: OnnxCall, x: Array, w: Array, b: Array | None = None, z: Array | None = None) -> Array:
+def _fused_conv(call: OnnxCall, x: Array, w: Array, b: Input = None, z: Input = None) -> Array:
     y = convolved(call, x, w, b)
     y = y if z is None else y + z
     alpha, beta = ([*call.get("activation_params", ()), None, None])[:2]

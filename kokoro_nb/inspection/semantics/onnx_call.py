@@ -10,6 +10,7 @@ import numpy as np
 STANDARD = ""
 MICROSOFT = "com.microsoft"
 Array = np.ndarray
+Input = np.ndarray | None  # None for what is absent
 Value = Any  # an array, a list of them for a sequence, or None for what is absent
 Arrays = Mapping[str, np.ndarray]
 Values = Mapping[str, Value]
