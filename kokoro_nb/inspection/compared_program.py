@@ -9,8 +9,8 @@ import numpy as np
 from kokoro_nb.backends.called_operators import user_results
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.inspection.onnx_file import OnnxFile
-from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers, nodes_of
-from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, Value, computed, dtypes_of, widened
+from kokoro_nb.inspection.onnx_nodes import OnnxNode, freeing, last_readers, nodes_of
+from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value, widened
 from kokoro_nb.inspection.whole_file import named_constants
 from kokoro_nb.markup import number
 from kokoro_nb.traces.operators import CONSTANT, Operator
@@ -90,15 +90,14 @@ def of_onnx(file: OnnxFile) -> ComparedProgram:
 
     def compute(inputs: Mapping[str, np.ndarray], observe: Observe) -> None:
         values: dict[str, Value] = {name: widened(value) for name, value in inputs.items()}
-        freed = last_readers(nodes, set())
-        for name, value in values.items():
-            observe(name, value)
-        for node in nodes:
-            for name, value in _given(file, node, values):
-                values[name] = value
-                observe(name, value)
-            for name in freed.get(node.index, ()):
-                values.pop(name, None)
+        for name in inputs:
+            observe(name, values[name])
+        for node in freeing(nodes, last_readers(nodes, set()), values):
+            _, _, results = file.evaluated(node, values) or ((), (), ())
+            for name, value in zip(node.proto.output, results, strict=False):
+                if name:
+                    values[name] = value
+                    observe(name, value)
 
     return ComparedProgram(
         file.path.name,
@@ -116,19 +115,6 @@ def _of_node(node: OnnxNode, known: Mapping[str, np.ndarray]) -> ComparedNode:
     reads = tuple(name for name in node.reads if name not in known)
     rounds = node.proto.op_type in ROUNDING
     return ComparedNode(node.index, node.key, node.operator, reads, node.outputs, constants, attributes, rounds=rounds)
-
-
-def _given(file: OnnxFile, node: OnnxNode, values: Mapping[str, Value]) -> list[tuple[str, Value]]:
-    """Return what a node gives in float64; nothing where that is not known."""
-    if any(name not in values and name not in file.constants for name in node.reads):
-        return []
-    outer = {name: values[name] if name in values else file.constants[name] for name in node.reads}
-    inputs = [outer[name] if name else None for name in node.proto.input]
-    try:
-        results = computed(OnnxCall(node.proto, file.opsets, dtypes_of(inputs), outer), inputs)
-    except NotDefined:
-        return []
-    return [(name, value) for name, value in zip(node.proto.output, results, strict=False) if name]
 
 
 def of_exported(exported: Exported, label: str, keys: Mapping[str, str] | None = None) -> ComparedProgram:

@@ -19,9 +19,9 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.file_run import examined
 from kokoro_nb.inspection.float16_foresight import LARGEST, float16_foresight, in_danger
 from kokoro_nb.inspection.onnx_file import OnnxFile, in_order
-from kokoro_nb.inspection.onnx_nodes import last_readers, nodes_of
+from kokoro_nb.inspection.onnx_nodes import freeing, last_readers, nodes_of
 from kokoro_nb.inspection.onnx_session import brief, run_session, session_of
-from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, Value, computed, dtypes_of
+from kokoro_nb.inspection.semantics.onnx_call import Value
 from kokoro_nb.inspection.whole_file import AUDIBLE, signal_to_noise
 from kokoro_nb.markup import number
 from kokoro_nb.storage import atomic
@@ -184,15 +184,9 @@ def rounded_run(file: OnnxFile, inputs: Mapping[str, np.ndarray]) -> dict[str, n
     nodes = nodes_of(file.model.graph)
     freed = last_readers(nodes, {output.name for output in file.model.graph.output})
     values: dict[str, Value] = dict(inputs)
-    for node in nodes:
-        if any(name not in values and name not in file.constants for name in node.reads):
-            continue
-        outer = {name: values[name] if name in values else file.constants[name] for name in node.reads}
-        given = [outer[name] if name else None for name in node.proto.input]
-        call = OnnxCall(node.proto, file.opsets, dtypes_of(given), outer)
-        try:
-            results = computed(call, given)
-        except NotDefined:
+    for node in freeing(nodes, freed, values):
+        call, _, results = file.evaluated(node, values) or (None, [], [])
+        if call is None:
             continue
         floats = [one for one in call.dtypes if one is not None and one.kind == "f"]
         dtype = np.result_type(*floats) if floats else np.dtype(np.float32)
@@ -203,8 +197,6 @@ def rounded_run(file: OnnxFile, inputs: Mapping[str, np.ndarray]) -> dict[str, n
                 wide = isinstance(value, np.ndarray) and value.dtype == np.float64
                 with np.errstate(over="ignore"):
                     values[name] = value.astype(dtype) if wide else value
-        for name in freed.get(node.index, ()):
-            values.pop(name, None)
     return {one.name: values[one.name] for one in file.model.graph.output if one.name in values}
 
 

@@ -1,6 +1,6 @@
 """ONNX files that others made, read with care: whatever is wrong with one is said in a sentence."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.onnx_nodes import Place, function_places
+from kokoro_nb.inspection.onnx_nodes import OnnxNode, Place, function_places
 from kokoro_nb.inspection.semantics.control_flow import bodies_of, captured_names
+from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, Value, Values, computed, dtypes_of
 
 LARGEST = 2 * 2**30 - 1  # bytes of a protocol buffer
 HEAVIEST = 4 * 2**30  # bytes of weights beside it
@@ -60,6 +61,20 @@ class OnnxFile:
     def inputs(self) -> tuple[Any, ...]:
         """The inputs that a caller must give, as ``onnx.ValueInfoProto``."""
         return tuple(value for value in self.model.graph.input if value.name not in self.constants)
+
+    def evaluated(
+        self, node: OnnxNode, values: Values, change: Callable[[Value], Value] = lambda value: value
+    ) -> tuple[OnnxCall, list[Value], list[Value]] | None:
+        """Return a node, its inputs and what it gives on these values, constants changed; None where it is unknown."""
+        if any(name not in values and name not in self.constants for name in node.reads):
+            return None
+        outer = {name: values[name] if name in values else change(self.constants[name]) for name in node.reads}
+        given = [outer[name] if name else None for name in node.proto.input]
+        call = OnnxCall(node.proto, self.opsets, dtypes_of(given), outer)
+        try:
+            return call, given, computed(call, given)
+        except NotDefined:
+            return None
 
 
 def initialisers(graph: Any) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The nodes of a graph in order, under the names that viewers know them by."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +67,15 @@ def draws_inside(node: Any) -> bool:
     """Return whether a body of an ``onnx.NodeProto`` draws at random, however deep."""
     inner = [one for body in bodies_of(node) for one in body.node]
     return any((one.op_type in RANDOM and one.domain in ("", "ai.onnx")) or draws_inside(one) for one in inner)
+
+
+def freeing(nodes: Iterable[OnnxNode], freed: Mapping[int, list[str]], *held: dict[str, Any]) -> Iterator[OnnxNode]:
+    """Yield nodes, and after each let go of what no later one reads: see `last_readers`."""
+    for node in nodes:
+        yield node
+        for name in freed.get(node.index, ()):
+            for values in held:
+                values.pop(name, None)
 
 
 def last_readers(nodes: tuple[OnnxNode, ...], outputs: set[str]) -> Mapping[int, list[str]]:
