@@ -41,11 +41,6 @@ def wrong_scalar(site: FaultSite) -> None:
     site.call(**{name: number + 1 if name == "exponent" else 1.1 * number if number else 0.1})
 
 
-def is_activation(site: FaultSite) -> bool:
-    """Return whether the operator is a leaky ReLU or a GELU, of which there are several kinds."""
-    return site.op in ("aten.leaky_relu.default", "aten.gelu.default")
-
-
 def wrong_activation(site: FaultSite) -> None:
     """Use another slope (0.01, or 0.2 where it is 0.01), or the other kind of GELU."""
     if site.op == "aten.gelu.default":
@@ -54,29 +49,14 @@ def wrong_activation(site: FaultSite) -> None:
         site.call(negative_slope=0.2 if site.arguments["negative_slope"] == 0.01 else 0.01)
 
 
-def is_function(site: FaultSite) -> bool:
-    """Return whether there is a function that is easily taken for this one."""
-    return site.op in FUNCTIONS
-
-
 def wrong_function(site: FaultSite) -> None:
     """Call another function: sin for cos, 1/x for 1/sqrt(x), and so on; see `FUNCTIONS`."""
     site.node.target = getattr(torch.ops.aten, FUNCTIONS[site.op]).default
 
 
-def is_exponential(site: FaultSite) -> bool:
-    """Return whether the operator is an exponential."""
-    return site.op == "aten.exp.default"
-
-
 def overflow(site: FaultSite) -> None:
     """Add 100 to the argument of an exponential, beyond the 88.7 that float32 can hold."""
     site.call(self=site.emit(torch.ops.aten.add.Tensor, site.arguments["self"], 100.0, ahead=True))
-
-
-def is_clamp(site: FaultSite) -> bool:
-    """Return whether the operator limits its input by numbers."""
-    return site.op == "aten.clamp.default"
 
 
 def unclamped(site: FaultSite) -> None:

@@ -21,15 +21,10 @@ def short_reduction(site: FaultSite) -> None:
     site.call(self=site.emit(torch.ops.aten.slice.Tensor, source, axis, 0, size - 1, ahead=True))
 
 
-def is_variance(site: FaultSite) -> bool:
-    """Return whether the operator is the mean of the squares of deviations from a mean."""
-    return _deviated(site) is not None
-
-
 def one_pass_variance(site: FaultSite) -> None:
     """Compute a variance as E[x²] - E[x]²."""
     aten = torch.ops.aten
-    x, axes, keep = _deviated(site), site.arguments["dim"], site.arguments["keepdim"]
+    x, axes, keep = deviated(site), site.arguments["dim"], site.arguments["keepdim"]
     squares = site.emit(aten.mean.dim, site.emit(aten.mul.Tensor, x, x), axes, keep)
     mean = site.emit(aten.mean.dim, x, axes, keep)
     site.give(site.emit(aten.sub.Tensor, squares, site.emit(aten.mul.Tensor, mean, mean)))
@@ -49,14 +44,9 @@ def wrong_dilation(site: FaultSite) -> None:
     site.call(padding=[padding + reach], dilation=[dilation + 1])
 
 
-def is_positioned(site: FaultSite) -> bool:
-    """Return whether the operator takes a part, or pads, at a place that can be off by one."""
-    return _moved(site) is not None
-
-
 def off_by_one(site: FaultSite) -> None:
     """Slice, select or pad one element beside the place."""
-    site.call(**(_moved(site) or {}))
+    site.call(**(moved(site) or {}))
 
 
 def is_reflected(site: FaultSite) -> bool:
@@ -74,7 +64,7 @@ def _reduced(site: FaultSite) -> int:
     return list(axes)[-1] % site.arguments["self"].meta["val"].ndim if axes else 0
 
 
-def _deviated(site: FaultSite) -> Any:
+def deviated(site: FaultSite) -> Any:
     """Return the x of a mean((x - mean(x))²), None if the operator is none."""
     if site.op != "aten.mean.dim":
         return None
@@ -89,7 +79,7 @@ def _deviated(site: FaultSite) -> Any:
     return x if same and mean.args[1] == site.arguments["dim"] else None
 
 
-def _moved(site: FaultSite) -> dict[str, Any] | None:
+def moved(site: FaultSite) -> dict[str, Any] | None:
     """Return the arguments one element beside the place, None if there is no room."""
     given = site.arguments
     if site.op == "aten.select.int":

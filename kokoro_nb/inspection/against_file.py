@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.blame import Blame, InspectionFinding
+from kokoro_nb.inspection.blame import InspectionFinding
 from kokoro_nb.inspection.compared_program import (
     ComparedNode,
     ComparedProgram,
@@ -221,8 +221,8 @@ class _Paired:
             apart = np.max([self.pairs[one][1] for one in node.reads if one in self.pairs])
             statement = f"{where}, though operator, constants and attributes are the same."
             words = f"What goes into it is {number(apart)} of its root mean square apart: it makes that large."
-            return _at(node, "precision", "precision", statement, (*proof, words))
-        return _at(node, "structure", "file", f"{where}: {'; '.join(how)}.", tuple(proof))
+            return InspectionFinding.at(node, "precision", "precision", statement, *proof, words)
+        return InspectionFinding.at(node, "structure", "file", f"{where}: {'; '.join(how)}.", *proof)
 
     def _elsewhere(self, node: ComparedNode, others: list[ComparedNode], proof: list[str]) -> InspectionFinding:
         """Say what parts where the two are written in other operators, between results that both have."""
@@ -231,13 +231,13 @@ class _Paired:
         where = f"{node.key} ({node.operator}) is the first node whose result {self.reference.label} does not have"
         if other is None:
             none = f"{where}: no {node.operator} there reads the same."
-            return _at(node, "structure", "file", none, tuple(proof))
+            return InspectionFinding.at(node, "structure", "file", none, *proof)
         proof.append(f"What reads the same there and gives something else is {_named(other)}.")
         for one in region:
             how = list(foreign_constants(other, one))
             if how:
                 part = f"{one.key} ({one.operator}) is where the file parts from {self.reference.label}"
-                return _at(one, "structure", "file", f"{part}: {'; '.join(how)}.", tuple(proof))
+                return InspectionFinding.at(one, "structure", "file", f"{part}: {'; '.join(how)}.", *proof)
         for one in region:
             multiple = self._multiple(one)
             if multiple:
@@ -248,9 +248,9 @@ class _Paired:
         if factor:
             words = factor[0].replace("what it is there", "what goes into it")
             statement = f"{where}: no {node.operator} there reads the same, and {words}."
-            return _at(node, "structure", "file", statement, tuple(proof))
+            return InspectionFinding.at(node, "structure", "file", statement, *proof)
         statement = f"{where}: it computes something else than {other.key} ({other.operator}) there."
-        return _at(node, "structure", "file", statement, tuple(proof))
+        return InspectionFinding.at(node, "structure", "file", statement, *proof)
 
     def _is_missing(self, node: ComparedNode) -> bool:
         """Return whether the candidate has nothing like the result of a node of the reference."""
@@ -274,10 +274,6 @@ class _Paired:
                 found.append(one)
                 values |= set(one.outputs)
         return found
-
-
-def _at(node: ComparedNode, kind: str, blame: Blame, statement: str, proof: tuple[str, ...]) -> InspectionFinding:
-    return InspectionFinding(kind, blame, statement, node.key, node.operator, node.index, proof)
 
 
 def _named(node: ComparedNode) -> str:

@@ -19,7 +19,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.file_run import examined
 from kokoro_nb.inspection.float16_foresight import LARGEST, float16_foresight, in_danger
 from kokoro_nb.inspection.onnx_file import OnnxFile, in_order
-from kokoro_nb.inspection.onnx_nodes import freeing, last_readers, nodes_of
+from kokoro_nb.inspection.onnx_nodes import copied, freeing, last_readers, nodes_of, put
 from kokoro_nb.inspection.onnx_session import brief, run_session, session_of
 from kokoro_nb.inspection.semantics.onnx_call import Value
 from kokoro_nb.inspection.whole_file import AUDIBLE, signal_to_noise
@@ -210,16 +210,12 @@ def converted(model: Any, kept: Sequence[str]) -> Any:
     InputError
         If the tool refuses the model.
     """
-    import onnx
-
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
     with quietly():
         from onnxruntime.transformers.float16 import DEFAULT_OP_BLOCK_LIST, convert_float_to_float16
 
         try:
             half = convert_float_to_float16(
-                copy,
+                copied(model),
                 min_positive_val=SMALLEST,
                 max_finite_val=LARGEST,
                 keep_io_types=True,
@@ -238,10 +234,7 @@ def _unrounded(graph: Any) -> None:
     from onnx import TensorProto
 
     once = {node.output[0]: node for node in reversed(graph.node)}
-    nodes = [node for node in graph.node if node.op_type != "Cast" or once[node.output[0]] is node]
-    del graph.node[:]
-    graph.node.extend(nodes)
-
+    put(graph.node, [node for node in graph.node if node.op_type != "Cast" or once[node.output[0]] is node])
     wide, narrow = TensorProto.FLOAT, TensorProto.FLOAT16
     casts = {node.output[0]: node for node in graph.node if node.op_type == "Cast"}
     to = {name: next(a.i for a in node.attribute if a.name == "to") for name, node in casts.items()}
@@ -252,10 +245,7 @@ def _unrounded(graph: Any) -> None:
 
 def _named(model: Any) -> Any:
     """Return a copy whose nodes all have names of their own, by which the tool knows them."""
-    import onnx
-
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy = copied(model)
     for k, node in enumerate(copy.graph.node):
         node.name = f"{node.name or 'node'}#{k}"
     return copy

@@ -1,7 +1,7 @@
 """The report of an inspection, and its page: the answer first, then findings, outputs, the worst nodes, all nodes."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -112,7 +112,7 @@ class InspectionReport:
     def worst(self, n: int = 10) -> tuple[NodeJudgement, ...]:
         """Return the `n` nodes that are furthest off, as multiples of what rounding explains."""
         judged = [judgement for judgement in self.judgements if judgement.worst is not None]
-        return tuple(sorted(judged, key=lambda one: -_ratio(one))[:n])
+        return tuple(sorted(judged, key=lambda one: 0.0 if one.kept_wide else -one.size)[:n])
 
     def table(self) -> Fragment:
         """Return a row for each node."""
@@ -232,11 +232,6 @@ def _grouped(unjudged: Iterable[NodeJudgement]) -> list[str]:
     ]
 
 
-def _ratio(judgement: NodeJudgement) -> float:
-    ratio = judgement.worst.ratio if judgement.worst and not judgement.kept_wide else 0.0
-    return float("inf") if np.isnan(ratio) else ratio
-
-
 GREEN, RED, PURPLE, GREY = "#2e7d32", "#c62828", "#6a1b9a", "#9e9e9e"
 LAST = 1e308  # above the last threshold Model Explorer colours nothing
 
@@ -244,17 +239,16 @@ LAST = 1e308  # above the last threshold Model Explorer colours nothing
 def write_overlay(report: InspectionReport, folder: Path) -> tuple[Path, ...]:
     """Write the files and return their paths."""
     columns = {
-        "local_error": ("local error / rounding", _ratio),
-        "inherited_error": ("inherited error, of the peak", lambda one: one.inherited),
+        "local_error": ("local error / rounding", "ratio", 1.0),
+        "inherited_error": ("inherited error, of the peak", "inherited", 1e-3),
     }
     paths = []
     folder.mkdir(parents=True, exist_ok=True)
-    for name, (title, figure) in columns.items():
-        graphs = _graphs(report)
-        data = {graph: node_data(judgements, title, figure) for graph, judgements in graphs.items()}
+    for name, about in columns.items():
+        data = {graph: _node_data(judgements, *about) for graph, judgements in _graphs(report).items()}
         paths.append(_write(folder / f"{name}.json", data))
     paths.append(_write(folder / "blame.json", _blame(report)))
-    paths.append(_write(folder / "netron.json", netron(report)))
+    paths.append(_write(folder / "netron.json", _netron(report)))
     return tuple(paths)
 
 
@@ -267,7 +261,7 @@ def _graphs(report: InspectionReport) -> dict[str, dict[str, NodeJudgement]]:
     for judgement in report.judgements:
         for graph, key in _places(report, judgement.key):
             held = found.setdefault(graph, {})
-            if key not in held or _size(judgement) > _size(held[key]):
+            if key not in held or judgement.size > held[key].size:
                 held[key] = judgement
     for run in report.bodies:
         places = _places(report, run.key)
@@ -286,40 +280,25 @@ def _places(report: InspectionReport, key: str) -> tuple[tuple[str, str], ...]:
     return report.places.get(key, ((report.graph, key),))
 
 
-def _size(judgement: NodeJudgement) -> float:
-    ratio = _ratio(judgement)
-    return -1.0 if ratio is None else float("inf") if np.isnan(ratio) else ratio
-
-
 def _write(path: Path, content: Any) -> Path:
     with atomic(path) as draft:
         draft.write_text(json.dumps(content, allow_nan=False), encoding="utf-8")
     return path
 
 
-def _ratio(judgement: NodeJudgement) -> float | None:
-    return judgement.worst.ratio if judgement.worst else None
-
-
-def node_data(
-    judgements: Mapping[str, NodeJudgement], title: str, figure: Callable[[NodeJudgement], float | None]
-) -> dict[str, Any]:
+def _node_data(judgements: Mapping[str, NodeJudgement], title: str, figure: str, limit: float) -> dict[str, Any]:
     """Return one column of Model Explorer: a figure for each node, or in words why there is none."""
     results: dict[str, Any] = {}
     for key, judgement in judgements.items():
-        value = figure(judgement)
+        value = getattr(judgement, figure)
         if value is None:
             results[key] = {"value": judgement.reason or "not known", "bgColor": GREY}
         elif not np.isfinite(value):
             results[key] = {"value": "finite and not finite differ", "bgColor": PURPLE}
         else:
             results[key] = {"value": float(value)}
-    limit = 1.0 if figure is _ratio else 1e-3
-    return {
-        "name": title,
-        "thresholds": [{"value": limit, "bgColor": GREEN}, {"value": LAST, "bgColor": RED}],
-        "results": results,
-    }
+    thresholds = [{"value": limit, "bgColor": GREEN}, {"value": LAST, "bgColor": RED}]
+    return {"name": title, "thresholds": thresholds, "results": results}
 
 
 def _blame(report: InspectionReport) -> dict[str, Any]:
@@ -331,7 +310,7 @@ def _blame(report: InspectionReport) -> dict[str, Any]:
     return {graph: {"name": "blame", "results": held} for graph, held in results.items()}
 
 
-def netron(report: InspectionReport) -> dict[str, Any]:
+def _netron(report: InspectionReport) -> dict[str, Any]:
     """Return the attachment: the figures of each value that a node gives; Netron knows unnamed nodes by those alone."""
     metrics, metadata = [], []
     for judgement in report.judgements:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.inspection.onnx_file import OnnxFile, initialisers
-from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers
+from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers, typed_inputs
 from kokoro_nb.inspection.onnx_session import run_session, session_of, tapped
 from kokoro_nb.inspection.semantics.onnx_call import Arrays, Value, Values
 
@@ -106,16 +106,12 @@ class NodeGroups:
     def _alone(self, group: tuple[OnnxNode, ...], outer: Values, wanted: list[str]) -> dict[str, Value]:
         """Run the nodes as a model of their own."""
         import onnx
-        from onnx import helper
 
         model = onnx.ModelProto(ir_version=self.file.model.ir_version)
         model.opset_import.extend(self.file.model.opset_import)
         model.graph.name = "group"
         model.graph.node.extend(node.proto for node in group if not node.is_random)
-        model.graph.input.extend(
-            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), None)
-            for name, value in outer.items()
-        )
+        model.graph.input.extend(typed_inputs(outer, shaped=False))
         model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted)
         for name in dict.fromkeys(name for node in group for name in node.reads):
             tensor = self._tensors.get(name)

@@ -65,6 +65,17 @@ class NodeOutputError:
     right: float
     pattern: str
 
+    @classmethod
+    def of(cls, name: str, dtype: np.dtype, given: Any, right: Any, *measured: Any) -> "NodeOutputError":
+        """Describe what was measured: largest error, peak, largest ratio, where it is wrong, and the worst index."""
+        error, peak, ratio, wrong, worst = measured
+        wide, exact = given.astype(np.float64), right.astype(np.float64)
+        unit = float(spacing(np.asarray(peak), dtype)) if is_float(dtype) else 1.0
+        shares = [float(np.isfinite(one).mean()) if wide.size else float("nan") for one in (wide, exact)]
+        values = [float(one[worst]) if wide.size else float("nan") for one in (wide, exact)]
+        about = (error, peak, error / unit, float(ratio), int(wrong.sum()), tuple(map(int, worst)))
+        return cls(name, dtype.name, wide.shape, *shares, *about, *values, channels_of(wrong))
+
     @property
     def is_wrong(self) -> bool:
         """Whether rounding does not explain the difference."""
@@ -119,6 +130,16 @@ class NodeJudgement:
     def worst(self) -> NodeOutputError | None:
         """The output that is furthest off, as a multiple of what rounding can do."""
         return max(self.outputs, key=lambda one: np.inf if np.isnan(one.ratio) else one.ratio, default=None)
+
+    @property
+    def ratio(self) -> float | None:
+        """How far that is off, as a multiple of what rounding can do; None where nothing was compared."""
+        return self.worst.ratio if self.worst else None
+
+    @property
+    def size(self) -> float:
+        """The same by which nodes are ordered: infinite of NaN, -1 where nothing was compared."""
+        return -1.0 if self.ratio is None else float("inf") if np.isnan(self.ratio) else self.ratio
 
     @property
     def finite(self) -> bool:
@@ -284,23 +305,8 @@ def compared(name: str, value: np.ndarray, right: np.ndarray, limits: np.ndarray
     worst = np.unravel_index(int(np.argmax(ratios)), ratios.shape) if ratios.size else ()
     finite = np.isfinite(exact)
     peak = float(np.abs(exact[finite]).max(initial=0.0))
-    unit = float(spacing(np.asarray(peak), value.dtype)) if is_float(value.dtype) else 1.0
-    size = value.size
-    return NodeOutputError(
-        name,
-        value.dtype.name,
-        value.shape,
-        float(np.isfinite(wide).mean()) if size else float("nan"),
-        float(finite.mean()) if size else float("nan"),
-        float(apart.max(initial=0.0)),
-        peak,
-        float(apart.max(initial=0.0)) / unit,
-        float(ratios.max(initial=0.0)),
-        int(wrong.sum()),
-        tuple(int(i) for i in worst),
-        float(wide[worst]) if size else float("nan"),
-        float(exact[worst]) if size else float("nan"),
-        channels_of(wrong),
+    return NodeOutputError.of(
+        name, value.dtype, wide, exact, float(apart.max(initial=0.0)), peak, ratios.max(initial=0.0), wrong, worst
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.onnx_file import OnnxFile
-from kokoro_nb.inspection.onnx_nodes import OnnxNode
+from kokoro_nb.inspection.onnx_nodes import OnnxNode, typed_inputs
 from kokoro_nb.inspection.onnx_session import run_session, session_of
 from kokoro_nb.inspection.semantics.onnx_call import Value, Values
 from kokoro_nb.run_apart import run_apart
@@ -98,10 +98,7 @@ def one_operator(file: OnnxFile, node: OnnxNode, values: Values) -> OneOperator:
     graph = helper.make_graph(
         [node.proto],
         "one_node",
-        [
-            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
-            for name, array in arrays.items()
-        ],
+        typed_inputs(arrays),
         [onnx.ValueInfoProto(name=name) for name in node.outputs],
         [onnx.numpy_helper.from_array(file.constants[n], n) for n in node.reads if n in file.constants],
     )

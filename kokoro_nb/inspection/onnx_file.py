@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.onnx_nodes import OnnxNode, Place, function_places
+from kokoro_nb.inspection.onnx_nodes import OnnxNode, Place, function_places, put
 from kokoro_nb.inspection.semantics.control_flow import bodies_of, captured_names
 from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, Value, Values, computed, dtypes_of
 
@@ -268,10 +268,7 @@ def in_order(graph: Any, path: Path) -> bool:
     except CycleError as error:
         circle = ", ".join(graph.node[k].name or graph.node[k].op_type for k in error.args[1][:5])
         raise InputError(f"{path}: its graph has a circle: {circle}.") from error
-    nodes = [graph.node[k] for k in order]
-    copies = [type(node).FromString(node.SerializeToString()) for node in nodes]
-    del graph.node[:]
-    graph.node.extend(copies)
+    put(graph.node, [graph.node[k] for k in order])
     return True
 
 

@@ -63,6 +63,30 @@ def nodes_of(graph: Any) -> tuple[OnnxNode, ...]:
     return tuple(found)
 
 
+def copied(message: Any) -> Any:
+    """Return a copy of a model, a graph or a node of ONNX."""
+    copy = type(message)()
+    copy.CopyFrom(message)
+    return copy
+
+
+def put(held: Any, items: Iterable[Any]) -> None:
+    """Put copies of some nodes, or of what else a graph holds, in the place of all of them."""
+    copies = [copied(one) for one in items]
+    del held[:]
+    held.extend(copies)
+
+
+def typed_inputs(arrays: Mapping[str, Any], *, shaped: bool = True) -> list[Any]:
+    """Return inputs of a graph, as ``onnx.ValueInfoProto``, of the types of these arrays, and of their shapes."""
+    from onnx import helper
+
+    return [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(one.dtype), one.shape if shaped else None)
+        for name, one in arrays.items()
+    ]
+
+
 def draws_inside(node: Any) -> bool:
     """Return whether a body of an ``onnx.NodeProto`` draws at random, however deep."""
     inner = [one for body in bodies_of(node) for one in body.node]

@@ -12,6 +12,7 @@ import numpy as np
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.export_memory import give_back_memory
 from kokoro_nb.errors import InputError
+from kokoro_nb.inspection.onnx_nodes import copied, put
 from kokoro_nb.inspection.semantics.onnx_call import Arrays, Tell, Value, Values
 
 BFLOAT16 = "tensor(bfloat16)"
@@ -147,11 +148,9 @@ def tapped(model: Any, values: Iterable[str]) -> Any:
     """Return a copy of the model with `values` as its outputs, and nothing else."""
     import onnx
 
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy = copied(model)
     known = {output.name: output for output in model.graph.output}
-    del copy.graph.output[:]
-    copy.graph.output.extend(known.get(name, onnx.ValueInfoProto(name=name)) for name in values)
+    put(copy.graph.output, [known.get(name, onnx.ValueInfoProto(name=name)) for name in values])
     return copy
 
 
@@ -159,11 +158,8 @@ def pinned(model: Any, values: Arrays) -> Any:
     """Return a copy in which the nodes that make `values` are gone and the values are constants."""
     import onnx
 
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    kept = [node for node in copy.graph.node if not set(node.output) & set(values)]
-    del copy.graph.node[:]
-    copy.graph.node.extend(kept)
+    copy = copied(model)
+    put(copy.graph.node, [node for node in model.graph.node if not set(node.output) & set(values)])
     copy.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in values.items())
     return copy
 

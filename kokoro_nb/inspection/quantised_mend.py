@@ -21,6 +21,7 @@ import numpy as np
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.file_run import FileRun
+from kokoro_nb.inspection.onnx_nodes import copied
 from kokoro_nb.inspection.onnx_session import run_session, session_of
 from kokoro_nb.inspection.semantics.onnx_call import Arrays, Tell, Value, Values, widened
 from kokoro_nb.inspection.semantics.quantised import scales_spread
@@ -175,8 +176,7 @@ def _level_of_weights(model: Any, inputs: Arrays, right: Values) -> float:
     import onnx
     from onnx import numpy_helper
 
-    drawn = onnx.ModelProto()
-    drawn.CopyFrom(model)
+    drawn = copied(model)
     constants = {one.name: one for one in drawn.graph.initializer}
     generator = np.random.default_rng(0)
     for node in drawn.graph.node:

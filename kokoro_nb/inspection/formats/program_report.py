@@ -12,11 +12,10 @@ from kokoro_nb.inspection.file_run import is_finite, relative_difference, relati
 from kokoro_nb.inspection.formats.runnable_program import ProgramRun, RunnableProgram
 from kokoro_nb.inspection.input_maker import MadeInputs
 from kokoro_nb.inspection.inspection_report import InspectionReport
-from kokoro_nb.inspection.node_judgement import NodeJudgement, NodeOutputError, channels_of, is_float
+from kokoro_nb.inspection.node_judgement import NodeJudgement, NodeOutputError, is_float
 from kokoro_nb.inspection.references import varied
-from kokoro_nb.inspection.rounding_limits import spacing
 from kokoro_nb.inspection.semantics.onnx_call import Arrays, Tell
-from kokoro_nb.inspection.whole_file import AUDIBLE, OutputSummary, amplifier, signal_to_noise
+from kokoro_nb.inspection.whole_file import AUDIBLE, OutputSummary, amplifier
 from kokoro_nb.locate.local_error import Judge, LocalError
 from kokoro_nb.markup import number
 from kokoro_nb.traces.operators import CONSTANT, INPUT
@@ -153,24 +152,7 @@ def _output(name: str, error: LocalError) -> NodeOutputError:
         apart = np.abs(given.astype(np.float64) - right.astype(np.float64))
     ranked = np.where(error.wrong, 1e300, 0.0) + np.where(np.isfinite(apart), np.minimum(apart, 1e299), 0.0)
     worst = tuple(int(k) for k in np.unravel_index(int(np.argmax(ranked)), ranked.shape)) if ranked.size else ()
-    unit = float(spacing(np.asarray(error.peak), dtype)) if is_float(dtype) else 1.0
-    empty = float("nan")
-    return NodeOutputError(
-        name,
-        dtype.name,
-        given.shape,
-        float(np.isfinite(given.astype(np.float64)).mean()) if given.size else empty,
-        float(np.isfinite(right.astype(np.float64)).mean()) if given.size else empty,
-        error.error,
-        error.peak,
-        error.error / unit,
-        float(error.ratio),
-        int(error.wrong.sum()),
-        worst,
-        float(given[worst]) if given.size else empty,
-        float(right[worst]) if given.size else empty,
-        channels_of(error.wrong),
-    )
+    return NodeOutputError.of(name, dtype, given, right, error.error, error.peak, error.ratio, error.wrong, worst)
 
 
 def _wrong(
@@ -191,8 +173,7 @@ def _wrong(
         if near
         else "PyTorch, in the file's own types and on the same values, does not agree with float64 here either."
     )
-    where = (judgement.key, judgement.operator, judgement.index)
-    return InspectionFinding(kind, blame, stated(judgement, worst), *where, (proof,))
+    return InspectionFinding.at(judgement, kind, blame, stated(judgement, worst), proof)
 
 
 def _not_finite(
@@ -201,11 +182,10 @@ def _not_finite(
     """Return who is to blame for an operator that rightly gives what is not finite, out of finite values."""
     worst = judgement.outputs[0]
     share = f"{1 - worst.finite:.2%} of its result ({worst.dtype})"
-    where = (judgement.key, judgement.operator, judgement.index)
     statement = f"{judgement.key} ({judgement.operator}) gives the first values that are not finite: {share}."
     if judgement.true_finite:
         proof = f"In float64 from the start the same file is finite here: it is beyond {worst.dtype}."
-        return InspectionFinding("nonfinite", "precision", statement, *where, (proof,)), ""
+        return InspectionFinding.at(judgement, "nonfinite", "precision", statement, proof), ""
     if began or all(is_finite(value) for value in run.outputs.values()):
         note = f"{judgement.key} gives {share} that is not finite; no output of the file shows it."
         return None, "" if began else note
@@ -213,29 +193,17 @@ def _not_finite(
     again = other is not None and not is_finite(other)
     words = "On other inputs it is not finite either." if again else "On other inputs it is finite."
     law = "The operator does what its definition says, and float64 from the start is not finite here either."
-    return InspectionFinding("nonfinite", "file" if again else "input", statement, *where, (law, words)), ""
+    return InspectionFinding.at(judgement, "nonfinite", "file" if again else "input", statement, law, words), ""
 
 
 def _summaries(program: RunnableProgram, inputs: Arrays, run: ProgramRun, true: Arrays) -> tuple[OutputSummary, ...]:
     again = None if run.again is None else run.again or program.run(inputs).outputs
-    found = []
-    for name, value in run.outputs.items():
-        right = true.get(name)
-        found.append(
-            OutputSummary(
-                name,
-                value.dtype.name,
-                value.shape,
-                float(np.isfinite(value.astype(np.float64)).mean()) if value.size else float("nan"),
-                None if right is None else relative_difference(value, right),
-                None if right is None else signal_to_noise(value, right),
-                None,
-                None,
-                None if again is None else again[name].tobytes() == value.tobytes(),
-                None,
-            )
+    return tuple(
+        OutputSummary.of(
+            name, value, true.get(name), again=None if again is None else again[name].tobytes() == value.tobytes()
         )
-    return tuple(found)
+        for name, value in run.outputs.items()
+    )
 
 
 def _whole(
