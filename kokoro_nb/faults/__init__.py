@@ -9,12 +9,4 @@ from kokoro_nb.faults.kinds import KINDS
 from kokoro_nb.faults.modules import nearly_constant, planted
 from kokoro_nb.faults.planting import Fault, plant
 
-__all__ = [
-    "KINDS",
-    "Fault",
-    "generate",
-    "nearly_constant",
-    "plant",
-    "planted",
-    "possible",
-]
+__all__ = ["KINDS", "Fault", "generate", "nearly_constant", "plant", "planted", "possible"]

@@ -186,11 +186,7 @@ class _Paired:
             return [one for one in found if one.operator == node.operator and read == self._read(one)]
         return sorted(
             found,
-            key=lambda one: (
-                one.operator != node.operator,
-                not self._is_missing(one),
-                -len(read & self._read(one)),
-            ),
+            key=lambda one: (one.operator != node.operator, not self._is_missing(one), -len(read & self._read(one))),
         )
 
     def _read(self, node: ComparedNode) -> set[str]:

@@ -142,10 +142,7 @@ Range = tuple[float, float, float]
 
 
 def _ranges(
-    file: OnnxFile,
-    nodes: Iterable[OnnxNode],
-    freed: Mapping[int, list[str]],
-    inputs: Mapping[str, np.ndarray],
+    file: OnnxFile, nodes: Iterable[OnnxNode], freed: Mapping[int, list[str]], inputs: Mapping[str, np.ndarray]
 ) -> dict[int, Range]:
     """Return headroom, that inside, and what is below full precision, by the index of the node, on other inputs."""
     true: dict[str, Value] = {name: widened(value) for name, value in inputs.items()}

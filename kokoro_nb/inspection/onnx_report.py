@@ -55,14 +55,7 @@ def onnx_report(file: OnnxFile, made: MadeInputs, seen: FileRun, tell: Tell) -> 
     more, noted = whole_findings(seen, runs, outputs, bool(findings))
     ahead = _foresight(seen, others, tell)
     late = () if seen.complete else (f"The time was up after {len(seen.judgements):,} of {len(seen.nodes):,} nodes.",)
-    said = (
-        *late,
-        *notes,
-        *unrun,
-        *noted,
-        *_drawing(seen.nodes),
-        *_unlike(seen.unlike),
-    )
+    said = (*late, *notes, *unrun, *noted, *_drawing(seen.nodes), *_unlike(seen.unlike))
     report = InspectionReport(
         file.path,
         _runtime(),

@@ -297,9 +297,7 @@ class BudgetWatch:
             return
         self.rounded[node.proto.output[0]] = None
         self.layers[result.layer] = replace(
-            self.layers[result.layer],
-            requantisation=_power(error),
-            measured=_power(wide + error - result.exact),
+            self.layers[result.layer], requantisation=_power(error), measured=_power(wide + error - result.exact)
         )
 
     def _shifted(self, call: OnnxCall, names: list[str], inputs: list[Value], given: str) -> bool:

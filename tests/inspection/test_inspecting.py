@@ -148,11 +148,7 @@ def _drawing(node):
 
 def test_the_node_at_which_two_calls_begin_to_differ_is_named(save, node):
     """What a branch draws is not pinned, so that each call gives another output."""
-    nodes = [
-        node("Neg", ["x"], ["a"], name="/neg"),
-        _drawing(node),
-        node("Add", ["a", "b"], ["y"], name="/add"),
-    ]
+    nodes = [node("Neg", ["x"], ["a"], name="/neg"), _drawing(node), node("Add", ["a", "b"], ["y"], name="/add")]
     report = nb.inspect(save(nodes, {"x": [4]}, ["y"], {"yes": np.bool_(True)}))
     (found,) = [one for one in report.findings if one.kind == "unstable"]
     assert (found.key, found.blame) == ("/if", "file")

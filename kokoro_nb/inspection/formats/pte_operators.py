@@ -114,14 +114,7 @@ def _dequantised(
 
 
 def _dequantised_by_channel(
-    input: Any,
-    scales: Any,
-    zero_points: Any,
-    axis: int,
-    low: int,
-    high: int,
-    dtype: Any,
-    out_dtype: Any = None,
+    input: Any, scales: Any, zero_points: Any, axis: int, low: int, high: int, dtype: Any, out_dtype: Any = None
 ) -> Any:
     shape = [-1 if k == axis % input.ndim else 1 for k in range(input.ndim)]
     zero = 0 if zero_points is None else zero_points.reshape(shape)
