@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from kokoro_nb.faults import arguments, operands, positions, results
+from kokoro_nb.faults import arguments, operands, results
 from kokoro_nb.faults.planting_site import FaultSite
 
 
@@ -52,7 +52,7 @@ _ALL = (
     FaultKind(results.shifted, results.has_neighbours),
     FaultKind(results.swapped_results, results.is_one_of_equals),
     FaultKind(arguments.wrong_epsilon, arguments.has_epsilon),
-    FaultKind(positions.one_pass_variance, lambda site: positions.deviated(site) is not None),
+    FaultKind(arguments.one_pass_variance, lambda site: arguments.deviated(site) is not None),
     FaultKind(arguments.wrong_scalar, arguments.has_scalar),
     FaultKind(arguments.wrong_activation, _is("aten.leaky_relu.default", "aten.gelu.default")),
     FaultKind(arguments.wrong_function, _is(*arguments.FUNCTIONS)),
@@ -62,10 +62,10 @@ _ALL = (
     FaultKind(operands.dropped_bias, operands.has_bias),
     FaultKind(operands.lost_operand, operands.is_addition),
     FaultKind(operands.stale_input, lambda site: not site.is_element and bool(operands.stale(site)), seeded=True),
-    FaultKind(positions.short_reduction, positions.is_reduction),
-    FaultKind(positions.wrong_dilation, positions.is_dilatable),
-    FaultKind(positions.off_by_one, lambda site: positions.moved(site) is not None),
-    FaultKind(positions.wrong_padding, positions.is_reflected),
+    FaultKind(arguments.short_reduction, arguments.is_reduction),
+    FaultKind(arguments.wrong_dilation, arguments.is_dilatable),
+    FaultKind(arguments.off_by_one, lambda site: arguments.moved(site) is not None),
+    FaultKind(arguments.wrong_padding, arguments.is_reflected),
     FaultKind(operands.transposed_weight, operands.has_square_weight),
     FaultKind(operands.reversed_weight, operands.has_kernel),
     FaultKind(operands.perturbed_weight, operands.has_weight, seeded=True),

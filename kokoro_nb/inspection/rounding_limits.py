@@ -177,13 +177,21 @@ def _nudged_apart(
     call: OnnxCall, inputs: Sequence[Value], exact: Sequence[Value], output: int, dtype: np.dtype
 ) -> np.ndarray:
     """Return how far each element goes when the inputs are moved by the unit roundoff, up or down."""
-    right = np.asarray(exact[output], np.float64)
+    others = [computed(call, _moved(inputs, step))[output] for step in (unit(dtype), -unit(dtype))]
+    return _apart(np.asarray(exact[output], np.float64), *others)
+
+
+def _apart(right: np.ndarray, *others: Value) -> np.ndarray:
+    """Return how far each element goes from right at most; where a shape differs, and what is not finite, is left out.
+
+    Scales and sizes are floats too, and moving them may change a shape.
+    """
     apart = np.zeros_like(right)
-    for step in (unit(dtype), -unit(dtype)):
-        moved = np.asarray(computed(call, _moved(inputs, step))[output], np.float64)
-        with np.errstate(invalid="ignore"):
-            difference = np.abs(moved - right)
-        apart = np.maximum(apart, np.where(np.isfinite(difference), difference, 0.0))
+    for other in (np.asarray(one, np.float64) for one in others):
+        if other.shape == right.shape:
+            with np.errstate(invalid="ignore"):
+                difference = np.abs(other - right)
+            apart = np.maximum(apart, np.where(np.isfinite(difference), difference, 0.0))
     return apart
 
 
@@ -194,18 +202,12 @@ def _measured(
     right = np.asarray(exact[output], np.float64)
     generator = np.random.default_rng(0)
     narrow = np.float64 if dtype == np.float64 else np.float32
-    single = np.asarray(computed(call, inputs, narrow)[output], np.float64)
+    single = computed(call, inputs, narrow)[output]
     moved: list[Value] = []
     for value in inputs:
         shape = np.shape(value) if value is not None and not isinstance(value, list) else ()
         moved += _moved([value], unit(dtype) * generator.uniform(-1, 1, shape))
-    nudged = np.asarray(computed(call, moved)[output], np.float64)
-    apart = np.zeros_like(right)
-    for other in (single, nudged):
-        if other.shape == right.shape:  # scales and sizes are floats too, and moving them may change a shape
-            with np.errstate(invalid="ignore"):
-                difference = np.abs(other - right)
-            apart = np.maximum(apart, np.where(np.isfinite(difference), difference, 0.0))
+    apart = _apart(right, single, computed(call, moved)[output])
     size = np.where(np.isfinite(right), np.abs(right), 0.0)
     peaks = np.maximum(by_channel(size), SILENT * float(size.max(initial=0.0)))
     largest = int(np.max([np.size(x) for x in inputs if x is not None and not isinstance(x, list)], initial=1))

@@ -1,6 +1,5 @@
 """The verb: a file in, a report out, with the first wrong node and who is to blame."""
 
-import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -199,14 +198,6 @@ def test_the_page_of_five_thousand_nodes_is_small(save, node, tmp_path):
     path = large.page(tmp_path / "report.html")
     assert path.stat().st_size < 5e6
     assert path.read_text().count(name) >= 5000
-
-
-def test_the_overlay_is_strict_json_with_every_node(save, node, tmp_path):
-    report = nb.inspect(_chain(save, node))
-    paths = report.overlay(tmp_path / "overlay")
-    read = {path.name: json.loads(path.read_text(), parse_constant=pytest.fail) for path in paths}
-    assert set(read["local_error.json"]["main_graph"]["results"]) == {"/conv", "/norm", "/exp", "/out"}
-    assert read["netron.json"]["signature"] == "netron:attachment"
 
 
 def test_static_reads_and_runs_nothing(save, node):

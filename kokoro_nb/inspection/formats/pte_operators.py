@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from inspect import signature
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import torch
@@ -20,13 +21,6 @@ class Argument:
 
     name: str
     default_value: Any = None
-
-
-@dataclass(frozen=True)
-class Schema:
-    """The arguments that an operator has, without those that it writes to."""
-
-    arguments: tuple[Argument, ...]
 
 
 class FunctionalOperator:
@@ -56,7 +50,7 @@ class FunctionalOperator:
         own = OWN.get(stem)
         if own is not None:
             self._function = own
-            self._schema = Schema(tuple(map(Argument, signature(own).parameters)))
+            self._schema = SimpleNamespace(arguments=tuple(map(Argument, signature(own).parameters)))
             self.written: tuple[str, ...] = ("out",)
             self._is_list = False
             return
@@ -71,7 +65,8 @@ class FunctionalOperator:
         outs = [one for one in arguments if one.is_out]
         self.written = tuple(one.name for one in outs)
         self._is_list = bool(outs) and "List" in str(outs[0].type)
-        self._schema = Schema(tuple(Argument(o.name, o.default_value) for o in arguments if not o.is_out))
+        read = (Argument(one.name, one.default_value) for one in arguments if not one.is_out)
+        self._schema = SimpleNamespace(arguments=tuple(read))
 
     def __str__(self) -> str:
         return self.name.replace("::", ".")
