@@ -22,8 +22,8 @@ from kokoro_nb.inspection.compared_program import (
     foreign_constants,
     largest_change,
 )
-from kokoro_nb.inspection.semantics.onnx_call import Arrays
 from kokoro_nb.inspection.value_sketch import ValueSketch, factor_of, nearest, scaled, sketches
+from kokoro_nb.inspection.values import Arrays
 from kokoro_nb.markup import number
 
 APART = 0.01  # of its root mean square: what rounding of constants to 16 bits does to a value is below it

@@ -12,7 +12,8 @@ from kokoro_nb.inspection.node_judgement import NodeJudgement, NodeOutputError, 
 from kokoro_nb.inspection.one_operator import one_operator
 from kokoro_nb.inspection.onnx_nodes import OnnxNode
 from kokoro_nb.inspection.onnx_session import run_session, session_of, tapped
-from kokoro_nb.inspection.semantics.onnx_call import Arrays, NotDefined, OnnxCall, Value, Values
+from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall
+from kokoro_nb.inspection.values import Arrays, Value, Values
 from kokoro_nb.markup import number
 
 Blame = Literal["file", "runtime", "precision", "input", "unknown"]

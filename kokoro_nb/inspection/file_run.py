@@ -13,7 +13,8 @@ from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers, nodes_of
 from kokoro_nb.inspection.onnx_session import OtherRuns, brief, pinned, run_session, run_ways, session_of, tapped
 from kokoro_nb.inspection.quantisation_budget import BudgetWatch, QuantisationBudget
-from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, Value, computed, dtypes_of
+from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, computed, dtypes_of
+from kokoro_nb.inspection.values import Arrays, Tell, Value, Values
 from kokoro_nb.traces.parity import of_peak
 
 
@@ -50,10 +51,10 @@ class FileRun:
     file: OnnxFile
     nodes: tuple[OnnxNode, ...]
     judgements: tuple[NodeJudgement, ...]
-    inputs: Mapping[str, np.ndarray]
-    outputs: Mapping[str, Value]
-    true: Mapping[str, Value]
-    drawn: Mapping[str, np.ndarray] = field(default_factory=dict)
+    inputs: Arrays
+    outputs: Values
+    true: Values
+    drawn: Arrays = field(default_factory=dict)
     complete: bool = True
     budget: QuantisationBudget = field(default_factory=QuantisationBudget)
     others: OtherRuns | None = None
@@ -66,19 +67,14 @@ class FileRun:
             name: self.file.constants[name] for name in node.reads if name in self.file.constants
         }
 
-    def call(self, node: OnnxNode, values: Mapping[str, Value]) -> tuple[OnnxCall, list[Value]]:
+    def call(self, node: OnnxNode, values: Values) -> tuple[OnnxCall, list[Value]]:
         """Return a node with the values that go into it."""
         inputs = [values[name] if name else None for name in node.proto.input]
         return OnnxCall(node.proto, self.file.opsets, dtypes_of(inputs), values), inputs
 
 
 def examined(
-    file: OnnxFile,
-    inputs: Mapping[str, np.ndarray],
-    seconds: float = float("inf"),
-    tell: Callable[[str], object] = str,
-    *,
-    in_all_ways: bool = False,
+    file: OnnxFile, inputs: Arrays, seconds: float = float("inf"), tell: Tell = str, *, in_all_ways: bool = False
 ) -> FileRun:
     """Run a file and judge its nodes.
 
@@ -136,16 +132,14 @@ def examined(
     )
 
 
-def _run(file: OnnxFile, inputs: Mapping[str, np.ndarray], names: list[str]) -> dict[str, Value]:
+def _run(file: OnnxFile, inputs: Arrays, names: list[str]) -> dict[str, Value]:
     """Return the values of these names, some of which may be inputs."""
     inner = [name for name in names if name not in inputs]
     values = run_session(session_of(tapped(file.model, inner)), inputs) if inner else {}
     return {name: inputs[name] for name in names if name in inputs} | values
 
 
-def _judged(
-    file: OnnxFile, node: OnnxNode, values: Mapping[str, Value], truth: dict[str, Value], lost: set[str]
-) -> NodeJudgement:
+def _judged(file: OnnxFile, node: OnnxNode, values: Values, truth: dict[str, Value], lost: set[str]) -> NodeJudgement:
     """Judge one node, and take its true values further: what it gives on the true values before it."""
     inputs = [values[name] if name else None for name in node.proto.input]
     given = [values.get(name) if name else None for name in node.proto.output]
@@ -257,7 +251,7 @@ def is_finite(value: Value) -> bool:
 SAID = 0.5  # seconds between two words
 
 
-def seldom(tell: Callable[[str], object], seconds: float) -> Callable[[str], None]:
+def seldom(tell: Tell, seconds: float) -> Callable[[str], None]:
     """Return a function that hands a line on to `tell` at first, and then once `seconds` have passed.
 
     >>> say = seldom(print, 60.0)

@@ -6,7 +6,7 @@ What overflows goes on with the precision of float16 and its true size, so that 
 well: Kokoro's running phase is beyond 65504 after a second, and its sine would be noise before that.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,8 @@ from kokoro_nb.inspection.file_run import SAID, relative_noise, seldom
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, freeing, last_readers, nodes_of
 from kokoro_nb.inspection.rounding_limits import PRODUCTS, SUMS
-from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value, computed, widened
+from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, computed, widened
+from kokoro_nb.inspection.values import Arrays, Tell, Value, Values
 
 LARGEST = 65504.0
 SMALLEST_NORMAL = 2.0**-14
@@ -83,10 +84,7 @@ class HalfPrecisionNode:
 
 
 def float16_foresight(
-    file: OnnxFile,
-    inputs: Mapping[str, np.ndarray],
-    tell: Callable[[str], object] = str,
-    others: Sequence[Mapping[str, np.ndarray]] = (),
+    file: OnnxFile, inputs: Arrays, tell: Tell = str, others: Sequence[Arrays] = ()
 ) -> tuple[HalfPrecisionNode, ...]:
     """Compute a file in float64 and in float16.
 
@@ -130,7 +128,7 @@ def float16_foresight(
     return tuple(found)
 
 
-def _told(nodes: Sequence[OnnxNode], tell: Callable[[str], object], what: str) -> Iterator[OnnxNode]:
+def _told(nodes: Sequence[OnnxNode], tell: Tell, what: str) -> Iterator[OnnxNode]:
     """Yield nodes, and say how far it is from time to time: who says nothing is taken for hung."""
     say = seldom(tell, SAID)
     for node in nodes:
@@ -142,7 +140,7 @@ Range = tuple[float, float, float]
 
 
 def _ranges(
-    file: OnnxFile, nodes: Iterable[OnnxNode], freed: Mapping[int, list[str]], inputs: Mapping[str, np.ndarray]
+    file: OnnxFile, nodes: Iterable[OnnxNode], freed: Mapping[int, list[str]], inputs: Arrays
 ) -> dict[int, Range]:
     """Return headroom, that inside, and what is below full precision, by the index of the node, on other inputs."""
     true: dict[str, Value] = {name: widened(value) for name, value in inputs.items()}
@@ -180,7 +178,7 @@ def _running(nodes: Sequence[OnnxNode], node: OnnxNode) -> str:
 
 
 def _both(
-    file: OnnxFile, node: OnnxNode, true: Mapping[str, Value], half: Mapping[str, Value]
+    file: OnnxFile, node: OnnxNode, true: Values, half: Values
 ) -> tuple[OnnxCall, list[Value], list[Value], list[Value]] | None:
     """Return a node with its inputs, and what it gives in float64 and in float16; None where that is not known."""
     narrow, wide = file.evaluated(node, half, _halved), file.evaluated(node, true, widened)

@@ -21,7 +21,7 @@ from kokoro_nb.inspection.float16_foresight import LARGEST, float16_foresight, i
 from kokoro_nb.inspection.onnx_file import OnnxFile, in_order
 from kokoro_nb.inspection.onnx_nodes import copied, freeing, last_readers, nodes_of, put
 from kokoro_nb.inspection.onnx_session import brief, run_session, session_of
-from kokoro_nb.inspection.semantics.onnx_call import Value
+from kokoro_nb.inspection.values import Arrays, Tell, Value, Values
 from kokoro_nb.inspection.whole_file import AUDIBLE, signal_to_noise
 from kokoro_nb.markup import number
 from kokoro_nb.storage import atomic
@@ -79,11 +79,7 @@ def _decibels(level: float | None) -> str:
 
 
 def float16_mend(
-    file: OnnxFile,
-    inputs: Mapping[str, np.ndarray],
-    path: str | Path,
-    limit: float = AUDIBLE,
-    tell: Callable[[str], object] = str,
+    file: OnnxFile, inputs: Arrays, path: str | Path, limit: float = AUDIBLE, tell: Tell = str
 ) -> Float16Mend:
     """Convert a float32 file to float16 with the fewest nodes left in float32, and write it.
 
@@ -164,7 +160,7 @@ def float16_mend(
     return Float16Mend(tuple(kept), withdrawn, plain, reached, limit)
 
 
-def _lowest(outputs: Mapping[str, Value], right: Mapping[str, np.ndarray]) -> float | None:
+def _lowest(outputs: Values, right: Arrays) -> float | None:
     """Return the lowest level of the outputs over their error, dB; None if one is not finite, or was not computed."""
     levels = [
         signal_to_noise(np.asarray(outputs[name]), exact) if name in outputs else None for name, exact in right.items()
@@ -176,7 +172,7 @@ def _withdrawn(kept: Sequence[str], level: Callable[[Sequence[str]], float | Non
     return {key: level([one for one in kept if one != key]) for key in kept}
 
 
-def rounded_run(file: OnnxFile, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def rounded_run(file: OnnxFile, inputs: Arrays) -> dict[str, np.ndarray]:
     """Compute a file of float32 and float16, every result rounded once to its type; return the outputs in float64.
 
     An output is missing where a node before it has no definition here.

@@ -8,8 +8,9 @@ import numpy as np
 
 from kokoro_nb.findings import Verdict
 from kokoro_nb.inspection.rounding_limits import rounding_limits, spacing
-from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, Value, computed, widened
+from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, computed, widened
 from kokoro_nb.inspection.semantics.quantised import BEFORE_ROUNDING
+from kokoro_nb.inspection.values import Several, Value
 from kokoro_nb.locate.rounding_families import by_channel
 
 WIDE = "right if float32 was kept before it"
@@ -163,9 +164,7 @@ class NodeJudgement:
         }
 
 
-def judged_outputs(
-    call: OnnxCall, inputs: Sequence[Value], given: Sequence[Value]
-) -> tuple[tuple[NodeOutputError, ...], list[Value]]:
+def judged_outputs(call: OnnxCall, inputs: Several, given: Several) -> tuple[tuple[NodeOutputError, ...], list[Value]]:
     """Compare what a node gave with its definition.
 
     Parameters
@@ -202,7 +201,7 @@ def judged_outputs(
 
 
 def _sequence_errors(
-    call: OnnxCall, inputs: Sequence[Value], exact: list[Value], k: int, name: str, value: list[Value]
+    call: OnnxCall, inputs: Several, exact: list[Value], k: int, name: str, value: list[Value]
 ) -> list[NodeOutputError]:
     """Compare a sequence item by item; each must be what it should be, to the last bit."""
     right = exact[k]
@@ -215,7 +214,7 @@ def _sequence_errors(
 
 
 def _output_error(
-    call: OnnxCall, inputs: Sequence[Value], exact: list[Value], k: int, name: str, value: np.ndarray, given: Any
+    call: OnnxCall, inputs: Several, exact: list[Value], k: int, name: str, value: np.ndarray, given: Any
 ) -> NodeOutputError:
     right = np.asarray(exact[k])
     casts = ("Cast", "CastLike", "QuantizeLinear")
@@ -246,7 +245,7 @@ def is_float(dtype: np.dtype) -> bool:
     return dtype.kind == "f" or dtype.name.startswith(("bfloat16", "float"))
 
 
-def _before(call: OnnxCall, inputs: Sequence[Value], k: int, given: Any) -> np.ndarray | None:
+def _before(call: OnnxCall, inputs: Several, k: int, given: Any) -> np.ndarray | None:
     """Return what the node rounds to an integer, in float64, if it does so."""
     wide = [widened(value) for value in inputs]
     function = BEFORE_ROUNDING.get((call.domain, call.node.op_type))
@@ -324,11 +323,7 @@ def channels_of(wrong: np.ndarray) -> str:
 
 
 def unrounded_inputs_explain(
-    call: OnnxCall,
-    inputs: Sequence[Value],
-    given: Sequence[Value],
-    errors: Sequence[NodeOutputError],
-    constants: Collection[str],
+    call: OnnxCall, inputs: Several, given: Several, errors: Sequence[NodeOutputError], constants: Collection[str]
 ) -> bool:
     """Return whether half a unit in the last place of inputs of 16 bits would explain all that is wrong.
 

@@ -13,8 +13,9 @@ import numpy as np
 from kokoro_nb.inspection.onnx_nodes import OnnxNode
 from kokoro_nb.inspection.semantics.contributed import unpacked
 from kokoro_nb.inspection.semantics.convolution_semantics import convolved
-from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, Value, computed, widened
+from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, computed, widened
 from kokoro_nb.inspection.semantics.quantised import dynamic_parameters, scales_spread
+from kokoro_nb.inspection.values import Value
 
 PRODUCTS = ("Conv", "ConvTranspose", "MatMul", "Gemm")
 

@@ -6,11 +6,10 @@ section 3.1, with the square root of the length in place of the length for rando
 functions of several steps, by what rounding does to them on these inputs.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value, computed
+from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, computed
+from kokoro_nb.inspection.values import Several, Value
 from kokoro_nb.locate.rounding_families import by_channel
 
 ROUNDINGS = 16  # how many times the measured effect of rounding is allowed: one draw of it may be a small one
@@ -65,9 +64,7 @@ def spacing(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return np.ldexp(1.0, np.clip(exponents, lowest, highest - 1) - digits)
 
 
-def rounding_limits(
-    call: OnnxCall, inputs: Sequence[Value], exact: Sequence[Value], output: int, dtype: np.dtype
-) -> np.ndarray:
+def rounding_limits(call: OnnxCall, inputs: Several, exact: Several, output: int, dtype: np.dtype) -> np.ndarray:
     """Return how far from right each element of one output may be.
 
     Parameters
@@ -132,7 +129,7 @@ def gamma(length: int, u: float, ordered: bool = False) -> float:
     return float(certain if ordered else np.minimum(certain, SPREAD * np.sqrt(length) * u + u))
 
 
-def summed_length(call: OnnxCall, inputs: Sequence[Value], results: int) -> int:
+def summed_length(call: OnnxCall, inputs: Several, results: int) -> int:
     """Return how many terms each of the `results` elements sums."""
     kind = call.node.op_type
     shapes = [() if value is None else np.shape(value) for value in inputs]
@@ -162,7 +159,7 @@ def _absolute(value: Value) -> Value:
     return np.abs(wide.astype(np.float64))
 
 
-def _moved(inputs: Sequence[Value], step: np.ndarray | float) -> list[Value]:
+def _moved(inputs: Several, step: np.ndarray | float) -> list[Value]:
     """Return the floats among the inputs, each moved by a share of itself."""
     moved: list[Value] = []
     for value in inputs:
@@ -173,9 +170,7 @@ def _moved(inputs: Sequence[Value], step: np.ndarray | float) -> list[Value]:
     return moved
 
 
-def _nudged_apart(
-    call: OnnxCall, inputs: Sequence[Value], exact: Sequence[Value], output: int, dtype: np.dtype
-) -> np.ndarray:
+def _nudged_apart(call: OnnxCall, inputs: Several, exact: Several, output: int, dtype: np.dtype) -> np.ndarray:
     """Return how far each element goes when the inputs are moved by the unit roundoff, up or down."""
     others = [computed(call, _moved(inputs, step))[output] for step in (unit(dtype), -unit(dtype))]
     return _apart(np.asarray(exact[output], np.float64), *others)
@@ -195,9 +190,7 @@ def _apart(right: np.ndarray, *others: Value) -> np.ndarray:
     return apart
 
 
-def _measured(
-    call: OnnxCall, inputs: Sequence[Value], exact: Sequence[Value], output: int, dtype: np.dtype
-) -> np.ndarray:
+def _measured(call: OnnxCall, inputs: Several, exact: Several, output: int, dtype: np.dtype) -> np.ndarray:
     """Return what rounding does here: the node in float32, and in float64 with the last bits of its inputs changed."""
     right = np.asarray(exact[output], np.float64)
     generator = np.random.default_rng(0)

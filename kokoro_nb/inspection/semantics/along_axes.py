@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, Array, Input, OnnxCall, meaning
+from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, meaning
+from kokoro_nb.inspection.values import Array, Input
 
 
 @meaning("LayerNormalization")

@@ -6,9 +6,10 @@ import numpy as np
 from scipy import special
 
 from kokoro_nb.inspection.semantics.convolution_semantics import convolved
-from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, Array, Input, OnnxCall, meaning
+from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, meaning
 from kokoro_nb.inspection.semantics.quantised import dynamic_parameters
 from kokoro_nb.inspection.semantics.recurrences import lstm
+from kokoro_nb.inspection.values import Array, Input
 
 
 def _dynamically(x: Array) -> tuple[Array, Array]:

@@ -1,20 +1,16 @@
 """One ONNX operator with its attributes, and the register of what operators mean in float64."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from kokoro_nb.inspection.values import Several, Value, Values
+
 STANDARD = ""
 MICROSOFT = "com.microsoft"
-Array = np.ndarray
-Input = np.ndarray | None  # None for what is absent
-Value = Any  # an array, a list of them for a sequence, or None for what is absent
-Arrays = Mapping[str, np.ndarray]
-Values = Mapping[str, Value]
-Tell = Callable[[str], object]  # is given a line on how far it is
 Meaning = Callable[..., Any]
 MEANINGS: dict[tuple[str, str], Meaning] = {}
 
@@ -38,7 +34,7 @@ class OnnxCall:
     node: Any
     opsets: dict[str, int]
     dtypes: tuple[np.dtype | None, ...] = ()
-    outer: Mapping[str, Value] = field(default_factory=dict)
+    outer: Values = field(default_factory=dict)
 
     @property
     def domain(self) -> str:
@@ -110,7 +106,7 @@ def axes_of(call: OnnxCall, given: Sequence[int] | np.ndarray | None) -> tuple[i
     return None if axes is None else tuple(int(axis) for axis in np.atleast_1d(axes))
 
 
-def dtypes_of(values: Sequence[Value]) -> tuple[np.dtype | None, ...]:
+def dtypes_of(values: Several) -> tuple[np.dtype | None, ...]:
     """Return the type of each value; None of a sequence and of what is absent."""
     return tuple(value.dtype if isinstance(value, np.ndarray | np.generic) else None for value in values)
 
@@ -119,7 +115,7 @@ class NotDefined(Exception):
     """What a node means is not known here; the text says why."""
 
 
-def computed(call: OnnxCall, inputs: Sequence[Value], dtype: Any = np.float64) -> list[Value]:
+def computed(call: OnnxCall, inputs: Several, dtype: Any = np.float64) -> list[Value]:
     """Compute a node.
 
     Parameters
@@ -148,7 +144,7 @@ def computed(call: OnnxCall, inputs: Sequence[Value], dtype: Any = np.float64) -
     return [widened(value, dtype) for value in results]
 
 
-def _by_reference(call: OnnxCall, inputs: Sequence[Value]) -> list[Value]:
+def _by_reference(call: OnnxCall, inputs: Several) -> list[Value]:
     """Compute a node by onnx's reference implementation, in the types of `inputs`."""
     import onnx
     from onnx import helper

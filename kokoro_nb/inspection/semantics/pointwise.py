@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from kokoro_nb.inspection.semantics.onnx_call import MEANINGS, MICROSOFT, Array, Meaning, OnnxCall, meaning
+from kokoro_nb.inspection.semantics.onnx_call import MEANINGS, MICROSOFT, Meaning, OnnxCall, meaning
+from kokoro_nb.inspection.values import Array
 
 
 def _by_tanh(x: Array) -> Array:

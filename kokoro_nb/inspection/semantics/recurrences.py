@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from kokoro_nb.inspection.semantics.onnx_call import Array, Input, OnnxCall, meaning
+from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, meaning
+from kokoro_nb.inspection.values import Array, Input
 
 Activation = Callable[[Array], Array]
 Step = Callable[[int, Array, list[Array]], list[Array]]
