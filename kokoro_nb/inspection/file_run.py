@@ -154,7 +154,7 @@ def _judged(file: OnnxFile, node: OnnxNode, values: Values, truth: dict[str, Val
         lost.update(node.outputs)
         reason = str(why) if isinstance(why, NotDefined) else f"it could not be compared: {brief(why)}"
         return NodeJudgement(*about, "unknown", reason, given_finite=finite)
-    inherited = _inherited(file, node, call.dtypes, given, truth, lost)
+    inherited = _inherited(file, node, call, given, truth, lost)
     noise = None if inherited is None else inherited[1]
     sound = None if inherited is None else all(is_finite(truth[name]) for name in node.outputs)
     verdict: Verdict = "fail" if any(one.is_wrong for one in errors) else "pass"
@@ -165,12 +165,7 @@ def _judged(file: OnnxFile, node: OnnxNode, values: Values, truth: dict[str, Val
 
 
 def _inherited(
-    file: OnnxFile,
-    node: OnnxNode,
-    dtypes: tuple[np.dtype | None, ...],
-    given: list[Value],
-    truth: dict[str, Value],
-    lost: set[str],
+    file: OnnxFile, node: OnnxNode, call: OnnxCall, given: list[Value], truth: dict[str, Value], lost: set[str]
 ) -> tuple[float, float] | None:
     """Compute a node on true values, keep what it gives, and return how far the runtime is from that.
 
@@ -186,7 +181,7 @@ def _inherited(
     inputs = [true(name) if name else None for name in node.proto.input]
     outer = {name: true(name) for name in node.reads}
     try:
-        outputs = computed(OnnxCall(node.proto, file.opsets, dtypes, outer), inputs)
+        outputs = computed(replace(call, outer=outer), inputs)
     except NotDefined:
         lost.update(node.outputs)
         return None

@@ -30,7 +30,7 @@ from kokoro_nb.inspection.other_version import OtherVersion, second_opinion
 from kokoro_nb.inspection.quantised_mend import QuantisedMend, quantised_mend
 from kokoro_nb.inspection.references import Reference, varied
 from kokoro_nb.inspection.unrounded_layers import candidates
-from kokoro_nb.inspection.values import Arrays, Tell
+from kokoro_nb.inspection.values import Arrays, Tell, Values
 from kokoro_nb.inspection.whole_file import AUDIBLE, constants_noted, has_halves, summaries, whole_findings
 from kokoro_nb.listening.speech_checks import speech_checks
 
@@ -155,13 +155,7 @@ def _compared(
 
 
 def _of_program(
-    program: RunnableProgram,
-    inputs: Mapping[str, Any] | None,
-    against: Any,
-    static: bool,
-    seconds: float,
-    folder: str | Path | None,
-    tell: Tell,
+    program: RunnableProgram, inputs: Values | None, against: Any, static: bool, seconds: float, folder: Any, tell: Tell
 ) -> InspectionReport:
     """Inspect a file that is not ONNX."""
     reference = None if against is None else Reference.of(against)

@@ -4,7 +4,7 @@ Four forms: float operators between DequantizeLinear and QuantizeLinear (QDQ), o
 (QOperator), operators on integers whose scales are found while running (dynamic), and integer weights alone.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from kokoro_nb.inspection.semantics.contributed import unpacked
 from kokoro_nb.inspection.semantics.convolution_semantics import convolved
 from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, computed, widened
 from kokoro_nb.inspection.semantics.quantised import dynamic_parameters, scales_spread
-from kokoro_nb.inspection.values import Value
+from kokoro_nb.inspection.values import Arrays, Several, Value, Values
 
 PRODUCTS = ("Conv", "ConvTranspose", "MatMul", "Gemm")
 
@@ -75,12 +75,7 @@ class QuantisedLayer:
 
 
 def layer_of(
-    call: OnnxCall,
-    inputs: Sequence[Value],
-    given: Value,
-    weights: Mapping[str, np.ndarray],
-    rounded: Mapping[str, Any],
-    steps: tuple[Value, Value] = (None, None),
+    call: OnnxCall, inputs: Several, given: Value, weights: Arrays, rounded: Values, steps: tuple[Value, Value]
 ) -> QuantisedLayer | None:
     """Return a node as a layer with integer weights or activations; None if it is none.
 

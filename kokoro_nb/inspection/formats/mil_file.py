@@ -26,7 +26,7 @@ from kokoro_nb.inspection.formats.runnable_program import Observe, OperatorAlone
 from kokoro_nb.inspection.input_maker import MadeInputs
 from kokoro_nb.inspection.values import Arrays
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
-from kokoro_nb.traces.trace import Substitute
+from kokoro_nb.traces.trace import Given, Substitute
 
 BODY = "it has a program of its own inside, or draws, or holds a state"
 
@@ -145,12 +145,7 @@ class MilFile:
         return f"{INPUT if variable.name in self._plain.inputs else CONSTANT}{variable.name}"
 
     def recompute(
-        self,
-        name: str,
-        inputs: Mapping[str, Any],
-        captured: Mapping[str, Any],
-        double: bool = True,
-        substitute: Substitute = None,
+        self, name: str, inputs: Given, captured: Given, double: bool = True, substitute: Substitute = None
     ) -> Any:
         """Compute one operator on what went into it: see `kokoro_nb.traces.trace.Meaning`; nothing is substituted."""
         operation, place = self._places[name]

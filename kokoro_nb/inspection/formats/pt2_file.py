@@ -21,7 +21,7 @@ from kokoro_nb.inspection.formats.runnable_program import Observe, OperatorAlone
 from kokoro_nb.inspection.input_maker import MadeInputs
 from kokoro_nb.inspection.values import Arrays
 from kokoro_nb.traces.operators import Operator
-from kokoro_nb.traces.trace import Substitute
+from kokoro_nb.traces.trace import Given, Substitute
 
 HEAVIEST = 4 * 2**30  # bytes when unpacked
 OPEN = 16  # length of an axis that the file leaves open, where it has no example
@@ -101,12 +101,7 @@ class Pt2File:
         return self.exported.specification.operators
 
     def recompute(
-        self,
-        name: str,
-        inputs: Mapping[str, Any],
-        captured: Mapping[str, Any],
-        double: bool = True,
-        substitute: Substitute = None,
+        self, name: str, inputs: Given, captured: Given, double: bool = True, substitute: Substitute = None
     ) -> Any:
         """Compute one operator on what went into it: see `Specification.recompute`."""
         return self.exported.specification.recompute(name, inputs, captured, double, substitute)

@@ -18,7 +18,7 @@ from kokoro_nb.inspection.formats.pte_instructions import DTYPES, PteInstruction
 from kokoro_nb.inspection.formats.runnable_program import ProgramFacts
 from kokoro_nb.inspection.input_maker import MadeInputs
 from kokoro_nb.traces.operators import INPUT, Operator
-from kokoro_nb.traces.trace import Substitute
+from kokoro_nb.traces.trace import Given, Substitute
 
 LARGEST = 4 * 2**30  # bytes of a file
 
@@ -127,12 +127,7 @@ class PteContent:
         )
 
     def recompute(
-        self,
-        name: str,
-        inputs: Mapping[str, Any],
-        captured: Mapping[str, Any],
-        double: bool = True,
-        substitute: Substitute = None,
+        self, name: str, inputs: Given, captured: Given, double: bool = True, substitute: Substitute = None
     ) -> Any:
         """Compute one operator on what went into it: see `kokoro_nb.traces.trace.Meaning.recompute`."""
         step, place = self.instructions.by_name[name]
