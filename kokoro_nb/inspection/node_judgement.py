@@ -72,10 +72,10 @@ class NodeOutputError:
         error, peak, ratio, wrong, worst = measured
         wide, exact = given.astype(np.float64), right.astype(np.float64)
         unit = float(spacing(np.asarray(peak), dtype)) if is_float(dtype) else 1.0
-        shares: list[Any] = [float(np.isfinite(one).mean()) if wide.size else float("nan") for one in (wide, exact)]
-        values: list[Any] = [float(one[worst]) if wide.size else float("nan") for one in (wide, exact)]
-        about: tuple[Any, ...] = (error, peak, error / unit, float(ratio), int(wrong.sum()), tuple(map(int, worst)))
-        return cls(name, dtype.name, wide.shape, *shares, *about, *values, channels_of(wrong))
+        finite, sound = (float(np.isfinite(one).mean()) if wide.size else float("nan") for one in (wide, exact))
+        at, expected = (float(one[worst]) if wide.size else float("nan") for one in (wide, exact))
+        about = name, dtype.name, wide.shape, finite, sound, error, peak, error / unit, float(ratio), int(wrong.sum())
+        return cls(*about, tuple(map(int, worst)), at, expected, channels_of(wrong))
 
     @property
     def is_wrong(self) -> bool:
