@@ -23,7 +23,7 @@ from kokoro_nb.inspection.compared_program import (
     largest_change,
 )
 from kokoro_nb.inspection.value_sketch import ValueSketch, factor_of, nearest, scaled, sketches
-from kokoro_nb.inspection.values import Arrays
+from kokoro_nb.inspection.value_types import Arrays
 from kokoro_nb.markup import number
 
 APART = 0.01  # of its root mean square: what rounding of constants to 16 bits does to a value is below it

@@ -13,7 +13,7 @@ from kokoro_nb.inspection.one_operator import one_operator
 from kokoro_nb.inspection.onnx_nodes import OnnxNode
 from kokoro_nb.inspection.onnx_session import run_session, session_of, tapped
 from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall
-from kokoro_nb.inspection.values import Arrays, Value, Values
+from kokoro_nb.inspection.value_types import Arrays, Value, Values
 from kokoro_nb.markup import number
 
 Blame = Literal["file", "runtime", "precision", "input", "unknown"]

@@ -15,7 +15,7 @@ from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, copied, put, typed_inputs
 from kokoro_nb.inspection.onnx_session import run_session, session_of
 from kokoro_nb.inspection.semantics.control_flow import captured_names
-from kokoro_nb.inspection.values import Values
+from kokoro_nb.inspection.value_types import Values
 
 PASSES = 64  # of one loop, that are judged
 

@@ -11,7 +11,7 @@ from kokoro_nb.backends.exported import Exported
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, freeing, last_readers, nodes_of
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, widened
-from kokoro_nb.inspection.values import Value
+from kokoro_nb.inspection.value_types import Value
 from kokoro_nb.inspection.whole_file import named_constants
 from kokoro_nb.markup import number
 from kokoro_nb.traces.operators import CONSTANT, Operator

@@ -14,7 +14,7 @@ from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers, nodes_of
 from kokoro_nb.inspection.onnx_session import OtherRuns, brief, pinned, run_session, run_ways, session_of, tapped
 from kokoro_nb.inspection.quantisation_budget import BudgetWatch, QuantisationBudget
 from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, computed, dtypes_of
-from kokoro_nb.inspection.values import Arrays, Tell, Value, Values
+from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values
 from kokoro_nb.traces.parity import of_peak
 
 

@@ -14,7 +14,7 @@ from kokoro_nb.inspection.formats.runnable_program import RunnableProgram
 from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.node_judgement import NodeJudgement, judged_outputs
 from kokoro_nb.inspection.one_operator import one_operator, script, tried, write_script
-from kokoro_nb.inspection.values import Arrays
+from kokoro_nb.inspection.value_types import Arrays
 
 SCRIPTS = 10  # findings for which a script is written
 Written = tuple[tuple[Path, ...], tuple[str, ...]]

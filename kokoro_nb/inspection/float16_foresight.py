@@ -17,7 +17,7 @@ from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, freeing, last_readers, nodes_of
 from kokoro_nb.inspection.rounding_limits import PRODUCTS, SUMS
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, computed, widened
-from kokoro_nb.inspection.values import Arrays, Tell, Value, Values
+from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values
 
 LARGEST = 65504.0
 SMALLEST_NORMAL = 2.0**-14

@@ -30,7 +30,7 @@ from kokoro_nb.inspection.other_version import OtherVersion, second_opinion
 from kokoro_nb.inspection.quantised_mend import QuantisedMend, quantised_mend
 from kokoro_nb.inspection.references import Reference, varied
 from kokoro_nb.inspection.unrounded_layers import candidates
-from kokoro_nb.inspection.values import Arrays, Tell, Values
+from kokoro_nb.inspection.value_types import Arrays, Tell, Values
 from kokoro_nb.inspection.whole_file import AUDIBLE, constants_noted, has_halves, summaries, whole_findings
 from kokoro_nb.listening.speech_checks import speech_checks
 

@@ -15,7 +15,7 @@ import numpy as np
 from kokoro_nb.inspection.onnx_file import OnnxFile, initialisers
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers, typed_inputs
 from kokoro_nb.inspection.onnx_session import run_session, session_of, tapped
-from kokoro_nb.inspection.values import Arrays, Value, Values
+from kokoro_nb.inspection.value_types import Arrays, Value, Values
 
 FIRST = 32  # nodes of the first group, before it is known how large their values are
 MOST = 60  # nodes of one group: the values of the next ones may be far larger than those before

@@ -10,7 +10,7 @@ from kokoro_nb.findings import Verdict
 from kokoro_nb.inspection.rounding_limits import rounding_limits, spacing
 from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, computed, widened
 from kokoro_nb.inspection.semantics.quantised import BEFORE_ROUNDING
-from kokoro_nb.inspection.values import Several, Value
+from kokoro_nb.inspection.value_types import Several, Value
 from kokoro_nb.locate.rounding_families import by_channel
 
 WIDE = "right if float32 was kept before it"

@@ -11,7 +11,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, typed_inputs
 from kokoro_nb.inspection.onnx_session import run_session, session_of
-from kokoro_nb.inspection.values import Value, Values
+from kokoro_nb.inspection.value_types import Value, Values
 from kokoro_nb.run_apart import run_apart
 
 LINES = """\

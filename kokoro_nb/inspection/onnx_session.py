@@ -13,7 +13,7 @@ from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.export_memory import give_back_memory
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.onnx_nodes import copied, put
-from kokoro_nb.inspection.values import Arrays, Tell, Value, Values
+from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values
 
 BFLOAT16 = "tensor(bfloat16)"
 LARGE = 64 * 2**20  # bytes of a model that goes through a file: a session holds on to the bytes that it is given

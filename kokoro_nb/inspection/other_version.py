@@ -17,7 +17,7 @@ from kokoro_nb.inspection.node_judgement import judged_outputs
 from kokoro_nb.inspection.onnx_nodes import OnnxNode
 from kokoro_nb.inspection.onnx_session import brief, tapped
 from kokoro_nb.inspection.semantics.onnx_call import NotDefined
-from kokoro_nb.inspection.values import Arrays, Value, Values
+from kokoro_nb.inspection.value_types import Arrays, Value, Values
 from kokoro_nb.markup import number
 from kokoro_nb.run_apart import run_apart
 

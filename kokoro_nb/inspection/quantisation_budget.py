@@ -16,7 +16,7 @@ from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers
 from kokoro_nb.inspection.quantised_layers import Operand, QuantisedLayer, integer_products, layer_of
 from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, NotDefined, OnnxCall, computed, dtypes_of, widened
 from kokoro_nb.inspection.semantics.quantised import BEFORE_ROUNDING, RANGES, scales_spread
-from kokoro_nb.inspection.values import Value, Values
+from kokoro_nb.inspection.value_types import Value, Values
 from kokoro_nb.markup import number
 
 MOVERS = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity")

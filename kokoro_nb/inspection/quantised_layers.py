@@ -15,7 +15,7 @@ from kokoro_nb.inspection.semantics.contributed import unpacked
 from kokoro_nb.inspection.semantics.convolution_semantics import convolved
 from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, computed, widened
 from kokoro_nb.inspection.semantics.quantised import dynamic_parameters, scales_spread
-from kokoro_nb.inspection.values import Arrays, Several, Value, Values
+from kokoro_nb.inspection.value_types import Arrays, Several, Value, Values
 
 PRODUCTS = ("Conv", "ConvTranspose", "MatMul", "Gemm")
 

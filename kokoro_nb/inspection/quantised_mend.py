@@ -26,7 +26,7 @@ from kokoro_nb.inspection.onnx_session import run_session, session_of
 from kokoro_nb.inspection.semantics.onnx_call import widened
 from kokoro_nb.inspection.semantics.quantised import scales_spread
 from kokoro_nb.inspection.unrounded_layers import candidates, unrounded
-from kokoro_nb.inspection.values import Arrays, Tell, Value, Values
+from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values
 from kokoro_nb.inspection.whole_file import AUDIBLE, signal_to_noise
 from kokoro_nb.markup import number
 from kokoro_nb.storage import atomic

@@ -9,7 +9,7 @@ functions of several steps, by what rounding does to them on these inputs.
 import numpy as np
 
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, computed
-from kokoro_nb.inspection.values import Several, Value
+from kokoro_nb.inspection.value_types import Several, Value
 from kokoro_nb.locate.rounding_families import by_channel
 
 ROUNDINGS = 16  # how many times the measured effect of rounding is allowed: one draw of it may be a small one

@@ -12,7 +12,7 @@ from kokoro_nb.inspection.node_judgement import NodeJudgement, is_float
 from kokoro_nb.inspection.onnx_file import OnnxFile, TensorArrays, initialisers
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, draws_inside, nodes_of
 from kokoro_nb.inspection.onnx_session import OtherRuns, run_session, session_of, tapped
-from kokoro_nb.inspection.values import Value
+from kokoro_nb.inspection.value_types import Value
 from kokoro_nb.markup import number
 
 FLOOR = 2.0**-20  # of the peak: two orders of summation in float32

@@ -24,7 +24,7 @@ from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram
 from kokoro_nb.inspection.formats.pt2_file import OPEN, drawn_inputs
 from kokoro_nb.inspection.formats.runnable_program import Observe, OperatorAlone, ProgramFacts, ProgramRun
 from kokoro_nb.inspection.input_maker import MadeInputs
-from kokoro_nb.inspection.values import Arrays
+from kokoro_nb.inspection.value_types import Arrays
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
 from kokoro_nb.traces.trace import Given, Substitute
 

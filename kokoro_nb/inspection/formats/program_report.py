@@ -14,7 +14,7 @@ from kokoro_nb.inspection.input_maker import MadeInputs
 from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.node_judgement import NodeJudgement, NodeOutputError, is_float
 from kokoro_nb.inspection.references import varied
-from kokoro_nb.inspection.values import Arrays, Tell
+from kokoro_nb.inspection.value_types import Arrays, Tell
 from kokoro_nb.inspection.whole_file import AUDIBLE, OutputSummary, amplifier
 from kokoro_nb.locate.local_error import Judge, LocalError
 from kokoro_nb.markup import number

@@ -19,7 +19,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.compared_program import ComparedProgram, of_exported
 from kokoro_nb.inspection.formats.runnable_program import Observe, OperatorAlone, ProgramFacts, ProgramRun
 from kokoro_nb.inspection.input_maker import MadeInputs
-from kokoro_nb.inspection.values import Arrays
+from kokoro_nb.inspection.value_types import Arrays
 from kokoro_nb.traces.operators import Operator
 from kokoro_nb.traces.trace import Given, Substitute
 

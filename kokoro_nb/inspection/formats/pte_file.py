@@ -15,7 +15,7 @@ from kokoro_nb.inspection.formats.pte_operators import XnnDelegate
 from kokoro_nb.inspection.formats.runnable_program import Observe, OperatorAlone, ProgramRun
 from kokoro_nb.inspection.formats.xnnpack_graph import NONE, XnnNode, XnnValue
 from kokoro_nb.inspection.semantics.onnx_call import widened
-from kokoro_nb.inspection.values import Array, Arrays
+from kokoro_nb.inspection.value_types import Array, Arrays
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
 
 

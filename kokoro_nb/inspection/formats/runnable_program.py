@@ -10,7 +10,7 @@ import numpy as np
 from kokoro_nb.backends.signature import TensorSpec
 from kokoro_nb.inspection.compared_program import ComparedProgram
 from kokoro_nb.inspection.input_maker import MadeInputs
-from kokoro_nb.inspection.values import Arrays
+from kokoro_nb.inspection.value_types import Arrays
 from kokoro_nb.traces.trace import Meaning
 
 Observe = Callable[[str, np.ndarray], object]

@@ -3,7 +3,7 @@
 import numpy as np
 
 from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, meaning
-from kokoro_nb.inspection.values import Array, Input
+from kokoro_nb.inspection.value_types import Array, Input
 
 
 @meaning("LayerNormalization")

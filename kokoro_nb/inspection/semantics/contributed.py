@@ -9,7 +9,7 @@ from kokoro_nb.inspection.semantics.convolution_semantics import convolved
 from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, meaning
 from kokoro_nb.inspection.semantics.quantised import dynamic_parameters
 from kokoro_nb.inspection.semantics.recurrences import lstm
-from kokoro_nb.inspection.values import Array, Input
+from kokoro_nb.inspection.value_types import Array, Input
 
 
 def _dynamically(x: Array) -> tuple[Array, Array]:

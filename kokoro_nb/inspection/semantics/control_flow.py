@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, computed, dtypes_of, meaning
-from kokoro_nb.inspection.values import Several, Value
+from kokoro_nb.inspection.value_types import Several, Value
 
 LONGEST = 100_000  # passes of a loop after which it is taken for endless
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.inspection.values import Several, Value, Values
+from kokoro_nb.inspection.value_types import Several, Value, Values
 
 STANDARD = ""
 MICROSOFT = "com.microsoft"

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import special
 
 from kokoro_nb.inspection.semantics.onnx_call import MEANINGS, MICROSOFT, Meaning, OnnxCall, meaning
-from kokoro_nb.inspection.values import Array
+from kokoro_nb.inspection.value_types import Array
 
 
 def _by_tanh(x: Array) -> Array:

@@ -7,7 +7,7 @@ import numpy as np
 
 from kokoro_nb.inspection.semantics.convolution_semantics import convolved
 from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, meaning
-from kokoro_nb.inspection.values import Array, Input
+from kokoro_nb.inspection.value_types import Array, Input
 
 RANGES = {f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (2, 4, 8, 16, 32)} | {
     f"uint{bits}": (0, 2**bits - 1) for bits in (2, 4, 8, 16)

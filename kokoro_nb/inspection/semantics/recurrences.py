@@ -8,7 +8,7 @@ import numpy as np
 from scipy import special
 
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, meaning
-from kokoro_nb.inspection.values import Array, Input
+from kokoro_nb.inspection.value_types import Array, Input
 
 Activation = Callable[[Array], Array]
 Step = Callable[[int, Array, list[Array]], list[Array]]
