@@ -1,20 +1,11 @@
 """Faults planted on purpose: what a check must reject before its passing means anything.
 
-In a module (`modules`), or at one operator of an exported program (`planting`; the kinds are in `kinds`). `generator`
-draws many of them.
+In a module (`modules`), or at one operator of an exported program (`planting`, which also draws many; the kinds
+are in `kinds`).
 """
 
-from kokoro_nb.faults.generator import generate, possible
 from kokoro_nb.faults.kinds import KINDS
 from kokoro_nb.faults.modules import nearly_constant, planted
-from kokoro_nb.faults.planting import Fault, plant
+from kokoro_nb.faults.planting import Fault, generate, plant, possible
 
-__all__ = [
-    "KINDS",
-    "Fault",
-    "generate",
-    "nearly_constant",
-    "plant",
-    "planted",
-    "possible",
-]
+__all__ = ["KINDS", "Fault", "generate", "nearly_constant", "plant", "planted", "possible"]

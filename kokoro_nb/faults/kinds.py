@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from kokoro_nb.faults import arguments, constants, operands, positions, results
+from kokoro_nb.faults import arguments, operands, results
 from kokoro_nb.faults.planting_site import FaultSite
 
 
@@ -37,6 +37,10 @@ class FaultKind:
         return str(self.apply.__doc__).partition("\n")[0]
 
 
+def _is(*operators: str) -> Callable[[FaultSite], bool]:
+    return lambda site: site.op in operators
+
+
 _ALL = (
     FaultKind(results.nan_channel, results.is_float, finite=False, seeded=True),
     FaultKind(results.infinite_channel, results.is_float, finite=False, seeded=True),
@@ -48,25 +52,25 @@ _ALL = (
     FaultKind(results.shifted, results.has_neighbours),
     FaultKind(results.swapped_results, results.is_one_of_equals),
     FaultKind(arguments.wrong_epsilon, arguments.has_epsilon),
-    FaultKind(positions.one_pass_variance, positions.is_variance),
+    FaultKind(arguments.one_pass_variance, lambda site: arguments.deviated(site) is not None),
     FaultKind(arguments.wrong_scalar, arguments.has_scalar),
-    FaultKind(arguments.wrong_activation, arguments.is_activation),
-    FaultKind(arguments.wrong_function, arguments.is_function),
-    FaultKind(arguments.overflow, arguments.is_exponential, finite=False),
-    FaultKind(arguments.unclamped, arguments.is_clamp),
+    FaultKind(arguments.wrong_activation, _is("aten.leaky_relu.default", "aten.gelu.default")),
+    FaultKind(arguments.wrong_function, _is(*arguments.FUNCTIONS)),
+    FaultKind(arguments.overflow, _is("aten.exp.default"), finite=False),
+    FaultKind(arguments.unclamped, _is("aten.clamp.default")),
     FaultKind(operands.swapped_operands, operands.is_ordered),
     FaultKind(operands.dropped_bias, operands.has_bias),
     FaultKind(operands.lost_operand, operands.is_addition),
-    FaultKind(operands.stale_input, operands.has_stale_input, seeded=True),
-    FaultKind(positions.short_reduction, positions.is_reduction),
-    FaultKind(positions.wrong_dilation, positions.is_dilatable),
-    FaultKind(positions.off_by_one, positions.is_positioned),
-    FaultKind(positions.wrong_padding, positions.is_reflected),
-    FaultKind(constants.transposed_weight, constants.has_square_weight),
-    FaultKind(constants.reversed_weight, constants.has_kernel),
-    FaultKind(constants.perturbed_weight, constants.has_weight, seeded=True),
-    FaultKind(constants.half_weight, constants.has_weight),
-    FaultKind(constants.zeroed_weight, constants.has_weight, seeded=True),
+    FaultKind(operands.stale_input, lambda site: not site.is_element and bool(operands.stale(site)), seeded=True),
+    FaultKind(arguments.short_reduction, arguments.is_reduction),
+    FaultKind(arguments.wrong_dilation, arguments.is_dilatable),
+    FaultKind(arguments.off_by_one, lambda site: arguments.moved(site) is not None),
+    FaultKind(arguments.wrong_padding, arguments.is_reflected),
+    FaultKind(operands.transposed_weight, operands.has_square_weight),
+    FaultKind(operands.reversed_weight, operands.has_kernel),
+    FaultKind(operands.perturbed_weight, operands.has_weight, seeded=True),
+    FaultKind(operands.half_weight, operands.has_weight),
+    FaultKind(operands.zeroed_weight, operands.has_weight, seeded=True),
 )
 
 KINDS: Mapping[str, FaultKind] = {kind.name: kind for kind in _ALL}

@@ -28,7 +28,7 @@ def swapped_operands(site: FaultSite) -> None:
 
 def has_bias(site: FaultSite) -> bool:
     """Return whether the operator adds a bias."""
-    return "bias" in site.arguments and "weight" in site.arguments and site.arguments["bias"] is not None
+    return "weight" in site.arguments and site.arguments.get("bias") is not None
 
 
 def dropped_bias(site: FaultSite) -> None:
@@ -52,15 +52,9 @@ def lost_operand(site: FaultSite) -> None:
     site.call(other=site.emit(torch.ops.aten.mul.Tensor, site.arguments["other"], 1e-30, ahead=True))
 
 
-def has_stale_input(site: FaultSite) -> bool:
-    """Return whether an input could be taken from memory that was not written again: see `stale_input`."""
-    return not site.is_element and bool(_stale(site))
-
-
 def stale_input(site: FaultSite) -> None:
     """Read the tensor before: of an input, what it was computed from, as if its memory had not been written again."""
-    fresh, stale = site.random.choice(_stale(site))
-    site.node.replace_input_with(fresh, stale)
+    site.node.replace_input_with(*site.random.choice(stale(site)))
 
 
 def _operands(site: FaultSite) -> dict[str, Any]:
@@ -72,17 +66,17 @@ def _are_two(operands: dict[str, Any]) -> bool:
     return len(operands) == 2 and len({id(operand) for operand in operands.values()}) == 2
 
 
-def _stale(site: FaultSite) -> Sequence[tuple[Any, Any]]:
+def stale(site: FaultSite) -> Sequence[tuple[Any, Any]]:
     """Return each input with a tensor of its shape and dtype that it was itself computed from.
 
     Somebody else reads the input too: one that nobody reads any more would be left out by every compiler.
     """
     found = []
     for fresh in (node for node in site.node.all_input_nodes if len(node.users) > 1):
-        for stale in fresh.all_input_nodes:
+        for before in fresh.all_input_nodes:
             # the result of an operator: its memory is written again and again
-            if stale is not fresh and stale.op == "call_function" and _alike(stale, fresh):
-                found.append((fresh, stale))
+            if before is not fresh and before.op == "call_function" and _alike(before, fresh):
+                found.append((fresh, before))
     return found
 
 
@@ -91,3 +85,56 @@ def _alike(a: Any, b: Any) -> bool:
     if not hasattr(x, "stride") or not hasattr(y, "stride"):
         return False
     return x.shape == y.shape and x.dtype == y.dtype and x.is_floating_point()
+
+
+WEIGHT = "weight"
+
+
+def has_weight(site: FaultSite) -> bool:
+    """Return whether the operator alone reads a float weight."""
+    return site.stored(WEIGHT) is not None and site.constant(WEIGHT).is_floating_point()
+
+
+def has_square_weight(site: FaultSite) -> bool:
+    """Return whether the first two axes of that weight can be exchanged, and are not the same."""
+    if not has_weight(site) or site.constant(WEIGHT).ndim < 2:
+        return False
+    rows, columns = site.constant(WEIGHT).shape[:2]
+    return bool(rows == columns > 1)
+
+
+def has_kernel(site: FaultSite) -> bool:
+    """Return whether that weight has an axis of two elements or more after the first."""
+    return has_weight(site) and any(size > 1 for size in site.constant(WEIGHT).shape[1:])
+
+
+def transposed_weight(site: FaultSite) -> None:
+    """Exchange the first two axes of the weight."""
+    site.store(WEIGHT, site.constant(WEIGHT).transpose(0, 1).contiguous())
+
+
+def reversed_weight(site: FaultSite) -> None:
+    """Reverse the last axis of the weight that has two elements or more: a correlation becomes a convolution."""
+    weight = site.constant(WEIGHT)
+    axis = max(axis for axis in range(1, weight.ndim) if weight.shape[axis] > 1)
+    site.store(WEIGHT, weight.flip(axis))
+
+
+def perturbed_weight(site: FaultSite) -> None:
+    """Add the weight's largest absolute value to one of its elements."""
+    weight = site.constant(WEIGHT).clone()
+    weight.view(-1)[site.random.randrange(weight.numel())] += weight.abs().max()
+    site.store(WEIGHT, weight)
+
+
+def half_weight(site: FaultSite) -> None:
+    """Round the weight to float16."""
+    weight = site.constant(WEIGHT)
+    site.store(WEIGHT, weight.half().to(weight.dtype))
+
+
+def zeroed_weight(site: FaultSite) -> None:
+    """Make the weights of one output zero."""
+    weight = site.constant(WEIGHT).clone()
+    weight[site.random.randrange(weight.shape[0])] = 0
+    site.store(WEIGHT, weight)

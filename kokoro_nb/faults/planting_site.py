@@ -121,7 +121,8 @@ class FaultSite:
         parameters = self.node.target._schema.arguments
         values = {**arguments_by_name(self.node), **changes}
         positional = [p.name for p in parameters if not p.kwarg_only]
-        while positional and values[positional[-1]] == _default(parameters, positional[-1]):
+        defaults = {p.name: p.default_value for p in parameters if p.has_default_value()}
+        while positional and positional[-1] in defaults and values[positional[-1]] == defaults[positional[-1]]:
             positional.pop()
         self.node.args = tuple(values[name] for name in positional)
         self.node.kwargs = {
@@ -143,12 +144,3 @@ def _provenance(node: Any) -> dict[str, Any]:
 
     copied = {key: node.meta[key] for key in ("nn_module_stack", "stack_trace", "torch_fn") if key in node.meta}
     return {**copied, "from_node": [NodeSource(node, "fault", NodeSourceAction.CREATE)]}
-
-
-def _default(parameters: Any, name: str) -> Any:
-    (parameter,) = (one for one in parameters if one.name == name)
-    return parameter.default_value if parameter.has_default_value() else _Required
-
-
-class _Required:
-    """Stands for the default of an argument that has none."""

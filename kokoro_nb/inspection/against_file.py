@@ -13,9 +13,10 @@ from operator import itemgetter
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.blame import Blame, InspectionFinding
-from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram
-from kokoro_nb.inspection.differing_constants import (
+from kokoro_nb.inspection.blame import InspectionFinding
+from kokoro_nb.inspection.compared_program import (
+    ComparedNode,
+    ComparedProgram,
     changed_parameters,
     differing_attributes,
     differing_constants,
@@ -23,6 +24,7 @@ from kokoro_nb.inspection.differing_constants import (
     largest_change,
 )
 from kokoro_nb.inspection.value_sketch import ValueSketch, factor_of, nearest, scaled, sketches
+from kokoro_nb.inspection.value_types import Arrays
 from kokoro_nb.markup import number
 
 APART = 0.01  # of its root mean square: what rounding of constants to 16 bits does to a value is below it
@@ -39,9 +41,7 @@ REGROUPED = frozenset(("mul", "add", "sub", "div", "matmul"))
 """Operators of which a chain may be written in another order: results on the way differ, and nothing is wrong."""
 
 
-def same_inputs(
-    reference: ComparedProgram, candidate: ComparedProgram, inputs: Mapping[str, np.ndarray]
-) -> dict[str, np.ndarray]:
+def same_inputs(reference: ComparedProgram, candidate: ComparedProgram, inputs: Arrays) -> dict[str, np.ndarray]:
     """Return inputs of `candidate` under the names of `reference`: by name if it has the same, else in order.
 
     Raises
@@ -60,7 +60,7 @@ def same_inputs(
 
 
 def first_that_parts(
-    reference: ComparedProgram, candidate: ComparedProgram, inputs: Sequence[Mapping[str, np.ndarray]]
+    reference: ComparedProgram, candidate: ComparedProgram, inputs: Sequence[Arrays]
 ) -> tuple[InspectionFinding | None, str]:
     """Name the first node of `candidate` whose result the reference does not have although it has what went into it.
 
@@ -226,11 +226,7 @@ class _Paired:
             return [one for one in found if one.operator == node.operator and read == self._read(one)]
         return sorted(
             found,
-            key=lambda one: (
-                one.operator != node.operator,
-                not self._is_missing(one),
-                -len(read & self._read(one)),
-            ),
+            key=lambda one: (one.operator != node.operator, not self._is_missing(one), -len(read & self._read(one))),
         )
 
     def _read(self, node: ComparedNode) -> set[str]:
@@ -263,18 +259,20 @@ class _Paired:
     def _told(self, node: ComparedNode, how: list[str], proof: list[str]) -> InspectionFinding:
         where = f"{node.key} ({node.operator}) is the first node whose result {self.reference.label} does not have"
         if how:
-            return _at(node, "structure", "file", f"{where}: {'; '.join(how)}.", tuple(proof))
+            return InspectionFinding.at(node, "structure", "file", f"{where}: {'; '.join(how)}.", *proof)
         statement = f"{where}, though operator, constants and attributes are the same."
         apart = float(np.max([self.pairs[one][1] for one in node.reads if one in self.pairs], initial=0.0))
         if apart > SAME:
             words = f"Its input is {number(apart)} of its root mean square apart: it makes that large."
-            return _at(node, "precision", "precision", statement, (*proof, words))
+            return InspectionFinding.at(node, "precision", "precision", statement, *proof, words)
         turned = self._reordered(node)
         if turned is None:
-            return _at(node, "structure", "unknown", statement, tuple(proof))
+            return InspectionFinding.at(node, "structure", "unknown", statement, *proof)
         words = f"{turned.key} ({turned.operator}) gives the elements of {self.pairs[turned.outputs[0]][0]} of"
         words = f"{words} {self.reference.label} in another order"
-        return _at(turned, "structure", "file", f"{words}; {node.key} is the first that shows it.", tuple(proof))
+        return InspectionFinding.at(
+            turned, "structure", "file", f"{words}; {node.key} is the first that shows it.", *proof
+        )
 
     def _reordered(self, node: ComparedNode) -> ComparedNode | None:
         """Return the first node before this one, of those that it reads from, that changes the order of elements."""
@@ -298,13 +296,13 @@ class _Paired:
         where = f"{node.key} ({node.operator}) is the first node whose result {self.reference.label} does not have"
         if other is None:
             none = f"{where}: no {node.operator} there reads the same."
-            return _at(node, "structure", "file", none, tuple(proof))
+            return InspectionFinding.at(node, "structure", "file", none, *proof)
         proof.append(f"What reads the same there and gives something else is {_named(other)}.")
         for one in region:
             how = list(foreign_constants(other, one))
             if how:
                 part = f"{one.key} ({one.operator}) is where the file parts from {self.reference.label}"
-                return _at(one, "structure", "file", f"{part}: {'; '.join(how)}.", tuple(proof))
+                return InspectionFinding.at(one, "structure", "file", f"{part}: {'; '.join(how)}.", *proof)
         for one in region:
             multiple = self._multiple(one)
             if multiple:
@@ -315,9 +313,9 @@ class _Paired:
         if factor:
             words = factor[0].replace("what it is there", "what goes into it")
             statement = f"{where}: no {node.operator} there reads the same, and {words}."
-            return _at(node, "structure", "file", statement, tuple(proof))
+            return InspectionFinding.at(node, "structure", "file", statement, *proof)
         statement = f"{where}: it computes something else than {other.key} ({other.operator}) there."
-        return _at(node, "structure", "file", statement, tuple(proof))
+        return InspectionFinding.at(node, "structure", "file", statement, *proof)
 
     def _is_missing(self, node: ComparedNode) -> bool:
         """Return whether the candidate has nothing like the result of a node of the reference."""
@@ -341,10 +339,6 @@ class _Paired:
                 found.append(one)
                 values |= set(one.outputs)
         return found
-
-
-def _at(node: ComparedNode, kind: str, blame: Blame, statement: str, proof: tuple[str, ...]) -> InspectionFinding:
-    return InspectionFinding(kind, blame, statement, node.key, node.operator, node.index, proof)
 
 
 def _named(node: ComparedNode) -> str:

@@ -1,8 +1,8 @@
 """Whether the file, the runtime, the number type or the input is to blame, and by what that was shown."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -12,8 +12,8 @@ from kokoro_nb.inspection.node_judgement import NodeJudgement, NodeOutputError, 
 from kokoro_nb.inspection.one_operator import one_operator
 from kokoro_nb.inspection.onnx_nodes import OnnxNode
 from kokoro_nb.inspection.onnx_session import run_session, session_of, tapped
-from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value
-from kokoro_nb.inspection.semantics.operator_semantics import NotDefined
+from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall
+from kokoro_nb.inspection.value_types import Arrays, Value, Values
 from kokoro_nb.markup import number
 
 Blame = Literal["file", "runtime", "precision", "input", "unknown"]
@@ -51,9 +51,14 @@ class InspectionFinding:
     index: int = -1
     proof: tuple[str, ...] = ()
 
+    @classmethod
+    def at(cls, node: Any, kind: str, blame: Blame, statement: str, *proof: str) -> "InspectionFinding":
+        """Return a finding at a node, anything with ``key``, ``operator`` and ``index``."""
+        return cls(kind, blame, statement, node.key, node.operator, node.index, proof)
+
 
 def node_findings(
-    seen: FileRun, others: Callable[[], Mapping[str, np.ndarray] | None]
+    seen: FileRun, others: Callable[[], Arrays | None]
 ) -> tuple[tuple[InspectionFinding, ...], tuple[str, ...]]:
     """Name the nodes that are wrong and where not finite values begin.
 
@@ -108,34 +113,30 @@ def _wrong(seen: FileRun, node: OnnxNode, judgement: NodeJudgement) -> Inspectio
         one = one_operator(seen.file, node, values)
         alone = _error(call, inputs, one.run(), worst)
     except InputError as error:
-        return _at(judgement, kind, "unknown", statement, (str(error),))
+        return InspectionFinding.at(judgement, kind, "unknown", statement, str(error))
     if alone is None or not alone.is_wrong:
         proof = "Alone, on the same values, the node is right: the runtime computes it otherwise inside this graph."
-        return _at(judgement, kind, "runtime", statement, (proof,))
+        return InspectionFinding.at(judgement, kind, "runtime", statement, proof)
     proof = f"Alone in a model of its own the node shows {_share(alone, worst)} of the error."
     try:
         reference = _error(call, inputs, one.by_reference(), worst)
     except InputError as error:
-        return _at(judgement, kind, "unknown", statement, (proof, str(error)))
+        return InspectionFinding.at(judgement, kind, "unknown", statement, proof, str(error))
     if reference is None or reference.is_wrong:
         other = "onnx's reference evaluator does not agree with float64 here either; either may be meant."
-        return _at(judgement, kind, "unknown", statement, (proof, other))
+        return InspectionFinding.at(judgement, kind, "unknown", statement, proof, other)
     other = (
         "onnx's reference evaluator, in the file's own types, agrees with float64: "
         f"{number(reference.ratio)} times what rounding explains, where the runtime has {number(alone.ratio)} times."
     )
-    return _at(judgement, kind, "runtime", statement, (proof, other))
-
-
-def _at(judgement: NodeJudgement, kind: str, blame: Blame, statement: str, proof: tuple[str, ...]) -> InspectionFinding:
-    return InspectionFinding(kind, blame, statement, judgement.key, judgement.operator, judgement.index, proof)
+    return InspectionFinding.at(judgement, kind, "runtime", statement, proof, other)
 
 
 def _untried(node: OnnxNode, judgement: NodeJudgement) -> InspectionFinding:
     worst = judgement.worst
     assert worst is not None
-    proof = (f"Not run alone: it is not among the first {SHOWN_ALONE} that are wrong.",)
-    return _at(judgement, "wrong", "unknown", stated(node, worst), proof)
+    proof = f"Not run alone: it is not among the first {SHOWN_ALONE} that are wrong."
+    return InspectionFinding.at(judgement, "wrong", "unknown", stated(node, worst), proof)
 
 
 def _share(alone: NodeOutputError, worst: NodeOutputError) -> str:
@@ -144,9 +145,7 @@ def _share(alone: NodeOutputError, worst: NodeOutputError) -> str:
     return f"{np.minimum(alone.error / worst.error, 1):.1%}"
 
 
-def _error(
-    call: OnnxCall, inputs: list[Value], results: Mapping[str, Value], worst: NodeOutputError
-) -> NodeOutputError | None:
+def _error(call: OnnxCall, inputs: list[Value], results: Values, worst: NodeOutputError) -> NodeOutputError | None:
     """Return how far the same output is off in other results of the same node."""
     given = [results.get(name) if name else None for name in call.node.output]
     try:
@@ -157,7 +156,7 @@ def _error(
 
 
 def _not_finite(
-    seen: FileRun, judgement: NodeJudgement, others: Callable[[], Mapping[str, np.ndarray] | None], began: bool
+    seen: FileRun, judgement: NodeJudgement, others: Callable[[], Arrays | None], began: bool
 ) -> tuple[InspectionFinding | None, str]:
     """Return who is to blame for a node that rightly gives what is not finite, out of finite values."""
     worst = next(one for one in judgement.outputs if one.finite < 1)
@@ -169,21 +168,22 @@ def _not_finite(
             "In float64 from the start the same file is finite here, and the node does what its definition says: "
             f"what goes into it, or comes out of it, is beyond {worst.dtype}."
         )
-        return _at(judgement, "nonfinite", "precision", statement, (proof,)), ""
+        return InspectionFinding.at(judgement, "nonfinite", "precision", statement, proof), ""
     masked = all(is_finite(value) for value in seen.outputs.values())
     if masked or began:
         return None, "" if began else f"{where} gives {share} that is not finite; no output of the file shows it."
     statement = f"{where} gives the first values that are not finite: {share}."
     if judgement.true_finite is None:
         why = "What the file gives in float64 up to here is not known."
-        return _at(judgement, "nonfinite", "unknown", statement, (why,)), ""
+        return InspectionFinding.at(judgement, "nonfinite", "unknown", statement, why), ""
     law = "The node does what its definition says, and float64 from the start is not finite here either."
     again = _again(seen, judgement, others)
     if again is None:
-        return _at(judgement, "nonfinite", "unknown", statement, (law, "No other inputs could be tried.")), ""
+        none = "No other inputs could be tried."
+        return InspectionFinding.at(judgement, "nonfinite", "unknown", statement, law, none), ""
     other = "On other inputs it is not finite either." if again else "On other inputs it is finite."
     blame: Blame = "file" if again else "input"
-    return _at(judgement, "nonfinite", blame, statement, (law, other)), ""
+    return InspectionFinding.at(judgement, "nonfinite", blame, statement, law, other), ""
 
 
 def _of_constant(seen: FileRun) -> InspectionFinding | None:
@@ -196,13 +196,11 @@ def _of_constant(seen: FileRun) -> InspectionFinding | None:
                 f"{judgement.key} ({judgement.operator}) is given the constant '{held[0]}', which is not finite."
             )
             proof = "Nothing before it is not finite, and an output of the file is not."
-            return _at(judgement, "nonfinite", "file", statement, (proof,))
+            return InspectionFinding.at(judgement, "nonfinite", "file", statement, proof)
     return None
 
 
-def _again(
-    seen: FileRun, judgement: NodeJudgement, others: Callable[[], Mapping[str, np.ndarray] | None]
-) -> bool | None:
+def _again(seen: FileRun, judgement: NodeJudgement, others: Callable[[], Arrays | None]) -> bool | None:
     """Return whether the node gives what is not finite on other inputs as well; None if there are none."""
     inputs = others()
     if inputs is None:

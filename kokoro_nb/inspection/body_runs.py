@@ -1,6 +1,6 @@
 """The bodies of Loop and If run as files of their own, pass by pass, on what the runtime gave: each node judged."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -12,10 +12,10 @@ from kokoro_nb.inspection.blame import InspectionFinding, stated
 from kokoro_nb.inspection.file_run import FileRun, examined
 from kokoro_nb.inspection.node_judgement import NodeJudgement
 from kokoro_nb.inspection.onnx_file import OnnxFile
-from kokoro_nb.inspection.onnx_nodes import OnnxNode
+from kokoro_nb.inspection.onnx_nodes import OnnxNode, copied, put, typed_inputs
 from kokoro_nb.inspection.onnx_session import run_session, session_of
 from kokoro_nb.inspection.semantics.control_flow import captured_names
-from kokoro_nb.inspection.semantics.onnx_call import Value
+from kokoro_nb.inspection.value_types import Values
 
 PASSES = 64  # of one loop, that are judged
 
@@ -55,7 +55,7 @@ def body_runs(seen: FileRun) -> tuple[tuple[BodyRun, ...], tuple[str, ...]]:
                 attribute = held
                 for one in examined(file, inputs).judgements:
                     before = worst.get(one.key)
-                    if before is None or _size(one) > _size(before[1]):
+                    if before is None or one.size > before[1].size:
                         worst[one.key] = (count, one)
                 count += 1
         except InputError as error:
@@ -86,11 +86,6 @@ def body_findings(runs: tuple[BodyRun, ...], nodes: tuple[OnnxNode, ...]) -> tup
     return tuple(found)
 
 
-def _size(one: NodeJudgement) -> float:
-    ratio = one.worst.ratio if one.worst else -1.0
-    return float("inf") if np.isnan(ratio) else ratio
-
-
 def _passes(seen: FileRun, node: OnnxNode) -> Iterator[tuple[str, OnnxFile, dict[str, np.ndarray]]]:
     """Yield the attribute of a body, and each pass of it as a file with what goes into it.
 
@@ -118,9 +113,7 @@ def _passes(seen: FileRun, node: OnnxNode) -> Iterator[tuple[str, OnnxFile, dict
         going, state = bool(np.asarray(outputs[0]).reshape(())), outputs[1 : 1 + len(state)]
 
 
-def _as_file(
-    file: OnnxFile, body: Any, named: Mapping[str, Value], around: Mapping[str, Value]
-) -> tuple[OnnxFile, dict[str, np.ndarray]]:
+def _as_file(file: OnnxFile, body: Any, named: Values, around: Values) -> tuple[OnnxFile, dict[str, np.ndarray]]:
     """Return a body as a file whose inputs are its own and what it reads from around it.
 
     Raises
@@ -128,21 +121,11 @@ def _as_file(
     InputError
         If one of these is a sequence.
     """
-    import onnx
-    from onnx import helper
-
     values = {**{name: around[name] for name in captured_names(body)}, **named}
     if any(isinstance(value, list) or value is None for value in values.values()):
         raise InputError("it reads a sequence, which no file of tensors holds.")
     arrays = {name: np.asarray(value) for name, value in values.items()}
-    graph = onnx.GraphProto()
-    graph.CopyFrom(body)
-    del graph.input[:]
-    graph.input.extend(
-        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
-        for name, array in arrays.items()
-    )
-    model = onnx.ModelProto()
-    model.CopyFrom(file.model)
-    model.graph.CopyFrom(graph)
+    model = copied(file.model)
+    model.graph.CopyFrom(body)
+    put(model.graph.input, typed_inputs(arrays))
     return replace(file, model=model), arrays

@@ -12,10 +12,9 @@ from kokoro_nb.inspection.node_judgement import NodeJudgement, is_float, judged_
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers, nodes_of
 from kokoro_nb.inspection.onnx_session import OtherRuns, brief, pinned, run_session, run_ways, session_of, tapped
-from kokoro_nb.inspection.progress_words import SAID, seldom
 from kokoro_nb.inspection.quantisation_budget import BudgetWatch, QuantisationBudget
-from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value, dtypes_of
-from kokoro_nb.inspection.semantics.operator_semantics import NotDefined, computed
+from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, computed, dtypes_of
+from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values
 from kokoro_nb.traces.parity import of_peak
 
 
@@ -52,10 +51,10 @@ class FileRun:
     file: OnnxFile
     nodes: tuple[OnnxNode, ...]
     judgements: tuple[NodeJudgement, ...]
-    inputs: Mapping[str, np.ndarray]
-    outputs: Mapping[str, Value]
-    true: Mapping[str, Value]
-    drawn: Mapping[str, np.ndarray] = field(default_factory=dict)
+    inputs: Arrays
+    outputs: Values
+    true: Values
+    drawn: Arrays = field(default_factory=dict)
     complete: bool = True
     budget: QuantisationBudget = field(default_factory=QuantisationBudget)
     others: OtherRuns | None = None
@@ -68,19 +67,14 @@ class FileRun:
             name: self.file.constants[name] for name in node.reads if name in self.file.constants
         }
 
-    def call(self, node: OnnxNode, values: Mapping[str, Value]) -> tuple[OnnxCall, list[Value]]:
+    def call(self, node: OnnxNode, values: Values) -> tuple[OnnxCall, list[Value]]:
         """Return a node with the values that go into it."""
         inputs = [values[name] if name else None for name in node.proto.input]
         return OnnxCall(node.proto, self.file.opsets, dtypes_of(inputs), values), inputs
 
 
 def examined(
-    file: OnnxFile,
-    inputs: Mapping[str, np.ndarray],
-    seconds: float = float("inf"),
-    tell: Callable[[str], object] = str,
-    *,
-    in_all_ways: bool = False,
+    file: OnnxFile, inputs: Arrays, seconds: float = float("inf"), tell: Tell = str, *, in_all_ways: bool = False
 ) -> FileRun:
     """Run a file and judge its nodes.
 
@@ -138,16 +132,14 @@ def examined(
     )
 
 
-def _run(file: OnnxFile, inputs: Mapping[str, np.ndarray], names: list[str]) -> dict[str, Value]:
+def _run(file: OnnxFile, inputs: Arrays, names: list[str]) -> dict[str, Value]:
     """Return the values of these names, some of which may be inputs."""
     inner = [name for name in names if name not in inputs]
     values = run_session(session_of(tapped(file.model, inner)), inputs) if inner else {}
     return {name: inputs[name] for name in names if name in inputs} | values
 
 
-def _judged(
-    file: OnnxFile, node: OnnxNode, values: Mapping[str, Value], truth: dict[str, Value], lost: set[str]
-) -> NodeJudgement:
+def _judged(file: OnnxFile, node: OnnxNode, values: Values, truth: dict[str, Value], lost: set[str]) -> NodeJudgement:
     """Judge one node, and take its true values further: what it gives on the true values before it."""
     inputs = [values[name] if name else None for name in node.proto.input]
     given = [values.get(name) if name else None for name in node.proto.output]
@@ -162,7 +154,7 @@ def _judged(
         lost.update(node.outputs)
         reason = str(why) if isinstance(why, NotDefined) else f"it could not be compared: {brief(why)}"
         return NodeJudgement(*about, "unknown", reason, given_finite=finite)
-    inherited = _inherited(file, node, call.dtypes, given, truth, lost)
+    inherited = _inherited(file, node, call, given, truth, lost)
     noise = None if inherited is None else inherited[1]
     sound = None if inherited is None else all(is_finite(truth[name]) for name in node.outputs)
     verdict: Verdict = "fail" if any(one.is_wrong for one in errors) else "pass"
@@ -173,12 +165,7 @@ def _judged(
 
 
 def _inherited(
-    file: OnnxFile,
-    node: OnnxNode,
-    dtypes: tuple[np.dtype | None, ...],
-    given: list[Value],
-    truth: dict[str, Value],
-    lost: set[str],
+    file: OnnxFile, node: OnnxNode, call: OnnxCall, given: list[Value], truth: dict[str, Value], lost: set[str]
 ) -> tuple[float, float] | None:
     """Compute a node on true values, keep what it gives, and return how far the runtime is from that.
 
@@ -194,7 +181,7 @@ def _inherited(
     inputs = [true(name) if name else None for name in node.proto.input]
     outer = {name: true(name) for name in node.reads}
     try:
-        outputs = computed(OnnxCall(node.proto, file.opsets, dtypes, outer), inputs)
+        outputs = computed(replace(call, outer=outer), inputs)
     except NotDefined:
         lost.update(node.outputs)
         return None
@@ -254,3 +241,25 @@ def is_finite(value: Value) -> bool:
         return all(map(is_finite, value))
     array = np.asarray(value)
     return not is_float(array.dtype) or bool(np.isfinite(array.astype(np.float64)).all())
+
+
+SAID = 0.5  # seconds between two words
+
+
+def seldom(tell: Tell, seconds: float) -> Callable[[str], None]:
+    """Return a function that hands a line on to `tell` at first, and then once `seconds` have passed.
+
+    >>> say = seldom(print, 60.0)
+    >>> for node in range(3):
+    ...     say(f"{node} of 3 nodes")
+    0 of 3 nodes
+    """
+    last = float("-inf")
+
+    def say(line: str) -> None:
+        nonlocal last
+        if time.monotonic() - last > seconds:
+            tell(line)
+            last = time.monotonic()
+
+    return say

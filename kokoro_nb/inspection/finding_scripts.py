@@ -10,18 +10,18 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.blame import InspectionFinding
 from kokoro_nb.inspection.body_runs import BodyRun, pass_of
 from kokoro_nb.inspection.file_run import FileRun
+from kokoro_nb.inspection.formats.runnable_program import RunnableProgram
+from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.node_judgement import NodeJudgement, judged_outputs
-from kokoro_nb.inspection.one_operator import one_operator, write_script
-from kokoro_nb.inspection.script_text import tried
+from kokoro_nb.inspection.one_operator import one_operator, script, tried, write_script
+from kokoro_nb.inspection.value_types import Arrays
 
 SCRIPTS = 10  # findings for which a script is written
 Written = tuple[tuple[Path, ...], tuple[str, ...]]
 
 
 def write_each(
-    findings: tuple[InspectionFinding, ...],
-    folder: Path,
-    write: Callable[[InspectionFinding, Path], Path],
+    findings: tuple[InspectionFinding, ...], folder: Path, write: Callable[[InspectionFinding, Path], Path]
 ) -> Written:
     """Write a script for each finding and run it; return the paths of those that show the error, and why others do not.
 
@@ -92,3 +92,44 @@ def _written(run: FileRun, judgement: NodeJudgement, finding: InspectionFinding,
     assert worst is not None
     right = exact[list(node.proto.output).index(worst.name)]
     return write_script(place, one, finding.statement, worst.name, np.asarray(right), worst.error)
+
+
+START = """
+here = Path(__file__).parent
+saved = np.load(here / "values.npz")
+"""
+
+
+def program_scripts(program: RunnableProgram, inputs: Arrays, report: InspectionReport, folder: Path) -> Written:
+    """Write the scripts; return their paths, and why there is none for other findings.
+
+    Parameters
+    ----------
+    program : RunnableProgram
+        The file.
+    inputs : mapping of str to numpy.ndarray
+        What it was run on.
+    report : InspectionReport
+        What was found.
+    folder : path
+        Where a folder for each finding is made.
+    """
+    known = {one.key: one for one in report.judgements if one.index >= 0}
+    wanted = any(one.key in known for one in report.findings[:SCRIPTS])
+    captured = program.run(inputs).captured if wanted else {}
+
+    def write(finding: InspectionFinding, place: Path) -> Path:
+        judgement = of_one_node(finding, known.get(finding.key))
+        name = program.operators[judgement.index].name
+        right = program.recompute(name, inputs, captured).numpy().astype(np.float64)
+        place.mkdir(parents=True, exist_ok=True)
+        one = program.alone(name, inputs, captured, place)
+        np.savez_compressed(place / "values.npz", right=right, **dict(one.values))  # type: ignore[arg-type]
+        path = place / "show.py"
+        assert judgement.worst is not None
+        imports, _, lines = one.lines.partition("\n\n")
+        text = script(finding.statement, one.needs, f"{imports}\n{START}{lines}", judgement.worst.error)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write_each(report.findings, folder, write)

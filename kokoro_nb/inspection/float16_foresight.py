@@ -6,19 +6,18 @@ What overflows goes on with the precision of float16 and its true size, so that 
 well: Kokoro's running phase is beyond 65504 after a second, and its sine would be noise before that.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from kokoro_nb.inspection.file_run import relative_noise
+from kokoro_nb.inspection.file_run import SAID, relative_noise, seldom
 from kokoro_nb.inspection.onnx_file import OnnxFile
-from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers, nodes_of
-from kokoro_nb.inspection.progress_words import SAID, seldom
+from kokoro_nb.inspection.onnx_nodes import OnnxNode, freeing, last_readers, nodes_of
 from kokoro_nb.inspection.rounding_limits import PRODUCTS, SUMS
-from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value, dtypes_of, widened
-from kokoro_nb.inspection.semantics.operator_semantics import NotDefined, computed
+from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, computed, widened
+from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values
 
 LARGEST = 65504.0
 SMALLEST_NORMAL = 2.0**-14
@@ -27,16 +26,8 @@ BACK = 16  # nodes before the noisiest one among which a running sum is looked f
 EXPONENTIALS = frozenset(("ReduceLogSumExp", "Softplus", "Mish"))
 """Operators that take an exponential inside, and are written so, unless a kernel takes care."""
 FURTHEST = 2.0**1000  # of an exponential
-NORMS = frozenset(
-    (
-        "InstanceNormalization",
-        "LayerNormalization",
-        "GroupNormalization",
-        "RMSNormalization",
-        "ReduceL2",
-        "ReduceSumSquare",
-    )
-)
+_NORMS = "InstanceNormalization LayerNormalization GroupNormalization RMSNormalization ReduceL2 ReduceSumSquare"
+NORMS = frozenset(_NORMS.split())
 
 
 @dataclass(frozen=True)
@@ -93,10 +84,7 @@ class HalfPrecisionNode:
 
 
 def float16_foresight(
-    file: OnnxFile,
-    inputs: Mapping[str, np.ndarray],
-    tell: Callable[[str], object] = str,
-    others: Sequence[Mapping[str, np.ndarray]] = (),
+    file: OnnxFile, inputs: Arrays, tell: Tell = str, others: Sequence[Arrays] = ()
 ) -> tuple[HalfPrecisionNode, ...]:
     """Compute a file in float64 and in float16.
 
@@ -122,7 +110,7 @@ def float16_foresight(
     half: dict[str, Value] = {name: _halved(value) for name, value in inputs.items()}
     noise: dict[str, float] = {}
     found = []
-    for node in _told(nodes, tell, "in float16"):
+    for node in freeing(_told(nodes, tell, "in float16"), freed, true, half):
         outcome = _both(file, node, true, half)
         if outcome is not None:
             call, given, exact, narrow = outcome
@@ -134,16 +122,13 @@ def float16_foresight(
                 loud = bool((np.isfinite(exact[0]) & (np.abs(narrow[0]) > LARGEST)).any())
                 own = float("nan") if loud else noise[node.proto.output[0]]
                 found.append(_node(node, call, given, exact, own, before, _running(nodes, node)))
-        for name in freed.get(node.index, ()):
-            true.pop(name, None)
-            half.pop(name, None)
     for k, one in enumerate(others, 2):
         told = _told(nodes, tell, f"in float16, inputs {k} of {len(others) + 1}")
         found = _worst(found, _ranges(file, told, freed, one))
     return tuple(found)
 
 
-def _told(nodes: Sequence[OnnxNode], tell: Callable[[str], object], what: str) -> Iterator[OnnxNode]:
+def _told(nodes: Sequence[OnnxNode], tell: Tell, what: str) -> Iterator[OnnxNode]:
     """Yield nodes, and say how far it is from time to time: who says nothing is taken for hung."""
     say = seldom(tell, SAID)
     for node in nodes:
@@ -155,23 +140,18 @@ Range = tuple[float, float, float]
 
 
 def _ranges(
-    file: OnnxFile,
-    nodes: Iterable[OnnxNode],
-    freed: Mapping[int, Collection[str]],
-    inputs: Mapping[str, np.ndarray],
+    file: OnnxFile, nodes: Iterable[OnnxNode], freed: Mapping[int, list[str]], inputs: Arrays
 ) -> dict[int, Range]:
     """Return headroom, that inside, and what is below full precision, by the index of the node, on other inputs."""
     true: dict[str, Value] = {name: widened(value) for name, value in inputs.items()}
     found = {}
-    for node in nodes:
-        outcome = _one(file, node, true, widened)
+    for node in freeing(nodes, freed, true):
+        outcome = file.evaluated(node, true, widened)
         if outcome is not None:
             call, given, exact = outcome
             true |= {name: value for name, value in zip(node.proto.output, exact, strict=False) if name}
             if _is_float(exact[0]):
                 found[node.index] = _range(call, given, exact)
-        for name in freed.get(node.index, ()):
-            true.pop(name, None)
     return found
 
 
@@ -198,28 +178,13 @@ def _running(nodes: Sequence[OnnxNode], node: OnnxNode) -> str:
 
 
 def _both(
-    file: OnnxFile, node: OnnxNode, true: Mapping[str, Value], half: Mapping[str, Value]
+    file: OnnxFile, node: OnnxNode, true: Values, half: Values
 ) -> tuple[OnnxCall, list[Value], list[Value], list[Value]] | None:
     """Return a node with its inputs, and what it gives in float64 and in float16; None where that is not known."""
-    narrow, wide = _one(file, node, half, _halved), _one(file, node, true, widened)
+    narrow, wide = file.evaluated(node, half, _halved), file.evaluated(node, true, widened)
     if narrow is None or wide is None:
         return None
     return *wide, [_halved(value) for value in narrow[2]]
-
-
-def _one(
-    file: OnnxFile, node: OnnxNode, values: Mapping[str, Value], change: Callable[[Value], Value]
-) -> tuple[OnnxCall, list[Value], list[Value]] | None:
-    """Return a node with its inputs and what it gives on these values; None where that is not known."""
-    if any(name not in values and name not in file.constants for name in node.reads):
-        return None
-    outer = {name: values[name] if name in values else change(file.constants[name]) for name in node.reads}
-    given = [outer[name] if name else None for name in node.proto.input]
-    call = OnnxCall(node.proto, file.opsets, dtypes_of(given), outer)
-    try:
-        return call, given, computed(call, given)
-    except NotDefined:
-        return None
 
 
 def _is_float(value: Value) -> bool:

@@ -19,10 +19,9 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.file_run import examined
 from kokoro_nb.inspection.float16_foresight import LARGEST, float16_foresight, in_danger
 from kokoro_nb.inspection.onnx_file import OnnxFile, in_order
-from kokoro_nb.inspection.onnx_nodes import last_readers, nodes_of
+from kokoro_nb.inspection.onnx_nodes import copied, freeing, last_readers, nodes_of, put
 from kokoro_nb.inspection.onnx_session import brief, run_session, session_of
-from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value, dtypes_of
-from kokoro_nb.inspection.semantics.operator_semantics import NotDefined, computed
+from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values
 from kokoro_nb.inspection.whole_file import AUDIBLE, signal_to_noise
 from kokoro_nb.markup import number
 from kokoro_nb.storage import atomic
@@ -80,11 +79,7 @@ def _decibels(level: float | None) -> str:
 
 
 def float16_mend(
-    file: OnnxFile,
-    inputs: Mapping[str, np.ndarray],
-    path: str | Path,
-    limit: float = AUDIBLE,
-    tell: Callable[[str], object] = str,
+    file: OnnxFile, inputs: Arrays, path: str | Path, limit: float = AUDIBLE, tell: Tell = str
 ) -> Float16Mend:
     """Convert a float32 file to float16 with the fewest nodes left in float32, and write it.
 
@@ -165,7 +160,7 @@ def float16_mend(
     return Float16Mend(tuple(kept), withdrawn, plain, reached, limit)
 
 
-def _lowest(outputs: Mapping[str, Value], right: Mapping[str, np.ndarray]) -> float | None:
+def _lowest(outputs: Values, right: Arrays) -> float | None:
     """Return the lowest level of the outputs over their error, dB; None if one is not finite, or was not computed."""
     levels = [
         signal_to_noise(np.asarray(outputs[name]), exact) if name in outputs else None for name, exact in right.items()
@@ -177,7 +172,7 @@ def _withdrawn(kept: Sequence[str], level: Callable[[Sequence[str]], float | Non
     return {key: level([one for one in kept if one != key]) for key in kept}
 
 
-def rounded_run(file: OnnxFile, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def rounded_run(file: OnnxFile, inputs: Arrays) -> dict[str, np.ndarray]:
     """Compute a file of float32 and float16, every result rounded once to its type; return the outputs in float64.
 
     An output is missing where a node before it has no definition here.
@@ -185,15 +180,9 @@ def rounded_run(file: OnnxFile, inputs: Mapping[str, np.ndarray]) -> dict[str, n
     nodes = nodes_of(file.model.graph)
     freed = last_readers(nodes, {output.name for output in file.model.graph.output})
     values: dict[str, Value] = dict(inputs)
-    for node in nodes:
-        if any(name not in values and name not in file.constants for name in node.reads):
-            continue
-        outer = {name: values[name] if name in values else file.constants[name] for name in node.reads}
-        given = [outer[name] if name else None for name in node.proto.input]
-        call = OnnxCall(node.proto, file.opsets, dtypes_of(given), outer)
-        try:
-            results = computed(call, given)
-        except NotDefined:
+    for node in freeing(nodes, freed, values):
+        call, _, results = file.evaluated(node, values) or (None, [], [])
+        if call is None:
             continue
         floats = [one for one in call.dtypes if one is not None and one.kind == "f"]
         dtype = np.result_type(*floats) if floats else np.dtype(np.float32)
@@ -204,8 +193,6 @@ def rounded_run(file: OnnxFile, inputs: Mapping[str, np.ndarray]) -> dict[str, n
                 wide = isinstance(value, np.ndarray) and value.dtype == np.float64
                 with np.errstate(over="ignore"):
                     values[name] = value.astype(dtype) if wide else value
-        for name in freed.get(node.index, ()):
-            values.pop(name, None)
     return {one.name: values[one.name] for one in file.model.graph.output if one.name in values}
 
 
@@ -219,16 +206,12 @@ def converted(model: Any, kept: Sequence[str]) -> Any:
     InputError
         If the tool refuses the model.
     """
-    import onnx
-
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
     with quietly():
         from onnxruntime.transformers.float16 import DEFAULT_OP_BLOCK_LIST, convert_float_to_float16
 
         try:
             half = convert_float_to_float16(
-                copy,
+                copied(model),
                 min_positive_val=SMALLEST,
                 max_finite_val=LARGEST,
                 keep_io_types=True,
@@ -247,10 +230,7 @@ def _unrounded(graph: Any) -> None:
     from onnx import TensorProto
 
     once = {node.output[0]: node for node in reversed(graph.node)}
-    nodes = [node for node in graph.node if node.op_type != "Cast" or once[node.output[0]] is node]
-    del graph.node[:]
-    graph.node.extend(nodes)
-
+    put(graph.node, [node for node in graph.node if node.op_type != "Cast" or once[node.output[0]] is node])
     wide, narrow = TensorProto.FLOAT, TensorProto.FLOAT16
     casts = {node.output[0]: node for node in graph.node if node.op_type == "Cast"}
     to = {name: next(a.i for a in node.attribute if a.name == "to") for name, node in casts.items()}
@@ -261,10 +241,7 @@ def _unrounded(graph: Any) -> None:
 
 def _named(model: Any) -> Any:
     """Return a copy whose nodes all have names of their own, by which the tool knows them."""
-    import onnx
-
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy = copied(model)
     for k, node in enumerate(copy.graph.node):
         node.name = f"{node.name or 'node'}#{k}"
     return copy

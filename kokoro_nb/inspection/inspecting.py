@@ -1,6 +1,6 @@
 """The one verb of this room: a file in, a report out."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,23 +11,28 @@ from kokoro_nb.backends.artefacts import give_back_memory
 from kokoro_nb.backends.signature import TensorSpec, checked
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.against_file import first_that_parts
+from kokoro_nb.inspection.blame import InspectionFinding, node_findings
+from kokoro_nb.inspection.body_runs import body_findings, body_runs
 from kokoro_nb.inspection.compared_program import ComparedProgram, of_onnx
 from kokoro_nb.inspection.file_run import FileRun, examined
-from kokoro_nb.inspection.finding_scripts import Written, write_scripts
+from kokoro_nb.inspection.finding_scripts import Written, program_scripts, write_scripts
+from kokoro_nb.inspection.float16_foresight import HalfPrecisionNode, float16_foresight, foreseen
 from kokoro_nb.inspection.float16_mend import Float16Mend, float16_mend
 from kokoro_nb.inspection.formats import FORMATS, read_program
 from kokoro_nb.inspection.formats.program_report import program_report, with_findings
-from kokoro_nb.inspection.formats.program_scripts import program_scripts
 from kokoro_nb.inspection.formats.runnable_program import RunnableProgram
 from kokoro_nb.inspection.input_maker import MadeInputs, given_inputs, made_inputs
 from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.onnx_file import OnnxFile, read_onnx
-from kokoro_nb.inspection.onnx_report import heard, onnx_report, static_report
+from kokoro_nb.inspection.onnx_nodes import OnnxNode, nodes_of
+from kokoro_nb.inspection.onnx_session import run_ways
 from kokoro_nb.inspection.other_version import OtherVersion, second_opinion
 from kokoro_nb.inspection.quantised_mend import QuantisedMend, quantised_mend
 from kokoro_nb.inspection.references import Reference, varied
 from kokoro_nb.inspection.unrounded_layers import candidates
-from kokoro_nb.inspection.whole_file import AUDIBLE, has_halves
+from kokoro_nb.inspection.value_types import Arrays, Tell, Values
+from kokoro_nb.inspection.whole_file import AUDIBLE, constants_noted, has_halves, summaries, whole_findings
+from kokoro_nb.listening.speech_checks import speech_checks
 
 
 def inspect(
@@ -41,7 +46,7 @@ def inspect(
     mend: str | Path | None = None,
     level: float | None = None,
     other_python: str | Path | None = None,
-    tell: Callable[[str], object] = str,
+    tell: Tell = str,
 ) -> InspectionReport:
     """Find out which node of a model file is wrong, and whether the file, the runtime or its number type is to blame.
 
@@ -117,15 +122,16 @@ def inspect(
         report = replace(report, notes=(*report.notes, f"{Path(mend).name}: {done}"), mended=done)
     if folder is None:
         return report
-    report = _with_scripts(report, write_scripts(seen, report.bodies, report.findings, Path(folder)))
-    report.page(Path(folder) / "report.html")
-    report.overlay(Path(folder) / "overlay")
-    return report
+    return _written(report, write_scripts(seen, report.bodies, report.findings, Path(folder)), Path(folder))
 
 
-def _with_scripts(report: InspectionReport, written: Written) -> InspectionReport:
+def _written(report: InspectionReport, written: Written, folder: Path) -> InspectionReport:
+    """Add the scripts to a report, and write it beside them."""
     scripts, notes = written
-    return replace(report, scripts=scripts, notes=(*report.notes, *notes))
+    report = replace(report, scripts=scripts, notes=(*report.notes, *notes))
+    report.page(folder / "report.html")
+    report.overlay(folder / "overlay")
+    return report
 
 
 def _inputs(file: OnnxFile, reference: Reference | None) -> MadeInputs:
@@ -140,7 +146,7 @@ def _inputs(file: OnnxFile, reference: Reference | None) -> MadeInputs:
 
 
 def _compared(
-    report: InspectionReport, reference: Reference, file: ComparedProgram, inputs: Mapping[str, np.ndarray]
+    report: InspectionReport, reference: Reference, file: ComparedProgram, inputs: Arrays
 ) -> InspectionReport:
     """Add to a report where the file first parts from what is right."""
     known = reference.program(inputs)
@@ -149,13 +155,7 @@ def _compared(
 
 
 def _of_program(
-    program: RunnableProgram,
-    inputs: Mapping[str, Any] | None,
-    against: Any,
-    static: bool,
-    seconds: float,
-    folder: str | Path | None,
-    tell: Callable[[str], object],
+    program: RunnableProgram, inputs: Values | None, against: Any, static: bool, seconds: float, folder: Any, tell: Tell
 ) -> InspectionReport:
     """Inspect a file that is not ONNX."""
     reference = None if against is None else Reference.of(against)
@@ -169,23 +169,154 @@ def _of_program(
     report = program_report(program, made, seconds, tell)
     if reference is not None:
         report = _compared(report, reference, program.compared(), made.arrays)
-    if folder is not None:
-        report = _with_scripts(report, program_scripts(program, made.arrays, report, Path(folder)))
-        report.page(Path(folder) / "report.html")
-        report.overlay(Path(folder) / "overlay")
-    return report
+    if folder is None:
+        return report
+    return _written(report, program_scripts(program, made.arrays, report, Path(folder)), Path(folder))
 
 
 def _given(inputs: Mapping[str, Any], specs: tuple[TensorSpec, ...]) -> MadeInputs:
     return MadeInputs(checked(inputs, specs), dict.fromkeys((spec.name for spec in specs), "given"))
 
 
-def _mended(
-    file: OnnxFile, seen: FileRun, path: Path, level: float | None, tell: Callable[[str], object]
-) -> Float16Mend | QuantisedMend:
+def _mended(file: OnnxFile, seen: FileRun, path: Path, level: float | None, tell: Tell) -> Float16Mend | QuantisedMend:
     """Write the mended file and return what stays, or goes back to, float32 in it."""
     if candidates(seen.file, seen.budget):
         return quantised_mend(seen, path, level, tell)
     if has_halves(seen):
         raise InputError(f"{file.path} holds floats of 16 bits already; give the float32 file it was made from.")
     return float16_mend(file, seen.inputs, path, level or AUDIBLE, tell)
+
+
+SAMPLE_RATE, SAMPLES_PER_FRAME = 24_000, 600  # Hz, and samples: of every Kokoro
+HEAVY = 128 * 2**20  # bytes of a file of which float16 is foreseen on two inputs alone
+
+
+def onnx_report(file: OnnxFile, made: MadeInputs, seen: FileRun, tell: Tell) -> InspectionReport:
+    """Return the report of a file that was run.
+
+    Parameters
+    ----------
+    file : OnnxFile
+        The file as it is.
+    made : MadeInputs
+        What went into it, and where that is from.
+    seen : FileRun
+        What was seen of its nodes.
+    tell : callable
+        Is given a line on how far it is.
+    """
+
+    def others() -> Arrays | None:
+        try:
+            return made_inputs(file, seed=1).arrays
+        except InputError:
+            return None
+
+    findings, notes = node_findings(seen, others)
+    bodies, unrun = body_runs(seen)
+    findings = (*findings, *body_findings(bodies, seen.nodes))
+    runs = seen.others or run_ways(seen.file.model, seen.inputs)[1]
+    outputs = summaries(seen, file, runs)
+    more, noted = whole_findings(seen, runs, outputs, bool(findings))
+    ahead = _foresight(seen, others, tell)
+    late = () if seen.complete else (f"The time was up after {len(seen.judgements):,} of {len(seen.nodes):,} nodes.",)
+    said = (*late, *notes, *unrun, *noted, *_drawing(seen.nodes), *_unlike(seen.unlike))
+    report = InspectionReport(
+        file.path,
+        _runtime(),
+        (*findings, *more),
+        (*file.notes, *said, *foreseen(ahead), *seen.budget.stated()),
+        seen.judgements,
+        outputs,
+        made.how,
+        len(seen.nodes),
+        graph=file.model.graph.name or "<main>",
+        foresight=ahead,
+        bodies=bodies,
+        budget=seen.budget,
+        places=dict(zip((node.key for node in seen.nodes), file.places, strict=False)),
+    )
+    return heard(report, seen)
+
+
+def _foresight(seen: FileRun, others: Callable[[], Arrays | None], tell: Tell) -> tuple[HalfPrecisionNode, ...]:
+    """Return what float16 would do, over three inputs: given, varied and other valid ones; of heavy files two."""
+    if not seen.complete or has_halves(seen):
+        return ()
+    heavy = seen.file.model.ByteSize() > HEAVY
+    more = [one for one in (varied(seen.inputs, 1), None if heavy else others()) if one is not None]
+    return float16_foresight(seen.file, seen.inputs, tell, more)
+
+
+def _drawing(nodes: Sequence[OnnxNode]) -> tuple[str, ...]:
+    """Return in a sentence which nodes draw at random."""
+    drawing = [node.key for node in nodes if node.is_random]
+    return (f"{len(drawing)} nodes draw at random: {', '.join(drawing[:5])}.",) if drawing else ()
+
+
+def _unlike(nodes: Mapping[str, str]) -> tuple[str, ...]:
+    """Return in a sentence for each other run which nodes differ there though they are given the same."""
+    found = []
+    for run in dict.fromkeys(nodes.values()):
+        keys = [key for key, one in nodes.items() if one == run]
+        more = f" and {len(keys) - 5:,} more" if len(keys) > 5 else ""
+        found.append(f"Given the same, these nodes give something else in {run}: {', '.join(keys[:5])}{more}.")
+    return tuple(found)
+
+
+def heard(report: InspectionReport, seen: FileRun, known: ComparedProgram | None = None) -> InspectionReport:
+    """Add the audible checks of a Kokoro: against another program, both in float64, or against its own float64.
+
+    A Kokoro is a file with an audio and the whole frames of each token among its outputs.
+    """
+    right: dict[str, Any] = dict(seen.true)
+    given: Mapping[str, Any] = seen.outputs
+    if known is not None:
+        ends, values = set(known.outputs), {}
+        named = dict(zip(known.inputs, seen.inputs.values(), strict=False))
+        known.compute(named, lambda name, value: values.update({name: value}) if name in ends else None)
+        given, right = right, values
+    (audio, frames), (other, counts) = spoken(right), spoken(given)
+    if audio is None or other is None or frames is None or counts is None:
+        return report
+    checks = speech_checks(audio, other, SAMPLE_RATE, (frames.tolist(), counts.tolist()))
+    wrong = [one for one in checks if one.verdict == "fail"] if known is not None else []
+    found = [
+        InspectionFinding("audible", "file", f"Heard against what is right: {one}.", proof=("Both were in float64.",))
+        for one in wrong
+    ]
+    return replace(report, findings=(*report.findings, *found), checks=checks)
+
+
+def spoken(outputs: Mapping[str, Any]) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Return the audio and the durations among a Kokoro's outputs: the longest of floats, and whole frames by token."""
+    arrays = [np.asarray(value).reshape(-1) for value in outputs.values() if isinstance(value, np.ndarray)]
+    floats = sorted((one for one in arrays if one.dtype.kind == "f" and one.size), key=lambda one: one.size)
+    if not floats or floats[-1].size < SAMPLES_PER_FRAME:
+        return None, None
+    audio = floats[-1]
+    others = [one for one in arrays if one is not audio and one.size and np.isfinite(one).all()]
+    whole = [one.astype(np.int64) for one in others if (one == np.rint(one)).all()]
+    fits = [one for one in whole if one.sum() > 0 and audio.size == int(one.sum()) * SAMPLES_PER_FRAME]
+    return audio, fits[0] if fits else None
+
+
+def static_report(file: OnnxFile) -> InspectionReport:
+    """Return what the file says without being run."""
+    nodes = nodes_of(file.model.graph)
+    notes = [*file.notes, *constants_noted(file), *_drawing(nodes)]
+    findings = [
+        InspectionFinding("constant", "file", f"The constant '{name}' holds NaN.")
+        for name, array in file.constants.items()
+        if array.dtype.kind == "f" and np.isnan(array).any()
+    ]
+    graph = file.model.graph.name or "<main>"
+    return InspectionReport(
+        file.path, "nothing: not run", tuple(findings), tuple(notes), (), (), {}, len(nodes), graph=graph
+    )
+
+
+def _runtime() -> str:
+    import onnxruntime
+
+    return f"onnxruntime {onnxruntime.__version__}"

@@ -1,17 +1,28 @@
 """The report of an inspection, and its page: the answer first, then findings, outputs, the worst nodes, all nodes."""
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kokoro_nb.inspection.float16_foresight import in_danger
-from kokoro_nb.inspection.inspection_facts import InspectionFacts
-from kokoro_nb.inspection.viewer_overlay import write_overlay
+from kokoro_nb.findings import Verdict
+from kokoro_nb.inspection.blame import InspectionFinding
+from kokoro_nb.inspection.body_runs import BodyRun
+from kokoro_nb.inspection.float16_foresight import HalfPrecisionNode, in_danger
+from kokoro_nb.inspection.node_judgement import NodeJudgement
+from kokoro_nb.inspection.quantisation_budget import QuantisationBudget
 from kokoro_nb.inspection.whole_file import OutputSummary
+from kokoro_nb.listening.speech_checks import SpeechCheck
 from kokoro_nb.markup import Fragment, line, number, page, table
-from kokoro_nb.storage import write_text
+from kokoro_nb.storage import atomic, write_text
+
+if TYPE_CHECKING:
+    from kokoro_nb.inspection.float16_mend import Float16Mend
+    from kokoro_nb.inspection.quantised_mend import QuantisedMend
 
 SHOWN = 25  # nodes of the table of the worst
 STYLE = """
@@ -22,8 +33,117 @@ details > summary { cursor: pointer; margin: 1rem 0; }
 """
 
 
-class InspectionReport(InspectionFacts):
-    """What was found in a file, and the forms in which it is handed on."""
+@dataclass(frozen=True)
+class InspectionReport:
+    """What was found in a file.
+
+    Attributes
+    ----------
+    path : pathlib.Path
+        The file.
+    runtime : str
+        What it was run on, with its version.
+    findings : tuple of InspectionFinding
+        What is wrong, in the order of execution; then what concerns the file as a whole.
+    notes : tuple of str
+        What was noticed and is no fault, or could not be decided.
+    judgements : tuple of NodeJudgement
+        Each node in the order of execution.
+    outputs : tuple of OutputSummary
+        The outputs of the file.
+    inputs : dict of str to str
+        How each input was made.
+    nodes : int
+        How many the file has; fewer judgements than that if the time was up.
+    scripts : tuple of pathlib.Path
+        A script for each finding at a node, as far as they were written.
+    graph : str
+        The graph's id in Model Explorer.
+    foresight : tuple of HalfPrecisionNode
+        What float16 would do to each node of a float32 file.
+    bodies : tuple of BodyRun
+        What was found inside of its Loop and If nodes, each node in its worst pass.
+    budget : QuantisationBudget
+        The noise of the layers that are quantised, part by part.
+    mended : Float16Mend or QuantisedMend or None
+        What the mended file was made by, if one was written.
+    checks : tuple of SpeechCheck
+        Of a Kokoro what is heard of its difference to what it is compared with; without that, to the same file in
+        float64 from the start.
+    places : dict of str to tuple of (str, str)
+        Of an ONNX file with functions of its own for each node's key the graphs and ids that viewers know it by: those
+        of the calls that it came from, and its own.
+    """
+
+    path: Path
+    runtime: str
+    findings: tuple[InspectionFinding, ...]
+    notes: tuple[str, ...]
+    judgements: tuple[NodeJudgement, ...]
+    outputs: tuple[OutputSummary, ...]
+    inputs: Mapping[str, str]
+    nodes: int
+    scripts: tuple[Path, ...] = ()
+    graph: str = "<main>"
+    foresight: tuple[HalfPrecisionNode, ...] = ()
+    bodies: tuple[BodyRun, ...] = ()
+    budget: QuantisationBudget = field(default_factory=QuantisationBudget)
+    mended: "Float16Mend | QuantisedMend | None" = None
+    checks: tuple[SpeechCheck, ...] = ()
+    places: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> Verdict:
+        """``fail`` if anything is wrong, ``unknown`` if nodes could not be judged, ``pass`` otherwise."""
+        if self.findings:
+            return "fail"
+        return "unknown" if self.unjudged or len(self.judgements) < self.nodes else "pass"
+
+    @property
+    def first(self) -> InspectionFinding | None:
+        """The first finding in the order of execution, or None."""
+        return self.findings[0] if self.findings else None
+
+    @property
+    def unjudged(self) -> tuple[NodeJudgement, ...]:
+        """The nodes that could not be judged, without those that draw at random."""
+        return tuple(j for j in self.judgements if j.verdict == "unknown" and j.reason != "draws at random")
+
+    def worst(self, n: int = 10) -> tuple[NodeJudgement, ...]:
+        """Return the `n` nodes that are furthest off, as multiples of what rounding explains."""
+        judged = [judgement for judgement in self.judgements if judgement.worst is not None]
+        return tuple(sorted(judged, key=lambda one: 0.0 if one.kept_wide else -one.size)[:n])
+
+    def table(self) -> Fragment:
+        """Return a row for each node."""
+        return table([judgement.row() for judgement in self.judgements], "Every node in the order of execution")
+
+    def __str__(self) -> str:
+        lines = [f"{self.path.name}: {self.headline}"]
+        for finding in self.findings:
+            lines.append(f"  [{finding.blame}] {finding.statement}")
+            lines += [f"      {proof}" for proof in finding.proof]
+        lines += [f"  note: {note}" for note in self.notes]
+        lines += [f"  heard, {one.verdict}: {one}" for one in self.checks]
+        lines += [f"  not judged: {one}" for one in _grouped(self.unjudged)]
+        lines += [f"  input {name}: {how}" for name, how in self.inputs.items()]
+        return "\n".join(lines)
+
+    @property
+    def headline(self) -> str:
+        """What was found in one sentence."""
+        judged = sum(judgement.verdict != "unknown" for judgement in self.judgements)
+        seen = f"{judged:,} of {self.nodes:,} nodes judged on {self.runtime}"
+        if self.first is None:
+            fine = (
+                "nothing wrong was found"
+                if self.verdict == "pass"
+                else "nothing wrong was found in what could be judged"
+            )
+            return f"{fine}; {seen}."
+        count = len(self.findings)
+        more = f" {count - 1} more {'thing is' if count == 2 else 'things are'} wrong." if count > 1 else ""
+        return f"{self.first.statement}{more} Blame: {self.first.blame}; {seen}."
 
     def page(self, path: str | Path) -> Path:
         """Write the report as one HTML page that loads nothing from elsewhere; return its path."""
@@ -39,13 +159,13 @@ class InspectionReport(InspectionFacts):
         return Fragment("\n".join(part.html for part in parts), str(self), STYLE)._repr_html_()
 
 
-def _answer(report: InspectionFacts) -> list[Fragment]:
+def _answer(report: InspectionReport) -> list[Fragment]:
     parts = [line(report.verdict, report.headline)]
     parts += [_finding(report, index) for index in range(len(report.findings))]
     return parts + ([_list("Noticed", report.notes)] if report.notes else [])
 
 
-def _parts(report: InspectionFacts) -> list[Fragment]:
+def _parts(report: InspectionReport) -> list[Fragment]:
     parts = _answer(report)
     parts.append(table([_output(one) for one in report.outputs], "Outputs"))
     if report.checks:
@@ -68,7 +188,7 @@ def _parts(report: InspectionFacts) -> list[Fragment]:
     return parts
 
 
-def _finding(report: InspectionFacts, index: int) -> Fragment:
+def _finding(report: InspectionReport, index: int) -> Fragment:
     finding = report.findings[index]
     proof = "".join(f"<li>{escape(one)}</li>" for one in finding.proof)
     html = (
@@ -99,3 +219,108 @@ def _output(one: OutputSummary) -> dict[str, object]:
         "second call": {True: "same bits", False: "differs", None: "not compared"}[one.again],
         "drawn (of variance)": "" if one.drawn is None else number(one.drawn),
     }
+
+
+def _grouped(unjudged: Iterable[NodeJudgement]) -> list[str]:
+    """Return each reason once, with the nodes that it holds for."""
+    nodes: dict[str, list[str]] = {}
+    for one in unjudged:
+        nodes.setdefault(one.reason, []).append(f"{one.key} ({one.operator})")
+    return [
+        f"{', '.join(names[:3])}{f' and {len(names) - 3:,} more' if len(names) > 3 else ''}: {reason}"
+        for reason, names in nodes.items()
+    ]
+
+
+GREEN, RED, PURPLE, GREY = "#2e7d32", "#c62828", "#6a1b9a", "#9e9e9e"
+LAST = 1e308  # above the last threshold Model Explorer colours nothing
+
+
+def write_overlay(report: InspectionReport, folder: Path) -> tuple[Path, ...]:
+    """Write the files and return their paths."""
+    columns = {
+        "local_error": ("local error / rounding", "ratio", 1.0),
+        "inherited_error": ("inherited error, of the peak", "inherited", 1e-3),
+    }
+    paths = []
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, about in columns.items():
+        data = {graph: _node_data(judgements, *about) for graph, judgements in _graphs(report).items()}
+        paths.append(_write(folder / f"{name}.json", data))
+    paths.append(_write(folder / "blame.json", _blame(report)))
+    paths.append(_write(folder / "netron.json", _netron(report)))
+    return tuple(paths)
+
+
+def _graphs(report: InspectionReport) -> dict[str, dict[str, NodeJudgement]]:
+    """Return the nodes by their ids in each graph: the body of a loop is a graph of its own, a branch is not.
+
+    A function is a graph of its own, too: its nodes, and the calls of it, show what is worst in any call.
+    """
+    found: dict[str, dict[str, NodeJudgement]] = {report.graph: {}}
+    for judgement in report.judgements:
+        for graph, key in _places(report, judgement.key):
+            held = found.setdefault(graph, {})
+            if key not in held or judgement.size > held[key].size:
+                held[key] = judgement
+    for run in report.bodies:
+        places = _places(report, run.key)
+        if len(places) > 1:
+            continue  # inside of a function, of whose bodies viewers show nothing
+        ((graph, key),) = places
+        place = f"{key}/{run.attribute}"
+        if run.attribute == "body":
+            found[place] = {one.key: one for _, one in run.worst}
+        else:
+            found[graph] |= {f"{place}/{one.key}": one for _, one in run.worst}
+    return found
+
+
+def _places(report: InspectionReport, key: str) -> tuple[tuple[str, str], ...]:
+    return report.places.get(key, ((report.graph, key),))
+
+
+def _write(path: Path, content: Any) -> Path:
+    with atomic(path) as draft:
+        draft.write_text(json.dumps(content, allow_nan=False), encoding="utf-8")
+    return path
+
+
+def _node_data(judgements: Mapping[str, NodeJudgement], title: str, figure: str, limit: float) -> dict[str, Any]:
+    """Return one column of Model Explorer: a figure for each node, or in words why there is none."""
+    results: dict[str, Any] = {}
+    for key, judgement in judgements.items():
+        value = getattr(judgement, figure)
+        if value is None:
+            results[key] = {"value": judgement.reason or "not known", "bgColor": GREY}
+        elif not np.isfinite(value):
+            results[key] = {"value": "finite and not finite differ", "bgColor": PURPLE}
+        else:
+            results[key] = {"value": float(value)}
+    thresholds = [{"value": limit, "bgColor": GREEN}, {"value": LAST, "bgColor": RED}]
+    return {"name": title, "thresholds": thresholds, "results": results}
+
+
+def _blame(report: InspectionReport) -> dict[str, Any]:
+    results: dict[str, dict[str, Any]] = {report.graph: {}}
+    for one in report.findings:
+        for graph, key in _places(report, one.key) if one.key else ():
+            held = results.setdefault(graph, {})
+            held.setdefault(key, {"value": f"{one.blame}: {one.statement}", "bgColor": RED})
+    return {graph: {"name": "blame", "results": held} for graph, held in results.items()}
+
+
+def _netron(report: InspectionReport) -> dict[str, Any]:
+    """Return the attachment: the figures of each value that a node gives; Netron knows unnamed nodes by those alone."""
+    metrics, metadata = [], []
+    for judgement in report.judgements:
+        for one in judgement.outputs:
+            about = {"kind": "value", "target": one.name}
+            metrics.append({**about, "name": "local error / rounding", "value": number(one.ratio)})
+            metrics.append({**about, "name": "finite", "value": f"{one.finite:.4%}"})
+    found = {finding.index: finding for finding in report.findings}
+    for judgement in report.judgements:
+        if judgement.index in found and judgement.outputs:
+            about = {"kind": "value", "target": judgement.outputs[0].name}
+            metadata.append({**about, "name": "finding", "value": found[judgement.index].statement})
+    return {"signature": "netron:attachment", "metrics": metrics, "metadata": metadata}

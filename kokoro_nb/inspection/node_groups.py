@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.inspection.onnx_file import OnnxFile, initialisers
-from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers
+from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers, typed_inputs
 from kokoro_nb.inspection.onnx_session import run_session, session_of, tapped
-from kokoro_nb.inspection.semantics.onnx_call import Value
+from kokoro_nb.inspection.value_types import Arrays, Value, Values
 
 FIRST = 32  # nodes of the first group, before it is known how large their values are
 MOST = 60  # nodes of one group: the values of the next ones may be far larger than those before
@@ -48,7 +48,7 @@ class NodeGroups:
 
     file: OnnxFile
     nodes: tuple[OnnxNode, ...]
-    inputs: Mapping[str, np.ndarray]
+    inputs: Arrays
     in_all_ways: bool = False
     unlike: dict[str, str] = field(default_factory=dict)
 
@@ -103,19 +103,15 @@ class NodeGroups:
     def _tensors(self) -> dict[str, Any]:
         return initialisers(self.file.model.graph)
 
-    def _alone(self, group: tuple[OnnxNode, ...], outer: Mapping[str, Value], wanted: list[str]) -> dict[str, Value]:
+    def _alone(self, group: tuple[OnnxNode, ...], outer: Values, wanted: list[str]) -> dict[str, Value]:
         """Run the nodes as a model of their own."""
         import onnx
-        from onnx import helper
 
         model = onnx.ModelProto(ir_version=self.file.model.ir_version)
         model.opset_import.extend(self.file.model.opset_import)
         model.graph.name = "group"
         model.graph.node.extend(node.proto for node in group if not node.is_random)
-        model.graph.input.extend(
-            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), None)
-            for name, value in outer.items()
-        )
+        model.graph.input.extend(typed_inputs(outer, shaped=False))
         model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted)
         for name in dict.fromkeys(name for node in group for name in node.reads):
             tensor = self._tensors.get(name)
@@ -134,14 +130,7 @@ class NodeGroups:
     def _of_whole(self, wanted: list[str]) -> dict[str, Value]:
         return run_session(session_of(tapped(self.file.model, wanted)), self.inputs)
 
-    def _compare(
-        self,
-        group: tuple[OnnxNode, ...],
-        values: Mapping[str, Value],
-        other: Mapping[str, Value],
-        run: str,
-        apart: float,
-    ) -> None:
+    def _compare(self, group: tuple[OnnxNode, ...], values: Values, other: Values, run: str, apart: float) -> None:
         """Note the nodes of a group that give something else in another run, and are given nothing else there."""
         changed: set[str] = set()
         for node in group:

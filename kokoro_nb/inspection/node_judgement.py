@@ -8,9 +8,9 @@ import numpy as np
 
 from kokoro_nb.findings import Verdict
 from kokoro_nb.inspection.rounding_limits import rounding_limits, spacing
-from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value, widened
-from kokoro_nb.inspection.semantics.operator_semantics import NotDefined, computed
+from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, computed, widened
 from kokoro_nb.inspection.semantics.quantised import BEFORE_ROUNDING
+from kokoro_nb.inspection.value_types import Several, Value
 from kokoro_nb.locate.rounding_families import by_channel
 
 WIDE = "right if float32 was kept before it"
@@ -65,6 +65,17 @@ class NodeOutputError:
     given: float
     right: float
     pattern: str
+
+    @classmethod
+    def of(cls, name: str, dtype: np.dtype, given: Any, right: Any, *measured: Any) -> "NodeOutputError":
+        """Describe what was measured: largest error, peak, largest ratio, where it is wrong, and the worst index."""
+        error, peak, ratio, wrong, worst = measured
+        wide, exact = given.astype(np.float64), right.astype(np.float64)
+        unit = float(spacing(np.asarray(peak), dtype)) if is_float(dtype) else 1.0
+        finite, sound = (float(np.isfinite(one).mean()) if wide.size else float("nan") for one in (wide, exact))
+        at, expected = (float(one[worst]) if wide.size else float("nan") for one in (wide, exact))
+        about = name, dtype.name, wide.shape, finite, sound, error, peak, error / unit, float(ratio), int(wrong.sum())
+        return cls(*about, tuple(map(int, worst)), at, expected, channels_of(wrong))
 
     @property
     def is_wrong(self) -> bool:
@@ -122,6 +133,16 @@ class NodeJudgement:
         return max(self.outputs, key=lambda one: np.inf if np.isnan(one.ratio) else one.ratio, default=None)
 
     @property
+    def ratio(self) -> float | None:
+        """How far that is off, as a multiple of what rounding can do; None where nothing was compared."""
+        return self.worst.ratio if self.worst else None
+
+    @property
+    def size(self) -> float:
+        """The same by which nodes are ordered: infinite of NaN, -1 where nothing was compared."""
+        return -1.0 if self.ratio is None else float("inf") if np.isnan(self.ratio) else self.ratio
+
+    @property
     def finite(self) -> bool:
         """Whether every element of every output is finite."""
         return all(not one.finite < 1 for one in self.outputs)
@@ -143,9 +164,7 @@ class NodeJudgement:
         }
 
 
-def judged_outputs(
-    call: OnnxCall, inputs: Sequence[Value], given: Sequence[Value]
-) -> tuple[tuple[NodeOutputError, ...], list[Value]]:
+def judged_outputs(call: OnnxCall, inputs: Several, given: Several) -> tuple[tuple[NodeOutputError, ...], list[Value]]:
     """Compare what a node gave with its definition.
 
     Parameters
@@ -182,7 +201,7 @@ def judged_outputs(
 
 
 def _sequence_errors(
-    call: OnnxCall, inputs: Sequence[Value], exact: list[Value], k: int, name: str, value: list[Value]
+    call: OnnxCall, inputs: Several, exact: list[Value], k: int, name: str, value: list[Value]
 ) -> list[NodeOutputError]:
     """Compare a sequence item by item; each must be what it should be, to the last bit."""
     right = exact[k]
@@ -195,7 +214,7 @@ def _sequence_errors(
 
 
 def _output_error(
-    call: OnnxCall, inputs: Sequence[Value], exact: list[Value], k: int, name: str, value: np.ndarray, given: Any
+    call: OnnxCall, inputs: Several, exact: list[Value], k: int, name: str, value: np.ndarray, given: Any
 ) -> NodeOutputError:
     right = np.asarray(exact[k])
     casts = ("Cast", "CastLike", "QuantizeLinear")
@@ -226,7 +245,7 @@ def is_float(dtype: np.dtype) -> bool:
     return dtype.kind == "f" or dtype.name.startswith(("bfloat16", "float"))
 
 
-def _before(call: OnnxCall, inputs: Sequence[Value], k: int, given: Any) -> np.ndarray | None:
+def _before(call: OnnxCall, inputs: Several, k: int, given: Any) -> np.ndarray | None:
     """Return what the node rounds to an integer, in float64, if it does so."""
     wide = [widened(value) for value in inputs]
     function = BEFORE_ROUNDING.get((call.domain, call.node.op_type))
@@ -285,23 +304,8 @@ def compared(name: str, value: np.ndarray, right: np.ndarray, limits: np.ndarray
     worst = np.unravel_index(int(np.argmax(ratios)), ratios.shape) if ratios.size else ()
     finite = np.isfinite(exact)
     peak = float(np.abs(exact[finite]).max(initial=0.0))
-    unit = float(spacing(np.asarray(peak), value.dtype)) if is_float(value.dtype) else 1.0
-    size = value.size
-    return NodeOutputError(
-        name,
-        value.dtype.name,
-        value.shape,
-        float(np.isfinite(wide).mean()) if size else float("nan"),
-        float(finite.mean()) if size else float("nan"),
-        float(apart.max(initial=0.0)),
-        peak,
-        float(apart.max(initial=0.0)) / unit,
-        float(ratios.max(initial=0.0)),
-        int(wrong.sum()),
-        tuple(int(i) for i in worst),
-        float(wide[worst]) if size else float("nan"),
-        float(exact[worst]) if size else float("nan"),
-        channels_of(wrong),
+    return NodeOutputError.of(
+        name, value.dtype, wide, exact, float(apart.max(initial=0.0)), peak, ratios.max(initial=0.0), wrong, worst
     )
 
 
@@ -319,11 +323,7 @@ def channels_of(wrong: np.ndarray) -> str:
 
 
 def unrounded_inputs_explain(
-    call: OnnxCall,
-    inputs: Sequence[Value],
-    given: Sequence[Value],
-    errors: Sequence[NodeOutputError],
-    constants: Collection[str],
+    call: OnnxCall, inputs: Several, given: Several, errors: Sequence[NodeOutputError], constants: Collection[str]
 ) -> bool:
     """Return whether half a unit in the last place of inputs of 16 bits would explain all that is wrong.
 

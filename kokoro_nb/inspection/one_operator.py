@@ -1,6 +1,6 @@
 """One node of a file as a model of its own, and the script that shows its error without this package."""
 
-from collections.abc import Mapping
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,10 +9,10 @@ import numpy as np
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.onnx_file import OnnxFile
-from kokoro_nb.inspection.onnx_nodes import OnnxNode
+from kokoro_nb.inspection.onnx_nodes import OnnxNode, typed_inputs
 from kokoro_nb.inspection.onnx_session import run_session, session_of
-from kokoro_nb.inspection.script_text import script
-from kokoro_nb.inspection.semantics.onnx_call import Value
+from kokoro_nb.inspection.value_types import Value, Values
+from kokoro_nb.run_apart import run_apart
 
 LINES = """\
 import onnx
@@ -71,7 +71,7 @@ class OneOperator:
         return dict(zip((output.name for output in self.model.graph.output), results, strict=True))
 
 
-def one_operator(file: OnnxFile, node: OnnxNode, values: Mapping[str, Value]) -> OneOperator:
+def one_operator(file: OnnxFile, node: OnnxNode, values: Values) -> OneOperator:
     """Return one node as a model.
 
     Parameters
@@ -98,10 +98,7 @@ def one_operator(file: OnnxFile, node: OnnxNode, values: Mapping[str, Value]) ->
     graph = helper.make_graph(
         [node.proto],
         "one_node",
-        [
-            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
-            for name, array in arrays.items()
-        ],
+        typed_inputs(arrays),
         [onnx.ValueInfoProto(name=name) for name in node.outputs],
         [onnx.numpy_helper.from_array(file.constants[n], n) for n in node.reads if n in file.constants],
     )
@@ -121,3 +118,62 @@ def write_script(folder: Path, one: OneOperator, statement: str, output: str, ri
     path = folder / "show.py"
     path.write_text(script(statement, "onnx and onnxruntime", LINES.format(output=index), error), encoding="utf-8")
     return path
+
+
+SHOWN = 0.99  # share of the error that it must show
+PATIENCE = 120.0  # seconds
+HEAD = '''\
+"""{statement}
+
+Needs numpy and {needs}. One operator, the values that went into it, and what it gives in float64.
+"""
+from pathlib import Path
+
+import numpy as np
+'''
+TAIL = """\
+given, right = given.astype(np.float64), saved["right"]
+both = np.isfinite(given) & np.isfinite(right)
+error = np.abs(given - right)[both].max(initial=0.0)
+print(f"finite {{np.isfinite(given).mean():.4%}}, should be {{np.isfinite(right).mean():.4%}}")
+print(f"largest error {{error:.6g}}, in the file {error:.6g}")
+"""
+SAID = re.compile(r"finite (\S+)%, should be (\S+)%\s+largest error (\S+), in the file (\S+)")
+
+
+def script(statement: str, needs: str, lines: str, error: float) -> str:
+    """Return the script.
+
+    Parameters
+    ----------
+    statement : str
+        What is wrong.
+    needs : str
+        Packages, in words.
+    lines : str
+        The imports, and lines that read ``here / "values.npz"`` as ``saved`` and compute ``given``.
+    error : float
+        Of the operator in the file.
+    """
+    plain = statement.replace("\\", "/").replace('"""', "'''")
+    return HEAD.format(statement=plain, needs=needs) + lines + TAIL.format(error=error)
+
+
+def tried(path: Path, kind: str) -> None:
+    """Run a script in a process of its own.
+
+    Raises
+    ------
+    InputError
+        If it does not show the error there.
+    """
+    done = run_apart(["-I", path], seconds=PATIENCE, folder=path.parent)
+    if done.status is None:
+        raise InputError("alone it does not end.")
+    said = SAID.search(done.out)
+    if said is None:
+        raise InputError(f"alone it stops: {done.last[:200]}")
+    finite, should, error, stated = map(float, said.groups())
+    unlike = finite < 100 if kind == "nonfinite" else finite != should
+    if not unlike and not (kind != "nonfinite" and error >= SHOWN * stated > 0):
+        raise InputError("in a process of its own, on the same values, it is right.")

@@ -1,6 +1,6 @@
 """ONNX files that others made, read with care: whatever is wrong with one is said in a sentence."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.function_places import Place, function_places
+from kokoro_nb.inspection.onnx_nodes import OnnxNode, Place, function_places, put
 from kokoro_nb.inspection.semantics.control_flow import bodies_of, captured_names
+from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, computed, dtypes_of
+from kokoro_nb.inspection.value_types import Value, Values
 
 LARGEST = 2 * 2**30 - 1  # bytes of a protocol buffer
 HEAVIEST = 4 * 2**30  # bytes of weights beside it
@@ -60,6 +62,20 @@ class OnnxFile:
     def inputs(self) -> tuple[Any, ...]:
         """The inputs that a caller must give, as ``onnx.ValueInfoProto``."""
         return tuple(value for value in self.model.graph.input if value.name not in self.constants)
+
+    def evaluated(
+        self, node: OnnxNode, values: Values, change: Callable[[Value], Value] = lambda value: value
+    ) -> tuple[OnnxCall, list[Value], list[Value]] | None:
+        """Return a node, its inputs and what it gives on these values, constants changed; None where it is unknown."""
+        if any(name not in values and name not in self.constants for name in node.reads):
+            return None
+        outer = {name: values[name] if name in values else change(self.constants[name]) for name in node.reads}
+        given = [outer[name] if name else None for name in node.proto.input]
+        call = OnnxCall(node.proto, self.opsets, dtypes_of(given), outer)
+        try:
+            return call, given, computed(call, given)
+        except NotDefined:
+            return None
 
 
 def initialisers(graph: Any) -> dict[str, Any]:
@@ -253,10 +269,7 @@ def in_order(graph: Any, path: Path) -> bool:
     except CycleError as error:
         circle = ", ".join(graph.node[k].name or graph.node[k].op_type for k in error.args[1][:5])
         raise InputError(f"{path}: its graph has a circle: {circle}.") from error
-    nodes = [graph.node[k] for k in order]
-    copies = [type(node).FromString(node.SerializeToString()) for node in nodes]
-    del graph.node[:]
-    graph.node.extend(copies)
+    put(graph.node, [graph.node[k] for k in order])
     return True
 
 

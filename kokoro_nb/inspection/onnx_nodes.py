@@ -1,7 +1,7 @@
 """The nodes of a graph in order, under the names that viewers know them by."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,10 +63,43 @@ def nodes_of(graph: Any) -> tuple[OnnxNode, ...]:
     return tuple(found)
 
 
+def copied(message: Any) -> Any:
+    """Return a copy of a model, a graph or a node of ONNX."""
+    copy = type(message)()
+    copy.CopyFrom(message)
+    return copy
+
+
+def put(held: Any, items: Iterable[Any]) -> None:
+    """Put copies of some nodes, or of what else a graph holds, in the place of all of them."""
+    copies = [copied(one) for one in items]
+    del held[:]
+    held.extend(copies)
+
+
+def typed_inputs(arrays: Mapping[str, Any], *, shaped: bool = True) -> list[Any]:
+    """Return inputs of a graph, as ``onnx.ValueInfoProto``, of the types of these arrays, and of their shapes."""
+    from onnx import helper
+
+    return [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(one.dtype), one.shape if shaped else None)
+        for name, one in arrays.items()
+    ]
+
+
 def draws_inside(node: Any) -> bool:
     """Return whether a body of an ``onnx.NodeProto`` draws at random, however deep."""
     inner = [one for body in bodies_of(node) for one in body.node]
     return any((one.op_type in RANDOM and one.domain in ("", "ai.onnx")) or draws_inside(one) for one in inner)
+
+
+def freeing(nodes: Iterable[OnnxNode], freed: Mapping[int, list[str]], *held: dict[str, Any]) -> Iterator[OnnxNode]:
+    """Yield nodes, and after each let go of what no later one reads: see `last_readers`."""
+    for node in nodes:
+        yield node
+        for name in freed.get(node.index, ()):
+            for values in held:
+                values.pop(name, None)
 
 
 def last_readers(nodes: tuple[OnnxNode, ...], outputs: set[str]) -> Mapping[int, list[str]]:
@@ -80,3 +113,47 @@ def last_readers(nodes: tuple[OnnxNode, ...], outputs: set[str]) -> Mapping[int,
         if name not in outputs:
             found.setdefault(index, []).append(name)
     return found
+
+
+Place = tuple[str, str]  # id of a graph, and of a node in it
+
+
+def function_places(model: Any, inlined: Any) -> tuple[tuple[Place, ...], ...]:
+    """Return for each node of the written-out graph the calls that it came from, outermost first, and itself.
+
+    Parameters
+    ----------
+    model : onnx.ModelProto
+        As the file has it.
+    inlined : onnx.ModelProto
+        The same with its functions written out.
+
+    Returns
+    -------
+    tuple of tuple of (str, str)
+        Nothing if the two do not go together node by node.
+    """
+    functions = {(one.domain, one.name, one.overload): one for one in model.functions}
+    walked = list(_walked(model.graph, model.graph.name or "<main>", functions, ()))
+    if [kind for kind, _ in walked] != [node.op_type for node in inlined.graph.node]:
+        return ()
+    return tuple(places for _, places in walked)
+
+
+def _walked(
+    graph: Any, name: str, functions: Mapping[tuple[str, str, str], Any], above: tuple[Place, ...]
+) -> Iterator[tuple[str, tuple[Place, ...]]]:
+    """Yield the operator of each node, calls written out, with where it stands."""
+    for node in nodes_of(graph):
+        places = (*above, (name, node.key))
+        proto = node.proto
+        function = functions.get((proto.domain, proto.op_type, proto.overload))
+        if function is None:
+            yield proto.op_type, places
+        else:
+            yield from _walked(function, _graph_name(function), functions, places)
+
+
+def _graph_name(function: Any) -> str:
+    overload = f"::{function.overload}" if function.overload else ""
+    return f"[function]{function.domain}::{function.name}{overload}"

@@ -3,7 +3,7 @@
 import ctypes
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,8 @@ import numpy as np
 from kokoro_nb.backends.artefacts import give_back_memory
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.semantics.onnx_call import Value
+from kokoro_nb.inspection.onnx_nodes import copied, put
+from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values
 
 BFLOAT16 = "tensor(bfloat16)"
 LARGE = 64 * 2**20  # bytes of a model that goes through a file: a session holds on to the bytes that it is given
@@ -50,7 +51,7 @@ def session_of(model: Any, optimised: bool = False, threads: int = 1, *, shapes_
             raise InputError(f"ONNX Runtime does not load it: {brief(error)}") from error
 
 
-def run_session(session: Any, inputs: Mapping[str, np.ndarray], names: Iterable[str] | None = None) -> dict[str, Value]:
+def run_session(session: Any, inputs: Arrays, names: Iterable[str] | None = None) -> dict[str, Value]:
     """Run once and return the outputs by name.
 
     Raises
@@ -69,7 +70,7 @@ def run_session(session: Any, inputs: Mapping[str, np.ndarray], names: Iterable[
             raise InputError(f"ONNX Runtime stops: {brief(error)}") from error
 
 
-def _run_short(session: Any, wanted: list[str], fed: Mapping[str, np.ndarray]) -> list[Value]:
+def _run_short(session: Any, wanted: list[str], fed: Arrays) -> list[Value]:
     """Run a session with values of bfloat16, which NumPy does not know and the runtime gives as bytes alone."""
     from onnx.helper import tensor_dtype_to_np_dtype
     from onnxruntime import OrtValue
@@ -98,14 +99,12 @@ class OtherRuns:
     Of a way in which the runtime stops, though it does not plainly, the sentence that says so.
     """
 
-    again: Mapping[str, Value]
-    optimised: Mapping[str, Value] | str
-    threads: Mapping[str, Value] | str
+    again: Values
+    optimised: Values | str
+    threads: Values | str
 
 
-def run_ways(
-    model: Any, inputs: Mapping[str, np.ndarray], tell: Callable[[str], object] = str
-) -> tuple[dict[str, Value], OtherRuns]:
+def run_ways(model: Any, inputs: Arrays, tell: Tell = str) -> tuple[dict[str, Value], OtherRuns]:
     """Run a model plainly and in the other ways, one session after the other: each holds the whole model.
 
     Parameters
@@ -138,7 +137,7 @@ def run_ways(
     return outputs, OtherRuns(again, optimised, threads)
 
 
-def _run_or_reason(model: Any, inputs: Mapping[str, np.ndarray], **how: Any) -> dict[str, Value] | str:
+def _run_or_reason(model: Any, inputs: Arrays, **how: Any) -> dict[str, Value] | str:
     try:
         return run_session(session_of(model, **how), inputs)
     except InputError as error:
@@ -149,23 +148,18 @@ def tapped(model: Any, values: Iterable[str]) -> Any:
     """Return a copy of the model with `values` as its outputs, and nothing else."""
     import onnx
 
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy = copied(model)
     known = {output.name: output for output in model.graph.output}
-    del copy.graph.output[:]
-    copy.graph.output.extend(known.get(name, onnx.ValueInfoProto(name=name)) for name in values)
+    put(copy.graph.output, [known.get(name, onnx.ValueInfoProto(name=name)) for name in values])
     return copy
 
 
-def pinned(model: Any, values: Mapping[str, np.ndarray]) -> Any:
+def pinned(model: Any, values: Arrays) -> Any:
     """Return a copy in which the nodes that make `values` are gone and the values are constants."""
     import onnx
 
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    kept = [node for node in copy.graph.node if not set(node.output) & set(values)]
-    del copy.graph.node[:]
-    copy.graph.node.extend(kept)
+    copy = copied(model)
+    put(copy.graph.node, [node for node in model.graph.node if not set(node.output) & set(values)])
     copy.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in values.items())
     return copy
 

@@ -16,8 +16,8 @@ from kokoro_nb.inspection.file_run import FileRun, relative_difference
 from kokoro_nb.inspection.node_judgement import judged_outputs
 from kokoro_nb.inspection.onnx_nodes import OnnxNode
 from kokoro_nb.inspection.onnx_session import brief, tapped
-from kokoro_nb.inspection.semantics.onnx_call import Value
-from kokoro_nb.inspection.semantics.operator_semantics import NotDefined
+from kokoro_nb.inspection.semantics.onnx_call import NotDefined
+from kokoro_nb.inspection.value_types import Arrays, Value, Values
 from kokoro_nb.markup import number
 from kokoro_nb.run_apart import run_apart
 
@@ -56,9 +56,7 @@ class OtherVersion:
             raise InputError(f"{python} has no onnxruntime; give bin/python of an environment that has one.")
         return cls(str(python), f"onnxruntime {version}")
 
-    def run(
-        self, models: Sequence[tuple[Any, bool]], inputs: Mapping[str, np.ndarray]
-    ) -> list[dict[str, Value] | InputError]:
+    def run(self, models: Sequence[tuple[Any, bool]], inputs: Arrays) -> list[dict[str, Value] | InputError]:
         """Run models, each optimised or not, and return the outputs by name, or why there are none.
 
         Raises
@@ -147,7 +145,7 @@ def _wrong_nodes(seen: FileRun, findings: tuple[InspectionFinding, ...]) -> list
 
 
 def _at_node(
-    seen: FileRun, node: OnnxNode, finding: InspectionFinding, values: Mapping[str, Value], label: str, mine: str
+    seen: FileRun, node: OnnxNode, finding: InspectionFinding, values: Values, label: str, mine: str
 ) -> InspectionFinding:
     """Judge a node on what the other version gave it there."""
     every = {**values, **{name: seen.file.constants[name] for name in node.reads if name in seen.file.constants}}
@@ -166,15 +164,13 @@ def _at_node(
     return replace(finding, blame="runtime", proof=(*finding.proof, words))
 
 
-def _optimised(
-    finding: InspectionFinding, plain: Mapping[str, Value], optimised: Mapping[str, Value], label: str
-) -> InspectionFinding:
+def _optimised(finding: InspectionFinding, plain: Values, optimised: Values, label: str) -> InspectionFinding:
     shares = [relative_difference(np.asarray(optimised[name]), np.asarray(one)) for name, one in plain.items()]
     words = f"Optimised by {label}, the outputs change by {number(float(np.max(shares, initial=0.0)))} of their peak."
     return replace(finding, proof=(*finding.proof, words))
 
 
-def _apart(seen: FileRun, plain: Mapping[str, Value], label: str, mine: str) -> tuple[str, ...]:
+def _apart(seen: FileRun, plain: Values, label: str, mine: str) -> tuple[str, ...]:
     """Return how far each output is apart, and from float64."""
     notes = []
     for name, value in plain.items():

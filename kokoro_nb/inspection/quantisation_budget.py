@@ -6,19 +6,17 @@ the square of the step, and what that makes of the output follows from the value
 """
 
 import contextlib
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from kokoro_nb.inspection.integer_products import integer_products
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers
-from kokoro_nb.inspection.quantised_layers import Operand, QuantisedLayer, layer_of
-from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, Value, dtypes_of, widened
-from kokoro_nb.inspection.semantics.operator_semantics import NotDefined, computed
+from kokoro_nb.inspection.quantised_layers import Operand, QuantisedLayer, integer_products, layer_of
+from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, NotDefined, OnnxCall, computed, dtypes_of, widened
 from kokoro_nb.inspection.semantics.quantised import BEFORE_ROUNDING, RANGES, scales_spread
+from kokoro_nb.inspection.value_types import Value, Values
 from kokoro_nb.markup import number
 
 MOVERS = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity")
@@ -211,7 +209,7 @@ class BudgetWatch:
         """What was found so far."""
         return QuantisationBudget(tuple(self.layers), tuple(self.values))
 
-    def see(self, node: OnnxNode, values: Mapping[str, Value]) -> None:
+    def see(self, node: OnnxNode, values: Values) -> None:
         """Take in one node with what it reads and gives on the runtime."""
         inputs = [values[name] if name else None for name in node.proto.input]
         call = OnnxCall(node.proto, self.file.opsets, dtypes_of(inputs), values)
@@ -221,7 +219,7 @@ class BudgetWatch:
             for known in (self.weights, self.rounded, self.results):
                 known.pop(name, None)
 
-    def _see(self, call: OnnxCall, node: OnnxNode, inputs: list[Value], values: Mapping[str, Value]) -> None:
+    def _see(self, call: OnnxCall, node: OnnxNode, inputs: list[Value], values: Values) -> None:
         kind, names = node.proto.op_type, list(node.proto.input)
         if kind == "DequantizeLinear":
             self._dequantised(call, names, inputs, node.proto.output[0])
@@ -291,9 +289,7 @@ class BudgetWatch:
             return
         self.rounded[node.proto.output[0]] = None
         self.layers[result.layer] = replace(
-            self.layers[result.layer],
-            requantisation=_power(error),
-            measured=_power(wide + error - result.exact),
+            self.layers[result.layer], requantisation=_power(error), measured=_power(wide + error - result.exact)
         )
 
     def _shifted(self, call: OnnxCall, names: list[str], inputs: list[Value], given: str) -> bool:

@@ -4,17 +4,18 @@ Four forms: float operators between DequantizeLinear and QuantizeLinear (QDQ), o
 (QOperator), operators on integers whose scales are found while running (dynamic), and integer weights alone.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from kokoro_nb.inspection.onnx_nodes import OnnxNode
 from kokoro_nb.inspection.semantics.contributed import unpacked
 from kokoro_nb.inspection.semantics.convolution_semantics import convolved
-from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, Value, widened
-from kokoro_nb.inspection.semantics.operator_semantics import computed
+from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, computed, widened
 from kokoro_nb.inspection.semantics.quantised import dynamic_parameters, scales_spread
+from kokoro_nb.inspection.value_types import Arrays, Several, Value, Values
 
 PRODUCTS = ("Conv", "ConvTranspose", "MatMul", "Gemm")
 
@@ -74,12 +75,7 @@ class QuantisedLayer:
 
 
 def layer_of(
-    call: OnnxCall,
-    inputs: Sequence[Value],
-    given: Value,
-    weights: Mapping[str, np.ndarray],
-    rounded: Mapping[str, Any],
-    steps: tuple[Value, Value] = (None, None),
+    call: OnnxCall, inputs: Several, given: Value, weights: Arrays, rounded: Values, steps: tuple[Value, Value]
 ) -> QuantisedLayer | None:
     """Return a node as a layer with integer weights or activations; None if it is none.
 
@@ -222,3 +218,44 @@ _MAKERS: dict[tuple[str, str], Callable[..., QuantisedLayer | None]] = {
     (MICROSOFT, "DynamicQuantizeMatMul"): _dynamic,
     (MICROSOFT, "MatMulNBits"): _few_bits,
 }
+
+
+@dataclass(frozen=True)
+class IntegerProduct:
+    """Where a product of integers becomes a float.
+
+    Attributes
+    ----------
+    result : str
+        The float value: the product cast to float, times the scale of the input, times that of the weights.
+    scale : str
+        The constant that is the scale of the weights.
+    """
+
+    result: str
+    scale: str
+
+
+def integer_products(nodes: tuple[OnnxNode, ...]) -> dict[int, IntegerProduct]:
+    """Return for each ConvInteger and MatMulInteger, by its index, where its result becomes a float, if that is found.
+
+    The result is cast to float, and multiplied by the scale of the input times that of the weights.
+    """
+    makers = {name: node for node in nodes for name in node.outputs}
+    readers: dict[str, list[OnnxNode]] = {}
+    for node in nodes:
+        for name in node.reads:
+            readers.setdefault(name, []).append(node)
+    found: dict[int, IntegerProduct] = {}
+    for node in nodes:
+        if node.proto.op_type not in ("ConvInteger", "MatMulInteger"):
+            continue
+        for cast in readers.get(node.outputs[0], []):
+            for product in readers.get(cast.outputs[0], []) if cast.proto.op_type == "Cast" else ():
+                others = [name for name in product.reads if name != cast.outputs[0]]
+                maker = makers.get(others[0]) if len(others) == 1 and product.proto.op_type == "Mul" else None
+                if maker is not None and maker.proto.op_type == "Mul":
+                    constant = [name for name in maker.reads if name not in makers]
+                    if len(constant) == 1:
+                        found[node.index] = IntegerProduct(product.outputs[0], constant[0])
+    return found

@@ -21,10 +21,12 @@ import numpy as np
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.file_run import FileRun
+from kokoro_nb.inspection.onnx_nodes import copied
 from kokoro_nb.inspection.onnx_session import run_session, session_of
-from kokoro_nb.inspection.semantics.onnx_call import Value, widened
+from kokoro_nb.inspection.semantics.onnx_call import widened
 from kokoro_nb.inspection.semantics.quantised import scales_spread
 from kokoro_nb.inspection.unrounded_layers import candidates, unrounded
+from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values
 from kokoro_nb.inspection.whole_file import AUDIBLE, signal_to_noise
 from kokoro_nb.markup import number
 from kokoro_nb.storage import atomic
@@ -82,9 +84,7 @@ def _decibels(level: float) -> str:
     return "no noise" if np.isinf(level) else f"{number(level)} dB"
 
 
-def quantised_mend(
-    seen: FileRun, path: str | Path, limit: float | None = None, tell: Callable[[str], object] = str
-) -> QuantisedMend:
+def quantised_mend(seen: FileRun, path: str | Path, limit: float | None = None, tell: Tell = str) -> QuantisedMend:
     """Put the fewest layers of a quantised file back into float, and write it.
 
     Parameters
@@ -137,9 +137,7 @@ def quantised_mend(
     return QuantisedMend(tuple(kept), withdrawn, plain, level(rest), weights, limit, len(every))
 
 
-def _loudest(
-    every: Sequence[str], level: Callable[[frozenset[str]], float], limit: float, tell: Callable[[str], object]
-) -> list[str]:
+def _loudest(every: Sequence[str], level: Callable[[frozenset[str]], float], limit: float, tell: Tell) -> list[str]:
     """Return the layers that make most noise of the outputs, as many as are needed, the loudest first."""
     kept: list[str] = []
     queue: list[tuple[float, int, list[str]]] = [(0.0, 0, list(every))]
@@ -157,11 +155,11 @@ def _loudest(
     return kept
 
 
-def _outputs(model: Any, inputs: Mapping[str, np.ndarray]) -> dict[str, Value]:
+def _outputs(model: Any, inputs: Arrays) -> dict[str, Value]:
     return run_session(session_of(model), inputs)
 
 
-def lowest_level(outputs: Mapping[str, Value], right: Mapping[str, Value]) -> float:
+def lowest_level(outputs: Values, right: Values) -> float:
     """Return the lowest level of the float outputs over their difference, dB; minus infinity where one is not finite.
 
     An output that is silent in both has no noise.
@@ -174,13 +172,12 @@ def lowest_level(outputs: Mapping[str, Value], right: Mapping[str, Value]) -> fl
     return float(np.min(levels))
 
 
-def _level_of_weights(model: Any, inputs: Mapping[str, np.ndarray], right: Mapping[str, Value]) -> float:
+def _level_of_weights(model: Any, inputs: Arrays, right: Values) -> float:
     """Return the level of the outputs over what a draw of the weights' rounding changes in them, dB."""
     import onnx
     from onnx import numpy_helper
 
-    drawn = onnx.ModelProto()
-    drawn.CopyFrom(model)
+    drawn = copied(model)
     constants = {one.name: one for one in drawn.graph.initializer}
     generator = np.random.default_rng(0)
     for node in drawn.graph.node:

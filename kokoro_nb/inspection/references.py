@@ -12,7 +12,7 @@ from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.backends.signature import example_inputs
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.compared_program import ComparedProgram, of_exported, of_onnx
-from kokoro_nb.inspection.formats.reading import FORMATS, read_program
+from kokoro_nb.inspection.formats import FORMATS, read_program
 from kokoro_nb.inspection.onnx_file import OnnxFile, read_onnx
 
 

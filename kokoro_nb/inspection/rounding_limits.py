@@ -6,12 +6,10 @@ section 3.1, with the square root of the length in place of the length for rando
 functions of several steps, by what rounding does to them on these inputs.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value
-from kokoro_nb.inspection.semantics.operator_semantics import computed
+from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, computed
+from kokoro_nb.inspection.value_types import Several, Value
 from kokoro_nb.locate.rounding_families import by_channel
 
 ROUNDINGS = 16  # how many times the measured effect of rounding is allowed: one draw of it may be a small one
@@ -66,9 +64,7 @@ def spacing(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return np.ldexp(1.0, np.clip(exponents, lowest, highest - 1) - digits)
 
 
-def rounding_limits(
-    call: OnnxCall, inputs: Sequence[Value], exact: Sequence[Value], output: int, dtype: np.dtype
-) -> np.ndarray:
+def rounding_limits(call: OnnxCall, inputs: Several, exact: Several, output: int, dtype: np.dtype) -> np.ndarray:
     """Return how far from right each element of one output may be.
 
     Parameters
@@ -133,7 +129,7 @@ def gamma(length: int, u: float, ordered: bool = False) -> float:
     return float(certain if ordered else np.minimum(certain, SPREAD * np.sqrt(length) * u + u))
 
 
-def summed_length(call: OnnxCall, inputs: Sequence[Value], results: int) -> int:
+def summed_length(call: OnnxCall, inputs: Several, results: int) -> int:
     """Return how many terms each of the `results` elements sums."""
     kind = call.node.op_type
     shapes = [() if value is None else np.shape(value) for value in inputs]
@@ -163,7 +159,7 @@ def _absolute(value: Value) -> Value:
     return np.abs(wide.astype(np.float64))
 
 
-def _moved(inputs: Sequence[Value], step: np.ndarray | float) -> list[Value]:
+def _moved(inputs: Several, step: np.ndarray | float) -> list[Value]:
     """Return the floats among the inputs, each moved by a share of itself."""
     moved: list[Value] = []
     for value in inputs:
@@ -174,39 +170,37 @@ def _moved(inputs: Sequence[Value], step: np.ndarray | float) -> list[Value]:
     return moved
 
 
-def _nudged_apart(
-    call: OnnxCall, inputs: Sequence[Value], exact: Sequence[Value], output: int, dtype: np.dtype
-) -> np.ndarray:
+def _nudged_apart(call: OnnxCall, inputs: Several, exact: Several, output: int, dtype: np.dtype) -> np.ndarray:
     """Return how far each element goes when the inputs are moved by the unit roundoff, up or down."""
-    right = np.asarray(exact[output], np.float64)
+    others = [computed(call, _moved(inputs, step))[output] for step in (unit(dtype), -unit(dtype))]
+    return _apart(np.asarray(exact[output], np.float64), *others)
+
+
+def _apart(right: np.ndarray, *others: Value) -> np.ndarray:
+    """Return how far each element goes from right at most; where a shape differs, and what is not finite, is left out.
+
+    Scales and sizes are floats too, and moving them may change a shape.
+    """
     apart = np.zeros_like(right)
-    for step in (unit(dtype), -unit(dtype)):
-        moved = np.asarray(computed(call, _moved(inputs, step))[output], np.float64)
-        with np.errstate(invalid="ignore"):
-            difference = np.abs(moved - right)
-        apart = np.maximum(apart, np.where(np.isfinite(difference), difference, 0.0))
+    for other in (np.asarray(one, np.float64) for one in others):
+        if other.shape == right.shape:
+            with np.errstate(invalid="ignore"):
+                difference = np.abs(other - right)
+            apart = np.maximum(apart, np.where(np.isfinite(difference), difference, 0.0))
     return apart
 
 
-def _measured(
-    call: OnnxCall, inputs: Sequence[Value], exact: Sequence[Value], output: int, dtype: np.dtype
-) -> np.ndarray:
+def _measured(call: OnnxCall, inputs: Several, exact: Several, output: int, dtype: np.dtype) -> np.ndarray:
     """Return what rounding does here: the node in float32, and in float64 with the last bits of its inputs changed."""
     right = np.asarray(exact[output], np.float64)
     generator = np.random.default_rng(0)
     narrow = np.float64 if dtype == np.float64 else np.float32
-    single = np.asarray(computed(call, inputs, narrow)[output], np.float64)
+    single = computed(call, inputs, narrow)[output]
     moved: list[Value] = []
     for value in inputs:
         shape = np.shape(value) if value is not None and not isinstance(value, list) else ()
         moved += _moved([value], unit(dtype) * generator.uniform(-1, 1, shape))
-    nudged = np.asarray(computed(call, moved)[output], np.float64)
-    apart = np.zeros_like(right)
-    for other in (single, nudged):
-        if other.shape == right.shape:  # scales and sizes are floats too, and moving them may change a shape
-            with np.errstate(invalid="ignore"):
-                difference = np.abs(other - right)
-            apart = np.maximum(apart, np.where(np.isfinite(difference), difference, 0.0))
+    apart = _apart(right, single, computed(call, moved)[output])
     size = np.where(np.isfinite(right), np.abs(right), 0.0)
     peaks = np.maximum(by_channel(size), SILENT * float(size.max(initial=0.0)))
     largest = int(np.max([np.size(x) for x in inputs if x is not None and not isinstance(x, list)], initial=1))

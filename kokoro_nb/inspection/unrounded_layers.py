@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.inspection.integer_products import integer_products
 from kokoro_nb.inspection.onnx_file import OnnxFile, in_order
-from kokoro_nb.inspection.onnx_nodes import nodes_of
+from kokoro_nb.inspection.onnx_nodes import copied, nodes_of, put
 from kokoro_nb.inspection.quantisation_budget import QuantisationBudget
+from kokoro_nb.inspection.quantised_layers import integer_products
 from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT
 
 STANDARD = "ai.onnx"
@@ -51,10 +51,7 @@ def unrounded(file: OnnxFile, budget: QuantisationBudget, keys: Collection[str])
     InputError
         If what comes out of it is no graph.
     """
-    import onnx
-
-    model = onnx.ModelProto()
-    model.CopyFrom(file.model)
+    model = copied(file.model)
     rewriting = _Rewriting(file, model)
     nodes = list(model.graph.node)
     owners: dict[str, str] = {}
@@ -109,10 +106,7 @@ def _bypassed(graph: Any, owners: dict[str, str], rounders: dict[str, str], keys
 
 def _alive(graph: Any) -> None:
     """Take out nodes and constants that nothing reads, and what was known of values that are gone."""
-    from kokoro_nb.inspection.semantics.control_flow import bodies_of, captured_names
-
     read = {output.name for output in graph.output}
-    kept = []
     order = nodes_of(graph)
     makers = {name: node for node in order for name in node.outputs}
     queue, seen = list(read), set()
@@ -122,16 +116,8 @@ def _alive(graph: Any) -> None:
             seen.add(node.index)
             read |= set(node.reads)
             queue += node.reads
-    kept = [node.proto for node in order if node.index in seen]
-    copies = [type(node).FromString(node.SerializeToString()) for node in kept]
-    for node in copies:
-        read |= {name for body in bodies_of(node) for name in captured_names(body)}
-    del graph.node[:]
-    graph.node.extend(copies)
-    constants = [one for one in graph.initializer if one.name in read]
-    copied = [type(one).FromString(one.SerializeToString()) for one in constants]
-    del graph.initializer[:]
-    graph.initializer.extend(copied)
+    put(graph.node, [node.proto for node in order if node.index in seen])
+    put(graph.initializer, [one for one in graph.initializer if one.name in read])
     del graph.value_info[:]
 
 

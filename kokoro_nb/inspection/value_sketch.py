@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from kokoro_nb.inspection.compared_program import ComparedProgram
-from kokoro_nb.inspection.semantics.onnx_call import Value
+from kokoro_nb.inspection.value_types import Value
 from kokoro_nb.markup import number
 
 POINTS = 128  # of the sorted elements, by which a value is known

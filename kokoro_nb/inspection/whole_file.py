@@ -12,7 +12,7 @@ from kokoro_nb.inspection.node_judgement import NodeJudgement, is_float
 from kokoro_nb.inspection.onnx_file import OnnxFile, TensorArrays, initialisers
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, draws_inside, nodes_of
 from kokoro_nb.inspection.onnx_session import OtherRuns, run_session, session_of, tapped
-from kokoro_nb.inspection.semantics.onnx_call import Value
+from kokoro_nb.inspection.value_types import Value
 from kokoro_nb.markup import number
 
 FLOOR = 2.0**-20  # of the peak: two orders of summation in float32
@@ -62,10 +62,18 @@ class OutputSummary:
     finite: float
     error: float | None
     snr: float | None
-    optimised: float | None
-    threads: float | None
-    again: bool | None
-    drawn: float | None
+    optimised: float | None = None
+    threads: float | None = None
+    again: bool | None = None
+    drawn: float | None = None
+
+    @classmethod
+    def of(cls, name: str, array: np.ndarray, true: np.ndarray | None, **more: Any) -> "OutputSummary":
+        """Compare an output with what is right, if that is known; `more` is what else is known of it."""
+        finite = float(np.isfinite(array.astype(np.float64)).mean()) if array.size else float("nan")
+        apart = None if true is None else relative_difference(array, true)
+        level = None if true is None else signal_to_noise(array, true)
+        return cls(name, array.dtype.name, array.shape, finite, apart, level, **more)
 
 
 def signal_to_noise(value: np.ndarray, right: np.ndarray) -> float | None:
@@ -107,17 +115,14 @@ def summaries(seen: FileRun, original: OnnxFile, others: OtherRuns) -> tuple[Out
         if not is_float(array.dtype) and array.dtype.kind not in "iub":
             continue
         found.append(
-            OutputSummary(
+            OutputSummary.of(
                 name,
-                array.dtype.name,
-                array.shape,
-                float(np.isfinite(array.astype(np.float64)).mean()) if array.size else float("nan"),
-                None if true is None else relative_difference(array, true),
-                None if true is None else signal_to_noise(array, true),
-                _changed(others.optimised, name, array),
-                _changed(others.threads, name, array),
-                np.asarray(others.again[name]).tobytes() == array.tobytes(),
-                shares.get(name),
+                array,
+                true,
+                optimised=_changed(others.optimised, name, array),
+                threads=_changed(others.threads, name, array),
+                again=np.asarray(others.again[name]).tobytes() == array.tobytes(),
+                drawn=shares.get(name),
             )
         )
     return tuple(found)

@@ -8,25 +8,11 @@ from kokoro_nb.errors import InputError
 INPUT = "input:"
 CONSTANT = "constant:"
 # what these give is there already in what they are given: a fault in them shows in what reads them
-VIEWS = frozenset(
-    (
-        *(
-            "_unsafe_view",
-            "alias",
-            "chunk",
-            "clone",
-            "contiguous",
-            "detach",
-            "expand",
-            "flatten",
-            "permute",
-            "reshape",
-            "select",
-            "slice",
-        ),
-        *("split", "split_with_sizes", "squeeze", "t", "transpose", "unbind", "unflatten", "unsqueeze", "view"),
-    )
-)
+_VIEWS = """
+_unsafe_view alias chunk clone contiguous detach expand flatten permute reshape select slice split split_with_sizes
+squeeze t transpose unbind unflatten unsqueeze view
+"""
+VIEWS = frozenset(_VIEWS.split())
 
 
 @dataclass(frozen=True)

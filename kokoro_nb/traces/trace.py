@@ -12,6 +12,8 @@ from kokoro_nb.traces.operators import Operator
 from kokoro_nb.traces.statistics import Statistics, describe
 
 Keep = Literal["stats", "full"]
+Given = Mapping[str, Any]  # arrays by name
+Substitute = Callable[[Any, tuple[Any, ...], dict[str, Any], Any], Any] | None
 SHOWN = 8  # operators that a trace shows of itself
 
 
@@ -57,12 +59,7 @@ class Meaning(Protocol):
         """All of them, in the order of execution."""
 
     def recompute(
-        self,
-        name: str,
-        inputs: Mapping[str, Any],
-        captured: Mapping[str, Any],
-        double: bool = True,
-        substitute: Callable[[Any, tuple[Any, ...], dict[str, Any], Any], Any] | None = None,
+        self, name: str, inputs: Given, captured: Given, double: bool = True, substitute: Substitute = None
     ) -> Any:
         """Compute one operator on what went into it; `substitute` may see and change each result on the way."""
 
@@ -204,14 +201,7 @@ class Recorder:
         operator, array = self._operators[name], np.asarray(value)
         self._taps[name] = Tap(operator, describe(array), np.array(array) if self._keep == "full" else None)
 
-    def trace(
-        self,
-        backend: str,
-        inputs: Mapping[str, np.ndarray],
-        outputs: Mapping[str, np.ndarray],
-        how: str,
-        meaning: Meaning | None = None,
-    ) -> Trace:
+    def trace(self, backend: str, inputs: Given, outputs: Given, how: str, meaning: Meaning | None = None) -> Trace:
         """Return what was recorded, with what else there is to say of the run: see `Trace`."""
         taps = tuple(self._taps[name] for name in self._operators if name in self._taps)
         missing = tuple(name for name in self._operators if name not in self._taps)

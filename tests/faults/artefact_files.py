@@ -7,9 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.errors import InputError
-from kokoro_nb.storage import atomic
-
 Change = Callable[[np.ndarray], np.ndarray]
 
 _WEIGHTS = Path("Data/com.apple.CoreML/weights/weight.bin")
@@ -25,30 +22,13 @@ def onnx_weights(path: str | Path) -> dict[str, tuple[int, ...]]:
 
 
 def edit_onnx_weight(path: str | Path, name: str, change: Change) -> None:
-    """Change one float32 weight inside the ONNX file at `path`, and nothing else in it.
-
-    Parameters
-    ----------
-    path : path
-        The file; its weights are in it.
-    name : str
-        The weight: see `onnx_weights`.
-    change : callable
-        Gets a copy of the weight, and returns what it is to be, of the same shape.
-
-    Raises
-    ------
-    InputError
-        If there is no such weight, or `change` returns another shape.
-    """
+    """Change one float32 weight inside the ONNX file at `path`; `change` gets a copy and returns one of its shape."""
     from onnx import numpy_helper
 
     model = _onnx(path)
-    tensor = _known(_initialisers(model), name, path)
-    changed = _changed(numpy_helper.to_array(tensor), name, change)
-    tensor.CopyFrom(numpy_helper.from_array(changed, name))
-    with atomic(path) as draft:
-        draft.write_bytes(model.SerializeToString())
+    tensor = _initialisers(model)[name]
+    tensor.CopyFrom(numpy_helper.from_array(_changed(numpy_helper.to_array(tensor), change), name))
+    Path(path).write_bytes(model.SerializeToString())
 
 
 def mlpackage_weights(path: str | Path) -> dict[str, tuple[int, ...]]:
@@ -58,15 +38,13 @@ def mlpackage_weights(path: str | Path) -> dict[str, tuple[int, ...]]:
 
 def edit_mlpackage_weight(path: str | Path, name: str, change: Change) -> None:
     """Change one float32 weight inside the ``.mlpackage`` at `path`, and nothing else in it: see `edit_onnx_weight`."""
-    shape, offset = _known(_blobs(Path(path)), name, path)
+    shape, offset = _blobs(Path(path))[name]
     raw = bytearray((Path(path) / _WEIGHTS).read_bytes())
     sentinel, _, size, start = _HEADER.unpack_from(raw, offset)
-    if sentinel != _SENTINEL:
-        raise InputError(f"The weights of {path} are damaged at '{name}'; convert the model again.")
+    assert sentinel == _SENTINEL
     weight = np.frombuffer(raw, np.float32, size // 4, start).reshape(shape)
-    raw[start : start + size] = _changed(weight, name, change).tobytes()
-    with atomic(Path(path) / _WEIGHTS) as draft:
-        draft.write_bytes(raw)
+    raw[start : start + size] = _changed(weight, change).tobytes()
+    (Path(path) / _WEIGHTS).write_bytes(raw)
 
 
 def _onnx(path: str | Path) -> Any:
@@ -108,14 +86,7 @@ def _operations(path: Path) -> Iterator[Any]:
             yield from block.operations
 
 
-def _known(weights: dict[str, Any], name: str, path: str | Path) -> Any:
-    if name not in weights:
-        raise InputError(f"{path} has no float32 weight '{name}'; it has {', '.join(sorted(weights)[:5])} and so on.")
-    return weights[name]
-
-
-def _changed(weight: np.ndarray, name: str, change: Change) -> np.ndarray:
+def _changed(weight: np.ndarray, change: Change) -> np.ndarray:
     changed = np.asarray(change(weight.copy()), np.float32, order="C")
-    if changed.shape != weight.shape:
-        raise InputError(f"'{name}' has shape {weight.shape}, and what it is to be has {changed.shape}.")
+    assert changed.shape == weight.shape
     return changed

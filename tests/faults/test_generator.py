@@ -4,7 +4,7 @@ import pytest
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.faults import KINDS, generate, plant, possible
-from kokoro_nb.faults.generator import DEPTHS
+from kokoro_nb.faults.planting import DEPTHS
 
 
 def test_the_same_seed_gives_the_same_faults(exported):

@@ -15,25 +15,19 @@ def test_planted_and_removed_bit_for_bit():
     assert torch.equal(module.weight, before)
 
 
-def test_removed_after_an_error():
+def test_both_are_removed_after_an_error():
     module = nn.Conv1d(2, 3, 1)
     before = module.bias.detach().clone()
 
-    def fail():
-        with planted(module, "bias", 2, 1e9):
-            assert module.bias[2] == 1e9
+    def fail(fault, channel, value):
+        with fault:
+            assert module.bias[channel] == value
             raise RuntimeError("inside")
 
-    with pytest.raises(RuntimeError, match="inside"):
-        fail()
-    assert torch.equal(module.bias, before)
-
-
-@pytest.mark.parametrize(("name", "channel", "match"), [("nothing", 0, "no parameter"), ("bias", 3, "no channel 3")])
-def test_bad_target(name, channel, match):
-    fault = planted(nn.Conv1d(2, 3, 1), name, channel)
-    with pytest.raises(InputError, match=match):
-        fault.__enter__()
+    for case in ((planted(module, "bias", 2, 1e9), 2, 1e9), (nearly_constant(module, 1), 0, 1.0)):
+        with pytest.raises(RuntimeError, match="inside"):
+            fail(*case)
+        assert torch.equal(module.bias, before)
 
 
 def test_nearly_constant_channels_vary_next_to_nothing_and_come_back_bit_for_bit():
@@ -49,30 +43,17 @@ def test_nearly_constant_channels_vary_next_to_nothing_and_come_back_bit_for_bit
     assert all(torch.equal(a, b) for a, b in zip(convolution.parameters(), before, strict=True))
 
 
-def test_nearly_constant_is_removed_after_an_error():
-    convolution = nn.Conv1d(1, 2, 1)
-    before = convolution.bias.detach().clone()
-
-    def fail():
-        with nearly_constant(convolution, 1):
-            assert convolution.bias[0] == 1.0
-            raise RuntimeError("inside")
-
-    with pytest.raises(RuntimeError, match="inside"):
-        fail()
-    assert torch.equal(convolution.bias, before)
-
-
 @pytest.mark.parametrize(
-    ("module", "channels", "match"),
+    ("fault", "match"),
     [
-        (nn.Conv1d(1, 2, 1, bias=False), 1, "not both a weight and a bias"),
-        (nn.Sequential(nn.Conv1d(1, 2, 1)), 1, "not both a weight and a bias"),
-        (nn.Conv1d(1, 2, 1), 3, "has 2 channels, not 3"),
-        (nn.Conv1d(1, 2, 1), 0, "has 2 channels, not 0"),
+        (planted(nn.Conv1d(2, 3, 1), "nothing", 0), "no parameter"),
+        (planted(nn.Conv1d(2, 3, 1), "bias", 3), "no channel 3"),
+        (nearly_constant(nn.Conv1d(1, 2, 1, bias=False), 1), "not both a weight and a bias"),
+        (nearly_constant(nn.Sequential(nn.Conv1d(1, 2, 1)), 1), "not both a weight and a bias"),
+        (nearly_constant(nn.Conv1d(1, 2, 1), 3), "has 2 channels, not 3"),
+        (nearly_constant(nn.Conv1d(1, 2, 1), 0), "has 2 channels, not 0"),
     ],
 )
-def test_nearly_constant_refuses_what_has_no_such_channels(module, channels, match):
-    fault = nearly_constant(module, channels)
+def test_what_a_module_does_not_have_is_refused(fault, match):
     with pytest.raises(InputError, match=match):
         fault.__enter__()

@@ -5,6 +5,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from kokoro_nb.inspection import onnx_session
+from tests.inspection import quantised_files
+
 FLOATS = {"float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "float64": TensorProto.DOUBLE}
 
 
@@ -33,3 +36,24 @@ def save(tmp_path):
 def node():
     """Return ``onnx.helper.make_node`` with the operator's output first named after it."""
     return helper.make_node
+
+
+@pytest.fixture
+def spoil(monkeypatch):
+    """Return a function that has the runtime give something else for one value, wherever it is an output."""
+    real = onnx_session.run_session
+
+    def have(name, change, modules=("onnx_session", "node_groups", "file_run", "one_operator", "blame", "whole_file")):
+        def spoilt(session, inputs, names=None):
+            return {key: change(value) if key == name else value for key, value in real(session, inputs, names).items()}
+
+        for module in modules:
+            monkeypatch.setattr(f"kokoro_nb.inspection.{module}.run_session", spoilt)
+
+    return have
+
+
+@pytest.fixture(scope="session")
+def quantised(tmp_path_factory):
+    """Return the folder of the quantised files: see `quantised_files`."""
+    return quantised_files.write(tmp_path_factory.mktemp("quantised"))

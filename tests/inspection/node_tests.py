@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, dtypes_of
-from kokoro_nb.inspection.semantics.operator_semantics import NotDefined, computed
+from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, computed, dtypes_of
 
 ROOM = "onnx.backend.test.case.node"
 LIMIT = 1e-12
@@ -25,48 +24,23 @@ RANDOM = {
     *("test_bernoulli", "test_bernoulli_double", "test_bernoulli_seed", "test_training_dropout"),
     *("test_training_dropout_default", "test_training_dropout_default_mask", "test_training_dropout_mask"),
 }
-LITERAL = "what is right is a table of a few digits"
+_LITERAL = """
+adam adam_multiple averagepool_2d_ceil_last_window_starts_on_pad basic_deform_conv_with_padding
+basic_deform_conv_without_padding deform_conv_with_mask_bias deform_conv_with_multiple_offset_groups gridsample
+gridsample_zeros_padding gridsample_border_padding gridsample_reflection_padding gridsample_bilinear
+gridsample_aligncorners_true gridsample_bicubic gridsample_bilinear_align_corners_0_additional_1
+gridsample_bilinear_align_corners_1_additional_1 gridsample_bicubic_align_corners_0_additional_1
+gridsample_bicubic_align_corners_1_additional_1 gridsample_volumetric_bilinear_align_corners_0
+gridsample_volumetric_bilinear_align_corners_1 resize_upsample_scales_cubic_align_corners
+resize_downsample_scales_cubic_align_corners resize_upsample_sizes_cubic resize_downsample_sizes_cubic
+resize_downsample_scales_cubic_antialias resize_downsample_sizes_cubic_antialias roialign_aligned_false
+roialign_aligned_true roialign_mode_max
+"""
+_FLEXIBLE = "score_mod prob_mod causal_mask soft_cap relative_positional"
 OTHER = {
-    "test_adam": LITERAL,
-    "test_adam_multiple": LITERAL,
-    "test_averagepool_2d_ceil_last_window_starts_on_pad": LITERAL,
+    **dict.fromkeys((f"test_{name}" for name in _LITERAL.split()), "what is right is a table of a few digits"),
+    **dict.fromkeys((f"test_flexattention_{k}" for k in _FLEXIBLE.split()), "a preview operator, bodies of float32"),
     "test_constant": "the constant in the node is a float32",
-    **dict.fromkeys(
-        [
-            f"test_{name}"
-            for name in (
-                *("basic_deform_conv_with_padding", "basic_deform_conv_without_padding", "deform_conv_with_mask_bias"),
-                "deform_conv_with_multiple_offset_groups",
-            )
-        ],
-        LITERAL,
-    ),
-    **dict.fromkeys(
-        [
-            f"test_flexattention_{k}"
-            for k in ("score_mod", "prob_mod", "causal_mask", "soft_cap", "relative_positional")
-        ],
-        "a preview operator whose bodies hold float32",
-    ),
-    **dict.fromkeys(
-        [f"test_gridsample{kind}" for kind in ("", "_zeros_padding", "_border_padding", "_reflection_padding")]
-        + [f"test_gridsample_{kind}" for kind in ("bilinear", "aligncorners_true", "bicubic")]
-        + [f"test_gridsample_{k}_align_corners_{a}_additional_1" for k in ("bilinear", "bicubic") for a in (0, 1)]
-        + [f"test_gridsample_volumetric_bilinear_align_corners_{a}" for a in (0, 1)],
-        LITERAL,
-    ),
-    **dict.fromkeys(
-        [
-            f"test_resize_{name}"
-            for name in (
-                *("upsample_scales_cubic_align_corners", "downsample_scales_cubic_align_corners"),
-                *("upsample_sizes_cubic", "downsample_sizes_cubic"),
-                *("downsample_scales_cubic_antialias", "downsample_sizes_cubic_antialias"),
-            )
-        ],
-        LITERAL,
-    ),
-    **dict.fromkeys(["test_roialign_aligned_false", "test_roialign_aligned_true", "test_roialign_mode_max"], LITERAL),
     "test_scan_sum": "Scan of opset 8, which was replaced in the next",
 }
 """The float cases that do not come out to 1e-12, and why."""

@@ -8,8 +8,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import kokoro_nb as nb
-from kokoro_nb.inspection import onnx_session
-from kokoro_nb.inspection.script_text import SHOWN
+from kokoro_nb.inspection.one_operator import SHOWN
 from kokoro_nb.inspection.semantics.onnx_call import MEANINGS
 
 
@@ -45,14 +44,8 @@ def test_a_node_of_a_loop_has_a_script_of_its_worst_pass(save, node, tmp_path, m
     assert error >= SHOWN * stated > 0
 
 
-def test_an_error_that_a_fresh_process_does_not_show_gets_no_script(save, node, tmp_path, monkeypatch):
-    real = onnx_session.run_session
-
-    def spoilt(session, inputs, names=None):
-        return {k: v * (1 + 1e-3) if k == "y" else v for k, v in real(session, inputs, names).items()}
-
-    for module in ("onnx_session", "node_groups", "file_run", "one_operator", "whole_file"):
-        monkeypatch.setattr(f"kokoro_nb.inspection.{module}.run_session", spoilt)
+def test_an_error_that_a_fresh_process_does_not_show_gets_no_script(save, node, tmp_path, spoil):
+    spoil("y", lambda value: value * (1 + 1e-3))
     report = nb.inspect(save([node("Exp", ["x"], ["y"], name="/exp")], {"x": [4]}, ["y"]), folder=tmp_path / "out")
     assert report.first.key == "/exp"
     assert report.scripts == ()

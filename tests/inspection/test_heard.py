@@ -6,8 +6,8 @@ import pytest
 
 import kokoro_nb as nb
 from kokoro_nb.delivery.clients.speech_program import NoiseChoice, exported_program
+from kokoro_nb.inspection.inspecting import spoken
 from kokoro_nb.inspection.onnx_file import read_onnx
-from kokoro_nb.inspection.onnx_report import spoken
 from kokoro_nb.models.kokoro import load_model
 
 

@@ -3,7 +3,6 @@
 import itertools
 
 import numpy as np
-import onnx
 import pytest
 from onnx import TensorProto, helper
 
@@ -13,18 +12,12 @@ from kokoro_nb.inspection.onnx_file import read_onnx
 from kokoro_nb.inspection.onnx_nodes import nodes_of
 
 
-def test_floats_of_16_bits_are_read_from_the_run_that_gives_the_results(tmp_path, monkeypatch):
+def test_floats_of_16_bits_are_read_from_the_run_that_gives_the_results(save, monkeypatch):
     # such a runtime rounds at other places in each run: a copy of another run's value would be accused
     nodes = [helper.make_node("Cast", ["x"], ["h0"], to=TensorProto.FLOAT16)]
     nodes += [helper.make_node("Neg", [f"h{place}"], [f"h{place + 1}"]) for place in range(2 * FIRST)]
-    infos = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])]
-    infos.append(helper.make_tensor_value_info(f"h{2 * FIRST}", TensorProto.FLOAT16, [2]))
-    model = helper.make_model(
-        helper.make_graph(nodes, "chain", infos[:1], infos[1:]),
-        ir_version=10,
-        opset_imports=[helper.make_opsetid("", 18)],
-    )
-    onnx.save(model, tmp_path / "chain.onnx")
+    last = f"h{2 * FIRST}"
+    file = read_onnx(save(nodes, {"x": [2]}, [last], **{last: TensorProto.FLOAT16}))
     runs = itertools.count()
 
     def of_whole(self, wanted):
@@ -32,7 +25,6 @@ def test_floats_of_16_bits_are_read_from_the_run_that_gives_the_results(tmp_path
         return dict.fromkeys(wanted, np.full(2, run, np.float16))
 
     monkeypatch.setattr(NodeGroups, "_of_whole", of_whole)
-    file = read_onnx(tmp_path / "chain.onnx")
     groups = NodeGroups(file, nodes_of(file.model.graph), {"x": np.ones(2, np.float32)})
     later = list(groups)[1:]
     assert later, "there is one group alone"

@@ -1,8 +1,5 @@
 """The noise of quantised layers, against the float model that the budget does not have, and ONNX Runtime's debugger."""
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import onnx
 import pytest
@@ -12,15 +9,7 @@ import kokoro_nb as nb
 from kokoro_nb.inspection.file_run import examined
 from kokoro_nb.inspection.onnx_file import read_onnx
 from kokoro_nb.inspection.onnx_session import run_session, session_of, tapped
-
-_SPEC = importlib.util.spec_from_file_location("quantised_files", Path(__file__).with_name("quantised_files.py"))
-files = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(files)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return files.write(tmp_path_factory.mktemp("quantised"))
+from tests.inspection import quantised_files as files
 
 
 @pytest.fixture(scope="module")
@@ -71,8 +60,8 @@ def _true_noise(path, inputs, budget):
 
 
 @pytest.mark.parametrize("form", files.FORMS)
-def test_the_parts_add_up_to_the_noise_against_the_float_model(folder, inputs, form):
-    path = folder / f"{form}.onnx"
+def test_the_parts_add_up_to_the_noise_against_the_float_model(quantised, inputs, form):
+    path = quantised / f"{form}.onnx"
     budget = examined(read_onnx(path), inputs).budget
     assert len(budget.layers) == (1 if form == "bits" else 4)
     true = _true_noise(path, inputs, budget)
@@ -83,23 +72,23 @@ def test_the_parts_add_up_to_the_noise_against_the_float_model(folder, inputs, f
 
 
 @pytest.mark.parametrize("form", ["qdq", "qoperator", "dynamic"])
-def test_a_part_is_named_by_what_was_changed(folder, inputs, form):
+def test_a_part_is_named_by_what_was_changed(quantised, inputs, form):
     loud = {"x": inputs["x"] * 4}
-    budget = examined(read_onnx(folder / f"{form}.onnx"), loud).budget
+    budget = examined(read_onnx(quantised / f"{form}.onnx"), loud).budget
     first = budget.layers[0]
     if form == "dynamic":
         assert first.clipping == 0  # its range follows the values
     else:
         assert first.clipping > 10 * first.rounding
         assert max(one.clipped for one in budget.values) > 0.01
-    healthy = examined(read_onnx(folder / f"{form}.onnx"), inputs).budget.layers[0]
+    healthy = examined(read_onnx(quantised / f"{form}.onnx"), inputs).budget.layers[0]
     assert healthy.clipping < 10 * healthy.rounding
 
 
-def test_activations_have_the_level_of_the_debugger_of_onnx_runtime(folder, inputs, tmp_path):
+def test_activations_have_the_level_of_the_debugger_of_onnx_runtime(quantised, inputs, tmp_path):
     from onnxruntime.quantization import qdq_loss_debug as debugger
 
-    path = folder / "qdq.onnx"
+    path = quantised / "qdq.onnx"
     debugger.modify_model_output_intermediate_tensors(path, tmp_path / "tapped.onnx")
     collected = debugger.collect_activations(str(tmp_path / "tapped.onnx"), [inputs])
     matched = debugger.create_activation_matching(collected)
@@ -114,22 +103,15 @@ def _values(path, inputs):
     return examined(read_onnx(path), inputs).budget.values
 
 
-def test_a_wrong_kernel_is_a_part_of_its_own(folder, inputs, monkeypatch):
-    from kokoro_nb.inspection import onnx_session
-
-    real = onnx_session.run_session
-    (name,) = [n.output[0] for n in onnx.load(folder / "bits.onnx").graph.node if n.op_type == "MatMulNBits"]
-
-    def spoilt(session, given, names=None):
-        return {key: value * 1.5 if key == name else value for key, value in real(session, given, names).items()}
-
-    monkeypatch.setattr("kokoro_nb.inspection.node_groups.run_session", spoilt)
-    (layer,) = examined(read_onnx(folder / "bits.onnx"), inputs).budget.layers
+def test_a_wrong_kernel_is_a_part_of_its_own(quantised, inputs, spoil):
+    (name,) = [n.output[0] for n in onnx.load(quantised / "bits.onnx").graph.node if n.op_type == "MatMulNBits"]
+    spoil(name, lambda value: value * 1.5, ["node_groups"])
+    (layer,) = examined(read_onnx(quantised / "bits.onnx"), inputs).budget.layers
     assert layer.kernel > layer.weights
 
 
-def test_the_report_says_where_most_noise_enters(folder, inputs, tmp_path):
-    report = nb.inspect(folder / "qdq.onnx", inputs)
+def test_the_report_says_where_most_noise_enters(quantised, inputs, tmp_path):
+    report = nb.inspect(quantised / "qdq.onnx", inputs)
     assert any("4 layers are quantised (QDQ); the noisiest is" in note for note in report.notes)
     text = report.page(tmp_path / "page.html").read_text(encoding="utf-8")
     assert "signal over requantisation (dB)" in text
@@ -137,6 +119,6 @@ def test_the_report_says_where_most_noise_enters(folder, inputs, tmp_path):
     assert levels == sorted(levels)
 
 
-def test_a_float_file_has_no_budget(folder, inputs):
-    budget = examined(read_onnx(folder / "float.onnx"), inputs).budget
+def test_a_float_file_has_no_budget(quantised, inputs):
+    budget = examined(read_onnx(quantised / "float.onnx"), inputs).budget
     assert (budget.layers, budget.values, budget.stated()) == ((), (), ())

@@ -1,8 +1,5 @@
 """Layers of a quantised file back in float: what is left is its own weights, and the least set is the planted one."""
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import onnx
 import pytest
@@ -16,16 +13,9 @@ from kokoro_nb.inspection.onnx_session import run_session, session_of
 from kokoro_nb.inspection.quantised_mend import quantised_mend
 from kokoro_nb.inspection.unrounded_layers import candidates, unrounded
 from kokoro_nb.inspection.whole_file import signal_to_noise
+from tests.inspection import quantised_files as files
 
-_SPEC = importlib.util.spec_from_file_location("quantised_files", Path(__file__).with_name("quantised_files.py"))
-files = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(files)
 ROUNDED = ("qdq", "qoperator", "dynamic")
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return files.write(tmp_path_factory.mktemp("quantised"))
 
 
 @pytest.fixture(scope="module")
@@ -37,10 +27,10 @@ def _run(model, inputs, optimised=False):
     return run_session(session_of(model, optimised), inputs)["y"]
 
 
-def _rounded_weights(folder, form):
+def _rounded_weights(quantised, form):
     """Return the float file with the weights that the quantised one has."""
-    model = onnx.load(folder / "float.onnx")
-    held = {one.name: numpy_helper.to_array(one) for one in onnx.load(folder / f"{form}.onnx").graph.initializer}
+    model = onnx.load(quantised / "float.onnx")
+    held = {one.name: numpy_helper.to_array(one) for one in onnx.load(quantised / f"{form}.onnx").graph.initializer}
     for one in model.graph.initializer:
         integers, scale = held[f"{one.name}_quantized"].astype(np.float64), held[f"{one.name}_scale"].astype(float)
         less = held[f"{one.name}_zero_point"].astype(float)
@@ -51,12 +41,12 @@ def _rounded_weights(folder, form):
 
 
 @pytest.mark.parametrize("form", ROUNDED)
-def test_all_layers_back_in_float_are_the_float_file_with_the_weights_of_this_one(folder, inputs, form):
-    seen = examined(read_onnx(folder / f"{form}.onnx"), inputs)
+def test_all_layers_back_in_float_are_the_float_file_with_the_weights_of_this_one(quantised, inputs, form):
+    seen = examined(read_onnx(quantised / f"{form}.onnx"), inputs)
     every = candidates(seen.file, seen.budget)
     assert {one.key for one in seen.budget.layers} <= {*every}
     plain = unrounded(seen.file, seen.budget, every)
-    right = _run(_rounded_weights(folder, form), inputs)
+    right = _run(_rounded_weights(quantised, form), inputs)
     assert signal_to_noise(_run(plain, inputs), right) > 110  # dB: float32 against itself in another order
     assert signal_to_noise(_run(seen.file.model, inputs), right) < 60
     kinds = {node.op_type for node in plain.graph.node}
@@ -65,8 +55,8 @@ def test_all_layers_back_in_float_are_the_float_file_with_the_weights_of_this_on
 
 
 @pytest.mark.parametrize("form", ROUNDED)
-def test_a_layer_alone_in_float_leaves_the_others_as_they_are(folder, inputs, form):
-    seen = examined(read_onnx(folder / f"{form}.onnx"), inputs)
+def test_a_layer_alone_in_float_leaves_the_others_as_they_are(quantised, inputs, form):
+    seen = examined(read_onnx(quantised / f"{form}.onnx"), inputs)
     every = candidates(seen.file, seen.budget)
     right = _run(unrounded(seen.file, seen.budget, every), inputs)
     one = _run(unrounded(seen.file, seen.budget, every[:1]), inputs)
@@ -77,9 +67,9 @@ def test_a_layer_alone_in_float_leaves_the_others_as_they_are(folder, inputs, fo
     assert abs(10 * np.log10(added / noise[0])) < 1.5  # dB: the noises of several layers add up as powers
 
 
-def _spoilt(folder, tmp_path, layer, times):
+def _spoilt(quantised, tmp_path, layer, times):
     """Write the QDQ file with the range of what goes into one layer `times` too wide."""
-    model = onnx.load(folder / "qdq.onnx")
+    model = onnx.load(quantised / "qdq.onnx")
     makers = {name: node for node in model.graph.node for name in node.output}
     node = next(one for one in model.graph.node if one.name == layer)
     scale = makers[node.input[0]].input[1]
@@ -92,30 +82,32 @@ def _spoilt(folder, tmp_path, layer, times):
 
 
 @pytest.mark.parametrize("layer", ["conv1", "conv2"])
-def test_the_layer_whose_range_is_wrong_is_the_one_that_goes_back(folder, inputs, tmp_path, layer):
-    seen = examined(read_onnx(_spoilt(folder, tmp_path, layer, 24)), inputs)
+def test_the_layer_whose_range_is_wrong_is_the_one_that_goes_back(quantised, inputs, tmp_path, layer):
+    seen = examined(read_onnx(_spoilt(quantised, tmp_path, layer, 24)), inputs)
     found = quantised_mend(seen, tmp_path / "mended.onnx", limit=30)
     assert found.kept == (layer,)
     assert found.plain == found.withdrawn[layer] < 30 <= found.mended
     assert "1 of" in str(found)
     assert "rounded again below 30 dB" in str(found)
-    right = _run(_rounded_weights(folder, "qdq"), inputs)
+    right = _run(_rounded_weights(quantised, "qdq"), inputs)
     mended = onnx.load(tmp_path / "mended.onnx")
     assert signal_to_noise(_run(mended, inputs), right) == pytest.approx(found.mended, abs=0.1)
     assert signal_to_noise(_run(mended, inputs, optimised=True), right) > 28  # as it ships
 
 
 @pytest.mark.parametrize("form", ROUNDED)
-def test_the_level_of_the_weights_is_what_the_float_file_says(folder, inputs, tmp_path, form):
-    found = quantised_mend(examined(read_onnx(folder / f"{form}.onnx"), inputs), tmp_path / "m.onnx", limit=10.0)
-    true = signal_to_noise(_run(_rounded_weights(folder, form), inputs), _run(onnx.load(folder / "float.onnx"), inputs))
+def test_the_level_of_the_weights_is_what_the_float_file_says(quantised, inputs, tmp_path, form):
+    found = quantised_mend(examined(read_onnx(quantised / f"{form}.onnx"), inputs), tmp_path / "m.onnx", limit=10.0)
+    true = signal_to_noise(
+        _run(_rounded_weights(quantised, form), inputs), _run(onnx.load(quantised / "float.onnx"), inputs)
+    )
     assert found.weights == pytest.approx(true, abs=2.0)  # dB; one draw against the one that happened
     assert found.kept == ()
     assert "No layer has to go back to float" in str(found)
 
 
-def test_inspect_mends_a_quantised_file_until_weights_are_the_louder_part(folder, inputs, tmp_path):
-    path = _spoilt(folder, tmp_path, "conv1", 24)
+def test_inspect_mends_a_quantised_file_until_weights_are_the_louder_part(quantised, inputs, tmp_path):
+    path = _spoilt(quantised, tmp_path, "conv1", 24)
     report = nb.inspect(path, inputs, mend=tmp_path / "m.onnx")
     assert "rounding of weights alone makes" in report.notes[-1]
     assert "conv1" in report.mended.kept
@@ -126,7 +118,7 @@ def test_inspect_mends_a_quantised_file_until_weights_are_the_louder_part(folder
         nb.inspect(path, inputs, mend=tmp_path / "m.onnx", level=float("nan"))
 
 
-def test_what_cannot_be_mended_so_is_refused(folder, inputs, tmp_path):
+def test_what_cannot_be_mended_so_is_refused(quantised, inputs, tmp_path):
     with pytest.raises(InputError, match="rounds no activations"):
-        quantised_mend(examined(read_onnx(folder / "bits.onnx"), inputs), tmp_path / "m.onnx")
+        quantised_mend(examined(read_onnx(quantised / "bits.onnx"), inputs), tmp_path / "m.onnx")
     assert not (tmp_path / "m.onnx").exists()

@@ -1,8 +1,6 @@
 """Traps of other tools that take a file or their own code to show: see the table in `test_metric_traps`."""
 
-import importlib.util
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -16,15 +14,7 @@ from kokoro_nb.inspection.node_judgement import judged_outputs
 from kokoro_nb.inspection.onnx_file import read_onnx
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, dtypes_of
 from kokoro_nb.inspection.whole_file import signal_to_noise
-
-_SPEC = importlib.util.spec_from_file_location("quantised_files", Path(__file__).with_name("quantised_files.py"))
-files = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(files)
-
-
-@pytest.fixture(scope="module")
-def quantised(tmp_path_factory):
-    return files.write(tmp_path_factory.mktemp("quantised"))
+from tests.inspection import quantised_files as files
 
 
 def test_unsigned_weights_do_not_wrap():

@@ -13,15 +13,12 @@ from kokoro_nb.inspection.semantics.onnx_call import MEANINGS
 
 
 @pytest.fixture
-def odd_names(tmp_path, node):
+def odd_names(save, node):
     """A file with unnamed nodes, three of one name and one whose name is there and empty."""
     names = (None, "same", "same", None, "", "same")
     nodes = [node("Neg", [f"v{k}"], [f"v{k + 1}"], name=name) for k, name in enumerate(names)]
     nodes[4].name = ""
-    ends = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [3]) for name in ("v0", "v6")]
-    path = tmp_path / "odd.onnx"
-    onnx.save(helper.make_model(helper.make_graph(nodes, "main_graph", ends[:1], ends[1:])), path)
-    return path
+    return save(nodes, {"v0": [3]}, ["v6"])
 
 
 def test_ids_are_those_of_the_adapter(odd_names):
@@ -56,11 +53,8 @@ def test_node_data_has_the_form_that_the_viewer_reads(save, node, tmp_path):
 
 
 def test_a_figure_that_is_not_finite_is_a_word(save, node, tmp_path):
-    path = save([node("Exp", ["x"], ["y"], name="/e")], {"x": [2]}, ["y"])
-    model = onnx.load(path)
-    model.graph.node.append(helper.make_node("Log", ["y"], ["z"], name="/l"))
-    onnx.save(model, path)
-    report = nb.inspect(path)
+    nodes = [node("Exp", ["x"], ["y"], name="/e"), node("Log", ["y"], ["z"], name="/l")]
+    report = nb.inspect(save(nodes, {"x": [2]}, ["y"]))
     text = next(one for one in report.overlay(tmp_path) if one.name == "local_error.json").read_text()
     assert "NaN" not in text
     assert "Infinity" not in text

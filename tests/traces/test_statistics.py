@@ -17,15 +17,74 @@ def test_finite_tensor_by_arithmetic():
         found.mean = 1.0
 
 
-def test_channels_that_are_wholly_and_partly_non_finite():
-    values = np.ones((1, 4, 3))
-    values[0, 1] = np.nan
-    values[0, 3, 2] = np.inf
+def _holed(shape, holes, dtype=np.float32):
+    """Return ones, but for the values at some places."""
+    values = np.ones(shape, dtype)
+    for place, value in holes.items():
+        values[place] = value
+    return values
+
+
+HALF = _holed(2, {0: -655.04}, np.float16)  # 655.0 in float16
+
+
+def _cases():
+    yield (
+        _holed((1, 4, 3), {(0, 1): np.nan, (0, 3, 2): np.inf}, np.float64),
+        {
+            **{"channels_whole": (1,), "channels_partly": (3,), "nan": 3, "inf": 1, "first_index": (0, 1, 0)},
+            **{"finite": 8 / 12, "pattern": "1 of 4 channels wholly non-finite, 1 of 4 channels partly non-finite"},
+        },
+    )
+    yield _holed(4, {1: np.nan}), {"channels_whole": (), "channels_partly": (), "pattern": "75 % finite"}
+    yield np.array([1, 2, 3]), {"mean": 2.0}
+    yield np.array([True, False]), {"maximum": 1.0}
+    yield (
+        np.array([np.nan, np.inf, -np.inf, 2.0]),
+        {**{"nan": 1, "inf": 2, "finite": 0.25, "minimum": 2.0, "maximum": 2.0, "peak": 2.0, "mean": 2.0}},
+    )
+    yield np.array([1.0, -np.inf]), {"inf": 1}  # the minimum alone gives it away
+    yield (
+        _holed((1, 2, 100_000), {(0, 1, 99_999): np.nan}),
+        {  # beyond the first block
+            **{"nan": 1, "channels_partly": (1,), "first_index": (0, 1, 99_999), "percentiles": (1.0,) * 5}
+        },
+    )
+    yield _holed(200_003, {-1: np.inf}), {"nan": 0, "inf": 1, "maximum": 1.0, "first_index": (200_002,)}
+    # three channels are looked at together
+    yield (
+        _holed((1, 11, (1 << 16) // 3), {**{(0, k): np.nan for k in (1, 4, 5, 10)}, (0, 3, 5): np.inf}),
+        {**{"channels_whole": (1, 4, 5, 10), "channels_partly": (3,)}},
+    )
+    yield (
+        np.array([[3 - 4j, complex(0, np.inf)], [1j, 0]], np.complex64),
+        {
+            **{"dtype": "complex64", "nan": 0, "inf": 1, "finite": 7 / 8, "minimum": -4.0, "maximum": 3.0},
+            **{"channels_partly": (1,), "first_index": (0, 1), "rms": pytest.approx(np.sqrt((9 + 16 + 1) / 7))},
+        },
+    )
+    yield (
+        _holed((2, 3, 5), {(1, 2, 3): complex(1, np.nan)}, np.complex64),
+        {**{"first_index": (1, 2, 3), "channels_partly": (2,), "nan": 1, "finite": 59 / 60}},
+    )
+    yield np.array(np.inf, np.float32), {"shape": (), "inf": 1, "pattern": "wholly non-finite", "first_index": ()}
+    for dtype in (np.float32, np.float64, np.int64):
+        yield np.array([-2, -3] * 4096, dtype), {"minimum": -3, "maximum": -2, "peak": 3, "mean": -2.5}
+    for shape in ((0,), (2, 0), (0, 3, 2), (1, 3, 0)):
+        missing = dict.fromkeys(("finite", "minimum", "maximum", "mean", "rms"), pytest.approx(np.nan, nan_ok=True))
+        yield np.zeros(shape), {"shape": shape, "nan": 0, "inf": 0, "first_index": None, "pattern": "empty", **missing}
+    yield HALF, {"margin": pytest.approx(20 * np.log10(65504 / 655))}
+    yield HALF.astype(np.float32), {"margin": pytest.approx(20 * np.log10(3.4028235e38 / 655))}
+    yield np.array([65504.0], np.float16), {"margin": 0}
+    yield np.zeros(3, np.float32), {"margin": np.inf}
+    for bad in (np.array([1, 2]), np.array([True]), np.array([np.nan])):
+        yield bad, {"margin": pytest.approx(np.nan, nan_ok=True)}
+
+
+@pytest.mark.parametrize(("values", "expected"), _cases())
+def test_what_a_tensor_holds(values, expected):
     found = describe(values)
-    assert (found.channels_whole, found.channels_partly) == ((1,), (3,))
-    assert (found.nan, found.inf, found.first_index) == (3, 1, (0, 1, 0))
-    assert found.finite == 8 / 12
-    assert found.pattern == "1 of 4 channels wholly non-finite, 1 of 4 channels partly non-finite"
+    assert {name: getattr(found, name) for name in expected} == expected
 
 
 def test_nothing_finite_leaves_nothing_to_measure():
@@ -35,16 +94,6 @@ def test_nothing_finite_leaves_nothing_to_measure():
     assert np.isnan([found.minimum, found.maximum, found.mean, found.rms, found.peak]).all()
     assert len(found.percentiles) == 5
     assert np.isnan(found.percentiles).all()
-
-
-def test_a_vector_has_no_channels():
-    found = describe(np.array([1.0, np.nan, 2.0, 3.0]))
-    assert (found.channels_whole, found.channels_partly, found.pattern) == ((), (), "75 % finite")
-
-
-def test_integers_and_truth_values():
-    assert describe(np.array([1, 2, 3])).mean == 2.0
-    assert describe(np.array([True, False])).maximum == 1.0
 
 
 def test_half_precision_is_accumulated_in_double():
@@ -101,57 +150,11 @@ def test_percentiles_of_more_are_those_of_every_kth_finite_element():
     np.testing.assert_allclose(describe(values).percentiles[1:4], [-0.674, 0, 0.674], atol=0.07)
 
 
-def test_what_is_not_finite_is_reported_apart():
-    found = describe(np.array([np.nan, np.inf, -np.inf, 2.0]))
-    assert (found.nan, found.inf, found.finite) == (1, 2, 0.25)
-    assert (found.minimum, found.maximum, found.peak, found.mean) == (2.0, 2.0, 2.0, 2.0)
-    assert describe(np.array([1.0, -np.inf])).inf == 1  # the minimum alone gives it away
-
-
-def test_a_nan_beyond_the_first_block_is_found():
-    values = np.zeros((1, 2, 100_000), np.float32)
-    values[0, 1, 99_999] = np.nan
-    found = describe(values)
-    assert (found.nan, found.channels_partly, found.first_index) == (1, (1,), (0, 1, 99_999))
-    assert found.percentiles == (0.0,) * 5
-
-
 @pytest.mark.parametrize("size", [1e200, 1e-200, 1.7e308, 5e-324])
 def test_squares_leave_neither_end_of_the_range(size):
     found = describe(np.full((3, 1000), -size))
     assert found.rms == pytest.approx(size, rel=1e-12, abs=0)
     assert found.mean == pytest.approx(-size, rel=1e-12, abs=0)
-
-
-def test_margin_is_the_room_to_the_largest_number_of_the_dtype():
-    half = np.array([-655.04, 1.0], np.float16)  # 655.04 is 655.0 in float16
-    assert describe(half).margin == pytest.approx(20 * np.log10(65504 / 655))
-    assert describe(half.astype(np.float32)).margin == pytest.approx(20 * np.log10(3.4028235e38 / 655))
-    assert describe(np.array([65504.0], np.float16)).margin == 0
-    assert describe(np.zeros(3, np.float32)).margin == np.inf
-    assert np.isnan(describe(np.array([1, 2])).margin)
-    assert np.isnan(describe(np.array([True])).margin)
-    assert np.isnan(describe(np.array([np.nan])).margin)
-
-
-def test_a_complex_number_is_two_numbers():
-    found = describe(np.array([[3 - 4j, complex(0, np.inf)], [1j, 0]], np.complex64))
-    assert (found.dtype, found.nan, found.inf, found.finite) == ("complex64", 0, 1, 7 / 8)
-    assert (found.minimum, found.maximum) == (-4.0, 3.0)
-    assert found.rms == pytest.approx(np.sqrt((9 + 16 + 1) / 7))
-    assert (found.channels_partly, found.first_index) == ((1,), (0, 1))
-
-
-@pytest.mark.parametrize("shape", [(0,), (2, 0), (0, 3, 2), (1, 3, 0)])
-def test_every_empty_tensor_is_measured(shape):
-    found = describe(np.zeros(shape, np.float32))
-    assert (found.shape, found.nan, found.inf, found.first_index, found.pattern) == (shape, 0, 0, None, "empty")
-    assert np.isnan([found.finite, found.minimum, found.maximum, found.mean, found.rms, *found.percentiles]).all()
-
-
-def test_one_number_without_axes():
-    found = describe(np.array(np.inf, np.float32))
-    assert (found.shape, found.inf, found.pattern, found.first_index) == ((), 1, "wholly non-finite", ())
 
 
 def test_a_strided_tensor_with_holes_is_not_copied():
@@ -178,29 +181,6 @@ def test_sums_are_those_of_float64(size, peak):
     assert found.mean == pytest.approx(exact.mean(), abs=6e-7 * rms)
     assert found.rms == pytest.approx(rms, rel=6e-7)
     assert (found.minimum, found.maximum) == (exact.min(), exact.max())
-
-
-def test_one_bad_number_in_the_last_of_many_is_counted():
-    numbers = np.ones(200_003, np.float32)
-    numbers[-1] = np.inf
-    found = describe(numbers)
-    assert (found.nan, found.inf, found.maximum, found.first_index) == (0, 1, 1.0, (200_002,))
-
-
-def test_channels_of_many_blocks_keep_their_numbers():
-    values = np.zeros((1, 11, (1 << 16) // 3), np.float32)  # three channels are looked at together
-    values[0, [1, 4, 5, 10]] = np.nan
-    values[0, [3, 7], 5] = np.inf
-    found = describe(values)
-    assert (found.channels_whole, found.channels_partly) == ((1, 4, 5, 10), (3, 7))
-
-
-def test_channels_are_counted_through_every_block(monkeypatch):
-    monkeypatch.setattr("kokoro_nb.traces.statistics._BLOCK", 3 * 8)  # three channels at a time
-    x = np.zeros((1, 6, 8), np.float32)
-    x[0, 4, 1] = x[0, 5] = np.nan
-    found = describe(x)
-    assert (found.channels_whole, found.channels_partly) == ((5,), (4,))
 
 
 def _signs(size=4096, peak=1.0, dtype=np.float32):
@@ -242,12 +222,6 @@ def test_a_thousand_and_24_are_summed_in_float32_and_the_rest_in_float64():
     assert found.rms == np.sqrt(5 * 2.0**78 / numbers.size)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
-def test_what_is_negative_throughout_has_a_negative_maximum(dtype):
-    found = describe(np.array([-2, -3] * 4096, dtype))
-    assert (found.minimum, found.maximum, found.peak, found.mean) == (-3, -2, 3, -2.5)
-
-
 def test_a_block_without_a_finite_element_counts_for_nothing():
     numbers = np.full(2 * 65536 + 10, -3.0)
     numbers[:65536], numbers[-20], numbers[-10:] = np.nan, -np.inf, -2.0
@@ -262,10 +236,3 @@ def test_more_than_4096_are_looked_at_in_steps(size, step):
     ranks = np.arange(size, dtype=np.float64)[::step]
     places = [int(np.floor(percent / 100 * (ranks.size - 1) + 0.5)) for percent in (1, 25, 50, 75, 99)]
     assert describe(np.arange(size, dtype=np.float64)).percentiles == tuple(ranks[places])
-
-
-def test_of_complex_numbers_the_first_bad_index_is_that_of_the_number():
-    numbers = np.zeros((2, 3, 5), np.complex64)
-    numbers[1, 2, 3] = complex(1, np.nan)
-    found = describe(numbers)
-    assert (found.first_index, found.channels_partly, found.nan, found.finite) == ((1, 2, 3), (2,), 1, 59 / 60)

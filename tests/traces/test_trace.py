@@ -82,9 +82,6 @@ def test_a_trace_shows_what_is_not_finite_and_what_is_missing():
     assert "<td>1 of 3 channels wholly non-finite</td>" in page
     assert "<td>one</td>" not in page
     assert "<td>one</td>" in _recorded("stats", "one")._repr_html_(), "where all is finite, the last"
-
-
-def test_a_trace_without_taps_can_be_shown():
     assert "0 operators captured, 3 not" in _recorded("stats")._repr_html_()
 
 

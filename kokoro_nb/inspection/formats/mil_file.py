@@ -4,13 +4,14 @@ Core ML itself runs on macOS alone. What is judged here is the file: what it mea
 it means in float64.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.mil.execution_plan import declared_dtype
@@ -23,7 +24,9 @@ from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram
 from kokoro_nb.inspection.formats.pt2_file import OPEN, drawn_inputs
 from kokoro_nb.inspection.formats.runnable_program import Observe, OperatorAlone, ProgramFacts, ProgramRun
 from kokoro_nb.inspection.input_maker import MadeInputs
+from kokoro_nb.inspection.value_types import Arrays
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
+from kokoro_nb.traces.trace import Given, Substitute
 
 BODY = "it has a program of its own inside, or draws, or holds a state"
 
@@ -142,16 +145,9 @@ class MilFile:
         return f"{INPUT if variable.name in self._plain.inputs else CONSTANT}{variable.name}"
 
     def recompute(
-        self,
-        name: str,
-        inputs: Mapping[str, Any],
-        captured: Mapping[str, Any],
-        double: bool = True,
-        substitute: Callable[[Any, tuple[Any, ...], dict[str, Any], Any], Any] | None = None,
+        self, name: str, inputs: Given, captured: Given, double: bool = True, substitute: Substitute = None
     ) -> Any:
         """Compute one operator on what went into it: see `kokoro_nb.traces.trace.Meaning`; nothing is substituted."""
-        import torch
-
         operation, place = self._places[name]
 
         def value(variable: Any) -> Any:
@@ -181,7 +177,7 @@ class MilFile:
                 bounds[indices.name] = int(table.shape[0 if axis is None or axis.val is None else int(axis.val)])
         return drawn_inputs(self.facts.inputs, seed, bounds)
 
-    def run(self, inputs: Mapping[str, np.ndarray]) -> ProgramRun:
+    def run(self, inputs: Arrays) -> ProgramRun:
         """Run it in the number types of the file."""
         captured: dict[str, np.ndarray] = {}
 
@@ -191,7 +187,7 @@ class MilFile:
         outputs = self._run(self._plain, inputs, observe)
         return ProgramRun(captured, outputs)
 
-    def true(self, inputs: Mapping[str, np.ndarray], observe: Observe) -> None:
+    def true(self, inputs: Arrays, observe: Observe) -> None:
         """Compute it in float64 from the start."""
 
         def seen(_type: str, _name: str, _given: Mapping[str, Any], results: Mapping[str, Any]) -> None:
@@ -201,7 +197,7 @@ class MilFile:
 
         self._run(self._double, inputs, seen)
 
-    def _run(self, interpreter: Interpreter, inputs: Mapping[str, np.ndarray], observe: Any) -> dict[str, np.ndarray]:
+    def _run(self, interpreter: Interpreter, inputs: Arrays, observe: Any) -> dict[str, np.ndarray]:
         try:
             with quietly():
                 return interpreter.run(inputs, observe)
@@ -212,9 +208,7 @@ class MilFile:
             text = " ".join(str(error).split())[:200]
             raise InputError(f"{self.path} cannot be executed: {text} {where}.") from error
 
-    def alone(
-        self, name: str, inputs: Mapping[str, np.ndarray], captured: Mapping[str, np.ndarray], folder: Path
-    ) -> OperatorAlone:
+    def alone(self, name: str, inputs: Arrays, captured: Arrays, folder: Path) -> OperatorAlone:
         """Return what goes into one operator, for a program of MIL that holds it alone.
 
         Raises
@@ -237,7 +231,7 @@ class MilFile:
     def compared(self) -> ComparedProgram:
         """Return it for a comparison with another program."""
 
-        def compute(inputs: Mapping[str, np.ndarray], observe: Observe) -> None:
+        def compute(inputs: Arrays, observe: Observe) -> None:
             for name, value in inputs.items():
                 observe(name, value.astype(np.float64) if value.dtype.kind == "f" else value)
             self.true(inputs, observe)

@@ -1,7 +1,7 @@
 """A file of any format but ONNX run, each operator judged on what it was given, and what was found."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -12,10 +12,10 @@ from kokoro_nb.inspection.file_run import is_finite, relative_difference, relati
 from kokoro_nb.inspection.formats.runnable_program import ProgramRun, RunnableProgram
 from kokoro_nb.inspection.input_maker import MadeInputs
 from kokoro_nb.inspection.inspection_report import InspectionReport
-from kokoro_nb.inspection.node_judgement import NodeJudgement, NodeOutputError, channels_of, is_float
+from kokoro_nb.inspection.node_judgement import NodeJudgement, NodeOutputError, is_float
 from kokoro_nb.inspection.references import varied
-from kokoro_nb.inspection.rounding_limits import spacing
-from kokoro_nb.inspection.whole_file import AUDIBLE, OutputSummary, amplifier, signal_to_noise
+from kokoro_nb.inspection.value_types import Arrays, Tell
+from kokoro_nb.inspection.whole_file import AUDIBLE, OutputSummary, amplifier
 from kokoro_nb.locate.local_error import Judge, LocalError
 from kokoro_nb.markup import number
 from kokoro_nb.traces.operators import CONSTANT, INPUT
@@ -26,10 +26,7 @@ NEARER = 0.1  # of the runtime's error: a second computation in float32 that sta
 
 
 def program_report(
-    program: RunnableProgram,
-    made: MadeInputs,
-    seconds: float = float("inf"),
-    tell: Callable[[str], object] = str,
+    program: RunnableProgram, made: MadeInputs, seconds: float = float("inf"), tell: Tell = str
 ) -> InspectionReport:
     """Run a program and judge its operators.
 
@@ -97,7 +94,7 @@ Far = Mapping[str, tuple[float, float, bool]]
 
 
 def _inherited(
-    program: RunnableProgram, inputs: Mapping[str, np.ndarray], run: ProgramRun
+    program: RunnableProgram, inputs: Arrays, run: ProgramRun
 ) -> tuple[Far, dict[str, np.ndarray], tuple[str, ...]]:
     """Return how far each captured result is from float64 from the start, the true outputs, and where that stopped."""
     far: dict[str, tuple[float, float, bool]] = {}
@@ -155,32 +152,11 @@ def _output(name: str, error: LocalError) -> NodeOutputError:
         apart = np.abs(given.astype(np.float64) - right.astype(np.float64))
     ranked = np.where(error.wrong, 1e300, 0.0) + np.where(np.isfinite(apart), np.minimum(apart, 1e299), 0.0)
     worst = tuple(int(k) for k in np.unravel_index(int(np.argmax(ranked)), ranked.shape)) if ranked.size else ()
-    unit = float(spacing(np.asarray(error.peak), dtype)) if is_float(dtype) else 1.0
-    empty = float("nan")
-    return NodeOutputError(
-        name,
-        dtype.name,
-        given.shape,
-        float(np.isfinite(given.astype(np.float64)).mean()) if given.size else empty,
-        float(np.isfinite(right.astype(np.float64)).mean()) if given.size else empty,
-        error.error,
-        error.peak,
-        error.error / unit,
-        float(error.ratio),
-        int(error.wrong.sum()),
-        worst,
-        float(given[worst]) if given.size else empty,
-        float(right[worst]) if given.size else empty,
-        channels_of(error.wrong),
-    )
+    return NodeOutputError.of(name, dtype, given, right, error.error, error.peak, error.ratio, error.wrong, worst)
 
 
 def _wrong(
-    program: RunnableProgram,
-    judgement: NodeJudgement,
-    error: LocalError,
-    inputs: Mapping[str, np.ndarray],
-    run: ProgramRun,
+    program: RunnableProgram, judgement: NodeJudgement, error: LocalError, inputs: Arrays, run: ProgramRun
 ) -> InspectionFinding:
     """Return who is to blame for an operator that rounding does not explain: a second computation decides."""
     worst = judgement.outputs[0]
@@ -197,26 +173,19 @@ def _wrong(
         if near
         else "PyTorch, in the file's own types and on the same values, does not agree with float64 here either."
     )
-    where = (judgement.key, judgement.operator, judgement.index)
-    return InspectionFinding(kind, blame, stated(judgement, worst), *where, (proof,))
+    return InspectionFinding.at(judgement, kind, blame, stated(judgement, worst), proof)
 
 
 def _not_finite(
-    program: RunnableProgram,
-    name: str,
-    judgement: NodeJudgement,
-    inputs: Mapping[str, np.ndarray],
-    run: ProgramRun,
-    began: bool,
+    program: RunnableProgram, name: str, judgement: NodeJudgement, inputs: Arrays, run: ProgramRun, began: bool
 ) -> tuple[InspectionFinding | None, str]:
     """Return who is to blame for an operator that rightly gives what is not finite, out of finite values."""
     worst = judgement.outputs[0]
     share = f"{1 - worst.finite:.2%} of its result ({worst.dtype})"
-    where = (judgement.key, judgement.operator, judgement.index)
     statement = f"{judgement.key} ({judgement.operator}) gives the first values that are not finite: {share}."
     if judgement.true_finite:
         proof = f"In float64 from the start the same file is finite here: it is beyond {worst.dtype}."
-        return InspectionFinding("nonfinite", "precision", statement, *where, (proof,)), ""
+        return InspectionFinding.at(judgement, "nonfinite", "precision", statement, proof), ""
     if began or all(is_finite(value) for value in run.outputs.values()):
         note = f"{judgement.key} gives {share} that is not finite; no output of the file shows it."
         return None, "" if began else note
@@ -224,31 +193,17 @@ def _not_finite(
     again = other is not None and not is_finite(other)
     words = "On other inputs it is not finite either." if again else "On other inputs it is finite."
     law = "The operator does what its definition says, and float64 from the start is not finite here either."
-    return InspectionFinding("nonfinite", "file" if again else "input", statement, *where, (law, words)), ""
+    return InspectionFinding.at(judgement, "nonfinite", "file" if again else "input", statement, law, words), ""
 
 
-def _summaries(
-    program: RunnableProgram, inputs: Mapping[str, np.ndarray], run: ProgramRun, true: Mapping[str, np.ndarray]
-) -> tuple[OutputSummary, ...]:
+def _summaries(program: RunnableProgram, inputs: Arrays, run: ProgramRun, true: Arrays) -> tuple[OutputSummary, ...]:
     again = None if run.again is None else run.again or program.run(inputs).outputs
-    found = []
-    for name, value in run.outputs.items():
-        right = true.get(name)
-        found.append(
-            OutputSummary(
-                name,
-                value.dtype.name,
-                value.shape,
-                float(np.isfinite(value.astype(np.float64)).mean()) if value.size else float("nan"),
-                None if right is None else relative_difference(value, right),
-                None if right is None else signal_to_noise(value, right),
-                None,
-                None,
-                None if again is None else again[name].tobytes() == value.tobytes(),
-                None,
-            )
+    return tuple(
+        OutputSummary.of(
+            name, value, true.get(name), again=None if again is None else again[name].tobytes() == value.tobytes()
         )
-    return tuple(found)
+        for name, value in run.outputs.items()
+    )
 
 
 def _whole(

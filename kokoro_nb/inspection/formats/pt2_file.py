@@ -1,7 +1,7 @@
 """Programs that `torch.export.save` wrote: read, run in PyTorch, and each operator computed again in float64."""
 
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from operator import getitem
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.called_operators import user_results
@@ -18,7 +19,9 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.compared_program import ComparedProgram, of_exported
 from kokoro_nb.inspection.formats.runnable_program import Observe, OperatorAlone, ProgramFacts, ProgramRun
 from kokoro_nb.inspection.input_maker import MadeInputs
+from kokoro_nb.inspection.value_types import Arrays
 from kokoro_nb.traces.operators import Operator
+from kokoro_nb.traces.trace import Given, Substitute
 
 HEAVIEST = 4 * 2**30  # bytes when unpacked
 OPEN = 16  # length of an axis that the file leaves open, where it has no example
@@ -55,8 +58,6 @@ class Pt2File:
         InputError
             If it is no such file, is cut off or damaged, or becomes too large when unpacked.
         """
-        import torch
-
         try:
             with zipfile.ZipFile(path) as archive:
                 size = sum(one.file_size for one in archive.infolist())
@@ -80,8 +81,6 @@ class Pt2File:
     @cached_property
     def facts(self) -> ProgramFacts:
         """What is known before it is run."""
-        import torch
-
         specification = self.exported.specification
         results = user_results(specification.program)
         givers = [specification.source_of(node) or "" for node in results]
@@ -102,12 +101,7 @@ class Pt2File:
         return self.exported.specification.operators
 
     def recompute(
-        self,
-        name: str,
-        inputs: Mapping[str, Any],
-        captured: Mapping[str, Any],
-        double: bool = True,
-        substitute: Callable[[Any, tuple[Any, ...], dict[str, Any], Any], Any] | None = None,
+        self, name: str, inputs: Given, captured: Given, double: bool = True, substitute: Substitute = None
     ) -> Any:
         """Compute one operator on what went into it: see `Specification.recompute`."""
         return self.exported.specification.recompute(name, inputs, captured, double, substitute)
@@ -123,7 +117,7 @@ class Pt2File:
             return MadeInputs(arrays, dict.fromkeys(arrays, "the example that the file holds"))
         return drawn_inputs(self.exported.inputs, seed)
 
-    def run(self, inputs: Mapping[str, np.ndarray]) -> ProgramRun:
+    def run(self, inputs: Arrays) -> ProgramRun:
         """Run it operator by operator in PyTorch.
 
         Raises
@@ -143,7 +137,7 @@ class Pt2File:
             raise InputError(f"PyTorch stops on {self.path}: {type(error).__name__}: {text}.") from error
         return ProgramRun(captured, outputs)
 
-    def true(self, inputs: Mapping[str, np.ndarray], observe: Observe) -> None:
+    def true(self, inputs: Arrays, observe: Observe) -> None:
         """Compute it in float64 from the start."""
 
         def seen(name: str, result: Any) -> None:
@@ -151,9 +145,7 @@ class Pt2File:
 
         self.exported.specification.run(inputs, seen, double=True)
 
-    def alone(
-        self, name: str, inputs: Mapping[str, np.ndarray], captured: Mapping[str, np.ndarray], folder: Path
-    ) -> OperatorAlone:
+    def alone(self, name: str, inputs: Arrays, captured: Arrays, folder: Path) -> OperatorAlone:
         """Write the arguments of one operator, in the types of the file.
 
         Raises
@@ -161,8 +153,6 @@ class Pt2File:
         InputError
             If it is no operator that PyTorch knows by name.
         """
-        import torch
-
         calls: list[tuple[Any, Any, Any]] = []
 
         def keep(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:

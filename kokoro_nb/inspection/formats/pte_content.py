@@ -1,6 +1,6 @@
 """ExecuTorch programs as they stand in their files: instructions, facts, and each of them computed again in float64."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import getitem
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import torch
 
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.signature import TensorSpec
@@ -17,6 +18,7 @@ from kokoro_nb.inspection.formats.pte_instructions import DTYPES, PteInstruction
 from kokoro_nb.inspection.formats.runnable_program import ProgramFacts
 from kokoro_nb.inspection.input_maker import MadeInputs
 from kokoro_nb.traces.operators import INPUT, Operator
+from kokoro_nb.traces.trace import Given, Substitute
 
 LARGEST = 4 * 2**30  # bytes of a file
 
@@ -125,16 +127,9 @@ class PteContent:
         )
 
     def recompute(
-        self,
-        name: str,
-        inputs: Mapping[str, Any],
-        captured: Mapping[str, Any],
-        double: bool = True,
-        substitute: Callable[[Any, tuple[Any, ...], dict[str, Any], Any], Any] | None = None,
+        self, name: str, inputs: Given, captured: Given, double: bool = True, substitute: Substitute = None
     ) -> Any:
         """Compute one operator on what went into it: see `kokoro_nb.traces.trace.Meaning.recompute`."""
-        import torch
-
         step, place = self.instructions.by_name[name]
         if step.operator is None:
             raise InputError(f"{name}: {step.reason}.")
@@ -157,7 +152,6 @@ class PteContent:
         self, step: Step, inputs: Mapping[str, Any], captured: Mapping[str, Any], double: bool = True
     ) -> dict[str, Any]:
         """Return the arguments of an instruction by name, floats in float64 or in the file's own types."""
-        import torch
 
         def tensor(value: int) -> Any:
             stored = self.instructions.stored(value)

@@ -6,11 +6,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import torch
 
 from kokoro_nb.backends.executorch.tracing import DTYPES as TRACED
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.formats.pte_operators import FunctionalOperator
-from kokoro_nb.inspection.formats.xnnpack_delegate import XnnDelegate
+from kokoro_nb.inspection.formats.pte_operators import FunctionalOperator, XnnDelegate
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
 
 DTYPES = {**TRACED, "UINT16": "uint16"}
@@ -290,6 +290,4 @@ class PteInstructions:
 
     def torch_dtype(self, value: int) -> Any:
         """Return the type of a tensor, as PyTorch calls it."""
-        import torch
-
         return getattr(torch, DTYPES[self.tensor(value).scalar_type.name])

@@ -1,10 +1,16 @@
 """What an instruction of an ExecuTorch program computes: PyTorch's operator of that name, in any float type."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from inspect import signature
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import torch
 
 from kokoro_nb.errors import InputError
+from kokoro_nb.inspection.formats.xnnpack_graph import XnnGraph
 
 Function = Callable[..., Any]
 
@@ -15,13 +21,6 @@ class Argument:
 
     name: str
     default_value: Any = None
-
-
-@dataclass(frozen=True)
-class Schema:
-    """The arguments that an operator has, without those that it writes to."""
-
-    arguments: tuple[Argument, ...]
 
 
 class FunctionalOperator:
@@ -50,15 +49,13 @@ class FunctionalOperator:
         self.is_view = stem.endswith(("_copy", "et_view", "_clone_dim_order"))  # rounds nothing
         own = OWN.get(stem)
         if own is not None:
-            self._function, names = own
-            self._schema = Schema(tuple(map(Argument, names)))
+            self._function = own
+            self._schema = SimpleNamespace(arguments=tuple(map(Argument, signature(own).parameters)))
             self.written: tuple[str, ...] = ("out",)
             self._is_list = False
             return
         namespace, _, rest = name.partition("::")
         plain, _, overload = rest.partition(".")
-        import torch
-
         try:
             packet = getattr(getattr(torch.ops, namespace), plain)
             self._operator = getattr(packet, overload or "default")
@@ -68,7 +65,8 @@ class FunctionalOperator:
         outs = [one for one in arguments if one.is_out]
         self.written = tuple(one.name for one in outs)
         self._is_list = bool(outs) and "List" in str(outs[0].type)
-        self._schema = Schema(tuple(Argument(o.name, o.default_value) for o in arguments if not o.is_out))
+        read = (Argument(one.name, one.default_value) for one in arguments if not one.is_out)
+        self._schema = SimpleNamespace(arguments=tuple(read))
 
     def __str__(self) -> str:
         return self.name.replace("::", ".")
@@ -78,8 +76,6 @@ class FunctionalOperator:
         named = dict(zip((one.name for one in self._schema.arguments), args, strict=False)) | kwargs
         if self._function is not None:
             return self._function(**named)
-        import torch
-
         floats = [one.dtype for one in _tensors(named) if one.is_floating_point()]
         kind = torch.float64 if torch.float64 in floats else floats[0] if floats else torch.int64
         kinds = self.results or (kind,) * len(self.written)
@@ -96,70 +92,128 @@ def _tensors(named: dict[str, Any]) -> list[Any]:
     return [one for one in values if hasattr(one, "is_floating_point")]
 
 
-def _quantised(input: Any, scale: Any, zero_point: Any, quant_min: int, quant_max: int, dtype: Any) -> Any:
-    import torch
-
+def _quantised(input: Any, scale: Any, zero_point: Any, low: int, high: int, dtype: Any) -> Any:
     whole = torch.round(input / scale) + zero_point
-    return torch.clamp(whole, quant_min, quant_max).to(dtype)
+    return torch.clamp(whole, low, high).to(dtype)
 
 
-def _quantised_by_channel(
-    input: Any, scales: Any, zero_points: Any, axis: int, quant_min: int, quant_max: int, dtype: Any
-) -> Any:
+def _quantised_by_channel(input: Any, scales: Any, zero_points: Any, axis: int, low: int, high: int, dtype: Any) -> Any:
     shape = [-1 if k == axis % input.ndim else 1 for k in range(input.ndim)]
-    return _quantised(input, scales.reshape(shape), zero_points.reshape(shape), quant_min, quant_max, dtype)
+    return _quantised(input, scales.reshape(shape), zero_points.reshape(shape), low, high, dtype)
 
 
 def _dequantised(
-    input: Any, scale: Any, zero_point: Any, quant_min: int, quant_max: int, dtype: Any, out_dtype: Any = None
+    input: Any, scale: Any, zero_point: Any, low: int, high: int, dtype: Any, out_dtype: Any = None
 ) -> Any:
-    import torch
-
-    return (input.to(torch.float64) - zero_point) * scale
+    return (input.double() - zero_point) * scale
 
 
 def _dequantised_by_channel(
-    input: Any,
-    scales: Any,
-    zero_points: Any,
-    axis: int,
-    quant_min: int,
-    quant_max: int,
-    dtype: Any,
-    out_dtype: Any = None,
+    input: Any, scales: Any, zero_points: Any, axis: int, low: int, high: int, dtype: Any, out_dtype: Any = None
 ) -> Any:
     shape = [-1 if k == axis % input.ndim else 1 for k in range(input.ndim)]
     zero = 0 if zero_points is None else zero_points.reshape(shape)
-    return _dequantised(input, scales.reshape(shape), zero, quant_min, quant_max, dtype)
+    return _dequantised(input, scales.reshape(shape), zero, low, high, dtype)
 
 
-OWN: dict[str, tuple[Function, tuple[str, ...]]] = {
-    "executorch_prim::et_view": (lambda self, size: self.reshape(size), ("self", "size")),
-    "aten::view_copy": (lambda self, size: self.reshape(size), ("self", "size")),
-    "aten::copy_": (lambda self, src, non_blocking=False: src.expand(self.shape), ("self", "src", "non_blocking")),
-    "dim_order_ops::_to_dim_order_copy": (
-        lambda self, non_blocking=False, dim_order=None: self,
-        ("self", "non_blocking", "dim_order"),
-    ),
-    "dim_order_ops::_clone_dim_order": (
-        lambda self, non_blocking=False, dim_order=None: self,
-        ("self", "non_blocking", "dim_order"),
-    ),
-    "quantized_decomposed::quantize_per_tensor": (
-        _quantised,
-        ("input", "scale", "zero_point", "quant_min", "quant_max", "dtype"),
-    ),
-    "quantized_decomposed::quantize_per_channel": (
-        _quantised_by_channel,
-        ("input", "scales", "zero_points", "axis", "quant_min", "quant_max", "dtype"),
-    ),
-    "quantized_decomposed::dequantize_per_tensor": (
-        _dequantised,
-        ("input", "scale", "zero_point", "quant_min", "quant_max", "dtype", "out_dtype"),
-    ),
-    "quantized_decomposed::dequantize_per_channel": (
-        _dequantised_by_channel,
-        ("input", "scales", "zero_points", "axis", "quant_min", "quant_max", "dtype", "out_dtype"),
-    ),
+def _same(self: Any, non_blocking: Any = False, dim_order: Any = None) -> Any:
+    return self
+
+
+OWN: dict[str, Function] = {
+    "executorch_prim::et_view": lambda self, size: self.reshape(size),
+    "aten::view_copy": lambda self, size: self.reshape(size),
+    "aten::copy_": lambda self, src, non_blocking=False: src.expand(self.shape),
+    "dim_order_ops::_to_dim_order_copy": _same,
+    "dim_order_ops::_clone_dim_order": _same,
+    "quantized_decomposed::quantize_per_tensor": _quantised,
+    "quantized_decomposed::quantize_per_channel": _quantised_by_channel,
+    "quantized_decomposed::dequantize_per_tensor": _dequantised,
+    "quantized_decomposed::dequantize_per_channel": _dequantised_by_channel,
 }
-"""Operators of ExecuTorch that PyTorch has not: what each computes, and the names of its arguments."""
+"""Operators of ExecuTorch that PyTorch has not: what each computes, under the names of its arguments."""
+
+
+DRAWS = 4  # of integers moved by one
+SHARE = 1e-5  # of the peak: rounding in float32 beside that of integers
+
+
+@dataclass(frozen=True, eq=False)
+class XnnDelegate:
+    """An XNNPACK delegate.
+
+    Attributes
+    ----------
+    graph : XnnGraph
+        What it computes.
+    sizes : tuple
+        The shape of each argument of its call.
+    """
+
+    graph: XnnGraph
+    sizes: tuple[tuple[int, ...] | None, ...]
+    name: ClassVar[str] = "XnnpackBackend"
+    is_view: ClassVar[bool] = False
+
+    @classmethod
+    def read(cls, payload: bytes, named: Mapping[str, bytes], sizes: Sequence[tuple[int, ...] | None]) -> "XnnDelegate":
+        """Read it from its payload and the data that it finds by name.
+
+        Raises
+        ------
+        ValueError
+            If it is damaged, does not fit its call, or holds something that is not known here.
+        """
+        found = cls(XnnGraph.read(payload, named), tuple(sizes))
+        places = (*found.reads, *found.gives)
+        if not found.gives or any(k >= len(sizes) or sizes[k] is None for k in places):
+            raise ValueError("its graph has other inputs or outputs than its call")
+        return found
+
+    @cached_property
+    def reads(self) -> tuple[int, ...]:
+        """Which arguments of the call it reads."""
+        return tuple(sorted(one.external for one in self.graph.inputs if one.external is not None))
+
+    @cached_property
+    def gives(self) -> tuple[int, ...]:
+        """Which it writes."""
+        return tuple(sorted(one.external for one in self.graph.outputs if one.external is not None))
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __call__(self, **named: Any) -> tuple[Any, ...]:
+        """Compute it; results are of the type of the widest float among its arguments."""
+        return self.run(named)
+
+    def run(
+        self, named: Mapping[str, Any], observe: Callable[[int, Any], object] = lambda *_: None, move: Any = None
+    ) -> tuple[Any, ...]:
+        """Compute it, and have `observe` get each value inside, by its id; see `XnnGraph.run`."""
+        given = {k: named[f"input_{k}"] for k in self.reads}
+        double = any(one.dtype == torch.float64 for one in given.values())
+        with torch.no_grad():
+            found = self.graph.run(given, torch.float64 if double else torch.float32, observe, move)
+        return tuple(found[k].reshape(self.sizes[k]) for k in self.gives)
+
+    def explained(self, named: Mapping[str, Any], results: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Return what rounding may do to each result of a quantised delegate; None of another, where it is measured.
+
+        XNNPACK's integer kernels may round to the neighbour: each integer on the way is moved by up to one at random,
+        and what that does at most to a channel is allowed to all of it.
+        """
+        if not self.graph.is_quantised:
+            return None
+        generator = torch.Generator().manual_seed(0)
+
+        def move(shape: Any) -> Any:
+            return torch.randint(-1, 2, tuple(shape), generator=generator)
+
+        apart = [torch.zeros_like(one) for one in results]
+        for _ in range(DRAWS):
+            moved = self.run(named, move=move)
+            apart = [torch.maximum(one, (a - b).abs()) for one, a, b in zip(apart, moved, results, strict=True)]
+        return tuple(
+            one.amax().expand(one.shape) + SHARE * right.abs().amax() for one, right in zip(apart, results, strict=True)
+        )

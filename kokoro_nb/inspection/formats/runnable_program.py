@@ -10,6 +10,7 @@ import numpy as np
 from kokoro_nb.backends.signature import TensorSpec
 from kokoro_nb.inspection.compared_program import ComparedProgram
 from kokoro_nb.inspection.input_maker import MadeInputs
+from kokoro_nb.inspection.value_types import Arrays
 from kokoro_nb.traces.trace import Meaning
 
 Observe = Callable[[str, np.ndarray], object]
@@ -29,9 +30,9 @@ class ProgramRun:
         What a second call gives; empty if there was none, None of a program that keeps state.
     """
 
-    captured: Mapping[str, np.ndarray]
-    outputs: Mapping[str, np.ndarray]
-    again: Mapping[str, np.ndarray] | None = field(default_factory=dict)
+    captured: Arrays
+    outputs: Arrays
+    again: Arrays | None = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class OperatorAlone:
 
     needs: str
     lines: str
-    values: Mapping[str, np.ndarray] = field(default_factory=dict)
+    values: Arrays = field(default_factory=dict)
 
 
 class RunnableProgram(Meaning, Protocol):
@@ -97,15 +98,13 @@ class RunnableProgram(Meaning, Protocol):
     def made_inputs(self, seed: int = 0) -> MadeInputs:
         """Return valid inputs, and how each was made."""
 
-    def run(self, inputs: Mapping[str, np.ndarray]) -> ProgramRun:
+    def run(self, inputs: Arrays) -> ProgramRun:
         """Run it once on the runtime."""
 
-    def true(self, inputs: Mapping[str, np.ndarray], observe: Observe) -> None:
+    def true(self, inputs: Arrays, observe: Observe) -> None:
         """Compute it in float64 from the start; `observe` is called with each operator that can be computed so."""
 
-    def alone(
-        self, name: str, inputs: Mapping[str, np.ndarray], captured: Mapping[str, np.ndarray], folder: Path
-    ) -> OperatorAlone:
+    def alone(self, name: str, inputs: Arrays, captured: Arrays, folder: Path) -> OperatorAlone:
         """Write one operator into a folder, to be run without this package; InputError says why it cannot be."""
 
     def compared(self) -> ComparedProgram:

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import torch
 
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.inspection.formats.flatbuffer_tables import FlatSchema, FlatTable
@@ -63,8 +64,6 @@ class XnnValue:
 
     def constant(self, dtype: Any) -> Any:
         """Return what a constant means, in this type."""
-        import torch
-
         assert self.data is not None
         held = torch.from_numpy(self.data.astype(np.float64 if self.scale is not None else self.data.dtype)).to(dtype)
         if self.scale is None:
@@ -74,8 +73,6 @@ class XnnValue:
 
     def rounded(self, value: Any, move: Any = None) -> Any:
         """Return a result as this value holds it; `move` is added to its integers."""
-        import torch
-
         if self.scale is None:
             return value
         low, high = RANGES[self.form]

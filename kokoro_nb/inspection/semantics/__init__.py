@@ -1,23 +1,5 @@
 """What each operator of a file computes, in float64; the modules imported here register what they define."""
 
-from kokoro_nb.inspection.semantics import (
-    contributed,
-    control_flow,
-    convolution_semantics,
-    pointwise,
-    quantised,
-    recurrences,
-    statistics_semantics,
-    transforms,
-)
+from kokoro_nb.inspection.semantics import along_axes, contributed, control_flow, pointwise
 
-__all__ = [
-    "contributed",
-    "control_flow",
-    "convolution_semantics",
-    "pointwise",
-    "quantised",
-    "recurrences",
-    "statistics_semantics",
-    "transforms",
-]
+__all__ = ["along_axes", "contributed", "control_flow", "pointwise"]

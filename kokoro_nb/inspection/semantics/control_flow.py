@@ -1,17 +1,16 @@
 """If, Loop and Scan, whose bodies are computed node by node as the graph around them is."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, Value, dtypes_of, meaning
-from kokoro_nb.inspection.semantics.operator_semantics import computed
+from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, computed, dtypes_of, meaning
+from kokoro_nb.inspection.value_types import Several, Value
 
 LONGEST = 100_000  # passes of a loop after which it is taken for endless
 
 
-def evaluated_body(call: OnnxCall, body: Any, inputs: Sequence[Value]) -> list[Value]:
+def evaluated_body(call: OnnxCall, body: Any, inputs: Several) -> list[Value]:
     """Compute a body in the types of what it is given.
 
     Parameters

@@ -1,15 +1,16 @@
 """One ONNX operator with its attributes, and the register of what operators mean in float64."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from kokoro_nb.inspection.value_types import Several, Value, Values
+
 STANDARD = ""
 MICROSOFT = "com.microsoft"
-Value = Any  # numpy.ndarray, a list of them for a sequence, or None for what is absent
 Meaning = Callable[..., Any]
 MEANINGS: dict[tuple[str, str], Meaning] = {}
 
@@ -33,7 +34,7 @@ class OnnxCall:
     node: Any
     opsets: dict[str, int]
     dtypes: tuple[np.dtype | None, ...] = ()
-    outer: Mapping[str, Value] = field(default_factory=dict)
+    outer: Values = field(default_factory=dict)
 
     @property
     def domain(self) -> str:
@@ -105,6 +106,65 @@ def axes_of(call: OnnxCall, given: Sequence[int] | np.ndarray | None) -> tuple[i
     return None if axes is None else tuple(int(axis) for axis in np.atleast_1d(axes))
 
 
-def dtypes_of(values: Sequence[Value]) -> tuple[np.dtype | None, ...]:
+def dtypes_of(values: Several) -> tuple[np.dtype | None, ...]:
     """Return the type of each value; None of a sequence and of what is absent."""
     return tuple(value.dtype if isinstance(value, np.ndarray | np.generic) else None for value in values)
+
+
+class NotDefined(Exception):
+    """What a node means is not known here; the text says why."""
+
+
+def computed(call: OnnxCall, inputs: Several, dtype: Any = np.float64) -> list[Value]:
+    """Compute a node.
+
+    Parameters
+    ----------
+    call : OnnxCall
+        The node.
+    inputs : sequence of numpy.ndarray, list or None
+        In the types of the file; a list is a sequence, None is absent.
+    dtype : numpy.dtype
+        In which floats are computed, whatever the file's own type.
+
+    Raises
+    ------
+    NotDefined
+        If the operator is not known, or refuses its inputs.
+    """
+    wide = list(inputs) if call.node.op_type == "BitCast" else [widened(value, dtype) for value in inputs]
+    defined = MEANINGS.get((call.domain, call.node.op_type))
+    try:
+        with np.errstate(all="ignore"):
+            results = as_outputs(defined(call, *wide)) if defined else _by_reference(call, wide)
+    except NotDefined:
+        raise
+    except Exception as error:  # a third party's operator on another's file: anything can come
+        raise NotDefined(f"{call.operator} could not be computed in float64: {_brief(error)}") from error
+    return [widened(value, dtype) for value in results]
+
+
+def _by_reference(call: OnnxCall, inputs: Several) -> list[Value]:
+    """Compute a node by onnx's reference implementation, in the types of `inputs`."""
+    import onnx
+    from onnx import helper
+    from onnx.reference import ReferenceEvaluator
+
+    if call.domain not in ("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training"):
+        raise NotDefined(f"{call.operator} is an operator of another domain, and not known here")
+    given = {name: value for name, value in zip(call.node.input, inputs, strict=True) if name}
+    names = [name for name in call.node.output if name]
+    graph = helper.make_graph(
+        [call.node], "one", [onnx.ValueInfoProto(name=n) for n in given], [onnx.ValueInfoProto(name=n) for n in names]
+    )
+    opsets = [helper.make_opsetid(domain, version) for domain, version in call.opsets.items()]
+    evaluator = ReferenceEvaluator(helper.make_model(graph, opset_imports=opsets))
+    for name, value in vars(evaluator.rt_nodes_[0]).items():
+        if isinstance(value, np.float32):  # an attribute: its square root must not be taken in float32
+            setattr(evaluator.rt_nodes_[0], name, float(value))
+    results = dict(zip(names, evaluator.run(None, given), strict=True))
+    return [results.get(name) for name in call.node.output]
+
+
+def _brief(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:200]

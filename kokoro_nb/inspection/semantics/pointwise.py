@@ -5,67 +5,34 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, meaning
+from kokoro_nb.inspection.semantics.onnx_call import MEANINGS, MICROSOFT, Meaning, OnnxCall, meaning
+from kokoro_nb.inspection.value_types import Array
 
 
-@meaning("Erf")
-def _erf(call: OnnxCall, x: np.ndarray) -> np.ndarray:
-    return special.erf(x)
+def _by_tanh(x: Array) -> Array:
+    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
 
 
 @meaning("Gelu")
 @meaning("Gelu", domain=MICROSOFT)
-def gelu(call: OnnxCall, x: np.ndarray) -> np.ndarray:
+def gelu(call: OnnxCall, x: Array) -> Array:
     """Return x Φ(x), or its approximation by tanh."""
-    if call.get("approximate", "none") == "tanh":
-        return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
-    return x * special.ndtr(x)
-
-
-@meaning("FastGelu", domain=MICROSOFT)
-def _fast_gelu(call: OnnxCall, x: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
-    x = x if bias is None else x + bias
-    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
-
-
-@meaning("BiasGelu", domain=MICROSOFT)
-def _bias_gelu(call: OnnxCall, x: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    return (x + bias) * special.ndtr(x + bias)
-
-
-@meaning("QuickGelu", domain=MICROSOFT)
-def _quick_gelu(call: OnnxCall, x: np.ndarray) -> np.ndarray:
-    return x * special.expit(call.get("alpha", 1.702) * x)
-
-
-@meaning("Sigmoid")
-def _sigmoid(call: OnnxCall, x: np.ndarray) -> np.ndarray:
-    return special.expit(x)
-
-
-@meaning("HardSwish")
-def _hard_swish(call: OnnxCall, x: np.ndarray) -> np.ndarray:
-    return x * np.clip(x / 6 + 0.5, 0, 1)
-
-
-@meaning("Softplus")
-def _softplus(call: OnnxCall, x: np.ndarray) -> np.ndarray:
-    return np.logaddexp(0, x)
+    return _by_tanh(x) if call.get("approximate", "none") == "tanh" else x * special.ndtr(x)
 
 
 @meaning("Cast")
-def _cast(call: OnnxCall, x: np.ndarray) -> np.ndarray:
+def _cast(call: OnnxCall, x: Array) -> Array:
     return cast(x, call.get("to"), call.get("saturate", 1), call)
 
 
 @meaning("CastLike")
-def _cast_like(call: OnnxCall, x: np.ndarray, like: np.ndarray) -> np.ndarray:
+def _cast_like(call: OnnxCall, x: Array, like: Array) -> Array:
     from onnx import helper
 
     return cast(x, helper.np_dtype_to_tensor_dtype(call.dtypes[1]), call.get("saturate", 1), call)
 
 
-def cast(x: np.ndarray, to: Any, saturate: int, call: OnnxCall) -> np.ndarray:
+def cast(x: Array, to: Any, saturate: int, call: OnnxCall) -> Array:
     """Convert to a type of ONNX.
 
     What becomes a float of 16 bits or more is not rounded here: that is left to who compares. A float beyond the range
@@ -89,29 +56,31 @@ def cast(x: np.ndarray, to: Any, saturate: int, call: OnnxCall) -> np.ndarray:
 
 @meaning("Dropout")
 def _dropout(
-    call: OnnxCall, x: np.ndarray, ratio: np.ndarray | None = None, training: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray]:
+    call: OnnxCall, x: Array, ratio: Array | None = None, training: Array | None = None
+) -> tuple[Array, Array]:
     if training is not None and bool(np.asarray(training).reshape(())) and (ratio is None or float(ratio) != 0):
         raise ValueError("it draws at random in training mode")
     return x, np.ones(x.shape, bool)
 
 
-def _window(size: Any, periodic: int, terms: tuple[float, ...]) -> np.ndarray:
-    points = int(size) if periodic else int(size) - 1
-    angle = 2 * np.pi * np.arange(int(size)) / points
-    return sum((term * np.cos(k * angle) for k, term in enumerate(terms)), np.zeros(int(size)))
+def _window(*terms: float) -> Meaning:
+    def window(call: OnnxCall, size: Array) -> Array:
+        points = int(size) if call.get("periodic", 1) else int(size) - 1
+        angle = 2 * np.pi * np.arange(int(size)) / points
+        return sum((term * np.cos(k * angle) for k, term in enumerate(terms)), np.zeros(int(size)))
+
+    return window
 
 
-@meaning("HannWindow")
-def _hann(call: OnnxCall, size: np.ndarray) -> np.ndarray:
-    return _window(size, call.get("periodic", 1), (0.5, -0.5))
-
-
-@meaning("HammingWindow")
-def _hamming(call: OnnxCall, size: np.ndarray) -> np.ndarray:
-    return _window(size, call.get("periodic", 1), (25 / 46, -21 / 46))
-
-
-@meaning("BlackmanWindow")
-def _blackman(call: OnnxCall, size: np.ndarray) -> np.ndarray:
-    return _window(size, call.get("periodic", 1), (0.42, -0.5, 0.08))
+MEANINGS |= {
+    ("", "Erf"): lambda call, x: special.erf(x),
+    ("", "Sigmoid"): lambda call, x: special.expit(x),
+    ("", "HardSwish"): lambda call, x: x * np.clip(x / 6 + 0.5, 0, 1),
+    ("", "Softplus"): lambda call, x: np.logaddexp(0, x),
+    ("", "HannWindow"): _window(0.5, -0.5),
+    ("", "HammingWindow"): _window(25 / 46, -21 / 46),
+    ("", "BlackmanWindow"): _window(0.42, -0.5, 0.08),
+    (MICROSOFT, "FastGelu"): lambda call, x, bias=None: _by_tanh(x if bias is None else x + bias),
+    (MICROSOFT, "BiasGelu"): lambda call, x, bias: (x + bias) * special.ndtr(x + bias),
+    (MICROSOFT, "QuickGelu"): lambda call, x: x * special.expit(call.get("alpha", 1.702) * x),
+}

@@ -8,8 +8,10 @@ import numpy as np
 from scipy import special
 
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, meaning
+from kokoro_nb.inspection.value_types import Array, Input
 
-Activation = Callable[[np.ndarray], np.ndarray]
+Activation = Callable[[Array], Array]
+Step = Callable[[int, Array, list[Array]], list[Array]]
 _PLAIN: dict[str, Activation] = {
     "sigmoid": special.expit,
     "tanh": np.tanh,
@@ -17,7 +19,7 @@ _PLAIN: dict[str, Activation] = {
     "softsign": lambda x: x / (1 + np.abs(x)),
     "softplus": lambda x: np.logaddexp(0, x),
 }
-_SHAPED: dict[str, tuple[float, float, Callable[..., np.ndarray]]] = {
+_SHAPED: dict[str, tuple[float, float, Callable[..., Array]]] = {
     "affine": (1.0, 0.0, lambda x, a, b: a * x + b),
     "leakyrelu": (0.01, 0.0, lambda x, a, b: np.where(x < 0, a * x, x)),
     "thresholdedrelu": (1.0, 0.0, lambda x, a, b: np.where(x > a, x, 0)),
@@ -45,13 +47,8 @@ def _activations(call: OnnxCall, defaults: tuple[str, ...], directions: int) -> 
 
 
 def _unrolled(
-    call: OnnxCall,
-    x: np.ndarray,
-    lengths: np.ndarray | None,
-    states: list[np.ndarray | None],
-    hidden: int,
-    step: Callable[[int, np.ndarray, list[np.ndarray]], list[np.ndarray]],
-) -> tuple[np.ndarray, ...]:
+    call: OnnxCall, x: Array, lengths: Input, states: list[Input], hidden: int, step: Step
+) -> tuple[Array, ...]:
     """Run `step` over time in each direction: what it returns first is the output; rows past their length stay."""
     if call.get("layout", 0):
         x = x.swapaxes(0, 1)
@@ -61,7 +58,7 @@ def _unrolled(
     directions = 2 if direction == "bidirectional" else 1
     lengths = np.full(batch, time) if lengths is None else lengths
     outputs = np.zeros((time, directions, batch, hidden), x.dtype)
-    last: list[list[np.ndarray]] = []
+    last: list[list[Array]] = []
     for d in range(directions):
         backwards = direction == "reverse" or d == 1
         state = [np.zeros((batch, hidden), x.dtype) if s is None else s[d].copy() for s in states]
@@ -78,32 +75,24 @@ def _unrolled(
     return (outputs, *finals)
 
 
-def _clipped(call: OnnxCall, x: np.ndarray) -> np.ndarray:
+def _clipped(call: OnnxCall, x: Array) -> Array:
     limit = call.get("clip")
     return np.clip(x, -limit, limit) if limit else x
 
 
 @meaning("LSTM")
 def lstm(
-    call: OnnxCall,
-    x: np.ndarray,
-    w: np.ndarray,
-    r: np.ndarray,
-    b: np.ndarray | None = None,
-    lengths: np.ndarray | None = None,
-    h0: np.ndarray | None = None,
-    c0: np.ndarray | None = None,
-    p: np.ndarray | None = None,
-    rounded: Callable[[np.ndarray], np.ndarray] = np.asarray,
-) -> tuple[np.ndarray, ...]:
+    call: OnnxCall, x: Array, w: Array, r: Array, *more: Any, rounded: Activation = np.asarray
+) -> tuple[Array, ...]:
     """Return Y, Y_h and Y_c; weights as (directions, 4 hidden, width), gates in the order i, o, f, c.
 
     `rounded` is what the runtime does to the state before each product.
     """
+    b, lengths, h0, c0, p = [*more, *[None] * 5][:5]
     hidden, directions = r.shape[-1], w.shape[0]
     functions = _activations(call, ("Sigmoid", "Tanh", "Tanh"), directions)
 
-    def step(d: int, row: np.ndarray, state: list[np.ndarray]) -> list[np.ndarray]:
+    def step(d: int, row: Array, state: list[Array]) -> list[Array]:
         h, c = state
         f, g, out = functions[3 * d : 3 * d + 3]
         gates = row @ w[d].T + rounded(h) @ r[d].T
@@ -121,19 +110,13 @@ def lstm(
 
 @meaning("GRU")
 def _gru(
-    call: OnnxCall,
-    x: np.ndarray,
-    w: np.ndarray,
-    r: np.ndarray,
-    b: np.ndarray | None = None,
-    lengths: np.ndarray | None = None,
-    h0: np.ndarray | None = None,
-) -> tuple[np.ndarray, ...]:
+    call: OnnxCall, x: Array, w: Array, r: Array, b: Input = None, lengths: Input = None, h0: Input = None
+) -> tuple[Array, ...]:
     hidden, directions = r.shape[-1], w.shape[0]
     functions = _activations(call, ("Sigmoid", "Tanh"), directions)
     biases = np.zeros((directions, 6 * hidden), x.dtype) if b is None else b
 
-    def step(d: int, row: np.ndarray, state: list[np.ndarray]) -> list[np.ndarray]:
+    def step(d: int, row: Array, state: list[Array]) -> list[Array]:
         (h,) = state
         f, g = functions[2 * d : 2 * d + 2]
         wz, wr, wh = np.split(row @ w[d].T + biases[d, : 3 * hidden], 3, axis=-1)
@@ -152,18 +135,12 @@ def _gru(
 
 @meaning("RNN")
 def _rnn(
-    call: OnnxCall,
-    x: np.ndarray,
-    w: np.ndarray,
-    r: np.ndarray,
-    b: np.ndarray | None = None,
-    lengths: np.ndarray | None = None,
-    h0: np.ndarray | None = None,
-) -> tuple[np.ndarray, ...]:
+    call: OnnxCall, x: Array, w: Array, r: Array, b: Input = None, lengths: Input = None, h0: Input = None
+) -> tuple[Array, ...]:
     hidden, directions = r.shape[-1], w.shape[0]
     functions = _activations(call, ("Tanh",), directions)
 
-    def step(d: int, row: np.ndarray, state: list[np.ndarray]) -> list[np.ndarray]:
+    def step(d: int, row: Array, state: list[Array]) -> list[Array]:
         total: Any = row @ w[d].T + state[0] @ r[d].T
         if b is not None:
             total = total + b[d, :hidden] + b[d, hidden:]

@@ -10,7 +10,7 @@ import torch
 import kokoro_nb as nb
 from kokoro_nb.inspection.formats import read_program
 from kokoro_nb.inspection.formats.pte_file import PteFile
-from kokoro_nb.inspection.script_text import SAID
+from kokoro_nb.inspection.one_operator import SAID
 
 
 class Loud(torch.nn.Module):

@@ -1,15 +1,14 @@
-"""Norms and sums over axes, with every sum in the type of their inputs, whatever type the node would stash them in."""
+"""Norms, sums, transforms and gathers along axes, in the type of their inputs, whatever type the node would stash."""
 
 import numpy as np
 
 from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, meaning
+from kokoro_nb.inspection.value_types import Array, Input
 
 
 @meaning("LayerNormalization")
 @meaning("LayerNormalization", domain=MICROSOFT)
-def _layer_norm(
-    call: OnnxCall, x: np.ndarray, scale: np.ndarray, bias: np.ndarray | None = None
-) -> tuple[np.ndarray, ...]:
+def _layer_norm(call: OnnxCall, x: Array, scale: Array, bias: Input = None) -> tuple[Array, ...]:
     axis = call.get("axis", -1) % x.ndim
     axes = tuple(range(axis, x.ndim))
     mean = x.mean(axis=axes, keepdims=True)
@@ -20,20 +19,15 @@ def _layer_norm(
 
 @meaning("RMSNormalization")
 @meaning("SimplifiedLayerNormalization")
-def _rms_norm(call: OnnxCall, x: np.ndarray, scale: np.ndarray) -> np.ndarray:
+def _rms_norm(call: OnnxCall, x: Array, scale: Array) -> Array:
     axes = tuple(range(call.get("axis", -1) % x.ndim, x.ndim))
     return x / np.sqrt(np.square(x).mean(axis=axes, keepdims=True) + call.get("epsilon", 1e-5)) * scale
 
 
 @meaning("SkipLayerNormalization", domain=MICROSOFT)
 def _skip_layer_norm(
-    call: OnnxCall,
-    x: np.ndarray,
-    skip: np.ndarray,
-    gamma: np.ndarray,
-    beta: np.ndarray | None = None,
-    bias: np.ndarray | None = None,
-) -> tuple[np.ndarray | None, ...]:
+    call: OnnxCall, x: Array, skip: Array, gamma: Array, beta: Input = None, bias: Input = None
+) -> tuple[Input, ...]:
     total = x + skip + (0 if bias is None else bias)
     mean = total.mean(-1, keepdims=True)
     inverse = 1 / np.sqrt(np.square(total - mean).mean(-1, keepdims=True) + call.get("epsilon", 1e-12))
@@ -42,7 +36,7 @@ def _skip_layer_norm(
 
 
 @meaning("InstanceNormalization")
-def _instance_norm(call: OnnxCall, x: np.ndarray, scale: np.ndarray, bias: np.ndarray) -> np.ndarray:
+def _instance_norm(call: OnnxCall, x: Array, scale: Array, bias: Array) -> Array:
     axes = tuple(range(2, x.ndim))
     mean = x.mean(axis=axes, keepdims=True)
     variance = np.square(x - mean).mean(axis=axes, keepdims=True)
@@ -51,7 +45,7 @@ def _instance_norm(call: OnnxCall, x: np.ndarray, scale: np.ndarray, bias: np.nd
 
 
 @meaning("GroupNormalization")
-def _group_norm(call: OnnxCall, x: np.ndarray, scale: np.ndarray, bias: np.ndarray) -> np.ndarray:
+def _group_norm(call: OnnxCall, x: Array, scale: Array, bias: Array) -> Array:
     groups = call.get("num_groups")
     parts = x.reshape(x.shape[0], groups, -1)
     mean = parts.mean(-1, keepdims=True)
@@ -62,17 +56,56 @@ def _group_norm(call: OnnxCall, x: np.ndarray, scale: np.ndarray, bias: np.ndarr
 
 
 @meaning("MeanVarianceNormalization")
-def _mean_variance_norm(call: OnnxCall, x: np.ndarray) -> np.ndarray:
+def _mean_variance_norm(call: OnnxCall, x: Array) -> Array:
     axes = tuple(call.get("axes", (0, 2, 3)))
     mean = x.mean(axis=axes, keepdims=True)
     return (x - mean) / (np.sqrt(np.square(x - mean).mean(axis=axes, keepdims=True)) + 1e-9)
 
 
 @meaning("LRN")
-def _local_response(call: OnnxCall, x: np.ndarray) -> np.ndarray:
+def _local_response(call: OnnxCall, x: Array) -> Array:
     size, channels = call.get("size"), x.shape[1]
     squares = np.zeros_like(x)
     for channel in range(channels):
         window = slice(max(0, channel - (size - 1) // 2), min(channels, channel + size // 2 + 1))
         squares[:, channel] = np.square(x[:, window]).sum(axis=1)
     return x / (call.get("bias", 1.0) + call.get("alpha", 1e-4) / size * squares) ** call.get("beta", 0.75)
+
+
+@meaning("DFT")
+def _dft(call: OnnxCall, x: Array, length: Input = None, axis: Input = None) -> Array:
+    where = int(call.get("axis", 1) if call.opset < 20 else -2 if axis is None else np.asarray(axis).reshape(()))
+    where %= x.ndim
+    inverse, onesided = bool(call.get("inverse", 0)), bool(call.get("onesided", 0))
+    signal = x[..., 0] + 1j * x[..., 1] if x.shape[-1] == 2 else x[..., 0]
+    size = None if length is None else int(np.asarray(length).reshape(()))
+    if inverse and onesided:
+        return np.fft.irfft(signal, size, where)[..., None]
+    if inverse:
+        result = np.fft.ifft(signal, size, where)
+    else:
+        result = np.fft.rfft(signal, size, where) if onesided else np.fft.fft(signal, size, where)
+    return np.stack([result.real, result.imag], -1)
+
+
+@meaning("Scatter")
+def _scatter(call: OnnxCall, data: Array, indices: Array, updates: Array) -> Array:
+    axis = call.get("axis", 0)
+    result = data.copy()
+    np.put_along_axis(result, np.where(indices < 0, indices + data.shape[axis], indices), updates, axis)
+    return result
+
+
+@meaning("GatherND")
+def _gather_nd(call: OnnxCall, data: Array, indices: Array) -> Array:
+    batch = call.get("batch_dims", 0)
+    ranges = [np.arange(size) for size in data.shape[:batch]]
+    batches = [place.reshape(place.shape + (1,) * (indices.ndim - 1 - batch)) for place in np.ix_(*ranges)]
+    return data[(*batches, *np.moveaxis(indices, -1, 0))]
+
+
+@meaning("BitCast")
+def _bits(call: OnnxCall, x: Array) -> Array:
+    from onnx import helper
+
+    return x.view(helper.tensor_dtype_to_np_dtype(call.get("to")))
