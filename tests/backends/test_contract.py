@@ -109,6 +109,9 @@ def _or_skip(backend, reason):
     return backend if reason is None else pytest.skip(reason)
 
 
+COMPILER = "aot-inductor"
+
+
 @pytest.fixture(params=BACKENDS.values(), ids=lambda one: one.name)
 def backend(request):
     return _or_skip(request.param, absence(request.param))
@@ -166,7 +169,18 @@ def _assert_close(backend, value, expected):
     np.testing.assert_allclose(value, expected, rtol=0, atol=limit)
 
 
-@pytest.mark.parametrize("case", CASES)
+def _pairs(cases):
+    """Return every backend with each case; what takes half a minute to compile is slow but for one case."""
+    return [
+        pytest.param(
+            one, case, id=f"{one.name}-{case}", marks=[pytest.mark.slow] * (name == COMPILER and case != "norm")
+        )
+        for name, one in BACKENDS.items()
+        for case in cases
+    ]
+
+
+@pytest.mark.parametrize(("backend", "case"), _pairs(CASES), indirect=["backend"])
 def test_agrees_with_eager_and_repeats_itself(backend, case, artefact):
     made = artefact(backend, case)
     program = backend.load(made)
@@ -202,7 +216,7 @@ LOSSES |= {("onnxruntime-qnn", case): NUMBERS for case in ("conv", "norm", "wave
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-@pytest.mark.parametrize("case", ["identity", "conv", "norm", "waves"])
+@pytest.mark.parametrize(("backend", "case"), _pairs(["identity", "conv", "norm", "waves"]), indirect=["backend"])
 def test_lets_non_finite_values_through(backend, case, value, artefact, request):
     if (np.isnan(value) or backend.name == "onnxruntime-qnn") and (backend.name, case) in LOSSES:
         reason, strict = LOSSES[backend.name, case]
