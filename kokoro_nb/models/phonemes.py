@@ -5,12 +5,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, get_args
-
-import torch
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import MAX_PHONEMES
+
+if TYPE_CHECKING:
+    import torch
 
 G2P = Literal["auto", "espeak", "misaki"]
 LANGUAGES = {  # first letter of a published voice's name -> espeak's name of the language
@@ -149,7 +150,7 @@ class Phonemes:
 
     text: str
     symbols: str
-    ids: torch.Tensor
+    ids: "torch.Tensor"
     dropped: str
     g2p: str
 
@@ -181,6 +182,8 @@ def encode(vocab: Mapping[str, int], text: str, g2p: G2P = "auto", language: str
         raise InputError(
             f"The text has {len(symbols)} phonemes and the model takes {MAX_PHONEMES}; split it into shorter sentences."
         )
+    import torch
+
     ids = torch.tensor([[0, *(vocab[symbol] for symbol in known), 0]])
     dropped = "".join(symbol for symbol in symbols if symbol not in vocab)
     return Phonemes(text, symbols, ids, dropped, engine)
