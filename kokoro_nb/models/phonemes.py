@@ -8,7 +8,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.architecture import MAX_PHONEMES
 
 if TYPE_CHECKING:
     import torch
@@ -174,6 +173,10 @@ def encode(vocab: Mapping[str, int], text: str, g2p: G2P = "auto", language: str
     InputError
         If the text is empty, if nothing in it can be pronounced, or if it is longer than 510 phonemes.
     """
+    import torch
+
+    from kokoro_nb.models.architecture import MAX_PHONEMES
+
     symbols, engine = phonemise(text, g2p, language, bopomofo=BOPOMOFO in vocab)
     known = [symbol for symbol in symbols if symbol in vocab]
     if not any(symbol not in SILENT for symbol in known):
@@ -182,8 +185,6 @@ def encode(vocab: Mapping[str, int], text: str, g2p: G2P = "auto", language: str
         raise InputError(
             f"The text has {len(symbols)} phonemes and the model takes {MAX_PHONEMES}; split it into shorter sentences."
         )
-    import torch
-
     ids = torch.tensor([[0, *(vocab[symbol] for symbol in known), 0]])
     dropped = "".join(symbol for symbol in symbols if symbol not in vocab)
     return Phonemes(text, symbols, ids, dropped, engine)
