@@ -87,7 +87,7 @@ def phonemise(text: str, g2p: G2P = "auto", language: str = "a", *, bopomofo: bo
     try:
         symbols, _ = _engine(g2p, language, bopomofo)(text)
     except ImportError as error:
-        name, extra = OWN_RULES[language]
+        name, extra = OWN_RULES.get(language, (LANGUAGES[language], "misaki[en]"))
         raise InputError(
             f"misaki's rules for {name} need {error.name or error}; install {extra}, or take a voice of another "
             "language."
