@@ -6,16 +6,16 @@ import torch
 from kokoro_nb.models import frame_cuts
 from kokoro_nb.models.kokoro import load_model
 from kokoro_nb.models.patches import patched
-from kokoro_nb.models.seven_stages import (
+from kokoro_nb.models.speaking import (
     AlbertStage,
     PitchStage,
     PostAlbertStage,
     SourcesStage,
     SpreadStage,
     TailStage,
+    TextToAudio,
     VocoderStage,
 )
-from kokoro_nb.models.speaking import TextToAudio
 
 IDS = torch.tensor([[0, 50, 83, 54, 156, 57, 0]])
 
@@ -42,7 +42,9 @@ def chained():
         sources = (values[name] for name in ("x_source_0", "x_source_1"))
         run(VocoderStage(model), values["asr"], values["F0"], values["N"], *sources, timbre)
         run(TailStage(generator), values["x_pre"])
-        lasting, asr, f0, n = TextToAudio(model).eval().features(IDS, voice, speed)
+        whole = TextToAudio(model).eval()
+        lasting, d, t_en = whole.text_features(IDS, voice, speed)
+        asr, f0, n = whole.frame_features(lasting, d, t_en, voice)
         audio = frame_cuts.from_har(model.decoder, asr, f0, n, timbre, values["har"])
     return values, {"pred_dur": lasting, "asr": asr, "F0": f0, "N": n, "audio": audio.reshape(1, -1)}
 

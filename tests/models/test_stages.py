@@ -54,13 +54,6 @@ def test_source_and_the_rest_make_the_whole(on, decoder, inputs):
     assert torch.equal(audio, stages.DecoderStage(decoder)(**inputs))
 
 
-def test_the_inputs_from_har_on_hold_the_source_s_output(on, decoder, inputs):
-    given = stages.from_har_inputs(decoder, inputs)
-    assert list(given) == ["asr", "f0", "n", "s", "har"]
-    assert torch.equal(given["har"], stages.SourceStage(decoder)(inputs["f0"], inputs["harmonic_noise"]))
-    assert all(given[name] is inputs[name] for name in ("asr", "f0", "n", "s"))
-
-
 def test_the_parts_put_together_are_the_whole(on, decoder, inputs):
     parts = stages.parts(decoder, inputs)
     blocks = ["encode", "decode.0", "decode.1", "decode.2", "decode.3"]
@@ -94,13 +87,3 @@ def test_only_the_harmonic_noise_is_heard(decoder, inputs, narrow_case, package_
         assert change > 1e-3
     else:
         assert change == 0.0
-
-
-def test_the_excitation_is_what_the_source_transforms(narrow, narrow_case):
-    inputs = narrow_case.decoder_inputs(8)
-    pitch = {name: inputs[name] for name in ("f0", "harmonic_noise")}
-    with torch.no_grad(), patched(narrow.model, EXPORT_PATCHES):
-        signal = stages.ExcitationStage(narrow.model.decoder)(**pitch)
-        har = torch.cat(narrow.model.decoder.generator.stft.transform(signal), dim=1)
-        assert signal.shape == (1, 8 * 600)
-        assert torch.equal(har, stages.SourceStage(narrow.model.decoder)(**pitch))

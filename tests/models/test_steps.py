@@ -7,8 +7,8 @@ import torch
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.patches import patched
+from kokoro_nb.models.stages import chain
 from kokoro_nb.models.static_buffers import static_inputs
-from kokoro_nb.models.steps import chain
 
 CUT = {"t_en": "t_en", "d": "d", "pred_dur": "durations", "asr": "asr", "f0": "f0", "n": "n", "s": "s"}
 

@@ -58,15 +58,6 @@ def test_in_any_buffer_it_says_what_it_says_without(narrow, spoken, in_double, m
         assert compare(alone[0], naive[0][:, :samples]).of_peak > 0.1
 
 
-def test_a_text_that_is_too_long_is_cut_and_its_length_says_so(narrow, spoken):
-    frames = spoken.frames - 5
-    given = _wide(spoken, 20, spoken.frames) | {"harmonic_noise": complete_inputs(spoken)["harmonic_noise"][:, :-3000]}
-    with torch.no_grad(), patched(narrow.model, EXPORT_PATCHES):
-        audio, samples, _ = CompleteStage(narrow.model, frames, exact=True)(**given)
-    assert audio.shape == (1, 600 * frames)
-    assert samples.tolist() == [600 * spoken.frames]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["onnxruntime", "coreml-reference-float32"])
 def test_a_runtime_takes_it(name, narrow, spoken, tmp_path):

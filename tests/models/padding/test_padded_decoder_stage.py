@@ -3,7 +3,6 @@ import torch
 
 from kokoro_nb.backends.exported import export_program, snapshot
 from kokoro_nb.models import stages
-from kokoro_nb.models.frame_cuts import end_gain
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.static_buffers import widened
 from kokoro_nb.traces.parity import compare
@@ -93,13 +92,6 @@ def test_the_source_s_edge_is_that_of_its_own_stft(on, narrow, narrow_case):
     wrong = stages.SourceStage(decoder)(**widened(pitch, FRAMES + 3))[..., :valid]  # the control: no edge
     assert compare(expected[:, :11, -2:], wrong[:, :11, -2:]).of_peak > 1e-2
     assert compare(expected[:, :11, :-3], wrong[:, :11, :-3]).of_peak < 1e-6
-
-
-def test_only_the_last_samples_are_weighed_again(narrow):
-    gain = end_gain(narrow.model.decoder.generator.stft, torch.float64).tolist()
-    assert len(gain) == 600
-    assert gain[:595] == [1.0] * 595
-    assert all(value > 1 for value in gain[596:])  # a Hann window begins with a zero, so the first weighs nothing
 
 
 def test_a_fault_in_the_valid_part_is_not_hidden(narrow, narrow_case):

@@ -42,11 +42,5 @@ def test_pitch_and_energy_are_the_package_s_without_padding(narrow, frames, room
         assert left > 1e-2
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("frames", [2, 24, 191, 192])
-def test_in_a_long_buffer(narrow, frames):
-    assert _errors(narrow.model, frames, 192)[0] <= 1e-5
-
-
 def test_in_float64_nothing_but_rounding_is_left(narrow, in_double):
     assert _errors(snapshot(narrow.model, double=True), 10, 16, double=True)[0] <= 1e-12

@@ -28,24 +28,6 @@ def test_an_empty_state_is_zero(pocket):
     assert language["position"].dtype == decoder["position"].dtype == torch.int64
 
 
-def test_the_streams_are_what_the_package_keeps(pocket):
-    kept = init_states(pocket.mimi, 1, 32)
-    parts = ("upsample.", "decoder.")
-    sizes = [
-        tuple(value.shape)
-        for name, values in kept.items()
-        for key, value in values.items()
-        if name.startswith(parts) and key in ("previous", "partial") and value.numel()
-    ]
-    found = [
-        tuple(tensor.shape)
-        for name, tensor in transformer.mimi_state(pocket, 32).items()
-        if name in transformer.STREAMS
-    ]
-    assert sorted(found) == sorted(sizes)
-    assert len(found) == 9
-
-
 def test_the_package_s_state_is_taken_over_without_its_nan(pocket, voice, package):
     taken, read = transformer.flow_lm_state(pocket, 20, package), voice.shape[1]
     assert taken["position"].tolist() == [read]

@@ -1,7 +1,5 @@
 import pytest
 import torch
-from pocket_tts.modules.attention import _build_attention_mask
-from pocket_tts.modules.rope import apply_rope
 from pocket_tts.modules.stateful_module import StatefulModule, init_states
 from pocket_tts.modules.transformer import StreamingTransformer
 
@@ -12,27 +10,6 @@ WRITES = ["one_hot", "scatter"]
 
 def _random(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
-
-
-def _turned(x, offset, dtype=torch.float32):
-    turn = transformer.rotation(offset + torch.arange(x.shape[0]), x.shape[2], 10_000.0, dtype)
-    return transformer.rotate(x.to(dtype), *turn)
-
-
-@pytest.mark.parametrize("offset", [0, 7, 500])
-def test_the_rotation_is_the_package_s(offset):
-    q, k = _random(1, 5, 3, 16), _random(1, 5, 2, 16, seed=1)
-    expected_q, expected_k = apply_rope(q, k, torch.tensor(offset))
-    torch.testing.assert_close(_turned(q[0], offset), expected_q[0], rtol=0, atol=1e-6)
-    torch.testing.assert_close(_turned(k[0], offset), expected_k[0], rtol=0, atol=1e-6)
-    assert (_turned(q[0], offset + 1) - expected_q[0]).abs().max() > 0.1
-
-
-def test_the_rotation_can_be_had_in_float64():
-    q = _random(5, 3, 16)
-    exact, single = _turned(q, 500, torch.float64), _turned(q, 500)
-    assert exact.dtype == torch.float64
-    assert 1e-8 < (exact - single).abs().max() < 1e-3  # angles of 500 radians have a spacing of 3e-5 in float32
 
 
 @pytest.mark.parametrize("tokens", [1, 3])
@@ -61,12 +38,6 @@ def test_what_does_not_fit_is_left_out_or_refused():
         transformer.written(cache, new, torch.tensor([8]), 3, "scatter")
 
 
-@pytest.mark.parametrize("context", [None, 4])
-def test_a_token_sees_what_the_package_lets_it_see(context):
-    expected = _build_attention_mask(6 + torch.arange(3)[None], torch.arange(12)[None], context)
-    assert torch.equal(transformer.visible(torch.tensor([6]), 3, 12, context), expected[0, 0])
-
-
 @pytest.fixture(params=[None, 1], ids=["own heads", "shared heads"])
 def layers(request):
     """Return a transformer of two layers; with one pair of keys and values for all heads too, as small models have."""
@@ -93,11 +64,3 @@ def test_a_transformer_is_the_package_s_over_several_calls(layers, write):
     for i, kept in enumerate(package.values()):
         torch.testing.assert_close(cache[i, :, :13], kept["cache"][:, 0, :13], rtol=0, atol=1e-5)
     assert not cache[:, :, 13:].any()
-
-
-def test_a_cache_filled_with_nan_spoils_everything(layers):
-    heads = layers.layers[0].self_attn.num_kv_heads
-    x, zero = _random(1, 2, 24), torch.tensor([0])
-    found, _ = transformer.run(layers, x, torch.full((2, 2, 20, heads, 16), float("nan")), zero, 2)
-    assert torch.isnan(found).all()
-    assert torch.isfinite(transformer.run(layers, x, torch.zeros(2, 2, 20, heads, 16), zero, 2)[0]).all()
