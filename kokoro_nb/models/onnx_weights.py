@@ -201,7 +201,7 @@ def _recurrent(graph: _Graph, model: KModel, found: Mapping[str, Tensor]) -> Ite
             continue
         rows, width = (1 + module.bidirectional, 4 * module.hidden_size), module.hidden_size
         sizes = (*rows, module.input_size), (*rows, width), (rows[0], 2 * rows[1])
-        fitting = []
+        fitting: list[tuple[int, list[Any]]] = []
         for node in nodes:
             read = [graph.constant(name) for name in (*node.input[1:4], "", "")[:3]]
             known = [(value.shape, size) for value, size in zip(read, sizes, strict=True) if value is not None]

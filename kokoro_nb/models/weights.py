@@ -10,7 +10,7 @@ from typing import Any
 from zipfile import BadZipFile, ZipFile, is_zipfile
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import STYLE
@@ -47,8 +47,8 @@ class Weights:
         return f"{self.name} ({self.origin}; {self.parameters / 1e6:.1f} M parameters; sha256 {self.sha256[:8]})"
 
 
-def label_weights(model: nn.Module, name: str, origin: str) -> Weights:
-    """Measure the weights in `model`, and have every part of it carry their label: artefacts are named after it."""
+def label_weights(model: Any, name: str, origin: str) -> Weights:
+    """Measure the weights in `model`, a module, and have every part of it carry their label, which names artefacts."""
     weights = Weights(name, origin, sum(p.numel() for p in model.parameters()), digest_tensors(model.state_dict()))
     for module in model.modules():
         module.weights_label = weights.label

@@ -141,18 +141,6 @@ def test_the_alignment_is_repeat_interleave(seed):
     assert torch.equal(features @ token_cuts.alignment(lasting, total - 9)[0].float(), expected[:, : total - 9])
 
 
-def test_bert_hides_the_padding_as_the_package_s_does(narrow, text):
-    given, bert, tokens = _padded(text, 24), narrow.model.bert, text["ids"].shape[1]
-    with torch.no_grad():
-        expected = bert(given["ids"], attention_mask=given["attention_mask"].int())
-        found = token_cuts.contextual(bert, given["ids"], given["attention_mask"] > 0)
-        alone = token_cuts.contextual(bert, text["ids"], text["attention_mask"] > 0)
-        unmasked = token_cuts.contextual(bert, given["ids"], torch.ones(1, 24, dtype=torch.bool))
-    assert _of_peak(found, expected) < 1e-5
-    assert _of_peak(found[:, :tokens], alone) < 1e-5
-    assert _of_peak(unmasked[:, :tokens], alone) > 1e-3
-
-
 def test_padding_lasts_no_frame_but_leaks_into_what_precedes_it(narrow, text):
     tokens = text["ids"].shape[1]
     with torch.no_grad():

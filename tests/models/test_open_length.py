@@ -50,13 +50,3 @@ def test_the_phase_of_the_source_is_that_of_the_package():
     with patched(source, ("ramped_phase",)):
         ours = source._f02sine(hertz)
     assert torch.allclose(ours, source._f02sine(hertz), atol=0.02)  # the package's own weights are off by 6e-5
-
-
-def test_the_layers_are_as_before_afterwards():
-    layers = nn.ModuleList([nn.LSTM(1, 1), nn.Upsample(scale_factor=2), UpSample1d("half")])
-    before = [type(layer) for layer in layers]
-    with open_length(layers):
-        assert not set(map(type, layers)) & set(before)
-    with pytest.raises(ZeroDivisionError), open_length(layers):
-        raise ZeroDivisionError
-    assert [type(layer) for layer in layers] == before

@@ -164,21 +164,6 @@ def test_class_patches_have_exactly_these_on():
     assert active() == ()
 
 
-def test_weight_norm_is_folded_and_unfolded(narrow):
-    convolution = narrow.model.decoder.encode.conv1
-    gain, direction = convolution.weight_g, convolution.weight_v
-    norm = direction.flatten(1).norm(dim=1)[:, None, None]
-    with patched(narrow.model, ("fold_weight_norm",)):
-        assert not any(key.endswith(("weight_g", "weight_v")) for key in narrow.model.state_dict())
-        assert torch.allclose(convolution.weight, gain * direction / norm, atol=1e-6)
-        assert isinstance(convolution.weight, nn.Parameter)
-        assert not convolution.weight.requires_grad
-        assert not convolution._forward_pre_hooks
-    assert convolution.weight_g is gain
-    assert convolution.weight_v is direction
-    assert not isinstance(convolution.weight, nn.Parameter)
-
-
 def test_unfolding_leaves_other_hooks_alone(narrow):
     convolution, calls = narrow.model.decoder.encode.conv1, []
     gone = convolution.register_forward_pre_hook(lambda *_: calls.append("gone"))

@@ -41,16 +41,8 @@ def test_every_extent_is_how_the_pipelines_own_tensors_grow(narrow, narrow_case)
 def test_every_input_grows_at_its_own_rate(narrow, narrow_case):
     inputs = narrow_case.decoder_inputs(4) | {"har": torch.ones(1, 22, 481), "length": torch.tensor([4])}
     wide = widened(inputs, 6, fill=2.0)
-    shapes = {name: tuple(tensor.shape) for name, tensor in wide.items() if name != "asr"}
-    assert shapes == {
-        "f0": (1, 12),
-        "n": (1, 12),
-        "s": (1, 128),
-        "harmonic_noise": (1, 3600, 9),
-        "har": (1, 22, 721),
-        "length": (1,),
-    }
-    assert wide["asr"].shape[2] == 6
+    assert wide["s"] is inputs["s"]
+    assert (wide["harmonic_noise"].shape, wide["har"].shape) == ((1, 3600, 9), (1, 22, 721))
     assert torch.equal(wide["asr"][..., :4], inputs["asr"])
     assert (wide["asr"][..., 4:] == 2).all()
     assert (wide["har"][..., 481:] == 2).all()

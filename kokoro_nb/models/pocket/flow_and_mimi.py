@@ -288,7 +288,7 @@ class OtherConditioningStep(ConditioningStep):
         if first.num_kv_heads != first.num_heads:
             raise InputError("Heads of this model share keys and values, this step is for one pair a head.")
 
-    def forward(self, embedding: Tensor, cache: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, embedding: Tensor, cache: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         """Read `embedding`, (1, 1, width); state in and out as in `ConditioningBackbone.forward`."""
         _, cache = run(self.transformer, embedding, cache, position, 1, attention=_attend)
         return cache, position + 1

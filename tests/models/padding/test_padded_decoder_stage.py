@@ -79,21 +79,6 @@ def test_without_the_length_the_same_buffer_is_wrong(on, narrow, narrow_case):
     assert compare(expected, told_wrong).of_peak > 1e-3
 
 
-def test_the_source_s_edge_is_that_of_its_own_stft(on, narrow, narrow_case):
-    decoder, inputs = narrow.model.decoder, narrow_case.decoder_inputs(FRAMES)
-    pitch = {name: inputs[name] for name in ("f0", "harmonic_noise")}
-    expected = stages.SourceStage(decoder)(**pitch)
-    wide = widened(pitch, FRAMES + 3, fill=float("nan"))
-    found = stages.SourceStage(decoder)(**wide, length=torch.tensor([FRAMES]))
-    valid = expected.shape[2]
-    assert not found[..., valid:].any()
-    magnitude = compare(expected[:, :11], found[:, :11, :valid])
-    assert magnitude.of_peak < 1e-6
-    wrong = stages.SourceStage(decoder)(**widened(pitch, FRAMES + 3))[..., :valid]  # the control: no edge
-    assert compare(expected[:, :11, -2:], wrong[:, :11, -2:]).of_peak > 1e-2
-    assert compare(expected[:, :11, :-3], wrong[:, :11, :-3]).of_peak < 1e-6
-
-
 def test_a_fault_in_the_valid_part_is_not_hidden(narrow, narrow_case):
     with torch.no_grad(), patched(narrow.model, EXPORT_PATCHES):
         inputs = widened(narrow_case.decoder_inputs(3), 5)

@@ -87,16 +87,6 @@ def test_a_runtime_gives_back_every_output(pocket, backend, name, write, tmp_pat
 
 
 @pytest.mark.slow
-def test_xnnpack_takes_the_gelu_for_another_unless_it_is_written_out(pocket, tmp_path):
-    step, inputs = _step(pocket, "language model")
-    wrong = _errors("executorch-xnnpack", step, inputs, tmp_path)
-    with tanh_gelu_written_out():
-        right = _errors("executorch-xnnpack", step, inputs, tmp_path)
-    assert wrong["condition"] > 1e-5  # 1e-4 was measured
-    assert max(right.values()) < 1e-5
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "write"), FORMS)
 @pytest.mark.parametrize("backend", ["executorch-xnnpack", "coreml-reference-float32"])
 def test_with_the_gelu_written_out_a_runtime_gives_back_every_output(pocket, backend, name, write, tmp_path):

@@ -17,17 +17,6 @@ def package(pocket, voice):
     return made
 
 
-def test_an_empty_state_is_zero(pocket):
-    language, decoder = transformer.flow_lm_state(pocket, 9), transformer.mimi_state(pocket, 32)
-    assert {name: tuple(tensor.shape) for name, tensor in language.items()} == {
-        "cache": (2, 2, 9, 3, 16),
-        "position": (1,),
-    }
-    assert list(decoder) == ["position", "cache", *transformer.STREAMS]
-    assert all(not tensor.any() for tensor in (*language.values(), *decoder.values()))
-    assert language["position"].dtype == decoder["position"].dtype == torch.int64
-
-
 def test_the_package_s_state_is_taken_over_without_its_nan(pocket, voice, package):
     taken, read = transformer.flow_lm_state(pocket, 20, package), voice.shape[1]
     assert taken["position"].tolist() == [read]
