@@ -43,17 +43,6 @@ def test_with_no_switch_on_the_decoder_is_the_package_s_bit_for_bit(narrow, narr
         assert torch.equal(_decoded(narrow.model, narrow_case), expected)
 
 
-def test_with_no_switch_on_both_transforms_are_the_package_s(stft, request):
-    signal = _signal()
-    expected = stft.transform(signal)
-    back = stft.inverse(*expected), stft.inverse(*expected, length=100)
-    request.getfixturevalue("no_switch")
-    found = stft.transform(signal)
-    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
-    assert torch.equal(stft.inverse(*expected), back[0])
-    assert torch.equal(stft.inverse(*expected, length=100), back[1])
-
-
 def _tone(samples=4000):
     return torch.sin(0.5 * torch.pi * torch.arange(samples))[
         None
@@ -142,12 +131,10 @@ def test_a_norm_written_out_holds_where_a_one_pass_variance_fails():
     assert not (one_pass - expected).abs().max() < 10 * error
 
 
-@pytest.mark.parametrize("affine", [True, False])
-def test_two_pass_norm_changes_the_group_norm_of_any_module(affine):
-    model = nn.Sequential(nn.GroupNorm(2, 8, affine=affine), nn.Tanh())
-    if affine:
-        nn.init.normal_(model[0].weight, 1, 0.1)
-        nn.init.normal_(model[0].bias, 0, 0.1)
+def test_two_pass_norm_changes_the_group_norm_of_any_module():
+    model = nn.Sequential(nn.GroupNorm(2, 8), nn.Tanh())
+    nn.init.normal_(model[0].weight, 1, 0.1)
+    nn.init.normal_(model[0].bias, 0, 0.1)
     x = torch.randn(2, 8, 5, 6, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         expected = model(x)

@@ -6,7 +6,7 @@ import torch
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import frame_cuts
 from kokoro_nb.models.static_buffers import EXTENTS, static_inputs, widened
-from tests.models.test_steps import run_chain
+from tests.models.test_stages import run_chain
 
 
 def test_static_buffers_are_filled_with_zeros_or_cut(narrow_case):

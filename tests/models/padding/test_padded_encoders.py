@@ -75,15 +75,6 @@ def test_in_float64_nothing_but_rounding_is_left(narrow, sentence, in_double):
     _assert_same(_padded(model, given, 32), _original(model, given), 11, limit=1e-12)
 
 
-def test_without_the_length_the_same_buffer_is_wrong(narrow, sentence):
-    given = sentence(11)
-    expected = _original(narrow.model, given)
-    untold = {**given, "ids": widened({"ids": given["ids"]}, 32)["ids"]}  # all 32 are text
-    found = _padded(narrow.model, untold, 32)
-    errors = {name: compare(expected[name], found[name][:, :11]).of_peak for name in ("encoded", "d")}
-    assert min(errors.values()) > 1e-2
-
-
 @pytest.mark.parametrize("patches", [(), EXPORT_PATCHES], ids=["no patch", "export patches"])
 def test_the_stage_of_durations_is_its_parts(narrow, sentence, patches):
     given = sentence(9)
