@@ -57,14 +57,6 @@ def test_the_narrow_model_has_at_most_four_million_parameters(narrow):
 
 def test_the_full_model_has_the_published_size(seeded):
     assert seeded.weights.parameters == 81_810_022
-    parts = {name: sum(p.numel() for p in part.parameters()) / 1e6 for name, part in seeded.model.named_children()}
-    assert {name: round(size, 1) for name, size in parts.items()} == {
-        "bert": 6.3,
-        "bert_encoder": 0.4,
-        "predictor": 16.2,
-        "text_encoder": 5.6,
-        "decoder": 53.3,
-    }
 
 
 def test_narrow_and_full_have_the_same_module_paths_and_the_package_s_own_forward(narrow, seeded):

@@ -27,11 +27,6 @@ def test_misaki_without_its_model_says_what_to_install(monkeypatch):
         phonemise("Hi", "misaki")
 
 
-def test_an_unknown_g2p_is_refused():
-    with pytest.raises(InputError, match="There is no g2p 'guess'; use one of auto, espeak, misaki"):
-        phonemise("Hi", "guess")
-
-
 @pytest.mark.parametrize(
     ("language", "text", "sound"),
     [

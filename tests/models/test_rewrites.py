@@ -44,9 +44,8 @@ def test_with_no_switch_on_the_decoder_is_the_package_s_bit_for_bit(narrow, narr
 
 
 def _tone(samples=4000):
-    return torch.sin(0.5 * torch.pi * torch.arange(samples))[
-        None
-    ]  # 6 kHz: bin 5 of 20, far from the first and the last
+    """Return 6 kHz: bin 5 of 20, far from the first and the last."""
+    return torch.sin(0.5 * torch.pi * torch.arange(samples))[None]
 
 
 @pytest.mark.parametrize("signal", [_signal(), _tone()], ids=["noise", "tone"])
