@@ -61,7 +61,7 @@ BAD = {
     "folder without weights": (lambda n, f, c: load_model(f), "leave one there, or name the file itself"),
     "unknown patch": (lambda n, f, c: _patch(n, "faster"), "use one of explicit_noise, signal_noise, custom_stft"),
     "patches that exclude each other": (lambda n, f, c: _patch(n, "explicit_noise", "signal_noise"), "choose one"),
-    "unknown kind of noise": (lambda n, f, c: _speak(n, noise_kind="pink"), "use one of gaussian, zero, tonal"),
+    "unknown kind of noise": (lambda n, f, c: noise.draw(5, 0, "pink"), "use one of gaussian, zero, tonal"),
     "noise of another length": (
         lambda n, f, c: _replay(n, c),
         "draw it for as many frames as `asr` has",

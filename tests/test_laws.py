@@ -105,13 +105,13 @@ def test_a_fault_is_read_as_it_is_written(kind, operator, seed):
 def test_what_stands_behind_the_valid_part_changes_nothing(seed, valid, more, fill):
     import torch
 
-    from kokoro_nb.models.padding import of_tokens, within
+    from kokoro_nb.models.padding import Valid, within
 
     torch.manual_seed(seed)
     layers = torch.nn.Sequential(torch.nn.InstanceNorm1d(3, affine=True), torch.nn.Conv1d(3, 4, 3, padding=1)).double()
     x = torch.randn(1, 3, valid, dtype=torch.float64)
     wide = torch.nn.functional.pad(x, (0, more), value=fill)
-    with torch.no_grad(), within(layers, of_tokens(valid + more, torch.tensor([valid]))):
+    with torch.no_grad(), within(layers, Valid(valid + more, torch.tensor([valid]))):
         found = layers(wide)[..., :valid]
     with torch.no_grad():
         assert compare(layers(x).numpy(), found.numpy()).of_peak < 1e-10

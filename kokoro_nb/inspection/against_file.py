@@ -8,7 +8,6 @@ wrong. They do not where an output is another one, or where something forgets wh
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 
 import numpy as np
 
@@ -134,8 +133,10 @@ class _Paired:
                 yield node
 
     def outputs_apart(self) -> float:
-        """Return how far the outputs are from those of the reference, pair by pair in order, element by element."""
-        return self._differs(self.candidate.outputs, self.reference.outputs)
+        """Return how far the floats among the outputs are from those of the reference, in order, element by element."""
+        pairs = zip(self.candidate.outputs, self.reference.outputs, strict=False)
+        both = [(self.own[a], self.known[b]) for a, b in pairs if a in self.own and b in self.known]
+        return float(np.max([one.differs(other) for one, other in both], initial=0.0))
 
     def made_of_constants(self) -> Iterator[ComparedNode]:
         """Yield the nodes that make of constants alone what the reference has nowhere, and that an output shows.
@@ -147,7 +148,7 @@ class _Paired:
             if fixed.issuperset(node.reads) and any(node.constants) and _plain(node.operator) not in REBUILDING:
                 fixed |= set(node.outputs)
         folded = nearest({name: self.own[name] for name in fixed & set(self.own)}, self._constants())
-        pairs = {name: min(pair, folded.get(name, pair), key=itemgetter(1)) for name, pair in self.pairs.items()}
+        pairs = {**self.pairs, **{name: pair for name, pair in folded.items() if pair[1] <= APART}}
         ahead, ends = _unpaired_ahead(self.candidate, pairs), set(self.candidate.outputs)
         for node in self.candidate.nodes:
             if any(name in fixed and ends & ahead[name] for name in node.outputs):

@@ -21,21 +21,19 @@ HARMONICS = 9  # the fundamental and eight overtones: SineGen.dim
 STYLE = 128  # ref_s[:, :128] styles the decoder, ref_s[:, 128:] the predictor
 MAX_PHONEMES = 510  # 512 positions less the two pad tokens
 
-NARROW_WIDTH = 144  # decoder channels in place of 1024; the one place where the narrow model's width is set
-
 
 def full_config() -> dict[str, Any]:
     """Return the configuration of the published Kokoro-82M, in the form of its ``config.json``."""
     return json.loads(resources.files("kokoro_nb.models").joinpath("kokoro_82m.json").read_text(encoding="utf-8"))
 
 
-def narrow_config(width: int = NARROW_WIDTH) -> dict[str, Any]:
+def narrow_config(width: int = 144) -> dict[str, Any]:
     """Return the configuration of the narrow model: the same layers, kernels and rates, fewer channels.
 
     Parameters
     ----------
     width : int
-        Channels of the decoder's blocks; every other width follows from it. A multiple of 36.
+        Channels of the decoder's blocks, in place of 1024; every other width follows from it. A multiple of 36.
     """
     config = full_config()
     hidden, initial = 5 * width // 9, 8 * width // 9
@@ -153,8 +151,7 @@ def initialise(model: KModel, seed: int) -> None:
         elif parameter.dim() < 2:
             value = 0.1 * normal
         else:
-            fan_in = parameter[0].numel()
-            value = normal / math.sqrt(fan_in)
+            value = normal / math.sqrt(parameter[0].numel())
         parameter.data.copy_(value)
     _set_prosody(model, draw)
     _set_output(model)

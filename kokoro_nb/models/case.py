@@ -34,8 +34,6 @@ class Case:
         Divides the durations.
     seed : int
         Seed of the noise.
-    noise_kind : str
-        See `noise.draw`.
     weights : Weights
         Weights that computed it.
     tensors : dict
@@ -52,7 +50,6 @@ class Case:
     voice: str
     speed: float
     seed: int
-    noise_kind: str
     weights: Weights
     tensors: Mapping[str, Tensor]
 
@@ -81,33 +78,27 @@ class Case:
             self.tensors["branch_noise"][:, :samples],
         )
 
-    def decoder_inputs(self, frames: int | None = None, start: int = 0) -> dict[str, Tensor]:
-        """Return the inputs of `stages.DecoderStage` by name, for `frames` frames from `start`, or all.
+    def decoder_inputs(self, frames: int | None = None) -> dict[str, Tensor]:
+        """Return the inputs of `stages.DecoderStage` by name, for the first `frames` frames, or all.
 
         Raises
         ------
         InputError
             If the utterance has no such frames.
         """
-        frames = self._count(frames, start)
-        rates = {"asr": 1, "f0": 2, "n": 2}
+        frames, tensors = self._count(frames), self.tensors
         cut = {
-            name: self.tensors[name][..., start * rate : (start + frames) * rate].contiguous()
-            for name, rate in rates.items()
+            name: tensors[name][..., : frames * rate].contiguous() for name, rate in (("asr", 1), ("f0", 2), ("n", 2))
         }
-        samples = slice(start * SAMPLES_PER_FRAME, (start + frames) * SAMPLES_PER_FRAME)
-        return {
-            **cut,
-            "s": self.tensors["s"],
-            "harmonic_noise": self.tensors["harmonic_noise"][:, samples].contiguous(),
-        }
+        noises = tensors["harmonic_noise"][:, : frames * SAMPLES_PER_FRAME].contiguous()
+        return {**cut, "s": tensors["s"], "harmonic_noise": noises}
 
-    def _count(self, frames: int | None, start: int = 0) -> int:
-        """Return `frames`, or as many as there are from `start`; refuse what the utterance does not have."""
-        frames = self.frames - start if frames is None else frames
-        if start < 0 or frames < 1 or start + frames > self.frames:
+    def _count(self, frames: int | None) -> int:
+        """Return `frames`, or as many as there are; refuse what the utterance does not have."""
+        frames = self.frames if frames is None else frames
+        if not 1 <= frames <= self.frames:
             raise InputError(
-                f"Frames {start} to {start + frames} do not exist, the utterance has {self.frames}; "
+                f"Frames 0 to {frames} do not exist, the utterance has {self.frames}; "
                 "choose fewer, or give a longer text."
             )
         return frames
@@ -119,7 +110,6 @@ def capture(
     voice: str = "",
     speed: float = 1.0,
     seed: int = 0,
-    noise_kind: noise.NoiseKind = "gaussian",
     g2p: G2P = "auto",
 ) -> Case:
     """Speak `text` with the unpatched model and record the values at each cut.
@@ -139,8 +129,6 @@ def capture(
         Above 0; 2 halves the durations.
     seed : int
         Seed of the noise.
-    noise_kind : str
-        See `noise.draw`.
     g2p : str
         See `phonemes.phonemise`.
 
@@ -160,7 +148,7 @@ def capture(
 
         def before_decoder(_module: Any, args: tuple[Tensor, ...]) -> None:
             seen.update(zip(("asr", "f0", "n", "s"), args, strict=True))
-            draws.noise = noise.draw(args[0].shape[-1], seed, noise_kind)
+            draws.noise = noise.draw(args[0].shape[-1], seed)
 
         hooks = [
             model.decoder.register_forward_pre_hook(before_decoder),
@@ -179,7 +167,7 @@ def capture(
     seen |= {"initial_phase": drawn.initial_phase, "harmonic_noise": drawn.harmonic, "branch_noise": drawn.branch}
     tensors = {name: seen[name].detach().clone().contiguous() for name in TENSORS}
     spoken = voice or kokoro.default_voice
-    return Case(text, phonemes.symbols, phonemes.g2p, spoken, float(speed), seed, noise_kind, kokoro.weights, tensors)
+    return Case(text, phonemes.symbols, phonemes.g2p, spoken, float(speed), seed, kokoro.weights, tensors)
 
 
 def decode(

@@ -50,8 +50,7 @@ class DurationStage(TextPart):
         t_en : torch.Tensor, shape (1, hidden, tokens)
             Text features, zeros behind the text.
         """
-        with token_cuts.over_text(self, ids.shape[1], length=length) as (_, mask, padding):
-            return token_cuts.predicted(self, ids, ref_s[:, STYLE:], speed, mask, padding)
+        return token_cuts.predicted(self, ids, ref_s[:, STYLE:], speed, length=length)
 
 
 class WholeTextStage(TextPart):
@@ -65,17 +64,18 @@ class WholeTextStage(TextPart):
 
     def text_features(self, ids: Tensor, ref_s: Tensor, speed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return durations, (1, tokens) int64, and both kinds of features of each token."""
-        with token_cuts.over_text(self, ids.shape[1], torch.ones_like(ids)) as (_, mask, padding):
-            return token_cuts.predicted(self, ids, ref_s[:, STYLE:], speed, mask, padding)
+        return token_cuts.predicted(self, ids, ref_s[:, STYLE:], speed, torch.ones_like(ids))
 
 
-class FeaturesStage(TextPart):
-    """Token ids to the inputs of the decoder, for a fixed number of tokens and of frames: all but the decoder.
+class CompleteStage(TextPart):
+    """Token ids to audio in one graph, for a fixed number of tokens and of frames.
 
-    Where the text has as many tokens as there is room for and its durations add up to `frames`, this is the original
-    model to rounding. In more room **padding leaks** unless it is `exact`: behind a shorter text the backward LSTMs
-    start in the padding, so durations and features change; behind fewer frames the LSTM over frames and AdaIN's
-    statistics read the empty tail, so pitch and energy change.
+    It needs the patch ``explicit_noise`` for its noise inputs to be read; exporters want the other `EXPORT_PATCHES`
+    too. Where the text has as many tokens as there is room for and its durations add up to `frames`, this is the
+    original model to rounding. In more room **padding leaks** unless it is `exact`: behind a shorter text the backward
+    LSTMs start in the padding, so durations and features change; behind fewer frames the LSTM over frames and AdaIN's
+    statistics read the empty tail, so pitch, energy and audio change. A text that is too long for `frames` is cut; then
+    ``audio_length_samples``, which counts all that was predicted, is more than there is audio.
 
     Parameters
     ----------
@@ -91,65 +91,6 @@ class FeaturesStage(TextPart):
     ------
     InputError
         If `frames` is below 2: an instance norm has no variance over one.
-    """
-
-    output_names: tuple[str, ...] = ("asr", "f0", "n", "pred_dur")
-
-    def __init__(self, model: KModel, frames: int, exact: bool = False):
-        if frames < 2:
-            raise InputError(f"The model cannot compute {frames} frames; give a whole number above 1.")
-        super().__init__(model)
-        self.frames, self.exact = frames, exact
-
-    def forward(
-        self, ids: Tensor, attention_mask: Tensor, ref_s: Tensor, speed: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Predict what the decoder needs.
-
-        Parameters
-        ----------
-        ids : torch.Tensor, shape (1, tokens), int64
-            Token ids between two 0, then 0 as padding.
-        attention_mask : torch.Tensor, shape (1, tokens), int64
-            1 for each token, 0 for padding.
-        ref_s : torch.Tensor, shape (1, 256)
-            Voice: style of the decoder, then of the predictor.
-        speed : torch.Tensor, shape (1,)
-            Divides the durations.
-
-        Returns
-        -------
-        asr : torch.Tensor, shape (1, hidden, frames)
-            Text features, 0 behind the text.
-        f0, n : torch.Tensor, shape (1, 2 * frames)
-            Pitch (Hz) and energy, 80/s.
-        pred_dur : torch.Tensor, shape (1, tokens), int64, frames
-            Duration of each token, 0 for padding.
-        """
-        asr, f0, n, lasting, _ = self._features(ids, attention_mask, ref_s[:, STYLE:], speed)
-        return asr, f0, n, lasting
-
-    def _features(self, ids: Tensor, attention_mask: Tensor, style: Tensor, speed: Tensor) -> tuple[Tensor, ...]:
-        """Return what `forward` does, and the sum of the durations, (1,) int64."""
-        tokens = attention_mask.sum(dim=1) if self.exact else None
-        with token_cuts.over_text(self, ids.shape[1], attention_mask, tokens) as (_, mask, padding):
-            lasting, d, t_en = token_cuts.predicted(self, ids, style, speed, mask, padding)
-        total, spread = lasting.sum(dim=1), token_cuts.alignment(lasting, self.frames).to(d.dtype)
-        f0, n = frame_cuts.prosody(self.predictor, d.transpose(1, 2) @ spread, style, self._length(total))
-        return t_en @ spread, f0, n, lasting, total
-
-    def _length(self, total: Tensor) -> Tensor | None:
-        """Return how many frames are valid of a text that lasts `total`, where that is to be known."""
-        return total.clamp(0, self.frames) if self.exact else None  # TVM refuses whole numbers with one bound
-
-
-class CompleteStage(FeaturesStage):
-    """Token ids to audio in one graph, for a fixed number of tokens and of frames: see `FeaturesStage`.
-
-    It needs the patch ``explicit_noise`` for its noise inputs to be read; exporters want the other `EXPORT_PATCHES`
-    too. Unless it is exact, padding leaks in the decoder, too: AdaIN's statistics read the empty tail. A text that is
-    too long for `frames` is cut; then ``audio_length_samples``, which counts all that was predicted, is more than there
-    is audio.
 
     Notes
     -----
@@ -157,13 +98,15 @@ class CompleteStage(FeaturesStage):
     graphs, and the time that lowering takes, grow with the number of tokens and of frames.
     """
 
-    output_names = ("audio", "audio_length_samples", "pred_dur")
+    output_names: tuple[str, ...] = ("audio", "audio_length_samples", "pred_dur")
 
     def __init__(self, model: KModel, frames: int, exact: bool = False):
-        super().__init__(model, frames, exact)
-        self.decoder = model.decoder
+        if frames < 2:
+            raise InputError(f"The model cannot compute {frames} frames; give a whole number above 1.")
+        super().__init__(model)
+        self.decoder, self.frames, self.exact = model.decoder, frames, exact
 
-    def forward(  # type: ignore[override]
+    def forward(
         self,
         ids: Tensor,
         attention_mask: Tensor,
@@ -176,8 +119,14 @@ class CompleteStage(FeaturesStage):
 
         Parameters
         ----------
-        ids, attention_mask, ref_s, speed : torch.Tensor
-            See `FeaturesStage.forward`.
+        ids : torch.Tensor, shape (1, tokens), int64
+            Token ids between two 0, then 0 as padding.
+        attention_mask : torch.Tensor, shape (1, tokens), int64
+            1 for each token, 0 for padding.
+        ref_s : torch.Tensor, shape (1, 256)
+            Voice: style of the decoder, then of the predictor.
+        speed : torch.Tensor, shape (1,)
+            Divides the durations.
         initial_phase : torch.Tensor, shape (1, 9), cycles
             See `noise.Noise`: no sample depends on it; the exact form does not read it.
         harmonic_noise : torch.Tensor, shape (1, 600 * frames, 9), standard deviations
@@ -192,10 +141,34 @@ class CompleteStage(FeaturesStage):
         pred_dur : torch.Tensor, shape (1, tokens), int64, frames
             Duration of each token, 0 for padding.
         """
-        asr, f0, n, lasting, total = self._features(ids, attention_mask, ref_s[:, STYLE:], speed)
+        asr, f0, n, lasting, total = self.features(ids, attention_mask, ref_s, speed)
         drawn = noise.of_harmonics(harmonic_noise, None if self.exact else initial_phase)
         audio = frame_cuts.decoded(self.decoder, asr, f0, n, ref_s[:, :STYLE], drawn, self._length(total))
         return audio, SAMPLES_PER_FRAME * total, lasting
+
+    def features(self, ids: Tensor, attention_mask: Tensor, ref_s: Tensor, speed: Tensor) -> tuple[Tensor, ...]:
+        """Return what the decoder needs, from `forward`'s inputs.
+
+        Returns
+        -------
+        asr : torch.Tensor, shape (1, hidden, frames)
+            Text features, 0 behind the text.
+        f0, n : torch.Tensor, shape (1, 2 * frames)
+            Pitch (Hz) and energy, 80/s.
+        pred_dur : torch.Tensor, shape (1, tokens), int64, frames
+            Duration of each token, 0 for padding.
+        total : torch.Tensor, shape (1,), int64, frames
+            Their sum.
+        """
+        style, tokens = ref_s[:, STYLE:], attention_mask.sum(dim=1) if self.exact else None
+        lasting, d, t_en = token_cuts.predicted(self, ids, style, speed, attention_mask, tokens)
+        total, spread = lasting.sum(dim=1), token_cuts.alignment(lasting, self.frames).to(d.dtype)
+        f0, n = frame_cuts.prosody(self.predictor, d.transpose(1, 2) @ spread, style, self._length(total))
+        return t_en @ spread, f0, n, lasting, total
+
+    def _length(self, total: Tensor) -> Tensor | None:
+        """Return how many frames are valid of a text that lasts `total`, where that is to be known."""
+        return total.clamp(0, self.frames) if self.exact else None  # TVM refuses whole numbers with one bound
 
 
 def complete_inputs(case: Case) -> dict[str, Tensor]:

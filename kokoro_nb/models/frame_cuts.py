@@ -87,8 +87,13 @@ def harmonics(generator: Generator, f0: Tensor, valid: Valid = EVERYTHING) -> Te
 
 def filtered(generator: Generator, x: Tensor, s: Tensor, har: Tensor) -> Tensor:
     """Run the generator from `har` to the output of its last convolution: log magnitude and phase before the sine."""
+    return generator.conv_post(before_last(generator, x, s, har))
+
+
+def before_last(generator: Generator, x: Tensor, s: Tensor, har: Tensor) -> Tensor:
+    """Run the generator from `har` to the input of its last convolution, (1, channels, 120 * frames + 1)."""
     sources = (generator.noise_res[i](generator.noise_convs[i](har), s) for i in range(generator.num_upsamples))
-    return generator.conv_post(F.leaky_relu(resonated(generator, x, s, sources)))
+    return F.leaky_relu(resonated(generator, x, s, sources))
 
 
 def resonated(generator: Generator, x: Tensor, s: Tensor, sources: Iterator[Tensor]) -> Tensor:

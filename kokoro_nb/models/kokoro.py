@@ -11,7 +11,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import build, full_config, initialise, narrow_config
 from kokoro_nb.models.loading import LoadingReport, build_from, load_state
 from kokoro_nb.models.onnx_weights import load_onnx
-from kokoro_nb.models.weights import MADE_HERE, Weights, digest_tensors, hub_file, nearest, read_state
+from kokoro_nb.models.weights import MADE_HERE, Weights, hub_file, label_weights, nearest, read_state
 
 HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 CHECKPOINTS = (".pth", ".safetensors")
@@ -79,7 +79,7 @@ def load_model(weights: str | Path = "seeded", seed: int = 0) -> Kokoro:
     if name in GENERATED:
         model = build(GENERATED[name]())
         initialise(model, seed)
-        return Kokoro(model, _describe(model, name, f"random, seed {seed}"), None, "seeded", source=name)
+        return Kokoro(model, label_weights(model, name, f"random, seed {seed}"), None, "seeded", source=name)
     if name in BUNDLED and BUNDLED[name].is_dir():
         kokoro = _load_local(BUNDLED[name], name, "bundled, trained on espeak-ng's voice")
         return replace(kokoro, language="a", source=name)  # its voices' names are not the published ones
@@ -116,7 +116,7 @@ def _load_hub(repo: str) -> Kokoro:
             raise InputError(f"{error} Voices in the cache: {nearest(voice, cached)}.") from error
 
     default = DEFAULT_VOICES.get(repo, DEFAULT_VOICES[PUBLISHED])
-    return Kokoro(model, _describe(model, repo, "published"), voice_file, default, loading)
+    return Kokoro(model, label_weights(model, repo, "published"), voice_file, default, loading)
 
 
 def _load_local(path: Path, name: str = "", origin: str = "local file") -> Kokoro:
@@ -136,7 +136,7 @@ def _load_local(path: Path, name: str = "", origin: str = "local file") -> Kokor
         return voices[voice]
 
     default = next((one for one in DEFAULT_VOICES.values() if one in voices), next(iter(voices), "seeded"))
-    about = _describe(model, name or path.stem, origin)
+    about = label_weights(model, name or path.stem, origin)
     return Kokoro(model, about, voice_file, default, loading, voices=tuple(voices))
 
 
@@ -152,11 +152,3 @@ def _weight_file(folder: Path) -> Path:
             "itself."
         )
     return found[0]
-
-
-def _describe(model: KModel, name: str, origin: str) -> Weights:
-    """Measure the weights in `model`, and have every part of it carry their label: artefacts are named after it."""
-    weights = Weights(name, origin, sum(p.numel() for p in model.parameters()), digest_tensors(model.state_dict()))
-    for module in model.modules():
-        module.weights_label = weights.label
-    return weights

@@ -4,6 +4,7 @@ The package loads without ``strict``, and where that fails it cuts seven charact
 fit are then left as they were drawn, without a word. Here every key is used, or named with what became of it.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,32 +82,23 @@ class LoadingReport:
     dtypes: tuple[str, ...]
     remarks: tuple[str, ...] = ()
 
-    @property
-    def fits(self) -> bool:
-        """Whether the checkpoint is the model's own, whole and finite."""
-        return not (self.missing or self.unexpected or self.wrong_shape or self.not_finite)
-
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each outcome that occurs: how many keys, and which."""
         shapes = [f"{key} {mine}, not {own}" for key, (mine, own) in self.wrong_shape.items()]
         zeros = [f"{count} of {name}" for name, count in self.zero_filters.items()]
-        outcomes = {
-            "used": _parts(self.used),
-            "missing": self.missing,
-            "unexpected": self.unexpected,
-            "of another shape": shapes,
-            "with NaN or infinity": self.not_finite,
-            "absent, as in the published checkpoint: one and zero": _parts(self.constant),
-            "superfluous": self.superfluous,
-            "filters of zeros, loaded as zero": zeros,
-            "remark": self.remarks,
-        }
-        counts = {"used": len(self.used), "absent, as in the published checkpoint: one and zero": len(self.constant)}
-        return [
-            {"keys": name, "how many": counts.get(name, len(which)), "which": ", ".join(which)}
-            for name, which in outcomes.items()
-            if which
-        ]
+        outcomes = (
+            ("used", self.used, _parts(self.used)),
+            ("missing", self.missing, self.missing),
+            ("unexpected", self.unexpected, self.unexpected),
+            ("of another shape", shapes, shapes),
+            ("with NaN or infinity", self.not_finite, self.not_finite),
+            ("absent, as in the published checkpoint: one and zero", self.constant, _parts(self.constant)),
+            ("superfluous", self.superfluous, self.superfluous),
+            ("filters of zeros, loaded as zero", zeros, zeros),
+            ("remark", self.remarks, self.remarks),
+        )
+        found = (row for row in outcomes if row[1])
+        return [{"keys": name, "how many": len(keys), "which": ", ".join(which)} for name, keys, which in found]
 
     def sentence(self) -> str:
         """Return what is wrong and how to mend it, ``""`` where the checkpoint fits."""
@@ -179,7 +171,7 @@ def load_state(model: KModel, state: Mapping[str, Tensor], source: str, remarks:
         tuple(sorted({str(state[key].dtype).removeprefix("torch.") for key in used})),
         remarks,
     )
-    if not report.fits:
+    if report.sentence():
         raise LoadingError(report)
     for key in used:
         expected[key].copy_(state[key])
@@ -208,8 +200,5 @@ def _listed(word: str, keys: tuple[str, ...]) -> str:
 
 def _parts(keys: tuple[str, ...]) -> list[str]:
     """Return the parts that keys belong to, each with how many of them."""
-    counts: dict[str, int] = {}
-    for key in keys:
-        part = key.partition(".")[0]
-        counts[part] = counts.get(part, 0) + 1
+    counts = Counter(key.partition(".")[0] for key in keys)
     return [f"{part} {count}" for part, count in counts.items()]

@@ -82,9 +82,9 @@ def of_harmonics(harmonic: torch.Tensor, initial_phase: torch.Tensor | None = No
 class _Replay(TorchFunctionMode):
     """Answers the model's own calls of `torch.rand` and `torch.randn_like` from a `Noise`."""
 
-    def __init__(self) -> None:
+    def __init__(self, noise: Noise | None) -> None:
         super().__init__()
-        self.noise: Noise | None = None
+        self.noise = noise
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if self.noise is None or func not in (torch.rand, torch.randn_like):
@@ -100,22 +100,18 @@ class _Replay(TorchFunctionMode):
         return given.to(args[0].dtype)
 
 
-@contextmanager
-def replayed(noise: Noise | None = None) -> Iterator[_Replay]:
+def replayed(noise: Noise | None = None) -> _Replay:
     """Run the unpatched model on `noise`: its draws are answered from there, its code stays as it is.
 
-    The yielded object's `noise` may be set later, when the number of frames is known; until then the model draws its
-    own.
+    The `noise` of the context that is returned may be set later, when the number of frames is known; until then the
+    model draws its own.
 
     Raises
     ------
     InputError
         Inside, if the model asks for another number of samples than were drawn.
     """
-    mode = _Replay()
-    mode.noise = noise
-    with mode:
-        yield mode
+    return _Replay(noise)
 
 
 _given: ContextVar[Noise | None] = ContextVar("noise", default=None)

@@ -9,7 +9,6 @@ another order. Sources: ONNX's operators LSTM, MatMul and Gemm; torch.nn.LSTM; t
 from ast import literal_eval
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,36 +28,19 @@ POSITIONS, TYPES = (f"bert.embeddings.{name}_embeddings.weight" for name in ("po
 GATES = (0, 2, 3, 1)  # torch has input, forget, cell, output; ONNX has input, output, forget, cell
 
 
-@dataclass(frozen=True)
-class RecoveredState:
-    """What an ONNX file holds of a model.
-
-    Attributes
-    ----------
-    tensors : dict of str to torch.Tensor
-        Key of the model's state -> tensor, float32.
-    lost : dict of str to str
-        Key -> why it could not be recovered. InstanceNorm's affine parameters, which no published file has, and
-        buffers are not looked for.
-    not_read : tuple of str
-        Keys that Kokoro's audio does not depend on and the file lacks; zeros stand in `tensors` for them.
-    stored_as : str
-        Dtype of most of them in the file: ``float16`` has rounded them.
-    """
-
-    tensors: Mapping[str, Tensor]
-    lost: Mapping[str, str]
-    not_read: tuple[str, ...]
-    stored_as: str
-
-
-@dataclass
 class _Graph:
-    """The constants of a graph and the nodes that read them."""
+    """The constants of a graph, what Identity nodes call them too, and the nodes that read them."""
 
-    nodes: list[Any]
-    constants: dict[str, Any] = field(default_factory=dict)  # name -> onnx.TensorProto
-    dtypes: Counter[str] = field(default_factory=Counter)
+    def __init__(self, graph: Any):
+        self.nodes = list(graph.node)
+        self.dtypes = Counter[str]()
+        self.constants: dict[str, Any] = {one.name: one for one in graph.initializer}  # name -> onnx.TensorProto
+        for node in graph.node:
+            if node.op_type == "Constant":
+                value = next((x.t for x in node.attribute if x.name == "value"), None)
+                self.constants |= dict.fromkeys(node.output, value)
+            elif node.op_type == "Identity" and node.input[0] in self.constants:
+                self.constants[node.output[0]] = self.constants[node.input[0]]
 
     def constant(self, name: str) -> np.ndarray | None:
         """Return a float constant in its own dtype, None where there is none of that name."""
@@ -121,15 +103,13 @@ def load_onnx(path: Path) -> tuple[KModel, LoadingReport, str]:
     """
     beside = path.with_name("config.json")
     model = build_from(beside) if beside.is_file() else build(full_config())
-    state = recover_state(read_onnx(path), model)
-    remarks = tuple(f"{key}: not in the file, and not read by Kokoro" for key in state.not_read)
-    remarks += tuple(f"{key}: {reason}" for key, reason in state.lost.items())
+    tensors, remarks, stored = recover_state(read_onnx(path), model)
     buffers = {name: value for name, value in model.state_dict().items() if name in dict(model.named_buffers())}
-    report = load_state(model, {**buffers, **state.tensors}, path.name, remarks)
-    return model, report, state.stored_as
+    report = load_state(model, {**buffers, **tensors}, path.name, remarks)
+    return model, report, stored
 
 
-def recover_state(proto: Any, model: KModel) -> RecoveredState:
+def recover_state(proto: Any, model: KModel) -> tuple[dict[str, Tensor], tuple[str, ...], str]:
     """Find the parameters of `model` in an ONNX model that was exported of one like it.
 
     Parameters
@@ -141,11 +121,17 @@ def recover_state(proto: Any, model: KModel) -> RecoveredState:
 
     Returns
     -------
-    RecoveredState
-        A linear layer, an LSTM and whatever else is stored as it was is bit for bit the original. Weight norm is folded
-        into a filter by the exporter: its direction is the filter and its gain the filter's norm.
+    dict of str to torch.Tensor
+        Key of the model's state -> tensor, float32; zeros for what Kokoro's audio does not depend on and the file
+        lacks. A linear layer, an LSTM and whatever else is stored as it was is bit for bit the original. Weight norm is
+        folded into a filter by the exporter: its direction is the filter and its gain the filter's norm.
+    tuple of str
+        Each key that could not be recovered and why. InstanceNorm's affine parameters, which no published file has, and
+        buffers are not looked for.
+    str
+        Dtype of most of them in the file: ``float16`` has rounded them.
     """
-    graph = _read_graph(proto.graph)
+    graph = _Graph(proto.graph)
     found: dict[str, Tensor] = {}
     prefix = _prefix(graph, model)
     for path, module in model.named_modules():
@@ -158,26 +144,24 @@ def recover_state(proto: Any, model: KModel) -> RecoveredState:
         if hasattr(module, "weight_g") and f"{path}.weight_v" not in found:
             value = graph.constant(f"{prefix}{path}.weight")
             if value is not None and value.shape == module.weight_v.shape:
-                found |= _with_norm(path, graph.taken(value))
+                filters = graph.taken(value)  # with norm: its gain is by output channel
+                gain = torch.linalg.vector_norm(filters, dim=(1, 2), keepdim=True)
+                found |= {f"{path}.weight_v": filters, f"{path}.weight_g": gain}
     found |= dict(_linear(graph, model, prefix, found))
     found |= dict(_recurrent(graph, model, found))
     found |= _token_type(graph, model, prefix, found)
     parameters = dict(model.named_parameters())
-    unread = tuple(name for name in NOT_READ if name not in found)
+    unread = [name for name in NOT_READ if name not in found]
     found |= {name: torch.zeros_like(parameters[name]) for name in unread}
-    stored = graph.dtypes.most_common(1)[0][0] if graph.dtypes else "none"
-    return RecoveredState(found, _lost(proto.graph, model, found), unread, stored)
-
-
-def _read_graph(graph: Any) -> _Graph:
-    """Gather initializers, Constant nodes and what Identity nodes call them."""
-    read = _Graph(list(graph.node), {one.name: one for one in graph.initializer})
-    for node in graph.node:
-        if node.op_type == "Constant":
-            read.constants |= dict.fromkeys(node.output, next((x.t for x in node.attribute if x.name == "value"), None))
-        elif node.op_type == "Identity" and node.input[0] in read.constants:
-            read.constants[node.output[0]] = read.constants[node.input[0]]
-    return read
+    integers = sorted({node.op_type for node in graph.nodes} & INTEGER_OPERATORS)
+    reason = "the file has no such tensor under its name or its operator's"
+    if integers:
+        reason = f"the file is quantised ({', '.join(integers)})"
+    norms = {path for path, module in model.named_modules() if isinstance(module, nn.InstanceNorm1d)}
+    lost = [name for name in parameters if name not in found and name.rpartition(".")[0] not in norms]
+    remarks = [f"{name}: not in the file, and not read by Kokoro" for name in unread]
+    remarks += [f"{name}: {reason}" for name in lost]
+    return found, tuple(remarks), graph.dtypes.most_common(1)[0][0] if graph.dtypes else "none"
 
 
 def _prefix(graph: _Graph, model: KModel) -> str:
@@ -188,11 +172,6 @@ def _prefix(graph: _Graph, model: KModel) -> str:
         parts = name.split(".")
         heads.update(".".join([*parts[:cut], ""]) for cut in range(len(parts)) if ".".join(parts[cut:]) in keys)
     return heads.most_common(1)[0][0] if heads else ""
-
-
-def _with_norm(path: str, weight: Tensor) -> dict[str, Tensor]:
-    """Return a filter as torch's weight norm holds it; its gain is by output channel."""
-    return {f"{path}.weight_v": weight, f"{path}.weight_g": torch.linalg.vector_norm(weight, dim=(1, 2), keepdim=True)}
 
 
 def _linear(graph: _Graph, model: KModel, prefix: str, found: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
@@ -222,7 +201,7 @@ def _recurrent(graph: _Graph, model: KModel, found: Mapping[str, Tensor]) -> Ite
             continue
         rows, width = (1 + module.bidirectional, 4 * module.hidden_size), module.hidden_size
         sizes = (*rows, module.input_size), (*rows, width), (rows[0], 2 * rows[1])
-        fitting = []
+        fitting: list[tuple[int, list[Any]]] = []
         for node in nodes:
             read = [graph.constant(name) for name in (*node.input[1:4], "", "")[:3]]
             known = [(value.shape, size) for value, size in zip(read, sizes, strict=True) if value is not None]
@@ -231,7 +210,8 @@ def _recurrent(graph: _Graph, model: KModel, found: Mapping[str, Tensor]) -> Ite
                 fitting.append((ending, read))
         best = max((ending for ending, _ in fitting), default=0)
         values = [read for ending, read in fitting if ending == best]
-        if values and all(_same(values[0], each) for each in values):
+        equal = (a is b or np.array_equal(a, b) for each in values for a, b in zip(values[0], each, strict=True))
+        if values and all(equal):
             yield from ((key, value) for key, value in _gates(path, graph, values[0]) if key not in found)
 
 
@@ -270,10 +250,6 @@ def _shared_ending(path: str, other: list[str]) -> int:
     return count
 
 
-def _same(one: list[Any], other: list[Any]) -> bool:
-    return all(a is b or np.array_equal(a, b) for a, b in zip(one, other, strict=True))
-
-
 def _gates(path: str, graph: _Graph, values: list[Any]) -> Iterator[tuple[str, Tensor]]:
     """Yield an LSTM's parameters by torch's names, gates in torch's order."""
     inward, recurrent, bias = values
@@ -283,13 +259,3 @@ def _gates(path: str, graph: _Graph, values: list[Any]) -> Iterator[tuple[str, T
         for suffix, value in zip(("l0", "l0_reverse"), () if both is None else both, strict=False):
             gates = np.split(value, 4)
             yield f"{path}.{name}_{suffix}", graph.taken(np.concatenate([gates[gate] for gate in GATES]))
-
-
-def _lost(graph: Any, model: KModel, found: Mapping[str, Tensor]) -> dict[str, str]:
-    integers = {node.op_type for node in graph.node} & INTEGER_OPERATORS
-    reason = "the file has no such tensor under its name or its operator's"
-    if integers:
-        reason = f"the file is quantised ({', '.join(sorted(integers))})"
-    norms = {path for path, module in model.named_modules() if isinstance(module, nn.InstanceNorm1d)}
-    wanted = [name for name, _ in model.named_parameters() if name.rpartition(".")[0] not in norms]
-    return {name: reason for name in wanted if name not in found}

@@ -8,7 +8,7 @@ it ends, as its norms, whose mean is over both axes of a plane, and its Snakes c
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from threading import Lock
 from typing import Any
 
@@ -31,13 +31,18 @@ _held: dict[nn.Module, tuple[type[nn.Module], int]] = {}  # module -> its own cl
 
 def change_classes(classes: Mapping[nn.Module, type[nn.Module]]) -> Undo:
     """Make each module one of the class given for it; it stays the same object, so that hooks on it stay too."""
-    own = {module: type(module) for module in classes}
+    own = [(module, "__class__", type(module)) for module in classes]
     for module, other in classes.items():
         module.__class__ = other
+    return _putting_back(own)
+
+
+def _putting_back(changed: Sequence[tuple[nn.Module, str, Any]]) -> Undo:
+    """Return what gives each module, attribute by attribute, the value that stands beside it."""
 
     def undo() -> None:
-        for module, before in own.items():
-            module.__class__ = before
+        for module, name, before in changed:
+            setattr(module, name, before)
 
     return undo
 
@@ -79,16 +84,6 @@ def modules_within(module: nn.Module) -> list[nn.Module]:
     return list(found)
 
 
-def plain_convolution(module: nn.Module) -> bool:
-    """Say whether `module` is an `nn.Conv1d` padded with so many zeros whose weight no hook computes."""
-    return (
-        type(module) is nn.Conv1d
-        and module.padding_mode == "zeros"
-        and not isinstance(module.padding, str)
-        and "weight" in module._parameters
-    )
-
-
 def swap_stft(model: nn.Module) -> Undo:
     """Put a `CustomSTFT` of the same sizes in place of each `TorchSTFT`."""
     swapped = []
@@ -97,13 +92,8 @@ def swap_stft(model: nn.Module) -> Undo:
         if isinstance(stft, TorchSTFT):
             dtype = next((weight.dtype for weight in owner.parameters()), stft.window.dtype)
             owner.stft = CustomSTFT(stft.filter_length, stft.hop_length, stft.win_length).to(dtype).eval()
-            swapped.append((owner, stft))
-
-    def undo() -> None:
-        for owner, stft in swapped:
-            owner.stft = stft
-
-    return undo
+            swapped.append((owner, "stft", stft))
+    return _putting_back(swapped)
 
 
 def fold_weight_norm(model: nn.Module) -> Undo:
@@ -139,12 +129,7 @@ def make_contiguous(model: nn.Module) -> Undo:
                 tensor = getattr(module, name)
                 setattr(module, name, tensor.contiguous())
                 changed.append((module, name, tensor))
-
-    def undo() -> None:
-        for module, name, tensor in changed:
-            setattr(module, name, tensor)
-
-    return undo
+    return _putting_back(changed)
 
 
 class TwoPassInstanceNorm1d(nn.InstanceNorm1d):
@@ -250,22 +235,28 @@ def on_planes(model: nn.Module) -> Undo:
 
 
 def _fits(block: nn.Module) -> bool:
-    return all(plain_convolution(module) for module in block.modules() if isinstance(module, nn.Conv1d))
+    """Say whether each convolution is padded with so many zeros, and its weight is none that a hook computes."""
+    return all(
+        type(one) is nn.Conv1d
+        and one.padding_mode == "zeros"
+        and not isinstance(one.padding, str)
+        and "weight" in one._parameters
+        for one in block.modules()
+        if isinstance(one, nn.Conv1d)
+    )
 
 
 def _put(module: nn.Module, name: str, values: Tensor) -> None:
     module._parameters[name] = nn.Parameter(values, requires_grad=False)
 
 
-@contextmanager
-def tanh_gelu_written_out() -> Iterator[None]:
+def tanh_gelu_written_out() -> AbstractContextManager:
     """Compute every ``gelu(approximate="tanh")`` inside by the formula it stands for, `torch.nn.GELU`'s too.
 
     For exporting under: a program exported inside holds the formula's operators in the place of ``aten.gelu``. Models
     and PyTorch itself stay as they are.
     """
-    with _WrittenOut():
-        yield
+    return _WrittenOut()
 
 
 def tanh_gelu(x: Tensor) -> Tensor:
@@ -275,13 +266,7 @@ def tanh_gelu(x: Tensor) -> Tensor:
 
 
 class _WrittenOut(TorchFunctionMode):
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if func is F.gelu and kwargs.get("approximate") == "tanh":
             return tanh_gelu(args[0] if args else kwargs["input"])

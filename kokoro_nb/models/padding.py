@@ -3,12 +3,12 @@
 Padding is not neutral. AdaIN takes its mean and variance from whatever is in the buffer, the second direction of an
 LSTM begins in the padding, a convolution reads what its layer before made of it, and both ends of the STFT move. A
 stage or step that is given ``length``, int64 of shape (1,), gives for the valid part what it gives without padding,
-whatever stands behind it, and zeros behind: `stages`, `steps`, `complete.DurationStage`, and `complete.CompleteStage`
+whatever stands behind it, and zeros behind: `stages`, `complete.DurationStage`, and `complete.CompleteStage`
 with ``exact=True``, which computes the lengths itself. Shapes are static and no operator's choice hangs on a value, so
 each exporter takes them, under any of the model's patches. One buffer serves every length from 1 token, or 2 frames, up
 to its size.
 
-`Valid`, `of_tokens`, `of_frames` and `within` make other modules exact; `static_buffers.widened` puts inputs into
+`Valid`, `of_frames` and `within` make other modules exact; `static_buffers.widened` puts inputs into
 longer buffers.
 
 Four layers let padding leak into what precedes it. A norm takes its statistics from the valid part, a convolution is
@@ -127,11 +127,6 @@ def of_frames(room: int, length: Tensor | None) -> Valid:
         How many of them are valid, 2 or more; None for all.
     """
     return Valid(room, length, RATES)
-
-
-def of_tokens(room: int, length: Tensor | None) -> Valid:
-    """Return what is valid of buffers with room for `room` tokens, of which the first `length` are the text's."""
-    return Valid(room, length)
 
 
 _given: ContextVar[Valid | None] = ContextVar("valid", default=None)

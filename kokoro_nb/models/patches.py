@@ -60,8 +60,8 @@ class Patch:
 
     name: str
     reason: str
-    needed_by: tuple[str, ...]
-    tolerance: float
+    needed_by: tuple[str, ...] = ()
+    tolerance: float = 0.0
     requires: tuple[str, ...] = ()
     rewrites: tuple[Rewrite, ...] = ()
     install: Callable[[nn.Module], other_layers.Undo] | None = None
@@ -81,14 +81,12 @@ _CATALOGUE = (
         "explicit_noise",
         "Noise drawn inside cannot be the same on two runtimes, and ExecuTorch has no randn_like: it becomes an input.",
         ("executorch-xnnpack", "executorch-portable", "onnxruntime", "tvm", "coreml"),
-        0.0,
         rewrites=_SOURCE,
     ),
     Patch(
         "signal_noise",
         "An older port's way to remove the random operators: sin(137 x) cos(211 x) of the harmonic signal x as noise.",
-        (),
-        float("inf"),
+        tolerance=float("inf"),
         rewrites=_SOURCE,
     ),
     Patch(
@@ -113,7 +111,6 @@ _CATALOGUE = (
         "where_phase",
         "Boolean assignment into the phase needs index_put with a mask, which TVM refuses; torch.where does the same.",
         ("tvm",),
-        0.0,
         requires=("custom_stft",),
         rewrites=(_TRANSFORM,),
         cures=("atan2",),
@@ -130,8 +127,7 @@ _CATALOGUE = (
         "sqrt_epsilon",
         "1e-14 under the root of the magnitude is below float16's smallest number, 6e-8, and torch.onnx drops a term "
         "of 1e-8 or less; 1e-7 stays.",
-        (),
-        float("inf"),
+        tolerance=float("inf"),
         requires=("custom_stft",),
         rewrites=(_TRANSFORM,),
     ),
@@ -139,7 +135,6 @@ _CATALOGUE = (
         "floor_phase",
         "Core ML's compiler turns x % 1 into 0; x - floor(x) is the same number.",
         ("coreml",),
-        0.0,
         rewrites=(_SINE_PHASE,),
         cures=("remainder",),
     ),
@@ -181,8 +176,6 @@ _CATALOGUE = (
     Patch(
         "contiguous_istft",
         "CustomSTFT's inverse weights are transposed views that older ExecuTorch kernels reject: they are copied.",
-        (),
-        0.0,
         requires=("custom_stft",),
         install=other_layers.make_contiguous,
         acts_on=(CustomSTFT,),
@@ -191,8 +184,7 @@ _CATALOGUE = (
         "plane_blocks",
         "XNNPACK turns a tensor round before and after each convolution in one dimension: the generator's residual "
         "blocks convolve in two, and are turned round once.",
-        (),
-        1e-5,
+        tolerance=1e-5,
         install=other_layers.on_planes,
         acts_on=(AdaINResBlock1,),
     ),

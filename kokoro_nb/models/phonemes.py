@@ -135,27 +135,21 @@ class Phonemes:
 
     Attributes
     ----------
-    text : str
-        The text, as given.
     symbols : str
         Phonemes, as the model's table spells them.
     ids : torch.Tensor, shape (1, phonemes + 2), int64
         With the pad token 0 at either end, as the model expects.
-    dropped : str
-        Symbols that the table does not have; the package drops them silently.
     g2p : str
         ``espeak`` or ``misaki``.
     """
 
-    text: str
     symbols: str
     ids: "torch.Tensor"
-    dropped: str
     g2p: str
 
 
 def encode(vocab: Mapping[str, int], text: str, g2p: G2P = "auto", language: str = "a") -> Phonemes:
-    """Turn text into the ids that the model reads.
+    """Turn text into the ids that the model reads; symbols that its table lacks have none, as in the package.
 
     Parameters
     ----------
@@ -186,5 +180,4 @@ def encode(vocab: Mapping[str, int], text: str, g2p: G2P = "auto", language: str
             f"The text has {len(symbols)} phonemes and the model takes {MAX_PHONEMES}; split it into shorter sentences."
         )
     ids = torch.tensor([[0, *(vocab[symbol] for symbol in known), 0]])
-    dropped = "".join(symbol for symbol in symbols if symbol not in vocab)
-    return Phonemes(text, symbols, ids, dropped, engine)
+    return Phonemes(symbols, ids, engine)

@@ -13,7 +13,7 @@ from kokoro.modules import CustomAlbert, DurationEncoder, ProsodyPredictor, Text
 from torch import Tensor, nn
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.padding import Valid, of_tokens, within
+from kokoro_nb.models.padding import Valid, within
 
 HIDDEN = -1e4  # added to the attention scores of padding: exp(-1e4) is 0, and float16 holds the number
 
@@ -41,7 +41,7 @@ def over_text(
     InputError
         If neither is given.
     """
-    with within(module, of_tokens(room, length)) as valid:
+    with within(module, Valid(room, length)) as valid:
         if length is not None:
             mask, padding = valid.inside(room)[None], valid.outside(room)[None]
         elif attention_mask is not None:
@@ -179,7 +179,7 @@ def alignment(lasting: Tensor, frames: int) -> Tensor:
 
 
 def predicted(
-    model: KModel, ids: Tensor, style: Tensor, speed: Tensor, mask: Tensor, padding: Tensor
+    model: KModel, ids: Tensor, style: Tensor, speed: Tensor, mask: Tensor | None = None, length: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Run all that precedes the number of frames: durations, features of the duration encoder, text features.
 
@@ -187,14 +187,17 @@ def predicted(
     ----------
     model : kokoro.model.KModel
         Or any module that holds its parts under the names that they have there.
-    ids, style, speed, mask, padding
+    ids, style, speed
         See `contextual`, `duration_features` and `durations`.
+    mask, length
+        Where the text ends: see `over_text`.
 
     Returns
     -------
     tuple of torch.Tensor
         (1, tokens) int64, frames; (1, tokens, hidden + 128); (1, hidden, tokens).
     """
-    encoded = model.bert_encoder(contextual(model.bert, ids, mask))
-    d = duration_features(model.predictor.text_encoder, encoded, style, padding)
-    return durations(model.predictor, d, speed, padding), d, text_features(model.text_encoder, ids, padding)
+    with over_text(model, ids.shape[1], mask, length) as (_, inside, padding):
+        encoded = model.bert_encoder(contextual(model.bert, ids, inside))
+        d = duration_features(model.predictor.text_encoder, encoded, style, padding)
+        return durations(model.predictor, d, speed, padding), d, text_features(model.text_encoder, ids, padding)

@@ -47,6 +47,14 @@ class Weights:
         return f"{self.name} ({self.origin}; {self.parameters / 1e6:.1f} M parameters; sha256 {self.sha256[:8]})"
 
 
+def label_weights(model: Any, name: str, origin: str) -> Weights:
+    """Measure the weights in `model`, a module, and have every part of it carry their label, which names artefacts."""
+    weights = Weights(name, origin, sum(p.numel() for p in model.parameters()), digest_tensors(model.state_dict()))
+    for module in model.modules():
+        module.weights_label = weights.label
+    return weights
+
+
 def digest_tensors(tensors: Mapping[str, Tensor]) -> str:
     """Return the SHA-256 over names, dtypes, shapes and bytes of `tensors`, whatever their order."""
     total = hashlib.sha256()

@@ -57,14 +57,6 @@ def test_the_narrow_model_has_at_most_four_million_parameters(narrow):
 
 def test_the_full_model_has_the_published_size(seeded):
     assert seeded.weights.parameters == 81_810_022
-    parts = {name: sum(p.numel() for p in part.parameters()) / 1e6 for name, part in seeded.model.named_children()}
-    assert {name: round(size, 1) for name, size in parts.items()} == {
-        "bert": 6.3,
-        "bert_encoder": 0.4,
-        "predictor": 16.2,
-        "text_encoder": 5.6,
-        "decoder": 53.3,
-    }
 
 
 def test_narrow_and_full_have_the_same_module_paths_and_the_package_s_own_forward(narrow, seeded):
@@ -117,12 +109,6 @@ def test_every_parameter_is_alive_but_those_that_cannot_be(narrow_case, monkeypa
         assert any(re.fullmatch(pattern, name) for name in dead), pattern
 
 
-def test_a_dead_branch_is_seen(narrow_case, monkeypatch):
-    model = load_model("narrow").model
-    model.decoder.asr_res[0].weight_g.data.zero_()
-    assert "decoder.asr_res.0.weight_v" in _dead(_sensitivity(model, narrow_case, monkeypatch))
-
-
 @pytest.mark.parametrize("name", ["weight", "bias"])
 def test_the_source_s_mixing_layer_is_alive(narrow, narrow_case, name):
     parameter = getattr(narrow.model.decoder.generator.m_source.l_linear, name)
@@ -135,15 +121,9 @@ def test_the_source_s_mixing_layer_is_alive(narrow, narrow_case, name):
     assert (changed - narrow_case.tensors["audio"]).abs().max() > 1e-3
 
 
-def test_narrow_audio_is_finite_bounded_and_not_silent(narrow_case):
-    _assert_speech_level(narrow_case.tensors["audio"])
-
-
-def test_full_audio_is_finite_bounded_and_not_silent(seeded):
-    _assert_speech_level(capture(seeded, "Hi.", g2p="espeak").tensors["audio"])
-
-
-def _assert_speech_level(audio):
+@pytest.mark.parametrize("name", ["narrow", "seeded"])
+def test_audio_is_finite_bounded_and_not_silent(request, name):
+    audio = capture(request.getfixturevalue(name), "Hi.", g2p="espeak").tensors["audio"]
     assert torch.isfinite(audio).all()
     assert 0.01 < audio.abs().max() < 1
     assert audio.square().mean().sqrt() > 1e-3

@@ -39,7 +39,6 @@ def test_only_instance_norm_may_be_absent_and_only_position_ids_superfluous(blan
         ),
         ({"bert_encoder.bias": torch.ones(3)}, r"in w\.pth has the shape \(3,\), the model needs \(20,\)"),
         ({"bert_encoder.bias": torch.full((20,), torch.nan)}, r"'bert_encoder\.bias' in w\.pth holds NaN or infinity"),
-        ({"bert_encoder.bias": torch.full((20,), torch.inf)}, "holds NaN or infinity; the file is damaged"),
     ],
 )
 def test_what_does_not_fit_is_named(blank, state, changed, words):
@@ -61,7 +60,6 @@ def test_the_report_names_what_became_of_every_key(blank, state):
     with pytest.raises(LoadingError, match=r"missing text_encoder\.lstm\.weight_ih_l0; unexpected") as caught:
         load_state(blank, state, "w.pth")
     report = caught.value.report
-    assert not report.fits
     assert (report.missing, report.constant) == (gone[:1], gone[1:])
     assert (report.unexpected, report.superfluous) == (("decoder.strange",), (POSITION_IDS,))
     assert report.wrong_shape == {"bert_encoder.bias": ((3,), (20,))}

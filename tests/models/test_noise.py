@@ -3,7 +3,6 @@ import math
 import pytest
 import torch
 
-from kokoro_nb.errors import InputError
 from kokoro_nb.models.noise import draw, explicit, given, replayed
 
 
@@ -39,11 +38,6 @@ def test_tonal_noise_is_a_product_of_tones_of_the_time():
         assert tonal[0, sample, 0] == pytest.approx(math.sin(137 * time) * math.cos(211 * time), abs=1e-6)
 
 
-def test_an_unknown_kind_is_refused():
-    with pytest.raises(InputError, match="There is no noise 'pink'; use one of gaussian, zero, tonal"):
-        draw(2, 0, "pink")
-
-
 def test_replayed_answers_the_model_s_own_draws():
     noise = draw(2, 0)
     with replayed(noise):
@@ -66,14 +60,6 @@ def test_replayed_without_noise_lets_the_model_draw():
         assert not torch.equal(torch.rand(1, 9), torch.rand(1, 9))
         mode.noise = draw(2, 0)
         assert torch.equal(torch.rand(1, 9), torch.rand(1, 9))
-
-
-def test_noise_of_another_length_is_refused():
-    with (
-        replayed(draw(2, 0)),
-        pytest.raises(InputError, match=r"drawn for 1200 samples, the model asks for 1800; draw it for as many frames"),
-    ):
-        torch.randn_like(torch.zeros(1, 1800, 9))
 
 
 def test_explicit_noise_holds_inside_and_nests():

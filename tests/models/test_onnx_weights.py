@@ -20,6 +20,7 @@ from kokoro_nb.models.onnx_weights import NOT_READ, TYPES, read_onnx, recover_st
 from kokoro_nb.models.patches import patched
 
 FOLDED = ("weight_v", "weight_g")
+UNREAD = tuple(f"{name}: not in the file, and not read by Kokoro" for name in NOT_READ)
 
 
 @pytest.fixture(scope="module")
@@ -42,19 +43,16 @@ def _changed(path, change):
 
 
 def test_every_tensor_is_recovered(whole, narrow):
-    state, original = recover_state(read_onnx(whole), narrow.model), narrow.model.state_dict()
-    assert not state.lost
-    assert (state.not_read, state.stored_as) == (NOT_READ, "float32")
-    plain = [key for key in state.tensors if not key.endswith((*NOT_READ, TYPES, *FOLDED))]
+    (found, remarks, stored), original = recover_state(read_onnx(whole), narrow.model), narrow.model.state_dict()
+    assert (remarks, stored) == (UNREAD, "float32")
+    plain = [key for key in found if not key.endswith((*NOT_READ, TYPES, *FOLDED))]
     assert len(plain) > 300
-    assert all(torch.equal(state.tensors[key], original[key]) for key in plain)
-    assert torch.equal(state.tensors[TYPES][0], original[TYPES][0])
-    norms = [key.removesuffix(".weight_v") for key in state.tensors if key.endswith("weight_v")]
+    assert all(torch.equal(found[key], original[key]) for key in plain)
+    assert torch.equal(found[TYPES][0], original[TYPES][0])
+    norms = [key.removesuffix(".weight_v") for key in found if key.endswith("weight_v")]
     assert len(norms) == 89
     for path in norms:
-        given, right = (
-            torch._weight_norm(*(one[f"{path}.{leaf}"] for leaf in FOLDED)) for one in (state.tensors, original)
-        )
+        given, right = (torch._weight_norm(*(one[f"{path}.{leaf}"] for leaf in FOLDED)) for one in (found, original))
         torch.testing.assert_close(given, right, rtol=1e-6, atol=0)
 
 
@@ -113,13 +111,14 @@ def test_a_part_of_a_model_names_what_it_lacks(narrow, tmp_path):
     inputs = torch.ones(1, encode.conv1.in_channels, 5), torch.ones(1, 128), torch.ones(1, 3, shared.input_size)
     with quietly(), patched(narrow.model):
         torch.onnx.export(Part(narrow.model).eval(), inputs, dynamo=True).save(tmp_path / "part.onnx")
-    state, original = recover_state(read_onnx(tmp_path / "part.onnx"), narrow.model), narrow.model.state_dict()
-    found = {key for key in state.tensors if key not in NOT_READ}
+    tensors, remarks, _ = recover_state(read_onnx(tmp_path / "part.onnx"), narrow.model)
+    found, original = {key for key in tensors if key not in NOT_READ}, narrow.model.state_dict()
     norms = {f"decoder.encode.norm{number}.norm.{leaf}" for number in (1, 2) for leaf in ("weight", "bias")}
     assert found == {key for key in original if key.startswith(("decoder.encode", "predictor.shared"))} - norms
-    assert all(torch.equal(state.tensors[key], original[key]) for key in found if not key.endswith(FOLDED))
-    assert {key.partition(".")[0] for key in state.lost} == {key.partition(".")[0] for key in original}
-    assert set(state.lost.values()) == {"the file has no such tensor under its name or its operator's"}
+    assert all(torch.equal(tensors[key], original[key]) for key in found if not key.endswith(FOLDED))
+    lost = dict(remark.split(": ") for remark in remarks[len(UNREAD) :])
+    assert {key.partition(".")[0] for key in lost} == {key.partition(".")[0] for key in original}
+    assert set(lost.values()) == {"the file has no such tensor under its name or its operator's"}
 
 
 @pytest.mark.parametrize(

@@ -44,25 +44,6 @@ def test_a_block_computes_the_same_sums(given):
     assert torch.allclose(divided, expected, rtol=0, atol=1e-10 * float(expected.abs().max()))
 
 
-def test_its_parameters_and_paths_come_back(given):
-    block, *_ = given
-    modules, parameters = dict(block.named_modules()), dict(block.named_parameters())
-    undo = on_planes(block)
-    assert dict(block.named_modules()) == modules
-    inside = dict(block.named_parameters())
-    assert list(inside) == list(parameters)
-    assert inside["convs1.0.weight"].shape == (
-        *parameters["convs1.0.weight"].shape[:2],
-        1,
-        block.convs1[0].kernel_size[0],
-    )
-    assert inside["alpha1.0"].shape == (*parameters["alpha1.0"].shape, 1)
-    undo()
-    again = dict(block.named_parameters())
-    assert list(again) == list(parameters)
-    assert all(again[name] is one for name, one in parameters.items())
-
-
 def test_padding_is_cut_off_in_it_too(given):
     block, x, s = given
     valid = of_frames(24, torch.tensor([16]))

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kokoro_nb.errors import InputError
 from kokoro_nb.models.pocket.generation import Host, Speech, Steps, Utterance, Values, Watch, embed, speak
 
 
@@ -68,19 +67,6 @@ def attempt(steps: Steps, host: Host, utterance: Utterance) -> Attempt:
     return Attempt(steps, host, utterance, embed(steps, host, utterance))
 
 
-def bug(name: str) -> Bug:
-    """Return the mistake called `name`.
-
-    Raises
-    ------
-    InputError
-        If there is none of that name.
-    """
-    if name not in BUGS:
-        raise InputError(f"There is no mistake '{name}'; use one of {', '.join(BUGS)}.")
-    return BUGS[name]
-
-
 def _padding_counted(right: Attempt) -> Attempt:
     def counted(given: Values) -> Values:
         return {**given, "length": np.full_like(given["length"], given["embeddings"].shape[1])}
@@ -108,10 +94,6 @@ def _full_chunks(right: Attempt) -> Attempt | None:
 def _without_voice(right: Attempt) -> Attempt:
     voice = right.utterance.voice
     return attempt(right.steps, right.host, replace(right.utterance, voice=voice[:, :0]))
-
-
-def _nowhere(right: Attempt) -> None:
-    return None
 
 
 def _with_step(right: Attempt, name: str, change: Callable[[Values], Values]) -> Attempt:
@@ -158,7 +140,7 @@ BUGS: Mapping[str, Bug] = {
             "end_off_by_one",
             "end time of a sampler step is its start time",
             lambda right: _with_step(right, "flow", lambda given: {**given, "t": given["s"]}),
-            _nowhere,
+            lambda _: None,
             "none: it shows at any number of sampler steps",
             "the first latent against the package's (of peak)",
             _first_latent,
@@ -176,7 +158,7 @@ BUGS: Mapping[str, Bug] = {
             "nan_cache",
             "cache filled with NaN, and no scrub",
             _nan_cache,
-            _nowhere,
+            lambda _: None,
             "none in a static graph: the package, which reads only what is written, never shows it",
             "share of the cache after reading that is not finite",
             _not_finite,

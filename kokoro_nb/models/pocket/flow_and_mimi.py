@@ -11,7 +11,6 @@ import torch.nn.functional as F
 from pocket_tts import TTSModel
 from pocket_tts.modules.attention import StreamingMultiheadAttention
 from pocket_tts.modules.conv import StreamingConv1d, StreamingConvTranspose1d
-from pocket_tts.modules.seanet import SEANetDecoder, SEANetResnetBlock
 from torch import Tensor, nn
 
 from kokoro_nb.errors import InputError
@@ -194,8 +193,6 @@ class MimiStep(nn.Module):
     ----------
     model : pocket_tts.TTSModel
         Its parts are shared, not copied.
-    write : {"one_hot", "scatter"}
-        See `transformer.written`.
 
     Raises
     ------
@@ -207,7 +204,7 @@ class MimiStep(nn.Module):
     mean: Tensor
     scale: Tensor
 
-    def __init__(self, model: TTSModel, write: Write = "one_hot"):
+    def __init__(self, model: TTSModel):
         super().__init__()
         streams(model)  # refuses what it does not know
         mimi = model.mimi
@@ -215,7 +212,6 @@ class MimiStep(nn.Module):
         self.register_buffer("scale", model.flow_lm.emb_std.clone())
         self.quantizer, self.upsample = mimi.quantizer, mimi.upsample
         self.decoder_transformer, self.decoder = mimi.decoder_transformer, mimi.decoder
-        self.write = write
 
     def forward(
         self,
@@ -251,45 +247,25 @@ class MimiStep(nn.Module):
         x = self.quantizer((latent * self.scale + self.mean).transpose(1, 2))
         x, upsample = overlapping(self.upsample.convtr, x, upsample)
         steps = x.shape[2]
-        x, cache = self._transform(x, cache, position)
-        carried = ((up_0, res_0), (up_1, res_1), (up_2, res_2))
-        audio, conv_in, blocks, conv_out = _decode(self.decoder, x, conv_in, carried, conv_out)
-        return audio, position + steps, cache, upsample, conv_in, *blocks, conv_out
-
-    def _transform(self, x: Tensor, cache: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
-        """Run the transformer of the decoder: (1, channels, steps) to the same."""
-        projected = self.decoder_transformer
-        x = x.transpose(1, 2)
+        projected, x = self.decoder_transformer, x.transpose(1, 2)
         if projected.input_proj is not None:
             x = projected.input_proj(x)
-        x, cache = run(projected.transformer, x, cache, position, x.shape[1], self.write)
-        return projected.output_projs[0](x).transpose(1, 2), cache
+        x, cache = run(projected.transformer, x, cache, position, steps)
+        first, *blocks, _, last = self.decoder.model
+        x, conv_in = causal(first, projected.output_projs[0](x).transpose(1, 2), conv_in)
+        carried: list[Tensor] = []
+        for i, (partial, previous) in enumerate(((up_0, res_0), (up_1, res_1), (up_2, res_2))):
+            _, convtr, residual = blocks[3 * i : 3 * i + 3]  # ELU, upsampling, residual block
+            x, partial = overlapping(convtr, F.elu(x), partial)
+            _, wide, _, narrow = residual.block  # whose second convolution is one sample wide and keeps nothing
+            y, previous = causal(wide, F.elu(x), previous)
+            x = x + narrow.conv(F.elu(y))
+            carried += [partial, previous]
+        audio, conv_out = causal(last, F.elu(x), conv_out)
+        return audio, position + steps, cache, upsample, conv_in, *carried, conv_out
 
 
-def _decode(
-    decoder: SEANetDecoder, x: Tensor, conv_in: Tensor, carried: tuple[tuple[Tensor, Tensor], ...], conv_out: Tensor
-) -> tuple[Tensor, Tensor, list[Tensor], Tensor]:
-    """Run the convolutional decoder: features to audio and what each convolution carries over."""
-    first, *blocks, _, last = decoder.model
-    x, conv_in = causal(first, x, conv_in)
-    new: list[Tensor] = []
-    for i, (partial, previous) in enumerate(carried):
-        _, convtr, residual = blocks[3 * i : 3 * i + 3]  # ELU, upsampling, residual block
-        x, partial = overlapping(convtr, F.elu(x), partial)
-        x, previous = _residual(residual, x, previous)
-        new += [partial, previous]
-    x, conv_out = causal(last, F.elu(x), conv_out)
-    return x, conv_in, new, conv_out
-
-
-def _residual(block: SEANetResnetBlock, x: Tensor, previous: Tensor) -> tuple[Tensor, Tensor]:
-    """Run a residual block, whose second convolution is one sample wide and keeps nothing."""
-    _, wide, _, narrow = block.block
-    y, previous = causal(wide, F.elu(x), previous)
-    return x + narrow.conv(F.elu(y)), previous
-
-
-class OtherConditioningStep(nn.Module):
+class OtherConditioningStep(ConditioningStep):
     """Read one embedding into the cache by attention as a port first wrote it: equal in exact arithmetic.
 
     Queries, keys and values by ``chunk`` and ``view``, the angles as ``1 / 10000^(2 i / D)``, and a softmax written out
@@ -306,16 +282,13 @@ class OtherConditioningStep(nn.Module):
         If heads share keys and values: ``chunk`` cannot tell them apart then.
     """
 
-    output_names = ("cache", "position")
-
     def __init__(self, model: TTSModel):
-        super().__init__()
-        self.transformer = model.flow_lm.transformer
+        super().__init__(model)
         first = self.transformer.layers[0].self_attn
         if first.num_kv_heads != first.num_heads:
             raise InputError("Heads of this model share keys and values, this step is for one pair a head.")
 
-    def forward(self, embedding: Tensor, cache: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, embedding: Tensor, cache: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         """Read `embedding`, (1, 1, width); state in and out as in `ConditioningBackbone.forward`."""
         _, cache = run(self.transformer, embedding, cache, position, 1, attention=_attend)
         return cache, position + 1

@@ -15,6 +15,7 @@ Values = Mapping[str, np.ndarray]
 Step = Callable[[Values], Values]
 Steps = Mapping[str, Step]  # the names are those of `pocket_steps.step_modules`
 Watch = Callable[[str, str, Values, Values], None]
+_Run = Callable[[str, str, Values], Values]  # place, step and inputs to outputs
 
 
 @dataclass(frozen=True)
@@ -182,9 +183,7 @@ def speak(
     return Speech(np.stack(latents), np.stack(stops), np.stack(frames), read, language, decoder, host.rate)
 
 
-def _sampled(
-    run: Callable[[str, str, Values], Values], frame: int, condition: np.ndarray, x: np.ndarray, count: int
-) -> np.ndarray:
+def _sampled(run: _Run, frame: int, condition: np.ndarray, x: np.ndarray, count: int) -> np.ndarray:
     """Take `x`, (1, latent width), from noise to a latent."""
     for i in range(count):
         times = {"s": np.full((1, 1), i / count, np.float32), "t": np.full((1, 1), (i + 1) / count, np.float32)}
@@ -193,9 +192,7 @@ def _sampled(
     return x
 
 
-def _read(
-    run: Callable[[str, str, Values], Values], host: Host, embeddings: np.ndarray, one_by_one: bool
-) -> dict[str, np.ndarray]:
+def _read(run: _Run, host: Host, embeddings: np.ndarray, one_by_one: bool) -> dict[str, np.ndarray]:
     """Read `embeddings` into an empty state."""
     state = dict(host.language)
     for i, (part, count) in enumerate(_chunks(embeddings, 1 if one_by_one else host.room)):
@@ -216,7 +213,7 @@ def _chunks(values: np.ndarray, room: int) -> Iterator[tuple[np.ndarray, int]]:
         yield np.pad(part, spare), part.shape[1]
 
 
-def _watched(steps: Steps, watch: Watch | None) -> Callable[[str, str, Values], Values]:
+def _watched(steps: Steps, watch: Watch | None) -> _Run:
     def run(place: str, step: str, inputs: Values) -> Values:
         outputs = steps[step](inputs)
         if watch is not None:

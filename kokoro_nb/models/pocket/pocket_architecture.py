@@ -21,7 +21,7 @@ from pocket_tts.utils.config import CONFIGS_DIR, Config
 from torch import nn
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.weights import Weights, digest_tensors, hub_file
+from kokoro_nb.models.weights import hub_file, label_weights
 
 HUB = "kyutai/pocket-tts"  # the repository of the package's default model
 _HF = "hf://"
@@ -100,23 +100,12 @@ def load_pocket(config: str | dict[str, Any] = NARROW, seed: int = 0) -> TTSMode
         If the configuration is unknown or cannot be read.
     """
     name = config if isinstance(config, str) else "own configuration"
-    content = _content(config) if isinstance(config, str) else config
-    model = _build(content).eval().requires_grad_(False)
+    if isinstance(config, str):
+        config = small_config() if config == NARROW else packaged_config(DEFAULT if config == SEEDED else config)
+    model = _build(config).eval().requires_grad_(False)
     initialise(model, seed)
-    return labelled(model, name, f"random, seed {seed}")
-
-
-def labelled(model: TTSModel, name: str, origin: str) -> TTSModel:
-    """Write on every part of `model` what its weights are, and return it."""
-    total = sum(parameter.numel() for parameter in model.parameters())
-    weights = Weights(f"PocketTTS {name}", origin, total, digest_tensors(model.state_dict()))
-    for module in model.modules():
-        module.weights_label = weights.label
+    label_weights(model, f"PocketTTS {name}", f"random, seed {seed}")
     return model
-
-
-def _content(name: str) -> dict[str, Any]:
-    return small_config() if name == NARROW else packaged_config(DEFAULT if name == SEEDED else name)
 
 
 def train_tokenizer(pieces: int, folder: Path) -> Path:
@@ -287,7 +276,8 @@ def load_published(source: str) -> TTSModel:
     for name, tensor in model.state_dict().items():
         if not tensor.isfinite().all():
             raise InputError(f"'{name}' of {source} holds NaN or infinity; the file is damaged, copy it again.")
-    return labelled(model.eval().requires_grad_(False), source if source == HUB else Path(source).name, "published")
+    label_weights(model, f"PocketTTS {source if source == HUB else Path(source).name}", "published")
+    return model.eval().requires_grad_(False)
 
 
 def _read(path: Path) -> dict:

@@ -6,7 +6,7 @@ hides what is not written yet; so it starts at zero, for what a mask hides from 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 import torch
@@ -272,21 +272,15 @@ def _attention_state(transformer: StreamingTransformer, capacity: int, package: 
     if package is None:
         return {"cache": cache, "position": torch.zeros(1, dtype=torch.int64)}
     kept = [attention.get_state(package) for attention in attentions]
-    position = _position(kept, capacity)
-    for mine, theirs in zip(cache, kept, strict=True):
-        mine[:, :position] = theirs["cache"][:, 0, :position]  # NaN behind it
-    return {"cache": cache, "position": torch.tensor([position])}
-
-
-def _position(kept: Sequence[dict[str, Tensor]], capacity: int) -> int:
-    """Return how many positions the package has written."""
     offsets = torch.cat([state["offset"] for state in kept])
     position = int(offsets[0])
     if len(set(offsets.tolist())) > 1 or any(bool(state["pad"].any()) for state in kept if "pad" in state):
         raise InputError("The state is of several utterances of unequal length; give the state of one.")
     if position > capacity:
         raise InputError(f"The state holds {position} positions, the cache has room for {capacity}; make it larger.")
-    return position
+    for mine, theirs in zip(cache, kept, strict=True):
+        mine[:, :position] = theirs["cache"][:, 0, :position]  # NaN behind it
+    return {"cache": cache, "position": torch.tensor([position])}
 
 
 def _carried(part: Streaming, package: ModelState | None) -> Tensor:

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from pocket_tts import TTSModel
 
 from kokoro_nb.models.pocket.generation import Host, Speech, Steps, Utterance, speak
-from kokoro_nb.models.pocket.package import package_speech
-from kokoro_nb.models.pocket.pocket_steps import StepModule, eager_steps, host_of, step_modules
+from kokoro_nb.models.pocket.pocket_steps import StepModule, eager_steps, host_of, package_speech, step_modules
 from kokoro_nb.studies.pockettts.call_by_call import StepCall, StepRecorder
 from kokoro_nb.traces.parity import compare
 

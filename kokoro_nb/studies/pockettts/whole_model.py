@@ -12,7 +12,7 @@ from pocket_tts import TTSModel
 from kokoro_nb.backends.base import Failure, RungError, on_rung, quietly
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.models.pocket.generation import Utterance
-from kokoro_nb.models.pocket.package import WholeModel, package_speech
+from kokoro_nb.models.pocket.pocket_steps import WholeModel, package_speech
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from kokoro_nb.models.padding import of_tokens, within
+from kokoro_nb.errors import InputError
+from kokoro_nb.models.padding import RATES, Valid, of_frames, within
 
 VALID, ROOM = 5, 9
 
@@ -35,7 +36,7 @@ def test_a_layer_in_a_longer_buffer_computes_the_same(name):
     layer = _layers()[name].double().eval()
     x = torch.randn(1, 3, VALID, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     expected, wide = layer(x), _padded(x, 3.0)
-    with within(layer, of_tokens(ROOM, torch.tensor([VALID]))):
+    with within(layer, Valid(ROOM, torch.tensor([VALID]))):
         found = layer(wide)
     torch.testing.assert_close(found[..., :VALID], expected, rtol=1e-12, atol=1e-12)
     if name != "position by position":  # the control: left as it is, the layer reads the padding
@@ -48,7 +49,7 @@ def test_both_directions_of_an_lstm_stop_at_the_end():
     layer = nn.LSTM(3, 4, batch_first=True, bidirectional=True).double()
     x = torch.randn(1, VALID, 3, dtype=torch.float64)
     expected, wide = layer(x)[0], nn.functional.pad(x, (0, 0, 0, ROOM - VALID))
-    with within(layer, of_tokens(ROOM, torch.tensor([VALID]))):
+    with within(layer, Valid(ROOM, torch.tensor([VALID]))):
         found, _ = layer(wide)
     torch.testing.assert_close(found[:, :VALID], expected, rtol=1e-12, atol=1e-12)
     naive = layer(wide)[0][:, :VALID]
@@ -58,15 +59,11 @@ def test_both_directions_of_an_lstm_stop_at_the_end():
 
 
 def test_outside_everything_is_as_it_was():
-    layers, other = (
-        nn.ModuleDict({name.replace(" ", "_"): layer for name, layer in _layers().items()}),
-        nn.Conv1d(1, 1, 3),
-    )
+    layers = nn.ModuleDict({name.replace(" ", "_"): layer for name, layer in _layers().items()})
     before = [type(layer) for layer in layers.values()]
-    valid = of_tokens(2, torch.tensor([1]))
-    with within(layers, valid), within(layers, of_tokens(3, torch.tensor([1]))):
+    valid = Valid(2, torch.tensor([1]))
+    with within(layers, valid), within(layers, Valid(3, torch.tensor([1]))):
         inside = [type(layer) for layer in layers.values()]
-        assert type(other) is nn.Conv1d
     with pytest.raises(RuntimeError, match="stop"), within(layers, valid):
         raise RuntimeError("stop")
     assert [type(layer) for layer in layers.values()] == before
@@ -77,11 +74,11 @@ def test_outside_everything_is_as_it_was():
 def test_a_copy_made_inside_computes_the_same():
     norm, x = nn.InstanceNorm1d(1), torch.tensor([[[1.0, 3.0, 9.0, 100.0]]])
     plain = norm(x)
-    with within(norm, of_tokens(4, torch.tensor([3]))):
+    with within(norm, Valid(4, torch.tensor([3]))):
         expected, twin = norm(x), copy.deepcopy(norm)
         assert torch.equal(twin(x), expected)
     assert torch.equal(twin(x), plain)
-    with within(twin, of_tokens(4, torch.tensor([3]))):
+    with within(twin, Valid(4, torch.tensor([3]))):
         assert torch.equal(twin(x), expected)
 
 
@@ -94,7 +91,7 @@ class Joined(nn.Module):
         self.parts = nn.Sequential(nn.Conv1d(1, 2, 3, padding=1), shared, nn.Conv1d(2, 1, 3, padding=1), shared)
 
     def forward(self, x, length):
-        with within(self.parts, of_tokens(ROOM, length)):
+        with within(self.parts, Valid(ROOM, length)):
             return self.parts(x)
 
 
@@ -111,9 +108,9 @@ def test_an_exported_program_stops_there_too():
 @torch.no_grad()
 def test_the_inner_length_counts():
     norm, x = nn.InstanceNorm1d(1), torch.tensor([[[1.0, 3.0, 9.0, 100.0]]])
-    with within(norm, of_tokens(4, torch.tensor([3]))):
+    with within(norm, Valid(4, torch.tensor([3]))):
         outer = norm(x)
-        with within(norm, of_tokens(4, torch.tensor([2]))):
+        with within(norm, Valid(4, torch.tensor([2]))):
             inner = norm(x)
         assert torch.equal(norm(x), outer)
     torch.testing.assert_close(inner[..., :2], torch.tensor([[[-1.0, 1.0]]]), rtol=1e-4, atol=1e-4)
@@ -125,11 +122,11 @@ def test_two_threads_do_not_share_a_length():
     norm, x, together = nn.InstanceNorm1d(1), torch.tensor([[[1.0, 3.0, 9.0, 100.0]]]), Barrier(2, timeout=20)
     alone = {}
     for length in (2, 3):
-        with within(norm, of_tokens(4, torch.tensor([length]))):
+        with within(norm, Valid(4, torch.tensor([length]))):
             alone[length] = norm(x)
 
     def run(length):
-        with torch.no_grad(), within(norm, of_tokens(4, torch.tensor([length]))):
+        with torch.no_grad(), within(norm, Valid(4, torch.tensor([length]))):
             together.wait()
             found = norm(x)
             together.wait()
@@ -139,3 +136,38 @@ def test_two_threads_do_not_share_a_length():
         for length, found in pool.map(run, (2, 3)):
             assert torch.equal(found, alone[length])
     assert type(norm) is nn.InstanceNorm1d
+
+
+def test_each_rate_has_its_own_buffer_and_its_own_count():
+    valid = of_frames(5, torch.tensor([2]))
+    counts = {room: int(valid.inside(room).sum()) for room in (5, 10, 100, 601, 3000)}
+    assert counts == {5: 2, 10: 4, 100: 40, 601: 241, 3000: 1200}
+
+
+@pytest.mark.parametrize("room", [1, 2, 20, 24, 1800])
+def test_no_two_rates_share_a_size(room):
+    assert len({rate * room + more for rate, more in RATES}) == len(RATES)
+
+
+def test_a_buffer_of_another_size_is_refused():
+    with pytest.raises(InputError, match="A buffer of 7 positions belongs to none of the rates here, which have 5"):
+        Valid(5, torch.tensor([2])).mask(7, torch.float32)
+
+
+@pytest.mark.parametrize("axis", [1, 2, -1])
+def test_what_stands_behind_is_dropped_even_where_it_is_not_finite(axis):
+    x = torch.ones(1, 4, 4)
+    x.select(axis, 3).fill_(float("nan"))
+    zeroed = Valid(4, torch.tensor([3])).zeroed(x, axis)
+    expected = torch.ones(1, 4, 4)
+    expected.select(axis, 3).fill_(0)
+    assert torch.equal(zeroed, expected)
+
+
+@pytest.mark.parametrize("room", [1, 24, 2881, 216_001])
+def test_the_weights_of_a_mean_round_nothing_and_fit_float16(room):
+    weights, total = Valid(room, torch.tensor([room])).weights(room, torch.float32)
+    value = float(weights.flatten()[0])
+    assert torch.frexp(torch.tensor(value))[0] == 0.5  # a power of two
+    assert float(total) == room * value <= 256
+    assert value >= 2.0**-14  # float16's smallest normal number

@@ -3,7 +3,6 @@ import torch
 
 from kokoro_nb.backends.exported import export_program, snapshot
 from kokoro_nb.models import stages
-from kokoro_nb.models.frame_cuts import end_gain
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.static_buffers import widened
 from kokoro_nb.traces.parity import compare
@@ -67,39 +66,6 @@ def test_at_full_size(seeded, narrow_case):
 def test_one_buffer_serves_every_length(narrow, narrow_case, length):
     with torch.no_grad(), patched(narrow.model, EXPORT_PATCHES):
         assert max(_errors(narrow.model, narrow_case.decoder_inputs(length), 8)) <= LIMIT
-
-
-def test_without_the_length_the_same_buffer_is_wrong(on, narrow, narrow_case):
-    decoder = narrow.model.decoder
-    given = stages.from_har_inputs(decoder, narrow_case.decoder_inputs(FRAMES))
-    expected = stages.FromHarStage(decoder)(**given)
-    wide = widened(given, 2 * FRAMES)
-    naive = stages.FromHarStage(decoder)(**wide)[:, : 600 * FRAMES]
-    told_wrong = stages.FromHarStage(decoder)(**wide, length=torch.tensor([FRAMES + 1]))[:, : 600 * FRAMES]
-    assert compare(expected, naive).of_peak > 0.1
-    assert compare(expected, told_wrong).of_peak > 1e-3
-
-
-def test_the_source_s_edge_is_that_of_its_own_stft(on, narrow, narrow_case):
-    decoder, inputs = narrow.model.decoder, narrow_case.decoder_inputs(FRAMES)
-    pitch = {name: inputs[name] for name in ("f0", "harmonic_noise")}
-    expected = stages.SourceStage(decoder)(**pitch)
-    wide = widened(pitch, FRAMES + 3, fill=float("nan"))
-    found = stages.SourceStage(decoder)(**wide, length=torch.tensor([FRAMES]))
-    valid = expected.shape[2]
-    assert not found[..., valid:].any()
-    magnitude = compare(expected[:, :11], found[:, :11, :valid])
-    assert magnitude.of_peak < 1e-6
-    wrong = stages.SourceStage(decoder)(**widened(pitch, FRAMES + 3))[..., :valid]  # the control: no edge
-    assert compare(expected[:, :11, -2:], wrong[:, :11, -2:]).of_peak > 1e-2
-    assert compare(expected[:, :11, :-3], wrong[:, :11, :-3]).of_peak < 1e-6
-
-
-def test_only_the_last_samples_are_weighed_again(narrow):
-    gain = end_gain(narrow.model.decoder.generator.stft, torch.float64).tolist()
-    assert len(gain) == 600
-    assert gain[:595] == [1.0] * 595
-    assert all(value > 1 for value in gain[596:])  # a Hann window begins with a zero, so the first weighs nothing
 
 
 def test_a_fault_in_the_valid_part_is_not_hidden(narrow, narrow_case):

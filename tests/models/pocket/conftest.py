@@ -8,9 +8,15 @@ import pytest
 import torch
 
 from kokoro_nb.models.pocket.generation import speak
-from kokoro_nb.models.pocket.package import package_speech
 from kokoro_nb.models.pocket.pocket_architecture import load_pocket
-from kokoro_nb.models.pocket.pocket_steps import draw_noise, eager_steps, host_of, step_modules, utterance
+from kokoro_nb.models.pocket.pocket_steps import (
+    draw_noise,
+    eager_steps,
+    host_of,
+    package_speech,
+    step_modules,
+    utterance,
+)
 
 TEXT = "Hello world, this is a test."
 VOICE = 5  # embeddings of a voice, which come before the text
@@ -44,11 +50,11 @@ def say_package(model, voice, frames):
     return package_speech(model, what_to_say(model, voice, frames), stop=False)
 
 
-def say_in_steps(model, voice, frames, write="one_hot", one_by_one=False):
+def say_in_steps(model, voice, frames, one_by_one=False):
     """Speak by the steps alone."""
     said = what_to_say(model, voice, frames)
     host = host_for(model, said)
-    return speak(eager_steps(step_modules(model, host, write)), host, said, one_by_one=one_by_one)
+    return speak(eager_steps(step_modules(model, host)), host, said, one_by_one=one_by_one)
 
 
 def of_peak(found, expected):

@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kokoro_nb.errors import InputError
-from kokoro_nb.models.pocket.bugs import BUGS, attempt, bug
+from kokoro_nb.models.pocket.bugs import BUGS, attempt
 from kokoro_nb.models.pocket.pocket_steps import eager_steps, step_modules
 
 FRAMES = 3
@@ -32,17 +31,12 @@ def test_it_shows_and_its_check_sees_it(right, speech, name):
     assert not np.abs(wrong.latents - speech.latents).max() <= 1e-2
 
 
-@pytest.mark.parametrize("name", [name for name, one in BUGS.items() if one.hidden.__name__ != "_nowhere"])
+@pytest.mark.parametrize("name", ["start_at_zero", "padding_counted", "text_first"])
 def test_it_does_not_show_where_it_hides(right, name):
     hidden = BUGS[name].hidden(right)
     expected, found = hidden.speak(), BUGS[name].apply(hidden).speak()
     assert np.array_equal(expected.latents, found.latents)
     assert np.array_equal(expected.read["cache"], found.read["cache"])
-
-
-def test_times_leave_what_is_read_alone(right, speech):
-    for name in ("start_at_zero", "end_off_by_one"):
-        assert np.array_equal(BUGS[name].apply(right).speak().read["cache"], speech.read["cache"])
 
 
 def test_nan_spoils_all_layers_but_the_first(right, speech):
@@ -52,16 +46,5 @@ def test_nan_spoils_all_layers_but_the_first(right, speech):
     assert np.isnan(wrong.stops).all()  # so that speech never ends
 
 
-def test_the_attempt_is_left_as_it_was(right, speech):
-    for one in BUGS.values():
-        one.apply(right)
-    assert np.array_equal(right.speak().latents, speech.latents)
-
-
 def test_without_room_to_spare_nothing_is_cut(right):
     assert BUGS["padding_counted"].hidden(replace(right, embeddings=right.embeddings[:, :3])) is None
-
-
-def test_an_unknown_mistake_is_refused():
-    with pytest.raises(InputError, match="no mistake 'typo'; use one of start_at_zero"):
-        bug("typo")

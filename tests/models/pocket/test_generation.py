@@ -9,9 +9,16 @@ import pytest
 import torch
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.pocket.generation import embed, speak
-from kokoro_nb.models.pocket.package import given_noise, package_speech
-from kokoro_nb.models.pocket.pocket_steps import draw_noise, eager_steps, host_of, step_modules, utterance, voice_prompt
+from kokoro_nb.models.pocket.generation import speak
+from kokoro_nb.models.pocket.pocket_steps import (
+    GivenNoise,
+    eager_steps,
+    host_of,
+    package_speech,
+    step_modules,
+    utterance,
+    voice_prompt,
+)
 
 FRAMES = 24
 
@@ -66,7 +73,7 @@ def test_it_is_what_the_package_hands_to_its_users(pocket, drive):
     loop = pocket._autoregressive_generation
 
     def drawn(*args, **options):  # in a thread of the package's own
-        with given_noise(torch.from_numpy(said.noise)):
+        with GivenNoise(torch.from_numpy(said.noise)):
             return loop(*args, **options)
 
     pocket._autoregressive_generation = drawn
@@ -83,26 +90,6 @@ def test_a_voice_prompt_is_what_the_package_reads(pocket):
     audio = torch.cat([0.1 * torch.randn(5760, generator=torch.Generator().manual_seed(3)), torch.zeros(1920)])
     assert voice_prompt(pocket, audio).shape == (1, 5, pocket.flow_lm.dim)  # four frames, and what stands before them
     assert torch.equal(voice_prompt(pocket, audio)[:, :1], pocket.flow_lm.bos_before_voice)
-
-
-def test_voice_comes_before_text(pocket, said, host, steps):
-    embeddings = embed(steps, host, said)
-    assert np.array_equal(embeddings[:, : said.voice.shape[1]], said.voice)
-    assert embeddings.shape[1] == said.voice.shape[1] + said.ids.shape[1]
-
-
-def test_two_noises_are_two_utterances(pocket, said, host, steps):
-    short = replace(said, noise=said.noise[:3])
-    other = replace(short, noise=draw_noise(pocket, 3, seed=1))
-    first, second = speak(steps, host, short), speak(steps, host, other)
-    assert np.abs(first.latents - second.latents).max() > 0.1
-    assert np.array_equal(first.latents, speak(steps, host, short).latents)
-
-
-def test_the_first_5_ms_are_faded_in(said, host, steps):
-    found = speak(steps, host, replace(said, noise=said.noise[:1]))
-    assert np.allclose(found.audio[:120], found.frames[0, :120] * np.arange(120) / 119, atol=1e-6)
-    assert np.array_equal(found.audio[120:], found.frames[0, 120:])
 
 
 def test_every_call_is_reported_with_its_place(said, host, steps):

@@ -72,7 +72,6 @@ def _less(state):
         (None, {"weights_path": None}, "names no weights; set weights_path, or use 'narrow'"),
         (None, {"weights_path": "absent.safetensors"}, "There is no file absent.safetensors, which .* names"),
         (None, {"mimi": {}}, "PocketTTS cannot be loaded from .*pocket.yaml"),
-        (None, {"flow_lm": {"lookup_table": {}}}, "PocketTTS cannot be loaded from .*pocket.yaml"),
     ],
 )
 def test_what_does_not_fit_is_refused(files, change, about, said):

@@ -1,38 +1,19 @@
+import copy
+
 import pytest
 import torch
-from pocket_tts.modules.attention import _build_attention_mask
-from pocket_tts.modules.rope import apply_rope
 from pocket_tts.modules.stateful_module import StatefulModule, init_states
 from pocket_tts.modules.transformer import StreamingTransformer
 
+from kokoro_nb.errors import InputError
 from kokoro_nb.models.pocket import transformer
+from kokoro_nb.models.pocket.pocket_architecture import load_pocket, small_config
 
 WRITES = ["one_hot", "scatter"]
 
 
 def _random(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
-
-
-def _turned(x, offset, dtype=torch.float32):
-    turn = transformer.rotation(offset + torch.arange(x.shape[0]), x.shape[2], 10_000.0, dtype)
-    return transformer.rotate(x.to(dtype), *turn)
-
-
-@pytest.mark.parametrize("offset", [0, 7, 500])
-def test_the_rotation_is_the_package_s(offset):
-    q, k = _random(1, 5, 3, 16), _random(1, 5, 2, 16, seed=1)
-    expected_q, expected_k = apply_rope(q, k, torch.tensor(offset))
-    torch.testing.assert_close(_turned(q[0], offset), expected_q[0], rtol=0, atol=1e-6)
-    torch.testing.assert_close(_turned(k[0], offset), expected_k[0], rtol=0, atol=1e-6)
-    assert (_turned(q[0], offset + 1) - expected_q[0]).abs().max() > 0.1
-
-
-def test_the_rotation_can_be_had_in_float64():
-    q = _random(5, 3, 16)
-    exact, single = _turned(q, 500, torch.float64), _turned(q, 500)
-    assert exact.dtype == torch.float64
-    assert 1e-8 < (exact - single).abs().max() < 1e-3  # angles of 500 radians have a spacing of 3e-5 in float32
 
 
 @pytest.mark.parametrize("tokens", [1, 3])
@@ -59,12 +40,6 @@ def test_what_does_not_fit_is_left_out_or_refused():
     assert torch.equal(found, torch.cat([cache[:8], new[:2]]))
     with pytest.raises(RuntimeError, match="out of bounds"):
         transformer.written(cache, new, torch.tensor([8]), 3, "scatter")
-
-
-@pytest.mark.parametrize("context", [None, 4])
-def test_a_token_sees_what_the_package_lets_it_see(context):
-    expected = _build_attention_mask(6 + torch.arange(3)[None], torch.arange(12)[None], context)
-    assert torch.equal(transformer.visible(torch.tensor([6]), 3, 12, context), expected[0, 0])
 
 
 @pytest.fixture(params=[None, 1], ids=["own heads", "shared heads"])
@@ -95,9 +70,41 @@ def test_a_transformer_is_the_package_s_over_several_calls(layers, write):
     assert not cache[:, :, 13:].any()
 
 
-def test_a_cache_filled_with_nan_spoils_everything(layers):
-    heads = layers.layers[0].self_attn.num_kv_heads
-    x, zero = _random(1, 2, 24), torch.tensor([0])
-    found, _ = transformer.run(layers, x, torch.full((2, 2, 20, heads, 16), float("nan")), zero, 2)
-    assert torch.isnan(found).all()
-    assert torch.isfinite(transformer.run(layers, x, torch.zeros(2, 2, 20, heads, 16), zero, 2)[0]).all()
+@pytest.fixture
+def package(pocket, voice):
+    """Return the package's state after the voice."""
+    made = init_states(pocket.flow_lm, 1, voice.shape[1] + 3)
+    pocket._run_flow_lm_and_increment_step(made, audio_conditioning=voice)
+    return made
+
+
+def test_the_package_s_state_is_taken_over_without_its_nan(pocket, voice, package):
+    taken, read = transformer.flow_lm_state(pocket, 20, package), voice.shape[1]
+    assert taken["position"].tolist() == [read]
+    assert torch.isnan(package["transformer.layers.0.self_attn"]["cache"][:, :, read:]).all()
+    for i in range(2):
+        kept = package[f"transformer.layers.{i}.self_attn"]["cache"][:, 0, :read]
+        assert torch.equal(taken["cache"][i, :, :read], kept)
+    assert not taken["cache"][:, :, read:].any()
+
+
+def test_a_cache_without_room_is_refused(pocket, voice, package):
+    with pytest.raises(InputError, match="give a whole number above 0"):
+        transformer.flow_lm_state(pocket, 0)
+    with pytest.raises(InputError, match="make it larger"):
+        transformer.flow_lm_state(pocket, voice.shape[1] - 1, package)
+
+
+def test_states_of_several_utterances_are_refused(pocket, package):
+    padded = copy.deepcopy(package)
+    padded["transformer.layers.1.self_attn"]["pad"] += 1
+    with pytest.raises(InputError, match="give the state of one"):
+        transformer.flow_lm_state(pocket, 20, padded)
+
+
+@pytest.mark.parametrize("change", [{"ratios": [6, 20]}, {"n_residual_layers": 2}, {"pad_mode": "replicate"}])
+def test_a_decoder_of_another_build_is_refused(change):
+    config = small_config()
+    config["mimi"]["seanet"] |= change
+    with pytest.raises(InputError, match="the step knows decoders with 9, padded with zeros"):
+        transformer.mimi_state(load_pocket(config), 32)

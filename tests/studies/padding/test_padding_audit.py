@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.padding import of_tokens, within
+from kokoro_nb.models.padding import Valid, within
 from kokoro_nb.studies.padding.padding_audit import NormVariance, norm_variances, padding_audit
 
 VALID = 6
@@ -30,7 +30,7 @@ class ExactBlock(Block):
     """The same with the length as an input."""
 
     def forward(self, x, length):
-        with within(self, of_tokens(x.shape[2], length)):
+        with within(self, Valid(x.shape[2], length)):
             return super().forward(x)
 
 
