@@ -177,11 +177,7 @@ def _ordinary(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 def _captured(exported: Exported, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the result of every operator of the program in PyTorch."""
     found: dict[str, np.ndarray] = {}
-
-    def observe(name: str, result: Any) -> None:
-        found[name] = result.numpy().copy()
-
-    exported.specification.run(arrays, observe)
+    exported.specification.run(arrays, lambda name, result: found.update({name: result.numpy().copy()}))
     return found
 
 

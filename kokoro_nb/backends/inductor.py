@@ -50,8 +50,6 @@ class AotInductor(FileBackend):
 
     Notes
     -----
-    `graph` is None: Inductor fuses the exported program into C++ at once, and only the compiled code can run.
-
     The package holds a shared library for the processor and the number of threads that it was compiled for. Both are
     part of the artefact's key; torch checks neither when it loads a package on another machine.
 
@@ -92,7 +90,9 @@ class AotInductor(FileBackend):
             _find_vector_instructions()
             with temporary_cache_dir(room), torch.no_grad():
                 torch._inductor.aoti_compile_and_package(
-                    exported.program, package_path=str(path), inductor_configs=_CONFIGS
+                    exported.program,
+                    package_path=str(path),
+                    inductor_configs={**_CONFIGS},  # torch adds to it
                 )
 
     def load(self, artifact: Artifact | Failure) -> AotInductorProgram:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 
@@ -31,6 +30,15 @@ class Function(nn.Module):
         return self.function(x)
 
 
+class Lookup(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.norm = nn.Embedding(10, 8), nn.LayerNorm(8)
+
+    def forward(self, ids, mask, gain):
+        return self.norm(self.table(ids)) * mask[:, :, None] * gain, (ids + 1, mask.logical_not())
+
+
 class First(nn.Module):
     def __init__(self, module):
         super().__init__()
@@ -45,15 +53,12 @@ def modules():
     torch.manual_seed(0)
     return {
         "linear": nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 4)),
-        "convolution": nn.Sequential(nn.Conv1d(6, 8, 3, padding=1), nn.LeakyReLU(0.1)),
         "transposed": nn.ConvTranspose1d(6, 4, 4, stride=2, padding=1),
         "instance_norm": nn.Sequential(nn.InstanceNorm1d(6, affine=True), nn.Conv1d(6, 6, 1)),
         "layer_norm": nn.Sequential(nn.LayerNorm(8), nn.GELU(), nn.Linear(8, 8)),
         "lstm": First(nn.LSTM(8, 5, batch_first=True, bidirectional=True)),
         "attention": Attention(),
         "phase": Function(lambda x: torch.sin(torch.cumsum(x, 1)) * 0.5),
-        "padded": Function(lambda x: F.pad(x, (1, 1)).exp().mean(-1, keepdim=True) - x),
-        "pooled": nn.Sequential(nn.ReLU(), nn.MaxPool1d(2), nn.Linear(4, 4)),
     }
 
 
@@ -95,6 +100,40 @@ def inductor(program, tensors, path):
     np.save(f"{path}.npy", torch._inductor.aoti_load_package(package)(*tensors).detach().numpy())
 
 
+def core_ml_cases():
+    """Return name -> module and its inputs."""
+    torch.manual_seed(0)
+    ids, mask = torch.tensor([[1, 5, 9]]), torch.tensor([[True, False, True]])
+    taken = {name: (modules()[name], {"input": inputs()}) for name in ("linear", "transposed", "layer_norm")}
+    return taken | {
+        "attention": (Attention(), {"x": inputs()}),
+        "lookup": (Lookup(), {"ids": ids, "mask": mask, "gain": torch.tensor(0.5)}),
+    }
+
+
+def core_ml(folder):
+    """Write Core ML packages of both routes."""
+    import coremltools as ct
+
+    for name, (module, given) in core_ml_cases().items():
+        tensors = tuple(given.values())
+        with torch.no_grad():
+            program = torch.export.export(module.eval(), tensors).run_decompositions({})
+            traced = torch.jit.trace(module.eval(), tensors)
+        types = [
+            ct.TensorType(name=key, shape=one.shape or (1,), dtype=np.int32 if one.dtype == torch.int64 else np.float32)
+            for key, one in given.items()
+        ]
+        made = {
+            "coreml": ct.convert(program, skip_model_load=True),
+            "coreml-float32": ct.convert(program, skip_model_load=True, compute_precision=ct.precision.FLOAT32),
+            "coreml-trace": ct.convert(traced, inputs=types, skip_model_load=True),
+            "iOS17": ct.convert(program, skip_model_load=True, minimum_deployment_target=ct.target.iOS17),
+        }
+        for kind, model in made.items():
+            model.save(f"{folder}/{name}-{kind}.mlpackage")
+
+
 def main(folder, saved=""):
     """Export all modules, or one saved program, with every tool."""
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
@@ -118,5 +157,5 @@ def main(folder, saved=""):
         executorch(torch.export.export(module, (x,)), room / f"{name}.executorch-portable", [])
         tvm(program, (x,), room / f"{name}.tvm", True)
         tvm(program, (x,), room / f"{name}.tvm-unfused", False)
-        if name in ("linear", "phase"):
+        if name == "phase":
             inductor(program, (x,), room / f"{name}.aot-inductor")

@@ -7,7 +7,6 @@ import torch
 from kokoro_nb.backends import BACKENDS, artefacts
 from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.exported import export_program
-from kokoro_nb.storage import read_json
 from tests.backends.small import Of, present
 
 X = {"x": torch.linspace(-1, 1, 12).reshape(1, 3, 4)}
@@ -58,8 +57,7 @@ def _files(artifact):
     return sorted(found, key=lambda path: -path.stat().st_size)
 
 
-@pytest.mark.parametrize("damage", ["half", "flipped"])
-def test_a_damaged_artefact_is_made_again(file_backend, damage, exported, sound, tmp_path):
+def test_a_damaged_artefact_is_made_again(file_backend, exported, sound, tmp_path):
     whole = sound(file_backend).path.parent
     shutil.copytree(whole, tmp_path / whole.name)
     copy = file_backend.export(exported, X, tmp_path)
@@ -68,25 +66,10 @@ def test_a_damaged_artefact_is_made_again(file_backend, damage, exported, sound,
     path = _files(copy)[0]
     raw = path.read_bytes()
     middle = len(raw) // 2
-    if damage == "half":
-        path.write_bytes(raw[:middle])
-    else:
-        path.write_bytes(raw[:middle] + bytes([raw[middle] ^ 1]) + raw[middle + 1 :])
+    path.write_bytes(raw[:middle] + bytes([raw[middle] ^ 1]) + raw[middle + 1 :])
     again = file_backend.export(exported, X, tmp_path)
     assert not again.cached
     assert again.path == copy.path
     if file_backend.executes() is None:
         np.testing.assert_allclose(file_backend.load(again).run(X)["output"], X["x"], atol=1e-3)  # some keep float16
     assert file_backend.export(exported, X, tmp_path).cached
-
-
-def test_the_meta_says_what_was_made_from_what(onnxruntime, exported, tmp_path):
-    made = onnxruntime.export(exported, X, tmp_path)
-    meta = read_json(made.path.with_name("meta.json"), "meta")
-    assert made.path.parent.name == f"onnxruntime-{meta['key'][:16]}"
-    assert meta["inputs"] == [{"name": "x", "shape": [1, 3, 4], "dtype": "float32", "open": []}]
-    assert meta["outputs"] == ["output"]
-    assert list(meta["versions"]) == ["torch", "onnx", "onnxscript", "onnxruntime"]
-    assert torch.__version__.startswith(meta["versions"]["torch"].partition("+")[0])
-    assert meta["files"]["model.onnx"]["bytes"] == made.size
-    assert list(meta["seconds"]) == ["exported", "lowered", "serialised"]

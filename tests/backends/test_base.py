@@ -5,7 +5,7 @@ import warnings
 
 import pytest
 
-from kokoro_nb.backends.base import Artifact, Failure, RungError, on_rung, quietly
+from kokoro_nb.backends.base import Failure, RungError, on_rung, quietly
 
 
 def test_on_rung_keeps_the_exact_error_and_the_rung():
@@ -28,22 +28,9 @@ def test_a_failure_names_the_root_of_a_chain_without_colours():
     )
 
 
-def test_on_rung_notes_the_time_of_what_succeeded():
-    seconds = {}
-    with on_rung("run", seconds):
-        pass
-    assert 0 <= seconds["run"] < 1
-
-
 def test_on_rung_lets_an_interruption_pass():
     with pytest.raises(KeyboardInterrupt), on_rung("run"):
         raise KeyboardInterrupt
-
-
-def test_a_failure_is_reported_in_one_line():
-    assert str(Failure("tvm", "exported", "ValueError", "\nfirst\nsecond")) == (
-        "tvm failed when exported: ValueError: first"
-    )
 
 
 def _chatter(error=None):
@@ -74,11 +61,3 @@ def test_quietly_adds_what_was_printed_to_the_error():
     failure = caught.value.failure("executorch-portable")
     assert failure.message == "error 0x12"
     assert {"from print", "from stderr", "from native code"} <= set(failure.log.splitlines())
-
-
-def test_the_size_of_an_artefact_leaves_out_its_meta(tmp_path):
-    (tmp_path / "model.onnx").write_bytes(bytes(10))
-    (tmp_path / "model.onnx.data").write_bytes(bytes(100))
-    (tmp_path / "meta.json").write_bytes(bytes(1000))
-    assert Artifact("onnxruntime", tmp_path / "model.onnx", (), ()).size == 110
-    assert Artifact("eager", None, (), ()).size == 0

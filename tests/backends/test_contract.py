@@ -13,7 +13,7 @@ from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import Artifact, Failure, absence
 from kokoro_nb.backends.exported import Exported, content, export_program
 from kokoro_nb.errors import InputError
-from tests.backends.small import Layers, Of
+from tests.backends.small import Layers, Of, present
 
 FILE_BACKENDS = [name for name, backend in BACKENDS.items() if isinstance(backend, FileBackend)]
 
@@ -109,21 +109,20 @@ REFUSED = {(f"coreml-reference{end}", "lstm"): "kind lstm.input" for end in ("",
 }
 
 
-def _or_skip(backend, reason):
-    return backend if reason is None else pytest.skip(reason)
-
-
 COMPILER = "aot-inductor"
 
 
-@pytest.fixture(params=BACKENDS.values(), ids=lambda one: one.name)
+@pytest.fixture(
+    params=[pytest.param(one, id=name, marks=[pytest.mark.slow] * (name == COMPILER)) for name, one in BACKENDS.items()]
+)
 def backend(request):
-    return _or_skip(request.param, absence(request.param))
+    reason = absence(request.param)
+    return request.param if reason is None else pytest.skip(reason)
 
 
 @pytest.fixture(params=FILE_BACKENDS)
 def file_backend(request):
-    return _or_skip(BACKENDS[request.param], BACKENDS[request.param].available())
+    return present(request.param)
 
 
 @pytest.fixture(scope="module")

@@ -39,10 +39,6 @@ def _content(module, x=X):
     return exported.content
 
 
-def test_the_same_module_has_the_same_content():
-    assert _content(Scaled()) == _content(Scaled())
-
-
 @pytest.mark.parametrize(
     "change",
     [

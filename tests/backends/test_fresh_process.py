@@ -41,7 +41,8 @@ class Block(nn.Module):
 
 @pytest.mark.parametrize(
     ("name", "needs_torch"),
-    [("aot-inductor", True), ("onnxruntime", False), pytest.param("executorch-xnnpack", True, marks=pytest.mark.slow)],
+    [("onnxruntime", False)]
+    + [pytest.param(name, True, marks=pytest.mark.slow) for name in ("aot-inductor", "executorch-xnnpack")],
 )
 def test_a_process_that_never_saw_the_model_computes_the_same_bits(name, needs_torch, tmp_path):
     backend, x = present(name), torch.randn(1, 3, 8)

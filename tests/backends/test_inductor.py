@@ -8,7 +8,7 @@ from torch import nn
 
 from kokoro_nb.backends.base import Artifact, Failure
 from kokoro_nb.backends.exported import export_program
-from kokoro_nb.backends.inductor import compiler, compiler_version, processor_flags
+from kokoro_nb.backends.inductor import compiler, compiler_version
 from tests.backends.small import present
 
 X = {"x": torch.linspace(-2, 2, 64)}
@@ -38,13 +38,6 @@ def made(backend, tmp_path_factory):
         tempfile.tempdir = before
     assert isinstance(artifact, Artifact), str(artifact)
     return artifact, list(rooms[0].iterdir())
-
-
-def test_it_computes_what_eager_computes(backend, made):
-    outputs, expected = backend.load(made[0]).run(X), Mixed()(X["x"].double())
-    np.testing.assert_allclose(outputs["remainder"], expected["remainder"].numpy(), rtol=0, atol=1e-6)
-    # float32, of which the last bit is 6e-8: an exponent of up to 3, and the 64 terms of the deviation
-    np.testing.assert_allclose(outputs["fused"], expected["fused"].numpy(), rtol=2e-6)
 
 
 def test_the_sign_of_zero_is_lost_in_a_remainder(backend, made):
@@ -89,8 +82,3 @@ def test_the_key_holds_what_the_machine_code_depends_on(backend, made, monkeypat
     monkeypatch.setattr("kokoro_nb.backends.inductor.processor_flags", lambda name: ("-march=other",))
     keys.add(backend._about(export_program(Mixed(), X))["key"])
     assert len(keys) == 3
-
-
-def test_a_compiler_that_is_not_there_has_no_version():
-    assert compiler_version("no-such-compiler") == "absent"
-    assert processor_flags("no-such-compiler") == ()

@@ -127,11 +127,6 @@ def test_difference_of_outputs(second, expected):
     np.testing.assert_equal(difference(first, {**first, "y": np.array(second)}), expected)
 
 
-def test_difference_needs_the_same_outputs():
-    with pytest.raises(KeyError):
-        difference({"y": np.zeros(1)}, {"z": np.zeros(1)})
-
-
 def test_what_is_built_for_another_machine_is_not_run(tmp_path, monkeypatch):
     monkeypatch.setattr(Drifting, "executes", lambda self: "needs another machine.")
     taken = climb(Drifting(load_error=True), DOUBLE, X, tmp_path)

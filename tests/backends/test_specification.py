@@ -127,11 +127,6 @@ def test_the_run_equals_the_module_bit_for_bit(specification, exported):
         assert str(values[operator.name].dtype) == operator.dtype
 
 
-def test_outputs_are_the_callers_own(specification):
-    specification.run({"x": X})["table"][:] += 1
-    assert _values(specification)[0]["table"][0] == 0
-
-
 class Made(nn.Module):
     """Tensors that are made inside, by every way of saying float32 or not saying anything."""
 
@@ -269,12 +264,11 @@ class Everything(nn.Module):
         return F.glu(torch.cat([second, second], 1), 1) + torch.einsum("bcn,bdn->bcd", first, second).mean()
 
 
-@pytest.mark.parametrize(("channels", "length"), [(2, 2)])
-def test_results_are_found_again_in_the_core_operators(channels, length):
+def test_results_are_found_again_in_the_core_operators():
     # Values and not names decide: the node that is said to hold a result must hold its very numbers.
     torch.manual_seed(0)
-    inputs = {"x": torch.randn(2, channels, length), "ids": torch.randint(0, 5, (2, channels))}
-    exported = export_program(Everything(channels, length), inputs)
+    inputs = {"x": torch.randn(2, 2, 2), "ids": torch.randint(0, 5, (2, 2))}
+    exported = export_program(Everything(2, 2), inputs)
     specification, core = exported.specification, exported.program.run_decompositions()
     arrays = {name: value.numpy() for name, value in inputs.items()}
     _, values = _values(specification, inputs=arrays)

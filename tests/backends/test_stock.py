@@ -3,7 +3,7 @@
 import inspect
 import subprocess
 import sys
-from importlib.util import module_from_spec, spec_from_file_location
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,25 +12,19 @@ import torch
 
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.exported import export_program
+from tests.backends import plain_exports
+from tests.backends.small import present
 
-PLAIN = Path(__file__).with_name("plain_exports.py")
 BYTES = ("onnxruntime", "executorch-xnnpack", "executorch-portable")  # these tools write the same file each time
 BITS = ("tvm", "tvm-unfused", "aot-inductor")
 
 
-def _plain():
-    spec = spec_from_file_location("plain_exports", PLAIN)
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+MODULES, CORE_ML = plain_exports.modules(), plain_exports.core_ml_cases()
 
 
-MODULES = _plain().modules()
-
-
-def _call(*arguments):
-    code = f"import sys; sys.path.insert(0, {str(PLAIN.parent)!r}); import plain_exports; "
-    code += f"plain_exports.main(*{[str(one) for one in arguments]!r}); assert 'kokoro_nb' not in sys.modules"
+def _call(*arguments, function="main"):
+    code = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import plain_exports; "
+    code += f"plain_exports.{function}(*{[str(one) for one in arguments]!r}); assert 'kokoro_nb' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -46,7 +40,7 @@ def plain(tmp_path_factory):
 @pytest.fixture(scope="module")
 def exported():
     """Return name -> each module as the package exports it."""
-    x = _plain().inputs()
+    x = plain_exports.inputs()
     named = {name: {next(iter(inspect.signature(one.forward).parameters)): x} for name, one in MODULES.items()}
     return {name: (export_program(one, named[name]), named[name]) for name, one in MODULES.items()}
 
@@ -63,7 +57,7 @@ def test_the_file_is_that_of_the_plain_call(name, backend, plain, exported, tmp_
 @pytest.mark.parametrize("backend", BITS)
 @pytest.mark.parametrize("name", MODULES)
 def test_the_outputs_are_those_of_the_plain_call(name, backend, plain, exported, tmp_path):
-    if backend == "aot-inductor" and name not in ("linear", "phase"):
+    if backend == "aot-inductor" and name != "phase":
         pytest.skip("each takes half a minute to compile")
     program, inputs = exported[name]
     found = BACKENDS[backend].load(BACKENDS[backend].export(program, inputs, tmp_path)).run(inputs)["output"]
@@ -87,3 +81,30 @@ def test_a_decoder_is_that_of_the_plain_call(shallow, shallow_case, tmp_path):
 def test_another_file_is_noticed(plain):
     one, other = (plain / f"{name}.onnxruntime.onnx" for name in ("linear", "phase"))
     assert one.read_bytes() != other.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory):
+    """Return the folder of the Core ML packages that the plain calls make."""
+    present("coreml").export(*CORE_ML["linear"], tmp_path_factory.mktemp("first"))  # a failure before left no names
+    folder = tmp_path_factory.mktemp("packages")
+    _call(folder, function="core_ml")
+    return folder
+
+
+def _package(path):
+    """Return the specification of a saved model without its date, and its weights."""
+    import coremltools as ct
+
+    spec = ct.utils.load_spec(str(path))
+    spec.description.metadata.userDefined.pop("com.github.apple.coremltools.conversion_date", None)
+    weights = {one.name: one.read_bytes() for one in path.rglob("*.bin")}
+    return spec.SerializeToString(deterministic=True), weights
+
+
+@pytest.mark.parametrize("kind", ["coreml", "coreml-float32", "coreml-trace", "iOS17"])
+@pytest.mark.parametrize("name", CORE_ML)
+def test_the_package_is_that_of_the_plain_call(name, kind, packages, tmp_path):
+    runtime = replace(present("coreml"), target="iOS17") if kind == "iOS17" else present(kind)
+    made = runtime.export(*CORE_ML[name], tmp_path)
+    assert _package(made.path) == _package(packages / f"{name}-{kind}.mlpackage")

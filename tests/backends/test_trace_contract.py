@@ -87,13 +87,14 @@ def _here(backend):
     return backend if reason is None else pytest.skip(reason)
 
 
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture(params=[pytest.param(n, marks=[pytest.mark.slow] * (n == "aot-inductor")) for n in BACKENDS])
 def backend(request):
     return _here(BACKENDS[request.param])
 
 
-# ExecuTorch traces in a process of its own, which takes 8 s to start: one trace is enough for every day.
-OWN_PROCESS = ("executorch-portable", "executorch-xnnpack")
+# ExecuTorch traces in a process of its own, which takes 8 s to start: one trace is enough for every day. AOTInductor
+# takes half a minute to compile.
+OWN_PROCESS = ("executorch-portable", "executorch-xnnpack", "aot-inductor")
 
 
 @pytest.fixture(params=[pytest.param(n, marks=[pytest.mark.slow] * (n in OWN_PROCESS)) for n in BACKENDS])
@@ -142,7 +143,7 @@ def test_every_operator_is_captured_or_missing_and_the_answer_is_the_same(backen
             np.testing.assert_array_equal(value, before[name])
 
 
-@pytest.mark.parametrize("name", ["aot-inductor", "onnxruntime-qnn", "tvm"])
+@pytest.mark.parametrize("name", [pytest.param("aot-inductor", marks=pytest.mark.slow), "onnxruntime-qnn", "tvm"])
 def test_a_runtime_that_shows_nothing_inside_has_no_taps(name, traced):
     assert traced(_here(BACKENDS[name])).taps == ()
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from kokoro_nb.backends.artefacts import FileBackend
-from kokoro_nb.backends.base import Artifact, Failure, on_rung, quietly
+from kokoro_nb.backends.base import Artifact, Failure, import_failure, on_rung, quietly
 from kokoro_nb.backends.executorch.tracing import ROOM, Place, places, room, traced
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, TensorSpec, array_of, as_tensors, checked
@@ -125,15 +125,11 @@ class Executorch(FileBackend):
 
     def available(self) -> str | None:
         """Return None if the exporter and the delegate's partitioner can be imported, else the reason why not."""
-        try:
-            with quietly():
-                import executorch.exir
-                import executorch.runtime  # noqa: F401
-
-                self.partitioner()
-        except (ImportError, OSError) as error:
-            return f"ExecuTorch cannot be used here ({error}); install executorch for this platform."
-        return None
+        own = () if self._delegate is None else (f"executorch.backends.{self._delegate.module}",)
+        with root_level_kept():
+            return import_failure(
+                "ExecuTorch", "executorch for this platform", "executorch.exir", "executorch.runtime", *own
+            )
 
     def executes(self) -> str | None:
         """Return None if the runtime in this wheel has the delegate, else the sentence that says so."""

@@ -90,10 +90,14 @@ def partition_map(backend: Executorch, exported: Exported) -> tuple[Placement, .
             tag = node.meta.get("delegation_tag")
             number = None if tag is None else tags.index(tag)
             reason = reason_of(partitioner, program, node) if tag is None else ""
-            found.append(Placement(node.name, _operator(node), calling_module(node), number, reason))
+            operator = getattr(node.target, "__name__", str(node.target))  # without the name of the dialect
+            found.append(Placement(node.name, operator, calling_module(node), number, reason))
 
     with on_rung("lowered"), quietly():
-        edge_program(exported, backend.partitioner(), look)
+        from executorch.exir import to_edge_transform_and_lower
+
+        chain = [_watching(backend.partitioner(), look)]
+        to_edge_transform_and_lower(copy.deepcopy(exported.program), partitioner=chain)
     return tuple(found)
 
 
@@ -113,9 +117,9 @@ def pieces(placements: Sequence[Placement]) -> int:
     return len({placement.delegate for placement in placements} - {None})
 
 
-def _operator(node: Any) -> str:
-    """Name what a node calls, without the name of the dialect."""
-    return getattr(node.target, "__name__", str(node.target))
+def _said(fits: bool, words: list[str]) -> str:
+    """Return the first reason that a partitioner gave for a node that does not fit it."""
+    return UNKNOWN if fits or not words else words[0]
 
 
 def _xnnpack(partitioner: Any, program: Any, node: Any) -> str:
@@ -125,8 +129,7 @@ def _xnnpack(partitioner: Any, program: Any, node: Any) -> str:
     if config is None:
         return "XNNPACK's partitioner has no entry for the operator"
     with _complaints() as words:
-        fits = config.check_constraints(node, program)
-    return UNKNOWN if fits or not words else words[0]
+        return _said(config.check_constraints(node, program), words)
 
 
 @contextmanager
@@ -159,8 +162,7 @@ def _coreml(partitioner: Any, program: Any, node: Any) -> str:
     support = coreml_partitioner._OperatorsSupportedForCoreMLBackend()
     words: list[str] = []
     support.log_once = words.append
-    fits = support.is_node_supported({}, node)
-    return UNKNOWN if fits or not words else words[0]
+    return _said(support.is_node_supported({}, node), words)
 
 
 def _vulkan(partitioner: Any, program: Any, node: Any) -> str:
@@ -170,41 +172,17 @@ def _vulkan(partitioner: Any, program: Any, node: Any) -> str:
     support = VulkanSupportedOperators(utils.DEFAULT_TEXTURE_LIMITS, utils.DEFAULT_BUFFER_LIMIT)
     words: list[str] = []
     support.log_skip = lambda node, reason: words.append(reason)
-    fits = support.is_node_supported({}, node)
-    return UNKNOWN if fits or not words else words[0]
+    return _said(support.is_node_supported({}, node), words)
 
 
 _REASONS = {"xnnpack": _xnnpack, "coreml": _coreml, "vulkan": _vulkan}
 
 
-Look = Callable[[Any, Any], None]
+def _watching(partitioner: Any, look: Callable[[Any, Any], None]) -> Any:
+    """Return a partitioner that prepares the graph as `partitioner` does, and takes nothing.
 
-
-def edge_program(exported: Exported, partitioner: Any | None, look: Look | None = None) -> Any:
-    """Return the Edge program with nothing delegated.
-
-    Parameters
-    ----------
-    exported : Exported
-        What is lowered.
-    partitioner : executorch.exir.backend.partitioner.Partitioner or None
-        Whose delegate the program is made for: it has operators kept whole that are decomposed otherwise.
-    look : callable, optional
-        Called with the partitioner and the program when the partitioner's turn has come. The program's tensors hold
-        no data then.
-
-    Returns
-    -------
-    torch.export.ExportedProgram
+    In its turn `look` is called with `partitioner` and the program, whose tensors hold no data then.
     """
-    from executorch.exir import to_edge_transform_and_lower
-
-    chain = [] if partitioner is None else [_watching(partitioner, look)]
-    return to_edge_transform_and_lower(copy.deepcopy(exported.program), partitioner=chain).exported_program()
-
-
-def _watching(partitioner: Any, look: Look | None) -> Any:
-    """Return a partitioner that prepares the graph as `partitioner` does, and takes nothing."""
     from executorch.exir.backend.partitioner import Partitioner, PartitionResult
 
     class Watching(Partitioner):
@@ -220,8 +198,7 @@ def _watching(partitioner: Any, look: Look | None) -> Any:
 
         def partition(self, exported_program: Any) -> Any:
             self.done = True
-            if look is not None:
-                look(partitioner, exported_program)
+            look(partitioner, exported_program)
             for node in exported_program.graph.nodes:
                 node.meta.pop("delegation_tag", None)
             return PartitionResult(tagged_exported_program=exported_program, partition_tags={})

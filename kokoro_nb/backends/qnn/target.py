@@ -27,7 +27,6 @@ OPTIONS: dict[str, str] = {
     "htp_bf16_enable": _SWITCH,
     "offload_graph_io_quantization": _SWITCH,
 }
-TARGET = ("soc_model", "htp_arch")
 RECORD = "ep_compatibility_info.QNNExecutionProvider"  # key in the metadata of a context
 
 
@@ -60,7 +59,7 @@ def checked_options(soc_model: str, htp_arch: str | None, others: Mapping[str, s
             f"the provider would build for {arch}: leave htp_arch out, or choose another chip."
         )
     for option, value in others.items():
-        if option in TARGET:
+        if option in ("soc_model", "htp_arch"):
             raise InputError(f"'{option}' is a field of its own; give it there.")
         if option not in OPTIONS:
             raise InputError(f"There is no provider option '{option}'; use one of {', '.join(OPTIONS)}.")

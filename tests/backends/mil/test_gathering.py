@@ -123,11 +123,6 @@ def test_a_negative_index_is_out_of_range_from_ios_17_on(mil):
         mil.run("gather", {"x": X, "indices": _ints([-1])})
 
 
-def test_one_number_is_taken_of_a_list(mil):
-    (result,) = mil.run("gather", {"x": X[0, 0], "indices": np.array(2, "int32")})
-    assert result.reshape(-1).tolist() == [X[0, 0, 2]]
-
-
 def test_sizes_are_taken_in_16_bits():
     sizes = torch.tensor([1, 700, 22], dtype=torch.uint16)  # as a float16 file holds them
     taken = gather(OperatorSite("gather", "size", 8, (torch.uint16,)), sizes, torch.tensor([1]), 0)

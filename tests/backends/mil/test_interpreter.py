@@ -86,17 +86,6 @@ def test_a_value_is_freed_when_nothing_reads_it_any_more(mil, monkeypatch):
     assert len(counts) == 10
 
 
-def test_runs_do_not_know_of_each_other(mil):
-    interpreter = Interpreter(mil.program(PLACE, _chain))
-    first = interpreter.run({"x": X})
-    first["e"][:] = np.nan
-    x = X.copy()
-    outputs = interpreter.run({"x": x})
-    assert np.isfinite(outputs["e"]).all()
-    outputs["again"] += 1
-    np.testing.assert_array_equal(x, X)
-
-
 @pytest.mark.parametrize(
     ("inputs", "sentence"),
     [
@@ -120,14 +109,6 @@ def test_integers_of_any_width_are_taken_within_32_bits(mil):
     assert (more.dtype, more.tolist()) == (np.int32, [[2, 3, 4]])
     with pytest.raises(InputError, match="beyond its range"):
         interpreter.run({"x": np.array([[1, 2, 2**40]], "int64")})
-
-
-def test_float64_arithmetic_takes_and_gives_float64(mil):
-    from coremltools.converters.mil.mil import Builder as mb
-
-    program = mil.program({"x": ((1, 3), "fp16")}, lambda x: mb.exp(x=x, name="e"))
-    x = np.array([[1e-9, 20.0, -700.0]])
-    np.testing.assert_allclose(Interpreter(program, FLOAT64).run({"x": x})["e"], np.exp(x), rtol=1e-15)
 
 
 def test_an_operator_that_cannot_be_executed_is_named(mil, monkeypatch):
@@ -176,11 +157,3 @@ def test_what_does_not_follow_from_the_inputs_is_not_computed_alone(several):
     interpreter, operations = several
     assert interpreter.alone(operations["noise"], {}) is None
     assert interpreter.alone(operations["greater"], {"x": HALF}) is None
-
-
-def test_a_result_of_another_dtype_than_the_program_declares_is_an_error(mil, monkeypatch):
-    from kokoro_nb.backends.mil.operators import OPERATORS
-
-    monkeypatch.setitem(OPERATORS, "exp", lambda site, x: x > 0)
-    with pytest.raises(TypeError, match=r"declares torch\.float32, the operator gave torch\.bool"):
-        Interpreter(mil.program(PLACE, _chain)).run({"x": X})

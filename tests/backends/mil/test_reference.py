@@ -5,11 +5,10 @@ import pytest
 import torch
 from torch import nn
 
-from kokoro_nb.backends.base import Artifact, Failure
+from kokoro_nb.backends.base import Artifact
 from kokoro_nb.backends.coreml import CoreMl
 from kokoro_nb.backends.mil.reference import CoreMlReference
 from kokoro_nb.backends.mil.rounding import FLOAT64, STRICT
-from tests.backends.small import Of
 
 # from a trace: of an exported program coremltools takes no LSTM
 REFERENCE = CoreMlReference("coreml-reference-float32", CoreMl("traced-float32", "trace", precision="float32"))
@@ -79,10 +78,3 @@ def test_layers_in_every_arithmetic(layers, backend, tolerance, tmp_path_factory
     assert outputs["length"].tolist() == length.tolist() == [15]
     assert outputs["length"].dtype == np.int32
     assert {"gather", "lstm", "layer_norm", "gelu", "conv_transpose", "conv"} <= set(seen)
-
-
-def test_a_failure_is_its_own(tmp_path):
-
-    failure = REFERENCE.export(Of(lambda x: x if x.sum() > 0 else -x), {"x": torch.ones(3)}, tmp_path)
-    assert isinstance(failure, Failure)
-    assert (failure.backend, failure.rung) == ("coreml-reference-float32", "exported")

@@ -72,10 +72,8 @@ def _transposed(**options):
 
 
 CONVOLUTIONS = {
-    "as it comes": (_conv(), (16, 8, 3), (1, 8, 50)),
     "padded": (_conv(padding=3), (10, 6, 7), (1, 6, 48)),
     "dilated": (_conv(padding=10, dilation=5), (16, 8, 5), (1, 8, 97)),
-    "strided": (_conv(padding=3, stride=6), (9, 5, 12), (1, 5, 121)),
     "strided and dilated": (_conv(stride=2, dilation=3), (9, 5, 4), (1, 5, 61)),
     "one channel": (_conv(padding=1, stride=2), (1, 1, 3), (1, 1, 49)),
     "two groups": (_conv(padding=1, groups=2), (6, 4, 3), (1, 8, 33)),
@@ -85,14 +83,12 @@ CONVOLUTIONS = {
 }
 TRANSPOSED = {
     "whole phases": (_transposed(stride=5, padding=3), (6, 9, 10), (1, 6, 20)),
-    "hop of an STFT": (_transposed(stride=5), (11, 1, 20), (1, 11, 33)),
     "more output": (_transposed(stride=4, padding=2, output_padding=3), (5, 7, 8), (1, 5, 18)),
     "a batch, transposed": (_transposed(stride=2), (4, 5, 4), (2, 4, 9)),
 }
 UNEVEN = {
     "uneven phases": (_transposed(stride=2, padding=1, output_padding=1), (5, 6, 3), (1, 5, 19)),
     "pool": (_transposed(stride=2, padding=1, output_padding=1, groups=6), (6, 1, 3), (1, 6, 24)),
-    "groups": (_transposed(stride=2, groups=2), (6, 4, 4), (1, 6, 15)),
     "no stride": (_transposed(padding=1), (5, 6, 3), (1, 5, 19)),
 }
 MATMULS = {
@@ -140,11 +136,8 @@ ROWS = {
     "short rows": (_norm, ((9, 1), (9, 1)), (1, 9, 24)),
     "softmax": (lambda x: torch.softmax(x, -1), (), (3, 7, 45)),
     "layer norm": (lambda x, gain, bias: F.layer_norm(x, (70,), gain, bias), ((70,), (70,)), (4, 70)),
-    "instance norm": (lambda x: F.instance_norm(x), (), (2, 5, 97)),
     "sum of two axes": (lambda x: x.sum((-1, -2)), (), (6, 5, 80)),
-    "snake": (lambda x, a: x + torch.sin(a * x) ** 2 / a, ((7, 1),), (1, 7, 130)),
     "weighted mean": (lambda x, w: x - x @ w / w.sum(), ((131, 1),), (1, 9, 131)),
-    "weighted square": (lambda x, w: x / ((x * x) @ w.abs()), ((70, 1),), (1, 9, 70)),
     "cosine": (lambda x: torch.cos(x), (), (3, 33)),
 }
 

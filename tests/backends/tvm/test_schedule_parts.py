@@ -9,7 +9,7 @@ from kokoro_nb.backends.tvm.schedule.contraction import contraction
 from kokoro_nb.backends.tvm.schedule.loop_rules import Processor, Tile, schedule_of, tile
 from kokoro_nb.backends.tvm.schedule.phases import phased
 from kokoro_nb.backends.tvm.schedule.rows import rowwise, with_lanes
-from kokoro_nb.backends.tvm.schedule.structure import nests, spliced
+from kokoro_nb.backends.tvm.schedule.structure import nests
 
 AVX512, AVX2 = Processor(16, 32), Processor(8, 16)
 
@@ -43,25 +43,6 @@ def _contraction(expression, extents, reduced, **shapes):
     axes = [te.reduce_axis((0, n)) for n in reduced]
     result = te.compute(extents, lambda *i: te.sum(expression(a, b, *i, *axes), axis=axes), name="result")
     return contraction(nests(te.create_prim_func([a, b, result]))[0])
-
-
-def test_a_convolution_is_a_matrix_product_whose_taps_move_along_the_columns():
-    work = _contraction(
-        lambda x, w, o, t, c, k: x[c, t * 2 + k * 3] * w[o, c, k], (6, 10), (4, 3), x=(4, 25), w=(6, 4, 3)
-    )
-    assert (work.stride, work.base, list(work.taps.values())) == (2, 0, [3])
-    assert (work.extents[work.row], work.extents[work.column]) == (6, 10)
-    assert not work.columns_in_place
-    work = _contraction(lambda a, b, i, j, k: b[k, j] * a[i, k], (5, 7), (6,), a=(5, 6), b=(6, 7))
-    assert (work.columns.source.name, work.columns_in_place) == ("b", True)
-
-
-def test_groups_become_an_axis():
-    work = _contraction(
-        lambda x, w, o, t, c, k: x[o // 3 * 4 + c, t + k] * w[o, c, k], (6, 10), (4, 2), x=(8, 11), w=(6, 4, 2)
-    )
-    _, group, member = work.groups
-    assert (work.extents[group], work.extents[member], work.row, work.batch) == (2, 3, member, (group,))
 
 
 @pytest.mark.parametrize(
@@ -184,31 +165,3 @@ def test_a_schedule_does_not_reach_the_function_that_its_own_shares_loops_with()
     assert function.script() == before
     fused(s_tir.Schedule(function.with_attr("name", "another")))  # TVM alone; once this fails, the copy can go
     assert function.script() != before
-
-
-def test_a_nest_can_be_replaced_by_others(call):
-    function, other = _unary(lambda v: v + 1.0, 4, 5), _unary(lambda v: v * 3.0, 4, 5)
-    (nest,) = nests(function)
-    x = np.arange(20, dtype=np.float32).reshape(4, 5)
-    np.testing.assert_array_equal(call(spliced(function, nest, other, function.params), x), x * 3)
-
-
-def test_loops_of_another_form_are_not_taken_apart():
-    from tvm import te
-
-    x = te.placeholder((8,), name="x")
-    opaque = te.extern([(8,)], [x], lambda ins, outs: _copied(ins[0], outs[0]), name="opaque")
-    assert nests(te.create_prim_func([x, opaque])) is None
-    parallel = schedule_of(_unary(lambda v: v + 1.0, 4, 5))
-    parallel.parallel(parallel.get_loops("y")[0])
-    assert nests(parallel.mod["main"]) is None
-
-
-def _copied(source, result):
-    from tvm.script.ir_builder import IRBuilder
-    from tvm.script.ir_builder import tirx as T
-
-    with IRBuilder() as builder:
-        with T.grid(8) as i:
-            T.buffer_store(result, source[i], [i])
-        return builder.get()
