@@ -159,7 +159,7 @@ class PteContent:
                 source = self.instructions.name_of(self.instructions.sources[step.number, value])
                 known = inputs[source.removeprefix(INPUT)] if source.startswith(INPUT) else captured[source]
                 stored = np.asarray(known).reshape(self.instructions.tensor(value).sizes)
-            found = torch.from_numpy(np.array(stored))
+            found = torch.from_numpy(np.array(stored, order="C"))  # as it lies in ExecuTorch: out variants rely on it
             if found.is_floating_point():
                 return found.double() if double else found.to(self.instructions.torch_dtype(value))
             return found
