@@ -14,15 +14,15 @@ BUDGETS = {
     "locate, inspection, faults, traces": 12_102,
     "backends": 5_595,
     "reporting": 4_049,
-    "delivery": 3_289,
-    "models": 3_097,
+    "delivery": 3_291,
+    "models": 3_112,
     "benchmarks": 902,
     "defects": 1_703,
     "listening": 899,
     "commands, top": 1_588,
     "tests": 28_200,
 }
-FILES = 419
+FILES = 421
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 

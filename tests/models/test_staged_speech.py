@@ -7,19 +7,16 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.models import frame_cuts, speaking
 from kokoro_nb.models.kokoro import load_model
 from kokoro_nb.models.patches import patched
-from kokoro_nb.models.speaking import (
-    FEATURES,
+from kokoro_nb.models.seven_stages import (
     AlbertStage,
-    DurationProgram,
     PitchStage,
     PostAlbertStage,
     SourcesStage,
     SpreadStage,
-    SynthesizerProgram,
     TailStage,
-    TextToAudio,
     VocoderStage,
 )
+from kokoro_nb.models.speaking import FEATURES, DurationProgram, SynthesizerProgram, TextToAudio
 
 IDS = (0, 50, 83, 54, 156, 57, 0)
 

@@ -27,7 +27,7 @@ from kokoro_nb.delivery.clients.pte_programs import exported_twin
 from kokoro_nb.delivery.clients.react_native_client import FRAMES
 from kokoro_nb.delivery.clients.speech_program import NoiseChoice
 from kokoro_nb.errors import InputError
-from kokoro_nb.models import frame_cuts, speaking
+from kokoro_nb.models import frame_cuts, seven_stages
 from kokoro_nb.models.architecture import STYLE
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import class_patches
@@ -230,8 +230,8 @@ def through_float16(kokoro: Kokoro, ids: Sequence[int], style: torch.Tensor, spe
     tokens, style_s = torch.tensor([list(ids)]), style[:, STYLE:]
     every = torch.ones_like(tokens)
     with torch.no_grad(), class_patches(()):
-        handed = (speaking.AlbertStage(kokoro.model).eval()(tokens, every), style_s, torch.tensor([speed]))
+        handed = (seven_stages.AlbertStage(kokoro.model).eval()(tokens, every), style_s, torch.tensor([speed]))
         bert_dur, style_s, rate = (value.half().float() for value in handed)
-        stage = speaking.PostAlbertStage(kokoro.model).eval()
+        stage = seven_stages.PostAlbertStage(kokoro.model).eval()
         lasting, _, _ = stage(bert_dur, tokens, style_s, rate, every)
     return lasting[0].round().clamp(min=1).long().numpy()

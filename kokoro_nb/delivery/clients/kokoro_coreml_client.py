@@ -7,7 +7,8 @@ import numpy as np
 
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Programs, RowRule, TensorRule, VoicesRule
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.speaking import FEATURES, TEXT
+from kokoro_nb.models.seven_stages import TEXT
+from kokoro_nb.models.speaking import FEATURES
 
 TOKENS = (32, 64, 128, 256, 320, 384, 512)
 SECONDS = (3, 7, 10, 15, 30)

@@ -16,7 +16,7 @@ from kokoro_nb.delivery.clients.client_contract import ClientContract, Dtype, Pr
 from kokoro_nb.delivery.clients.kokoro_coreml_client import Room
 from kokoro_nb.delivery.clients.speech_program import NoiseChoice, program_place
 from kokoro_nb.errors import InputError
-from kokoro_nb.models import speaking
+from kokoro_nb.models import seven_stages
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import patched
 from kokoro_nb.storage import atomic
@@ -79,7 +79,7 @@ def noise_twin(kokoro: Kokoro, noise: NoiseChoice, contract: ClientContract) -> 
         signature = (inputs, (*outputs, TensorRule("har", "float32", (1, 22, "fast"))))
         with patched(kokoro.model), atomic(path) as draft:
             generator = kokoro.model.decoder.generator
-            module = speaking.SourcesStage(generator, noise.origin, noise.seed, noise.samples, True)
+            module = seven_stages.SourcesStage(generator, noise.origin, noise.seed, noise.samples, True)
             package(module.eval(), signature, contract.ranges, True, draft)
     return path
 
@@ -96,13 +96,13 @@ def _seven(kokoro: Kokoro, noise: NoiseChoice) -> Stages:
     """Return FluidAudio's stages."""
     model, generator = kokoro.model, kokoro.model.decoder.generator
     modules: dict[str, nn.Module] = {
-        fluidaudio_client.ALBERT: speaking.AlbertStage(model),
-        fluidaudio_client.POST_ALBERT: speaking.PostAlbertStage(model),
-        fluidaudio_client.ALIGNMENT: speaking.SpreadStage(),
-        fluidaudio_client.PROSODY: speaking.PitchStage(model),
-        fluidaudio_client.NOISE: speaking.SourcesStage(generator, noise.origin, noise.seed, noise.samples),
-        fluidaudio_client.VOCODER: speaking.VocoderStage(model),
-        fluidaudio_client.TAIL: speaking.TailStage(generator),
+        fluidaudio_client.ALBERT: seven_stages.AlbertStage(model),
+        fluidaudio_client.POST_ALBERT: seven_stages.PostAlbertStage(model),
+        fluidaudio_client.ALIGNMENT: seven_stages.SpreadStage(),
+        fluidaudio_client.PROSODY: seven_stages.PitchStage(model),
+        fluidaudio_client.NOISE: seven_stages.SourcesStage(generator, noise.origin, noise.seed, noise.samples),
+        fluidaudio_client.VOCODER: seven_stages.VocoderStage(model),
+        fluidaudio_client.TAIL: seven_stages.TailStage(generator),
     }
     held = signatures(kokoro)
     return {name: (module, held[name]) for name, module in modules.items()}
@@ -111,14 +111,14 @@ def _seven(kokoro: Kokoro, noise: NoiseChoice) -> Stages:
 def _sized(kokoro: Kokoro, room: Room) -> Stages:
     """Return kokoro-coreml's stages in the sizes that are wanted."""
     model, text = kokoro.model, kokoro.model.text_encoder.embedding.embedding_dim
-    if text > speaking.TEXT:
-        raise InputError(f"The text encoder gives {text} features, and kokoro-coreml has room for {speaking.TEXT}.")
+    if text > seven_stages.TEXT:
+        raise InputError(f"The text encoder gives {text} features, and kokoro-coreml has room for {seven_stages.TEXT}.")
     held = kokoro_coreml_client.programs(model.decoder.generator.ups[0].in_channels)
     kinds: dict[str, Any] = {
-        "duration": lambda: speaking.SizedDurations(model),
-        "f0ntrain": lambda: speaking.SizedPitch(model),
-        "decoder_pre": lambda: speaking.SizedTrunk(model),
-        "decoder_har": lambda: speaking.SizedGenerator(model.decoder),
+        "duration": lambda: seven_stages.SizedDurations(model),
+        "f0ntrain": lambda: seven_stages.SizedPitch(model),
+        "decoder_pre": lambda: seven_stages.SizedTrunk(model),
+        "decoder_har": lambda: seven_stages.SizedGenerator(model.decoder),
     }
     made = {name: next(make for word, make in kinds.items() if word in name)() for name in room.programs}
     return {name: (module, held[name]) for name, module in made.items()}

@@ -19,7 +19,8 @@ from kokoro_nb.delivery.clients.react_native_client import PREDICTOR, SYNTHESIZE
 from kokoro_nb.delivery.clients.speech_program import program_place, write_speech
 from kokoro_nb.models.architecture import SAMPLE_RATE, SAMPLES_PER_FRAME, STYLE
 from kokoro_nb.models.padding import held
-from kokoro_nb.models.speaking import FEATURES, TEXT, SpreadStage
+from kokoro_nb.models.seven_stages import TEXT, SpreadStage
+from kokoro_nb.models.speaking import FEATURES
 from kokoro_nb.storage import atomic
 
 HOLD = SAMPLES_PER_FRAME  # samples of one number

@@ -13,7 +13,8 @@ from kokoro_nb.delivery.clients.hosts import imitate
 from kokoro_nb.delivery.clients.probe import compare_reading, read_probe, write_probe
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import STYLE
-from kokoro_nb.models.speaking import AlbertStage, PostAlbertStage, TextToAudio
+from kokoro_nb.models.seven_stages import AlbertStage, PostAlbertStage
+from kokoro_nb.models.speaking import TextToAudio
 from kokoro_nb.models.voices import load_voice
 
 CLIENTS = ("kokoro-onnx", "sherpa-onnx", "kokoro.js")

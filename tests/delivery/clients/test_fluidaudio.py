@@ -21,7 +21,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import full_config
 from kokoro_nb.models.padding import held
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
-from kokoro_nb.models.speaking import SourcesStage, SpreadStage, TailStage
+from kokoro_nb.models.seven_stages import SourcesStage, SpreadStage, TailStage
 from tests.delivery.clients.conftest import says_what_pytorch_says
 
 RULES = contract("fluidaudio")

@@ -15,7 +15,8 @@ from kokoro_nb.backends.qnn import Qnn
 from kokoro_nb.backends.qnn.assignment import FOLDED, SCOPES, Assignment, Node, assignment, legacy_onnx
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
-from kokoro_nb.models.stages import SourceStage, TransformStep
+from kokoro_nb.models.stages import SourceStage
+from kokoro_nb.models.steps import TransformStep
 from kokoro_nb.studies.two_stage_npu import npu_audit
 from kokoro_nb.studies.two_stage_npu.npu_audit import NpuDisagreement, audit, disagreements
 from kokoro_nb.studies.two_stage_npu.npu_fit import NpuFit
