@@ -53,12 +53,15 @@ def modules():
     torch.manual_seed(0)
     return {
         "linear": nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 4)),
+        "convolution": nn.Sequential(nn.Conv1d(6, 8, 3, padding=1), nn.LeakyReLU(0.1)),
         "transposed": nn.ConvTranspose1d(6, 4, 4, stride=2, padding=1),
         "instance_norm": nn.Sequential(nn.InstanceNorm1d(6, affine=True), nn.Conv1d(6, 6, 1)),
         "layer_norm": nn.Sequential(nn.LayerNorm(8), nn.GELU(), nn.Linear(8, 8)),
         "lstm": First(nn.LSTM(8, 5, batch_first=True, bidirectional=True)),
         "attention": Attention(),
         "phase": Function(lambda x: torch.sin(torch.cumsum(x, 1)) * 0.5),
+        "padded": Function(lambda x: nn.functional.pad(x, (1, 1)).exp().mean(-1, keepdim=True) - x),
+        "pooled": nn.Sequential(nn.ReLU(), nn.MaxPool1d(2), nn.Linear(4, 4)),
     }
 
 
