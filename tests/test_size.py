@@ -20,7 +20,7 @@ BUDGETS = {
     "defects": 1_703,
     "listening": 899,
     "commands, top": 1_588,
-    "tests": 28_200,
+    "tests": 28_203,
 }
 FILES = 421
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
