@@ -8,25 +8,25 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class Ended:
+class ProcessResult:
     """How a process ended.
 
     Attributes
     ----------
     status : int or None
         Its exit status, the negative number of a signal; None if its time was up.
-    out, said : str
+    stdout, stderr : str
         What it printed, and what it printed as errors.
     """
 
     status: int | None
-    out: str
-    said: str
+    stdout: str
+    stderr: str
 
     @property
-    def last(self) -> str:
+    def last_line(self) -> str:
         """The last line that it printed, errors before the rest; its exit status if it printed nothing."""
-        lines = (self.said.strip() or self.out.strip()).splitlines()
+        lines = (self.stderr.strip() or self.stdout.strip()).splitlines()
         return lines[-1] if lines else f"exit status {self.status}"
 
 
@@ -36,7 +36,7 @@ def run_apart(
     seconds: float | None = None,
     folder: str | Path | None = None,
     environment: Mapping[str, str] | None = None,
-) -> Ended:
+) -> ProcessResult:
     """Run Python in a process of its own, wait for it, and return how it ended.
 
     Parameters
@@ -65,6 +65,6 @@ def run_apart(
             env=environment,
         )
     except subprocess.TimeoutExpired as late:
-        out, said = ((text or b"").decode(errors="replace") for text in (late.stdout, late.stderr))
-        return Ended(None, out, said)
-    return Ended(done.returncode, done.stdout, done.stderr)
+        stdout, stderr = ((text or b"").decode(errors="replace") for text in (late.stdout, late.stderr))
+        return ProcessResult(None, stdout, stderr)
+    return ProcessResult(done.returncode, done.stdout, done.stderr)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kokoro_nb.run_apart import Ended, run_apart
+from kokoro_nb.run_apart import ProcessResult, run_apart
 
 REQUEST, ANSWER = "request.json", "answer.json"
 
@@ -22,7 +22,7 @@ def ask(module: str, folder: Path, request: Mapping[str, Any], did: str) -> Any:
     write_request(folder, request)
     done = run_module(module, folder)
     if done.status != 0:
-        raise RuntimeError(f"The process that {did} ended with {done.status}: {done.said.strip()}")
+        raise RuntimeError(f"The process that {did} ended with {done.status}: {done.stderr.strip()}")
     return json.loads((folder / ANSWER).read_text(encoding="utf-8"))
 
 
@@ -31,7 +31,7 @@ def write_request(folder: Path, request: Mapping[str, Any]) -> None:
     (folder / REQUEST).write_text(json.dumps(request), encoding="utf-8")
 
 
-def run_module(module: str, folder: Path) -> Ended:
+def run_module(module: str, folder: Path) -> ProcessResult:
     """Run `module` of this package in a new Python process on what is in `folder`; return how it ended."""
     # the same copy of this package, whether it is installed or not
     found = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])

@@ -170,9 +170,9 @@ def tried(path: Path, kind: str) -> None:
     done = run_apart(["-I", path], seconds=PATIENCE, folder=path.parent)
     if done.status is None:
         raise InputError("alone it does not end.")
-    said = SAID.search(done.out)
+    said = SAID.search(done.stdout)
     if said is None:
-        raise InputError(f"alone it stops: {done.last[:200]}")
+        raise InputError(f"alone it stops: {done.last_line[:200]}")
     finite, should, error, stated = map(float, said.groups())
     unlike = finite < 100 if kind == "nonfinite" else finite != should
     if not unlike and not (kind != "nonfinite" and error >= SHOWN * stated > 0):

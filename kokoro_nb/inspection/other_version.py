@@ -78,7 +78,7 @@ class OtherVersion:
             if done.status is None:
                 raise InputError(f"{self.label} in {self.python} does not end within {PATIENCE:g} s.")
             if not (folder / "answer.json").exists():
-                raise InputError(f"{self.label} in {self.python} crashes on the file: {done.last[:200]}")
+                raise InputError(f"{self.label} in {self.python} crashes on the file: {done.last_line[:200]}")
             answer = json.loads((folder / "answer.json").read_text(encoding="utf-8"))
             return [_outputs(folder / f"outputs_{place}.npz", one) for place, one in enumerate(answer["models"])]
 

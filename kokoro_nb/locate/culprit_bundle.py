@@ -103,7 +103,7 @@ def _require(folder: Path, culprit: Culprit, status: int, *arguments: str) -> No
     if done.status == status:
         return
     assert culprit.tap is not None
-    said = (done.out.strip() or done.said.strip() or "nothing").splitlines()[-1]
+    said = (done.stdout.strip() or done.stderr.strip() or "nothing").splitlines()[-1]
     if status == 1 and done.status == 0:
         raise InputError(
             f"{culprit.tap.name} alone, on what PyTorch puts into it, is right on {culprit.backend} ({said}): what is "

@@ -108,7 +108,7 @@ def logged_run(
             how = f"ended with {done.status}"
             if done.status == -signal.SIGABRT:
                 how = f"was aborted, perhaps because its buffer of {size} bytes is too small"
-            raise RuntimeError(f"The process that traced {program.name} {how}: {done.said.strip()}")
+            raise RuntimeError(f"The process that traced {program.name} {how}: {done.stderr.strip()}")
         buffer = np.fromfile(folder / TENSORS, np.uint8)
         events = _logged(folder / EVENTS)
         logged = {number: [_tensor(buffer, one) for one in tensors] for number, tensors in events.items()}

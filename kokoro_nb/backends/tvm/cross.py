@@ -87,12 +87,12 @@ class TvmCross(FileBackend):
             torch.export.save(program, folder / cross_compiling.PROGRAM)
             write_request(folder, {"machine": self.machine, "matmul": self.matmul, "path": str(path.resolve())})
             done = run_module(cross_compiling.__name__, folder)
-        status = done.status or 0
-        if status < 0:
+        code = done.status or 0
+        if code < 0:
             cure = "; tvm-metal-general leaves out its schedule for matrix products" if self.matmul else ""
-            raise RuntimeError(f"TVM ended with {signal.Signals(-status).name} while it compiled{cure}.")
-        if status:
-            raise RuntimeError(done.out.strip() or done.said.strip() or f"TVM's process ended with status {status}.")
+            raise RuntimeError(f"TVM ended with {signal.Signals(-code).name} while it compiled{cure}.")
+        if code:
+            raise RuntimeError(done.stdout.strip() or done.stderr.strip() or f"TVM's process ended with status {code}.")
 
     def load(self, artifact: Artifact | Failure) -> Program:
         """Raise `InputError`: the artefact is for another machine."""
