@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 
@@ -118,3 +119,22 @@ class Defect:
         if run is None:
             return np.asarray((self.mended if mended else self.broken)(*inputs.values()))
         return run(self.module(mended), inputs, **self.options(mended))[0]
+
+
+class TanhGeluDefect(Defect):
+    """A tool computes gelu by erf where gelu by tanh is asked for."""
+
+    operators = ("gelu",)
+    mechanism = "operator lowered as another"
+
+    def concerns(self, arguments: Mapping[str, Any]) -> bool:
+        """Return whether the approximation by tanh is asked for."""
+        return arguments.get("approximate") == "tanh"
+
+    def broken(self, x: Tensor) -> Tensor:
+        """Return gelu by tanh, as the tool is given it."""
+        return F.gelu(x, approximate="tanh")
+
+    def mended(self, x: Tensor) -> Tensor:
+        """Return the formula written out."""
+        return 0.5 * x * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (x + 0.044715 * x * x * x)))

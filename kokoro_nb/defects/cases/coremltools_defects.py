@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from kokoro_nb.defects.defect_case import Defect
+from kokoro_nb.defects.defect_case import Defect, TanhGeluDefect
 
 
 class ConverterDefect(Defect):
@@ -261,7 +260,7 @@ class CoremltoolsRsqrt(ConverterDefect):
         return one / torch.sqrt(x)
 
 
-class CoremltoolsTanhGelu(ConverterDefect):
+class CoremltoolsTanhGelu(TanhGeluDefect, ConverterDefect):
     """Core ML computes gelu by erf where gelu by tanh is asked for in an exported program.
 
     torch.export gives approximate by its name, and the converter looks at arguments by position alone.
@@ -271,19 +270,7 @@ class CoremltoolsTanhGelu(ConverterDefect):
     Threads: apple/coremltools#2863
     """
 
-    operators = ("gelu",)
-    mechanism = "operator lowered as another"
     inputs = {"x": torch.linspace(-6, 6, 401)}
-
-    def concerns(self, arguments: Mapping[str, Any]) -> bool:
-        """Return whether the approximation by tanh is asked for."""
-        return arguments.get("approximate") == "tanh"
-
-    def broken(self, x: Tensor) -> Tensor:
-        return F.gelu(x, approximate="tanh")
-
-    def mended(self, x: Tensor) -> Tensor:
-        return 0.5 * x * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (x + 0.044715 * x * x * x)))
 
 
 class CoremltoolsTracedInfinity(ConverterDefect):

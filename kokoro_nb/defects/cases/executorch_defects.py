@@ -1,14 +1,11 @@
 """Defects of ExecuTorch's debugging tools, of XNNPACK's kernels in it, and of what hands the operators to them."""
 
-from collections.abc import Mapping
 from math import inf, nan
-from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from kokoro_nb.defects.defect_case import Defect
+from kokoro_nb.defects.defect_case import Defect, TanhGeluDefect
 
 
 class ToolDefect(Defect):
@@ -323,7 +320,7 @@ class XnnpackSqrtLarge(XnnpackDefect):
         return torch.where(x > 3.4e38, x, 4 * torch.sqrt(x * 0.0625))
 
 
-class XnnpackTanhGelu(XnnpackDefect):
+class XnnpackTanhGelu(TanhGeluDefect, XnnpackDefect):
     """XNNPACK computes gelu by erf where gelu by tanh is asked for.
 
     The partitioner takes the operator without a look at approximate, and XNNPACK's gelu is the one with erf.
@@ -334,16 +331,4 @@ class XnnpackTanhGelu(XnnpackDefect):
     Threads: pytorch/executorch#22851
     """
 
-    operators = ("gelu",)
-    mechanism = "operator lowered as another"
     inputs = {"x": torch.linspace(-6, 6, 401)}
-
-    def concerns(self, arguments: Mapping[str, Any]) -> bool:
-        """Return whether the approximation by tanh is asked for."""
-        return arguments.get("approximate") == "tanh"
-
-    def broken(self, x: Tensor) -> Tensor:
-        return F.gelu(x, approximate="tanh")
-
-    def mended(self, x: Tensor) -> Tensor:
-        return 0.5 * x * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (x + 0.044715 * x * x * x)))
