@@ -1,6 +1,5 @@
 """Where an exported program can be cut, and the parts that come of it."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -28,30 +27,27 @@ class Cuts:
         positions = range(self._start(first), self._start(stop))
         return tuple(self._names[self._nodes[place]] for place in positions if self._nodes[place] in self._names)
 
-    def part(self, first: int, stop: int, given: Collection[str] = (), inside: bool = False) -> Segment | None:
+    def part(self, first: int, stop: int, inside: bool = False) -> Segment | None:
         """Return the units from `first` to before `stop` as a program, fed with the results of all before them.
 
         Parameters
         ----------
         first, stop : int
             Units, counted from 0.
-        given : collection of str
-            Further operators whose results are fed, and not computed.
         inside : bool
             Make an output of every operator's result; else of those that are read later, or are outputs.
 
         Returns
         -------
         Segment or None
-            None if nothing in it is read later, or everything is given.
+            None if nothing in it is read later.
         """
-        end = self._start(stop)
-        wanted = [name for name in self.names(first, stop) if name not in given]
+        end, wanted = self._start(stop), [*self.names(first, stop)]
         if not inside:
             wanted = [name for name in wanted if self._last_read[self._results[name]] >= end]
         if not wanted:
             return None
-        return part(self.exported, {*self.names(0, first), *given}, wanted)
+        return part(self.exported, {*self.names(0, first)}, wanted)
 
     @cached_property
     def _nodes(self) -> list[Any]:

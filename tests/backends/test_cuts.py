@@ -45,11 +45,3 @@ def test_a_part_gives_what_is_read_later_or_goes_out(cuts):
 def test_every_result_inside_on_demand(cuts):
     assert list(cuts.part(0, 1).results) == [":split", ":split#2"]
     assert list(cuts.part(0, 1, inside=True).results) == [":exp", ":split", ":split#2"]
-
-
-def test_what_is_given_is_not_computed(cuts):
-    made = cuts.part(0, len(cuts), given=[":add"])
-    assert set(made.fed.values()) == {":add"}
-    assert ":sin" not in made.exported.specification.results(made.exported.program.graph.nodes)
-    assert list(cuts.part(3, 7, given=[":relu"]).results) == [":neg"]
-    assert cuts.part(3, 4, given=[":relu"]) is None
