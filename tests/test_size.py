@@ -17,10 +17,10 @@ BUDGETS = {
     "delivery": 3_291,
     "models": 3_112,
     "benchmarks": 902,
-    "defects": 1_703,
+    "defects": 1_693,
     "listening": 899,
     "commands, top": 1_588,
-    "tests": 28_203,
+    "tests": 28_200,
 }
 FILES = 421
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}

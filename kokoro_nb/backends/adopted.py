@@ -8,6 +8,7 @@ and where those are wrong on any inputs, by the one node of the same kind that r
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -230,7 +231,7 @@ def _require_weights(path: Path, model: Any, exported: Exported) -> None:
     mine = [value for value in floats if value.size >= LARGE] or floats
     attributes = (one.t for node in model.graph.node for one in node.attribute if one.HasField("t"))
     theirs = [numpy_helper.to_array(tensor) for tensor in (*model.graph.initializer, *attributes)]
-    there = sum(any(_holds(tensor, value) for tensor in theirs if tensor.size >= value.size) for value in mine)
+    there = sum(any(is_it(tensor, value) for is_it in (_holds, _is_folded) for tensor in theirs) for value in mine)
     if 2 * there < len(mine):
         raise InputError(
             f"{path} is no export of this module: {there} of the module's {len(mine)} larger weights are in it."
@@ -240,25 +241,29 @@ def _require_weights(path: Path, model: Any, exported: Exported) -> None:
 def _holds(tensor: np.ndarray, weight: np.ndarray) -> bool:
     """Return whether a tensor of a file is a weight, or holds it among others, as the gates of an LSTM.
 
-    A weight that was quantised is recognised by its size alone, one that a norm was folded into channel by channel.
+    A weight that was quantised is recognised by its size alone.
     """
     if tensor.dtype.kind != "f":
         return tensor.size == weight.size and tensor.dtype.itemsize == 1
     size = float(np.linalg.norm(weight.astype(np.float64)))
     if tensor.size == weight.size:
-        return abs(float(np.linalg.norm(tensor.astype(np.float64))) - size) <= SAME * size or _is_folded(tensor, weight)
+        return abs(float(np.linalg.norm(tensor.astype(np.float64))) - size) <= SAME * size
+    if tensor.size < weight.size:
+        return False
     few = weight.reshape(-1)[:: max(1, weight.size // FEW)][:FEW]
     near = 4 * float(np.finfo(tensor.dtype).eps) * np.abs(few)
     return all(bool((np.abs(tensor - one) <= room).any()) for one, room in zip(few, near, strict=True))
 
 
 def _is_folded(tensor: np.ndarray, weight: np.ndarray) -> bool:
-    """Return whether each channel of a tensor is a multiple of one of the weight, whatever the order within it."""
-    pairs = [(one, two) for one in range(weight.ndim) for two in range(tensor.ndim)]
-    return any(
+    """Return whether each channel of a tensor is a multiple of one of the weight, whatever the order within it.
+
+    It is where a norm was folded into the weight.
+    """
+    return tensor.size == weight.size and any(
         weight.size >= CHANNEL * weight.shape[one] == CHANNEL * tensor.shape[two]
         and np.allclose(_channels(tensor, two), _channels(weight, one), atol=SAME)
-        for one, two in pairs
+        for one, two in product(range(weight.ndim), range(tensor.ndim))
     )
 
 

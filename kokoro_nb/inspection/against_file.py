@@ -104,7 +104,8 @@ def first_that_parts(
         return paired.of_parameters(*changed), note
     if node is None and not apart <= OTHER and not any(one.rounds for one in candidate.nodes):
         node = next(paired.made_of_constants(), None)
-        return paired.of_outputs(apart) if node is None else paired.finding(node), note
+        if node is None:
+            return paired.of_outputs(apart), note
     return None if node is None else paired.finding(node), note
 
 
@@ -143,22 +144,22 @@ class _Paired:
 
         What is folded there is a constant.
         """
-        fixed: set[str] = set()
+        limits: dict[str, float] = {}  # of each value that is made so: how far rounding of the constants may put it
         for node in self.candidate.nodes:
-            if fixed.issuperset(node.reads) and any(node.constants) and _plain(node.operator) not in REBUILDING:
-                fixed |= set(node.outputs)
-        folded = nearest({name: self.own[name] for name in fixed & set(self.own)}, self._constants())
-        pairs = {**self.pairs, **{name: pair for name, pair in folded.items() if pair[1] <= APART}}
-        ahead, ends = _unpaired_ahead(self.candidate, pairs), set(self.candidate.outputs)
+            if limits.keys() >= set(node.reads) and any(node.constants):
+                limits |= dict.fromkeys(node.outputs, REPLACED if _plain(node.operator) in REBUILDING else APART)
+        folded = nearest({name: self.own[name] for name in limits.keys() & set(self.own)}, self._constants())
+        alike = {name: (other, 0.0) for name, (other, apart) in folded.items() if apart <= limits[name]}
+        ahead, ends = _unpaired_ahead(self.candidate, {**self.pairs, **alike}), set(self.candidate.outputs)
         for node in self.candidate.nodes:
-            if any(name in fixed and ends & ahead[name] for name in node.outputs):
+            if any(name in limits and ends & ahead[name] for name in node.outputs):
                 yield node
 
     def _constants(self) -> dict[str, ValueSketch]:
         """Return what the floats among the constants of the reference are known by."""
         named = (constant for node in self.reference.nodes for constant in node.constants if constant is not None)
         return {
-            name: ValueSketch.of([array.astype(np.float64)] * self.sets)
+            name: ValueSketch.joined([ValueSketch.of(array.astype(np.float64))] * self.sets)
             for name, array in named
             if array.dtype.kind == "f" and array.size
         }

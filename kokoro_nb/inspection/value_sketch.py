@@ -35,18 +35,25 @@ class ValueSketch:
     images: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
-    def of(cls, values: Sequence[np.ndarray]) -> "ValueSketch":
-        """Return what a value is known by, from its array for each set of inputs."""
-        return cls(values[0].size, *(np.concatenate([of(one) for one in values]) for of in (_points, _images)))
+    def of(cls, value: np.ndarray) -> "ValueSketch":
+        """Return what a value is known by on one set of inputs."""
+        return cls(value.size, _points(value), _images(value))
+
+    @classmethod
+    def joined(cls, parts: Sequence["ValueSketch"]) -> "ValueSketch":
+        """Return what a value is known by on several sets of inputs."""
+        return cls(parts[0].size, *map(np.concatenate, zip(*((one.points, one.images) for one in parts), strict=True)))
 
     def differs(self, other: "ValueSketch") -> float:
         """Return the root mean square of the difference, element by element, over that of `other`; about a fifth off.
 
-        Infinite of another size, NaN where an element is not finite.
+        Infinite of another size. Where an element is not finite in both, it is the `distance` of the others.
         """
         if self.size != other.size or self.images.shape != other.images.shape:
             return float("inf")
         noise, level = (float(np.square(one).sum()) for one in (self.images - other.images, other.images))
+        if np.isnan(noise):
+            return self.distance(other)
         return 0.0 if noise == 0 else float(np.sqrt(noise / level)) if level else float("inf")
 
     def distance(self, other: "ValueSketch") -> float:
@@ -67,17 +74,11 @@ def sketches(program: ComparedProgram, inputs: Sequence[Mapping[str, np.ndarray]
 
     def note(name: str, value: Value) -> None:
         if isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.size:
-            parts.setdefault(name, []).append(ValueSketch.of([value]))
+            parts.setdefault(name, []).append(ValueSketch.of(value))
 
     for one in inputs:
         program.compute(one, note)
-    whole = {name: each for name, each in parts.items() if len(each) == len(inputs)}
-    return {
-        name: ValueSketch(
-            each[0].size, np.concatenate([one.points for one in each]), np.concatenate([one.images for one in each])
-        )
-        for name, each in whole.items()
-    }
+    return {name: ValueSketch.joined(each) for name, each in parts.items() if len(each) == len(inputs)}
 
 
 def _points(value: np.ndarray) -> np.ndarray:

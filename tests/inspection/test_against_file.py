@@ -255,3 +255,28 @@ def test_elements_in_another_order_are_named_where_they_are_put_so(save, node):
     (found,) = nb.inspect(joined("b.onnx", "b", "a"), against=joined("a.onnx", "a", "b")).findings
     assert (found.key, found.blame) == ("/concat", "file")
     assert "in another order" in found.statement
+
+
+def test_outputs_that_are_infinite_in_the_same_places_do_not_differ(save, node):
+    def logs(name):
+        nodes = [node("Relu", ["x"], ["r"], name="/relu"), node("Log", ["r"], ["y"], name="/log")]
+        return save(nodes, {"x": [1, 40]}, ["y"], name=name)
+
+    report = nb.inspect(logs("b.onnx"), against=logs("a.onnx"))
+    assert "no node explains it" not in str(report)
+
+
+def test_a_wrong_scale_of_rounded_weights_is_named_beside_the_float_file(save, node):
+    weight = np.random.default_rng(3).standard_normal((6, 5)).astype(np.float32)
+    scale = np.abs(weight).max() / 127
+
+    def product(name, factor=None):
+        made = [node("DequantizeLinear", ["q", "s"], ["w"], name="/weights")] if factor else []
+        given = {"q": np.round(weight / scale).astype(np.int8), "s": np.float32(scale * (factor or 1))}
+        nodes = [*made, node("MatMul", ["x", "w"], ["y"], name="/product")]
+        return save(nodes, {"x": [1, 4, 6]}, ["y"], given if factor else {"w": weight}, name=name)
+
+    whole = product("float.onnx")
+    wrong = [one for one in nb.inspect(product("b.onnx", 2), against=whole).findings if one.blame == "file"]
+    assert [one.key for one in wrong] == ["/weights"]
+    assert not [one for one in nb.inspect(product("a.onnx", 1), against=whole).findings if one.blame != "runtime"]
