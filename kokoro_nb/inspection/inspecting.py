@@ -115,8 +115,8 @@ def inspect(
         report = replace(report, findings=found, notes=(*report.notes, *notes))
         tell(f"the file ran on {other.label}")
     if reference is not None:
-        report = _compared(report, reference, of_onnx(read), made.arrays)
-        report = heard(report, seen, reference.program(made.arrays))
+        known = reference.program(made.arrays)
+        report = heard(_diff(report, known, of_onnx(read), made.arrays), seen, known)
     if mend is not None:
         done = _mended(read, seen, Path(mend), level, tell)
         report = replace(report, notes=(*report.notes, f"{Path(mend).name}: {done}"), mended=done)
@@ -145,11 +145,8 @@ def _inputs(file: OnnxFile, reference: Reference | None) -> MadeInputs:
     return made_inputs(file)
 
 
-def _compared(
-    report: InspectionReport, reference: Reference, file: ComparedProgram, inputs: Arrays
-) -> InspectionReport:
+def _diff(report: InspectionReport, known: ComparedProgram, file: ComparedProgram, inputs: Arrays) -> InspectionReport:
     """Add to a report where the file first parts from what is right."""
-    known = reference.program(inputs)
     found, note = first_that_parts(known, file, [inputs, *(varied(inputs, seed) for seed in (1, 2))])
     return with_findings(report, found, note)
 
@@ -168,7 +165,7 @@ def _of_program(
     made = program.made_inputs() if inputs is None else _given(inputs, facts.inputs)
     report = program_report(program, made, seconds, tell)
     if reference is not None:
-        report = _compared(report, reference, program.compared(), made.arrays)
+        report = _diff(report, reference.program(made.arrays), program.compared(), made.arrays)
     if folder is None:
         return report
     return _written(report, program_scripts(program, made.arrays, report, Path(folder)), Path(folder))
@@ -205,6 +202,7 @@ def onnx_report(file: OnnxFile, made: MadeInputs, seen: FileRun, tell: Tell) -> 
     tell : callable
         Is given a line on how far it is.
     """
+    import onnxruntime
 
     def others() -> Arrays | None:
         try:
@@ -223,7 +221,7 @@ def onnx_report(file: OnnxFile, made: MadeInputs, seen: FileRun, tell: Tell) -> 
     said = (*late, *notes, *unrun, *noted, *_drawing(seen.nodes), *_unlike(seen.unlike))
     report = InspectionReport(
         file.path,
-        _runtime(),
+        f"onnxruntime {onnxruntime.__version__}",
         (*findings, *more),
         (*file.notes, *said, *foreseen(ahead), *seen.budget.stated()),
         seen.judgements,
@@ -269,14 +267,16 @@ def heard(report: InspectionReport, seen: FileRun, known: ComparedProgram | None
 
     A Kokoro is a file with an audio and the whole frames of each token among its outputs.
     """
-    right: dict[str, Any] = dict(seen.true)
-    given: Mapping[str, Any] = seen.outputs
-    if known is not None:
-        ends, values = set(known.outputs), {}
+    own = spoken(seen.true)
+    if own[0] is None or own[1] is None:
+        return report
+    if known is None:
+        (audio, frames), (other, counts) = own, spoken(seen.outputs)
+    else:
+        ends, values = set(known.outputs), dict[str, Any]()
         named = dict(zip(known.inputs, seen.inputs.values(), strict=False))
         known.compute(named, lambda name, value: values.update({name: value}) if name in ends else None)
-        given, right = right, values
-    (audio, frames), (other, counts) = spoken(right), spoken(given)
+        (audio, frames), (other, counts) = spoken(values), own
     if audio is None or other is None or frames is None or counts is None:
         return report
     checks = speech_checks(audio, other, SAMPLE_RATE, (frames.tolist(), counts.tolist()))
@@ -314,9 +314,3 @@ def static_report(file: OnnxFile) -> InspectionReport:
     return InspectionReport(
         file.path, "nothing: not run", tuple(findings), tuple(notes), (), (), {}, len(nodes), graph=graph
     )
-
-
-def _runtime() -> str:
-    import onnxruntime
-
-    return f"onnxruntime {onnxruntime.__version__}"
