@@ -32,7 +32,6 @@ from kokoro_nb.inspection.references import Reference, varied
 from kokoro_nb.inspection.unrounded_layers import candidates
 from kokoro_nb.inspection.value_types import Arrays, Tell, Values
 from kokoro_nb.inspection.whole_file import AUDIBLE, constants_noted, has_halves, summaries, whole_findings
-from kokoro_nb.listening.speech_checks import speech_checks
 
 
 def inspect(
@@ -115,8 +114,7 @@ def inspect(
         report = replace(report, findings=found, notes=(*report.notes, *notes))
         tell(f"the file ran on {other.label}")
     if reference is not None:
-        known = reference.program(made.arrays)
-        report = heard(_diff(report, known, of_onnx(read), made.arrays), seen, known)
+        report = _diff(report, reference.program(made.arrays), of_onnx(read), made.arrays)
     if mend is not None:
         done = _mended(read, seen, Path(mend), level, tell)
         report = replace(report, notes=(*report.notes, f"{Path(mend).name}: {done}"), mended=done)
@@ -184,7 +182,6 @@ def _mended(file: OnnxFile, seen: FileRun, path: Path, level: float | None, tell
     return float16_mend(file, seen.inputs, path, level or AUDIBLE, tell)
 
 
-SAMPLE_RATE, SAMPLES_PER_FRAME = 24_000, 600  # Hz, and samples: of every Kokoro
 HEAVY = 128 * 2**20  # bytes of a file of which float16 is foreseen on two inputs alone
 
 
@@ -219,7 +216,7 @@ def onnx_report(file: OnnxFile, made: MadeInputs, seen: FileRun, tell: Tell) -> 
     ahead = _foresight(seen, others, tell)
     late = () if seen.complete else (f"The time was up after {len(seen.judgements):,} of {len(seen.nodes):,} nodes.",)
     said = (*late, *notes, *unrun, *noted, *_drawing(seen.nodes), *_unlike(seen.unlike))
-    report = InspectionReport(
+    return InspectionReport(
         file.path,
         f"onnxruntime {onnxruntime.__version__}",
         (*findings, *more),
@@ -234,7 +231,6 @@ def onnx_report(file: OnnxFile, made: MadeInputs, seen: FileRun, tell: Tell) -> 
         budget=seen.budget,
         places=dict(zip((node.key for node in seen.nodes), file.places, strict=False)),
     )
-    return heard(report, seen)
 
 
 def _foresight(seen: FileRun, others: Callable[[], Arrays | None], tell: Tell) -> tuple[HalfPrecisionNode, ...]:
@@ -260,45 +256,6 @@ def _unlike(nodes: Mapping[str, str]) -> tuple[str, ...]:
         more = f" and {len(keys) - 5:,} more" if len(keys) > 5 else ""
         found.append(f"Given the same, these nodes give something else in {run}: {', '.join(keys[:5])}{more}.")
     return tuple(found)
-
-
-def heard(report: InspectionReport, seen: FileRun, known: ComparedProgram | None = None) -> InspectionReport:
-    """Add the audible checks of a Kokoro: against another program, both in float64, or against its own float64.
-
-    A Kokoro is a file with an audio and the whole frames of each token among its outputs.
-    """
-    own = spoken(seen.true)
-    if own[0] is None or own[1] is None:
-        return report
-    if known is None:
-        (audio, frames), (other, counts) = own, spoken(seen.outputs)
-    else:
-        ends, values = set(known.outputs), dict[str, Any]()
-        named = dict(zip(known.inputs, seen.inputs.values(), strict=False))
-        known.compute(named, lambda name, value: values.update({name: value}) if name in ends else None)
-        (audio, frames), (other, counts) = spoken(values), own
-    if audio is None or other is None or frames is None or counts is None:
-        return report
-    checks = speech_checks(audio, other, SAMPLE_RATE, (frames.tolist(), counts.tolist()))
-    wrong = [one for one in checks if one.verdict == "fail"] if known is not None else []
-    found = [
-        InspectionFinding("audible", "file", f"Heard against what is right: {one}.", proof=("Both were in float64.",))
-        for one in wrong
-    ]
-    return replace(report, findings=(*report.findings, *found), checks=checks)
-
-
-def spoken(outputs: Mapping[str, Any]) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Return the audio and the durations among a Kokoro's outputs: the longest of floats, and whole frames by token."""
-    arrays = [np.asarray(value).reshape(-1) for value in outputs.values() if isinstance(value, np.ndarray)]
-    floats = sorted((one for one in arrays if one.dtype.kind == "f" and one.size), key=lambda one: one.size)
-    if not floats or floats[-1].size < SAMPLES_PER_FRAME:
-        return None, None
-    audio = floats[-1]
-    others = [one for one in arrays if one is not audio and one.size and np.isfinite(one).all()]
-    whole = [one.astype(np.int64) for one in others if (one == np.rint(one)).all()]
-    fits = [one for one in whole if one.sum() > 0 and audio.size == int(one.sum()) * SAMPLES_PER_FRAME]
-    return audio, fits[0] if fits else None
 
 
 def static_report(file: OnnxFile) -> InspectionReport:

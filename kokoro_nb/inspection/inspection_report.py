@@ -16,7 +16,6 @@ from kokoro_nb.inspection.float16_foresight import HalfPrecisionNode, in_danger
 from kokoro_nb.inspection.node_judgement import NodeJudgement
 from kokoro_nb.inspection.quantisation_budget import QuantisationBudget
 from kokoro_nb.inspection.whole_file import OutputSummary
-from kokoro_nb.listening.speech_checks import SpeechCheck
 from kokoro_nb.markup import Fragment, line, number, page, table
 from kokoro_nb.storage import atomic, write_text
 
@@ -67,9 +66,6 @@ class InspectionReport:
         The noise of the layers that are quantised, part by part.
     mended : Float16Mend or QuantisedMend or None
         What the mended file was made by, if one was written.
-    checks : tuple of SpeechCheck
-        Of a Kokoro what is heard of its difference to what it is compared with; without that, to the same file in
-        float64 from the start.
     places : dict of str to tuple of (str, str)
         Of an ONNX file with functions of its own for each node's key the graphs and ids that viewers know it by: those
         of the calls that it came from, and its own.
@@ -89,7 +85,6 @@ class InspectionReport:
     bodies: tuple[BodyRun, ...] = ()
     budget: QuantisationBudget = field(default_factory=QuantisationBudget)
     mended: "Float16Mend | QuantisedMend | None" = None
-    checks: tuple[SpeechCheck, ...] = ()
     places: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
 
     @property
@@ -124,7 +119,6 @@ class InspectionReport:
             lines.append(f"  [{finding.blame}] {finding.statement}")
             lines += [f"      {proof}" for proof in finding.proof]
         lines += [f"  note: {note}" for note in self.notes]
-        lines += [f"  heard, {one.verdict}: {one}" for one in self.checks]
         lines += [f"  not judged: {one}" for one in _grouped(self.unjudged)]
         lines += [f"  input {name}: {how}" for name, how in self.inputs.items()]
         return "\n".join(lines)
@@ -168,9 +162,6 @@ def _answer(report: InspectionReport) -> list[Fragment]:
 def _parts(report: InspectionReport) -> list[Fragment]:
     parts = _answer(report)
     parts.append(table([_output(one) for one in report.outputs], "Outputs"))
-    if report.checks:
-        rows = [{"heard": one.name, "verdict": one.verdict, "what": str(one)} for one in report.checks]
-        parts.append(table(rows, "What is heard of the difference"))
     parts.append(_list("Inputs", [f"{name}: {how}" for name, how in report.inputs.items()]))
     parts.append(table([one.row() for one in report.worst(SHOWN)], f"The {SHOWN} nodes furthest from their definition"))
     if report.foresight:

@@ -14,7 +14,7 @@ import numpy as np
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening import spectrum
 from kokoro_nb.listening.comparison import f0_contour
-from kokoro_nb.listening.speech_checks import Join, short_time_level
+from kokoro_nb.listening.joins import Join, short_time_level
 from kokoro_nb.listening.waveform import Signal, as_signal, finite_fraction, percent_finite
 from kokoro_nb.reporting.style import (
     CANDIDATES,

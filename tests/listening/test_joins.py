@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.listening.speech_checks import joins, short_time_level
+from kokoro_nb.listening.joins import joins, short_time_level
 
 SR = 24_000
 TIME = np.arange(SR // 2) / SR

@@ -5,7 +5,7 @@ import pytest
 from matplotlib.patches import Rectangle
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.listening.speech_checks import joins
+from kokoro_nb.listening.joins import joins
 from kokoro_nb.reporting.charts import average_spectra, f0_contours, heat_map, levels_at_joins, patch_effects
 
 SR = 24_000

@@ -3,7 +3,7 @@ from dataclasses import FrozenInstanceError
 import numpy as np
 import pytest
 
-from kokoro_nb.traces.statistics import _quick_moments, describe
+from kokoro_nb.traces.statistics import describe
 
 
 def test_finite_tensor_by_arithmetic():
@@ -111,7 +111,6 @@ def _naive(values):
 @pytest.mark.parametrize("holes", [0, 1, 500])
 def test_agrees_with_the_plain_computation(dtype, holes):
     generator = np.random.default_rng(0)
-    # three blocks and a rest, in a tensor that is not contiguous
     values = (50 + 20 * generator.standard_normal((70, 3, 1000))).clip(0, 200).astype(dtype).transpose(2, 1, 0)
     if holes and values.dtype.kind != "f":
         return
@@ -157,78 +156,16 @@ def test_squares_leave_neither_end_of_the_range(size):
     assert found.mean == pytest.approx(-size, rel=1e-12, abs=0)
 
 
-def test_a_strided_tensor_with_holes_is_not_copied():
-    import tracemalloc
-
-    values = np.ones((2000, 1000), np.float32).T  # 8 MB
-    values[3, 7] = np.nan
-    tracemalloc.start()
-    describe(values)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 3e6  # a block of 65536 numbers is 0.5 MB in float64
-
-
-@pytest.mark.parametrize("size", [4095, 4096, 65536, 200_003])  # below, at and above what is summed in float32
 @pytest.mark.parametrize("peak", [1e-30, 1.0, 1e25])
-def test_sums_are_those_of_float64(size, peak):
-    numbers = (np.random.default_rng(0).standard_normal(size) + 0.5).astype(np.float32) * np.float32(peak)
+def test_sums_are_those_of_float64(peak):
+    numbers = (np.random.default_rng(0).standard_normal(200_003) + 0.5).astype(np.float32) * np.float32(peak)
     exact = numbers.astype(np.float64)
     found = describe(numbers)
     rms = np.sqrt(np.square(exact).mean())
     assert (found.nan, found.inf, found.finite) == (0, 0, 1)
-    # 1024 float32 numbers at a time: some 10 roundings of 6e-8 each
-    assert found.mean == pytest.approx(exact.mean(), abs=6e-7 * rms)
-    assert found.rms == pytest.approx(rms, rel=6e-7)
+    assert found.mean == pytest.approx(exact.mean(), abs=1e-12 * rms)
+    assert found.rms == pytest.approx(rms, rel=1e-12)
     assert (found.minimum, found.maximum) == (exact.min(), exact.max())
-
-
-def _signs(size=4096, peak=1.0, dtype=np.float32):
-    return np.where(np.arange(size) % 3, peak, -peak / 2).astype(dtype)
-
-
-def _with(value):
-    numbers = _signs()
-    numbers[1000] = value
-    return numbers
-
-
-@pytest.mark.parametrize(
-    ("numbers", "quick"),
-    [
-        (_signs(), True),
-        (_signs(4095), False),
-        (_signs(200_003), True),
-        (_signs(8192)[::2], False),
-        *((_signs(peak=sign * peak), True) for sign in (1, -1) for peak in (1.1e-12, 1e-11, 0.5, 9e11)),
-        *((_signs(peak=sign * peak), False) for sign in (1, -1) for peak in (9e-13, 1e-20, 1.1e12, 1e30)),
-        *((_signs(dtype=dtype), False) for dtype in (np.float16, np.float64, np.int32, np.uint8, bool, np.complex64)),
-        *((_with(bad), False) for bad in (np.nan, np.inf, -np.inf)),
-        (np.concatenate([_signs(1 << 16), _signs(1 << 16, 1e-20)]), False),
-    ],
-)
-def test_what_is_summed_in_float32_is_float32_in_one_piece_and_of_common_size(numbers, quick):
-    found = _quick_moments(numbers)
-    assert (found is not None) == quick
-    if found is not None:
-        np.testing.assert_allclose(found, _naive(numbers), rtol=1e-6)
-
-
-def test_a_thousand_and_24_are_summed_in_float32_and_the_rest_in_float64():
-    numbers = np.ones(4 * 1024 + 5, np.float32)
-    numbers[::1024] = 2.0**39  # beside it 1024 ones are less than half a unit of float32, not of float64
-    found = describe(numbers)
-    assert found.mean == (5 * 2.0**39 + 4) / numbers.size
-    assert found.rms == np.sqrt(5 * 2.0**78 / numbers.size)
-
-
-def test_a_block_without_a_finite_element_counts_for_nothing():
-    numbers = np.full(2 * 65536 + 10, -3.0)
-    numbers[:65536], numbers[-20], numbers[-10:] = np.nan, -np.inf, -2.0
-    found = describe(numbers)
-    assert (found.nan, found.inf, found.minimum, found.maximum) == (65536, 1, -3.0, -2.0)
-    assert found.mean == pytest.approx(-(3 * 65535 + 2 * 10) / 65545, rel=1e-12)
-    assert found.first_index == (0,)
 
 
 @pytest.mark.parametrize(("size", "step"), [(4097, 2), (8192, 2), (8193, 3), (65537, 17)])

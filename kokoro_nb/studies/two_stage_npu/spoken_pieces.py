@@ -7,7 +7,7 @@ import numpy as np
 
 from kokoro_nb.delivery.chunks import joined
 from kokoro_nb.delivery.pipeline import Piece
-from kokoro_nb.listening.speech_checks import Join, joins
+from kokoro_nb.listening.joins import Join, joins
 from kokoro_nb.studies.two_stage_npu.delivered_model import DeliveredModel
 
 

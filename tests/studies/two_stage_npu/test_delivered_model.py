@@ -6,7 +6,7 @@ import pytest
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.delivery import export
 from kokoro_nb.delivery.pipeline import Piece
-from kokoro_nb.listening.speech_checks import joins
+from kokoro_nb.listening.joins import joins
 from kokoro_nb.models.case import capture
 from kokoro_nb.studies.two_stage_npu import deliver
 from kokoro_nb.studies.two_stage_npu.agreement import TextAgreement
