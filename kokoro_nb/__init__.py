@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from kokoro_nb.backends import BACKENDS
     from kokoro_nb.errors import InputError
     from kokoro_nb.faults import plant
-    from kokoro_nb.inspection import inspect
-    from kokoro_nb.locate import Diagnosis, diagnose
+    from kokoro_nb.inspection import diagnose, inspect
+    from kokoro_nb.locate import Diagnosis
     from kokoro_nb.locate.survey import survey
     from kokoro_nb.models.case import capture
     from kokoro_nb.models.kokoro import load_model
@@ -29,7 +29,7 @@ _HOMES = {
     "export": "kokoro_nb.verbs",
     "trace": "kokoro_nb.verbs",
     "survey": "kokoro_nb.locate.survey",
-    "diagnose": "kokoro_nb.locate",
+    "diagnose": "kokoro_nb.inspection",
     "inspect": "kokoro_nb.inspection",
     "plant": "kokoro_nb.faults",
     "compare": "kokoro_nb.verbs",

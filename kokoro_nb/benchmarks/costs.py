@@ -18,8 +18,7 @@ from kokoro_nb.benchmarks.memory import inspecting, of_call
 from kokoro_nb.delivery.clients.client_delivery import deliver_to
 from kokoro_nb.errors import InputError
 from kokoro_nb.faults import Fault, plant
-from kokoro_nb.inspection import inspect
-from kokoro_nb.locate import diagnose
+from kokoro_nb.inspection import diagnose, inspect
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.voices import load_voice
 

@@ -77,7 +77,7 @@ def _diagnose(arguments: argparse.Namespace) -> int:
     import_models()
     from kokoro_nb.backends import backend
     from kokoro_nb.backends.base import running
-    from kokoro_nb.locate import diagnose
+    from kokoro_nb.inspection import diagnose
     from kokoro_nb.models.patches import EXPORT_PATCHES
     from kokoro_nb.reporting.needs import DIAGNOSIS, require_memory
     from kokoro_nb.studies.diagnosed_program import kokoro_decoder, own_module, read_inputs

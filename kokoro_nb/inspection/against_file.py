@@ -7,7 +7,7 @@ wrong. They do not where an output is another one, or where something forgets wh
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from kokoro_nb.inspection.compared_program import (
 )
 from kokoro_nb.inspection.value_sketch import ValueSketch, factor_of, nearest, scaled, sketches
 from kokoro_nb.inspection.value_types import Arrays
+from kokoro_nb.locate.culprit import Mechanism, Name
 from kokoro_nb.markup import number
 
 APART = 0.01  # of its root mean square: what rounding of constants to 16 bits does to a value is below it
@@ -36,6 +37,13 @@ FORGETTING = frozenset(_FORGETTING.split())
 """Operators that give the same for different values."""
 REBUILDING = frozenset(("dequantizelinear", "cast"))
 """Operators that make the floats of a constant from what was rounded."""
+WORDS: dict[Name, str] = {
+    "changed constant": "the file has another constant",
+    "operator lowered as another": "the file computes something else",
+    "changed scale": "the file has a factor or an offset more",
+    "changed layout or shift": "the file has the elements in another order",
+    "too few bits": "a difference of its input that rounding may make, and that it makes large",
+}
 REGROUPED = frozenset(("mul", "add", "sub", "div", "matmul"))
 """Operators of which a chain may be written in another order: results on the way differ, and nothing is wrong."""
 
@@ -106,7 +114,7 @@ def first_that_parts(
         node = next(paired.made_of_constants(), None)
         if node is None:
             return paired.of_outputs(apart), note
-    return None if node is None else paired.finding(node), note
+    return None if node is None else replace(paired.finding(node), counterpart=paired.counterpart(node)), note
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,6 +243,18 @@ class _Paired:
         """Return what a node of the reference reads, each by the first value that is the same in another order."""
         return {self.first[name] for name in node.reads if name in self.first}
 
+    def counterpart(self, node: ComparedNode) -> str:
+        """Return the operator of the reference in whose place a node stands: the first that the candidate lacks."""
+        ahead, ends = _unpaired_ahead(self.reference, self.back), set(self.reference.outputs)
+        folded: set[str] = set()  # what is made of constants alone
+        lacked = []
+        for one in self.reference.nodes:
+            if folded.issuperset(one.reads):
+                folded |= set(one.outputs)
+            elif any(ends & ahead[name] for name in one.outputs):
+                lacked += [] if any(ahead.get(name) for name in {*one.reads} - folded) else [one.key]
+        return next(iter([*lacked, *(one.key for one in self.counterparts(node))]), "")
+
     def finding(self, node: ComparedNode) -> InspectionFinding:
         """Say how a node differs from what reads the same in the reference."""
         others = self.counterparts(node)
@@ -244,8 +264,9 @@ class _Paired:
             proof.append(f"Its counterpart there is {_named(other)}.")
             right = self.known[next(one for one in other.outputs if one in self.known)]
             value = self.own[next(one for one in node.outputs if one in self.own)]
-            how = [*differing_constants(other, node), *differing_attributes(other, node), *scaled(value, right)]
-            return self._told(node, how, proof)
+            how: list[tuple[Name, str]] = [("changed constant", one) for one in differing_constants(other, node)]
+            how += [("operator lowered as another", one) for one in differing_attributes(other, node)]
+            return self._told(node, [*how, *(("changed scale", one) for one in scaled(value, right))], proof)
         return self._elsewhere(node, others, proof)
 
     def of_outputs(self, apart: float) -> InspectionFinding:
@@ -256,25 +277,25 @@ class _Paired:
     def of_parameters(self, node: ComparedNode, other: ComparedNode) -> InspectionFinding:
         """Say how a node that reads constants alone differs from the one that reads most of the same."""
         proof = [f"Its counterpart there, which reads the same constants but for this, is {_named(other)}."]
-        return self._told(node, list(differing_constants(other, node)), proof)
+        how: list[tuple[Name, str]] = [("changed constant", one) for one in differing_constants(other, node)]
+        return replace(self._told(node, how, proof), counterpart=other.key)
 
-    def _told(self, node: ComparedNode, how: list[str], proof: list[str]) -> InspectionFinding:
+    def _told(self, node: ComparedNode, how: list[tuple[Name, str]], proof: list[str]) -> InspectionFinding:
         where = f"{node.key} ({node.operator}) is the first node whose result {self.reference.label} does not have"
         if how:
-            return InspectionFinding.at(node, "structure", "file", f"{where}: {'; '.join(how)}.", *proof)
+            return _found(node, how[0][0], f"{where}: {'; '.join(words for _, words in how)}.", proof)
         statement = f"{where}, though operator, constants and attributes are the same."
         apart = float(np.max([self.pairs[one][1] for one in node.reads if one in self.pairs], initial=0.0))
         if apart > SAME:
             words = f"Its input is {number(apart)} of its root mean square apart: it makes that large."
-            return InspectionFinding.at(node, "precision", "precision", statement, *proof, words)
+            found = InspectionFinding.at(node, "precision", "precision", statement, *proof, words)
+            return replace(found, mechanism=Mechanism("too few bits", WORDS["too few bits"], (words,)))
         turned = self._reordered(node)
         if turned is None:
             return InspectionFinding.at(node, "structure", "unknown", statement, *proof)
         words = f"{turned.key} ({turned.operator}) gives the elements of {self.pairs[turned.outputs[0]][0]} of"
         words = f"{words} {self.reference.label} in another order"
-        return InspectionFinding.at(
-            turned, "structure", "file", f"{words}; {node.key} is the first that shows it.", *proof
-        )
+        return _found(turned, "changed layout or shift", f"{words}; {node.key} is the first that shows it.", proof)
 
     def _reordered(self, node: ComparedNode) -> ComparedNode | None:
         """Return the first node before this one, of those that it reads from, that changes the order of elements."""
@@ -297,27 +318,27 @@ class _Paired:
         other = next((one for one in others if self._is_missing(one)), None)
         where = f"{node.key} ({node.operator}) is the first node whose result {self.reference.label} does not have"
         if other is None:
-            none = f"{where}: no {node.operator} there reads the same."
-            return InspectionFinding.at(node, "structure", "file", none, *proof)
+            name: Name = "operator lowered as another" if node.reads else "changed constant"
+            return _found(node, name, f"{where}: no {node.operator} there reads the same.", proof)
         proof.append(f"What reads the same there and gives something else is {_named(other)}.")
         for one in region:
-            how = list(foreign_constants(other, one))
+            how = list(foreign_constants(other, one, region))
             if how:
                 part = f"{one.key} ({one.operator}) is where the file parts from {self.reference.label}"
-                return InspectionFinding.at(one, "structure", "file", f"{part}: {'; '.join(how)}.", *proof)
+                return _found(one, "changed constant", f"{part}: {'; '.join(how)}.", proof)
         for one in region:
             multiple = self._multiple(one)
             if multiple:
-                return self._told(one, multiple, proof)
+                return self._told(one, [("changed scale", words) for words in multiple], proof)
         read = next((self.pairs[one][0] for one in node.reads if one in self.pairs), "")
         value = self.own.get(node.outputs[0])
         factor = scaled(value, self.known[read]) if value is not None and read in self.known else []
         if factor:
             words = factor[0].replace("what it is there", "what goes into it")
             statement = f"{where}: no {node.operator} there reads the same, and {words}."
-            return InspectionFinding.at(node, "structure", "file", statement, *proof)
+            return _found(node, "changed scale", statement, proof)
         statement = f"{where}: it computes something else than {other.key} ({other.operator}) there."
-        return InspectionFinding.at(node, "structure", "file", statement, *proof)
+        return _found(node, "operator lowered as another", statement, proof)
 
     def _is_missing(self, node: ComparedNode) -> bool:
         """Return whether the candidate has nothing like the result of a node of the reference."""
@@ -341,6 +362,12 @@ class _Paired:
                 found.append(one)
                 values |= set(one.outputs)
         return found
+
+
+def _found(node: ComparedNode, name: Name, statement: str, proof: Sequence[str]) -> InspectionFinding:
+    """Return a finding that the file is to blame for, with what happened."""
+    found = InspectionFinding.at(node, "structure", "file", statement, *proof)
+    return replace(found, mechanism=Mechanism(name, WORDS[name], (statement.rstrip("."),)))
 
 
 def _named(node: ComparedNode) -> str:

@@ -14,6 +14,7 @@ from kokoro_nb.inspection.onnx_nodes import OnnxNode
 from kokoro_nb.inspection.onnx_session import run_session, session_of, tapped
 from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall
 from kokoro_nb.inspection.value_types import Arrays, Value, Values
+from kokoro_nb.locate.culprit import Mechanism
 from kokoro_nb.markup import number
 
 Blame = Literal["file", "runtime", "precision", "input", "unknown"]
@@ -41,6 +42,10 @@ class InspectionFinding:
         Its place in the order of execution; -1 for the whole file.
     proof : tuple of str
         What shows where the blame lies, a sentence each.
+    counterpart : str
+        Of a comparison the operator of the reference in whose place the node stands; empty where it is not known.
+    mechanism : Mechanism or None
+        Of a comparison what happened, as far as the evidence goes.
     """
 
     kind: str
@@ -50,6 +55,8 @@ class InspectionFinding:
     operator: str = ""
     index: int = -1
     proof: tuple[str, ...] = ()
+    counterpart: str = ""
+    mechanism: Mechanism | None = None
 
     @classmethod
     def at(cls, node: Any, kind: str, blame: Blame, statement: str, *proof: str) -> "InspectionFinding":

@@ -1,6 +1,6 @@
 """A program of any format as a comparison sees it: its nodes, what they read and give, and every value in float64."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -229,20 +229,34 @@ def largest_change(other: ComparedNode, node: ComparedNode) -> float:
     return float(np.max(shares))
 
 
-def foreign_constants(other: ComparedNode, node: ComparedNode) -> Iterator[str]:
-    """Say which constants of a node the other one has not in any order, though it has one of that size."""
-    theirs = [np.sort(one[1].astype(np.float64), axis=None) for one in other.constants if one is not None]
+def foreign_constants(other: ComparedNode, node: ComparedNode, region: Sequence[ComparedNode]) -> Iterator[str]:
+    """Say which constants of a node the other one has not in any order, though it has one of that size.
+
+    What the other one has and another node of the region has as well was only moved.
+    """
+    near = [_sorted(one) for each in region for one in each.constants if one is not None and each is not node]
+    theirs = [_sorted(one) for one in other.constants if one is not None]
+    theirs = [one for one in theirs if not any(_changed(each, one) == 0 for each in near if each.size == one.size)]
     for ours in node.constants:
         if ours is None or ours[1].dtype.kind != "f" or ours[1].size == 1:
             continue  # a number may be written as two factors there
-        value = np.sort(ours[1].astype(np.float64), axis=None)
+        value = _sorted(ours)
         like = [one for one in theirs if one.size == value.size]
-        counts = np.array([(np.abs(value - one) > CHANGED * np.abs(one)).sum() for one in like])
+        counts = np.array([_changed(value, one) for one in like])
         if counts.all() and counts.size:
             one = like[int(np.argmin(counts))]
             place = int(np.argmax(np.abs(value - one)))
             values = f"{number(value[place])} in place of {number(one[place])}, both in the order of size"
             yield f"the constant '{ours[0]}' is {values} ({counts.min():,} of {value.size:,} values differ)"
+
+
+def _sorted(constant: tuple[str, np.ndarray]) -> np.ndarray:
+    return np.sort(constant[1].astype(np.float64), axis=None)
+
+
+def _changed(value: np.ndarray, right: np.ndarray) -> int:
+    """Return how many values differ by more than rounding of a constant."""
+    return int((np.abs(value - right) > CHANGED * np.abs(right)).sum())
 
 
 def differing_attributes(other: ComparedNode, node: ComparedNode) -> Iterator[str]:

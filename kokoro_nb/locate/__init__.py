@@ -1,16 +1,14 @@
-"""Localisation: which operators of an export are wrong by themselves; `diagnose` is the door."""
+"""Localisation: which operators of an export are wrong by themselves."""
 
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.investigation import Investigation, investigate, reference_trace
-from kokoro_nb.locate.procedure import diagnose
 from kokoro_nb.locate.verdicts import divergences, first_divergence, first_nonfinite, judged
 
 __all__ = [
     "Culprit",
     "Diagnosis",
     "Investigation",
-    "diagnose",
     "divergences",
     "first_divergence",
     "first_nonfinite",

@@ -12,7 +12,7 @@ from kokoro_nb.backends.adopted import adopted, of_same_inputs
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate import diagnose
+from kokoro_nb.inspection import diagnose
 from kokoro_nb.traces.operators import Operator
 from tests.corpus import forms
 

@@ -11,7 +11,7 @@ from kokoro_nb.backends.base import on_rung
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.signature import checked
 from kokoro_nb.backends.taps import UntracedProgram
-from kokoro_nb.locate import diagnose
+from kokoro_nb.inspection import diagnose
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from kokoro_nb import locate
+from kokoro_nb import inspection
 from kokoro_nb.__main__ import main
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.locate import Diagnosis
@@ -187,7 +187,7 @@ def test_what_does_not_fit_the_module_is_one_sentence(net, arguments, sentence, 
 
 def test_what_is_not_healthy_and_not_localised_is_exit_status_3(net, monkeypatch, capsys):
     unknown = Diagnosis("eager", "tracing", "why", "unknown", (), "The output is wrong, and no operator is.")
-    monkeypatch.setattr(locate, "diagnose", lambda *arguments, **options: unknown)
+    monkeypatch.setattr(inspection, "diagnose", lambda *arguments, **options: unknown)
     assert main(["diagnose", f"{net}example", "--backend", "eager"]) == 3
     assert "next step: " in capsys.readouterr().out
 
@@ -239,7 +239,7 @@ def test_kokoros_decoder_is_what_is_diagnosed_without_a_target(capsys):
 
 def test_the_healthy_decoder_has_no_fault():
     decoder = diagnosed_program.kokoro_decoder("narrow", 0, "Hello world, this is a test.", 4, [])
-    found = locate.diagnose(decoder.candidate, decoder.inputs, "eager", precision="float64")
+    found = inspection.diagnose(decoder.candidate, decoder.inputs, "eager", precision="float64")
     assert (found.verdict, found.culprits, found.investigation.candidate.missing) == ("pass", (), ())
     assert found.investigation.probe.difference == 0
 

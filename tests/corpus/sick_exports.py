@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import torch
 
-from kokoro_nb.locate import diagnose
+from kokoro_nb.inspection import diagnose
 from tests.corpus import forms, programs
 from tests.corpus.stale_kernel import StaleKernel
 

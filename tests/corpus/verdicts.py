@@ -14,8 +14,8 @@ import kokoro_nb as nb
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.faults import KINDS, Fault, possible
-from kokoro_nb.inspection import inspect
-from kokoro_nb.locate import diagnose, divergences
+from kokoro_nb.inspection import diagnose, inspect
+from kokoro_nb.locate import divergences
 from tests.corpus import file_faults, forms, programs, sick_exports
 from tests.corpus.damage import DAMAGES
 

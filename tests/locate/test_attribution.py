@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate import diagnose
+from kokoro_nb.inspection import diagnose
 from kokoro_nb.locate.attribution import BUDGET, lossy_operators
 from kokoro_nb.locate.output_error import OutputError
 from tests.locate.function_modules import here

@@ -6,7 +6,8 @@ import torch
 
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.faults import Fault, plant
-from kokoro_nb.locate import diagnose, investigate, reference_trace
+from kokoro_nb.inspection import diagnose
+from kokoro_nb.locate import investigate, reference_trace
 from kokoro_nb.locate.effect import ErrorPropagation, deviations, share_gone
 from kokoro_nb.locate.output_error import OutputError, OutputLimit, worst_output
 

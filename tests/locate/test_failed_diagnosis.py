@@ -14,7 +14,7 @@ from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate import diagnose
+from kokoro_nb.inspection import diagnose
 from kokoro_nb.locate.refusal import failed_diagnosis
 from kokoro_nb.locate.subject import Subject
 from kokoro_nb.patch_registry import needed_patches

@@ -10,7 +10,7 @@ from torch import nn
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate import diagnose
+from kokoro_nb.inspection import diagnose
 from kokoro_nb.locate.plain_cures import noise_as_input, with_noise_as_input
 
 X = {"x": torch.ones(1, 4)}

@@ -8,7 +8,7 @@ from torch import nn
 
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate import diagnose
+from kokoro_nb.inspection import diagnose
 from kokoro_nb.locate.paired_programs import parting
 
 X = {"x": torch.randn(1, 4, 24, generator=torch.Generator().manual_seed(0)) + 1}

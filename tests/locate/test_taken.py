@@ -6,7 +6,7 @@ from torch import nn
 
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate import diagnose
+from kokoro_nb.inspection import diagnose
 from tests.locate.function_modules import Function, here
 
 X = torch.randn(2, 6, 8, generator=torch.Generator().manual_seed(1))

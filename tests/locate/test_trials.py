@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate import diagnose
+from kokoro_nb.inspection import diagnose
 from kokoro_nb.locate.diagnosis import card
 from kokoro_nb.locate.other_forms import FORMS, float32_region, in_other_form, kept_in_float32
 from kokoro_nb.locate.subject import Subject

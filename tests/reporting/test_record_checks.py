@@ -10,7 +10,8 @@ from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.ladder import Climb
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Finding
-from kokoro_nb.locate import diagnose, investigate
+from kokoro_nb.inspection import diagnose
+from kokoro_nb.locate import investigate
 from kokoro_nb.locate.bisection import Bisection
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.survey import SurveyRow

@@ -10,11 +10,11 @@ from kokoro_nb.backends.base import Artifact, Failure
 from kokoro_nb.backends.coreml import CoreMl
 from kokoro_nb.backends.coreml.conversion import Route
 from kokoro_nb.backends.mil.saved_program import operator_types
+from kokoro_nb.inspection.procedure import diagnose
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.precision.degradation import Lens
 from kokoro_nb.locate.precision.keep_float32 import PrecisionRepair, repair
 from kokoro_nb.locate.precision.lens import lens
-from kokoro_nb.locate.procedure import diagnose
 from kokoro_nb.models import stages
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.kokoro import Kokoro

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kokoro_nb.locate import Diagnosis, Investigation, diagnose
+from kokoro_nb.inspection import diagnose
+from kokoro_nb.locate import Diagnosis, Investigation
 from kokoro_nb.locate.survey import SurveyRow, survey
 from kokoro_nb.models import stages
 from kokoro_nb.models.case import Case

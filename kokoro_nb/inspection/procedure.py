@@ -9,10 +9,15 @@ from kokoro_nb.backends import backend as named_backend
 from kokoro_nb.backends.adopted import adopted, read_facts
 from kokoro_nb.backends.base import Artifact, Backend, Failure, running
 from kokoro_nb.backends.exported import Exported, as_exported
-from kokoro_nb.backends.signature import Arrays
+from kokoro_nb.backends.signature import Arrays, checked
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.errors import InputError
+from kokoro_nb.inspection.against_file import first_that_parts
+from kokoro_nb.inspection.compared_program import of_exported, of_onnx
+from kokoro_nb.inspection.onnx_file import read_onnx
+from kokoro_nb.inspection.references import varied
 from kokoro_nb.locate.bisected_diagnosis import bisected_diagnosis
+from kokoro_nb.locate.culprit import wrong_at
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.investigation import investigate, reference_trace
 from kokoro_nb.locate.known_defects import with_facts
@@ -20,7 +25,7 @@ from kokoro_nb.locate.paired_programs import PartingPoint, other_program, partin
 from kokoro_nb.locate.plain_cures import as_the_reference, exported_anew, with_noise_as_input
 from kokoro_nb.locate.refusal import failed_diagnosis, supplied
 from kokoro_nb.locate.subject import Subject
-from kokoro_nb.locate.traced_diagnosis import traced_diagnosis
+from kokoro_nb.locate.traced_diagnosis import placed, traced_diagnosis
 from kokoro_nb.traces.trace import Trace
 
 Method = Literal["auto", "tracing", "bisection"]
@@ -182,13 +187,31 @@ def _examined(
     traced = traced_diagnosis(subject, found, "" if method == "auto" else "as requested")
     if file is not None:
         traced = replace(traced, culprits=with_facts(traced.culprits, read_facts(file)))
+        return _parted(traced, subject, file.path)
     missing = len(found.candidate.missing)
-    if method == "auto" and traced.verdict == "unknown" and (missing or found.probe.changed) and file is None:
+    if method == "auto" and traced.verdict == "unknown" and (missing or found.probe.changed):
         why = f"{missing} operators could not be captured by tracing, and none of the others is wrong"
         why = found.probe.statement if found.probe.changed else why
         compared = _compared_with(candidate, inputs, None if reference is None else known)
         return bisected_diagnosis(replace(subject, candidate=compared), why, traced)
     return traced
+
+
+def _parted(found: Diagnosis, subject: Subject, file: Path) -> Diagnosis:
+    """Return the diagnosis of a file with the operator where it parts from its module, where no mechanism is known."""
+    if found.verdict == "pass" or any(one.mechanism.name != "unknown" for one in found.culprits):
+        return found
+    known, inputs = subject.known, checked(subject.inputs, subject.healthy.inputs)
+    module, sets = f"the module {type(subject.healthy.module).__name__}", [inputs, varied(inputs, 1), varied(inputs, 2)]
+    there, _ = first_that_parts(of_exported(subject.healthy, module), of_onnx(read_onnx(file)), sets)
+    tap = next((one for one in known.taps if there is not None and one.name == there.counterpart), None)
+    if there is None or tap is None or there.mechanism is None:
+        return found
+    (first, *_) = (*found.culprits, wrong_at(tap, found.backend, ()))
+    words = f"the file parts from {module} at {there.key} ({there.operator})"
+    about = {"candidates": (tap.name,), "mechanisms": (there.mechanism,), "channels": words, "seen_in": first.captured}
+    culprit = placed(subject, replace(first, tap=tap, **about))
+    return replace(found, verdict="fail", culprits=(culprit, *found.culprits[1:]), statement=culprit.statement)
 
 
 def _reference_program(program: Any, given: Arrays) -> Exported:
