@@ -212,7 +212,7 @@ def differing_constants(other: ComparedNode, node: ComparedNode) -> Iterator[str
         apart = np.abs(value - right) > CHANGED * np.abs(right)
         if apart.any():
             place = np.unravel_index(int(np.argmax(np.abs(value - right))), right.shape)
-            values = f"{number(value[place])} in place of {number(right[place])}"
+            values = f"{number(value[place])} in place of {number(right[place])}{_called(theirs[0], ours[0])}"
             yield f"the constant '{ours[0]}' is {values} ({int(apart.sum()):,} of {apart.size:,} values differ)"
 
 
@@ -235,19 +235,26 @@ def foreign_constants(other: ComparedNode, node: ComparedNode, region: Sequence[
     What the other one has and another node of the region has as well was only moved.
     """
     near = [_sorted(one) for each in region for one in each.constants if one is not None and each is not node]
-    theirs = [_sorted(one) for one in other.constants if one is not None]
-    theirs = [one for one in theirs if not any(_changed(each, one) == 0 for each in near if each.size == one.size)]
+    theirs = [(one[0], _sorted(one)) for one in other.constants if one is not None]
+    theirs = [
+        one for one in theirs if not any(_changed(each, one[1]) == 0 for each in near if each.size == one[1].size)
+    ]
     for ours in node.constants:
         if ours is None or ours[1].dtype.kind != "f" or ours[1].size == 1:
             continue  # a number may be written as two factors there
         value = _sorted(ours)
-        like = [one for one in theirs if one.size == value.size]
-        counts = np.array([_changed(value, one) for one in like])
+        like = [one for one in theirs if one[1].size == value.size]
+        counts = np.array([_changed(value, one) for _, one in like])
         if counts.all() and counts.size:
-            one = like[int(np.argmin(counts))]
+            name, one = like[int(np.argmin(counts))]
             place = int(np.argmax(np.abs(value - one)))
-            values = f"{number(value[place])} in place of {number(one[place])}, both in the order of size"
+            there = _called(name, ours[0])
+            values = f"{number(value[place])} in place of {number(one[place])}{there}, both in the order of size"
             yield f"the constant '{ours[0]}' is {values} ({counts.min():,} of {value.size:,} values differ)"
+
+
+def _called(there: str, here: str) -> str:
+    return "" if there == here else f" of '{there}'"
 
 
 def _sorted(constant: tuple[str, np.ndarray]) -> np.ndarray:

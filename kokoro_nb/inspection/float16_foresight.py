@@ -6,18 +6,20 @@ What overflows goes on with the precision of float16 and its true size, so that 
 well: Kokoro's running phase is beyond 65504 after a second, and its sine would be noise before that.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from kokoro_nb.inspection.file_run import SAID, relative_noise, seldom
+from kokoro_nb.inspection.blame import InspectionFinding
+from kokoro_nb.inspection.file_run import SAID, FileRun, relative_noise, seldom
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, freeing, last_readers, nodes_of
 from kokoro_nb.inspection.rounding_limits import PRODUCTS, SUMS
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, computed, widened
 from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values
+from kokoro_nb.markup import number
 
 LARGEST = 65504.0
 SMALLEST_NORMAL = 2.0**-14
@@ -25,6 +27,8 @@ BITS = 11  # of a float16
 BACK = 16  # nodes before the noisiest one among which a running sum is looked for
 EXPONENTIALS = frozenset(("ReduceLogSumExp", "Softplus", "Mish"))
 """Operators that take an exponential inside, and are written so, unless a kernel takes care."""
+MEANS = frozenset(("ReduceMean", "GlobalAveragePool"))
+LOST = 0.01  # of a result: 40 dB
 FURTHEST = 2.0**1000  # of an exponential
 _NORMS = "InstanceNormalization LayerNormalization GroupNormalization RMSNormalization ReduceL2 ReduceSumSquare"
 NORMS = frozenset(_NORMS.split())
@@ -84,7 +88,11 @@ class HalfPrecisionNode:
 
 
 def float16_foresight(
-    file: OnnxFile, inputs: Arrays, tell: Tell = str, others: Sequence[Arrays] = ()
+    file: OnnxFile,
+    inputs: Arrays,
+    tell: Tell = str,
+    others: Sequence[Arrays] = (),
+    narrow: Collection[str] | None = None,
 ) -> tuple[HalfPrecisionNode, ...]:
     """Compute a file in float64 and in float16.
 
@@ -98,6 +106,8 @@ def float16_foresight(
         Is given a line on how far it is.
     others : sequence of mapping
         Other inputs, over which room and loss are the worst of all; the noise is that on `inputs`.
+    narrow : collection of str, optional
+        The values that are float16 in the file, which alone are rounded; by default every float.
 
     Returns
     -------
@@ -107,19 +117,19 @@ def float16_foresight(
     nodes = nodes_of(file.model.graph)
     freed = last_readers(nodes, set())
     true: dict[str, Value] = {name: widened(value) for name, value in inputs.items()}
-    half: dict[str, Value] = {name: _halved(value) for name, value in inputs.items()}
+    half: dict[str, Value] = {name: _halved(value) if narrow is None else true[name] for name, value in inputs.items()}
     noise: dict[str, float] = {}
     found = []
     for node in freeing(_told(nodes, tell, "in float16"), freed, true, half):
-        outcome = _both(file, node, true, half)
+        outcome = _both(file, node, true, half, narrow)
         if outcome is not None:
-            call, given, exact, narrow = outcome
+            call, given, exact, halved = outcome
             before = float(np.max([noise.get(name, 0.0) for name in node.reads], initial=0.0))
-            for name, right, value in zip(node.proto.output, exact, narrow, strict=False):
+            for name, right, value in zip(node.proto.output, exact, halved, strict=False):
                 if name:
                     true[name], half[name], noise[name] = right, value, relative_noise(value, right)
             if _is_float(exact[0]):
-                loud = bool((np.isfinite(exact[0]) & (np.abs(narrow[0]) > LARGEST)).any())
+                loud = bool((np.isfinite(exact[0]) & (np.abs(halved[0]) > LARGEST)).any())
                 own = float("nan") if loud else noise[node.proto.output[0]]
                 found.append(_node(node, call, given, exact, own, before, _running(nodes, node)))
     for k, one in enumerate(others, 2):
@@ -178,13 +188,15 @@ def _running(nodes: Sequence[OnnxNode], node: OnnxNode) -> str:
 
 
 def _both(
-    file: OnnxFile, node: OnnxNode, true: Values, half: Values
+    file: OnnxFile, node: OnnxNode, true: Values, half: Values, narrow: Collection[str] | None
 ) -> tuple[OnnxCall, list[Value], list[Value], list[Value]] | None:
     """Return a node with its inputs, and what it gives in float64 and in float16; None where that is not known."""
-    narrow, wide = file.evaluated(node, half, _halved), file.evaluated(node, true, widened)
-    if narrow is None or wide is None:
+    rounded = file.evaluated(node, half, _halved if narrow is None else widened)
+    wide = file.evaluated(node, true, widened)
+    if rounded is None or wide is None:
         return None
-    return *wide, [_halved(value) for value in narrow[2]]
+    results = zip(node.proto.output, rounded[2], strict=False)
+    return *wide, [_halved(value) if narrow is None or name in narrow else value for name, value in results]
 
 
 def _is_float(value: Value) -> bool:
@@ -231,11 +243,10 @@ def bits(size: np.ndarray) -> float:
 def _sums(call: OnnxCall, inputs: list[Value], exact: list[Value]) -> np.ndarray:
     """Return the sizes of the largest sums that a node forms inside, in float64."""
     kind = call.node.op_type
+    if kind in MEANS:  # the sum, before it is divided
+        return np.abs(exact[0]) * (np.size(inputs[0]) / np.maximum(np.size(exact[0]), 1))
     if kind in PRODUCTS or kind in SUMS:
-        total = computed(call, [np.abs(x) if _is_float(x) else x for x in inputs])[0]
-        if kind in ("ReduceMean", "GlobalAveragePool"):  # the sum, before it is divided
-            total = total * (np.size(inputs[0]) / np.maximum(np.size(total), 1))
-        return np.abs(total)
+        return np.abs(computed(call, [np.abs(x) if _is_float(x) else x for x in inputs])[0])
     if kind in NORMS:
         axes = tuple(range(1 if inputs[0].ndim < 3 else 2, inputs[0].ndim)) or None
         return np.square(inputs[0]).sum(axis=axes)
@@ -271,6 +282,42 @@ def foreseen(nodes: tuple[HalfPrecisionNode, ...]) -> tuple[str, ...]:
             f"{worst.before:.2%} of what goes into it{running}."
         )
     return tuple(found)
+
+
+def half_precision_findings(seen: FileRun, nodes: Sequence[HalfPrecisionNode]) -> Iterator[InspectionFinding]:
+    """Yield what a runtime that computes in the file's own float16 makes wrong, though the one here does not.
+
+    Parameters
+    ----------
+    seen : FileRun
+        The file as it ran here.
+    nodes : sequence of HalfPrecisionNode
+        Of `float16_foresight` with the file's own types.
+    """
+    for one in nodes:
+        if one.operator in MEANS and one.headroom >= 0 and not one.inside >= 0:
+            words = f"The sum inside of {one.key} ({one.operator}) is {number(LARGEST / 2**one.inside)}"
+            statement = (
+                f"{words}, beyond {number(LARGEST)}, the largest float16: infinite where it is added in float16."
+            )
+            yield InspectionFinding.at(one, "precision", "precision", statement, "The runtime here adds in float32.")
+    made = {name: node for node in seen.nodes for name in node.outputs}
+    noises = {one.index: one.noise for one in nodes}
+    ends = {name: noises.get(made[name].index, 0.0) for name in seen.outputs if name in made}
+    lossy = next((one for one in nodes if one.noise > LOST and one.before <= 2.0**-BITS), None)
+    worst = max(ends, key=lambda name: ends[name], default="")
+    if lossy is None or not ends.get(worst, 0.0) > LOST:
+        return
+    givers = [made[name].key for name in seen.nodes[lossy.index].reads if name in made]
+    given = f", which {', '.join(givers)} gives" if givers else ""
+    level, limit = (number(-20 * np.log10(noise)) for noise in (ends[worst], LOST))
+    statement = (
+        f"{lossy.key} ({lossy.operator}) loses {lossy.noise:.2%} of its result to the rounding of its input to float16"
+        f"{given}: where each node rounds to the file's types, the output '{worst}' is {level} dB above its error "
+        f"(limit {limit} dB)."
+    )
+    proof = "The runtime here keeps float32 from one node to the next; one with kernels of float16 does not."
+    yield InspectionFinding.at(lossy, "precision", "precision", statement, proof)
 
 
 def counted(nodes: int) -> str:

@@ -1,6 +1,6 @@
 """The one verb of this room: a file in, a report out."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,12 @@ from kokoro_nb.inspection.body_runs import body_findings, body_runs
 from kokoro_nb.inspection.compared_program import ComparedProgram, of_onnx
 from kokoro_nb.inspection.file_run import FileRun, examined
 from kokoro_nb.inspection.finding_scripts import Written, program_scripts, write_scripts
-from kokoro_nb.inspection.float16_foresight import HalfPrecisionNode, float16_foresight, foreseen
+from kokoro_nb.inspection.float16_foresight import (
+    HalfPrecisionNode,
+    float16_foresight,
+    foreseen,
+    half_precision_findings,
+)
 from kokoro_nb.inspection.float16_mend import Float16Mend, float16_mend
 from kokoro_nb.inspection.formats import FORMATS, read_program
 from kokoro_nb.inspection.formats.program_report import program_report, with_findings
@@ -31,7 +36,14 @@ from kokoro_nb.inspection.quantised_mend import QuantisedMend, quantised_mend
 from kokoro_nb.inspection.references import Reference, varied
 from kokoro_nb.inspection.unrounded_layers import candidates
 from kokoro_nb.inspection.value_types import Arrays, Tell, Values
-from kokoro_nb.inspection.whole_file import AUDIBLE, constants_noted, has_halves, summaries, whole_findings
+from kokoro_nb.inspection.whole_file import (
+    AUDIBLE,
+    constants_noted,
+    has_halves,
+    summaries,
+    unread_frames,
+    whole_findings,
+)
 
 
 def inspect(
@@ -214,6 +226,7 @@ def onnx_report(file: OnnxFile, made: MadeInputs, seen: FileRun, tell: Tell) -> 
     outputs = summaries(seen, file, runs)
     more, noted = whole_findings(seen, runs, outputs, bool(findings))
     ahead = _foresight(seen, others, tell)
+    more = (*more, *unread_frames(seen), *(() if findings or more else _in_own_types(seen, tell)))
     late = () if seen.complete else (f"The time was up after {len(seen.judgements):,} of {len(seen.nodes):,} nodes.",)
     said = (*late, *notes, *unrun, *noted, *_drawing(seen.nodes), *_unlike(seen.unlike))
     return InspectionReport(
@@ -240,6 +253,13 @@ def _foresight(seen: FileRun, others: Callable[[], Arrays | None], tell: Tell) -
     heavy = seen.file.model.ByteSize() > HEAVY
     more = [one for one in (varied(seen.inputs, 1), None if heavy else others()) if one is not None]
     return float16_foresight(seen.file, seen.inputs, tell, more)
+
+
+def _in_own_types(seen: FileRun, tell: Tell) -> Iterator[InspectionFinding]:
+    """Yield what the file's own float16 would do on a runtime that computes in it."""
+    narrow = {one.name for judgement in seen.judgements for one in judgement.outputs if one.dtype == "float16"}
+    if narrow and seen.complete:
+        yield from half_precision_findings(seen, float16_foresight(seen.file, seen.inputs, tell, narrow=narrow))
 
 
 def _drawing(nodes: Sequence[OnnxNode]) -> tuple[str, ...]:

@@ -187,7 +187,7 @@ def _examined(
     traced = traced_diagnosis(subject, found, "" if method == "auto" else "as requested")
     if file is not None:
         traced = replace(traced, culprits=with_facts(traced.culprits, read_facts(file)))
-        return _parted(traced, subject, file.path)
+        return _parted(traced, subject, file)
     missing = len(found.candidate.missing)
     if method == "auto" and traced.verdict == "unknown" and (missing or found.probe.changed):
         why = f"{missing} operators could not be captured by tracing, and none of the others is wrong"
@@ -197,19 +197,24 @@ def _examined(
     return traced
 
 
-def _parted(found: Diagnosis, subject: Subject, file: Path) -> Diagnosis:
+def _parted(found: Diagnosis, subject: Subject, file: Artifact) -> Diagnosis:
     """Return the diagnosis of a file with the operator where it parts from its module, where no mechanism is known."""
     if found.verdict == "pass" or any(one.mechanism.name != "unknown" for one in found.culprits):
         return found
     known, inputs = subject.known, checked(subject.inputs, subject.healthy.inputs)
     module, sets = f"the module {type(subject.healthy.module).__name__}", [inputs, varied(inputs, 1), varied(inputs, 2)]
-    there, _ = first_that_parts(of_exported(subject.healthy, module), of_onnx(read_onnx(file)), sets)
+    there, _ = first_that_parts(of_exported(subject.healthy, module), of_onnx(read_onnx(file.path or "")), sets)
     tap = next((one for one in known.taps if there is not None and one.name == there.counterpart), None)
     if there is None or tap is None or there.mechanism is None:
         return found
     (first, *_) = (*found.culprits, wrong_at(tap, found.backend, ()))
     words = f"the file parts from {module} at {there.key} ({there.operator})"
-    about = {"candidates": (tap.name,), "mechanisms": (there.mechanism,), "channels": words, "seen_in": first.captured}
+    about: dict[str, Any] = {
+        "candidates": (tap.name,),
+        "mechanisms": (there.mechanism,),
+        "channels": words,
+        "seen_in": first.captured,
+    }
     culprit = placed(subject, replace(first, tap=tap, **about))
     return replace(found, verdict="fail", culprits=(culprit, *found.culprits[1:]), statement=culprit.statement)
 

@@ -1,18 +1,20 @@
 """What is seen of a file as a whole: optimised or not, twice, on two threads, drawn again, its types, its constants."""
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.blame import Blame, InspectionFinding
 from kokoro_nb.inspection.file_run import FileRun, relative_difference
 from kokoro_nb.inspection.node_judgement import NodeJudgement, is_float
 from kokoro_nb.inspection.onnx_file import OnnxFile, TensorArrays, initialisers
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, draws_inside, nodes_of
 from kokoro_nb.inspection.onnx_session import OtherRuns, run_session, session_of, tapped
-from kokoro_nb.inspection.value_types import Value
+from kokoro_nb.inspection.value_types import Arrays, Value
 from kokoro_nb.markup import number
 
 FLOOR = 2.0**-20  # of the peak: two orders of summation in float32
@@ -198,6 +200,60 @@ def whole_findings(
             drawn = "lengths are drawn" if np.isnan(one.drawn) else f"{one.drawn:.1%} of its variance is drawn"
             notes.append(f"The output '{one.name}' differs from run to run: {drawn}.")
     return tuple(found), tuple(notes)
+
+
+def unread_frames(seen: FileRun) -> Iterator[InspectionFinding]:
+    """Yield the open axes of inputs of which no more than a fixed beginning reaches an output, however long they are.
+
+    Each is tried at the length of the inputs and at twice that. A file that is given a length is left out: it says how
+    much is read.
+    """
+    places: dict[str, list[tuple[str, int]]] = {}
+    for value in seen.file.inputs:
+        for axis, size in enumerate(value.type.tensor_type.shape.dim):
+            if size.dim_param and seen.inputs[value.name].shape[axis] > 1:
+                places.setdefault(size.dim_param, []).append((value.name, axis))
+    sized = {name for several in places.values() for name, _ in several}
+    if not places or any(one.dtype.kind in "iu" for name, one in seen.inputs.items() if name not in sized):
+        return
+    session = session_of(seen.file.model)
+    for symbol, several in places.items():
+        axes = dict(several)
+        longer = {
+            name: np.concatenate([one, one], axes[name]) if name in axes else one for name, one in seen.inputs.items()
+        }
+        (name, axis), length = several[0], seen.inputs[several[0][0]].shape[several[0][1]]
+        try:
+            read = _read_until(session, seen.inputs, axes, length)
+            if read == length or _read_until(session, longer, axes, 2 * length) != read:
+                continue
+        except InputError:  # it does not run at that length
+            continue
+        readers = [node for node in seen.nodes if name in node.reads]
+        statement = (
+            f"No output depends on '{name}' from {read} on along axis {axis}, though the file leaves that length open "
+            f"({symbol}); it is read by {', '.join(one.key for one in readers[:5])}."
+        )
+        proof = f"Other values there leave every output as it is, at the length {length} and at {2 * length}."
+        yield InspectionFinding.at(readers[0], "structure", "file", statement, proof)
+
+
+def _read_until(session: Any, inputs: Arrays, axes: Mapping[str, int], length: int) -> int:
+    """Return the least place from which on other values change no output; the length if the last one does."""
+    right = run_session(session, inputs)
+
+    def same(start: int) -> bool:
+        changed = dict(inputs)
+        for name, axis in axes.items():
+            value = np.moveaxis(inputs[name].copy(), axis, 0)
+            value[start:] = 1 - value[start:] if value.dtype.kind == "f" else value[0]
+            changed[name] = np.ascontiguousarray(np.moveaxis(value, 0, axis))
+        given = run_session(session, changed)
+        return all(np.array_equal(np.asarray(given[name]), np.asarray(one)) for name, one in right.items())
+
+    if not same(length - 1):
+        return length
+    return bisect_left(range(length - 1), True, key=same)
 
 
 def _at(node: OnnxNode | None, kind: str, statement: str, proof: str) -> InspectionFinding:

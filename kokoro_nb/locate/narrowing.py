@@ -3,6 +3,8 @@
 import tempfile
 from typing import Any
 
+import numpy as np
+
 from kokoro_nb.backends.base import Backend, Failure
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.ladder import loaded, outputs_of
@@ -43,14 +45,21 @@ def narrowed(
 def _first_wrong(culprit: Culprit, runtime: Backend, candidate: Exported, reference: Trace) -> Culprit | None:
     order = [one.name for one in candidate.specification.operators if one.name in culprit.candidates]
     for name in order:
-        error = _alone(name, runtime, candidate, reference)
+        error = _alone(name, runtime, candidate, reference, _dtype(culprit))
         if error is not None and error.unexplained:
             return _as_culprit(culprit, error, reference)
     return None
 
 
-def _alone(name: str, runtime: Backend, candidate: Exported, reference: Trace) -> LocalError | None:
-    """Return the error of an operator that is compiled alone and given what PyTorch gives; None if it is refused."""
+def _dtype(culprit: Culprit) -> np.dtype:
+    return np.dtype("float32" if culprit.tap is None else culprit.tap.statistics.dtype)
+
+
+def _alone(name: str, runtime: Backend, candidate: Exported, reference: Trace, dtype: np.dtype) -> LocalError | None:
+    """Return the error of an operator that is compiled alone and given what PyTorch gives; None if it is refused.
+
+    `dtype` is that in which the runtime computes: what a model of one operator gives may be held in a wider one.
+    """
     operator = next(one for one in candidate.specification.operators if one.name == name)
     given = [one for one in operator.inputs if not one.startswith((INPUT, CONSTANT))]
     values = reference.values
@@ -64,7 +73,11 @@ def _alone(name: str, runtime: Backend, candidate: Exported, reference: Trace) -
         return None
     meaning: Any = reference.meaning
     fed = {one: values[one] for one in given}
-    (error,) = judged_results(meaning, reference.inputs, fed, segment.taken(outputs))
+    taken = segment.taken(outputs)
+    held = {
+        one: value.astype(dtype) if {dtype.kind, value.dtype.kind} == {"f"} else value for one, value in taken.items()
+    }
+    (error,) = judged_results(meaning, reference.inputs, fed, held)
     return error
 
 
