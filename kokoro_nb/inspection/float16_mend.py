@@ -7,8 +7,8 @@ twice: run, and computed with each value rounded to the type that the file gives
 computes many operators of float16 in float32, and passes on what it did not round.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,69 +18,25 @@ from kokoro_nb.backends.base import quietly
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.file_run import examined
 from kokoro_nb.inspection.float16_foresight import LARGEST, float16_foresight, in_danger
+from kokoro_nb.inspection.mended_file import MendedFile, lowest_level, withdrawn_alone
 from kokoro_nb.inspection.onnx_file import OnnxFile, in_order
 from kokoro_nb.inspection.onnx_nodes import copied, freeing, last_readers, nodes_of, put
 from kokoro_nb.inspection.onnx_session import brief, run_session, session_of
-from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values
-from kokoro_nb.inspection.whole_file import AUDIBLE, signal_to_noise
+from kokoro_nb.inspection.value_types import Arrays, Tell, Value
+from kokoro_nb.inspection.whole_file import AUDIBLE
 from kokoro_nb.markup import number
 from kokoro_nb.storage import atomic
 
+FIRST = 4  # nodes that are kept at first; then twice as many
 FLOOR = 3.0  # dB below the float32 file: twice the power of its own error
 HALF = 10  # of onnx.TensorProto.DataType
 SMALLEST = 2.0**-24  # of float16; ONNX Runtime's tool moves what is below 1e-7 up to that, unless told otherwise
 MEASURED = ("CumSum", "Min", "Max")  # what the tool keeps in float32 unasked, and is left to the measuring here
 
 
-@dataclass(frozen=True)
-class Float16Mend:
-    """A float16 file and what stays float32 in it.
-
-    Attributes
-    ----------
-    kept : tuple of str
-        Ids of the nodes that stay float32, in the order of execution.
-    withdrawn : dict of str to float or None
-        For each of them the level of the output over its error with that node in float16 and the others kept, dB; None
-        where it is not finite, or the runtime has no such kernel in float16. Each is below the limit.
-    plain, mended : float or None
-        That level with no node kept, and with these, dB; None as above.
-    limit : float
-        The least level, dB: what was requested, or 3 dB below what the float32 file itself reaches, if that is less.
-    """
-
-    kept: tuple[str, ...]
-    withdrawn: Mapping[str, float | None]
-    plain: float | None
-    mended: float | None
-    limit: float
-
-    @property
-    def nearest_miss(self) -> float:
-        """The highest level with one of these nodes in float16, dB; minus infinity if there are none."""
-        levels = [float("-inf") if level is None else level for level in self.withdrawn.values()]
-        return float(np.max(levels, initial=float("-inf")))
-
-    def __str__(self) -> str:
-        if not self.kept:
-            level = _decibels(self.plain)
-            return f"Level of the outputs over their error in float16: {level}; nothing has to stay float32."
-        count = f"{len(self.kept)} node{'s' if len(self.kept) > 1 else ''}"
-        worst = [f"{key}: {_decibels(level)}" for key, level in self.withdrawn.items()]
-        return (
-            f"Level of the outputs over their error in float16: {_decibels(self.plain)}; with {count} in float32 "
-            f"{_decibels(self.mended)}; with any one of them withdrawn below {number(self.limit)} dB "
-            f"({', '.join(worst[:8])}{', ...' if len(worst) > 8 else ''})."
-        )
-
-
-def _decibels(level: float | None) -> str:
-    return "not finite or without a kernel" if level is None else f"{number(level)} dB"
-
-
 def float16_mend(
     file: OnnxFile, inputs: Arrays, path: str | Path, limit: float = AUDIBLE, tell: Tell = str
-) -> Float16Mend:
+) -> MendedFile:
     """Convert a float32 file to float16 with the fewest nodes left in float32, and write it.
 
     Parameters
@@ -112,64 +68,36 @@ def float16_mend(
     names = {node.key: name for node, name in zip(nodes_of(file.model.graph), _names(named), strict=True)}
     order = [node.key for node in nodes_of(file.model.graph)]
 
-    def level(kept: Sequence[str]) -> float | None:
+    def level(kept: Sequence[str]) -> float:
         half = converted(named, [names[key] for key in kept])
         try:
             outputs = run_session(session_of(half), inputs)
         except InputError:  # it has no such kernel in float16
-            return None
+            return float("-inf")
         strict = rounded_run(replace(file, model=half), inputs)
-        levels = [_lowest(outputs, right), _lowest(strict, defined)]
-        return None if None in levels else float(np.min(levels))  # type: ignore[arg-type]
-
-    def enough(found: float | None) -> bool:
-        return found is not None and found >= limit
+        return float(np.minimum(lowest_level(outputs, right), lowest_level(strict, defined)))
 
     rounded = rounded_run(file, inputs)
     defined = {name: exact for name, exact in right.items() if name in rounded}
-    first, second = _lowest(run_session(session_of(file.model), inputs), right), _lowest(rounded, defined)
-    if first is None or second is None:
+    plainly = run_session(session_of(file.model), inputs)
+    own = float(np.minimum(lowest_level(plainly, right), lowest_level(rounded, defined)))
+    if own == float("-inf"):
         raise InputError(f"{file.path} is not finite as it is, so that no float16 can be measured; mend that first.")
-    own = float(np.minimum(first, second))
     limit = limit if own >= limit else own - FLOOR  # a file that is no better itself: its phase may turn on one bit
-    plain = level([])
     harmed = [one.key for one in in_danger(float16_foresight(file, inputs), len(order))]
     ahead = list(dict.fromkeys([*harmed, *order]))  # those that compare, or give integers of floats, come last
-    kept: list[str] = []
+    many, plain = 0, level([])
     reached = plain
-    while not enough(reached):
-        if len(kept) == len(ahead):
+    while not reached >= limit:
+        if many >= len(ahead):
             raise InputError(f"{file.path} does not reach {number(limit)} dB in float16, whatever stays float32.")
-        kept = ahead[: max(4, 2 * len(kept))]
-        reached = level(kept)
-        tell(f"{len(kept)} nodes in float32: {_decibels(reached)}")
-    for key in reversed(kept.copy()):
-        without = [one for one in kept if one != key]
-        found = level(without)
-        if enough(found):
-            kept, reached = without, found
-            tell(f"{len(kept)} nodes in float32: {_decibels(reached)}")
-    kept.sort(key=order.index)
-    withdrawn = _withdrawn(kept, level)
-    while (spare := next((key for key in kept if enough(withdrawn[key])), None)) is not None:
-        kept.remove(spare)  # it was needed before another one went
-        withdrawn = _withdrawn(kept, level)
-    reached = level(kept)
+        many = int(np.maximum(FIRST, 2 * many))
+        reached = level(ahead[:many])
+        tell(f"{len(ahead[:many])} nodes in float32: {number(reached)} dB")
+    kept, withdrawn = withdrawn_alone(sorted(ahead[:many], key=order.index), level, limit)
     with atomic(Path(path)) as draft:
         draft.write_bytes(converted(named, [names[key] for key in kept]).SerializeToString())
-    return Float16Mend(tuple(kept), withdrawn, plain, reached, limit)
-
-
-def _lowest(outputs: Values, right: Arrays) -> float | None:
-    """Return the lowest level of the outputs over their error, dB; None if one is not finite, or was not computed."""
-    levels = [
-        signal_to_noise(np.asarray(outputs[name]), exact) if name in outputs else None for name, exact in right.items()
-    ]
-    return None if None in levels else float(np.min(levels, initial=np.inf))  # type: ignore[arg-type]
-
-
-def _withdrawn(kept: Sequence[str], level: Callable[[Sequence[str]], float | None]) -> dict[str, float | None]:
-    return {key: level([one for one in kept if one != key]) for key in kept}
+    return MendedFile("nodes", "their error in float16", kept, withdrawn, plain, level(kept), limit, len(order))
 
 
 def rounded_run(file: OnnxFile, inputs: Arrays) -> dict[str, np.ndarray]:

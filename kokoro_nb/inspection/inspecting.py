@@ -22,17 +22,18 @@ from kokoro_nb.inspection.float16_foresight import (
     foreseen,
     half_precision_findings,
 )
-from kokoro_nb.inspection.float16_mend import Float16Mend, float16_mend
+from kokoro_nb.inspection.float16_mend import float16_mend
 from kokoro_nb.inspection.formats import FORMATS, read_program
 from kokoro_nb.inspection.formats.program_report import program_report, with_findings
 from kokoro_nb.inspection.formats.runnable_program import RunnableProgram
 from kokoro_nb.inspection.input_maker import MadeInputs, given_inputs, made_inputs
 from kokoro_nb.inspection.inspection_report import InspectionReport
+from kokoro_nb.inspection.mended_file import MendedFile
 from kokoro_nb.inspection.onnx_file import OnnxFile, read_onnx
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, nodes_of
 from kokoro_nb.inspection.onnx_session import run_ways
 from kokoro_nb.inspection.other_version import OtherVersion, second_opinion
-from kokoro_nb.inspection.quantised_mend import QuantisedMend, quantised_mend
+from kokoro_nb.inspection.quantised_mend import quantised_mend
 from kokoro_nb.inspection.references import Reference, varied
 from kokoro_nb.inspection.unrounded_layers import candidates
 from kokoro_nb.inspection.value_types import Arrays, Tell, Values
@@ -185,7 +186,7 @@ def _given(inputs: Mapping[str, Any], specs: tuple[TensorSpec, ...]) -> MadeInpu
     return MadeInputs(checked(inputs, specs), dict.fromkeys((spec.name for spec in specs), "given"))
 
 
-def _mended(file: OnnxFile, seen: FileRun, path: Path, level: float | None, tell: Tell) -> Float16Mend | QuantisedMend:
+def _mended(file: OnnxFile, seen: FileRun, path: Path, level: float | None, tell: Tell) -> MendedFile:
     """Write the mended file and return what stays, or goes back to, float32 in it."""
     if candidates(seen.file, seen.budget):
         return quantised_mend(seen, path, level, tell)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,15 +13,12 @@ from kokoro_nb.findings import Verdict
 from kokoro_nb.inspection.blame import InspectionFinding
 from kokoro_nb.inspection.body_runs import BodyRun
 from kokoro_nb.inspection.float16_foresight import HalfPrecisionNode, in_danger
+from kokoro_nb.inspection.mended_file import MendedFile
 from kokoro_nb.inspection.node_judgement import NodeJudgement
 from kokoro_nb.inspection.quantisation_budget import QuantisationBudget
 from kokoro_nb.inspection.whole_file import OutputSummary
 from kokoro_nb.markup import Fragment, line, number, page, table
 from kokoro_nb.storage import atomic, write_text
-
-if TYPE_CHECKING:
-    from kokoro_nb.inspection.float16_mend import Float16Mend
-    from kokoro_nb.inspection.quantised_mend import QuantisedMend
 
 SHOWN = 25  # nodes of the table of the worst
 STYLE = """
@@ -64,7 +61,7 @@ class InspectionReport:
         What was found inside of its Loop and If nodes, each node in its worst pass.
     budget : QuantisationBudget
         The noise of the layers that are quantised, part by part.
-    mended : Float16Mend or QuantisedMend or None
+    mended : MendedFile or None
         What the mended file was made by, if one was written.
     places : dict of str to tuple of (str, str)
         Of an ONNX file with functions of its own for each node's key the graphs and ids that viewers know it by: those
@@ -84,7 +81,7 @@ class InspectionReport:
     foresight: tuple[HalfPrecisionNode, ...] = ()
     bodies: tuple[BodyRun, ...] = ()
     budget: QuantisationBudget = field(default_factory=QuantisationBudget)
-    mended: "Float16Mend | QuantisedMend | None" = None
+    mended: MendedFile | None = None
     places: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
 
     @property

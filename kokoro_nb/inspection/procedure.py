@@ -22,8 +22,8 @@ from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.investigation import investigate, reference_trace
 from kokoro_nb.locate.known_defects import with_facts
 from kokoro_nb.locate.paired_programs import PartingPoint, other_program, parting
-from kokoro_nb.locate.plain_cures import as_the_reference, exported_anew, with_noise_as_input
 from kokoro_nb.locate.refusal import failed_diagnosis, supplied
+from kokoro_nb.locate.remedies import as_the_reference, exported_anew, with_noise_as_input
 from kokoro_nb.locate.subject import Subject
 from kokoro_nb.locate.traced_diagnosis import placed, traced_diagnosis
 from kokoro_nb.traces.trace import Trace

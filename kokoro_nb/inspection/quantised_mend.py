@@ -10,8 +10,7 @@ once the activations make less noise than that, more layers in float help little
 that were rounded lie within half a step of what is left of them, and any draw from there is as likely as the truth.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import cache
 from heapq import heappop, heappush
 from pathlib import Path
@@ -21,70 +20,18 @@ import numpy as np
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.file_run import FileRun
+from kokoro_nb.inspection.mended_file import MendedFile, lowest_level, withdrawn_alone
 from kokoro_nb.inspection.onnx_nodes import copied
 from kokoro_nb.inspection.onnx_session import run_session, session_of
 from kokoro_nb.inspection.semantics.onnx_call import widened
 from kokoro_nb.inspection.semantics.quantised import scales_spread
 from kokoro_nb.inspection.unrounded_layers import candidates, unrounded
 from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values
-from kokoro_nb.inspection.whole_file import AUDIBLE, signal_to_noise
-from kokoro_nb.markup import number
+from kokoro_nb.inspection.whole_file import AUDIBLE
 from kokoro_nb.storage import atomic
 
 
-@dataclass(frozen=True)
-class QuantisedMend:
-    """A quantised file and which of its layers are better left in float.
-
-    Attributes
-    ----------
-    kept : tuple of str
-        Ids of the layers that go back to float, in the order of execution.
-    withdrawn : dict of str to float
-        For each of them the level of the outputs over the noise of the activations with that layer rounded again, dB.
-        Each is below the limit.
-    plain, mended : float
-        That level of the file as it is, and with these layers in float, dB; infinite of no noise.
-    weights : float
-        Level of the outputs over what the rounding of the weights makes, by a draw, dB; infinite where it is unknown.
-    limit : float
-        The least level of the outputs over the noise of the activations, dB.
-    layers : int
-        How many could go back to float.
-    """
-
-    kept: tuple[str, ...]
-    withdrawn: Mapping[str, float]
-    plain: float
-    mended: float
-    weights: float
-    limit: float
-    layers: int
-
-    @property
-    def nearest_miss(self) -> float:
-        """The highest level with one of these layers rounded again, dB; minus infinity if there are none."""
-        return float(np.max(list(self.withdrawn.values()), initial=float("-inf")))
-
-    def __str__(self) -> str:
-        lost = "" if np.isinf(self.weights) else f"; rounding of weights alone makes {_decibels(self.weights)}"
-        plain = f"Level of the outputs over the noise of integer activations: {_decibels(self.plain)}{lost}."
-        if not self.kept:
-            finer = " What is to be gained is in the weights: a scale for each channel, or more bits." if lost else ""
-            return f"{plain} No layer has to go back to float.{finer}"
-        worst = sorted(self.withdrawn, key=lambda key: self.withdrawn[key])
-        each = ", ".join(f"{key}: {_decibels(self.withdrawn[key])}" for key in worst[:8])
-        return (
-            f"{plain} With {len(self.kept)} of {self.layers} layers back in float {_decibels(self.mended)}; with any "
-            f"one of them rounded again below {_decibels(self.limit)} ({each}{', ...' if len(worst) > 8 else ''})."
-        )
-
-
-def _decibels(level: float) -> str:
-    return "no noise" if np.isinf(level) else f"{number(level)} dB"
-
-
-def quantised_mend(seen: FileRun, path: str | Path, limit: float | None = None, tell: Tell = str) -> QuantisedMend:
+def quantised_mend(seen: FileRun, path: str | Path, limit: float | None = None, tell: Tell = str) -> MendedFile:
     """Put the fewest layers of a quantised file back into float, and write it.
 
     Parameters
@@ -122,19 +69,17 @@ def quantised_mend(seen: FileRun, path: str | Path, limit: float | None = None, 
     weights = _level_of_weights(unrounded(seen.file, seen.budget, every), seen.inputs, right)
     if limit is None:
         limit = AUDIBLE if np.isinf(weights) else weights
-    plain = level(frozenset(every))
-    kept = _loudest(every, level, limit, tell)
-    for key in reversed(kept.copy()):
-        if level(frozenset(every) - {*kept} | {key}) >= limit:
-            kept.remove(key)
-            tell(f"{len(kept)} layers in float")
-    rest = frozenset(every) - {*kept}
-    withdrawn = {key: level(rest | {key}) for key in kept}
+
+    def with_float(layers: Sequence[str]) -> float:
+        return level(frozenset(every) - {*layers})
+
+    loudest = _loudest(every, level, limit, tell)
+    kept, withdrawn = withdrawn_alone(sorted(loudest, key=every.index), with_float, limit)
     mended = unrounded(seen.file, seen.budget, kept)
     with atomic(Path(path)) as draft:
         draft.write_bytes(mended.SerializeToString())
-    kept.sort(key=every.index)
-    return QuantisedMend(tuple(kept), withdrawn, plain, level(rest), weights, limit, len(every))
+    noise, levels = "the noise of integer activations", (with_float(()), with_float(kept))
+    return MendedFile("layers", noise, kept, withdrawn, *levels, limit, len(every), weights)
 
 
 def _loudest(every: Sequence[str], level: Callable[[frozenset[str]], float], limit: float, tell: Tell) -> list[str]:
@@ -157,19 +102,6 @@ def _loudest(every: Sequence[str], level: Callable[[frozenset[str]], float], lim
 
 def _outputs(model: Any, inputs: Arrays) -> dict[str, Value]:
     return run_session(session_of(model), inputs)
-
-
-def lowest_level(outputs: Values, right: Values) -> float:
-    """Return the lowest level of the float outputs over their difference, dB; minus infinity where one is not finite.
-
-    An output that is silent in both has no noise.
-    """
-    levels = [float("inf")]
-    for name, exact in right.items():
-        if isinstance(exact, np.ndarray) and exact.dtype.kind == "f":
-            found = signal_to_noise(np.asarray(outputs[name]), exact)
-            levels.append(float("-inf") if found is None else found)
-    return float(np.min(levels))
 
 
 def _level_of_weights(model: Any, inputs: Arrays, right: Values) -> float:

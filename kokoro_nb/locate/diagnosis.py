@@ -17,7 +17,7 @@ from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.culprit_bundle import write_finding_bundle
 from kokoro_nb.locate.investigation import Investigation
 from kokoro_nb.locate.output_error import OutputError
-from kokoro_nb.locate.remedy import Remedy
+from kokoro_nb.locate.remedies import Remedy
 from kokoro_nb.locate.subject import Subject
 from kokoro_nb.locate.trials import tried
 from kokoro_nb.storage import json_ready, write_text

@@ -24,8 +24,7 @@ from kokoro_nb.locate.known_defects import with_known_defect
 from kokoro_nb.locate.local_error import explained_errors
 from kokoro_nb.locate.other_forms import FORMS, in_other_form
 from kokoro_nb.locate.output_error import output_error
-from kokoro_nb.locate.plain_cures import with_needed_patches, with_noise_as_input
-from kokoro_nb.locate.remedy import Remedy, RemedyKind
+from kokoro_nb.locate.remedies import Remedy, RemedyKind, with_needed_patches, with_noise_as_input
 from kokoro_nb.locate.subject import Subject
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
 

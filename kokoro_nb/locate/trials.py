@@ -18,7 +18,7 @@ from kokoro_nb.locate.local_error import explained_errors
 from kokoro_nb.locate.other_forms import FORMS, float32_region, in_other_form, kept_in_float32
 from kokoro_nb.locate.output_error import OutputError, OutputLimit, output_error, worst_output
 from kokoro_nb.locate.precision.degradation import LOST
-from kokoro_nb.locate.remedy import Remedy, RemedyKind
+from kokoro_nb.locate.remedies import Remedy, RemedyKind
 from kokoro_nb.locate.subject import Subject
 from kokoro_nb.patch_registry import cures, with_patches
 

@@ -11,7 +11,7 @@ from kokoro_nb.backends import backend
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection import diagnose
-from kokoro_nb.locate.plain_cures import noise_as_input, with_noise_as_input
+from kokoro_nb.locate.remedies import noise_as_input, with_noise_as_input
 
 X = {"x": torch.ones(1, 4)}
 

@@ -13,7 +13,7 @@ from kokoro_nb.findings import Finding, read_findings
 from kokoro_nb.locate.culprit import Culprit, Mechanism
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.output_error import OutputError
-from kokoro_nb.locate.remedy import Remedy
+from kokoro_nb.locate.remedies import Remedy
 from kokoro_nb.locate.survey import SurveyRow
 from kokoro_nb.reporting.html import _first_cards, sick_exports
 from kokoro_nb.reporting.logbook import Logbook

@@ -15,7 +15,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Verdict
 from kokoro_nb.inspection import diagnose
 from kokoro_nb.locate import Diagnosis
-from kokoro_nb.locate.remedy import Remedy
+from kokoro_nb.locate.remedies import Remedy
 from kokoro_nb.studies.diagnose.diagnosed_subject import DiagnosedSubject
 from kokoro_nb.traces.parity import compare
 

@@ -1,7 +1,10 @@
-"""The plainest cures, measured: the reference's form, a file exported anew, noise as an input, all patches needed."""
+"""A remedy, and the plainest ones, measured: the reference's form, a file exported anew, noise as an input, patches."""
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
@@ -10,10 +13,62 @@ from kokoro_nb.backends.base import Backend, Failure
 from kokoro_nb.backends.exported import Exported, as_exported
 from kokoro_nb.backends.signature import Arrays, example_inputs
 from kokoro_nb.errors import InputError
+from kokoro_nb.findings import Verdict
 from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.locate.output_error import OutputError, worst_output
-from kokoro_nb.locate.remedy import Remedy, RemedyKind
 from kokoro_nb.patch_registry import needed_patches, with_patches
+
+RemedyKind = Literal["patch", "setting", "float32 operators", "other form"]
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """One change to a program or its export, and what it does to the output.
+
+    Attributes
+    ----------
+    kind : str
+        ``patch`` (a named patch of the package), ``setting`` (of the export), ``float32 operators`` (which are kept in
+        float32) or ``other form`` (the operator written as others that compute the same).
+    name : str
+        Of the patch, setting or form.
+    statement : str
+        What is changed, in one sentence.
+    error_before, error_after : float
+        Largest error of the output on the runtime, of its peak; NaN where it is not finite or did not export.
+    verdict : str
+        ``pass``: the output is within its limit afterwards; ``fail``: it is not; ``unknown``: it could not be measured.
+    reason : str
+        Why it is ``unknown``, or what is still wrong.
+    outputs : dict of numpy.ndarray or None
+        What the runtime gives with it, each output by its name; None where it gave nothing.
+    """
+
+    kind: RemedyKind
+    name: str
+    statement: str
+    error_before: float
+    error_after: float
+    verdict: Verdict
+    reason: str = ""
+    outputs: Mapping[str, np.ndarray] | None = field(default=None, repr=False, compare=False)
+
+    def __str__(self) -> str:
+        figures = f"error of the output {self.error_before:.3g} of the peak before, {self.error_after:.3g} after"
+        return f"{self.statement} {self.verdict}: {figures}" + (f"; {self.reason}" if self.reason else "")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row of a table, with units in its keys."""
+        return {
+            "remedy": self.name,
+            "kind": self.kind,
+            "what is changed": self.statement,
+            "output before (of peak)": self.error_before,
+            "output after (of peak)": self.error_after,
+            "verdict": self.verdict,
+            "note": self.reason,
+        }
+
 
 RIGHT = 1e-3  # of the peak: healthy float32 exports are nearer by far, and none of the faults that are cured so
 
