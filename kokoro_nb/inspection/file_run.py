@@ -44,7 +44,7 @@ class FileRun:
         The noise of its quantised layers.
     others : OtherRuns or None
         What it gives when it is run in other ways, if it was.
-    unlike : dict of str to str
+    unlike : dict of OnnxNode to str
         Nodes that give something else in another run, whether or not an output shows it.
     """
 
@@ -58,7 +58,7 @@ class FileRun:
     complete: bool = True
     budget: QuantisationBudget = field(default_factory=QuantisationBudget)
     others: OtherRuns | None = None
-    unlike: Mapping[str, str] = field(default_factory=dict)
+    unlike: Mapping[OnnxNode, str] = field(default_factory=dict)
 
     def captured(self, node: OnnxNode) -> dict[str, Value]:
         """Return what went into a node and came out of it on the runtime, run once more."""

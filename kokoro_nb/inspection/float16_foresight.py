@@ -6,8 +6,8 @@ What overflows goes on with the precision of float16 and its true size, so that 
 well: Kokoro's running phase is beyond 65504 after a second, and its sine would be noise before that.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -91,7 +91,6 @@ def float16_foresight(
     file: OnnxFile,
     inputs: Arrays,
     tell: Tell = str,
-    others: Sequence[Arrays] = (),
     narrow: Collection[str] | None = None,
 ) -> tuple[HalfPrecisionNode, ...]:
     """Compute a file in float64 and in float16.
@@ -104,8 +103,6 @@ def float16_foresight(
         Its inputs.
     tell : callable
         Is given a line on how far it is.
-    others : sequence of mapping
-        Other inputs, over which room and loss are the worst of all; the noise is that on `inputs`.
     narrow : collection of str, optional
         The values that are float16 in the file, which alone are rounded; by default every float.
 
@@ -120,7 +117,9 @@ def float16_foresight(
     half: dict[str, Value] = {name: _halved(value) if narrow is None else true[name] for name, value in inputs.items()}
     noise: dict[str, float] = {}
     found = []
-    for node in freeing(_told(nodes, tell, "in float16"), freed, true, half):
+    say = seldom(tell, SAID)
+    for node in freeing(nodes, freed, true, half):
+        say(f"{node.index} of {len(nodes)} nodes in float16")
         outcome = _both(file, node, true, half, narrow)
         if outcome is not None:
             call, given, exact, halved = outcome
@@ -132,48 +131,7 @@ def float16_foresight(
                 loud = bool((np.isfinite(exact[0]) & (np.abs(halved[0]) > LARGEST)).any())
                 own = float("nan") if loud else noise[node.proto.output[0]]
                 found.append(_node(node, call, given, exact, own, before, _running(nodes, node)))
-    for k, one in enumerate(others, 2):
-        told = _told(nodes, tell, f"in float16, inputs {k} of {len(others) + 1}")
-        found = _worst(found, _ranges(file, told, freed, one))
     return tuple(found)
-
-
-def _told(nodes: Sequence[OnnxNode], tell: Tell, what: str) -> Iterator[OnnxNode]:
-    """Yield nodes, and say how far it is from time to time: who says nothing is taken for hung."""
-    say = seldom(tell, SAID)
-    for node in nodes:
-        say(f"{node.index} of {len(nodes)} nodes {what}")
-        yield node
-
-
-Range = tuple[float, float, float]
-
-
-def _ranges(
-    file: OnnxFile, nodes: Iterable[OnnxNode], freed: Mapping[int, list[str]], inputs: Arrays
-) -> dict[int, Range]:
-    """Return headroom, that inside, and what is below full precision, by the index of the node, on other inputs."""
-    true: dict[str, Value] = {name: widened(value) for name, value in inputs.items()}
-    found = {}
-    for node in freeing(nodes, freed, true):
-        outcome = file.evaluated(node, true, widened)
-        if outcome is not None:
-            call, given, exact = outcome
-            true |= {name: value for name, value in zip(node.proto.output, exact, strict=False) if name}
-            if _is_float(exact[0]):
-                found[node.index] = _range(call, given, exact)
-    return found
-
-
-def _worst(nodes: Sequence[HalfPrecisionNode], ranges: Mapping[int, Range]) -> list[HalfPrecisionNode]:
-    """Return the nodes with the worse of their own room and loss and of others."""
-    found = []
-    for one in nodes:
-        room, inside, lost = ranges.get(one.index, (one.headroom, one.inside, one.subnormal))
-        pairs = np.minimum(one.headroom, room), np.minimum(one.inside, inside), np.maximum(one.subnormal, lost)
-        headroom, within, subnormal = map(float, pairs)
-        found.append(replace(one, headroom=headroom, inside=within, subnormal=subnormal))
-    return found
 
 
 def _running(nodes: Sequence[OnnxNode], node: OnnxNode) -> str:
@@ -222,15 +180,11 @@ def _halved(value: Value) -> Value:
 def _node(
     node: OnnxNode, call: OnnxCall, inputs: list[Value], exact: list[Value], noise: float, before: float, runs: str
 ) -> HalfPrecisionNode:
-    ranges = _range(call, inputs, exact)
-    return HalfPrecisionNode(node.index, node.key, node.operator, *ranges, noise, before, runs)
-
-
-def _range(call: OnnxCall, inputs: list[Value], exact: list[Value]) -> Range:
     size = np.abs(exact[0])
     present = size[size > 0]
     lost = float((present < SMALLEST_NORMAL).mean()) if present.size else 0.0
-    return bits(size), bits(_sums(call, inputs, exact)), lost
+    room, inside = bits(size), bits(_sums(call, inputs, exact))
+    return HalfPrecisionNode(node.index, node.key, node.operator, room, inside, lost, noise, before, runs)
 
 
 def bits(size: np.ndarray) -> float:

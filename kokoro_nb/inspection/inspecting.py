@@ -1,6 +1,6 @@
 """The one verb of this room: a file in, a report out."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ from kokoro_nb.inspection.compared_program import ComparedProgram, of_onnx
 from kokoro_nb.inspection.file_run import FileRun, examined
 from kokoro_nb.inspection.finding_scripts import Written, program_scripts, write_scripts
 from kokoro_nb.inspection.float16_foresight import (
-    HalfPrecisionNode,
     float16_foresight,
     foreseen,
     half_precision_findings,
@@ -190,12 +189,9 @@ def _mended(file: OnnxFile, seen: FileRun, path: Path, level: float | None, tell
     """Write the mended file and return what stays, or goes back to, float32 in it."""
     if candidates(seen.file, seen.budget):
         return quantised_mend(seen, path, level, tell)
-    if has_halves(seen):
+    if has_halves(seen.judgements):
         raise InputError(f"{file.path} holds floats of 16 bits already; give the float32 file it was made from.")
     return float16_mend(file, seen.inputs, path, level or AUDIBLE, tell)
-
-
-HEAVY = 128 * 2**20  # bytes of a file of which float16 is foreseen on two inputs alone
 
 
 def onnx_report(file: OnnxFile, made: MadeInputs, seen: FileRun, tell: Tell) -> InspectionReport:
@@ -226,7 +222,7 @@ def onnx_report(file: OnnxFile, made: MadeInputs, seen: FileRun, tell: Tell) -> 
     runs = seen.others or run_ways(seen.file.model, seen.inputs)[1]
     outputs = summaries(seen, file, runs)
     more, noted = whole_findings(seen, runs, outputs, bool(findings))
-    ahead = _foresight(seen, others, tell)
+    ahead = float16_foresight(seen.file, seen.inputs, tell) if seen.complete and not has_halves(seen.judgements) else ()
     more = (*more, *unread_frames(seen), *(() if findings or more else _in_own_types(seen, tell)))
     late = () if seen.complete else (f"The time was up after {len(seen.judgements):,} of {len(seen.nodes):,} nodes.",)
     said = (*late, *notes, *unrun, *noted, *_drawing(seen.nodes), *_unlike(seen.unlike))
@@ -243,17 +239,7 @@ def onnx_report(file: OnnxFile, made: MadeInputs, seen: FileRun, tell: Tell) -> 
         foresight=ahead,
         bodies=bodies,
         budget=seen.budget,
-        places=dict(zip((node.key for node in seen.nodes), file.places, strict=False)),
     )
-
-
-def _foresight(seen: FileRun, others: Callable[[], Arrays | None], tell: Tell) -> tuple[HalfPrecisionNode, ...]:
-    """Return what float16 would do, over three inputs: given, varied and other valid ones; of heavy files two."""
-    if not seen.complete or has_halves(seen):
-        return ()
-    heavy = seen.file.model.ByteSize() > HEAVY
-    more = [one for one in (varied(seen.inputs, 1), None if heavy else others()) if one is not None]
-    return float16_foresight(seen.file, seen.inputs, tell, more)
 
 
 def _in_own_types(seen: FileRun, tell: Tell) -> Iterator[InspectionFinding]:
@@ -269,11 +255,11 @@ def _drawing(nodes: Sequence[OnnxNode]) -> tuple[str, ...]:
     return (f"{len(drawing)} nodes draw at random: {', '.join(drawing[:5])}.",) if drawing else ()
 
 
-def _unlike(nodes: Mapping[str, str]) -> tuple[str, ...]:
+def _unlike(nodes: Mapping[OnnxNode, str]) -> tuple[str, ...]:
     """Return in a sentence for each other run which nodes differ there though they are given the same."""
     found = []
     for run in dict.fromkeys(nodes.values()):
-        keys = [key for key, one in nodes.items() if one == run]
+        keys = [f"{node.key} ({node.operator})" for node, one in nodes.items() if one == run]
         more = f" and {len(keys) - 5:,} more" if len(keys) > 5 else ""
         found.append(f"Given the same, these nodes give something else in {run}: {', '.join(keys[:5])}{more}.")
     return tuple(found)

@@ -63,9 +63,6 @@ class InspectionReport:
         The noise of the layers that are quantised, part by part.
     mended : MendedFile or None
         What the mended file was made by, if one was written.
-    places : dict of str to tuple of (str, str)
-        Of an ONNX file with functions of its own for each node's key the graphs and ids that viewers know it by: those
-        of the calls that it came from, and its own.
     """
 
     path: Path
@@ -82,7 +79,6 @@ class InspectionReport:
     bodies: tuple[BodyRun, ...] = ()
     budget: QuantisationBudget = field(default_factory=QuantisationBudget)
     mended: MendedFile | None = None
-    places: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
 
     @property
     def verdict(self) -> Verdict:
@@ -241,31 +237,15 @@ def write_overlay(report: InspectionReport, folder: Path) -> tuple[Path, ...]:
 
 
 def _graphs(report: InspectionReport) -> dict[str, dict[str, NodeJudgement]]:
-    """Return the nodes by their ids in each graph: the body of a loop is a graph of its own, a branch is not.
-
-    A function is a graph of its own, too: its nodes, and the calls of it, show what is worst in any call.
-    """
-    found: dict[str, dict[str, NodeJudgement]] = {report.graph: {}}
-    for judgement in report.judgements:
-        for graph, key in _places(report, judgement.key):
-            held = found.setdefault(graph, {})
-            if key not in held or judgement.size > held[key].size:
-                held[key] = judgement
+    """Return the nodes by their ids in each graph: the body of a loop is a graph of its own, a branch is not."""
+    found: dict[str, dict[str, NodeJudgement]] = {report.graph: {one.key: one for one in report.judgements}}
     for run in report.bodies:
-        places = _places(report, run.key)
-        if len(places) > 1:
-            continue  # inside of a function, of whose bodies viewers show nothing
-        ((graph, key),) = places
-        place = f"{key}/{run.attribute}"
+        place = f"{run.key}/{run.attribute}"
         if run.attribute == "body":
             found[place] = {one.key: one for _, one in run.worst}
         else:
-            found[graph] |= {f"{place}/{one.key}": one for _, one in run.worst}
+            found[report.graph] |= {f"{place}/{one.key}": one for _, one in run.worst}
     return found
-
-
-def _places(report: InspectionReport, key: str) -> tuple[tuple[str, str], ...]:
-    return report.places.get(key, ((report.graph, key),))
 
 
 def _write(path: Path, content: Any) -> Path:
@@ -290,12 +270,11 @@ def _node_data(judgements: Mapping[str, NodeJudgement], title: str, figure: str,
 
 
 def _blame(report: InspectionReport) -> dict[str, Any]:
-    results: dict[str, dict[str, Any]] = {report.graph: {}}
+    results: dict[str, Any] = {}
     for one in report.findings:
-        for graph, key in _places(report, one.key) if one.key else ():
-            held = results.setdefault(graph, {})
-            held.setdefault(key, {"value": f"{one.blame}: {one.statement}", "bgColor": RED})
-    return {graph: {"name": "blame", "results": held} for graph, held in results.items()}
+        if one.key:
+            results.setdefault(one.key, {"value": f"{one.blame}: {one.statement}", "bgColor": RED})
+    return {report.graph: {"name": "blame", "results": results}}
 
 
 def _netron(report: InspectionReport) -> dict[str, Any]:

@@ -23,6 +23,7 @@ AT_ONCE = 32 * 2**20  # bytes of the values of one group that runs by itself
 OF_WHOLE = 256 * 2**20  # the same where the whole file is run for each group
 HEAVY = 128 * 2**20  # bytes of a file whose groups are not run on two threads: each would be loaded once more
 APART = 2.0**-16  # of the peak: what orders of summation make of it on several threads is less
+AGAIN, THREADS = "a second call", "two threads"
 GIVEN = frozenset(
     ["float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"]
 )
@@ -42,15 +43,15 @@ class NodeGroups:
         What it is run on.
     in_all_ways : bool
         Run each group a second time, and on two threads unless the file is heavy, and compare.
-    unlike : dict of str to str
-        The nodes that give something else then although they are given the same: key -> in which run.
+    unlike : dict of OnnxNode to str
+        The nodes that give something else then although they are given the same, and in which run.
     """
 
     file: OnnxFile
     nodes: tuple[OnnxNode, ...]
     inputs: Arrays
     in_all_ways: bool = False
-    unlike: dict[str, str] = field(default_factory=dict)
+    unlike: dict[OnnxNode, str] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[tuple[tuple[OnnxNode, ...], dict[str, Value]]]:
         constants = self.file.constants
@@ -121,10 +122,10 @@ class NodeGroups:
         session = session_of(model)
         values = run_session(session, outer)
         if self.in_all_ways:
-            self._compare(group, values, run_session(session, outer), "a second call", 0.0)
+            self._compare(group, values, run_session(session, outer), AGAIN, 0.0)
             del session  # it holds the weights of the group, as the next one does
         if self.in_all_ways and not self._heavy:
-            self._compare(group, values, run_session(session_of(model, threads=2), outer), "two threads", APART)
+            self._compare(group, values, run_session(session_of(model, threads=2), outer), THREADS, APART)
         return values
 
     def _of_whole(self, wanted: list[str]) -> dict[str, Value]:
@@ -136,7 +137,7 @@ class NodeGroups:
         for node in group:
             new = {name for name in node.outputs if name in values and differ(values[name], other[name], apart)}
             if new and not changed & set(node.reads):
-                self.unlike.setdefault(f"{node.key} ({node.operator})", run)
+                self.unlike.setdefault(node, run)
             changed |= new
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.onnx_nodes import OnnxNode, Place, function_places, put
+from kokoro_nb.inspection.onnx_nodes import OnnxNode, put
 from kokoro_nb.inspection.semantics.control_flow import bodies_of, captured_names
 from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, computed, dtypes_of
 from kokoro_nb.inspection.value_types import Value, Values
@@ -39,14 +39,11 @@ class OnnxFile:
         What is in it.
     notes : tuple of str
         What had to be changed so that it can be run.
-    places : tuple of tuple of (str, str)
-        Of a file with functions of its own where each node stood before they were written out: see `function_places`.
     """
 
     path: Path
     model: Any
     notes: tuple[str, ...] = ()
-    places: tuple[tuple[Place, ...], ...] = ()
 
     @cached_property
     def opsets(self) -> dict[str, int]:
@@ -160,7 +157,6 @@ def read_onnx(path: str | Path) -> OnnxFile:
         raise InputError(f"{path} wants version {stated[0]} of ONNX's operators; 1 to {newest} are known.")
     _load_external(model, path)
     notes: list[str] = []
-    places: tuple[tuple[Place, ...], ...] = ()
     if model.ir_version > NEWEST_IR:
         notes.append(f"IR version {model.ir_version} is newer than the runtime reads; run as {NEWEST_IR}")
         model.ir_version = NEWEST_IR
@@ -169,11 +165,10 @@ def read_onnx(path: str | Path) -> OnnxFile:
     _check(model, path)
     if model.functions:
         notes.append(f"{len(model.functions)} functions of its own were written out in place")
-        whole, model = model, _inlined(model, path)
-        places = function_places(whole, model)
+        model = _inlined(model, path)
     for sparse in model.graph.sparse_initializer:
         _dense(sparse)  # here, if it is damaged
-    return OnnxFile(path, model, tuple(notes), places)
+    return OnnxFile(path, model, tuple(notes))
 
 
 def _tensors(graph: Any) -> list[Any]:

@@ -10,10 +10,11 @@ import numpy as np
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.blame import Blame, InspectionFinding
 from kokoro_nb.inspection.file_run import FileRun, relative_difference
+from kokoro_nb.inspection.node_groups import AGAIN, THREADS
 from kokoro_nb.inspection.node_judgement import NodeJudgement, is_float
 from kokoro_nb.inspection.onnx_file import OnnxFile, TensorArrays, initialisers
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, draws_inside, nodes_of
-from kokoro_nb.inspection.onnx_session import OtherRuns, run_session, session_of, tapped
+from kokoro_nb.inspection.onnx_session import OtherRuns, run_session, session_of
 from kokoro_nb.inspection.value_types import Arrays, Value
 from kokoro_nb.markup import number
 
@@ -27,7 +28,6 @@ ISO/IEC 13818-7, annex B; noise hides noise from 6 dB on), and 2 dB are for what
 least: an error that is spread evenly is heard in pauses at far higher levels, which one figure cannot say.
 """
 DRAWS = 4
-TOGETHER = 200  # nodes whose values are compared in one run
 CLIPPED = {"float16": (1e4, 65504.0, 1e-7, 5.96e-8), "bfloat16": (1e4,)}
 """Where converters to 16 bits cut constants: onnxconverter-common at 10000 and 1e-7, that of ONNX Runtime at 65504."""
 
@@ -168,8 +168,9 @@ def whole_findings(
     wrong : bool
         Whether a node is named already: then the type of the file is not blamed for the outputs' error.
     """
-    found, notes = [], list(constants_noted(seen.file))
-    halves = has_halves(seen)
+    loud, quiet = imprecise(seen.nodes, seen.judgements, outputs, wrong)
+    found, notes = [], [*constants_noted(seen.file), *quiet]
+    halves = has_halves(seen.judgements)
     for reason, what in ((others.optimised, "with graph optimisation"), (others.threads, "on two threads")):
         if isinstance(reason, str):
             statement = f"The file runs plainly, and {what} it does not."
@@ -181,25 +182,15 @@ def whole_findings(
             if share is not None and not share <= TIMES * rounding:
                 statement = f"{what} changes the output '{one.name}' by {number(share)} of its peak."
                 proof = f"Rounding of the whole file accounts for {number(rounding)} of the peak."
-                node = first_unlike(seen, threads=2) if share is one.threads else None
+                node = _first_unlike(seen, THREADS) if share is one.threads else None
                 found.append(_at(node, "optimisation", statement, proof))
         if one.again is False:
             statement = f"A second call on the same session gives another output '{one.name}'."
-            found.append(_at(first_unlike(seen), "unstable", statement, "The inputs are the same bits."))
-        if one.snr is not None and one.snr < AUDIBLE:
-            where = amplifier(seen.nodes, seen.judgements)
-            words = (
-                f"The output '{one.name}' is {number(one.snr)} dB above its own rounding error, though every node is "
-                f"right for its type{where}."
-            )
-            if halves and not wrong:
-                found.append(InspectionFinding("precision", "precision", words))
-            elif not wrong:
-                notes.append(words)
+            found.append(_at(_first_unlike(seen, AGAIN), "unstable", statement, "The inputs are the same bits."))
         if one.drawn is not None:
             drawn = "lengths are drawn" if np.isnan(one.drawn) else f"{one.drawn:.1%} of its variance is drawn"
             notes.append(f"The output '{one.name}' differs from run to run: {drawn}.")
-    return tuple(found), tuple(notes)
+    return (*found, *loud), tuple(notes)
 
 
 def unread_frames(seen: FileRun) -> Iterator[InspectionFinding]:
@@ -267,25 +258,44 @@ def _at(node: OnnxNode | None, kind: str, statement: str, proof: str) -> Inspect
     return InspectionFinding(kind, blame, statement, node.key, node.operator, proof=proofs)
 
 
-def first_unlike(seen: FileRun, threads: int = 1) -> OnnxNode | None:
-    """Return the first node that gives other bits in a second call, or on so many threads; None if none does."""
-    for start in range(0, len(seen.nodes), TOGETHER):
-        nodes = seen.nodes[start : start + TOGETHER]
-        tensors = {one.name for judgement in seen.judgements for one in judgement.outputs}
-        model = tapped(seen.file.model, [name for node in nodes for name in node.outputs if name in tensors])
-        session = session_of(model)
-        first = run_session(session, seen.inputs)
-        again = run_session(session if threads == 1 else session_of(model, threads=threads), seen.inputs)
-        for node in nodes:
-            pairs = [(np.asarray(first[name]), np.asarray(again[name])) for name in node.outputs if name in first]
-            if any(one.tobytes() != other.tobytes() for one, other in pairs):
-                return node
-    return None
+def _first_unlike(seen: FileRun, run: str) -> OnnxNode | None:
+    return next((node for node, one in seen.unlike.items() if one == run), None)
 
 
-def has_halves(seen: FileRun) -> bool:
-    """Return whether a node of the file gives floats of 16 bits."""
-    return any(one.dtype in ("float16", "bfloat16") for judgement in seen.judgements for one in judgement.outputs)
+def has_halves(judgements: Sequence[NodeJudgement]) -> bool:
+    """Return whether a node gives floats of 16 bits."""
+    return any(one.dtype in ("float16", "bfloat16") for judgement in judgements for one in judgement.outputs)
+
+
+def imprecise(
+    nodes: Sequence[Any], judgements: Sequence[NodeJudgement], outputs: Sequence[OutputSummary], wrong: bool
+) -> tuple[list[InspectionFinding], list[str]]:
+    """Return as findings, or of float32 as notes, the outputs that rounding alone puts too far off.
+
+    Parameters
+    ----------
+    nodes : sequence of OnnxNode or ComparedNode
+        In the order of execution.
+    judgements : sequence of NodeJudgement
+        Of each of them.
+    outputs : sequence of OutputSummary
+        Of the file.
+    wrong : bool
+        Whether a node is named already: then there is neither.
+    """
+    said = (
+        []
+        if wrong
+        else [
+            f"The output '{one.name}' is {number(one.snr)} dB above its own rounding error (limit {AUDIBLE:g} dB), "
+            f"though every node that was judged is right for its type{amplifier(nodes, judgements)}."
+            for one in outputs
+            if one.snr is not None and one.snr < AUDIBLE
+        ]
+    )
+    if not has_halves(judgements):
+        return [], said
+    return [InspectionFinding("precision", "precision", words) for words in said], []
 
 
 def amplifier(nodes: Sequence[Any], judgements: Sequence[NodeJudgement]) -> str:

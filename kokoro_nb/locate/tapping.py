@@ -9,10 +9,11 @@ import numpy as np
 
 from kokoro_nb.backends.base import Artifact, Backend, Failure, Runnable
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.ladder import difference
+from kokoro_nb.backends.ladder import difference as distance
 from kokoro_nb.backends.segment import output_of, result_nodes, with_outputs
 from kokoro_nb.backends.signature import Arrays, as_array, checked
 from kokoro_nb.errors import InputError
+from kokoro_nb.locate.local_error import peak_of
 from kokoro_nb.traces.operators import Taps, chosen
 from kokoro_nb.traces.parity import of_peak
 from kokoro_nb.traces.trace import Keep, Recorder, Trace
@@ -149,27 +150,15 @@ def probe_effect(untapped: Mapping[str, np.ndarray], trace: Trace) -> ProbeEffec
     for name, plain in untapped.items():
         if plain.size and not np.isfinite(plain).any():
             return ProbeEffect(trace.backend, trace.how, float("nan"), float("nan"), name, nothing_finite=True)
-        difference, peak = _difference(plain, trace.outputs[name])
-        if np.isnan(difference):
-            return ProbeEffect(trace.backend, trace.how, difference, difference, name)
+        difference = distance({name: plain}, {name: trace.outputs[name]})
+        if not np.isfinite(difference):
+            return ProbeEffect(trace.backend, trace.how, float("nan"), float("nan"), name)
         if difference:
             worst = float(np.maximum(worst, difference))
-            ratio = of_peak(difference, peak)
+            ratio = of_peak(difference, peak_of(plain))
             if ratio > share:
                 share, where = ratio, name
     return ProbeEffect(trace.backend, trace.how, worst, share, where)
-
-
-def _difference(plain: np.ndarray, tapped: np.ndarray) -> tuple[float, float]:
-    """Return the largest difference, and the peak of `plain`; elements that are the same, NaN included, differ by 0."""
-    a, b = plain.astype(np.float64), tapped.astype(np.float64)
-    apart = ~((a == b) | (np.isnan(a) & np.isnan(b)))
-    if not apart.any():
-        return 0.0, 0.0
-    if not (np.isfinite(a[apart]).all() and np.isfinite(b[apart]).all()):
-        return float("nan"), float("nan")
-    sound = np.abs(a[np.isfinite(a)])
-    return float(np.abs(a - b)[apart].max()), float(sound.max(initial=0.0))
 
 
 def _made(backend: Backend, exported: Exported, inputs: Arrays, folder: str | Path | None) -> Artifact:
@@ -234,7 +223,7 @@ def history(program: Runnable, inputs: Arrays) -> History:
     for before in BEFORE:
         if not before.startswith("itself") and not _ran(program, arrays, before):
             continue
-        changes[before] = difference(first, program.run(arrays))
+        changes[before] = distance(first, program.run(arrays))
     return History(changes, first)
 
 

@@ -10,11 +10,14 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.locate.culprit import Culprit, Kind, Mechanism, wrong_at
 from kokoro_nb.locate.local_error import Judge, LocalError, parts, uncaptured
 from kokoro_nb.locate.mechanism_rules import mechanisms
+from kokoro_nb.locate.output_error import worst_output
 from kokoro_nb.locate.rule_evidence import Evidence, call_of
 from kokoro_nb.traces.operators import CONSTANT, INPUT, VIEWS, Operator
 from kokoro_nb.traces.parity import of_peak
 from kokoro_nb.traces.statistics import describe
 from kokoro_nb.traces.trace import Tap, Trace
+
+SHOWN = 1e-5  # of the peak of an output
 
 
 def first_nonfinite(reference: Trace | None, candidate: Trace) -> Culprit:
@@ -214,17 +217,10 @@ def _inherited(reference: Trace, error: LocalError) -> float | None:
 
 def _reaches(reference: Trace, candidate: Trace) -> bool:
     """Return whether any output differs by more than 1e-5 of its peak, or is not finite where the reference is."""
-    for name, expected in reference.outputs.items():
-        given, right = (parts(np.asarray(one)).astype(np.float64) for one in (candidate.outputs[name], expected))
-        finite = np.isfinite(right)
-        if given.shape != right.shape:
-            return True
-        if not np.array_equal(given[~finite], right[~finite], equal_nan=True):
-            return True
-        limit = 1e-5 * float(np.max(np.abs(right[finite]), initial=0.0))
-        if not float(np.max(np.abs(given[finite] - right[finite]), initial=0.0)) <= limit:
-            return True
-    return False
+    if not reference.outputs:
+        return False
+    error = worst_output(reference.outputs, candidate.outputs)
+    return bool(error.form) or error.finite < 1 or not error.of_peak <= SHOWN
 
 
 def _uncovered(reference: Trace, candidate: Trace) -> tuple[str, ...]:

@@ -15,9 +15,8 @@ from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.node_judgement import NodeJudgement, NodeOutputError, is_float
 from kokoro_nb.inspection.references import varied
 from kokoro_nb.inspection.value_types import Arrays, Tell
-from kokoro_nb.inspection.whole_file import AUDIBLE, OutputSummary, amplifier
+from kokoro_nb.inspection.whole_file import OutputSummary, imprecise
 from kokoro_nb.locate.local_error import Judge, LocalError
-from kokoro_nb.markup import number
 from kokoro_nb.traces.operators import CONSTANT, INPUT
 from kokoro_nb.traces.statistics import describe
 from kokoro_nb.traces.trace import Tap, Trace
@@ -73,14 +72,24 @@ def program_report(
         if index % 50 == 49:
             tell(f"{index + 1} of {len(program.operators)} nodes")
     outputs = _summaries(program, inputs, run, true)
-    more, noted = _whole(program, tuple(judgements), outputs, bool(findings))
+    loud, noted = imprecise(program.compared().nodes, judgements, outputs, bool(findings))
+    unstable = [
+        InspectionFinding(
+            "unstable",
+            "runtime",
+            f"A second call gives another output '{one.name}'.",
+            proof=("The inputs are the same bits.",),
+        )
+        for one in outputs
+        if one.again is False
+    ]
     unsound = [name for name, value in inputs.items() if not is_finite(value)]
     if unsound:
         findings.insert(0, InspectionFinding("nonfinite", "input", f"The input '{unsound[0]}' itself is not finite."))
     return InspectionReport(
         facts.path,
         facts.runtime,
-        (*findings, *more),
+        (*findings, *unstable, *loud),
         (*facts.notes, *stopped, *noted_at_nodes, *late, *noted),
         tuple(judgements),
         outputs,
@@ -204,28 +213,6 @@ def _summaries(program: RunnableProgram, inputs: Arrays, run: ProgramRun, true: 
         )
         for name, value in run.outputs.items()
     )
-
-
-def _whole(
-    program: RunnableProgram, judgements: tuple[NodeJudgement, ...], outputs: tuple[OutputSummary, ...], wrong: bool
-) -> tuple[list[InspectionFinding], list[str]]:
-    """Name what is wrong with the file as a whole, and what was noticed."""
-    found, notes = [], []
-    halves = any(one.dtype in ("float16", "bfloat16") for judgement in judgements for one in judgement.outputs)
-    for one in outputs:
-        if one.again is False:
-            statement = f"A second call gives another output '{one.name}'."
-            found.append(InspectionFinding("unstable", "runtime", statement, proof=("The inputs are the same bits.",)))
-        if one.snr is not None and one.snr < AUDIBLE and not wrong:
-            words = (
-                f"The output '{one.name}' is {number(one.snr)} dB above its own rounding error, though every node that "
-                f"was judged is right for its type{amplifier(program.compared().nodes, judgements)}."
-            )
-            if halves:
-                found.append(InspectionFinding("precision", "precision", words))
-            else:
-                notes.append(words)
-    return found, notes
 
 
 def with_findings(report: InspectionReport, found: InspectionFinding | None, note: str) -> InspectionReport:
