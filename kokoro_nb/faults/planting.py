@@ -2,9 +2,9 @@
 
 import copy
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import zip_longest
 from random import Random
 from typing import Any
 
@@ -148,9 +148,6 @@ def program_copy(program: Any) -> Any:
     )
 
 
-DEPTHS = 3  # parts of equal length in which the order of execution is cut
-
-
 def possible(specification: Specification, kinds: Sequence[str] = tuple(KINDS)) -> dict[str, tuple[str, ...]]:
     """Return where each kind of fault can be planted.
 
@@ -168,18 +165,12 @@ def possible(specification: Specification, kinds: Sequence[str] = tuple(KINDS)) 
 def generate(
     specification: Specification, number: int, seed: int = 0, kinds: Sequence[str] = tuple(KINDS)
 ) -> list[Fault]:
-    """Draw `number` different faults: every kind that has a place and, of each, every depth in turn.
+    """Draw `number` different faults, one of each kind that has a place in turn.
 
     Parameters
     ----------
     seed : int
         The same faults for the same seed and program.
-
-    Returns
-    -------
-    list of Fault
-        One of each kind in turn. A kind of which the seed decides something comes with several seeds once all its
-        places have been taken.
 
     Raises
     ------
@@ -187,32 +178,12 @@ def generate(
         If the program has no room for so many.
     """
     random = Random(seed)
-    places = {kind: names for kind, names in possible(specification, kinds).items() if names}
-    draws = [_draws(kind, names, specification.operators, random) for kind, names in places.items()]
-    found: list[Fault] = []
-    while len(found) < number and draws:
-        turn = [(draw, next(draw, None)) for draw in draws]
-        found += [fault for _, fault in turn if fault is not None]
-        draws = [draw for draw, fault in turn if fault is not None]
+    places = possible(specification, kinds)
+    draws = [[Fault(kind, name) for name in random.sample(names, len(names))] for kind, names in places.items()]
+    found = [fault for turn in zip_longest(*draws) for fault in turn if fault is not None]
     if len(found) < number:
         raise InputError(f"There are {len(found)} such faults in the program, not {number}; allow more kinds.")
     return found[:number]
-
-
-def _draws(kind: str, places: Sequence[str], operators: Sequence[Operator], random: Random) -> Iterator[Fault]:
-    """Yield faults of one kind from the parts of the program in turn; without end where the seed makes another one."""
-    order = {operator.name: place for place, operator in enumerate(operators)}
-    parts: list[list[str]] = [[] for _ in range(DEPTHS)]
-    for name in places:
-        parts[order[name] * DEPTHS // len(order)].append(name)
-    for part in parts:
-        random.shuffle(part)
-    start = random.randrange(DEPTHS)
-    turned = [part for part in parts[start:] + parts[:start] if part]
-    once = [part[i] for i in range(max(map(len, turned))) for part in turned if i < len(part)]
-    for seed in count() if KINDS[kind].seeded else range(1):
-        for name in once:
-            yield Fault(kind, name, seed)
 
 
 def _on_inputs(operators: Sequence[Operator]) -> list[str]:

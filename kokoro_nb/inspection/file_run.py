@@ -15,7 +15,7 @@ from kokoro_nb.inspection.onnx_session import OtherRuns, brief, pinned, run_sess
 from kokoro_nb.inspection.quantisation_budget import BudgetWatch, QuantisationBudget
 from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, computed, dtypes_of
 from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values
-from kokoro_nb.traces.parity import of_peak
+from kokoro_nb.traces.parity import relative_difference
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,24 +194,6 @@ def _inherited(
             worst = float(np.maximum(worst, relative_difference(value, np.asarray(right))))
             noise = float(np.maximum(noise, relative_noise(value, np.asarray(right))))
     return worst, noise
-
-
-def relative_difference(value: np.ndarray, right: np.ndarray) -> float:
-    """Return the largest difference as a share of the peak of what is right.
-
-    Infinite where shapes differ, or something is finite on one side alone; 0 of two empty or two equal tensors.
-    """
-    if value.shape != right.shape:
-        return float("inf")
-    given, right = value.astype(np.float64), right.astype(np.float64)
-    finite = np.isfinite(right)
-    if (finite != np.isfinite(given)).any():
-        return float("inf")
-    if not finite.any():
-        return 0.0
-    error = float(np.abs(given[finite] - right[finite]).max())
-    peak = float(np.abs(right[finite]).max())
-    return of_peak(error, peak)
 
 
 def relative_noise(value: Value, right: Value) -> float:

@@ -16,6 +16,7 @@ from kokoro_nb.inspection.onnx_file import OnnxFile, initialisers
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers, typed_inputs
 from kokoro_nb.inspection.onnx_session import run_session, session_of, tapped
 from kokoro_nb.inspection.value_types import Arrays, Value, Values
+from kokoro_nb.traces.parity import relative_difference
 
 FIRST = 32  # nodes of the first group, before it is known how large their values are
 MOST = 60  # nodes of one group: the values of the next ones may be far larger than those before
@@ -145,17 +146,9 @@ def differ(value: Value, other: Value, apart: float) -> bool:
     """Return whether two tensors are further apart than this share of the peak; at 0, whether their bits differ."""
     if not isinstance(value, np.ndarray) or not isinstance(other, np.ndarray):
         return False
-    if value.dtype == other.dtype and value.shape == other.shape:
-        if value.dtype.kind not in "fiub":
-            return False
-        if np.array_equal(np.atleast_1d(value).view(np.uint8), np.atleast_1d(other).view(np.uint8)):
-            return False
-    if not apart or value.shape != other.shape or value.dtype.kind != "f":
-        return True
-    with np.errstate(invalid="ignore"):
-        furthest = float(np.abs(value - other)[np.isfinite(value)].max(initial=0.0))
-    peak = float(np.abs(value[np.isfinite(value)]).max(initial=0.0))
-    return not furthest <= apart * peak
+    if value.dtype.kind not in "fiub" or (value.shape == other.shape and value.tobytes() == other.tobytes()):
+        return False
+    return not apart or value.dtype.kind != "f" or not relative_difference(other, value) <= apart
 
 
 def bytes_of(value: Value) -> int:

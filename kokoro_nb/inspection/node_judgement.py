@@ -12,6 +12,7 @@ from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, compu
 from kokoro_nb.inspection.semantics.quantised import BEFORE_ROUNDING
 from kokoro_nb.inspection.value_types import Several, Value
 from kokoro_nb.locate.rounding_families import by_channel
+from kokoro_nb.locate.rule_evidence import pattern
 
 WIDE = "right if float32 was kept before it"
 UNROUNDED = 4.0  # times the effect of the rounding that was drawn
@@ -75,7 +76,8 @@ class NodeOutputError:
         finite, sound = (float(np.isfinite(one).mean()) if wide.size else float("nan") for one in (wide, exact))
         at, expected = (float(one[worst]) if wide.size else float("nan") for one in (wide, exact))
         about = name, dtype.name, wide.shape, finite, sound, error, peak, error / unit, float(ratio), int(wrong.sum())
-        return cls(*about, tuple(map(int, worst)), at, expected, channels_of(wrong))
+        where = pattern(wrong, np.full(wrong.shape, np.nan)).words if wrong.any() else ""
+        return cls(*about, tuple(map(int, worst)), at, expected, where)
 
     @property
     def is_wrong(self) -> bool:
@@ -307,19 +309,6 @@ def compared(name: str, value: np.ndarray, right: np.ndarray, limits: np.ndarray
     return NodeOutputError.of(
         name, value.dtype, wide, exact, float(apart.max(initial=0.0)), peak, ratios.max(initial=0.0), wrong, worst
     )
-
-
-def channels_of(wrong: np.ndarray) -> str:
-    """Return in words which channels hold wrong elements."""
-    if not wrong.any():
-        return ""
-    if wrong.all():
-        return "every element"
-    if wrong.ndim < 2 or wrong.shape[1] < 2:
-        return f"{int(wrong.sum()):,} of {wrong.size:,} elements"
-    rows = np.moveaxis(wrong, 1, 0).reshape(wrong.shape[1], -1)
-    whole, some = int(rows.all(axis=1).sum()), int(rows.any(axis=1).sum())
-    return f"{some} of {len(rows)} channels, {whole} of them wholly"
 
 
 def unrounded_inputs_explain(

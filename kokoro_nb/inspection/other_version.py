@@ -12,7 +12,7 @@ import numpy as np
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection import onnxruntime_elsewhere
 from kokoro_nb.inspection.blame import SHOWN_ALONE, InspectionFinding
-from kokoro_nb.inspection.file_run import FileRun, relative_difference
+from kokoro_nb.inspection.file_run import FileRun
 from kokoro_nb.inspection.node_judgement import judged_outputs
 from kokoro_nb.inspection.onnx_nodes import OnnxNode
 from kokoro_nb.inspection.onnx_session import brief, tapped
@@ -20,6 +20,7 @@ from kokoro_nb.inspection.semantics.onnx_call import NotDefined
 from kokoro_nb.inspection.value_types import Arrays, Value, Values
 from kokoro_nb.markup import number
 from kokoro_nb.run_apart import run_apart
+from kokoro_nb.traces.parity import relative_difference
 
 PATIENCE = 600.0  # seconds for all runs
 

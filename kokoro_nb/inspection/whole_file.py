@@ -9,7 +9,7 @@ import numpy as np
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.blame import Blame, InspectionFinding
-from kokoro_nb.inspection.file_run import FileRun, relative_difference
+from kokoro_nb.inspection.file_run import FileRun
 from kokoro_nb.inspection.node_groups import AGAIN, THREADS
 from kokoro_nb.inspection.node_judgement import NodeJudgement, is_float
 from kokoro_nb.inspection.onnx_file import OnnxFile, TensorArrays, initialisers
@@ -17,6 +17,7 @@ from kokoro_nb.inspection.onnx_nodes import OnnxNode, draws_inside, nodes_of
 from kokoro_nb.inspection.onnx_session import OtherRuns, run_session, session_of
 from kokoro_nb.inspection.value_types import Arrays, Value
 from kokoro_nb.markup import number
+from kokoro_nb.traces.parity import relative_difference
 
 FLOOR = 2.0**-20  # of the peak: two orders of summation in float32
 TIMES = 16.0  # how many times the error that rounding makes of the whole file another way to run it may be off

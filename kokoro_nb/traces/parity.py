@@ -98,3 +98,21 @@ def compare(reference: Any, candidate: Any) -> Parity:
 def largest_error(reference: Mapping[str, Any], candidate: Mapping[str, Any]) -> float:
     """Return the largest error of any output by name, as a share of that output's peak; NaN if there is one."""
     return float(np.max([compare(reference[name], candidate[name]).of_peak for name in reference]))
+
+
+def relative_difference(value: np.ndarray, right: np.ndarray) -> float:
+    """Return the largest difference as a share of the peak of what is right.
+
+    Infinite where shapes differ, or something is finite on one side alone; 0 of two empty or two equal tensors.
+    """
+    if value.shape != right.shape:
+        return float("inf")
+    given, right = value.astype(np.float64), right.astype(np.float64)
+    finite = np.isfinite(right)
+    if (finite != np.isfinite(given)).any():
+        return float("inf")
+    if not finite.any():
+        return 0.0
+    error = float(np.abs(given[finite] - right[finite]).max())
+    peak = float(np.abs(right[finite]).max())
+    return of_peak(error, peak)

@@ -1,10 +1,7 @@
-from collections import Counter
-
 import pytest
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.faults import KINDS, generate, plant, possible
-from kokoro_nb.faults.planting import DEPTHS
 
 
 def test_the_same_seed_gives_the_same_faults(exported):
@@ -13,18 +10,9 @@ def test_the_same_seed_gives_the_same_faults(exported):
 
 
 def test_all_are_different_and_every_kind_comes_before_any_comes_twice(exported):
-    faults = generate(exported.specification, 150)
-    assert len(set(faults)) == 150
+    faults = generate(exported.specification, 80)
+    assert len(set(faults)) == 80
     assert {fault.kind for fault in faults[: len(KINDS)]} == set(KINDS)
-    counts = Counter(fault.kind for fault in faults)
-    assert counts["nan_channel"] - counts["scaled"] in (0, 1)
-
-
-def test_every_depth_comes_in_turn(exported):
-    order = [operator.name for operator in exported.specification.operators]
-    faults = generate(exported.specification, 2 * DEPTHS, kinds=["scaled"])
-    depths = [order.index(fault.operator) * DEPTHS // len(order) for fault in faults]
-    assert sorted(depths[:DEPTHS]) == sorted(depths[DEPTHS:]) == list(range(DEPTHS))
 
 
 def test_places_on_constants_alone_are_left_out():

@@ -48,10 +48,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kokoro_nb.inspection.file_run import relative_difference, relative_noise
+from kokoro_nb.inspection.file_run import relative_noise
 from kokoro_nb.inspection.node_judgement import compared
 from kokoro_nb.inspection.rounding_limits import spacing
 from kokoro_nb.inspection.whole_file import signal_to_noise
+from kokoro_nb.traces.parity import relative_difference
 
 
 def _compared(value, right, limit=1e-6):
@@ -182,7 +183,7 @@ def test_one_bad_channel_is_seen_among_many():
     value[0, 137] = 0
     found = _compared(value, right)
     assert found.is_wrong
-    assert found.pattern == "1 of 512 channels, 1 of them wholly"
+    assert found.pattern == "1 of 512 channels wholly"
     assert found.worst[1] == 137
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from kokoro_nb.findings import Verdict
 from kokoro_nb.inspection.blame import Blame, InspectionFinding, stated
-from kokoro_nb.inspection.file_run import is_finite, relative_difference, relative_noise
+from kokoro_nb.inspection.file_run import is_finite, relative_noise
 from kokoro_nb.inspection.formats.runnable_program import ProgramRun, RunnableProgram
 from kokoro_nb.inspection.input_maker import MadeInputs
 from kokoro_nb.inspection.inspection_report import InspectionReport
@@ -18,6 +18,7 @@ from kokoro_nb.inspection.value_types import Arrays, Tell
 from kokoro_nb.inspection.whole_file import OutputSummary, imprecise
 from kokoro_nb.locate.local_error import Judge, LocalError
 from kokoro_nb.traces.operators import CONSTANT, INPUT
+from kokoro_nb.traces.parity import relative_difference
 from kokoro_nb.traces.statistics import describe
 from kokoro_nb.traces.trace import Tap, Trace
 
