@@ -42,5 +42,10 @@ class Terminated(KeyboardInterrupt):
         return f"ended by {Signals(self.number).name}"
 
 
+def one_line(error: BaseException) -> str:
+    """Return class and text of an error, on one line of at most `WORD` characters."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:WORD]
+
+
 def _shortened(word: re.Match[str]) -> str:
     return f"{word[0][: WORD // 2]}…{word[0][-20:]}"

@@ -21,7 +21,7 @@ from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.file_facts import FileFact, file_facts
 from kokoro_nb.backends.signature import Arrays, checked
 from kokoro_nb.backends.taps import TAPS, TapMap, write_taps
-from kokoro_nb.errors import InputError
+from kokoro_nb.errors import InputError, one_line
 from kokoro_nb.storage import atomic, file_digest, read_json, write_json
 from kokoro_nb.traces.operators import INPUT, Operator
 
@@ -106,7 +106,7 @@ def _model(path: Path) -> Any:
         with quietly():
             return onnx.load(path)
     except Exception as error:  # of protobuf, or of the files beside it
-        raise InputError(f"{path} cannot be read as ONNX ({_line(error)}); it is damaged or cut off.") from error
+        raise InputError(f"{path} cannot be read as ONNX ({one_line(error)}); it is damaged or cut off.") from error
 
 
 def _places(path: Path, model: Any, exported: Exported, inputs: Arrays) -> dict[str, str]:
@@ -193,13 +193,15 @@ def _values(path: Path, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarra
             model = tapped_model(path, None)
             session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     except Exception as error:
-        raise InputError(f"{path} is nothing that onnxruntime can load ({_line(error)}).") from error
+        raise InputError(f"{path} is nothing that onnxruntime can load ({one_line(error)}).") from error
     names = [node.name for node in session.get_outputs()]
     try:
         with quietly():
             return dict(zip(names, session.run(None, fed(session, arrays)), strict=True))
     except Exception as error:
-        raise InputError(f"{path} does not run on these inputs ({_line(error)}); give inputs that it takes.") from error
+        raise InputError(
+            f"{path} does not run on these inputs ({one_line(error)}); give inputs that it takes."
+        ) from error
 
 
 def _require_interface(path: Path, model: Any, exported: Exported) -> None:
@@ -271,11 +273,6 @@ def _channels(array: np.ndarray, axis: int) -> np.ndarray:
     """Return the sizes of the elements of each channel in order, of norm 1."""
     rows = np.sort(np.abs(np.moveaxis(array.astype(np.float64), axis, 0).reshape(array.shape[axis], -1)), axis=1)
     return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float64).tiny)
-
-
-def _line(error: BaseException) -> str:
-    text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0][:200]}" if text else type(error).__name__
 
 
 def of_same_inputs(

@@ -10,6 +10,7 @@ import numpy as np
 from kokoro_nb.backends.base import Failure, quietly
 from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.backends.signature import as_array
+from kokoro_nb.errors import one_line
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.forms import OtherForm
 from kokoro_nb.locate.forms.summing import RUNNING
@@ -49,7 +50,7 @@ def tried(subject: Subject, culprits: tuple[Culprit, ...], output: OutputError) 
             with quietly():
                 outputs = outcome()
         except Exception as error:  # the cure of a sick export may fail in whatever way, and that is its result
-            outputs = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            outputs = one_line(error)
         if isinstance(outputs, Failure | str):
             found.append(Remedy(kind, name, statement, output.of_peak, float("nan"), "unknown", str(outputs)))
             continue

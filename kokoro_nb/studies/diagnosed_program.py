@@ -12,11 +12,11 @@ import torch
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.backends.signature import checked, example_inputs
-from kokoro_nb.errors import InputError
+from kokoro_nb.errors import InputError, one_line
 from kokoro_nb.faults import Fault, plant
 from kokoro_nb.models.patches import EXPORT_PATCHES, PATCHES, patched, require_known
 from kokoro_nb.studies.decoder import spoken_decoder
-from kokoro_nb.studies.named_function import made_by, one_line
+from kokoro_nb.studies.named_function import made_by
 
 
 @dataclass(frozen=True)

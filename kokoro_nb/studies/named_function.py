@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.errors import InputError
+from kokoro_nb.errors import InputError, one_line
 from kokoro_nb.locate.paired_programs import other_program
 
 FORM = "file.py:function or package.module:function"
@@ -72,8 +72,3 @@ def _imported(place: str) -> ModuleType:
     except Exception as error:
         raise InputError(f"{place} cannot be imported ({one_line(error)}).") from error
     return module
-
-
-def one_line(error: Exception) -> str:
-    """Return class and text of an error, on one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"

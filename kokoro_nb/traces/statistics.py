@@ -61,7 +61,10 @@ class Statistics:
 
         Returns infinity for a tensor of zeros.
         """
-        return margin(self.peak, self.dtype)
+        if not self.dtype.startswith("float") or np.isnan(self.peak):
+            return float("nan")
+        limit = float(np.finfo(self.dtype).max)
+        return float(20 * (np.log10(limit) - np.log10(self.peak))) if self.peak else float("inf")
 
     @property
     def pattern(self) -> str:
@@ -109,18 +112,6 @@ def describe(array: Any) -> Statistics:
         channels_partly=partly,
         first_index=_first_bad(finite, array.shape) if bad else None,
     )
-
-
-def margin(peak: float, dtype: str) -> float:
-    """Return the room between `peak` and the largest finite number of the float `dtype`, in dB.
-
-    >>> round(margin(655.04, "float16"), 6)
-    40.0
-    """
-    if not dtype.startswith("float") or np.isnan(peak):
-        return float("nan")
-    limit = float(np.finfo(dtype).max)
-    return float(20 * (np.log10(limit) - np.log10(peak))) if peak else float("inf")
 
 
 def _moments(known: np.ndarray) -> tuple[float, float, float, float]:

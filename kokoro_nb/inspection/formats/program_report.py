@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from kokoro_nb.errors import one_line
 from kokoro_nb.findings import Verdict
 from kokoro_nb.inspection.blame import Blame, InspectionFinding, stated
 from kokoro_nb.inspection.file_run import is_finite, relative_noise
@@ -121,8 +122,7 @@ def _inherited(
     try:
         program.true(inputs, observe)
     except Exception as error:  # another's file on a third party's operators
-        text = " ".join(str(error).split())[:200]
-        return far, true, (f"From the start it could not be computed in float64: {type(error).__name__}: {text}.",)
+        return far, true, (f"From the start it could not be computed in float64: {one_line(error)}.",)
     return far, true, ()
 
 
@@ -144,8 +144,7 @@ def _judged(
     try:
         error = judge.error(operator.name)
     except Exception as why:  # another's file on a third party's operators: it is not judged, and says why
-        text = " ".join(str(why).split())[:200]
-        reason = f"it could not be compared: {type(why).__name__}: {text}"
+        reason = f"it could not be compared: {one_line(why)}"
         return NodeJudgement(*about, "unknown", reason, given_finite=finite), None
     inherited, noise, sound = far.get(operator.name, (None, None, None))
     output = _output(operator.name, error)

@@ -15,7 +15,7 @@ from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.called_operators import user_results
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import TensorSpec, dtype_name
-from kokoro_nb.errors import InputError
+from kokoro_nb.errors import InputError, one_line
 from kokoro_nb.inspection.compared_program import ComparedProgram, of_exported
 from kokoro_nb.inspection.formats.runnable_program import Observe, OperatorAlone, ProgramFacts, ProgramRun
 from kokoro_nb.inspection.input_maker import MadeInputs
@@ -69,8 +69,7 @@ class Pt2File:
             with quietly():
                 program = torch.export.load(str(path))
         except Exception as error:  # of any type, by what is damaged
-            text = " ".join(str(error).split())[:200]
-            raise InputError(f"{path} cannot be read by torch.export.load: {type(error).__name__}: {text}.") from error
+            raise InputError(f"{path} cannot be read by torch.export.load: {one_line(error)}.") from error
         names = [name for name in program.graph_signature.user_inputs if isinstance(name, str)]
         nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
         specs = tuple(_spec(name, nodes[name].meta["val"]) for name in names)
@@ -133,8 +132,7 @@ class Pt2File:
         try:
             outputs = self.exported.specification.run(inputs, observe)
         except Exception as error:
-            text = " ".join(str(error).split())[:200]
-            raise InputError(f"PyTorch stops on {self.path}: {type(error).__name__}: {text}.") from error
+            raise InputError(f"PyTorch stops on {self.path}: {one_line(error)}.") from error
         return ProgramRun(captured, outputs)
 
     def true(self, inputs: Arrays, observe: Observe) -> None:

@@ -12,7 +12,7 @@ import torch
 
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.signature import TensorSpec
-from kokoro_nb.errors import InputError
+from kokoro_nb.errors import InputError, one_line
 from kokoro_nb.inspection.formats.pt2_file import drawn_inputs
 from kokoro_nb.inspection.formats.pte_instructions import DTYPES, PteInstructions, Step
 from kokoro_nb.inspection.formats.runnable_program import ProgramFacts
@@ -63,8 +63,7 @@ class PteContent:
                 whole = deserialize_pte_binary(path.read_bytes())
                 program, held = whole.program, whole.named_data
             except Exception as error:  # of any type, by what is damaged
-                text = " ".join(str(error).split())[:200]
-                raise InputError(f"{path} is cut off or damaged: {type(error).__name__}: {text}.") from error
+                raise InputError(f"{path} is cut off or damaged: {one_line(error)}.") from error
         if not program.execution_plan or len(program.execution_plan[0].chains) != 1:
             raise InputError(f"{path} holds no method of one chain of instructions.")
         entries = {} if held is None else held.pte_data

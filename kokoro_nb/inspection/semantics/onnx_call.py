@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kokoro_nb.errors import one_line
 from kokoro_nb.inspection.value_types import Several, Value, Values
 
 STANDARD = ""
@@ -140,7 +141,7 @@ def computed(call: OnnxCall, inputs: Several, dtype: Any = np.float64) -> list[V
     except NotDefined:
         raise
     except Exception as error:  # a third party's operator on another's file: anything can come
-        raise NotDefined(f"{call.operator} could not be computed in float64: {_brief(error)}") from error
+        raise NotDefined(f"{call.operator} could not be computed in float64: {one_line(error)}") from error
     return [widened(value, dtype) for value in results]
 
 
@@ -164,7 +165,3 @@ def _by_reference(call: OnnxCall, inputs: Several) -> list[Value]:
             setattr(evaluator.rt_nodes_[0], name, float(value))
     results = dict(zip(names, evaluator.run(None, given), strict=True))
     return [results.get(name) for name in call.node.output]
-
-
-def _brief(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())[:200]
