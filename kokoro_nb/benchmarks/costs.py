@@ -80,7 +80,7 @@ def of_diagnosis(name: str = "onnxruntime", sizes: Sequence[int] = SIZES, seed: 
                 found, took = timed(find)
             named = [one.candidates for one in found.culprits][:1] == [(place,)]
             row = {"operators": len(places), "method": method, "named": named}
-            search = found.bisection.searches[0] if found.bisection else None
+            search = found.bisection
             counts = (search.compilations, search.limit) if search else (1, 1)
             yield {**row, "compilations": counts[0], "at most": counts[1], "time (s)": took}
 

@@ -200,29 +200,30 @@ def _largest(node: ComparedNode) -> np.ndarray:
     return sorted(arrays, key=lambda array: array.size)[-1]
 
 
+def _both(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[str, np.ndarray, str, np.ndarray]]:
+    """Yield name and values of each constant of the one and of the other, argument by argument, in float64."""
+    for theirs, ours in zip(other.constants, node.constants, strict=False):
+        if theirs is not None and ours is not None:
+            yield theirs[0], theirs[1].astype(np.float64), ours[0], ours[1].astype(np.float64)
+
+
 def differing_constants(other: ComparedNode, node: ComparedNode) -> Iterator[str]:
     """Say which constants differ, argument by argument."""
-    for theirs, ours in zip(other.constants, node.constants, strict=False):
-        if theirs is None or ours is None:
-            continue
-        right, value = theirs[1].astype(np.float64), ours[1].astype(np.float64)
+    for there, right, here, value in _both(other, node):
         if right.shape != value.shape:
-            yield f"the constant '{ours[0]}' has the shape {value.shape}, there {right.shape}"
+            yield f"the constant '{here}' has the shape {value.shape}, there {right.shape}"
             continue
-        apart = np.abs(value - right) > CHANGED * np.abs(right)
-        if apart.any():
+        count = _changed(value, right)
+        if count:
             place = np.unravel_index(int(np.argmax(np.abs(value - right))), right.shape)
-            values = f"{number(value[place])} in place of {number(right[place])}{_called(theirs[0], ours[0])}"
-            yield f"the constant '{ours[0]}' is {values} ({int(apart.sum()):,} of {apart.size:,} values differ)"
+            values = f"{number(value[place])} in place of {number(right[place])}{_called(there, here)}"
+            yield f"the constant '{here}' is {values} ({count:,} of {value.size:,} values differ)"
 
 
 def largest_change(other: ComparedNode, node: ComparedNode) -> float:
     """Return by how much a constant differs at most, as a share of its peak; infinite where a shape differs."""
     shares = [0.0]
-    for theirs, ours in zip(other.constants, node.constants, strict=False):
-        if theirs is None or ours is None:
-            continue
-        right, value = theirs[1].astype(np.float64), ours[1].astype(np.float64)
+    for _, right, _, value in _both(other, node):
         if right.shape != value.shape:
             return float("inf")
         shares.append(of_peak(np.abs(value - right).max(initial=0.0), np.abs(right).max(initial=0.0)))

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.backends.base import Failure
-from kokoro_nb.locate.bisection import Search, bisect
+from kokoro_nb.locate.bisection import Bisection, bisect
 from kokoro_nb.locate.culprit import Culprit, Mechanism, Name, wrong_at
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.effect import ErrorPropagation, seen_deviations, with_effects
@@ -27,13 +27,13 @@ FEW = 8  # operators of which one, or the joining of them, is named
 def bisected_diagnosis(subject: Subject, why: str, traced: Diagnosis | None = None) -> Diagnosis:
     """Return the diagnosis by bisection, with what each wrong operator does to the output, as far as that is known."""
     found = bisect(subject.candidate, subject.inputs, subject.runtime, subject.folder)
-    known, errors = subject.known, [search.error for search in found.searches if search.error is not None]
+    known, errors = subject.known, [] if found.error is None else [found.error]
     output = None
     investigation = traced.investigation if traced else None
     outputs = investigation.history.first if investigation else subject.outputs()
-    named = (_culprit(subject, search, known) for search in found.searches if search.error is not None)
-    joined = (_joined(subject, search) for search in found.searches if search.joined and len(search.operators) <= FEW)
-    culprits = tuple(placed(subject, one) for one in (*named, *joined))
+    named = [] if found.error is None else [_culprit(subject, found, known)]
+    named += [_joined(subject, found)] if found.joined and len(found.operators) <= FEW else []
+    culprits = tuple(placed(subject, one) for one in named)
     if not isinstance(outputs, Failure):
         dtypes = [operator.dtype for operator in subject.candidate.specification.operators]
         output, limits = output_error(known, outputs, dtypes, errors, subject.limit)
@@ -44,7 +44,7 @@ def bisected_diagnosis(subject: Subject, why: str, traced: Diagnosis | None = No
         culprits = with_effects(
             culprits, ErrorPropagation(known.meaning, known.inputs, seen_deviations(errors), limits)
         )
-    verdict, statement = found.verdict, found.searches[0].statement
+    verdict, statement = found.verdict, found.statement
     together = next((one for one in culprits if one.mechanism.name == JOINED), None)
     if together is not None and verdict != "fail":
         verdict = "fail"
@@ -68,7 +68,7 @@ def bisected_diagnosis(subject: Subject, why: str, traced: Diagnosis | None = No
     )
 
 
-def _joined(subject: Subject, search: Search) -> Culprit:
+def _joined(subject: Subject, search: Bisection) -> Culprit:
     """Return the first of a few operators that are right alone and wrong where the runtime joins them."""
     error = search.joined
     assert error is not None
@@ -81,7 +81,7 @@ def _joined(subject: Subject, search: Search) -> Culprit:
     return wrong_at(tap, subject.runtime.name, causes, candidates=search.operators, channels=words)
 
 
-def _culprit(subject: Subject, search: Search, known: Trace) -> Culprit:
+def _culprit(subject: Subject, search: Bisection, known: Trace) -> Culprit:
     """Return what a search found in the form that tracing gives."""
     assert search.error is not None
     evidence = Evidence(search.error, _inputs(search.error, known))

@@ -36,8 +36,6 @@ class BisectionStep:
         Those of its results that rounding does not explain, in the order of execution.
     failure : str
         Why it could not be compiled or run; empty if it could.
-    cached : bool
-        Whether its artefact was there already.
     right : tuple of LocalError
         Figures of its results that rounding does explain.
     """
@@ -46,44 +44,54 @@ class BisectionStep:
     stop: int
     wrong: tuple[LocalError, ...] = ()
     failure: str = ""
-    cached: bool = False
     right: tuple[LocalError, ...] = ()
 
 
 @dataclass(frozen=True)
-class Search:
-    """The search for one fault.
+class Bisection:
+    """The search for the operator that a backend gets wrong.
 
     Attributes
     ----------
+    backend : str
+        Name of the backend.
+    units : int
+        Number of operators that compute, each with the views that follow it.
     verdict : str
         ``fail``: one operator is wrong, alone and on right inputs. ``unknown``: the whole is wrong, and no single
         operator by itself. ``pass``: every output of the whole is within what rounding explains.
     operators : tuple of str
         The operator; or, where that is unknown, those of the smallest part that was seen to be wrong.
+    limit : int
+        How many compilations it may take to find an operator: ceil(log2(units)) + 2. Where none is wrong by itself, up
+        to twice ceil(log2(units)) more go into finding the smallest part that is.
     error : LocalError or None
         Of the operator, on right inputs.
     reason : str
         Why it is unknown.
     steps : tuple of BisectionStep
         What was compiled.
-    limit : int
-        How many compilations it may take to find an operator: ceil(log2(units)) + 2. Where none is wrong by itself, up
-        to twice ceil(log2(units)) more go into finding the smallest part that is.
     outputs : tuple of LocalError
         Figures of the outputs of the whole, where all of them are right.
     joined : LocalError or None
         Of the smallest part that is wrong, where each of its operators is right alone: of its first wrong result.
     """
 
+    backend: str
+    units: int
     verdict: Verdict
-    operators: tuple[str, ...]
-    error: LocalError | None
-    reason: str
-    steps: tuple[BisectionStep, ...]
-    limit: int
+    operators: tuple[str, ...] = ()
+    limit: int = 0
+    error: LocalError | None = None
+    reason: str = ""
+    steps: tuple[BisectionStep, ...] = ()
     outputs: tuple[LocalError, ...] = ()
     joined: LocalError | None = None
+
+    @property
+    def culprits(self) -> tuple[str, ...]:
+        """The operator that was found wrong, alone; none where none was."""
+        return self.operators if self.verdict == "fail" else ()
 
     @property
     def compilations(self) -> int:
@@ -111,35 +119,6 @@ class Search:
             return f"{self.operators[0]} is wrong, alone and on right inputs, by {size}, {cost} (at most {self.limit})."
         part = f"{len(self.operators)} operators from {self.operators[0]} to {self.operators[-1]}"
         return f"No operator is seen to be wrong by itself, {cost}: {self.reason}; the smallest wrong part is {part}."
-
-
-@dataclass(frozen=True)
-class Bisection:
-    """The searches in one program, one after another, each with the faults found before it replaced by what is right.
-
-    Attributes
-    ----------
-    backend : str
-        Name of the backend.
-    units : int
-        Number of operators that compute, each with the views that follow it.
-    searches : tuple of Search
-        In the order in which they were made; the last is a ``pass`` if nothing more is wrong.
-    """
-
-    backend: str
-    units: int
-    searches: tuple[Search, ...]
-
-    @property
-    def culprits(self) -> tuple[str, ...]:
-        """The operators that were found wrong."""
-        return tuple(search.operators[0] for search in self.searches if search.verdict == "fail")
-
-    @property
-    def verdict(self) -> Verdict:
-        """``pass`` if no output is wrong, ``fail`` if an operator was found, else ``unknown``."""
-        return self.searches[0].verdict
 
 
 def _unseen(outputs: tuple[LocalError, ...]) -> str:
@@ -184,8 +163,7 @@ def bisect(candidate: Exported, inputs: Arrays, backend: Backend, folder: str | 
     InputError
         If the inputs do not fit, or the backend cannot run here.
     """
-    run = _Run(running(backend), candidate, checked(inputs, candidate.inputs), folder)
-    return Bisection(backend.name, len(run.cuts), (run.search(),))
+    return _Run(running(backend), candidate, checked(inputs, candidate.inputs), folder).search()
 
 
 @dataclass(eq=False)
@@ -219,8 +197,8 @@ class _Run:
         self.healthy.run(self.inputs, observe)
         return found
 
-    def search(self) -> Search:
-        """Look for one fault."""
+    def search(self) -> Bisection:
+        """Look for the operator."""
         from tqdm import tqdm
 
         about = f"bisection on {self.backend.name}"
@@ -228,9 +206,9 @@ class _Run:
             whole = self.step(0, len(self.cuts))
             if whole.failure:
                 return self._unknown(whole, whole.failure)
-            return self._halve(whole) if whole.wrong else self._search("pass", (), outputs=whole.right)
+            return self._halve(whole) if whole.wrong else self._found("pass", (), outputs=whole.right)
 
-    def _halve(self, failing: BisectionStep) -> Search:
+    def _halve(self, failing: BisectionStep) -> Bisection:
         first, stop = failing.first, failing.stop
         while stop - first > 1:
             middle = (first + stop) // 2
@@ -247,7 +225,7 @@ class _Run:
             return self._unknown(failing, last.failure)
         if last.wrong:
             error = last.wrong[0]
-            return self._search("fail", (error.operator.name,), error=error)
+            return self._found("fail", (error.operator.name,), error=error)
         suspect = ", ".join(self.cuts.names(first, stop))
         reason = f"what was left, {suspect}, is right when it is compiled alone"
         smallest = self._smallest(failing)
@@ -276,22 +254,22 @@ class _Run:
         """Compile units, run them on right inputs, and hold every output against what is right."""
         cut = self.cuts.part(first, stop, inside=inside)
         found: tuple[LocalError, ...] = ()
-        failure, cached = "", False
+        failure = ""
         if cut is not None:
             try:
-                results, cached = self._ran(cut)
+                results = self._ran(cut)
                 fed = {name: self.captured[name] for name in cut.fed.values()}
                 found = judged_results(self.healthy, self.inputs, fed, results)
             except RungError as error:
                 failure = str(error.failure(self.backend.name))
         wrong = tuple(error for error in found if error.unexplained)
         right = tuple(error.without_tensors() for error in found if not error.unexplained)
-        step = BisectionStep(first, stop, wrong, failure, cached, right)
+        step = BisectionStep(first, stop, wrong, failure, right)
         self.steps.append(step)
         self.bar.update()
         return step
 
-    def _ran(self, cut: Segment) -> tuple[dict[str, np.ndarray], bool]:
+    def _ran(self, cut: Segment) -> dict[str, np.ndarray]:
         fed = cut.inputs(self.inputs, self.captured)
         made = self.backend.export(cut.exported, fed, self.folder)
         if isinstance(made, Failure):
@@ -299,18 +277,18 @@ class _Run:
         with on_rung("loaded"):
             program = self.backend.load(made)
         with on_rung("run"):
-            return cut.taken(program.run(fed)), made.cached
+            return cut.taken(program.run(fed))
 
     @property
     def limit(self) -> int:
         return math.ceil(math.log2(len(self.cuts))) + 2
 
-    def _search(self, verdict: Verdict, operators: tuple[str, ...], **found: Any) -> Search:
-        known = {"error": None, "reason": "", "steps": tuple(self.steps), "limit": self.limit}
-        return Search(verdict, operators, **{**known, **found})
+    def _found(self, verdict: Verdict, operators: tuple[str, ...], **about: Any) -> Bisection:
+        known = (self.backend.name, len(self.cuts), verdict, operators, self.limit)
+        return Bisection(*known, steps=tuple(self.steps), **about)
 
-    def _unknown(self, failing: BisectionStep, reason: str) -> Search:
-        return self._search("unknown", self.cuts.names(failing.first, failing.stop), reason=reason)
+    def _unknown(self, failing: BisectionStep, reason: str) -> Bisection:
+        return self._found("unknown", self.cuts.names(failing.first, failing.stop), reason=reason)
 
 
 def judged_results(

@@ -184,7 +184,7 @@ class Diagnosis:
         if self.investigation is not None:
             found |= {"trace": self.investigation.as_dict(), "missing": self.investigation.candidate.missing}
         if self.bisection is not None:
-            found["searches"] = [search.as_dict() for search in self.bisection.searches]
+            found["searches"] = [self.bisection.as_dict()]
         return json_ready(found)
 
     def save_html(self, path: str | Path) -> Path:
@@ -254,8 +254,7 @@ def _page(found: Diagnosis) -> str:
     if found.investigation is not None:
         parts.append(markup.table([found.investigation.as_dict()], "The run that was traced"))
     if found.bisection is not None:
-        searches = [search.as_dict() for search in found.bisection.searches]
-        parts.append(markup.table(searches, "The searches by bisection"))
+        parts.append(markup.table([found.bisection.as_dict()], "The search by bisection"))
     return markup.page(f"The export on {found.backend} {HEADINGS[found.verdict]}", parts)
 
 

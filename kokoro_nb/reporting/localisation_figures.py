@@ -114,7 +114,7 @@ def slices_map(value: Any, elements: int, title: str = "What slices show", weigh
 
 
 def bisections(found: Bisection, title: str = "Bisection", weights: str = "") -> "Figure":
-    """Draw which part of a program each compilation took, and whether it was wrong: one panel for each search.
+    """Draw which part of a program each compilation took, and whether it was wrong.
 
     Parameters
     ----------
@@ -123,18 +123,16 @@ def bisections(found: Bisection, title: str = "Bisection", weights: str = "") ->
     title, weights : str
         Title, and label of the weights.
     """
-    heights = [1.2 + 0.22 * len(search.steps) for search in found.searches]
     with style():
-        figure = new_figure(WIDTH, sum(heights), title, weights)
-        panels = figure.subplots(len(heights), 1, squeeze=False, sharex=True, height_ratios=heights)[:, 0]
-        for axes, search in zip(panels, found.searches, strict=True):
-            rows: dict[str, Any] = {}
-            for place, step in enumerate(search.steps, start=1):
-                name, colour = ("wrong", FAULT) if step.wrong or step.failure else ("right", REFERENCE)
-                rows[name] = axes.barh(place, step.stop - step.first, 0.7, step.first, color=colour, label=name)
-            axes.set(xlim=(0, found.units), ylim=(len(search.steps) + 0.6, 0.4), ylabel="compilation")
-            legend_above(axes, list(rows.values()))
-        panels[-1].set_xlabel("operators that compute, in the order of execution")
+        figure = new_figure(WIDTH, 1.2 + 0.22 * len(found.steps), title, weights)
+        axes = figure.subplots()
+        rows: dict[str, Any] = {}
+        for place, step in enumerate(found.steps, start=1):
+            name, colour = ("wrong", FAULT) if step.wrong or step.failure else ("right", REFERENCE)
+            rows[name] = axes.barh(place, step.stop - step.first, 0.7, step.first, color=colour, label=name)
+        axes.set(xlim=(0, found.units), ylim=(len(found.steps) + 0.6, 0.4), ylabel="compilation")
+        axes.set_xlabel("operators that compute, in the order of execution")
+        legend_above(axes, list(rows.values()))
     return figure
 
 

@@ -55,7 +55,7 @@ def test_a_delegate_that_hides_its_operators_is_bisected(healthy, faulty):
     assert (found.verdict, found.method, found.first.tap.name) == ("fail", "bisection", ":exp")
     assert found.why == "the operators that opaque computes are inside its delegate, which shows no results"
     assert found.first.local_error == pytest.approx(2)
-    assert found.bisection.searches[0].compilations <= found.bisection.searches[0].limit
+    assert found.bisection.compilations <= found.bisection.limit
 
 
 def test_there_is_no_bundle_of_what_bisection_found(healthy, faulty, tmp_path):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate.bisection import Bisection, BisectionStep, Search
+from kokoro_nb.locate.bisection import Bisection, BisectionStep
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.reporting.localisation_figures import bisections, local_error_profile, slices_map
 from kokoro_nb.traces.operators import Operator
@@ -58,8 +58,7 @@ def test_each_compilation_is_a_bar_of_its_part():
         BisectionStep(4, 9, wrong),
         BisectionStep(4, 6, failure="it does not compile"),
     )
-    search = Search("fail", ("y:mul",), None, "", steps, 6)
-    axes = bisections(Bisection("", 9, (search,)), weights="narrow").axes[0]
+    axes = bisections(Bisection("", 9, "fail", ("y:mul",), 6, steps=steps), weights="narrow").axes[0]
     bars = [(bar.get_x(), bar.get_width()) for bar in axes.patches]
     assert bars == [(0, 9), (0, 4), (4, 5), (4, 2)]
     colours = [bar.get_facecolor() for bar in axes.patches]

@@ -114,7 +114,7 @@ def test_an_investigation_says_that_tapping_and_history_change_nothing(log):
 )
 def test_a_diagnosis_by_bisection_is_one_finding_after_a_trace_too(log, verdict, traced):
     given = ("tvm", "bisection", "a delegate", verdict, (), ":exp is wrong")
-    parts = {"bisection": Bisection("tvm", 2, ()), "investigation": traced}
+    parts = {"bisection": Bisection("tvm", 2, "pass"), "investigation": traced}
     log.record(Diagnosis(*given, **parts), "The net")
     assert verdicts(log) == [("bisection", verdict)]
     if verdict == "fail":

@@ -10,7 +10,6 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection import diagnose
 from kokoro_nb.listening.transcript import Transcript, Word
 from kokoro_nb.locate import investigate
-from kokoro_nb.locate.bisection import Bisection, BisectionStep, Search
 from kokoro_nb.markup import Fragment
 from kokoro_nb.reporting.drawn import drawn
 from kokoro_nb.reporting.logbook import Logbook
@@ -65,14 +64,6 @@ def test_results_of_localisation_are_drawn_by_their_type():
     found = diagnose(module, given, "eager")
     assert shown(found) is found
     assert found.statement in shown({"toy": found}).text
-
-
-def test_every_search_of_a_bisection_has_its_panel():
-    search = Search(
-        "fail", ("y:mul",), None, "", (BisectionStep(0, 9), BisectionStep(4, 9, failure="it does not compile")), 6
-    )
-    figure = shown(Bisection("tvm", 9, (search, search)), "mini")
-    assert [len(axes.patches) for axes in figure.axes] == [2, 2]
 
 
 def test_what_failed_or_is_absent_is_a_row_and_the_rest_is_drawn(tmp_path):
