@@ -79,8 +79,6 @@ class LayerBudget:
         What its result loses in becoming an integer, cutting included.
     kernel : float
         By what the runtime differs from the definition, on the same integers.
-    measured : float
-        Of all but the weights together, as measured.
     """
 
     index: int
@@ -93,7 +91,6 @@ class LayerBudget:
     clipping: float
     requantisation: float
     kernel: float
-    measured: float
 
     @property
     def total(self) -> float:
@@ -104,15 +101,6 @@ class LayerBudget:
     def level(self) -> float | None:
         """Level of its result over all of its noise, in dB."""
         return decibels(self.signal, self.total)
-
-    @property
-    def apart(self) -> float:
-        """By how many dB the sum of the parts differs from what was measured, weights left out of both."""
-        parts = self.total - self.weights
-        if parts == self.measured:
-            return 0.0
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return float(np.abs(10 * np.log10(np.float64(parts) / np.float64(self.measured))))
 
     def row(self) -> dict[str, Any]:
         """Return it as a row of a table: signal over each part, in dB."""
@@ -174,14 +162,6 @@ class QuantisationBudget:
         return tuple(found)
 
 
-@dataclass(frozen=True, eq=False)
-class _Result:
-    """A layer's result on its way to becoming an integer."""
-
-    layer: int
-    exact: np.ndarray
-
-
 class BudgetWatch:
     """Gathers the budget while nodes pass one after the other, and keeps no more than what later nodes read.
 
@@ -200,7 +180,7 @@ class BudgetWatch:
         self.values: list[QuantisedValue] = []
         self.weights: dict[str, np.ndarray] = {}
         self.rounded: dict[str, tuple[np.ndarray, np.ndarray] | None] = {}
-        self.results: dict[str, _Result] = {}
+        self.results: dict[str, int] = {}  # results of layers on their way to becoming integers
         self.steps: dict[str, Value] = {}
         self.products = integer_products(nodes)
 
@@ -240,7 +220,7 @@ class BudgetWatch:
             before = BEFORE_ROUNDING[call.domain, kind](call, *map(widened, inputs))
             error = (given - before) * float(np.asarray(inputs[_STEP_PLACES[call.domain, kind]]).reshape(()))
             self.rounded[node.proto.output[0]] = (error, np.zeros(error.shape))
-        elif kind == "Add" and self._shifted(call, names, inputs, node.proto.output[0]):
+        elif kind == "Add" and self._shifted(names, node.proto.output[0]):
             pass
         else:
             given = values[node.proto.output[0]] if node.proto.output[0] else None
@@ -282,23 +262,19 @@ class BudgetWatch:
         result = self.results.get(node.proto.input[0])
         level = decibels(float(np.square(wide).sum()), float(np.square(error).sum()))
         share = float(beyond.mean()) if beyond.size else 0.0
-        after = "" if result is None else self.layers[result.layer].key
+        after = "" if result is None else self.layers[result].key
         self.values.append(QuantisedValue(node.key, node.proto.input[0], name, level, share, after))
         if result is None:
             self.rounded[node.proto.output[0]] = (np.where(beyond, 0.0, error), np.where(beyond, error, 0.0))
             return
         self.rounded[node.proto.output[0]] = None
-        self.layers[result.layer] = replace(
-            self.layers[result.layer], requantisation=_power(error), measured=_power(wide + error - result.exact)
-        )
+        self.layers[result] = replace(self.layers[result], requantisation=_power(error))
 
-    def _shifted(self, call: OnnxCall, names: list[str], inputs: list[Value], given: str) -> bool:
+    def _shifted(self, names: list[str], given: str) -> bool:
         """Add a constant to a layer's result: it is still that layer's."""
         for name, other in (names, names[::-1]):
             if name in self.results and (other in self.file.constants or other in self.weights):
-                pairs = zip(names, inputs, strict=True)
-                exact = [self.results[one].exact if one == name else value for one, value in pairs]
-                self.results[given] = replace(self.results[name], exact=np.asarray(computed(call, exact)[0]))
+                self.results[given] = self.results[name]
                 return True
         return False
 
@@ -331,12 +307,12 @@ class BudgetWatch:
             kernel = _power(given - held)
         budget = LayerBudget(
             *(node.index, node.key, node.operator, layer.form, _power(exact), weights),
-            *(powers["rounding"], powers["clipping"], requantised, kernel, _power(given - exact)),
+            *(powers["rounding"], powers["clipping"], requantised, kernel),
         )
         if layer.step is not None:
             self.rounded[node.proto.output[0]] = None
         else:
-            self.results[node.proto.output[0]] = _Result(len(self.layers), exact)
+            self.results[node.proto.output[0]] = len(self.layers)
         self.layers.append(budget)
 
     def _errors(self, operand: Operand) -> tuple[np.ndarray, np.ndarray]:

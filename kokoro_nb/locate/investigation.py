@@ -16,7 +16,6 @@ from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.narrowing import narrowed
 from kokoro_nb.locate.tapping import History, ProbeEffect, history, probe_effect, stateful_history, with_extra_outputs
 from kokoro_nb.locate.verdicts import divergences, first_nonfinite, first_of, judged
-from kokoro_nb.traces.parity import Parity, compare
 from kokoro_nb.traces.trace import Trace, sharing
 
 
@@ -56,12 +55,6 @@ class Investigation:
     def culprit(self) -> Culprit:
         """What to look at first: what is not finite, else what is wrong."""
         return self.nonfinite if self.nonfinite.verdict == "fail" or self.divergence.tap is None else self.divergence
-
-    @property
-    def compared(self) -> Parity:
-        """The first output against the reference."""
-        name = next(iter(self.reference.outputs))
-        return compare(self.reference.outputs[name], self.candidate.outputs[name])
 
     def without_tensors(self) -> "Investigation":
         """Return the figures alone, for those who keep several: at full size the tensors of each take 0.7 GB."""
