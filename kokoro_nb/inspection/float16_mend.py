@@ -65,8 +65,8 @@ def float16_mend(
     if not right:
         raise InputError(f"{file.path}: what its outputs should be is not known, so that no limit can be measured.")
     named = _named(file.model)
-    names = {node.key: name for node, name in zip(nodes_of(file.model.graph), _names(named), strict=True)}
-    order = [node.key for node in nodes_of(file.model.graph)]
+    names = {node.key: named.graph.node[node.index].name for node in nodes_of(file.model.graph)}
+    order = [*names]
 
     def level(kept: Sequence[str]) -> float:
         half = converted(named, [names[key] for key in kept])
@@ -173,7 +173,3 @@ def _named(model: Any) -> Any:
     for k, node in enumerate(copy.graph.node):
         node.name = f"{node.name or 'node'}#{k}"
     return copy
-
-
-def _names(model: Any) -> list[str]:
-    return [node.name for node in model.graph.node]

@@ -16,11 +16,7 @@ from kokoro_nb.inspection.body_runs import body_findings, body_runs
 from kokoro_nb.inspection.compared_program import ComparedProgram, of_onnx
 from kokoro_nb.inspection.file_run import FileRun, examined
 from kokoro_nb.inspection.finding_scripts import Written, program_scripts, write_scripts
-from kokoro_nb.inspection.float16_foresight import (
-    float16_foresight,
-    foreseen,
-    half_precision_findings,
-)
+from kokoro_nb.inspection.float16_foresight import float16_foresight, foreseen, half_precision_findings
 from kokoro_nb.inspection.float16_mend import float16_mend
 from kokoro_nb.inspection.formats import FORMATS, read_program
 from kokoro_nb.inspection.formats.program_report import program_report, with_findings
@@ -36,14 +32,7 @@ from kokoro_nb.inspection.quantised_mend import quantised_mend
 from kokoro_nb.inspection.references import Reference, varied
 from kokoro_nb.inspection.unrounded_layers import candidates
 from kokoro_nb.inspection.value_types import Arrays, Tell, Values
-from kokoro_nb.inspection.whole_file import (
-    AUDIBLE,
-    constants_noted,
-    has_halves,
-    summaries,
-    unread_frames,
-    whole_findings,
-)
+from kokoro_nb.inspection.whole_file import AUDIBLE, constants_noted, has_halves, summaries, whole_findings
 
 
 def inspect(
@@ -223,9 +212,16 @@ def onnx_report(file: OnnxFile, made: MadeInputs, seen: FileRun, tell: Tell) -> 
     outputs = summaries(seen, file, runs)
     more, noted = whole_findings(seen, runs, outputs, bool(findings))
     ahead = float16_foresight(seen.file, seen.inputs, tell) if seen.complete and not has_halves(seen.judgements) else ()
-    more = (*more, *unread_frames(seen), *(() if findings or more else _in_own_types(seen, tell)))
+    more = (*more, *(() if findings or more else _in_own_types(seen, tell)))
     late = () if seen.complete else (f"The time was up after {len(seen.judgements):,} of {len(seen.nodes):,} nodes.",)
-    said = (*late, *notes, *unrun, *noted, *_drawing(seen.nodes), *_unlike(seen.unlike))
+    said = (
+        *late,
+        *notes,
+        *unrun,
+        *noted,
+        *_drawing(seen.nodes),
+        *_unlike(seen.unlike),
+    )
     return InspectionReport(
         file.path,
         f"onnxruntime {onnxruntime.__version__}",

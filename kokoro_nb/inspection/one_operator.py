@@ -43,7 +43,7 @@ class OneOperator:
     model: Any
     inputs: dict[str, np.ndarray]
 
-    def run(self, optimised: bool = False) -> dict[str, Value]:
+    def run(self) -> dict[str, Value]:
         """Run it alone on the runtime.
 
         Raises
@@ -51,7 +51,7 @@ class OneOperator:
         InputError
             If the runtime does not take it.
         """
-        return run_session(session_of(self.model, optimised), self.inputs)
+        return run_session(session_of(self.model), self.inputs)
 
     def by_reference(self) -> dict[str, Value]:
         """Run it on onnx's reference evaluator, in the types of the file.

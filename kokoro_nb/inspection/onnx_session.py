@@ -20,8 +20,8 @@ LARGE = 64 * 2**20  # bytes of a model that goes through a file: a session holds
 BFLOAT16_NUMBER = 16  # of onnx.TensorProto.DataType
 
 
-def session_of(model: Any, optimised: bool = False, threads: int = 1, *, shapes_early: bool = False) -> Any:
-    """Open a session of an ``onnx.ModelProto`` on the CPU; with `shapes_early` a shape is read as soon as it is known.
+def session_of(model: Any, optimised: bool = False, threads: int = 1) -> Any:
+    """Open a session of an ``onnx.ModelProto`` on the CPU.
 
     Raises
     ------
@@ -35,8 +35,6 @@ def session_of(model: Any, optimised: bool = False, threads: int = 1, *, shapes_
         options.log_severity_level = 4
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
-        if shapes_early:  # or every value of which the shape is read stays until the end
-            options.execution_order = onnxruntime.ExecutionOrder.PRIORITY_BASED
         levels = onnxruntime.GraphOptimizationLevel
         options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimised else levels.ORT_DISABLE_ALL
         try:
@@ -51,7 +49,7 @@ def session_of(model: Any, optimised: bool = False, threads: int = 1, *, shapes_
             raise InputError(f"ONNX Runtime does not load it: {brief(error)}") from error
 
 
-def run_session(session: Any, inputs: Arrays, names: Iterable[str] | None = None) -> dict[str, Value]:
+def run_session(session: Any, inputs: Arrays) -> dict[str, Value]:
     """Run once and return the outputs by name.
 
     Raises
@@ -59,7 +57,7 @@ def run_session(session: Any, inputs: Arrays, names: Iterable[str] | None = None
     InputError
         If the runtime stops with an error.
     """
-    wanted = [output.name for output in session.get_outputs()] if names is None else list(names)
+    wanted = [output.name for output in session.get_outputs()]
     fed = {one.name: inputs[one.name] for one in session.get_inputs() if one.name in inputs}
     short = any(one.type == BFLOAT16 for one in (*session.get_inputs(), *session.get_outputs()))
     with quietly():

@@ -63,7 +63,7 @@ class ValueSketch:
         finite = np.isfinite(other.points)
         if (finite != np.isfinite(self.points)).any():
             return float("inf")
-        apart = np.abs(self.points - other.points)[finite].max(initial=0.0)
+        apart = np.abs(self.points[finite] - other.points[finite]).max(initial=0.0)
         level = np.sqrt(np.square(other.points[finite]).mean()) if finite.any() else 0.0
         return 0.0 if apart == 0 else float(apart / level) if level else float("inf")
 

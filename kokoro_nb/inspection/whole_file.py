@@ -1,7 +1,7 @@
 """What is seen of a file as a whole: optimised or not, twice, on two threads, drawn again, its types, its constants."""
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -170,7 +170,7 @@ def whole_findings(
         Whether a node is named already: then the type of the file is not blamed for the outputs' error.
     """
     loud, quiet = imprecise(seen.nodes, seen.judgements, outputs, wrong)
-    found, notes = [], [*constants_noted(seen.file), *quiet]
+    found, notes = [], [*unread_inputs(seen.inputs, seen.nodes), *constants_noted(seen.file), *quiet]
     halves = has_halves(seen.judgements)
     for reason, what in ((others.optimised, "with graph optimisation"), (others.threads, "on two threads")):
         if isinstance(reason, str):
@@ -191,33 +191,42 @@ def whole_findings(
         if one.drawn is not None:
             drawn = "lengths are drawn" if np.isnan(one.drawn) else f"{one.drawn:.1%} of its variance is drawn"
             notes.append(f"The output '{one.name}' differs from run to run: {drawn}.")
-    return (*found, *loud), tuple(notes)
+    unread = list(_unread_frames(seen))
+    notes += [one.statement for one, lost in unread if not lost]
+    return (*found, *loud, *(one for one, lost in unread if lost)), tuple(notes)
 
 
-def unread_frames(seen: FileRun) -> Iterator[InspectionFinding]:
+def unread_inputs(names: Iterable[str], nodes: Sequence[Any]) -> tuple[str, ...]:
+    """Name in a sentence each the inputs that no node reads; each node has ``reads``."""
+    read = {name for node in nodes for name in node.reads}
+    return tuple(f"No node reads the input '{name}': it changes no output." for name in names if name not in read)
+
+
+def _unread_frames(seen: FileRun) -> Iterator[tuple[InspectionFinding, bool]]:
     """Yield the open axes of inputs of which no more than a fixed beginning reaches an output, however long they are.
 
-    Each is tried at the length of the inputs and at twice that. A file that is given a length is left out: it says how
-    much is read.
+    With each whether some of the inputs is lost so, too. A file that is given a length is left out: it says how much is
+    read.
     """
-    places: dict[str, list[tuple[str, int]]] = {}
+    places: dict[str, dict[str, int]] = {}
     for value in seen.file.inputs:
         for axis, size in enumerate(value.type.tensor_type.shape.dim):
             if size.dim_param and seen.inputs[value.name].shape[axis] > 1:
-                places.setdefault(size.dim_param, []).append((value.name, axis))
-    sized = {name for several in places.values() for name, _ in several}
+                places.setdefault(size.dim_param, {})[value.name] = axis
+    sized = {name for axes in places.values() for name in axes}
     if not places or any(one.dtype.kind in "iu" for name, one in seen.inputs.items() if name not in sized):
         return
     session = session_of(seen.file.model)
-    for symbol, several in places.items():
-        axes = dict(several)
-        longer = {
-            name: np.concatenate([one, one], axes[name]) if name in axes else one for name, one in seen.inputs.items()
-        }
-        (name, axis), length = several[0], seen.inputs[several[0][0]].shape[several[0][1]]
+    for symbol, axes in places.items():
+        name, axis = next(iter(axes.items()))
+        length = seen.inputs[name].shape[axis]
         try:
-            read = _read_until(session, seen.inputs, axes, length)
-            if read == length or _read_until(session, longer, axes, 2 * length) != read:
+            read = _read_until(session, _repeated(seen.inputs, axes, 2), axes, 2 * length)
+            other = 1 if read < length else 4
+            if (
+                read == 2 * length
+                or _read_until(session, _repeated(seen.inputs, axes, other), axes, other * length) != read
+            ):
                 continue
         except InputError:  # it does not run at that length
             continue
@@ -226,8 +235,12 @@ def unread_frames(seen: FileRun) -> Iterator[InspectionFinding]:
             f"No output depends on '{name}' from {read} on along axis {axis}, though the file leaves that length open "
             f"({symbol}); it is read by {', '.join(one.key for one in readers[:5])}."
         )
-        proof = f"Other values there leave every output as it is, at the length {length} and at {2 * length}."
-        yield InspectionFinding.at(readers[0], "structure", "file", statement, proof)
+        proof = f"Other values there leave every output as it is, at the lengths {2 * length} and {other * length}."
+        yield InspectionFinding.at(readers[0], "structure", "file", statement, proof), read < length
+
+
+def _repeated(inputs: Arrays, axes: Mapping[str, int], times: int) -> Arrays:
+    return {**inputs, **{name: np.concatenate([inputs[name]] * times, axis) for name, axis in axes.items()}}
 
 
 def _read_until(session: Any, inputs: Arrays, axes: Mapping[str, int], length: int) -> int:

@@ -44,8 +44,8 @@ def spoil(monkeypatch):
     real = onnx_session.run_session
 
     def have(name, change, modules=("onnx_session", "node_groups", "file_run", "one_operator", "blame", "whole_file")):
-        def spoilt(session, inputs, names=None):
-            return {key: change(value) if key == name else value for key, value in real(session, inputs, names).items()}
+        def spoilt(session, inputs):
+            return {key: change(value) if key == name else value for key, value in real(session, inputs).items()}
 
         for module in modules:
             monkeypatch.setattr(f"kokoro_nb.inspection.{module}.run_session", spoilt)

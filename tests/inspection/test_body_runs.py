@@ -54,8 +54,8 @@ def test_a_wrong_node_of_a_body_is_named_in_its_worst_pass(loop, monkeypatch):
     real = onnx_session.run_session
     passes = iter(range(1000))
 
-    def spoilt(session, inputs, names=None):
-        results = real(session, inputs, names)
+    def spoilt(session, inputs):
+        results = real(session, inputs)
         if "double" in results and next(passes) == 2:
             results["double"] = results["double"] * (1 + 1e-3)
         return results

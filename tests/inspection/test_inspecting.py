@@ -243,3 +243,55 @@ def test_a_file_that_stops_only_when_it_is_optimised_is_a_finding(save, node, mo
     assert finding.proof == ("ONNX Runtime stops: invalid index found.",)
     assert report.outputs[0].optimised is None
     assert report.outputs[0].threads is not None
+
+
+def _windows(save, node, count, length="frames"):
+    """Write a file that averages `count` windows of 8 frames, cut one by one, and reads a second input nowhere."""
+    constants = {f"from{k}": np.array([8 * k]) for k in range(count)} | {"axis": np.array([1])}
+    constants |= {f"to{k}": np.array([8 * k + 8]) for k in range(count)}
+    nodes = [node("Slice", ["x", f"from{k}", f"to{k}", "axis"], [f"w{k}"], name=f"/window{k}") for k in range(count)]
+    nodes += [node("Concat", [f"w{k}" for k in range(count)], ["all"], name="/windows", axis=1)]
+    nodes += [node("ReduceMean", ["all", "axis"], ["y"], name="/mean", keepdims=0)]
+    return save(nodes, {"x": [1, length, 4], "unused": [2]}, ["y"], constants)
+
+
+def _frames(count):
+    return {"x": np.arange(4.0 * count, dtype=np.float32).reshape(1, count, 4), "unused": np.ones(2, np.float32)}
+
+
+def test_frames_and_inputs_that_reach_no_output_are_said(save, node):
+    report = nb.inspect(_windows(save, node, 3), _frames(30))
+    (found,) = report.findings
+    assert (found.blame, found.key) == ("file", "/window0")
+    assert "No output depends on 'x' from 24 on along axis 1" in found.statement
+    assert any("No node reads the input 'unused'" in note for note in report.notes)
+    exact = nb.inspect(_windows(save, node, 3), _frames(24))  # of which no frame is lost
+    assert exact.findings == ()
+    assert any("'x' from 24 on" in note for note in exact.notes)
+    fixed = nb.inspect(_windows(save, node, 3, 40), _frames(40))
+    assert not [note for note in fixed.notes if "from 24 on" in note]
+
+
+def test_a_file_of_float16_is_judged_as_runtimes_with_such_kernels_run_it(save, node):
+    phases = np.linspace(0, 900, 400, dtype=np.float16)
+
+    def angles(name, step, **more):
+        nodes = [node("Mul", ["x", "step"], ["phase"], name="/phase"), node("Cos", ["phase"], ["y"], name="/cos")]
+        return save(nodes, {"x": [400]}, ["y"], {"step": np.float16(step)}, dtype="float16", name=name, **more)
+
+    found = nb.inspect(angles("fast.onnx", 1.1), {"x": phases}).first
+    assert (found.key, found.kind, found.blame) == ("/cos", "precision", "precision")
+    assert "limit 40 dB" in found.statement
+    assert "which /phase gives" in found.statement
+    assert nb.inspect(angles("slow.onnx", 1e-3), {"x": phases}).findings == ()
+
+
+def test_a_mean_whose_sum_float16_does_not_hold_is_named(save, node):
+    def mean(name, size):
+        nodes = [node("Abs", ["x"], ["a"], name="/abs"), node("GlobalAveragePool", ["a"], ["y"], name="/pool")]
+        return save(nodes, {"x": [1, 2, size, 300]}, ["y"], dtype="float16", name=name)
+
+    found = nb.inspect(mean("long.onnx", 900)).first
+    assert (found.key, found.blame) == ("/pool", "precision")
+    assert "beyond 65,504" in found.statement
+    assert nb.inspect(mean("short.onnx", 300)).findings == ()

@@ -16,7 +16,7 @@ from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.node_judgement import NodeJudgement, NodeOutputError, is_float
 from kokoro_nb.inspection.references import varied
 from kokoro_nb.inspection.value_types import Arrays, Tell
-from kokoro_nb.inspection.whole_file import OutputSummary, imprecise
+from kokoro_nb.inspection.whole_file import OutputSummary, imprecise, unread_inputs
 from kokoro_nb.locate.local_error import Judge, LocalError
 from kokoro_nb.traces.operators import CONSTANT, INPUT
 from kokoro_nb.traces.parity import relative_difference
@@ -92,7 +92,7 @@ def program_report(
         facts.path,
         facts.runtime,
         (*findings, *unstable, *loud),
-        (*facts.notes, *stopped, *noted_at_nodes, *late, *noted),
+        (*facts.notes, *unread_inputs(inputs, program.compared().nodes), *stopped, *noted_at_nodes, *late, *noted),
         tuple(judgements),
         outputs,
         made.how,
