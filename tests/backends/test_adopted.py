@@ -3,8 +3,10 @@
 from types import SimpleNamespace
 
 import numpy as np
+import onnx
 import pytest
 import torch
+from onnx import helper, numpy_helper
 from torch import nn
 
 from kokoro_nb.backends import backend
@@ -142,3 +144,38 @@ def test_the_one_node_of_the_kind_that_reads_the_same_is_it(nodes, expected):
     ]
     nodes = [*nodes, _node("Mul", ["u", "c"], "v")]
     assert of_same_inputs(operators, nodes, {":sum": "t"}, values) == expected
+
+
+class Levelled(nn.Module):
+    """A scale of its own for each channel after a root mean square over time, which no exporter has an operator for."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.gain = nn.Conv1d(4, 8, 3, padding=1), nn.Parameter(torch.linspace(0.5, 2, 8)[:, None])
+
+    def forward(self, x):
+        y = self.first(x)
+        return torch.tanh(nn.functional.rms_norm(y, y.shape[-1:]) * self.gain)
+
+
+def test_where_no_value_of_the_file_is_near_the_operator_is_named_by_where_the_two_part(tmp_path):
+    torch.manual_seed(0)
+    module = Levelled().eval()
+    weights = {name: value.detach().numpy() for name, value in module.named_parameters()}
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"], name="/conv", pads=[1, 1]),
+        helper.make_node("ReduceL2", ["c", "axis"], ["n"], name="/length", keepdims=1),  # a length, not a mean
+        helper.make_node("Div", ["c", "n"], ["d"], name="/level"),
+        helper.make_node("Mul", ["d", "g"], ["m"], name="/gain"),
+        helper.make_node("Tanh", ["m"], ["y"], name="/tanh"),
+    ]
+    constants = {"w": weights["first.weight"], "b": weights["first.bias"], "g": weights["gain"], "axis": np.array([-1])}
+    ends = [helper.make_tensor_value_info(name, 1, shape) for name, shape in (("x", [1, 4, 24]), ("y", [1, 8, 24]))]
+    held = [numpy_helper.from_array(one, name) for name, one in constants.items()]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], held)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), tmp_path / "m.onnx")
+    found = diagnose(module, INPUTS, "onnxruntime", artefact=tmp_path / "m.onnx", folder=tmp_path / "artefacts")
+    assert found.exit_status == 1
+    assert found.first.tap.name == ":rms_norm"
+    assert found.first.mechanism.name in ("operator lowered as another", "changed scale")
+    assert "parts from the module Levelled" in found.statement

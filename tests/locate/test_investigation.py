@@ -6,6 +6,7 @@ from torch.nn import functional as F
 
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.faults import Fault, generate, plant
+from kokoro_nb.inspection import diagnose
 from kokoro_nb.locate import investigate
 from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.models import stages
@@ -110,3 +111,24 @@ def test_no_operator_of_the_real_decoder_is_called_wrong(decoder, name, tmp_path
     assert worst.ratio <= 1, worst.operator.name
     assert found.faults == ()
     assert found.nonfinite.verdict != "fail"
+
+
+def test_an_operator_that_is_compiled_alone_is_judged_in_the_dtype_of_the_runtime():
+    class Crossed(torch.nn.Module):
+        """Attention of one signal to another, of which one position may see nothing."""
+
+        def __init__(self):
+            super().__init__()
+            self.q, self.kv = torch.nn.Linear(12, 12), torch.nn.Linear(8, 24)
+
+        def forward(self, x, memory, mask):
+            q = self.q(x).view(1, 6, 2, 6).transpose(1, 2)
+            k, v = (one.view(1, 9, 2, 6).transpose(1, 2) for one in self.kv(memory).chunk(2, -1))
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask).sum(1)
+
+    torch.manual_seed(0)
+    mask = torch.ones(1, 1, 6, 9, dtype=torch.bool)
+    mask[..., 4, :] = False
+    inputs = {"x": torch.randn(1, 6, 12), "memory": torch.randn(1, 9, 8), "mask": mask}
+    found = diagnose(Crossed().eval(), inputs, "coreml-reference")
+    assert found.first.tap.name == ":scaled_dot_product_attention"
