@@ -120,10 +120,6 @@ CASES = {
 }
 
 
-def test_operator(mil, kind, case):
-    mil.check(kind, case)
-
-
 @pytest.mark.parametrize(("kind", "number"), [(kind, i) for kind, cases in WEIGHTS.items() for i in range(len(cases))])
 def test_a_compressed_weight(mil, kind, number):
     opset, given = WEIGHTS[kind][number]

@@ -79,10 +79,6 @@ CASES = {
 }
 
 
-def test_operator(mil, kind, case):
-    mil.check(kind, case)
-
-
 def test_padding_does_not_make_nan_of_infinity(mil):
     x, weight = np.full((1, 1, 4), np.inf, "float32"), np.ones((1, 1, 3), "float32")
     (y,) = mil.run("conv", x, weight=weight, pad_type="custom", pad=[1, 1])

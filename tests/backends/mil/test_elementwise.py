@@ -73,10 +73,6 @@ CASES = {
 }
 
 
-def test_operator(mil, kind, case):
-    mil.check(kind, case)
-
-
 def test_division_by_zero_of_integers_is_an_error_that_names_the_operator(mil):
     with pytest.raises(RuntimeError, match=r".") as caught:
         mil.run("floor_div", {"x": np.array([3], "int32"), "y": np.array([0], "int32")})

@@ -97,10 +97,6 @@ CASES = {
 }
 
 
-def test_operator(mil, kind, case):
-    mil.check(kind, case)
-
-
 FAR = 200 * np.ones((1, 4, 5), "int32")
 OUT_OF_RANGE = {
     "gather": {"x": X, "indices": _ints([0, 200])},

@@ -64,10 +64,6 @@ CASES = {
 }
 
 
-def test_operator(mil, kind, case):
-    mil.check(kind, case)
-
-
 def test_a_weight_of_another_precision_is_taken_in_that_of_the_input(mil):
     x, weight = _x(3, 7).astype("float16"), _x(5, 7)
     (wide,) = mil.run("linear", x, weight=weight, bias=_x(5))

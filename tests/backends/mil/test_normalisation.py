@@ -83,10 +83,6 @@ CASES = {
 }
 
 
-def test_operator(mil, kind, case):
-    mil.check(kind, case)
-
-
 def test_a_strict_norm_of_loud_channels_overflows(mil):
     # The square of a deviation of 300 is 90 000: beyond 65 504, so the variance is infinite and the channel 0.
     x = (300 * np.sign(X)).astype("float16")

@@ -60,7 +60,3 @@ CASES = {
         _case(X2, [2, 3], lambda x: torch.sqrt(6 * _mean(x * x, (2, 3), stride=2)), strides=[2, 2]),
     ],
 }
-
-
-def test_operator(mil, kind, case):
-    mil.check(kind, case)

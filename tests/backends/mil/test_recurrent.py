@@ -136,10 +136,6 @@ CASES = {
 }
 
 
-def test_operator(mil, kind, case):
-    mil.check(kind, case)
-
-
 @pytest.mark.parametrize(
     ("kind", "constants", "sentence"),
     [

@@ -33,10 +33,6 @@ CASES = {
 }
 
 
-def test_operator(mil, kind, case):
-    mil.check(kind, case)
-
-
 def test_places_can_be_requested_in_16_bits(mil):
     (places,) = mil.run("reduce_argmax", X, axis=-1, output_dtype="uint16")
     assert places.dtype == np.uint16

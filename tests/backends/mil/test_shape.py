@@ -113,10 +113,6 @@ CASES = {
 }
 
 
-def test_operator(mil, kind, case):
-    mil.check(kind, case)
-
-
 def test_a_mirror_longer_than_the_signal_is_refused(mil):
     with pytest.raises(InputError, match="pad 'result' mirrors 4 elements of an axis of 4; it can mirror 3"):
         mil.run("pad", X, pad=[4, 0], mode="reflect")

@@ -95,10 +95,6 @@ CASES = {
 }
 
 
-def test_operator(mil, kind, case):
-    mil.check(kind, case)
-
-
 @pytest.mark.parametrize("strides", [(1, 2, 3), (-1, -2)])
 def test_every_slice_is_numpys(mil, strides):
     """Every begin, end and stride of one axis that MIL allows; what is left out coremltools refuses."""

@@ -50,10 +50,6 @@ CASES = {
 }
 
 
-def test_operator(mil, kind, case):
-    mil.check(kind, case)
-
-
 def test_equal_elements_keep_their_order(mil):
     x = np.array([1.0, 0.0, 1.0, 0.0], "float32")
     assert mil.run("argsort", x, ascending=True)[0].tolist() == [1, 3, 0, 2]
