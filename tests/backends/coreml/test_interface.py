@@ -75,14 +75,14 @@ def test_results_are_the_callers_own():
     assert not np.shares_memory(results["y"], file["a"])
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float64, torch.int32, torch.int16])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.int16])
 def test_what_the_tool_takes_is_taken(dtype, run):
     x = torch.arange(6).reshape(2, 3).to(dtype)
     np.testing.assert_array_equal(run(Of(lambda x: x + 1), {"x": x})["output"], x.numpy() + 1)
 
 
-@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8])
-def test_what_the_tool_refuses_is_refused(dtype, coreml, tmp_path):
+def test_what_the_tool_refuses_is_refused(coreml, tmp_path):
+    dtype = torch.uint8
     failure = coreml.export(Of(lambda x: x + 1), {"x": torch.ones(2, dtype=dtype)}, tmp_path)
     assert (failure.rung, failure.error) == ("lowered", "KeyError")
     assert str(dtype) in failure.message
