@@ -15,8 +15,6 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.traces.operators import CONSTANT
 from kokoro_nb.traces.statistics import describe
 from kokoro_nb.traces.trace import Trace
-from tests.backends.small import Layers
-from tests.faults.artefact_files import edit_mlpackage_weight, edit_onnx_weight, mlpackage_weights, onnx_weights
 
 
 class Norm(nn.Module):
@@ -233,27 +231,3 @@ def test_a_linear_layer_and_a_convolution_keep_apart_in_tvm(tmp_path):
     trace = backend.load(backend.export(pair, inputs, tmp_path)).trace(inputs, keep="full")
     assert {"lv:linear", "lv:linear#2", "lv1:conv1d", "lv1:conv1d#2", "lv2:linear"} <= {*trace.values}
     assert max(_far(pair, trace).values()) < 1e-6
-
-
-@pytest.mark.parametrize(
-    ("name", "weights", "edit"),
-    [
-        ("onnxruntime", onnx_weights, edit_onnx_weight),
-        ("coreml-reference-float32", mlpackage_weights, edit_mlpackage_weight),
-    ],
-)
-def test_a_weight_edited_in_the_file_shows_where_it_is_read(name, weights, edit, tmp_path):
-    torch.manual_seed(0)
-
-    backend, inputs = _here(BACKENDS[name]), {"x": torch.randn(1, 16, 8)}
-    one, two = nn.Conv1d(16, 16, 3, padding=1), nn.Conv1d(16, 16, 5, padding=2)
-    layers = export_program(Layers(one, nn.Tanh(), two, nn.Tanh()), inputs)
-    artifact = backend.export(layers, inputs, tmp_path)
-    healthy = backend.load(artifact).trace(inputs, keep="full")
-    (weight,) = (one for one, shape in weights(artifact.path).items() if shape == (16, 16, 5))
-    edit(artifact.path, weight, lambda value: value * np.float32(1.5))
-    trace = backend.load(artifact).trace(inputs, keep="full")
-    np.testing.assert_array_equal(trace.values["0:conv1d"], healthy.values["0:conv1d"])
-    far = _far(layers, trace)
-    assert far["2:conv1d"] > 0.1
-    assert max(value for operator, value in far.items() if operator != "2:conv1d") < 1e-6

@@ -52,9 +52,8 @@ def test_a_loop_runs_on_its_own_results(mil, mb):
 def test_a_list_is_written_read_and_grows(mil, mb):
     def body(x):
         ls = mb.make_list(init_length=2, elem_shape=(2,), dynamic_length=True)
-        ls = mb.list_scatter(
-            ls=ls, indices=np.array([1, 0], "int32"), value=mb.stack(values=[x, mb.mul(x=x, y=2.0)], axis=0)
-        )
+        both = mb.stack(values=[x, mb.mul(x=x, y=2.0)], axis=0)
+        ls = mb.list_scatter(ls=ls, indices=np.array([1, 0], "int32"), value=both)
         grown = mb.list_write(ls=ls, index=3, value=mb.mul(x=x, y=3.0))
         return (
             mb.list_read(ls=ls, index=0),
@@ -70,9 +69,8 @@ def test_a_list_is_written_read_and_grows(mil, mb):
 
 def test_a_place_of_a_list_that_was_not_written_is_an_error(mil, mb):
     def body(x):
-        return mb.list_read(
-            ls=mb.list_write(ls=mb.make_list(init_length=2, elem_shape=(2,)), index=0, value=x), index=1
-        )
+        written = mb.list_write(ls=mb.make_list(init_length=2, elem_shape=(2,)), index=0, value=x)
+        return mb.list_read(ls=written, index=1)
 
     with pytest.raises(IndexError, match="nothing at place 1"):
         Interpreter(mil.program({"x": (2,)}, body, "iOS18")).run({"x": np.ones(2, "float32")})

@@ -33,15 +33,9 @@ def package(tmp_path_factory):
 
     path = tmp_path_factory.mktemp("package") / "model.mlpackage"
     with quietly():
-        model = ct.convert(
-            program,
-            convert_to="mlprogram",
-            minimum_deployment_target=ct.target.iOS17,
-            compute_precision=ct.precision.FLOAT32,
-            skip_model_load=True,
-            pass_pipeline=ct.PassPipeline.EMPTY,
-        )
-        model.save(str(path))
+        how = {"minimum_deployment_target": ct.target.iOS17, "compute_precision": ct.precision.FLOAT32}
+        how |= {"skip_model_load": True, "pass_pipeline": ct.PassPipeline.EMPTY}
+        ct.convert(program, convert_to="mlprogram", **how).save(str(path))
     return path
 
 
@@ -69,10 +63,8 @@ def test_a_file_with_a_state(tmp_path):
         return mb.mul(x=mb.coreml_update_state(state=total, value=more), y=np.float16(2), name="twice")
 
     with quietly():
-        model = ct.convert(
-            program, convert_to="mlprogram", minimum_deployment_target=ct.target.iOS18, skip_model_load=True
-        )
-        model.save(str(tmp_path / "model.mlpackage"))
+        how = {"minimum_deployment_target": ct.target.iOS18, "skip_model_load": True}
+        ct.convert(program, convert_to="mlprogram", **how).save(str(tmp_path / "model.mlpackage"))
     saved = load_program(tmp_path / "model.mlpackage")
     assert operator_types(saved.path)["write_state"] == 1  # read back, it is one operator with the reading of it
     interpreter, state = Interpreter(saved.program), {"total": np.zeros(2, "float16")}
