@@ -1,9 +1,7 @@
 import logging
 
-import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from kokoro_nb.backends import BACKENDS
@@ -11,20 +9,11 @@ from kokoro_nb.backends.base import Artifact, Failure
 from kokoro_nb.backends.executorch import DELEGATES, Executorch
 from kokoro_nb.backends.exported import content, export_program
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.other_layers import tanh_gelu_written_out
 from kokoro_nb.models.patches import patched
 from tests.backends.small import Layers, Of, present
 
 X = {"x": torch.linspace(-5, 5, 1000).reshape(1, 10, 100)}
 AHEAD_OF_TIME = ["executorch-coreml", "executorch-vulkan"]
-
-
-def test_tanh_gelu_written_out_is_right_on_xnnpack(tmp_path):
-    with tanh_gelu_written_out():
-        mended = export_program(Of(lambda x: F.gelu(x, approximate="tanh")), X)
-    backend, exact = present("executorch-xnnpack"), F.gelu(X["x"].double(), approximate="tanh").numpy()
-    found = backend.load(backend.export(mended, X, tmp_path)).run(X)["output"]
-    assert np.abs(found - exact).max() < 2e-6
 
 
 @pytest.mark.parametrize("name", AHEAD_OF_TIME)

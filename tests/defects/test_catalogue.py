@@ -20,7 +20,7 @@ from kokoro_nb.models.patches import PATCHES
 QUICK = (
     *("coremltools_atan2", "coremltools_reciprocal", "coremltools_remainder", "executorch_gap_nan", "onnx_atan2_nan"),
     *("onnx_reference_conv_transpose", "onnx_verification_unsigned", "torch_gelu_infinity", "torchscript_signed_zero"),
-    *("tvm_argmax_nan", "tvm_ignored_alpha", "tvm_lost_state", "xnnpack_tanh_gelu"),
+    *("tvm_ignored_alpha", "tvm_instance_norm", "tvm_lost_state", "xnnpack_tanh_gelu"),
 )
 NAMES = [pytest.param(known.name, marks=[pytest.mark.slow] * (known.name not in QUICK)) for known in DEFECTS]
 
