@@ -13,6 +13,7 @@ from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate import diagnose
 from kokoro_nb.traces.operators import Operator
+from tests.backends.small import Of
 from tests.corpus import forms
 
 INPUTS = {"x": torch.randn(1, 4, 24, generator=torch.Generator().manual_seed(0))}
@@ -93,18 +94,14 @@ def test_what_the_file_itself_says_is_the_mechanism(tmp_path, maker, mechanism, 
     assert maker != "float16_onnx" or [*named] == [":div"]
 
 
-class Averaged(nn.Module):
-    """The sum over an axis, by its length: a number that tracing takes from the example."""
-
-    def forward(self, x):
-        total = torch.tanh(x).sum(1)
-        return torch.sigmoid(total / float(x.shape[1]))
+# the sum over an axis, by its length: a number that tracing takes from the example
+AVERAGED = Of(lambda x: torch.sigmoid(torch.tanh(x).sum(1) / float(x.shape[1])))
 
 
 def test_an_operator_that_is_wrong_on_any_inputs_is_found_by_what_it_reads(tmp_path):
     inputs = {"x": torch.linspace(0.1, 2, 48).reshape(1, 12, 4)}
-    file = forms.frozen_onnx(Averaged(), inputs, tmp_path / "model.onnx")
-    found = diagnose(Averaged(), inputs, "onnxruntime", artefact=file, folder=tmp_path / "artefacts")
+    file = forms.frozen_onnx(AVERAGED, inputs, tmp_path / "model.onnx")
+    found = diagnose(AVERAGED, inputs, "onnxruntime", artefact=file, folder=tmp_path / "artefacts")
     assert [one.tap.name for one in found.culprits] == [":div"]
     assert found.culprits[0].mechanism.name == "frozen length"
 
