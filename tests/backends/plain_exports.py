@@ -51,17 +51,16 @@ class First(nn.Module):
 def modules():
     """Return name -> module; each takes one float tensor of shape (2, 6, 8)."""
     torch.manual_seed(0)
+    norms = nn.InstanceNorm1d(8, affine=True), nn.LayerNorm(16)
+    up = nn.ConvTranspose1d(8, 6, 4, stride=2, padding=1)
     return {
-        "linear": nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 4)),
-        "convolution": nn.Sequential(nn.Conv1d(6, 8, 3, padding=1), nn.LeakyReLU(0.1)),
-        "transposed": nn.ConvTranspose1d(6, 4, 4, stride=2, padding=1),
-        "instance_norm": nn.Sequential(nn.InstanceNorm1d(6, affine=True), nn.Conv1d(6, 6, 1)),
-        "layer_norm": nn.Sequential(nn.LayerNorm(8), nn.GELU(), nn.Linear(8, 8)),
+        "layers": nn.Sequential(
+            *(nn.Conv1d(6, 8, 3, padding=1), nn.LeakyReLU(0.1), norms[0], up, norms[1], nn.GELU()),
+            *(nn.MaxPool1d(2), nn.Linear(8, 4), nn.Tanh()),
+        ),
         "lstm": First(nn.LSTM(8, 5, batch_first=True, bidirectional=True)),
         "attention": Attention(),
-        "phase": Function(lambda x: torch.sin(torch.cumsum(x, 1)) * 0.5),
-        "padded": Function(lambda x: nn.functional.pad(x, (1, 1)).exp().mean(-1, keepdim=True) - x),
-        "pooled": nn.Sequential(nn.ReLU(), nn.MaxPool1d(2), nn.Linear(4, 4)),
+        "phase": Function(lambda x: nn.functional.pad(torch.sin(torch.cumsum(x, 1)), (1, 1)).exp().mean(-1)),
     }
 
 
@@ -107,8 +106,8 @@ def core_ml_cases():
     """Return name -> module and its inputs."""
     torch.manual_seed(0)
     ids, mask = torch.tensor([[1, 5, 9]]), torch.tensor([[True, False, True]])
-    taken = {name: (modules()[name], {"input": inputs()}) for name in ("linear", "transposed", "layer_norm")}
-    return taken | {
+    return {
+        "layers": (modules()["layers"], {"input": inputs()}),
         "attention": (Attention(), {"x": inputs()}),
         "lookup": (Lookup(), {"ids": ids, "mask": mask, "gain": torch.tensor(0.5)}),
     }
@@ -137,8 +136,15 @@ def core_ml(folder):
             model.save(f"{folder}/{name}-{kind}.mlpackage")
 
 
+def compiled(folder):
+    """Export one module with AOTInductor."""
+    with torch.no_grad():
+        program = torch.export.export(modules()["phase"], (inputs(),))
+    inductor(program, (inputs(),), Path(folder) / "phase.aot-inductor")
+
+
 def main(folder, saved=""):
-    """Export all modules, or one saved program, with every tool."""
+    """Export all modules, or one saved program, with every other tool."""
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 
     room = Path(folder)
@@ -160,5 +166,3 @@ def main(folder, saved=""):
         executorch(torch.export.export(module, (x,)), room / f"{name}.executorch-portable", [])
         tvm(program, (x,), room / f"{name}.tvm", True)
         tvm(program, (x,), room / f"{name}.tvm-unfused", False)
-        if name == "phase":
-            inductor(program, (x,), room / f"{name}.aot-inductor")

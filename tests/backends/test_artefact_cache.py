@@ -1,7 +1,7 @@
 """What is found again and what is made anew, by a backend that writes a text and needs no runtime."""
 
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -131,14 +131,8 @@ def test_an_export_that_fails_leaves_nothing_behind(exported, tmp_path):
 
 
 def test_what_is_asked_for_twice_at_once_is_made_once(exported, tmp_path):
-    made = []
-    asked = [
-        threading.Thread(target=lambda: made.append(Text(waits=0.3).export(exported, X, tmp_path))) for _ in range(2)
-    ]
-    for one in asked:
-        one.start()
-    for one in asked:
-        one.join()
+    with ThreadPoolExecutor(2) as pool:
+        made = list(pool.map(lambda _: Text(waits=0.3).export(exported, X, tmp_path), range(2)))
     assert sorted(one.cached for one in made) == [False, True]
     assert len(WRITTEN) == 1
 

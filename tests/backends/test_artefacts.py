@@ -4,28 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from kokoro_nb.backends import BACKENDS, artefacts
-from kokoro_nb.backends.artefacts import FileBackend
+from kokoro_nb.backends import artefacts
 from kokoro_nb.backends.exported import export_program
 from tests.backends.small import Of, present
 
 X = {"x": torch.linspace(-1, 1, 12).reshape(1, 3, 4)}
-
-
-FILE_BACKENDS = [name for name, backend in BACKENDS.items() if isinstance(backend, FileBackend)]
-
-
-SLOW = ("aot-inductor", "executorch-vulkan")
-
-
-@pytest.fixture(params=[pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in FILE_BACKENDS])
-def file_backend(request):
-    return present(request.param)
-
-
-@pytest.fixture
-def onnxruntime():
-    return present("onnxruntime")
 
 
 @pytest.fixture(scope="module")
@@ -33,15 +16,8 @@ def exported():
     return export_program(Of(lambda x: x), X)
 
 
-@pytest.fixture(scope="module")
-def sound(exported, tmp_path_factory):
-    """An artefact of each backend, made once and never touched."""
-    folder = tmp_path_factory.mktemp("sound")
-    return lambda backend: backend.export(exported, X, folder)
-
-
-def test_memory_is_given_back_after_a_large_export_was_made(onnxruntime, exported, tmp_path, monkeypatch):
-    given = []
+def test_memory_is_given_back_after_a_large_export_was_made(exported, tmp_path, monkeypatch):
+    onnxruntime, given = present("onnxruntime"), []
     monkeypatch.setattr(artefacts, "give_back_memory", lambda: given.append(None))
     made = onnxruntime.export(exported, X, tmp_path / "small")
     assert given == []
@@ -57,8 +33,11 @@ def _files(artifact):
     return sorted(found, key=lambda path: -path.stat().st_size)
 
 
-def test_a_damaged_artefact_is_made_again(file_backend, exported, sound, tmp_path):
-    whole = sound(file_backend).path.parent
+# one for each form: a file, a file for the delegate, a folder, a library, and one with another file beside it
+@pytest.mark.parametrize("name", ["onnxruntime", "executorch-xnnpack", "coreml", "tvm", "tvm-opencl"])
+def test_a_damaged_artefact_is_made_again(name, exported, tmp_path):
+    file_backend = present(name)
+    whole = file_backend.export(exported, X, tmp_path / "sound").path.parent
     shutil.copytree(whole, tmp_path / whole.name)
     copy = file_backend.export(exported, X, tmp_path)
     assert copy.cached  # a copy is as good as the original

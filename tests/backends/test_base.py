@@ -23,9 +23,8 @@ def test_a_failure_names_the_root_of_a_chain_without_colours():
     failure = caught.value.failure("onnxruntime")
     assert failure.message == "Step 3/3 failed.\nDetails"
     assert failure.cause == "KeyError: 'aten.unfold'"
-    assert str(failure) == (
-        "onnxruntime failed when lowered: RuntimeError: Step 3/3 failed. (from KeyError: 'aten.unfold')"
-    )
+    told = "onnxruntime failed when lowered: RuntimeError: Step 3/3 failed. (from KeyError: 'aten.unfold')"
+    assert str(failure) == told
 
 
 def test_on_rung_lets_an_interruption_pass():

@@ -1,21 +1,20 @@
 import pytest
 import torch
-from torch import nn
 
 from kokoro_nb.backends.cuts import Cuts
 from kokoro_nb.backends.exported import export_program
+from tests.backends.small import Of
 
 
-class Net(nn.Module):
-    def forward(self, x):
-        low, high = torch.split(torch.exp(x), 2, 1)
-        y = torch.sin(low).transpose(1, 2) + high.transpose(1, 2)
-        return y.relu(), torch.exp(x).topk(2).values.neg()
+def _net(x):
+    low, high = torch.split(torch.exp(x), 2, 1)
+    y = torch.sin(low).transpose(1, 2) + high.transpose(1, 2)
+    return y.relu(), torch.exp(x).topk(2).values.neg()
 
 
 @pytest.fixture(scope="module")
 def cuts():
-    return Cuts(export_program(Net(), {"x": torch.ones(1, 4, 8)}))
+    return Cuts(export_program(Of(_net), {"x": torch.ones(1, 4, 8)}))
 
 
 def test_views_and_elements_stay_with_what_they_show(cuts):

@@ -5,7 +5,6 @@ import pytest
 import torch
 from torch import nn
 
-from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.executorch.partition import Withholding
 from kokoro_nb.backends.executorch.tracing import ROOM
 from kokoro_nb.backends.exported import export_program
@@ -82,9 +81,7 @@ def test_what_is_inside_a_delegate_is_missing_and_what_it_hands_out_is_not(trace
 
 def test_what_is_withheld_from_the_delegate_runs_outside_it(exported, expected, tmp_path):
     withheld = (":exp", "conv:conv1d")
-    backend = Withholding("executorch-xnnpack", withheld=withheld)
-    if backend.available() is not None:
-        pytest.skip(backend.available())
+    backend = Withholding(present("executorch-xnnpack").name, withheld=withheld)
     trace = backend.load(backend.export(exported, X, tmp_path)).trace(X, keep="full")
     assert set(withheld) <= set(trace.values)
     assert {":sin", ":add"} <= set(trace.missing)
@@ -107,9 +104,7 @@ def test_non_finite_values_come_through(traced):
 
 
 def test_too_small_a_buffer_is_reported_and_does_no_harm(exported, tmp_path):
-    backend = BACKENDS["executorch-portable"]
-    if backend.available() is not None:
-        pytest.skip(backend.available())
+    backend = present("executorch-portable")
     program = backend.load(backend.export(exported, X, tmp_path))
     note = program.path.with_name(ROOM)
     size = json.loads(note.read_text())["bytes"]

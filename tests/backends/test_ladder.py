@@ -92,11 +92,8 @@ def test_a_program_that_cannot_be_loaded_falls_from_the_rung_loaded(tmp_path):
 def test_a_module_that_fails_by_itself_falls_from_the_rung_patched(tmp_path):
 
     result = climb(Drifting(), Of(lambda x: x @ torch.ones(7)), X, tmp_path)
-    assert (result.failure.backend, result.failure.rung, result.failure.error) == (
-        "drifting",
-        "patched",
-        "RuntimeError",
-    )
+    found = result.failure
+    assert (found.backend, found.rung, found.error) == ("drifting", "patched", "RuntimeError")
     assert result.eager is None
 
 
@@ -115,12 +112,7 @@ def test_no_call_is_refused():
 
 @pytest.mark.parametrize(
     ("second", "expected"),
-    [
-        ([1.0, np.inf, np.nan], 0.0),
-        ([1.5, np.inf, np.nan], 0.5),
-        ([1.0, -np.inf, np.nan], np.inf),
-        ([1.0, 0, 0], np.nan),
-    ],
+    [([1.5, np.inf, np.nan], 0.5), ([1.0, -np.inf, np.nan], np.inf), ([1.0, 0, 0], np.nan)],
 )
 def test_difference_of_outputs(second, expected):
     first = {"y": np.array([1.0, np.inf, np.nan]), "ids": np.array([1])}

@@ -100,17 +100,13 @@ class TestInstalled:
     def test_the_artefact_is_a_context_for_the_chip_asked_for(self, tmp_path):
         made = replace(QNN, soc_model="43").export(CONV, X, tmp_path)
         assert isinstance(made, Artifact), str(made)
-        assert sorted(p.name for p in made.path.parent.iterdir()) == [
-            "meta.json",
-            "model_ctx.onnx",
-            "model_ctx_qnn.bin",
-        ]
+        files = ["meta.json", "model_ctx.onnx", "model_ctx_qnn.bin"]
+        assert sorted(p.name for p in made.path.parent.iterdir()) == files
         model = onnx.load(made.path)
         assert [node.op_type for node in model.graph.node] == ["EPContext"]
         assert {e.key: e.value for e in model.metadata_props}[RECORD].split(":")[4:7] == ["73", "43", "0"]
-        assert json.loads((made.path.parent / "meta.json").read_text())["options"] == {
-            "provider": {"soc_model": "43", "htp_arch": "73"}
-        }
+        options = json.loads((made.path.parent / "meta.json").read_text())["options"]
+        assert options == {"provider": {"soc_model": "43", "htp_arch": "73"}}
         assert set(made.seconds) == {"exported", "lowered", "serialised"}
 
     def test_an_artefact_whose_binary_is_gone_does_not_load(self, tmp_path):
@@ -138,7 +134,7 @@ class TestInstalled:
         assert "Gather index: 200 is larger than input dim: 2 size: 10" in caught.value.__notes__[0]
         assert program.run(inputs)["output"].shape == (1, 2, 4)  # it lives on
 
-    @pytest.mark.parametrize(("reach", "low", "high"), [(1, 5e-4, 3e-3), (10, 5e-3, 2e-2), (100, 5e-2, 2e-1)])
+    @pytest.mark.parametrize(("reach", "low", "high"), [(1, 5e-4, 3e-3), (100, 5e-2, 2e-1)])
     def test_the_sine_is_coarser_than_float16(self, reach, low, high, tmp_path):
         # Measured: 0.0011, 0.0125 and 0.10; rounding the argument to float16 alone gives 0.0003, 0.004 and 0.03.
 

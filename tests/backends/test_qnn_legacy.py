@@ -7,7 +7,7 @@ from torch import nn
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.qnn.assignment import legacy_onnx
 from kokoro_nb.errors import InputError
-from tests.backends.small import Of
+from tests.backends.small import Layers, Of
 
 X = {"x": torch.linspace(-1, 1, 12).reshape(1, 3, 4)}
 
@@ -30,17 +30,12 @@ def test_a_module_is_traced_to_a_file_that_computes_the_same(tmp_path):
     np.testing.assert_array_equal(result, (inputs["x"] + inputs["y"]).numpy())
 
 
-def test_names_of_nodes_carry_the_module(tmp_path):
-    class Outer(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.inner = nn.Sequential(nn.Conv1d(3, 2, 1))
-
-        def forward(self, x):
-            return self.inner(x)
-
-    path = legacy_onnx(Outer(), X, tmp_path / "m.onnx")
-    assert "/inner/inner.0/Conv" in {node.name for node in onnx.load(path).graph.node}
+def test_names_of_nodes_carry_the_module_which_stays_as_it_was(tmp_path):
+    module = Layers(nn.Sequential(nn.Conv1d(3, 2, 1))).train()
+    path = legacy_onnx(module, X, tmp_path / "m.onnx")
+    assert "/0/0.0/Conv" in {node.name for node in onnx.load(path).graph.node}
+    assert module.training
+    assert all(weight.requires_grad for weight in module.parameters())
 
 
 def test_what_the_tracer_cannot_write_is_a_failure_with_the_exact_error(tmp_path, capfd):
@@ -51,22 +46,6 @@ def test_what_the_tracer_cannot_write_is_a_failure_with_the_exact_error(tmp_path
     assert failure.message == "Unknown number type: complex"
     assert "aten::abs" in failure.log
     assert capfd.readouterr().out == ""
-
-
-def test_the_module_stays_as_it_was(tmp_path):
-    module = nn.Conv1d(3, 2, 1).train()
-
-    class Holder(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.conv = module
-
-        def forward(self, x):
-            return self.conv(x)
-
-    legacy_onnx(Holder(), X, tmp_path / "m.onnx")
-    assert module.training
-    assert module.weight.requires_grad
 
 
 @pytest.mark.parametrize(

@@ -44,11 +44,7 @@ def test_each_node_has_its_first_verdict_and_the_reason():
 
 @pytest.mark.parametrize(
     ("levels", "expected"),
-    [
-        ("WEF", ["Disabled by default", "Cannot be\nfused together."]),
-        ("EF", ["Cannot be\nfused together."]),
-        ("F", []),
-    ],
+    [("WEF", ["Disabled by default", "Cannot be\nfused together."]), ("EF", ["Cannot be\nfused together."])],
 )
 def test_complaints_are_reported_by_their_level_and_without_colour(levels, expected):
     assert complaints(LOG, levels) == expected

@@ -56,10 +56,7 @@ def test_the_chatter_of_a_verbose_log_is_no_part_of_an_error(worker_that):
 
 @pytest.mark.parametrize(
     ("death", "sentence"),
-    [
-        ("os.kill(os.getpid(), 11)", "died of SIGSEGV during 'die'"),
-        ("os._exit(3)", "ended with status 3 during 'die'"),
-    ],
+    [("os.kill(os.getpid(), 11)", "died of SIGSEGV during 'die'"), ("os._exit(3)", "ended with status 3 during 'die'")],
 )
 def test_its_death_is_an_error_here_and_stays_one(worker_that, death, sentence):
     worker = worker_that(f"def die(): os.write(2, b'last words'); {death}\nACTIONS['die'] = die")

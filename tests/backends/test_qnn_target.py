@@ -8,9 +8,9 @@ PREFIX = "2026-11-21 13:14:22.7 [V:onnxruntime:, a.cc:1 QnnEp] User specified "
 RECORDED = {RECORD: "v2:6:2.51.0:5.51.0:75:57:8:0"}
 
 
-@pytest.mark.parametrize(("soc", "arch"), [("30", "68"), ("43", "73"), ("57", "75"), ("69", "79"), ("87", "81")])
+@pytest.mark.parametrize(("soc", "arch"), [("30", "68"), ("57", "75"), ("87", "81")])
 def test_a_chip_has_one_npu(soc, arch):
-    # SM8350, SM8550, SM8650, SM8750, SM8850: Qualcomm's table of supported devices.
+    # SM8350, SM8650, SM8850: Qualcomm's table of supported devices.
     assert checked_options(soc, None, {}) == checked_options(soc, arch, {}) == {"soc_model": soc, "htp_arch": arch}
 
 
@@ -37,10 +37,8 @@ def test_what_the_provider_would_pass_over_in_silence_is_refused(soc, arch, othe
 
 def test_options_that_were_taken_pass():
     log = f"{PREFIX}htp_arch: 75\n{PREFIX}soc_model: 57\n{PREFIX}ep.qnnexecutionprovider.extended_udma: 1\n"
-    assert (
-        require_taken({"soc_model": "57", "htp_arch": "75", "extended_udma": "1", "vtcm_mb": "8"}, log, RECORDED)
-        is None
-    )
+    options = {"soc_model": "57", "htp_arch": "75", "extended_udma": "1", "vtcm_mb": "8"}
+    assert require_taken(options, log, RECORDED) is None
 
 
 @pytest.mark.parametrize(
@@ -50,7 +48,6 @@ def test_options_that_were_taken_pass():
         ({"htp_arch": "73"}, f"{PREFIX}htp_arch: 73\n", RECORDED, "given htp_arch=73, but its artefact says 75"),
         ({"vtcm_mb": "4"}, "", RECORDED, "given vtcm_mb=4, but its artefact says 8"),
         ({"extended_udma": "1"}, "", RECORDED, "extended_udma=1, and nothing shows that it read it"),
-        ({}, "", {}, "does not say what it was built for, but ''"),
         ({}, "", {RECORD: "v1:75"}, "but 'v1:75'"),
     ],
 )

@@ -16,7 +16,7 @@ from kokoro_nb.backends.exported import export_program
 from tests.backends.small import present
 
 BYTES = ("onnxruntime", "executorch-xnnpack", "executorch-portable")  # these tools write the same file each time
-BITS = ("tvm", "tvm-unfused", "aot-inductor")
+BITS = ("tvm", "tvm-unfused")
 
 
 def _plain():
@@ -63,16 +63,25 @@ def test_the_file_is_that_of_the_plain_call(name, backend, plain, exported, tmp_
     assert made.path.read_bytes() == (plain / f"{name}.{backend}{suffix}").read_bytes()
 
 
+def _assert_same_bits(backend, exported, path, folder):
+    program, inputs = exported
+    found = BACKENDS[backend].load(BACKENDS[backend].export(program, inputs, folder)).run(inputs)
+    np.testing.assert_array_equal(next(iter(found.values())), np.load(path))
+
+
 @pytest.mark.parametrize("backend", BITS)
 @pytest.mark.parametrize("name", MODULES)
 def test_the_outputs_are_those_of_the_plain_call(name, backend, plain, exported, tmp_path):
-    if backend == "aot-inductor" and name != "phase":
-        pytest.skip("each takes half a minute to compile")
-    program, inputs = exported[name]
-    found = BACKENDS[backend].load(BACKENDS[backend].export(program, inputs, tmp_path)).run(inputs)["output"]
-    np.testing.assert_array_equal(found, np.load(plain / f"{name}.{backend}.npy"))
+    _assert_same_bits(backend, exported[name], plain / f"{name}.{backend}.npy", tmp_path)
 
 
+@pytest.mark.slow  # each of the two takes half a minute to compile
+def test_the_outputs_of_inductor_are_those_of_the_plain_call(exported, tmp_path):
+    _call(tmp_path, function="compiled")
+    _assert_same_bits("aot-inductor", exported["phase"], tmp_path / "phase.aot-inductor.npy", tmp_path)
+
+
+@pytest.mark.slow  # as long as all others together
 def test_a_decoder_is_that_of_the_plain_call(shallow, shallow_case, tmp_path):
     from kokoro_nb.studies.decoder import decoder_program
 
@@ -80,22 +89,20 @@ def test_a_decoder_is_that_of_the_plain_call(shallow, shallow_case, tmp_path):
     program, inputs = decoder.program, decoder.inputs
     torch.export.save(program.program, tmp_path / "decoder.pt2")
     _call(tmp_path, tmp_path / "decoder.pt2")
-    runtime = BACKENDS["tvm"]
-    found = runtime.load(runtime.export(program, inputs, tmp_path)).run(inputs)
-    np.testing.assert_array_equal(next(iter(found.values())), np.load(tmp_path / "saved.tvm.npy"))
+    _assert_same_bits("tvm", (program, inputs), tmp_path / "saved.tvm.npy", tmp_path)
     made = BACKENDS["executorch-xnnpack"].export(program, inputs, tmp_path)
     assert made.path.read_bytes() == (tmp_path / "saved.executorch-xnnpack.pte").read_bytes()
 
 
 def test_another_file_is_noticed(plain):
-    one, other = (plain / f"{name}.onnxruntime.onnx" for name in ("linear", "phase"))
+    one, other = (plain / f"{name}.onnxruntime.onnx" for name in ("layers", "phase"))
     assert one.read_bytes() != other.read_bytes()
 
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory):
     """Return the folder of the Core ML packages that the plain calls make."""
-    present("coreml").export(*CORE_ML["linear"], tmp_path_factory.mktemp("first"))  # a failure before left no names
+    present("coreml").export(*CORE_ML["layers"], tmp_path_factory.mktemp("first"))  # a failure before left no names
     folder = tmp_path_factory.mktemp("packages")
     _call(folder, function="core_ml")
     return folder

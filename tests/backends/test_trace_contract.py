@@ -10,12 +10,11 @@ from torch.nn import functional as F
 
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.base import Artifact, absence
-from kokoro_nb.backends.exported import Exported, export_program
+from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.traces.operators import CONSTANT
 from kokoro_nb.traces.statistics import describe
 from kokoro_nb.traces.trace import Trace
-from tests.faults.artefact_files import edit_mlpackage_weight, edit_onnx_weight, mlpackage_weights, onnx_weights
 
 
 class Norm(nn.Module):
@@ -115,11 +114,6 @@ def traced(loaded):
     return get
 
 
-@pytest.fixture(params=TRANSPARENT)
-def transparent(request):
-    return _here(BACKENDS[request.param])
-
-
 def _names(trace):
     return [tap.name for tap in trace.taps]
 
@@ -134,9 +128,8 @@ def test_every_operator_is_captured_or_missing_and_the_answer_is_the_same(backen
     assert len(trace.taps) + len(trace.missing) == len(operators)
     order = [operator.name for operator in operators]
     assert _names(trace) == [name for name in order if name in _names(trace)]
-    assert {name: value.tolist() for name, value in trace.inputs.items()} == {
-        name: value.tolist() for name, value in _inputs().items()
-    }
+    for name, value in _inputs().items():
+        np.testing.assert_array_equal(trace.inputs[name], value)
     for outputs in (trace.outputs, program.run(_inputs())):  # the tapped run, and an untapped one after it
         assert tuple(outputs) == exported.outputs
         for name, value in outputs.items():
@@ -192,8 +185,9 @@ def _far(exported, trace):
     return found
 
 
-def test_what_is_captured_is_what_the_operator_computes(transparent, traced, exported):
-    trace = traced(transparent)
+@pytest.mark.parametrize("name", TRANSPARENT)
+def test_what_is_captured_is_what_the_operator_computes(name, traced, exported):
+    trace = traced(_here(BACKENDS[name]))
     views = ("split", "chunk", "transpose", "permute", "view", "unsqueeze")
     computing = [
         operator.name
@@ -201,10 +195,10 @@ def test_what_is_captured_is_what_the_operator_computes(transparent, traced, exp
         if not all(one.startswith(CONSTANT) for one in operator.inputs) and operator.kind not in views
     ]
     assert len(computing) >= 15
-    assert not [name for name in computing if name not in trace.values]
+    assert set(computing) <= set(trace.values)
     far = _far(exported, trace)
-    assert max(far.values()) <= TRANSPARENT[transparent.name], far
-    dtype = {"eager-float64": "float64", "coreml-reference": "float16"}.get(transparent.name, "float32")
+    assert max(far.values()) <= TRANSPARENT[name], far
+    dtype = {"eager-float64": "float64", "coreml-reference": "float16"}.get(name, "float32")
     assert {str(value.dtype) for value in trace.values.values()} == {dtype}
 
 
@@ -228,41 +222,8 @@ def test_a_linear_layer_and_a_convolution_keep_apart_in_tvm(tmp_path):
         def forward(self, x):
             return self.lv2(self.lv1(self.lv(x))) + self.lv(self.lv1(x))
 
-    backend = _here(BACKENDS["tvm-unfused"])
-    inputs = {"x": torch.randn(1, 6, 6)}
+    backend, inputs = _here(BACKENDS["tvm-unfused"]), {"x": torch.randn(1, 6, 6)}
     pair = export_program(Pair(), inputs)
     trace = backend.load(backend.export(pair, inputs, tmp_path)).trace(inputs, keep="full")
-    assert isinstance(pair, Exported)
     assert {"lv:linear", "lv:linear#2", "lv1:conv1d", "lv1:conv1d#2", "lv2:linear"} <= {*trace.values}
     assert max(_far(pair, trace).values()) < 1e-6
-
-
-@pytest.mark.parametrize(
-    ("name", "weights", "edit"),
-    [
-        ("onnxruntime", onnx_weights, edit_onnx_weight),
-        ("coreml-reference-float32", mlpackage_weights, edit_mlpackage_weight),
-    ],
-)
-def test_a_weight_edited_in_the_file_shows_where_it_is_read(name, weights, edit, tmp_path):
-    torch.manual_seed(0)
-
-    class Layers(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.one, self.two = nn.Conv1d(16, 16, 3, padding=1), nn.Conv1d(16, 16, 5, padding=2)
-
-        def forward(self, x):
-            return torch.sin(self.two(torch.sin(self.one(x))))
-
-    backend, inputs = _here(BACKENDS[name]), {"x": torch.randn(1, 16, 8)}
-    layers = export_program(Layers(), inputs)
-    artifact = backend.export(layers, inputs, tmp_path)
-    healthy = backend.load(artifact).trace(inputs, keep="full")
-    (weight,) = (one for one, shape in weights(artifact.path).items() if shape == (16, 16, 5))
-    edit(artifact.path, weight, lambda value: value * np.float32(1.5))
-    trace = backend.load(artifact).trace(inputs, keep="full")
-    np.testing.assert_array_equal(trace.values["one:conv1d"], healthy.values["one:conv1d"])
-    far = _far(layers, trace)
-    assert far["two:conv1d"] > 0.1
-    assert max(value for operator, value in far.items() if operator != "two:conv1d") < 1e-6

@@ -96,19 +96,14 @@ def test_a_sentence_that_is_too_short_is_repeated(shallow):
 
 
 def test_events_are_summed_for_each_call():
-    events = [
-        ("Conv", (11, 1, 20), 1.0),
-        ("Conv", (4, 3, 5), 2.0),
-        ("Sin", (), 1.0),
-        ("native_call_dropout.out", (), 4.0),
-    ] * 2
-    found = summed(events, 20.0, calls=2)
+    events = [("Conv", (11, 1, 20), 1.0), ("Conv", (4, 3, 5), 2.0), ("Sin", (), 1.0), ("dropout.out", (), 4.0)]
+    found = summed(events * 2, 20.0, calls=2)
     assert dict(found.seconds) == {"convolution": 2.0, "STFT": 1.0, "elementwise": 1.0, "other": 4.0}
     assert (found.total, found.wall) == (8.0, 10.0)
     assert isinstance(found, Profile)
 
 
-@pytest.mark.parametrize("length", [0.0, -1.0, math.inf, math.nan])
+@pytest.mark.parametrize("length", [0.0, math.nan])
 def test_no_length_is_one_sentence(length):
     with pytest.raises(InputError, match="cannot be timed"):
         run(["decoders"], BenchmarkOptions("narrow", [length]))

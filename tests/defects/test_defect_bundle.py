@@ -1,6 +1,5 @@
 """A bundle, run in a process of its own: it exits with 1 while the defect is there, with 0 in its control."""
 
-import ast
 import inspect
 import subprocess
 import sys
@@ -39,35 +38,19 @@ def test_it_exits_with_1_and_its_control_with_0(name, tmp_path, measured):
     assert "gone: 0 % wrong" in mended.stdout
 
 
-def _imported(source):
-    found = set()
-    for node in ast.walk(ast.parse(source)):
-        names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
-        names += [node.module or "."] if isinstance(node, ast.ImportFrom) else []
-        found |= {name.split(".")[0] for name in names}
-    return found
-
-
 @pytest.mark.parametrize("known", DEFECTS, ids=lambda known: known.name)
-def test_it_needs_only_torch_numpy_safetensors_and_the_packages_of_the_case(known, tmp_path):
+def test_it_needs_only_torch_numpy_safetensors_and_the_packages_of_the_case(known, packages, tmp_path):
     folder = write_bundle(known, tmp_path / "bundle", DefectMeasurement(known, absent="Not measured."))
-    own = {"tvm": "apache-tvm", "sherpa_onnx": "sherpa-onnx", "espeakng_loader": "espeakng-loader"}
-    needed = set().union(*(_imported(path.read_text(encoding="utf-8")) for path in folder.glob("*.py")))
-    packages = {own.get(name, name) for name in needed - set(sys.stdlib_module_names)}
-    assert packages <= {"torch", "numpy", "safetensors", *known.packages}
+    needed = packages(*(path.read_text(encoding="utf-8") for path in folder.glob("*.py")))
+    assert needed <= {"torch", "numpy", "safetensors", *known.packages}
 
 
 def test_it_holds_the_code_and_the_numbers_that_were_measured(tmp_path, measured):
     name = "tvm_ignored_alpha"
     known = defect(name)
     folder = write_bundle(known, tmp_path / "bundle", measured(name))
-    assert sorted(path.name for path in folder.iterdir()) == [
-        "REPORT.md",
-        "case.py",
-        "inputs.safetensors",
-        "repro.py",
-        "runner.py",
-    ]
+    files = ["REPORT.md", "case.py", "inputs.safetensors", "repro.py", "runner.py"]
+    assert sorted(path.name for path in folder.iterdir()) == files
     for file, module in {"runner.py": runner(known), "repro.py": repro}.items():
         assert (folder / file).read_text(encoding="utf-8") == inspect.getsource(module)
     for part in type(known).__mro__[:-1]:

@@ -35,18 +35,13 @@ def test_it_shows_the_defect_by_itself(name, tmp_path, measured):
     assert (mended.returncode, mended.stdout.splitlines()[-1]) == (0, GONE), mended.stderr
 
 
-def _whole(known, text):
+@pytest.mark.parametrize("known", DEFECTS, ids=lambda known: known.name)
+def test_it_is_short_and_needs_the_packages_of_the_defect_alone(known, packages):
+    text = report_script(known)
     assert text.count("\n") < LINES
-    names = {node.names[0].name.split(".")[0] for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Import)}
-    own = {"tvm": "apache-tvm", "sherpa_onnx": "sherpa-onnx", "espeakng_loader": "espeakng-loader"}
-    assert {own.get(n, n) for n in names - set(sys.stdlib_module_names)} <= {"torch", "numpy", *known.packages}
+    assert packages(text) <= {"torch", "numpy", *known.packages}
     assert "kokoro_nb" not in text
     assert known.title in text
-
-
-@pytest.mark.parametrize("known", DEFECTS, ids=lambda known: known.name)
-def test_it_is_short_and_needs_the_packages_of_the_defect_alone(known):
-    _whole(known, report_script(known))
 
 
 SPOKEN = ("sherpa_onnx_closing_mark", "sherpa_onnx_half_audio", "sherpa_onnx_long_tokens", "sherpa_onnx_unread_lexicon")

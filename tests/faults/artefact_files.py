@@ -16,11 +16,6 @@ _HEADER = struct.Struct("<IIQQ")
 _SENTINEL = 0xDEADBEEF
 
 
-def onnx_weights(path: str | Path) -> dict[str, tuple[int, ...]]:
-    """Return name and shape of every float32 weight in the ONNX file at `path`."""
-    return {name: tuple(tensor.dims) for name, tensor in _initialisers(_onnx(path)).items()}
-
-
 def edit_onnx_weight(path: str | Path, name: str, change: Change) -> None:
     """Change one float32 weight inside the ONNX file at `path`; `change` gets a copy and returns one of its shape."""
     from onnx import numpy_helper
@@ -29,11 +24,6 @@ def edit_onnx_weight(path: str | Path, name: str, change: Change) -> None:
     tensor = _initialisers(model)[name]
     tensor.CopyFrom(numpy_helper.from_array(_changed(numpy_helper.to_array(tensor), change), name))
     Path(path).write_bytes(model.SerializeToString())
-
-
-def mlpackage_weights(path: str | Path) -> dict[str, tuple[int, ...]]:
-    """Return name and shape of every float32 constant in the file of weights of the ``.mlpackage`` at `path`."""
-    return {name: shape for name, (shape, _) in _blobs(Path(path)).items()}
 
 
 def edit_mlpackage_weight(path: str | Path, name: str, change: Change) -> None:

@@ -28,12 +28,6 @@ HALF_FLOOR = 2.0**-25  # and absolute, below the smallest normal one
 OPTIONS = ("inputs", "expected", "opset", "half", "rtol", "strict")
 
 
-def pytest_generate_tests(metafunc):
-    if {"kind", "case"} <= set(metafunc.fixturenames):
-        cases = [(kind, case) for kind, cases in metafunc.module.CASES.items() for case in cases]
-        metafunc.parametrize(("kind", "case"), cases, ids=[f"{kind}-{i}" for i, (kind, _) in enumerate(cases)])
-
-
 def _program(inputs, body, opset="iOS17"):
     """Return a program whose outputs `body` makes of its inputs.
 
@@ -178,3 +172,11 @@ def _check(kind, case):
 def mil():
     """Return functions: `run` an operator, `check` it against its case, `build` a program of it, or any `program`."""
     return SimpleNamespace(run=_run, check=_check, build=_build, program=_program)
+
+
+@pytest.fixture(scope="session")
+def mb():
+    """Return what builds operators of a program."""
+    from coremltools.converters.mil.mil import Builder
+
+    return Builder

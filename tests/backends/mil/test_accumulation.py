@@ -35,16 +35,11 @@ def test_total_adds_the_last_axis_fastest():
 
 def test_product_and_mean():
     x = _half(6, 5)
-    expected = np.ones(5, np.float16)
+    product, total = np.ones(5, np.float16), np.zeros(5, np.float16)
     for row in x:
-        expected = expected * row
-    np.testing.assert_array_equal(_bits(accumulation.multiplied(torch.tensor(x), [0])), expected.view(np.uint16))
-    total = np.zeros(5, np.float16)
-    for row in x:
-        total = total + row
-    np.testing.assert_array_equal(
-        _bits(accumulation.mean(torch.tensor(x), [0])), (total / np.float16(6)).view(np.uint16)
-    )
+        product, total = product * row, total + row
+    for function, expected in ((accumulation.multiplied, product), (accumulation.mean, total / np.float16(6))):
+        np.testing.assert_array_equal(_bits(function(torch.tensor(x), [0])), expected.view(np.uint16))
 
 
 def test_running_sum_rounds_at_every_step_in_any_dtype():
@@ -59,9 +54,7 @@ def test_running_sum_rounds_at_every_step_in_any_dtype():
     assert abs(float(accumulation.running(steps, 0)[-1]) - 1e4) > 0.5
 
 
-@pytest.mark.parametrize(
-    ("left", "right"), [((3, 7), (7, 2)), ((2, 1, 3, 7), (4, 7, 2)), ((7,), (7, 2)), ((3, 7), (7,))]
-)
+@pytest.mark.parametrize(("left", "right"), [((2, 1, 3, 7), (4, 7, 2)), ((7,), (7, 2)), ((3, 7), (7,))])
 def test_matmul_adds_along_the_common_axis(left, right):
     x, y = _half(*left), _half(*right)
     shape = np.matmul(x, y).shape
@@ -91,38 +84,29 @@ def _convolved(x, weight, strides, dilations, groups):
 
 
 def _convolved_transposed(x, weight, strides, dilations, groups):
-    kernel = weight.shape[2:]
+    kernel, (inside, outside) = weight.shape[2:], (x.shape[1] // groups, weight.shape[1])
     sizes = [(n - 1) * s + (k - 1) * d + 1 for n, k, s, d in zip(x.shape[2:], kernel, strides, dilations, strict=True)]
-    per_group = x.shape[1] // groups
-    result = np.zeros((x.shape[0], weight.shape[1] * groups, *sizes), np.float16)
-    for batch, group, channel in np.ndindex(x.shape[0], groups, per_group):
-        for tap in product(*map(range, kernel)):
+    result = np.zeros((x.shape[0], outside * groups, *sizes), np.float16)
+    for batch, channel in np.ndindex(*x.shape[:2]):
+        for *tap, out in product(*map(range, kernel), range(outside)):
             for at in np.ndindex(*x.shape[2:]):
                 target = tuple(a * s + t * d for a, t, s, d in zip(at, tap, strides, dilations, strict=True))
-                for out in range(weight.shape[1]):
-                    place = (batch, group * weight.shape[1] + out, *target)
-                    number = (
-                        x[(batch, group * per_group + channel, *at)] * weight[(group * per_group + channel, out, *tap)]
-                    )
-                    result[place] += number
+                number = x[(batch, channel, *at)] * weight[(channel, out, *tap)]
+                result[(batch, channel // inside * outside + out, *target)] += number
     return result
 
 
-GEOMETRIES = [((9,), (3,), (1,), (1,)), ((9,), (3,), (2,), (2,)), ((5, 6), (2, 3), (2, 1), (1, 2))]
-
-
+@pytest.mark.parametrize(
+    ("function", "by_hand", "per_group"),
+    [
+        (accumulation.convolution, _convolved, lambda groups: (6, 4 // groups)),
+        (accumulation.transposed_convolution, _convolved_transposed, lambda groups: (4, 3)),
+    ],
+)
 @pytest.mark.parametrize("groups", [1, 2])
-@pytest.mark.parametrize(("size", "kernel", "strides", "dilations"), GEOMETRIES)
-def test_convolution(size, kernel, strides, dilations, groups):
-    x, weight = _half(2, 4, *size), _half(6, 4 // groups, *kernel)
-    result = accumulation.convolution(torch.tensor(x), torch.tensor(weight), strides, dilations, groups)
-    np.testing.assert_array_equal(_bits(result), _convolved(x, weight, strides, dilations, groups).view(np.uint16))
-
-
-@pytest.mark.parametrize("groups", [1, 2])
-@pytest.mark.parametrize(("size", "kernel", "strides", "dilations"), GEOMETRIES)
-def test_transposed_convolution(size, kernel, strides, dilations, groups):
-    x, weight = _half(2, 4, *size), _half(4, 3, *kernel)
-    result = accumulation.transposed_convolution(torch.tensor(x), torch.tensor(weight), strides, dilations, groups)
-    expected = _convolved_transposed(x, weight, strides, dilations, groups)
-    np.testing.assert_array_equal(_bits(result), expected.view(np.uint16))
+@pytest.mark.parametrize("geometry", [((9,), (3,), (2,), (2,)), ((5, 6), (2, 3), (2, 1), (1, 2))])
+def test_convolutions(geometry, groups, function, by_hand, per_group):
+    size, kernel, strides, dilations = geometry
+    x, weight = _half(2, 4, *size), _half(*per_group(groups), *kernel)
+    result = function(torch.tensor(x), torch.tensor(weight), strides, dilations, groups)
+    np.testing.assert_array_equal(_bits(result), by_hand(x, weight, strides, dilations, groups).view(np.uint16))

@@ -56,7 +56,7 @@ def _nd(mode, data, indices):
 
 TWICE, ONCE = _ints([2, 0, 2]), _ints([1, 0])
 ALONG = _ints([[[1, 0, 2, 1, 0]] * 4])
-PAIRS = _ints([[0, 1], [2, 3], [0, 1]])
+PAIRS, APART = _ints([[0, 1], [2, 3], [0, 1]]), [[[3, 1]], [[0, 0]], [[2, 4]]]
 
 
 def _gather(x, indices, **more):
@@ -65,11 +65,9 @@ def _gather(x, indices, **more):
 
 CASES = {
     "gather": [
-        *(_gather(x, TWICE, axis=axis) for x in (X, WHOLE) for axis in (0, 1, -1)),
-        _gather(X, [[0, 2], [1, 1]], axis=1),
+        *(_gather(x, [[0, 2], [1, 1]], axis=1) for x in (X, WHOLE)),
         _gather(X, 1, axis=-2),
         _gather(X, [-1, 0, -3], axis=0, opset="iOS16"),
-        _gather(X, [[0, 3], [1, 1], [2, 0]], axis=1, batch_dims=1),
         _gather(X, [[0, 4], [1, 1], [2, 0]], axis=2, batch_dims=1),
     ],
     "gather_along_axis": [
@@ -79,26 +77,15 @@ CASES = {
     "gather_nd": [
         _gather(X, PAIRS, expected=X[[0, 2, 0], [1, 3, 1]]),
         _gather(WHOLE, [[[0, 1, 4]], [[2, 3, 0]]], expected=WHOLE[[[0], [2]], [[1], [3]], [[4], [0]]]),
-        _gather(
-            X,
-            [[[3, 1]], [[0, 0]], [[2, 4]]],
-            batch_dims=1,
-            expected=X[[[0], [1], [2]], [[3], [0], [2]], [[1], [0], [4]]],
-        ),
+        _gather(X, APART, batch_dims=1, expected=X[[[0], [1], [2]], [[3], [0], [2]], [[1], [0], [4]]]),
     ],
-    "scatter": [_slices(mode, X, TWICE, axis) for mode in MODES for axis in (0, 1)]
-    + [_slices(mode, WHOLE, ONCE, 2) for mode in MODES if mode != "div"],
+    "scatter": [*(_slices(mode, X, TWICE, 1) for mode in MODES), _slices("add", WHOLE, ONCE, 2)],
     "scatter_along_axis": [*(_along(mode, X) for mode in MODES), _along("update", WHOLE)],
     "scatter_nd": [
         *(_nd(mode, X, PAIRS) for mode in MODES),
-        _nd("add", WHOLE, _ints([[0, 0, 0], [2, 3, 4]])),
         _nd("update", X, _ints([[1]])),
     ],
 }
-
-
-def test_operator(mil, kind, case):
-    mil.check(kind, case)
 
 
 FAR = 200 * np.ones((1, 4, 5), "int32")
@@ -129,12 +116,9 @@ def test_sizes_are_taken_in_16_bits():
     assert (taken.dtype, taken.tolist()) == (torch.uint16, [700])
 
 
-def test_integers_are_not_divided(mil):
-    with pytest.raises(InputError, match="divides integers"):
-        mil.run("scatter", {"data": WHOLE, "indices": ONCE, "updates": WHOLE[:2]}, mode="div")
-
-
-def test_the_data_stay_as_they_are(mil):
+def test_the_data_stay_as_they_are_and_integers_are_not_divided(mil):
     data = X.copy()
     mil.run("scatter", {"data": data, "indices": ONCE, "updates": X[:2]}, mode="add")
     np.testing.assert_array_equal(data, X)
+    with pytest.raises(InputError, match="divides integers"):
+        mil.run("scatter", {"data": WHOLE, "indices": ONCE, "updates": WHOLE[:2]}, mode="div")

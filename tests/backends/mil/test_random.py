@@ -17,22 +17,14 @@ def _drawn(mil, kind, inputs, **attributes):
         return mil.run(kind, inputs, **attributes)[0]
 
 
-def test_uniform_numbers_fill_their_range(mil):
+def test_numbers_have_their_range_mean_and_deviation(mil):
     drawn = _drawn(mil, "random_uniform", SHAPE, low=-2.0, high=3.0, seed=7)
-    assert drawn.shape == (200, 50)
-    assert drawn.dtype == np.float32
+    assert (drawn.shape, drawn.dtype) == ((200, 50), np.float32)
     assert -2 <= drawn.min() < -1.9
     assert 2.9 < drawn.max() < 3
     assert abs(drawn.mean() - 0.5) < 0.1  # 10 000 numbers of deviation 1.44: 0.014 expected
-
-
-def test_normal_numbers_have_their_mean_and_deviation(mil):
     drawn = _drawn(mil, "random_normal", SHAPE, mean=3.0, stddev=0.5, seed=7)
-    assert abs(drawn.mean() - 3) < 0.03
-    assert abs(drawn.std() - 0.5) < 0.03
-
-
-def test_bernoulli_numbers_have_their_probability(mil):
+    np.testing.assert_allclose([drawn.mean(), drawn.std()], [3, 0.5], atol=0.03)
     drawn = _drawn(mil, "random_bernoulli", SHAPE, prob=0.3, seed=7)
     assert set(np.unique(drawn)) == {0.0, 1.0}
     assert abs(drawn.mean() - 0.3) < 0.03
@@ -44,8 +36,7 @@ def test_categories_have_their_probabilities(mil, mode):
     with np.errstate(divide="ignore"):
         x = probabilities if mode == "probs" else np.log(probabilities)
     drawn = _drawn(mil, "random_categorical", {"x": x}, mode=mode, size=4000, seed=7)
-    assert drawn.shape == (2, 4000)
-    assert drawn.dtype == np.float32
+    assert (drawn.shape, drawn.dtype) == ((2, 4000), np.float32)
     shares = [[(row == k).mean() for k in range(3)] for row in drawn]
     np.testing.assert_allclose(shares, probabilities, atol=0.03)
 

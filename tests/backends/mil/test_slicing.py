@@ -31,20 +31,17 @@ def _update(x, update, *more, **stride):
 
 CASES = {
     "slice_by_index": [
-        _slice(X, [0, 1, 2], [2, 3, 4]),
         _slice(WHOLE, [0, 0, 1], [3, 4, 5], stride=[2, 3, 2]),
         _slice(TRUTHS, [-2, -3, -1], [-1, -1, 5]),
         _slice(X, [1, 9, 9], [0, 0, 0], (".bb", "eee", "...")),
         _slice(X, [9, 9, -2], [9, 9, -5], ("bb.", "ee.", "..."), stride=[1, 1, -1]),
         _slice(X, [9, 9, 9], [9, 9, 9], ("bbb", "eee", "..."), stride=[-1, 2, -2]),
         _slice(X, [1, 0, -1], [9, 4, 0], ("...", "...", "s.s")),
-        _slice(X, [-1, 2, 0], [0, 0, 5], ("...", "...", "ss.")),
         _slice(WHOLE, [2, 3, 4], [0, 0, 0], ("...", "...", "sss")),
         _slice(X, [9, 1, 0], [0, 2, 5], ("b..", "...", "s.."), expected=X[0, 1:2]),
         _slice(X, [0, 2, 0], [3, 2, 5]),  # nothing
     ],
     "slice_update": [
-        _update(X, -X[:2, 1:3, 2:4], [0, 1, 2], [2, 3, 4]),
         _update(WHOLE, -WHOLE[::2, ::3, 1::2], [0, 0, 1], [3, 4, 5], stride=[2, 3, 2]),
         _update(X, -X[1:2], [1, 9, 9], [2, 0, 0], (".bb", ".ee", "...")),
         _update(X, -X[-1], [-1, 0, 0], [0, 4, 5], ("...", "...", "s..")),
@@ -62,13 +59,11 @@ CASES = {
                 (slice(None),) * (axis % 3) + (slice(None, None, stride),)
             ],
         }
-        for axis in (0, 1, -1)
-        for stride in (1, 2)
+        for axis, stride in ((0, 1), (-1, 2))
     ],
     "range_1d": [
         {"inputs": {}, "start": np.int32(2), "end": np.int32(11), "step": np.int32(3)},
         {"inputs": {}, "start": np.int32(5), "end": np.int32(-1), "step": np.int32(-2)},
-        {"inputs": {}, "start": 0.0, "end": 1.0, "step": 0.3},
         {
             "inputs": {"start": np.float32(0), "end": np.float32(2), "step": np.float32(0.125)},
             "expected": np.arange(0, 2, 0.125),
@@ -80,7 +75,7 @@ CASES = {
             **{"one_hot_vector_size": 4, "on_value": 2.0, "off_value": -1.0},
             "expected": np.moveaxis(3 * np.eye(4, dtype="float32")[[2, 0, 3]] - 1, -1, axis),
         }
-        for axis in (-1, 0, 1, -2)
+        for axis in (-1, 0)
     ]
     + [
         {
@@ -93,10 +88,6 @@ CASES = {
         {"inputs": TRUTHS},
     ],
 }
-
-
-def test_operator(mil, kind, case):
-    mil.check(kind, case)
 
 
 @pytest.mark.parametrize("strides", [(1, 2, 3), (-1, -2)])

@@ -2,7 +2,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from kokoro_nb.backends.exported import Exported, as_exported
 from kokoro_nb.backends.tvm import Tvm, TvmScheduled
 
 
@@ -19,19 +18,6 @@ def here():
     from tvm.target import Target
 
     return Target(TvmScheduled("tvm-scheduled").options()["target"])
-
-
-@pytest.fixture(scope="session")
-def run(tmp_path_factory):
-    """Take a module through TVM and run it once."""
-
-    def run(module, inputs):
-        tvm = Tvm("tvm")
-        exported = as_exported(module, inputs, "tvm")
-        assert isinstance(exported, Exported), str(exported)
-        return tvm.load(tvm.export(exported, inputs, tmp_path_factory.mktemp("tvm"))).run(inputs)
-
-    return run
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,6 @@ from kokoro_nb.backends.tvm import TvmCross
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import stages
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
-from tests.backends.small import Of
 
 MACHINES = ("aarch64-linux", "arm64-macos", "metal", "opencl")
 ELF_AARCH64 = (b"\x7fELF", 183)  # e_machine of the ELF specification: EM_AARCH64
@@ -69,19 +68,9 @@ def test_the_artefact_is_for_that_machine_and_not_run_here(machine, exported, tm
 def test_a_compiler_that_ends_its_process_is_a_failure(exported, tmp_path):
     made = TvmCross("tvm-metal", machine="metal").export(exported, {"input": torch.zeros(1, 4, 6)}, tmp_path)
     assert isinstance(made, Failure)
-    assert (made.rung, "TVM ended with SIGSEGV" in str(made), "tvm-metal-general" in str(made)) == (
-        "lowered",
-        True,
-        True,
-    )
-
-
-def test_an_error_of_the_compiler_is_passed_on(tmp_path):
-    made = TvmCross("tvm-metal", machine="metal").export(
-        Of(lambda x: torch.linalg.svdvals(x)), {"x": torch.zeros(3, 3)}, tmp_path
-    )
-    assert isinstance(made, Failure)
-    assert (made.rung, "svd" in str(made)) == ("lowered", True)
+    assert made.rung == "lowered"
+    assert "TVM ended with SIGSEGV" in str(made)
+    assert "tvm-metal-general" in str(made)
 
 
 @pytest.mark.slow

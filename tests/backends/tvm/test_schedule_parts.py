@@ -70,7 +70,7 @@ def _products(work):
     return math.prod(work.nest.axes.values())
 
 
-@pytest.mark.parametrize(("stride", "taps", "padding"), [(2, 4, 1), (5, 10, 3), (3, 3, 0), (4, 8, 7)])
+@pytest.mark.parametrize(("stride", "taps", "padding"), [(2, 4, 1), (3, 3, 0), (4, 8, 7)])
 def test_phases_leave_out_the_products_that_are_zero(call, stride, taps, padding):
     function = _transposed(stride, taps, padding)
     new = phased(function)

@@ -33,11 +33,8 @@ print(tvm.get_global_func("runtime.NumThreads")())
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
     """Return the file of a small program."""
-    return (
-        TvmScheduled("tvm-scheduled")
-        .export(nn.Sigmoid(), {"input": torch.ones(4, 6)}, tmp_path_factory.mktemp("tvm"))
-        .path
-    )
+    runtime, given = TvmScheduled("tvm-scheduled"), {"input": torch.ones(4, 6)}
+    return runtime.export(nn.Sigmoid(), given, tmp_path_factory.mktemp("tvm")).path
 
 
 def threads(library, how, **variables):
