@@ -236,7 +236,8 @@ def _unread_frames(seen: FileRun) -> Iterator[tuple[InspectionFinding, bool]]:
             f"({symbol}); it is read by {', '.join(one.key for one in readers[:5])}."
         )
         proof = f"Other values there leave every output as it is, at the lengths {2 * length} and {other * length}."
-        yield InspectionFinding.at(readers[0], "structure", "file", statement, proof), read < length
+        about = readers[0].key, readers[0].operator  # after what a comparison finds at a node
+        yield InspectionFinding("structure", "file", statement, *about, proof=(proof,)), read < length
 
 
 def _repeated(inputs: Arrays, axes: Mapping[str, int], times: int) -> Arrays:
