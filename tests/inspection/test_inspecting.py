@@ -112,6 +112,14 @@ def test_the_first_node_that_is_not_finite_is_named_with_who_is_to_blame(save, n
     assert "constant" not in case or "the constant 'k', which is not finite" in first.statement
 
 
+def test_what_is_not_finite_ends_no_report_and_is_among_the_worst(save, node):
+    nodes = [node("Exp", ["x"], ["e"], name="/exp"), node("Neg", ["x"], ["y"], name="/neg")]
+    report = nb.inspect(save(nodes, {"x": [2]}, ["e", "y"]), {"x": np.array([1000, 1], np.float32)})
+    assert [one.key for one in report.judgements] == ["/exp", "/neg"]
+    assert report.judgements[0].outputs[0].finite == 0.5
+    assert {one.key for one in report.worst()} == {"/exp", "/neg"}
+
+
 def test_values_of_bfloat16_are_judged_though_numpy_does_not_know_them(save, node):
     nodes = [
         node("Cast", ["x"], ["short"], name="/short", to=TensorProto.BFLOAT16),
