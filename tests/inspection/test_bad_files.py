@@ -1,7 +1,5 @@
 """Files that are damaged: one sentence, or a report; never a traceback."""
 
-import random
-
 import numpy as np
 import onnx
 import pytest
@@ -9,7 +7,6 @@ from onnx import helper
 
 import kokoro_nb as nb
 from kokoro_nb.__main__ import main
-from kokoro_nb.errors import InputError
 
 
 @pytest.fixture
@@ -72,39 +69,11 @@ def test_weights_beside_the_file_are_looked_at(healthy, tmp_path, capsys):
     _refused(path, "outside of its folder", capsys)
 
 
-def test_a_tensor_that_is_not_as_large_as_it_says_is_reported(healthy, capsys):
-    model = onnx.load(healthy)
-    model.graph.initializer[0].dims[0] = 17
-    healthy.write_bytes(model.SerializeToString())
-    _refused(healthy, "does not hold what its type and shape say", capsys)
-
-
 def test_inputs_that_nobody_can_make_are_asked_for(save, node, capsys):
     path = save(
         [node("Identity", ["x"], ["y"])], {"x": [2]}, ["y"], x=onnx.TensorProto.STRING, y=onnx.TensorProto.STRING
     )
     _refused(path, "is text; give --inputs", capsys)
-
-
-@pytest.mark.parametrize("kind", ["cut", "flipped"])
-def test_damaged_bytes_end_in_a_sentence_or_a_report(healthy, kind):
-    good = healthy.read_bytes()
-    generator = random.Random(0)
-    refused = 0
-    for _ in range(60):
-        data = bytearray(good)
-        if kind == "cut":
-            data = data[: generator.randrange(1, len(good))]
-        for _ in range(0 if kind == "cut" else generator.choice((1, 3, 20))):
-            data[generator.randrange(min(len(data), 10**9))] ^= 1 << generator.randrange(8)
-        healthy.write_bytes(bytes(data))
-        try:
-            report = nb.inspect(healthy)
-        except InputError as error:
-            refused += bool(str(error).strip())
-            continue
-        assert report.verdict in ("pass", "fail", "unknown")
-    assert refused > 0
 
 
 def test_the_time_given_is_kept_and_what_was_seen_is_reported(save, node):

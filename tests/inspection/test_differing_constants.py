@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import kokoro_nb as nb
-from kokoro_nb.inspection.value_sketch import IMAGES, ValueSketch, _images
 
 WEIGHTS = np.random.default_rng(0).standard_normal((16, 16)).astype(np.float32)
 
@@ -74,15 +73,3 @@ def test_another_scale_or_zero_point_of_the_same_integers_is_named(quantised, ch
     assert words in report.first.statement
     report = nb.inspect(quantised("b.onnx"), against=quantised("a.onnx"))
     assert [one for one in report.findings if one.kind == "structure"] == []
-
-
-@pytest.mark.parametrize("size", [5, 1000, 100_000])
-def test_images_tell_how_far_two_values_are_apart(size):
-    draw = np.random.default_rng(size)
-    a, noise = draw.standard_normal((2, size))
-    one, other = (ValueSketch(size, np.zeros(1), _images(each)) for each in (a, a + 0.1 * noise))
-    assert one.images.shape == (IMAGES,)
-    assert one.differs(one) == 0
-    assert 0.04 < other.differs(one) < 0.25
-    assert ValueSketch(size, np.zeros(1), _images(a[::-1])).differs(one) > 0.3
-    assert ValueSketch(size + 1, np.zeros(1), _images(a)).differs(one) == float("inf")

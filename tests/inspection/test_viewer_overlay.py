@@ -30,13 +30,6 @@ def test_ids_are_those_of_the_adapter(odd_names):
     assert [node.key for node in nodes_of(onnx.load(odd_names).graph)] == [node.name for node in model.graph]
 
 
-def test_ids_of_the_adapter_itself(odd_names):
-    adapter = pytest.importorskip("model_explorer_onnx.main")
-    graphs = adapter.ONNXAdapter().convert(str(odd_names), {})["graphs"]
-    ids = {one.id for one in graphs[0].nodes}
-    assert {node.key for node in nodes_of(onnx.load(odd_names).graph)} <= ids
-
-
 def test_node_data_has_the_form_that_the_viewer_reads(save, node, tmp_path):
     report = nb.inspect(save([node("Neg", ["x"], ["a"]), node("Abs", ["a"], ["y"])], {"x": [3]}, ["y"]))
     for path in report.overlay(tmp_path):
@@ -98,13 +91,6 @@ def test_functions_are_graphs_of_their_own_as_in_the_adapter(functions, tmp_path
     assert report.verdict == "pass"
     found = _local(report, tmp_path / "overlay")
     assert {graph: set(one["results"]) for graph, one in found.items()} == OF_FUNCTIONS
-
-
-def test_the_adapter_itself_shows_functions_so(functions):
-    adapter = pytest.importorskip("model_explorer_onnx.main")
-    graphs = adapter.ONNXAdapter().convert(str(functions), {})["graphs"]
-    shown = {one.id: {node.id for node in one.nodes if not node.id.startswith("[value]")} for one in graphs}
-    assert shown == OF_FUNCTIONS
 
 
 def test_a_wrong_node_of_a_function_marks_its_calls_as_well(functions, tmp_path, monkeypatch):

@@ -5,7 +5,6 @@ import torch
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate import divergences
 from kokoro_nb.locate.culprit import NAMES, Mechanism, likeliest
-from kokoro_nb.locate.mechanism_rules import RULES
 from tests.locate.normed_signals import noise, normed, with_channels
 
 EXP = "an exponential that overflows"
@@ -254,11 +253,3 @@ def test_no_rule_stumbles_over_what_is_no_float(causes):
     assert isinstance(causes("argmax.default", lambda x: np.argmax(x, -1), lambda y: 31 - y, noise()), dict)
     assert causes("sum.default", lambda x: x.sum(), lambda y: y + 1, noise()) == {}  # one number has some factor
     assert isinstance(causes("sin.default", np.sin, lambda y: y * np.nan, noise()), dict)
-
-
-def test_a_rule_can_be_added(causes, monkeypatch):
-    def always(evidence):
-        return Mechanism("unknown", "a fault of mine", (f"it is {evidence.kind}",))
-
-    monkeypatch.setattr("kokoro_nb.locate.mechanism_rules.RULES", [*RULES, always])
-    assert causes("sin.default", np.sin, lambda y: y + 1, noise())["a fault of mine"].evidence == ("it is sin",)
