@@ -38,7 +38,6 @@ def _cases():
     )
     yield _holed(4, {1: np.nan}), {"channels_whole": (), "channels_partly": (), "pattern": "75 % finite"}
     yield np.array([1, 2, 3]), {"mean": 2.0}
-    yield np.array([True, False]), {"maximum": 1.0}
     yield (
         np.array([np.nan, np.inf, -np.inf, 2.0]),
         {**{"nan": 1, "inf": 2, "finite": 0.25, "minimum": 2.0, "maximum": 2.0, "peak": 2.0, "mean": 2.0}},
