@@ -9,6 +9,7 @@ import kokoro_nb as nb
 from kokoro_nb.inspection.formats import read_program
 from kokoro_nb.inspection.formats.program_report import program_report
 from kokoro_nb.inspection.formats.pte_file import PteFile
+from tests.corpus.forms import portable_pte
 
 pytest.importorskip("executorch")
 
@@ -28,11 +29,7 @@ def test_a_kernel_that_gives_a_list_is_judged(tmp_path):
             first, second = x.chunk(2, dim=1)
             return first * second.sin()
 
-    from executorch.exir import to_edge_transform_and_lower
-
-    edge = to_edge_transform_and_lower(torch.export.export(Parts(), (torch.randn(2, 8),)))
-    path = tmp_path / "parts.pte"
-    path.write_bytes(edge.to_executorch().buffer)
+    path = portable_pte(Parts(), {"x": torch.randn(2, 8)}, tmp_path / "parts.pte")
     report = nb.inspect(path)
     assert report.verdict == "pass"
     assert "aten::split_with_sizes_copy.out" in {one.operator for one in report.judgements}
