@@ -1,7 +1,7 @@
 """Files that are damaged, of all formats: what is said of them has to be a sentence or a report.
 
 Each damage takes the path of a healthy copy, changes it, and returns the path to inspect. ``python -m
-tests.corpus.damage`` inspects them all and prints a line of JSON for each: name, and what was said.
+tests.corpus.damage HEALTHY ...`` inspects them all and prints a line of JSON for each: name, and what was said.
 """
 
 import json
@@ -11,6 +11,7 @@ import resource
 import shutil
 import signal
 import struct
+import sys
 import tempfile
 import zipfile
 import zlib
@@ -20,7 +21,6 @@ import numpy as np
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection import inspect
-from tests.corpus import forms, programs
 
 SECONDS, MEMORY = 60, 6 * 10**9  # that one inspection may take; bytes of data, with what was there when it was begun
 BOMB, HUGE, CHUNK = 8 * 2**30, 2**40, 2**24  # bytes that kilobytes become when unpacked; elements, or bytes; bytes
@@ -31,12 +31,9 @@ WRITERS = {
 }
 
 
-def healthy_copy(suffix, room, folder):
-    """Return a copy of a healthy file of a format, which is made once in `room`."""
-    room.mkdir(exist_ok=True)
-    source = room / f"{WRITERS[suffix]}{forms.FORMS[WRITERS[suffix]][1]}"
-    if not source.exists():
-        forms.written(WRITERS[suffix], programs.attentive(), room)
+def healthy_copy(suffix, healthy, folder):
+    """Return a copy of the healthy file of a format."""
+    source = next(path for path in healthy if path.stem == WRITERS[suffix])
     if suffix == ".mlmodel":  # what a package holds, without the package
         shutil.copytree(_main_part(source).parent / "weights", folder / "weights")
         return Path(shutil.copy(_main_part(source), folder / "model.mlmodel"))
@@ -362,17 +359,17 @@ def _row(path, folder):
     return {"verdict": report.verdict, **({"first": first.key, "blame": first.blame} if first else {})}
 
 
-def main():
-    """Write all of them, and then inspect one after the other."""
+def main(healthy):
+    """Write all of them, from the healthy files at these paths, and then inspect one after the other."""
     with tempfile.TemporaryDirectory() as room:
         folders = {name: Path(room, str(k)) for k, name in enumerate(DAMAGES)}
         paths = {}
         for name, (suffix, damage) in DAMAGES.items():
             folders[name].mkdir()
-            paths[name] = damage(healthy_copy(suffix, Path(room, "healthy"), folders[name]))
+            paths[name] = damage(healthy_copy(suffix, healthy, folders[name]))
         for name, path in paths.items():
             print(json.dumps([name, said_of(path, folders[name])]), flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    main([Path(one) for one in sys.argv[1:]])

@@ -46,8 +46,9 @@ FORMS = {
 """Form -> faults of the module that are written in it."""
 
 
+@cache
 def faulty_module(kind):
-    """Return the program with a fault."""
+    """Return the program with a fault, the same for every form."""
     options, change = IN_MODULE[kind]
     module, inputs = programs.attentive(**options)
     if change:
@@ -64,7 +65,10 @@ def inspected_fault(kind, form, folder):
 @cache
 def healthy_file(form):
     """Return the path of the healthy file of a form, and its inputs; it is made once in a process."""
-    return forms.written(form, programs.attentive(), Path(_ROOM.name))
+    return forms.written(form, _healthy(), Path(_ROOM.name))
+
+
+_healthy = cache(programs.attentive)
 
 
 def _parameter_of_weights(path, place, change):
@@ -152,7 +156,7 @@ def inspected_integers(name, folder):
         shutil.copytree(healthy, path) if healthy.is_dir() else shutil.copy(healthy, path)
         change(path)
     else:
-        module, given = programs.attentive()
+        module, given = _healthy()
         forms.quantised_pte(module, given, path, **change)
     return inspect(path, inputs, against=healthy)
 

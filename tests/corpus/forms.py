@@ -1,16 +1,28 @@
 """The forms that a model file comes in: each function writes one of a module and its inputs, and returns its path."""
 
+from weakref import WeakKeyDictionary
+
 import numpy as np
 import torch
 
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.studies import onnx_converters
-from kokoro_nb.studies.onnx_converters import dynamo_onnx
 
 
 def arrays(inputs):
     """Return tensors by name as arrays."""
     return {name: value.numpy() for name, value in inputs.items()}
+
+
+_WRITTEN = WeakKeyDictionary()  # a module -> the file that its other forms are made of
+
+
+def dynamo_onnx(module, inputs, path):
+    """Write ONNX by torch's exporter; it is run once for a module."""
+    if module not in _WRITTEN:
+        _WRITTEN[module] = onnx_converters.dynamo_onnx(module, inputs, path).read_bytes()
+    path.write_bytes(_WRITTEN[module])
+    return path
 
 
 def legacy_onnx(module, inputs, path, **options):

@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import kokoro_nb as nb
@@ -17,7 +17,7 @@ from kokoro_nb.faults import KINDS, Fault, possible
 from kokoro_nb.inspection import diagnose, inspect
 from kokoro_nb.locate import divergences
 from tests.corpus import file_faults, forms, programs, sick_exports
-from tests.corpus.damage import DAMAGES
+from tests.corpus.damage import DAMAGES, WRITERS
 
 ROOT = Path(__file__).parents[2]
 FROZEN = Path(__file__).with_name("frozen_verdicts.json")
@@ -29,17 +29,23 @@ PLANTED_ON = {
 """Backend -> kinds of fault that are planted on it: each kind in eager, and some again where a file is written."""
 
 
+@cache
+def _tiny():
+    """Return `Tiny` exported, and what it computes in eager."""
+    exported = export_program(programs.Tiny(), programs.tiny_inputs())
+    return exported, _traced(exported, "eager", None)
+
+
+def _traced(program, name, folder):
+    inputs, on = programs.tiny_inputs(), backend(name)
+    return on.load(on.export(program, inputs, folder)).trace(inputs, "all", "full")
+
+
 def planted(kind, name, folder):
     """Plant a fault of this kind at its first place in `Tiny`, and name what is wrong on a backend."""
-    inputs = programs.tiny_inputs()
-    exported = export_program(programs.Tiny(), inputs)
+    exported, reference = _tiny()
     place = possible(exported.specification, [kind])[kind][0]
-    faulty = nb.plant(exported, Fault(kind, place, 0))
-    reference, candidate = (
-        one.load(one.export(program, inputs, folder / one.name)).trace(inputs, "all", "full")
-        for one, program in ((backend("eager"), exported), (backend(name), faulty))
-    )
-    found = divergences(reference, candidate)
+    found = divergences(reference, _traced(nb.plant(exported, Fault(kind, place, 0)), name, folder))
     return {"at": place, **_of_culprits(found), "verdict": "fail" if found else "pass"}
 
 
@@ -97,10 +103,11 @@ def form(name, folder):
     return {**_of_report(report), "nodes": report.nodes, "judged": judged}
 
 
-@lru_cache
+@cache
 def _damaged_rows():
     """Inspect every damaged file, all in one process of their own that starts one for each: see `damage`."""
-    command = [sys.executable, "-W", "ignore", "-m", "tests.corpus.damage"]
+    healthy = [str(file_faults.healthy_file(form)[0]) for form in dict.fromkeys(WRITERS.values())]
+    command = [sys.executable, "-W", "ignore", "-m", "tests.corpus.damage", *healthy]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT, check=True)
     return dict(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
 

@@ -1,6 +1,6 @@
 """Files that are damaged: one sentence, or a report; never a traceback."""
 
-import random
+import re
 
 import numpy as np
 import onnx
@@ -18,16 +18,15 @@ def healthy(save, node):
     return save(nodes, {"x": [2, 16]}, ["y"], {"w": np.eye(16, dtype=np.float32)})
 
 
-def _refused(path, sentence, capsys):
-    assert main(["inspect", str(path)]) == 2
-    told = capsys.readouterr().err
-    assert sentence in told
-    assert len(told.strip().splitlines()) == 1
+def _refused(path, sentence):
+    with pytest.raises(InputError, match=re.escape(sentence)) as caught:
+        nb.inspect(path)
+    assert "\n" not in str(caught.value)
 
 
-def test_what_is_no_file_and_no_model_is_reported(tmp_path, capsys):
-    _refused(tmp_path / "none.onnx", "does not exist", capsys)
-    _refused(tmp_path, "is a folder", capsys)
+def test_what_is_no_file_and_no_model_is_reported(tmp_path):
+    _refused(tmp_path / "none.onnx", "does not exist")
+    _refused(tmp_path, "is a folder")
     for name, content, sentence in (
         ("empty.onnx", b"", "has 0 bytes"),
         ("zip.onnx", b"PK\x03\x04rest", "is a zip archive"),
@@ -35,20 +34,20 @@ def test_what_is_no_file_and_no_model_is_reported(tmp_path, capsys):
         ("model.pte", b"x", "has 1 bytes"),
     ):
         (tmp_path / name).write_bytes(content)
-        _refused(tmp_path / name, sentence, capsys)
+        _refused(tmp_path / name, sentence)
 
 
-def test_an_operator_that_nobody_knows_is_reported(save, node, capsys):
-    _refused(save([node("Frobnicate", ["x"], ["y"])], {"x": [1]}, ["y"]), "No Op registered for Frobnicate", capsys)
+def test_an_operator_that_nobody_knows_is_reported(save, node):
+    _refused(save([node("Frobnicate", ["x"], ["y"])], {"x": [1]}, ["y"]), "No Op registered for Frobnicate")
     path = save([node("Relu", ["x"], ["y"])], {"x": [1]}, ["y"], opset=9999)
-    _refused(path, "wants version 9999 of ONNX's operators", capsys)
+    _refused(path, "wants version 9999 of ONNX's operators")
     own = save([node("Own", ["x"], ["y"], domain="com.microsoft")], {"x": [1]}, ["y"])
-    _refused(own, "ONNX Runtime does not load it", capsys)
+    _refused(own, "ONNX Runtime does not load it")
 
 
-def test_a_circle_is_reported_and_a_wrong_order_is_mended(save, node, capsys):
+def test_a_circle_is_reported_and_a_wrong_order_is_mended(save, node):
     circle = [node("Add", ["x", "b"], ["a"], name="/a"), node("Neg", ["a"], ["b"], name="/b")]
-    _refused(save(circle, {"x": [1]}, ["b"]), "its graph has a circle", capsys)
+    _refused(save(circle, {"x": [1]}, ["b"]), "its graph has a circle")
     swapped = [node("Neg", ["a"], ["y"], name="/b"), node("Abs", ["x"], ["a"], name="/a")]
     report = nb.inspect(save(swapped, {"x": [3]}, ["y"]))
     assert [one.key for one in report.judgements] == ["/a", "/b"]
@@ -56,55 +55,27 @@ def test_a_circle_is_reported_and_a_wrong_order_is_mended(save, node, capsys):
     assert any("order" in note for note in report.notes)
 
 
-def test_weights_beside_the_file_are_looked_at(healthy, tmp_path, capsys):
+def test_weights_beside_the_file_are_looked_at(healthy, tmp_path):
     model = onnx.load(healthy)
     path = tmp_path / "large.onnx"
     onnx.save(model, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
     assert nb.inspect(path).verdict == "pass"
     data = (tmp_path / "weights.bin").read_bytes()
     (tmp_path / "weights.bin").write_bytes(data[:10])
-    _refused(path, "weights.bin is shorter than the weights", capsys)
+    _refused(path, "weights.bin is shorter than the weights")
     (tmp_path / "weights.bin").unlink()
-    _refused(path, "which is not beside it", capsys)
+    _refused(path, "which is not beside it")
     model = onnx.load(path, load_external_data=False)
     model.graph.initializer[0].external_data[0].value = "../../etc/passwd"
     path.write_bytes(model.SerializeToString())
-    _refused(path, "outside of its folder", capsys)
+    _refused(path, "outside of its folder")
 
 
-def test_a_tensor_that_is_not_as_large_as_it_says_is_reported(healthy, capsys):
-    model = onnx.load(healthy)
-    model.graph.initializer[0].dims[0] = 17
-    healthy.write_bytes(model.SerializeToString())
-    _refused(healthy, "does not hold what its type and shape say", capsys)
-
-
-def test_inputs_that_nobody_can_make_are_asked_for(save, node, capsys):
+def test_inputs_that_nobody_can_make_are_asked_for(save, node):
     path = save(
         [node("Identity", ["x"], ["y"])], {"x": [2]}, ["y"], x=onnx.TensorProto.STRING, y=onnx.TensorProto.STRING
     )
-    _refused(path, "is text; give --inputs", capsys)
-
-
-@pytest.mark.parametrize("kind", ["cut", "flipped"])
-def test_damaged_bytes_end_in_a_sentence_or_a_report(healthy, kind):
-    good = healthy.read_bytes()
-    generator = random.Random(0)
-    refused = 0
-    for _ in range(60):
-        data = bytearray(good)
-        if kind == "cut":
-            data = data[: generator.randrange(1, len(good))]
-        for _ in range(0 if kind == "cut" else generator.choice((1, 3, 20))):
-            data[generator.randrange(min(len(data), 10**9))] ^= 1 << generator.randrange(8)
-        healthy.write_bytes(bytes(data))
-        try:
-            report = nb.inspect(healthy)
-        except InputError as error:
-            refused += bool(str(error).strip())
-            continue
-        assert report.verdict in ("pass", "fail", "unknown")
-    assert refused > 0
+    _refused(path, "is text; give --inputs")
 
 
 def test_the_time_given_is_kept_and_what_was_seen_is_reported(save, node):

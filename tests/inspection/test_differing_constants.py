@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import kokoro_nb as nb
-from kokoro_nb.inspection.value_sketch import IMAGES, ValueSketch, _images
 
 WEIGHTS = np.random.default_rng(0).standard_normal((16, 16)).astype(np.float32)
 
@@ -43,46 +42,3 @@ def test_a_channel_with_the_other_sign_is_named_though_its_elements_are_as_large
 def test_weights_rounded_to_12_bits_are_no_other_weights(linear):
     assert nb.inspect(linear("b.onnx", rounded=True), against=linear("a.onnx")).findings == ()
     assert nb.inspect(linear("b.onnx", prefix="other"), against=linear("a.onnx")).findings == ()
-
-
-@pytest.fixture
-def quantised(save, node):
-    """Write a product with integer weights."""
-
-    def make(name, scale=None, zero=0):
-        constants = {
-            "w": np.clip(np.rint(WEIGHTS * 40), -127, 127).astype(np.int8),
-            "s": np.full(16, 1 / 40, np.float32) if scale is None else scale,
-            "z": np.full(16, zero, np.int8),
-        }
-        nodes = [
-            node("DequantizeLinear", ["w", "s", "z"], ["f"], name="/weights", axis=1),
-            node("MatMul", ["x", "f"], ["y"], name="/product"),
-        ]
-        return save(nodes, {"x": [4, 16]}, ["y"], constants, name=name)
-
-    return make
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [({"zero": 1}, "'z' is 1 in place of 0"), ({"scale": np.linspace(0.02, 0.03, 16, dtype=np.float32)}, "'s' is")],
-)
-def test_another_scale_or_zero_point_of_the_same_integers_is_named(quantised, change, words):
-    report = nb.inspect(quantised("b.onnx", **change), against=quantised("a.onnx"))
-    assert (report.first.key, report.first.blame) == ("/weights", "file")
-    assert words in report.first.statement
-    report = nb.inspect(quantised("b.onnx"), against=quantised("a.onnx"))
-    assert [one for one in report.findings if one.kind == "structure"] == []
-
-
-@pytest.mark.parametrize("size", [5, 1000, 100_000])
-def test_images_tell_how_far_two_values_are_apart(size):
-    draw = np.random.default_rng(size)
-    a, noise = draw.standard_normal((2, size))
-    one, other = (ValueSketch(size, np.zeros(1), _images(each)) for each in (a, a + 0.1 * noise))
-    assert one.images.shape == (IMAGES,)
-    assert one.differs(one) == 0
-    assert 0.04 < other.differs(one) < 0.25
-    assert ValueSketch(size, np.zeros(1), _images(a[::-1])).differs(one) > 0.3
-    assert ValueSketch(size + 1, np.zeros(1), _images(a)).differs(one) == float("inf")

@@ -1,5 +1,7 @@
 """What float16 would do to a file: checked against a file that is float16."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -82,6 +84,13 @@ def test_an_overflow_inside_is_reported_apart_from_one_at_the_border(save, node)
     assert found["/mean"].overflows
     assert {one.key for one in in_danger(tuple(found.values()), 2)} <= {"/mean", "/exp", "/mul"}
     assert np.isnan(found["/exp"].noise)
+
+
+def test_nan_is_never_foreseen_to_fit_into_float16(save, node):
+    path = save([node("Log", ["x"], ["y"], name="/log")], {"x": [2]}, ["y"])
+    (found,) = float16_foresight(read_onnx(path), {"x": np.array([2, 1], np.float32)})
+    assert not found.overflows
+    assert replace(found, headroom=float("nan")).overflows
 
 
 def test_small_values_lose_bits(save, node):

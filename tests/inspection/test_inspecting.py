@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -58,58 +57,25 @@ def test_a_definition_on_which_the_reference_does_not_agree_is_no_proof(save, no
     assert (report.first.key, report.first.blame) == ("/exp", "unknown")
 
 
-BLAMED = {  # operators, what goes in, constants; the node, who is to blame, and what for
-    "an overflow in float16 is the fault of the number type": (
-        [("Mul", "x k", "p"), ("Exp", "p", "y")],
-        np.full((2, 8), 0.5, np.float16),
-        {"k": np.float16(30)},
-        ("Exp", "precision", "nonfinite"),
-    ),
-    "infinity less infinity begins where infinity does": (
-        [("Exp", "x", "e"), ("Sub", "e e", "y")],
-        np.full(4, 100, np.float32),
-        {},
-        ("Exp", "precision", "nonfinite"),
-    ),
-    "a file that divides nothing by nothing": (
-        [("Mul", "x zero", "z"), ("Div", "z z", "y")],
-        None,
-        {"zero": np.float32(0)},
-        ("Div", "file", "nonfinite"),
-    ),
-    **{
-        f"a constant that is {value}": (
-            [("Tanh", "x", "t"), ("Add", "t k", "y")],
-            None,
-            {"k": np.array([0, value, 0, 0], np.float32)},
-            ("Add", "file", "nonfinite"),
-        )
-        for value in (np.nan, np.inf)
-    },
-    "a zero whose logarithm is taken": (
-        [("Abs", "x", "a"), ("Log", "a", "y")],
-        np.zeros(4, np.float32),
-        {},
-        ("Log", "input", "nonfinite"),
-    ),
-    "an input of NaN": ([("Abs", "x", "y")], np.full(4, np.nan, np.float32), {}, ("", "input", "nonfinite")),
-    "a mask of infinities is no finding": (
-        [("Where", "m x low", "w"), ("Softmax", "w", "y")],
-        np.ones((2, 4), np.float32),
-        {"m": np.array([True, True, False, True]), "low": np.float32(-np.inf)},
-        None,
-    ),
-}
+def test_a_constant_that_is_not_finite_is_named(save, node):
+    nodes = [node("Tanh", ["x"], ["t"]), node("Add", ["t", "k"], ["y"])]
+    first = nb.inspect(save(nodes, {"x": [4]}, ["y"], {"k": np.array([0, np.nan, 0, 0], np.float32)})).first
+    assert (first.operator, first.blame, first.kind) == ("Add", "file", "nonfinite")
+    assert "the constant 'k', which is not finite" in first.statement
 
 
-@pytest.mark.parametrize("case", BLAMED)
-def test_the_first_node_that_is_not_finite_is_named_with_who_is_to_blame(save, node, case):
-    operators, x, constants, expected = BLAMED[case]
-    nodes = [node(kind, read.split(), [made]) for kind, read, made in operators]
-    path = save(nodes, {"x": [4] if x is None else x.shape}, ["y"], constants, str(getattr(x, "dtype", "float32")))
-    first = nb.inspect(path, None if x is None else {"x": x}).first
-    assert (first and (first.operator, first.blame, first.kind)) == expected
-    assert "constant" not in case or "the constant 'k', which is not finite" in first.statement
+def test_a_mask_of_infinities_is_no_finding(save, node):
+    nodes = [node("Where", ["m", "x", "low"], ["w"]), node("Softmax", ["w"], ["y"])]
+    constants = {"m": np.array([True, True, False, True]), "low": np.float32(-np.inf)}
+    assert nb.inspect(save(nodes, {"x": [2, 4]}, ["y"], constants)).first is None
+
+
+def test_what_is_not_finite_ends_no_report_and_is_among_the_worst(save, node):
+    nodes = [node("Exp", ["x"], ["e"], name="/exp"), node("Neg", ["x"], ["y"], name="/neg")]
+    report = nb.inspect(save(nodes, {"x": [2]}, ["e", "y"]), {"x": np.array([1000, 1], np.float32)})
+    assert [one.key for one in report.judgements] == ["/exp", "/neg"]
+    assert report.judgements[0].outputs[0].finite == 0.5
+    assert {one.key for one in report.worst()} == {"/exp", "/neg"}
 
 
 def test_values_of_bfloat16_are_judged_though_numpy_does_not_know_them(save, node):
@@ -188,16 +154,6 @@ def test_the_page_says_the_answer_first_and_loads_nothing(save, node, tmp_path):
     assert text.index("nothing wrong was found") < text.index("/conv")
     assert "http" not in text
     assert "/norm" in report.table().text
-
-
-def test_the_page_of_five_thousand_nodes_is_small(save, node, tmp_path):
-    report = nb.inspect(_chain(save, node))
-    name = "/decoder/generator/resblocks.3/adain1.2/norm/InstanceNormalization"
-    many = [replace(report.judgements[1], index=k, key=f"{name}_{k}") for k in range(5000)]
-    large = replace(report, judgements=tuple(many), nodes=5000)
-    path = large.page(tmp_path / "report.html")
-    assert path.stat().st_size < 5e6
-    assert path.read_text().count(name) >= 5000
 
 
 def test_static_reads_and_runs_nothing(save, node):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from onnx import helper
 
 from kokoro_nb.inspection.node_judgement import compared, judged_outputs
 from kokoro_nb.inspection.rounding_limits import gamma, spacing
@@ -9,7 +10,7 @@ from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, dtypes_of
 
 
 def test_an_integer_beside_a_tie_may_be_either():
-    node = _node("QuantizeLinear", 3)
+    node = helper.make_node("QuantizeLinear", ["i0", "i1", "i2"], ["y"])
     inputs = [np.array([0.25, 0.25, 0.3], np.float32), np.float32(0.1), np.uint8(0)]
     call = OnnxCall(node, {"": 18}, dtypes_of(inputs))
     for given, wrong in (([2, 3, 3], 0), ([2, 3, 2], 1), ([4, 3, 3], 1)):
@@ -44,7 +45,8 @@ def test_the_bound_of_a_sum_grows_with_its_length_and_holds():
     assert gamma(4, 2.0**-24) < 5 * 2.0**-24
 
 
-def _node(kind, inputs, **attributes):
-    from onnx import helper
-
-    return helper.make_node(kind, [f"i{k}" for k in range(inputs)], ["y"], **attributes)
+def test_every_output_of_a_node_counts():
+    inputs = [np.arange(4, dtype=np.float32)]
+    call = OnnxCall(helper.make_node("Split", ["x"], ["a", "b"], axis=0, num_outputs=2), {"": 18}, dtypes_of(inputs))
+    errors, _ = judged_outputs(call, inputs, [inputs[0][:2], inputs[0][2:] + 1])
+    assert [one.is_wrong for one in errors] == [False, True]

@@ -62,7 +62,7 @@ def _true_noise(path, inputs, budget):
 @pytest.mark.parametrize("form", files.FORMS)
 def test_the_parts_add_up_to_the_noise_against_the_float_model(quantised, inputs, form):
     path = quantised / f"{form}.onnx"
-    budget = examined(read_onnx(path), inputs).budget
+    budget = _budget(path, inputs)
     assert len(budget.layers) == (1 if form == "bits" else 4)
     true = _true_noise(path, inputs, budget)
     apart = {one.key: 10 * np.log10(one.total / true[one.key]) for one in budget.layers}
@@ -73,14 +73,14 @@ def test_the_parts_add_up_to_the_noise_against_the_float_model(quantised, inputs
 @pytest.mark.parametrize("form", ["qdq", "qoperator", "dynamic"])
 def test_a_part_is_named_by_what_was_changed(quantised, inputs, form):
     loud = {"x": inputs["x"] * 4}
-    budget = examined(read_onnx(quantised / f"{form}.onnx"), loud).budget
+    budget = _budget(quantised / f"{form}.onnx", loud)
     first = budget.layers[0]
     if form == "dynamic":
         assert first.clipping == 0  # its range follows the values
     else:
         assert first.clipping > 10 * first.rounding
         assert max(one.clipped for one in budget.values) > 0.01
-    healthy = examined(read_onnx(quantised / f"{form}.onnx"), inputs).budget.layers[0]
+    healthy = _budget(quantised / f"{form}.onnx", inputs).layers[0]
     assert healthy.clipping < 10 * healthy.rounding
 
 
@@ -92,20 +92,33 @@ def test_activations_have_the_level_of_the_debugger_of_onnx_runtime(quantised, i
     collected = debugger.collect_activations(str(tmp_path / "tapped.onnx"), [inputs])
     matched = debugger.create_activation_matching(collected)
     assert len(matched) == 8
-    ours = {one.name.removesuffix("_QuantizeLinear_Input"): one.level for one in _values(path, inputs)}
+    ours = {one.name.removesuffix("_QuantizeLinear_Input"): one.level for one in _budget(path, inputs).values}
     for name, pair in matched.items():
         theirs = debugger.compute_signal_to_quantization_noice_ratio(pair["pre_qdq"], pair["post_qdq"])
         assert ours[name] == pytest.approx(theirs, abs=0.1), name
 
 
-def _values(path, inputs):
-    return examined(read_onnx(path), inputs).budget.values
+def test_values_under_other_names_have_the_same_budget(quantised, inputs, tmp_path):
+    model = onnx.load(quantised / "qdq.onnx")
+    for names in (names for one in model.graph.node for names in (one.input, one.output)):
+        names[:] = [f"v{name}v" if name not in ("", "x", "y") else name for name in names]
+    for one in model.graph.initializer:
+        one.name = f"v{one.name}v"
+    del model.graph.value_info[:]
+    onnx.save(model, tmp_path / "renamed.onnx")
+    before, after = (_budget(one, inputs) for one in (quantised / "qdq.onnx", tmp_path / "renamed.onnx"))
+    assert after.layers == before.layers
+    assert [one.level for one in after.values] == [one.level for one in before.values]
+
+
+def _budget(path, inputs):
+    return examined(read_onnx(path), inputs).budget
 
 
 def test_a_wrong_kernel_is_a_part_of_its_own(quantised, inputs, spoil):
     (name,) = [n.output[0] for n in onnx.load(quantised / "bits.onnx").graph.node if n.op_type == "MatMulNBits"]
     spoil(name, lambda value: value * 1.5, ["node_groups"])
-    (layer,) = examined(read_onnx(quantised / "bits.onnx"), inputs).budget.layers
+    (layer,) = _budget(quantised / "bits.onnx", inputs).layers
     assert layer.kernel > layer.weights
 
 
@@ -119,5 +132,5 @@ def test_the_report_says_where_most_noise_enters(quantised, inputs, tmp_path):
 
 
 def test_a_float_file_has_no_budget(quantised, inputs):
-    budget = examined(read_onnx(quantised / "float.onnx"), inputs).budget
+    budget = _budget(quantised / "float.onnx", inputs)
     assert (budget.layers, budget.values, budget.stated()) == ((), (), ())

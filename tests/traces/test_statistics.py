@@ -38,7 +38,6 @@ def _cases():
     )
     yield _holed(4, {1: np.nan}), {"channels_whole": (), "channels_partly": (), "pattern": "75 % finite"}
     yield np.array([1, 2, 3]), {"mean": 2.0}
-    yield np.array([True, False]), {"maximum": 1.0}
     yield (
         np.array([np.nan, np.inf, -np.inf, 2.0]),
         {**{"nan": 1, "inf": 2, "finite": 0.25, "minimum": 2.0, "maximum": 2.0, "peak": 2.0, "mean": 2.0}},
@@ -96,11 +95,6 @@ def test_nothing_finite_leaves_nothing_to_measure():
     assert np.isnan(found.percentiles).all()
 
 
-def test_half_precision_is_accumulated_in_double():
-    found = describe(np.full(100_000, 60_000, dtype=np.float16))
-    assert found.rms == pytest.approx(60_000)  # its square is infinite in float16
-
-
 def _naive(values):
     """Measure in float64 with NumPy's own functions, on the finite elements."""
     sound = values[np.isfinite(values)].astype(np.float64)
@@ -128,28 +122,17 @@ def test_agrees_with_the_plain_computation(dtype, holes):
     assert found.first_index == (first if holes else None)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 99, 4095, 4096])
-def test_percentiles_are_exact_up_to_4096_elements(size):
-    values = np.random.default_rng(size).permutation(np.arange(size)).astype(np.float32)
-    # of 0, 1, ... the value is the rank itself; halves are rounded up, where NumPy's `nearest` goes to the even one
-    ranks = tuple(float(np.floor(percent / 100 * (size - 1) + 0.5)) for percent in (1, 25, 50, 75, 99))
-    assert describe(values).percentiles == ranks
-    nearest = np.percentile(values, [1, 25, 50, 75, 99], method="nearest")
-    np.testing.assert_allclose(describe(values).percentiles, nearest, atol=1)
+@pytest.mark.parametrize(("size", "step"), [(1, 1), (2, 1), (4096, 1), (4097, 2), (8192, 2), (8193, 3), (65537, 17)])
+def test_percentiles_are_those_of_every_finite_element_and_of_more_than_4096_of_every_kth(size, step):
+    # of 0, 1, ... the value is the rank itself; halves are rounded up
+    ranks = np.arange(size, dtype=np.float64)[::step]
+    places = [int(np.floor(percent / 100 * (ranks.size - 1) + 0.5)) for percent in (1, 25, 50, 75, 99)]
+    holed = np.insert(np.arange(size, dtype=np.float64), range(0, size, 7), np.nan)
+    assert describe(holed).percentiles == tuple(ranks[places])
+    assert size > 4096 or describe(holed[::-1].copy()).percentiles == tuple(ranks[places]), "in any order"
 
 
-def test_percentiles_of_more_are_those_of_every_kth_finite_element():
-    values = np.random.default_rng(0).standard_normal(100_000)
-    values[::7] = np.nan
-    sound = values[np.isfinite(values)]
-    sample = np.sort(sound[:: -(-sound.size // 4096)])
-    expected = [sample[int(np.floor(percent / 100 * (sample.size - 1) + 0.5))] for percent in (1, 25, 50, 75, 99)]
-    np.testing.assert_array_equal(describe(values).percentiles, expected)
-    # and so an estimate: the quartiles of some 4000 normal numbers are known to 0.02
-    np.testing.assert_allclose(describe(values).percentiles[1:4], [-0.674, 0, 0.674], atol=0.07)
-
-
-@pytest.mark.parametrize("size", [1e200, 1e-200, 1.7e308, 5e-324])
+@pytest.mark.parametrize("size", [1e200, 1e-200, 1.7e308, 5e-324, np.float16(60_000)])
 def test_squares_leave_neither_end_of_the_range(size):
     found = describe(np.full((3, 1000), -size))
     assert found.rms == pytest.approx(size, rel=1e-12, abs=0)
@@ -168,8 +151,10 @@ def test_sums_are_those_of_float64(peak):
     assert (found.minimum, found.maximum) == (exact.min(), exact.max())
 
 
-@pytest.mark.parametrize(("size", "step"), [(4097, 2), (8192, 2), (8193, 3), (65537, 17)])
-def test_more_than_4096_are_looked_at_in_steps(size, step):
-    ranks = np.arange(size, dtype=np.float64)[::step]
-    places = [int(np.floor(percent / 100 * (ranks.size - 1) + 0.5)) for percent in (1, 25, 50, 75, 99)]
-    assert describe(np.arange(size, dtype=np.float64)).percentiles == tuple(ranks[places])
+def test_a_block_without_a_finite_element_counts_for_nothing():
+    numbers = np.full(2 * 65536 + 10, -3.0)
+    numbers[:65536], numbers[-20], numbers[-10:] = np.nan, -np.inf, -2.0
+    found = describe(numbers)
+    assert (found.nan, found.inf, found.minimum, found.maximum) == (65536, 1, -3.0, -2.0)
+    assert found.mean == pytest.approx(-(3 * 65535 + 2 * 10) / 65545, rel=1e-12)
+    assert found.first_index == (0,)

@@ -1,7 +1,11 @@
 """One small module in every format, made once."""
 
+from functools import cache
+
 import pytest
 import torch
+
+from tests.corpus import forms
 
 
 class Voice(torch.nn.Module):
@@ -24,34 +28,20 @@ def voice():
 
 
 @pytest.fixture(scope="session")
-def exported(voice):
-    """Return its exported program."""
-    return torch.export.export(voice, (torch.randn(1, 4, 10),))
-
-
-@pytest.fixture(scope="session")
-def pt2(exported, tmp_path_factory):
+def pt2(voice, tmp_path_factory):
     """Return it as `torch.export.save` writes it."""
-    path = tmp_path_factory.mktemp("pt2") / "voice.pt2"
-    torch.export.save(exported, path)
-    return path
+    return forms.pt2(voice, {"x": torch.randn(1, 4, 10)}, tmp_path_factory.mktemp("pt2") / "voice.pt2")
 
 
 @pytest.fixture(scope="session")
-def pte(exported, tmp_path_factory):
+def pte(voice, tmp_path_factory):
     """Return a function that writes it for ExecuTorch, with or without XNNPACK, and returns the path."""
     folder = tmp_path_factory.mktemp("pte")
 
+    @cache
     def write(delegate=False):
-        from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
-        from executorch.exir import to_edge_transform_and_lower
-
-        path = folder / f"voice_{delegate}.pte"
-        if not path.exists():
-            partitioner = [XnnpackPartitioner()] if delegate else []
-            edge = to_edge_transform_and_lower(exported, partitioner=partitioner)
-            path.write_bytes(edge.to_executorch().buffer)
-        return path
+        made = forms.xnnpack_pte if delegate else forms.portable_pte
+        return made(voice, {"x": torch.randn(1, 4, 10)}, folder / f"voice_{delegate}.pte")
 
     return write
 
@@ -59,20 +49,5 @@ def pte(exported, tmp_path_factory):
 @pytest.fixture(scope="session")
 def mlpackage(tmp_path_factory):
     """Return a function that converts a module to a float16 package and returns its path."""
-
-    def write(module, x, name):
-        import coremltools as ct
-
-        program = torch.export.export(module, (x,)).run_decompositions({})
-        path = tmp_path_factory.mktemp("coreml") / f"{name}.mlpackage"
-        model = ct.convert(
-            program,
-            convert_to="mlprogram",
-            minimum_deployment_target=ct.target.iOS17,
-            compute_precision=ct.precision.FLOAT16,
-            skip_model_load=True,
-        )
-        model.save(str(path))
-        return path
-
-    return write
+    folder = tmp_path_factory.mktemp("coreml")
+    return lambda module, x, name: forms.float16_mlpackage(module, {"x": x}, folder / f"{name}.mlpackage")

