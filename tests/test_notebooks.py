@@ -136,9 +136,3 @@ def test_a_notebook_never_dies_of_what_it_investigates(sick, tmp_path):
     page = (tmp_path / "report" / "03_decoder_nan.html").read_text(encoding="utf-8")
     assert "knb-explorer" in page
     assert "What this does not show" in page
-
-
-@pytest.mark.slow
-def test_every_notebook_passes_with_its_own_parameters(tmp_path):
-    outcomes = run_notebooks([], {}, 2, tmp_path)
-    assert {outcome.run.notebook: outcome.run.error for outcome in outcomes if outcome.run.status != "passed"} == {}

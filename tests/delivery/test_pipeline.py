@@ -156,17 +156,6 @@ def test_say_writes_a_wav_file(folder, shallow_weights, tmp_path, monkeypatch, c
     assert not (tmp_path / "none.wav").exists()
 
 
-@pytest.mark.slow
-def test_a_fast_decoder_speaks_the_same(shallow, tmp_path):
-    audio = {}
-    for fast in (False, True):
-        folder = tmp_path / str(fast)
-        deliver(shallow, Delivery("onnxruntime", at_har=True, tokens=24, seconds=(1.0,), fast=fast), folder)
-        audio[fast] = TwoStages(folder).speak("Hi.")
-    assert compare(audio[False], audio[True]).of_peak < 1e-4
-    assert not np.array_equal(audio[False], audio[True])  # they are two programs
-
-
 def _late(known):
     return known | {"har": np.roll(known["har"], 1, axis=2)}
 

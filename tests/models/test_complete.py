@@ -68,11 +68,6 @@ def short(narrow, inputs):
     return FeaturesStage(narrow.model, frames), given
 
 
-@pytest.fixture
-def seeded_case(seeded):
-    return capture(seeded, "Hello.", g2p="espeak")
-
-
 @torch.no_grad()
 def _original(model, case):
     """Return what the package's own model says in float64, and what its decoder was given."""
@@ -86,29 +81,20 @@ def _original(model, case):
     return audio[None], lasting[None], given
 
 
-def _assert_complete_is_the_original(kokoro, case):
-    model = snapshot(kokoro.model, double=True)
-    expected, lasting, given = _original(model, case)
-    inputs = _double(complete_inputs(case))
+def test_in_float64_it_is_the_original_model(narrow, narrow_case, in_double):
+    model = snapshot(narrow.model, double=True)
+    expected, lasting, given = _original(model, narrow_case)
+    inputs = _double(complete_inputs(narrow_case))
     with torch.no_grad(), patched(model, ("explicit_noise",)):
-        audio, samples, found = CompleteStage(model, case.frames)(**inputs)
+        audio, samples, found = CompleteStage(model, narrow_case.frames)(**inputs)
         assert torch.equal(found, lasting)
         assert samples.tolist() == [expected.shape[1]]
         assert _of_peak(audio, expected) < 1e-10  # 2e-15 was measured; atan2 may enlarge rounding of 1e-16
     decoder = {"asr": given["a"], "f0": given["f"], "n": given["n"], "s": given["s"]}
     with torch.no_grad(), patched(model, EXPORT_PATCHES):
-        audio, _, _ = CompleteStage(model, case.frames)(**inputs)
+        audio, _, _ = CompleteStage(model, narrow_case.frames)(**inputs)
         expected = stages.DecoderStage(model.decoder)(**decoder, harmonic_noise=inputs["harmonic_noise"])
         assert _of_peak(audio, expected) < 1e-6
-
-
-def test_in_float64_it_is_the_original_model(narrow, narrow_case, in_double):
-    _assert_complete_is_the_original(narrow, narrow_case)
-
-
-@pytest.mark.slow
-def test_at_full_size_it_is_the_original_model(seeded, seeded_case, in_double):
-    _assert_complete_is_the_original(seeded, seeded_case)
 
 
 def test_the_features_are_the_original_s(narrow, narrow_case, text):
@@ -129,9 +115,8 @@ def test_speed_divides_the_durations(narrow, text):
     assert (fast == 1).all()  # no token is left out
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_the_alignment_is_repeat_interleave(seed):
-    draw = torch.Generator().manual_seed(seed)
+def test_the_alignment_is_repeat_interleave():
+    draw = torch.Generator().manual_seed(0)
     lasting = torch.randint(0, 7, (1, 20), generator=draw)
     lasting[:, 15:] = 0  # padding
     features = torch.randn(3, 20, generator=draw)
@@ -243,7 +228,7 @@ def _answers(narrow, case, tokens, frames):
         return alone, CompleteStage(model, frames, exact=True)(**wide), CompleteStage(model, frames)(**wide)
 
 
-@pytest.mark.parametrize(("more_tokens", "more_frames"), [(0, 0), (1, 0), (0, 1), (20, 17), (40, 64)])
+@pytest.mark.parametrize(("more_tokens", "more_frames"), [(0, 0), (1, 0), (0, 1), (20, 17)])
 def test_in_any_buffer_it_says_what_it_says_without(narrow, spoken, in_double, more_tokens, more_frames):
     tokens = spoken.tensors["ids"].shape[1]
     alone, exact, naive = _answers(narrow, spoken, tokens + more_tokens, spoken.frames + more_frames)
@@ -255,26 +240,3 @@ def test_in_any_buffer_it_says_what_it_says_without(narrow, spoken, in_double, m
     assert not exact[0][:, samples:].any()
     if more_tokens and more_frames:  # the control
         assert compare(alone[0], naive[0][:, :samples]).of_peak > 0.1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["onnxruntime", "coreml-reference-float32"])
-def test_a_runtime_takes_it(name, narrow, spoken, tmp_path):
-    backend = REFERENCE if name == REFERENCE.name else BACKENDS[name]  # coremltools takes LSTMs from a trace alone
-    if backend.executes():
-        pytest.skip(backend.executes())
-    tokens, frames = spoken.tensors["ids"].shape[1] + 6, spoken.frames + 6
-    given = _wide(spoken, tokens, frames)
-    with torch.no_grad(), patched(narrow.model, EXPORT_PATCHES):
-        stage = CompleteStage(narrow.model, frames, exact=True)
-        expected = stage(**given)
-        made = backend.export(stage, given, tmp_path)
-    found = backend.load(made).run(given)
-    assert found["audio_length_samples"].tolist() == expected[1].tolist()
-    assert found["pred_dur"].tolist() == expected[2].tolist()
-    window = torch.hann_window(512)
-    heard, right = (
-        torch.stft(torch.as_tensor(x)[0], 512, window=window, return_complex=True).abs()
-        for x in (found["audio"], expected[0])
-    )
-    assert compare(right, heard).snr_db > 15  # samples are not compared: atan2 turns rounding into them

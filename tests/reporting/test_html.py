@@ -146,15 +146,6 @@ def test_without_any_run_there_is_one_sentence(tmp_path):
     assert not (tmp_path / "report").exists()
 
 
-@pytest.mark.parametrize("name", ["reporting/page.css", "reporting/side_by_side/side_by_side.css", "markup.css"])
-def test_every_rule_of_a_style_sheet_is_closed(name):
-    depths, depth = [], 0
-    for character in resource(name):
-        depth += {"{": 1, "}": -1}.get(character, 0)
-        depths.append(depth)
-    assert (min(depths), max(depths), depth) in ((0, 2, 0), (0, 1, 0))
-
-
 def luminance(colour):
     # WCAG 2.2: linear light of each channel, weighted by the eye's sensitivity.
     channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]

@@ -53,17 +53,6 @@ def test_pitch_and_energy_come_out_of_a_runtime_as_without_padding(name, shallow
             assert found <= max(2 * own, 1e-5)  # the second: eager's own limit, where the runtime is bit for bit eager
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["onnxruntime", *SLOW])
-def test_audio_comes_out_of_a_runtime_as_without_padding(name, shallow, shallow_case, tmp_path):
-    _skip_if_absent(name)
-    decoder = shallow.model.decoder
-    with torch.no_grad(), patched(shallow.model, EXPORT_PATCHES):
-        given = stages.from_har_inputs(decoder, shallow_case.decoder_inputs(12))
-        ((own, found),) = _errors(name, tmp_path, stages.FromHarStage(decoder), given, room=16)
-    assert found <= max(2 * own, 1e-5)
-
-
 @pytest.mark.parametrize("name", RUNTIMES[:-1])  # a trace, for Core ML, takes inputs by place or by name, not both
 def test_durations_come_out_of_a_runtime_identical(name, shallow, tmp_path):
     _skip_if_absent(name)

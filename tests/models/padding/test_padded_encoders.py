@@ -54,21 +54,6 @@ def test_every_stage_is_the_package_s_without_padding(narrow, sentence, tokens, 
     _assert_same(_padded(narrow.model, given, room), expected, tokens)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("tokens", range(1, 513))
-def test_every_length_in_its_bucket(narrow, sentence, tokens):
-    given = sentence(tokens)
-    room = next(bucket for bucket in BUCKETS if bucket >= tokens)
-    _assert_same(_padded(narrow.model, given, room), _original(narrow.model, given), tokens)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("tokens", [1, 60, 510])
-def test_at_full_size(seeded, sentence, tokens):
-    given = sentence(tokens)
-    _assert_same(_padded(seeded.model, given, 512), _original(seeded.model, given), tokens)
-
-
 def test_in_float64_nothing_but_rounding_is_left(narrow, sentence, in_double):
     model, given = snapshot(narrow.model, double=True), sentence(11)
     given |= {"ref_s": given["ref_s"].double(), "speed": given["speed"].double()}

@@ -55,13 +55,6 @@ def test_it_is_small_and_says_what_it_holds(pocket):
     assert not pocket.training
 
 
-@pytest.mark.slow
-def test_the_default_model_has_its_full_size():
-    model = load_pocket("seeded")
-    # 89.4 M of the language model, 20.1 M of the codec
-    assert sum(p.numel() for p in model.parameters()) == 109_501_826
-
-
 @pytest.mark.parametrize("name", _names())
 def test_every_configuration_of_the_package_has_a_decoder_that_the_step_knows(name):
     config = packaged_config(name)["mimi"]

@@ -48,13 +48,6 @@ def test_a_configuration_with_shared_heads_is_the_package_s_too(drive):
     _assert_the_same(drive.steps(model, voice, 10), drive.package(model, voice, 10), drive)
 
 
-@pytest.mark.slow
-def test_at_full_size_fifty_frames_are_the_package_s(drive):
-    model = load_pocket("english")
-    voice = torch.randn(1, 5, model.flow_lm.dim, generator=torch.Generator().manual_seed(7))
-    _assert_the_same(drive.steps(model, voice, FRAMES), drive.package(model, voice, FRAMES), drive)
-
-
 def test_one_by_one_the_frames_are_the_package_s_too(pocket, voice, drive):
     _assert_the_same(drive.steps(pocket, voice, 10, one_by_one=True), drive.package(pocket, voice, 10), drive)
 

@@ -9,8 +9,7 @@ from kokoro_nb.backends.exported import export_program
 from kokoro_nb.models.pocket import flow_and_mimi
 from kokoro_nb.studies.pockettts import port_trials
 from kokoro_nb.studies.pockettts.loops import RuntimeLoop, exported_steps, loop_on
-from kokoro_nb.studies.pockettts.port_trials import PortTrial, trials
-from kokoro_nb.studies.pockettts.whole_model import WholeConversion
+from kokoro_nb.studies.pockettts.port_trials import PortTrial
 
 
 @pytest.fixture(scope="module")
@@ -79,31 +78,6 @@ def test_another_length_is_said(found):
     row = replace(found, ended=None).as_dict()
     assert row["latents until the stop: largest difference"] == "another length"
     assert np.isnan(RuntimeLoop("x").speed)
-
-
-FELL = Failure("torch.export", "exported", "GuardOnDataDependentSymNode", "data-dependent")
-TRACED = [WholeConversion(by, None, (10, 7), (10, 10)) for by in ("torch.jit.trace", "torch.onnx.export(dynamo=False)")]
-WHOLE = (*TRACED, WholeConversion("torch.export", FELL))
-
-
-@pytest.mark.slow
-def test_all_eleven_are_executed_and_judged(pocket, right):
-    found = trials(pocket, right, WHOLE)
-    assert [one.number for one in found] == list(range(1, 12))
-    # a trace succeeds, ONNX takes scatter, padding can be exact, and attention without a scrub was not what failed
-    assert [one.number for one in found if not one.agrees] == [1, 2, 8, 9]
-    assert all(one.today and one.mended and one.holds for one in found)
-    assert "AssertionError" in found[4].today
-    assert "frames 10, 10 where the package makes 10, 7" in found[0].today
-    assert found[10].as_dict()["as logged"] == "yes"
-
-
-@pytest.mark.slow
-def test_a_trace_that_fails_would_be_as_logged(pocket, right):
-    fell = replace(WHOLE[0], failure=FELL)
-    found = trials(pocket, right, (fell, *WHOLE[1:]), name="executorch-vulkan")
-    assert found[0].agrees
-    assert not found[3].agrees or "SKIP" in found[3].today
 
 
 @pytest.mark.parametrize(

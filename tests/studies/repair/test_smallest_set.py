@@ -5,7 +5,7 @@ import json
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.patches import EXPORT_PATCHES, PATCHES
+from kokoro_nb.models.patches import PATCHES
 from kokoro_nb.storage import json_ready
 from kokoro_nb.studies.repair import smallest_set as module
 from kokoro_nb.studies.repair.patch_trials import FELL, UNFAITHFUL, WORKS, PatchTrial, StageOutcome
@@ -150,14 +150,3 @@ def test_the_table_is_patches_by_backends_and_says_where_the_catalogue_is_wrong(
     assert found["coreml-reference-float32", "custom_stft"]["catalogue"] == "needed"
     assert absent.verdict == "skip"
     assert absent.as_dict()["how"] == "not installed."
-
-
-@pytest.mark.slow
-def test_onnxruntime_from_the_whole_catalogue(narrow, narrow_case, tmp_path):
-    found = repair(narrow.model, narrow_case, "onnxruntime", patches=EXPORT_PATCHES, folder=tmp_path)
-    assert found.minimal == ("explicit_noise", "custom_stft", "exact_istft")
-    assert found.proven
-    assert [trial.kind for trial in found.left_out] == ["not repeatable", FELL, UNFAITHFUL]
-    again = repair(narrow.model, narrow_case, "onnxruntime", folder=tmp_path)
-    assert again.minimal == found.minimal
-    assert again.found == found.found  # every outcome was on disk

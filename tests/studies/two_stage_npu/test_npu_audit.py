@@ -102,9 +102,7 @@ def test_a_shape_that_is_not_stated_is_not_fixed(tmp_path):
     assert NpuFit({"decoder": stated, "duration": silent}, stated, "qnn", "", ()).dynamic == 1
 
 
-@pytest.mark.parametrize(
-    "content", [None, "folder", "cut short", b"", b"not a model", b'{"ir_version": 8}', b"\x08\x08"]
-)
+@pytest.mark.parametrize("content", [None, "folder", "cut short", b"", b"\x08\x08"])
 def test_what_is_no_onnx_file_is_refused(content, tmp_path):
     path = _save(tmp_path, [_node("Relu", str(number)) for number in range(9)])
     whole = path.read_bytes()
@@ -216,35 +214,6 @@ def _differing(wheel, tmp_path, middle, *inputs):
     return [d.op for d in disagreements(audit(tmp_path / "m.onnx"), assignment(tmp_path / "m.onnx", wheel))]
 
 
-@pytest.mark.parametrize("op", ["Tan", "Erf", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Shrink"])
+@pytest.mark.parametrize("op", ["Tan", "Erf", "RandomNormalLike"])
 def test_the_compiler_says_what_the_table_says(op, wheel, tmp_path):
     assert _differing(wheel, tmp_path, _node(op, "middle", ("a",), ("b",))) == []
-
-
-class Predicted(torch.nn.Module):
-    """What `KModel.forward_with_tokens` does on both sides of the cut: a packed LSTM, durations, their alignment."""
-
-    def __init__(self, aligned):
-        super().__init__()
-        self.aligned, self.lstm = aligned, torch.nn.LSTM(3, 2, batch_first=True)
-
-    def forward(self, x):
-        lengths = torch.full((1,), x.shape[1], dtype=torch.long)
-        packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
-        y, _ = torch.nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True)
-        durations = torch.sigmoid(y).sum(axis=-1).round().clamp(min=1).long().squeeze()
-        if not self.aligned:
-            return y, durations
-        token = torch.repeat_interleave(torch.arange(x.shape[1]), durations)
-        matrix = torch.zeros(x.shape[1], token.shape[0])
-        matrix[token, torch.arange(token.shape[0])] = 1
-        return y.transpose(1, 2) @ matrix
-
-
-@pytest.mark.parametrize("aligned", [True, False])
-def test_two_stages_remove_what_the_alignment_is_written_as(aligned, tmp_path):
-    path = legacy_onnx(Predicted(aligned), {"x": torch.ones(1, 4, 3)}, tmp_path / "m.onnx")
-    blocking = audit(path).of("blocking")
-    written = {"Loop", "SplitToSequence", "SequenceAt", "SequenceEmpty", "SequenceInsert", "ConcatFromSequence"}
-    assert {node.op for node in blocking} == (written if aligned else set())
-    assert {node.removed_by for node in blocking} <= {"two stages"}

@@ -8,10 +8,9 @@ from kokoro_nb.backends.base import Failure
 from kokoro_nb.errors import InputError
 from kokoro_nb.faults import planted
 from kokoro_nb.models.patches import active
-from kokoro_nb.studies.coreml_complete.complete_model import REFERENCE
 from kokoro_nb.studies.validate_steps import planted_nans
 from kokoro_nb.studies.validate_steps import validation as module
-from kokoro_nb.studies.validate_steps.step_rows import first_wrong, with_floor
+from kokoro_nb.studies.validate_steps.step_rows import first_wrong
 from kokoro_nb.studies.validate_steps.validation import follow, phasors, validate_steps, walk
 from kokoro_nb.studies.validate_steps.walks import leaks, tail_of
 from kokoro_nb.traces.parity import compare
@@ -179,16 +178,6 @@ def test_the_whole_check_in_one_call(narrow, narrow_case, tmp_path):
     assert [row.output for row in rows] == ORDER
     assert first_wrong(rows) is None
     assert all(row.own == row.floor and row.chained == row.chained_floor for row in rows)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["onnxruntime", "coreml-reference-float32", "tvm", "executorch-xnnpack"])
-def test_every_step_of_a_runtime_is_right_by_itself(narrow, exact, floor, tmp_path, name):
-    if BACKENDS[name].available():
-        pytest.skip(BACKENDS[name].available())
-    backend = REFERENCE if name == REFERENCE.name else name  # coremltools takes LSTMs from a trace alone
-    rows = with_floor(follow(narrow.model, exact, backend, tmp_path), floor)
-    assert first_wrong(rows) is None
 
 
 def test_a_planted_nan_is_wrong_by_itself_at_its_own_step(narrow, exact):
