@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
 
 from kokoro_nb.findings import read_findings
 from kokoro_nb.reporting.execute import run_notebooks
@@ -52,49 +54,38 @@ LONG = (
 SPECTRAL = ("04_waveform_spectrum",)  # its limits are those of speech; a decoder of fewer layers is further from that
 
 
-@pytest.fixture(scope="module", params=["short", pytest.param("long", marks=pytest.mark.slow)])
-def executed(request, shallow_weights, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("run")
-    declared = {path.stem: declared_parameters(read_notebook(path)) for path in find_notebooks(folder=NOTEBOOKS)}
-    names = [name for name in declared if (name in LONG) == (request.param == "long")]
-    shallow = {"weights": str(shallow_weights)}
-    spectral = [name for name in names if name in SPECTRAL]
-    outcomes = []
-    for some, small in (spectral, SMALL), ([name for name in names if name not in SPECTRAL], SMALL | shallow):
-        given = {key: value for key, value in small.items() if any(key in declared[name] for name in some)}
-        outcomes += run_notebooks(some, given, 2, folder) if some else []
-    outcomes.sort(key=lambda outcome: outcome.run.notebook)
-    assert [outcome.run.notebook for outcome in outcomes] == names
-    return folder, outcomes
+NAMES = [path.stem for path in find_notebooks(folder=NOTEBOOKS)]
 
 
-def test_every_notebook_passes_with_other_parameters(executed):
-    _, outcomes = executed
-    assert {outcome.run.notebook: outcome.run.error for outcome in outcomes if outcome.run.status != "passed"} == {}
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in NAMES])
+def test_a_notebook_passes_with_other_parameters(name, shallow_weights, tmp_path, monkeypatch):
+    small = SMALL if name in SPECTRAL else SMALL | {"weights": str(shallow_weights)}
+    _execute(name, small, tmp_path, monkeypatch)
+    findings, about = read_findings(tmp_path / "findings.json")
+    checks = [finding for finding in findings if finding.diagnosis is None]
+    assert {finding.verdict for finding in checks if finding.kind != "timing"} <= {"pass", "skip"}
+    # what a busy machine spoils is unknown, and no test
+    assert {finding.verdict for finding in checks if finding.kind == "timing"} <= {"pass", "unknown"}
+    assert about["finished"]
+    # a folder of Kokoro's weights is nothing to PocketTTS, nor to records
+    label = "narrow" if name in (*SPECTRAL, "08_pockettts", "12_executorch_0_7") else "shallow"
+    assert all(label in finding.weights for finding in findings)
 
 
-def test_findings_pass_or_say_why_not(executed):
-    folder, outcomes = executed
-    for outcome in outcomes:
-        findings, about = read_findings(folder / outcome.run.notebook / "findings.json")
-        checks = [finding for finding in findings if finding.diagnosis is None]
-        assert {finding.verdict for finding in checks if finding.kind != "timing"} <= {"pass", "skip"}
-        # what a busy machine spoils is unknown, and no test
-        assert {finding.verdict for finding in checks if finding.kind == "timing"} <= {"pass", "unknown"}
-        assert about["finished"]
-        # a folder of Kokoro's weights is nothing to PocketTTS, nor to records
-        label = "narrow" if outcome.run.notebook in (*SPECTRAL, "08_pockettts", "12_executorch_0_7") else "shallow"
-        assert all(label in finding.weights for finding in findings)
+def _execute(name, parameters, folder, monkeypatch):
+    """Execute the cells as a kernel would, their last values shown, but here: a kernel imports everything anew."""
+    notebook = read_notebook(NOTEBOOKS / f"{name}.ipynb")
+    given = {key: value for key, value in parameters.items() if key in declared_parameters(notebook)}
+    monkeypatch.chdir(folder)
+    shell = InteractiveShell(config=Config(HistoryManager={"enabled": False}), ipython_dir=str(folder / "ipython"))
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            shell.run_cell(cell.source).raise_error()
+        if "parameters" in cell.metadata.get("tags", ()):
+            shell.push(given | {"out_dir": str(folder)})
 
 
-def test_the_report_shows_every_notebook(executed, tmp_path):
-    folder, outcomes = executed
-    index = Report(folder, tmp_path / "report").close().read_text(encoding="utf-8")
-    for outcome in outcomes:
-        assert f"{outcome.run.notebook}.html" in index
-
-
-def test_nothing_is_written_beside_the_sources(executed):
+def test_nothing_is_written_beside_the_sources():
     others = {path.name for path in NOTEBOOKS.iterdir() if path.is_file() and path.suffix != ".ipynb"}
     assert others == set()
     assert all(read_notebook(path).cells for path in find_notebooks(folder=NOTEBOOKS))

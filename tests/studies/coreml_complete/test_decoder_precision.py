@@ -14,9 +14,8 @@ pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
 
 
 @pytest.fixture(scope="module")
-def found():
-    kokoro = nb.load_model("narrow")
-    return source_precision(kokoro, nb.capture(kokoro, "Hi.", ""), 8, 1e-2, shrink=False)
+def found(shallow):
+    return source_precision(shallow, nb.capture(shallow, "Hi.", ""), 4, 1e-2, shrink=False)
 
 
 def test_what_the_diagnosis_names_stays_float32(found):
