@@ -94,13 +94,7 @@ def test_an_interrupt_is_exit_status_130_and_its_report_waits_for_nothing(projec
     ("arguments", "sentence"),
     [
         (["run", "07"], "There is no notebook '07'; there are: 01_a, 02_b."),
-        (
-            ["run", "-p", "wieghts", "x"],
-            "No selected notebook has a parameter 'wieghts'; they have: weights, backends.",
-        ),
-        (["run", "-p", "backends", "[eager"], "no YAML list"),
         (["run", "--timeout", "0"], "A limit of time has to be above 0 seconds, not 0.0; leave it out for none."),
-        (["run", "--jobs", "0"], "At least one job is needed, not 0."),
         (["run", "--jobs", "two"], "invalid int value: 'two'; see kokoro-nb run --help."),
         (["report", "--render-only"], "Nothing has been run in"),
         (["report", "--render-only", "--fresh"], "--render-only runs nothing"),

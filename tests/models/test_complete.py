@@ -107,14 +107,6 @@ def test_the_features_are_the_original_s(shallow, shallow_case, text):
     assert _of_peak(wrong, shallow_case.tensors["asr"]) > 0.1
 
 
-def test_speed_divides_the_durations(shallow, text):
-    with torch.no_grad():
-        *_, slow = FeaturesStage(shallow.model, 10)(**{**text, "speed": torch.tensor([0.25])})
-        *_, fast = FeaturesStage(shallow.model, 10)(**{**text, "speed": torch.tensor([1e4])})
-    assert slow.sum() > 3 * FeaturesStage(shallow.model, 10)(**text)[3].sum()
-    assert (fast == 1).all()  # no token is left out
-
-
 def test_the_alignment_is_repeat_interleave():
     draw = torch.Generator().manual_seed(0)
     lasting = torch.randint(0, 7, (1, 20), generator=draw)

@@ -143,13 +143,6 @@ def test_remedies_are_tried_once_and_where_there_is_what_to_cure(known):
     assert _diagnosed(**known) == (["The net"], False)
 
 
-@pytest.mark.parametrize("verdict", ["pass", "fail", "unknown"])
-@pytest.mark.parametrize("output", ["pass", "fail", "unknown", None])
-def test_what_is_wrong_as_a_whole_or_in_a_part_has_a_card(verdict, output):
-    cards, _ = _diagnosed(verdict=verdict, output=output and SimpleNamespace(verdict=output))
-    assert cards == ["The net"] * ("fail" in (verdict, output))
-
-
 def test_the_first_operator_and_the_one_with_the_largest_effect_are_recorded_once_each(log):
     first, largest = (
         SimpleNamespace(

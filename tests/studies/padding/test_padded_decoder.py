@@ -10,9 +10,10 @@ from kokoro_nb.studies.padding.padded_runtime import on_runtime
 from kokoro_nb.studies.padding.padded_text import text_in_buffer
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_padding_leaks_unless_the_length_is_known(kind, narrow, narrow_case):
+def test_padding_leaks_unless_the_length_is_known(narrow, narrow_case):
+    kind = KINDS[-1]
     found = decoder_in_buffers(narrow.model, narrow_case, 6, [12], kinds=[kind])
+
     run = found.run(kind, 12)
     assert run.plain.shape == run.naive.shape == run.exact.shape == (3600,)
     assert run.from_har.of_peak <= 1e-5
