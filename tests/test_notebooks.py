@@ -85,16 +85,11 @@ def _execute(name, parameters, folder, monkeypatch):
     shell.reset()  # else every model lives as long as the process
 
 
-def test_nothing_is_written_beside_the_sources():
-    others = {path.name for path in NOTEBOOKS.iterdir() if path.is_file() and path.suffix != ".ipynb"}
-    assert others == set()
-    assert all(read_notebook(path).cells for path in find_notebooks(folder=NOTEBOOKS))
-
-
 def test_every_notebook_is_executed_and_every_small_parameter_is_one_that_a_notebook_has():
     assert set(LONG) < {path.stem for path in find_notebooks(folder=NOTEBOOKS)}
     declared = {name for path in find_notebooks(folder=NOTEBOOKS) for name in declared_parameters(read_notebook(path))}
     assert set(SMALL) <= declared
+    assert {path.suffix for path in NOTEBOOKS.iterdir() if path.is_file()} == {".ipynb"}, "nothing is written there"
 
 
 def test_plain_papermill_in_the_folder_of_the_notebooks(tmp_path):
@@ -106,8 +101,9 @@ def test_plain_papermill_in_the_folder_of_the_notebooks(tmp_path):
     assert (tmp_path / "findings.json").exists()
 
 
-def test_a_notebook_never_dies_of_what_it_investigates(tmp_path, monkeypatch):
-    sick = {"planted": ["nan_channel/3@decoder.decode.0.conv1:conv1d"]}
+@pytest.mark.slow
+def test_a_notebook_never_dies_of_what_it_investigates(shallow_weights, tmp_path, monkeypatch):
+    sick = {"planted": ["nan_channel/3@decoder.decode.0.conv1:conv1d"], "weights": str(shallow_weights)}
     with pytest.raises(ChecksError):
         _execute("03_decoder_nan", SMALL | sick, tmp_path, monkeypatch)
     findings, about = read_findings(tmp_path / "findings.json")

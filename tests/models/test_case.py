@@ -17,9 +17,6 @@ def test_the_audio_is_the_model_s_own_on_the_same_noise(narrow, narrow_case):
         audio, durations = narrow.model.forward_with_tokens(tensors["ids"], tensors["ref_s"], 1.0)
     assert torch.equal(audio, tensors["audio"])
     assert torch.equal(durations, tensors["durations"])
-
-
-def test_what_was_asked_for_is_kept(narrow, narrow_case):
     assert (narrow_case.text, narrow_case.g2p, narrow_case.voice) == ("Hello world.", "espeak", "seeded")
     assert (narrow_case.speed, narrow_case.seed) == (1.0, 0)
     assert narrow_case.phonemes == "həlˈO wˈɜːld."
@@ -80,9 +77,6 @@ def test_a_capture_is_of_the_unpatched_model(narrow):
         inside = _capture(narrow)
         assert active() == ("constant_scale", "explicit_noise")
     assert torch.equal(inside.tensors["audio"], plain.tensors["audio"])
-
-
-def test_capture_leaves_no_hook(narrow, narrow_case):
     model = narrow.model
     parts = (model.decoder, model.text_encoder, model.predictor.text_encoder)
     assert not any(part._forward_hooks or part._forward_pre_hooks for part in parts)

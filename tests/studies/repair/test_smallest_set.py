@@ -112,16 +112,6 @@ def test_bad_input_is_refused_and_an_absent_backend_told(narrow, narrow_case, mo
     assert repair(narrow.model, narrow_case, "tvm").absent == "not installed."
 
 
-def test_eager_needs_the_noise_alone(narrow, narrow_case, tmp_path):
-    found = repair(narrow.model, narrow_case, "eager", folder=tmp_path)
-    assert found.minimal == ("explicit_noise",)  # without it every call draws its own
-    assert found.proven
-    assert found.left_out[0].kind == found.unpatched.kind == "not repeatable"
-    # CustomSTFT alone is another model than the one that is exported: with exact_istft it is the same
-    assert _kinds(found)["custom_stft"] == HARMFUL
-    assert next(use.how for use in found.uses if use.patch == "custom_stft").startswith("transform: error 0.0")
-
-
 def test_a_proof_in_which_a_set_works_is_no_proof():
     good = Oracle(lambda _: True)
     found = PatchRepair("x", found=good(("floor_phase",), True), left_out=(good((), True),))

@@ -100,13 +100,6 @@ def test_the_delivery_says_what_the_model_says(speaker, shallow):
     assert 0 < found.floor < 3  # so that the limit can be failed
 
 
-def test_another_voice_is_noticed(speaker, shallow, monkeypatch):
-    table = speaker.table()
-    monkeypatch.setattr(speaker, "table", lambda voice: np.roll(table, 1, axis=1))
-    (found,) = against_model(speaker, shallow, [TEXT], ["seeded"])
-    assert not found.durations or found.inputs > 1e-3
-
-
 def test_other_durations_leave_no_figure(speaker, shallow, monkeypatch):
     predict = speaker.predict
     monkeypatch.setattr(speaker, "predict", lambda *given: predict(*given) | {"durations": np.array([1])})

@@ -44,9 +44,11 @@ def _body(*nodes):
 def test_each_node_has_a_class_and_its_module(tmp_path):
     conv = _node("Conv", "c", gives=("a",))
     conv.metadata_props.add(key=SCOPES, value="['', 'decoder', 'decoder.encode', 'conv1d']")
+    other = _node("Acosh", "f", ("a",), ("b",))
+    other.metadata_props.add(key=SCOPES, value="decoder/encode(")  # of another exporter: no module
     nodes = [
         conv,
-        _node("Acosh", "f", ("a",), ("b",)),
+        other,
         _node("NonZero", "n", ("b",), ("i",)),
         _node("Teleport", "t", ("i",), ("j",), domain="example"),
         _node("Conv", "other", ("j",), ("y",), domain="example"),
@@ -60,18 +62,13 @@ def test_each_node_has_a_class_and_its_module(tmp_path):
         ("other", "unknown"),  # an operator of that name in another domain is another operator
     ]
     assert found.nodes[0] == npu_audit.AuditedNode("c", "Conv", "", "decoder.encode", "supported")
+    assert found.nodes[1].module == ""
     assert found.nodes[2].removed_by == "where_phase"
     assert found.nodes[2].reason.startswith("the shape of its result depends on the data")
     assert "compiler: refused, unless" in found.nodes[2].reason
     counts = {"nodes": 5, "supported": 1, "fallback": 1, "blocking": 1, "unknown": 2}
     assert found.as_dict() == counts | {"dynamic shapes": 0, "shapes not stated": 4}
     assert {row["op"]: row["nodes"] for row in found.by_op()} == {"Acosh": 1, "NonZero": 1, "Teleport": 1, "Conv": 1}
-
-
-def test_scopes_of_another_exporter_are_no_module(tmp_path):
-    node = _node("Relu")
-    node.metadata_props.add(key=SCOPES, value="decoder/encode(")
-    assert audit(_save(tmp_path, [node])).nodes[0].module == ""
 
 
 def test_a_loop_is_looked_into(tmp_path):

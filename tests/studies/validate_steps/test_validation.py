@@ -8,7 +8,6 @@ from kokoro_nb.backends.base import Failure
 from kokoro_nb.errors import InputError
 from kokoro_nb.faults import planted
 from kokoro_nb.models.patches import active
-from kokoro_nb.studies.validate_steps import planted_nans
 from kokoro_nb.studies.validate_steps import validation as module
 from kokoro_nb.studies.validate_steps.step_rows import first_wrong
 from kokoro_nb.studies.validate_steps.validation import follow, phasors, validate_steps, walk
@@ -178,10 +177,3 @@ def test_the_whole_check_in_one_call(narrow, narrow_case, tmp_path):
     assert [row.output for row in rows] == ORDER
     assert first_wrong(rows) is None
     assert all(row.own == row.floor and row.chained == row.chained_floor for row in rows)
-
-
-def test_a_planted_nan_is_wrong_by_itself_at_its_own_step(narrow, exact):
-    (found,) = planted_nans(narrow.model, exact, 1e-3, outputs=["x_post"])
-    assert found.named
-    assert found.as_dict()["wrong by itself"] == "x_post"
-    assert "audio" in found.chained
